@@ -195,7 +195,7 @@ export class LlamaBackend implements Backend {
     const format = promptFormat(source, vocabulary, profile, markers);
     const revision = await modelRevision(modelPath, metadata, markers);
     const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock: this.#clock });
-    const steps = new Steps();
+    const steps = new Steps(this.#clock);
     const slots: Slots = new Slots({
       sequences: runtime.sequences,
       steps,

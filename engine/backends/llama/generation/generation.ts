@@ -40,7 +40,7 @@ export async function* generate(
   }
 
   const { slot, announced } = yield* admit(parts, prepared, request, signal);
-  const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, keepMs, signal });
+  const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, tenant: request.tenant, keepMs, signal });
   parts.leases.add(lease);
   const reading = parts.shares.begin(request.tenant, demand.prompt.length - slot.reusable(demand));
   try {
@@ -52,19 +52,17 @@ export async function* generate(
 
     for (let size = reading.pieceTokens(); demand.prompt.length - read > size; size = reading.pieceTokens()) {
       const piece = demand.prompt.slice(read, read + size);
-      const beginMs = parts.clock.nowMs();
-      await lease.run(() => slot.sequence.evaluateWithoutGeneratingNewTokens(piece));
-      reading.evaluated(piece.length, parts.clock.nowMs() - beginMs);
+      await lease.run(piece.length, false, () => {
+        reading.begins(piece.length, parts.clock.nowMs());
+        return slot.sequence.evaluateWithoutGeneratingNewTokens(piece);
+      });
+      reading.evaluated(parts.clock.nowMs());
       read += piece.length;
       yield stepOf([progress(0, Math.min(read, prepared.inputTokens), parts.steps.done)]);
     }
 
-    const tail = demand.prompt.slice(read);
-    const decoding = new Decoding(parts, prepared, lease, tail);
-    const beginMs = parts.clock.nowMs();
+    const decoding = new Decoding(parts, prepared, lease, { tail: demand.prompt.slice(read), reading });
     let step = await decoding.step();
-    reading.evaluated(tail.length, parts.clock.nowMs() - beginMs);
-    reading.end();
     while (!step.over) {
       if (step.events.length + step.tokens.length > 0) yield stepOf(step.events, step.tokens);
       step = await decoding.step();

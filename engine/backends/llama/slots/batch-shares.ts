@@ -1,7 +1,4 @@
-/**
- * The smallest share of one prompt, in tokens, and of all prompts of a tenant that stands aside: smaller ones cost more
- * than they show.
- */
+/** The smallest share of one prompt, in tokens: smaller ones cost more than they show. */
 const MIN_SHARE_TOKENS = 8;
 /** The least that all prompts may have of a step together, in tokens: with less an engine hardly gets on with them. */
 const MIN_STEP_TOKENS = 32;
@@ -20,30 +17,22 @@ export type PromptReading = {
   expect(unread: number): void;
   /** Returns the size of the next piece of the prompt, in tokens; at least 1, and no more than is left of it. */
   pieceTokens(): number;
-  /** Notes that a piece was evaluated, and for how many milliseconds that was waited for. */
-  evaluated(tokens: number, ms: number): void;
+  /** Notes that so many tokens begin to be evaluated, in one step, at the monotonic time `nowMs`. */
+  begins(tokens: number, nowMs: number): void;
+  /** Notes that what has begun was evaluated at the monotonic time `nowMs`. */
+  evaluated(nowMs: number): void;
   /** Notes that the prompt is evaluated: its answer has begun. A second call does nothing. */
   end(): void;
   /** Notes that the request gives its slot back, wherever it stands. A second call does nothing. */
   close(): void;
 };
 
-/** What one tenant has in the engine. */
-type Tenant = {
-  /** The number of slots that the tenant holds, for prompts and answers alike. */
-  slots: number;
-  /** The prompts of the tenant that are being evaluated. */
-  readonly reading: Set<Progress>;
-};
-
 /** How far a prompt is evaluated. */
 type Progress = {
   /** The tokens that are left to evaluate. */
   left: number;
-  /** The tokens of the piece that was asked for, until it is evaluated. */
-  asked: number;
-  /** Whether the prompt stood aside with its last piece. */
-  stoodAside: boolean;
+  /** The tokens of the piece that is being evaluated; 0 between two pieces. */
+  begun: number;
 };
 
 /**
@@ -53,14 +42,14 @@ type Progress = {
  *
  * A prompt that is alone gets whole batches. Beside other requests a batch is only as large as can be evaluated within
  * some 40 ms, by what the pieces before have taken, though no smaller than 32 tokens: all of them wait for its end.
- *
- * Where one more step brings a prompt to its first token, tenants that hold more slots than that prompt's stand aside for
- * this step, with 8 tokens among them: who asks little does not wait for who asks much. No prompt stands aside twice in a
- * row, so that the newcomers' steps cost it half of its speed at most, however many they are.
+ * Which prompts have a piece in a batch is not decided here (`turns.ts`).
  */
 export class BatchShares {
   readonly #batchTokens: number;
-  readonly #tenants = new Map<string, Tenant>();
+  /** The prompts that are being evaluated, by their tenants. */
+  readonly #reading = new Map<string, Set<Progress>>();
+  /** The number of slots that requests hold, for prompts and answers alike. */
+  #slots = 0;
   /** The tokens of all pieces that have begun to be evaluated, those that are over included. */
   #begun = 0;
   /** The tokens of all pieces that have been evaluated. */
@@ -86,17 +75,18 @@ export class BatchShares {
    * Whoever calls closes the reading.
    */
   begin(name: string, unread: number): PromptReading {
-    const tenant = this.#tenants.get(name) ?? { slots: 0, reading: new Set() };
-    this.#tenants.set(name, tenant);
-    const progress: Progress = { left: unread, asked: 0, stoodAside: false };
-    tenant.slots += 1;
-    tenant.reading.add(progress);
+    const mine = this.#reading.get(name) ?? new Set();
+    this.#reading.set(name, mine);
+    const progress: Progress = { left: unread, begun: 0 };
+    mine.add(progress);
+    this.#slots += 1;
     this.#unread += unread;
     let isOpen = true;
-    let evaluatedBefore = 0;
+    let [beganMs, evaluatedBefore] = [0, 0];
     const end = () => {
-      if (!tenant.reading.delete(progress)) return;
-      this.#begun -= progress.asked;
+      if (!mine.delete(progress)) return;
+      if (mine.size === 0) this.#reading.delete(name);
+      this.#begun -= progress.begun;
       this.#unread -= progress.left;
     };
     return {
@@ -104,20 +94,19 @@ export class BatchShares {
         this.#unread += tokens - progress.left;
         progress.left = tokens;
       },
-      pieceTokens: () => {
-        this.#begun -= progress.asked;
-        progress.asked = Math.min(progress.left, this.#shareOf(tenant, progress));
-        this.#begun += progress.asked;
-        evaluatedBefore = this.#evaluated;
-        return progress.asked;
+      pieceTokens: () => Math.min(progress.left, this.#shareOf(mine)),
+      begins: (tokens, nowMs) => {
+        this.#begun += tokens;
+        progress.begun = tokens;
+        [beganMs, evaluatedBefore] = [nowMs, this.#evaluated];
       },
-      evaluated: (tokens, ms) => {
-        this.#begun += tokens - progress.asked;
-        progress.asked = 0;
+      evaluated: (nowMs) => {
+        const tokens = progress.begun;
+        progress.begun = 0;
         progress.left -= tokens;
         this.#unread -= tokens;
         // Pieces of one batch end one after the other: what has ended since, and what has not, was evaluated beside it.
-        this.#learn(this.#begun - evaluatedBefore, ms);
+        this.#learn(this.#begun - evaluatedBefore, nowMs - beganMs);
         this.#evaluated += tokens;
       },
       end,
@@ -125,31 +114,14 @@ export class BatchShares {
         end();
         if (!isOpen) return;
         isOpen = false;
-        tenant.slots -= 1;
-        if (tenant.slots === 0) this.#tenants.delete(name);
+        this.#slots -= 1;
       },
     };
   }
 
-  #shareOf(tenant: Tenant, progress: Progress): number {
-    let [slots, reading] = [0, 0];
-    for (const one of this.#tenants.values()) {
-      slots += one.slots;
-      if (one.reading.size > 0) reading += 1;
-    }
-    const step = slots > 1 ? this.#stepTokens : this.#batchTokens;
-    progress.stoodAside = !progress.stoodAside && this.#hasLighter(tenant, step / reading);
-    if (progress.stoodAside) return Math.max(1, Math.floor(MIN_SHARE_TOKENS / tenant.reading.size));
-    return Math.max(MIN_SHARE_TOKENS, Math.floor(step / (reading * tenant.reading.size)));
-  }
-
-  /** Returns whether a tenant with fewer slots has a prompt of which no more than `tokens` are left. */
-  #hasLighter({ slots }: Tenant, tokens: number): boolean {
-    for (const other of this.#tenants.values()) {
-      if (other.slots >= slots) continue;
-      for (const { left } of other.reading) if (left <= tokens) return true;
-    }
-    return false;
+  #shareOf(mine: ReadonlySet<Progress>): number {
+    const step = this.#slots > 1 ? this.#stepTokens : this.#batchTokens;
+    return Math.max(MIN_SHARE_TOKENS, Math.floor(step / (this.#reading.size * mine.size)));
   }
 
   /** Brings the size of steps nearer to what takes the time that is meant, where `tokens` took `ms` milliseconds. */

@@ -1,18 +1,23 @@
-/** A step that waits for the next round. */
-type Asked = { readonly place: number; readonly begin: () => void };
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
+import { type AskedStep, Turns } from "./turns.ts";
+
+/** A step that waits for a round. */
+type Asked = AskedStep & { readonly place: number; readonly begin: () => void };
 
 /**
  * Runs what the engine does, and counts it: steps that have come to an end, and steps that run. A wedged accelerator
  * shows in both.
  *
  * Steps that compute go in rounds: those that were asked for while a round ran begin together when all of it has ended,
- * in the order of their sequences. The engine makes one batch of them, and computes it in one pass only where sequences
+ * in the order of their sequences, unless they stand aside for others (`turns.ts`). The engine makes one batch of them, and computes it in one pass only where sequences
  * follow each other: tokens that were asked for one by one, as their readers came to it, would be computed in several.
  *
  * The library changes a cache only while it computes nothing. Between two rounds it does not, and the next one waits for
  * the changes that wait then, and for none that comes later.
  */
 export class Steps {
+  readonly #clock: Pick<Clock, "nowMs">;
+  readonly #turns = new Turns();
   #done = 0;
   #inFlight = 0;
   #changing = 0;
@@ -20,11 +25,17 @@ export class Steps {
   #asked: Asked[] = [];
   /** The number of steps of the round that have not ended. */
   #running = 0;
+  #roundBeganMs = 0;
   /** The places of the round from which no further step was asked for. */
   readonly #silent = new Set<number>();
   #turnIsComing = false;
   #waitsForChanges = false;
   #underWay: { readonly begun: Promise<void>; readonly tell: () => void } | undefined;
+
+  /** Makes the steps of an engine that computes nothing; `clock` measures the rounds. */
+  constructor(clock: Pick<Clock, "nowMs">) {
+    this.#clock = clock;
+  }
 
   /** The number of steps that have ended, whether well or not. */
   get done(): number {
@@ -52,13 +63,13 @@ export class Steps {
   }
 
   /**
-   * Runs a step that computes with the sequence at `place` of all sequences, in the next round that begins. Settles as the
-   * step does.
+   * Runs a step that computes with the sequence at `place` of all sequences, in the next round in which it is its turn.
+   * Settles as the step does.
    */
-  run<Result>(place: number, step: () => Promise<Result>): Promise<Result> {
+  run<Result>(place: number, asked: AskedStep, step: () => Promise<Result>): Promise<Result> {
     this.#inFlight += 1;
     return new Promise((resolve, reject) => {
-      this.#asked.push({ place, begin: () => void this.#compute(step).then(resolve, reject) });
+      this.#asked.push({ ...asked, place, begin: () => void this.#compute(step).then(resolve, reject) });
       // Those of the last round are all that is waited for: a turn more is much where a token takes little.
       if (this.#silent.delete(place) && this.#silent.size === 0) this.#begin();
       else this.#beginSoon();
@@ -72,6 +83,7 @@ export class Steps {
       this.#running -= 1;
       this.#inFlight -= 1;
       this.#done += 1;
+      if (this.#running === 0) this.#turns.ended(this.#clock.nowMs() - this.#roundBeganMs);
       this.#beginSoon();
     }
   }
@@ -119,9 +131,10 @@ export class Steps {
   }
 
   #beginRound(): void {
-    const round = this.#asked.toSorted((one, other) => one.place - other.place);
-    this.#asked = [];
+    const round = this.#turns.choose(this.#asked).toSorted((one, other) => one.place - other.place);
+    this.#asked = round.length === this.#asked.length ? [] : this.#asked.filter((step) => !round.includes(step));
     this.#running = round.length;
+    this.#roundBeganMs = this.#clock.nowMs();
     this.#silent.clear();
     for (const { place, begin } of round) {
       this.#silent.add(place);

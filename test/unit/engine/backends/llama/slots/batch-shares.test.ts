@@ -10,11 +10,17 @@ function shares(answers: number): BatchShares {
   return made;
 }
 
+/** Evaluates a piece of so many tokens, which takes so many milliseconds. */
+function readPiece(reading: PromptReading, tokens: number, ms: number): void {
+  reading.begins(tokens, 0);
+  reading.evaluated(ms);
+}
+
 /** Evaluates so many pieces at a speed of `msPerToken`; returns the size of the next one. */
 function readOn(reading: PromptReading, pieces: number, msPerToken: number): number {
   for (let piece = 0; piece < pieces; piece += 1) {
     const tokens = reading.pieceTokens();
-    reading.evaluated(tokens, tokens * msPerToken);
+    readPiece(reading, tokens, tokens * msPerToken);
   }
   return reading.pieceTokens();
 }
@@ -64,7 +70,8 @@ test("what the pieces of all prompts took together is not taken for what one of 
   for (let step = 0; step < 16; step += 1) {
     const sizes = readings.map((reading) => reading.pieceTokens());
     const ms = sizes.reduce((sum, size) => sum + size, 0) * 0.1;
-    for (const [index, reading] of readings.entries()) reading.evaluated(sizes[index] ?? 0, ms);
+    for (const [index, reading] of readings.entries()) reading.begins(sizes[index] ?? 0, 0);
+    for (const reading of readings) reading.evaluated(ms);
   }
   expect(readings[0]?.pieceTokens()).toBe(BATCH / 8);
 });
@@ -74,52 +81,13 @@ test("what is left of all prompts is told, and forgotten with a prompt that is g
   const one = both.begin("a", 300);
   const other = both.begin("b", 1000);
   expect(both.unread).toBe(1300);
-  one.evaluated(one.pieceTokens(), 1);
+  readPiece(one, one.pieceTokens(), 1);
   expect(both.unread).toBe(1300 - BATCH / 2);
   other.end();
   other.end();
   expect(both.unread).toBe(300 - BATCH / 2);
   one.end();
   expect(both.unread).toBe(0);
-});
-
-test("tenants with more slots stand aside for the step that brings a first token", () => {
-  const both = shares(0);
-  const flood = Array.from({ length: 4 }, () => both.begin("flood", 10_000));
-  const one = both.begin("other", 16);
-  expect(flood.map((reading) => reading.pieceTokens())).toEqual([2, 2, 2, 2]);
-  expect(one.pieceTokens()).toBe(16);
-  one.evaluated(16, 1);
-  one.end();
-  expect(flood.map((reading) => reading.pieceTokens())).toEqual([64, 64, 64, 64]);
-});
-
-test("answers count among the slots that a tenant holds", () => {
-  const both = shares(0);
-  both.begin("flood", 1).end();
-  const flood = both.begin("flood", 10_000);
-  both.begin("other", 16);
-  expect(flood.pieceTokens()).toBe(8);
-});
-
-test("nobody stands aside for a tenant that holds as many slots, or for a prompt that takes several steps", () => {
-  const both = shares(0);
-  const equal = both.begin("equal", 10_000);
-  const flood = [both.begin("flood", 16), both.begin("flood", 10_000)];
-  expect(equal.pieceTokens()).toBe(BATCH / 2);
-  expect(flood.map((reading) => reading.pieceTokens())).toEqual([16, BATCH / 4]);
-});
-
-test("no prompt stands aside twice in a row, however many newcomers there are", () => {
-  const both = shares(0);
-  const heavy = [both.begin("heavy", 10_000), both.begin("heavy", 10_000)];
-  const sizes: number[] = [];
-  for (let step = 0; step < 4; step += 1) {
-    const newcomer = both.begin(`newcomer ${step}`, 8);
-    sizes.push(heavy[0]?.pieceTokens() ?? 0);
-    newcomer.close();
-  }
-  expect(sizes).toEqual([4, BATCH / 4, 4, BATCH / 4]);
 });
 
 test("what a cache turns out to lack is left to evaluate too", () => {
@@ -136,11 +104,23 @@ test("a step that is much smaller than it may be changes nothing of what is take
   const both = shares(1);
   const long = both.begin("a", 10_000);
   const tokens = readOn(long, 16, 0.4);
-  long.evaluated(tokens, tokens * 0.4);
+  readPiece(long, tokens, tokens * 0.4);
   for (let newcomer = 0; newcomer < 16; newcomer += 1) {
     const one = both.begin("b", 8);
     readOn(one, 1, 10);
     one.close();
   }
   expect(long.pieceTokens()).toBeGreaterThan(80);
+});
+
+test("what stood aside counts for nothing in what a batch takes", () => {
+  const both = shares(0);
+  const heavy = both.begin("heavy", 10_000);
+  const light = both.begin("light", 10_000);
+  expect([heavy.pieceTokens(), light.pieceTokens()]).toEqual([BATCH / 2, BATCH / 2]);
+  for (let piece = 0; piece < 16; piece += 1) readPiece(light, BATCH / 2, BATCH / 2);
+  heavy.begins(BATCH / 2, 10_000);
+  heavy.evaluated(10_000 + BATCH / 2);
+  light.end();
+  expect(heavy.pieceTokens()).toBeLessThan(60);
 });

@@ -1,19 +1,23 @@
 import { expect, test } from "vitest";
 import { Steps } from "../../../../../../engine/backends/llama/slots/steps.ts";
+import type { AskedStep } from "../../../../../../engine/backends/llama/slots/turns.ts";
 import { type Gate, gate } from "../../../../../support/gate.ts";
+import { VirtualClock } from "../../../../../support/virtual-clock.ts";
+
+const ASKED: AskedStep = { tenant: "a", tokens: 1, isFirst: false };
 
 const turns = async (count = 3) => {
   for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 };
 
 test("a round waits for the changes that wait when it begins, and for none that comes later", async () => {
-  const steps = new Steps();
+  const steps = new Steps(new VirtualClock());
   const seen: string[] = [];
   const gates = { first: gate(), second: gate() };
   const note = (what: string) => async () => void seen.push(what);
   const change = (name: "first" | "second") => steps.change(() => gates[name].passed.then(note(name)));
   const first = change("first");
-  const step = steps.run(0, note("step"));
+  const step = steps.run(0, ASKED, note("step"));
   await turns();
   const second = change("second");
   await turns();
@@ -27,9 +31,9 @@ test("a round waits for the changes that wait when it begins, and for none that 
 });
 
 test("a change that fails is no step's failure, and both count", async () => {
-  const steps = new Steps();
+  const steps = new Steps(new VirtualClock());
   const change = steps.change(() => Promise.reject(new Error("lost")));
-  const step = steps.run(0, () => Promise.resolve("made"));
+  const step = steps.run(0, ASKED, () => Promise.resolve("made"));
   expect(steps.inFlight).toBe(2);
   await expect(change).rejects.toThrow("lost");
   expect(await step).toBe("made");
@@ -38,14 +42,14 @@ test("a change that fails is no step's failure, and both count", async () => {
 
 /** Steps of which each notes its beginning, and ends when the test lets it. */
 function heldSteps() {
-  const steps = new Steps();
+  const steps = new Steps(new VirtualClock());
   const begun: string[] = [];
   const held = new Map<string, Gate>();
   /** Asks for a step at the place that its name begins with. */
-  const ask = (name: string) => {
+  const ask = (name: string, asked = ASKED) => {
     const end = gate();
     held.set(name, end);
-    return steps.run(Number(name[0]), () => {
+    return steps.run(Number(name[0]), asked, () => {
       begun.push(name);
       return end.passed;
     });
@@ -55,12 +59,12 @@ function heldSteps() {
 
 test("steps begin together, in the order of their places, when all of the round before have ended", async () => {
   const { begun, ask, end } = heldSteps();
-  const first = ["2a", "0a", "1a"].map(ask);
+  const first = ["2a", "0a", "1a"].map((name) => ask(name));
   await turns();
   expect(begun).toEqual(["0a", "1a", "2a"]);
   end("1a");
   await first[2];
-  const second = ["1b", "3b"].map(ask);
+  const second = ["1b", "3b"].map((name) => ask(name));
   end("2a");
   await first[0];
   second.push(ask("2b"));
@@ -77,7 +81,7 @@ test("steps begin together, in the order of their places, when all of the round 
 
 test("whoever asks for nothing more is not waited for, and a failed step ends as any", async () => {
   const { steps, begun, ask, end } = heldSteps();
-  const failed = steps.run(1, () => Promise.reject(new Error("lost")));
+  const failed = steps.run(1, ASKED, () => Promise.reject(new Error("lost")));
   const made = ask("0a");
   await expect(failed).rejects.toThrow("lost");
   end("0a");
@@ -105,4 +109,20 @@ test("the round that begins next is under way only when it has begun", async () 
   expect(seen).toEqual(["0a,1b"]);
   end("1b");
   await other;
+});
+
+test("a step that stands aside has its round behind the one that it makes way for", async () => {
+  const { steps, begun, ask, end } = heldSteps();
+  const heavy = ask("0a", { tenant: "heavy", tokens: 1_000, isFirst: false });
+  const light = ask("1a", { tenant: "light", tokens: 10, isFirst: true });
+  await turns();
+  expect(begun).toEqual(["1a"]);
+  expect(steps.inFlight).toBe(2);
+  end("1a");
+  await light;
+  const next = ask("1b", { tenant: "light", tokens: 11, isFirst: false });
+  await turns();
+  expect(begun).toEqual(["1a", "0a", "1b"]);
+  for (const name of ["0a", "1b"]) end(name);
+  await Promise.all([heavy, next]);
 });

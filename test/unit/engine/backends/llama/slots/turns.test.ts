@@ -1,0 +1,84 @@
+import { expect, test } from "vitest";
+import { type AskedStep, Turns } from "../../../../../../engine/backends/llama/slots/turns.ts";
+
+/** The time that a round takes, in milliseconds, of an engine that computes one step after the other. */
+const oneByOne = (round: readonly AskedStep[]) => round.reduce((sum, { tokens }) => sum + tokens / 1_000, 0.5);
+/** That of an engine for which the number of steps hardly matters. */
+const together = (round: readonly AskedStep[]) => 20 + round.length / 100;
+
+const HEAVY: readonly AskedStep[] = Array.from({ length: 6 }, () => ({
+  tenant: "heavy",
+  tokens: 2_000,
+  isFirst: false,
+}));
+const LIGHT: AskedStep = { tenant: "light", tokens: 40, isFirst: false };
+const NEWCOMER: AskedStep = { ...LIGHT, isFirst: true };
+
+/** Plays rounds in which `asked` is asked for again and again; returns what each took, and the share of the heavy steps. */
+function play(
+  rounds: number,
+  msOf: (round: readonly AskedStep[]) => number,
+  asked: (at: number) => readonly AskedStep[],
+) {
+  const turns = new Turns();
+  const times: number[] = [];
+  const went: boolean[] = [];
+  for (let at = 0; at < rounds; at += 1) {
+    const round = turns.choose(asked(at));
+    const ms = msOf(round);
+    turns.ended(ms);
+    times.push(ms);
+    went.push(round.some(({ tenant }) => tenant === "heavy"));
+  }
+  return { meanMs: times.reduce((sum, ms) => sum + ms, 0) / rounds, went };
+}
+
+test("rounds beside a heavy tenant take twice as long on average as without, and its answers go on", () => {
+  const { meanMs, went } = play(1_000, oneByOne, () => [...HEAVY, LIGHT]);
+  const aloneMs = oneByOne([LIGHT]);
+  expect(meanMs / aloneMs).toBeGreaterThan(1.8);
+  expect(meanMs / aloneMs).toBeLessThanOrEqual(2.05);
+  expect(went.filter(Boolean).length).toBeGreaterThan(30);
+});
+
+test("two heavy tenants stretch the others' rounds no more than one", () => {
+  const both = [...HEAVY, ...HEAVY.map((step) => ({ ...step, tenant: "other" }))];
+  const lights = ["a", "b", "c", "d"].map((tenant) => ({ ...LIGHT, tenant }));
+  const { meanMs } = play(1_000, oneByOne, () => [...both, ...lights]);
+  expect(meanMs / oneByOne(lights)).toBeLessThanOrEqual(2.05);
+});
+
+test("where more steps cost hardly more, nobody stands aside behind the first round", () => {
+  const { went } = play(100, together, () => [...HEAVY, LIGHT]);
+  expect(went.slice(1)).not.toContain(false);
+});
+
+test("a newcomer's first token has a round without the heavy, though never two in a row", () => {
+  const newcomers = play(100, together, () => [...HEAVY, NEWCOMER]).went;
+  expect(newcomers).toEqual(newcomers.map((_, at) => at % 2 === 1));
+  expect(
+    play(100, together, (at) => [...HEAVY, at % 10 === 9 ? NEWCOMER : LIGHT]).went.filter((went) => !went),
+  ).toHaveLength(11);
+});
+
+test("whoever is alone, or has no more than twice what the others have, stands aside for nobody", () => {
+  expect(play(20, oneByOne, () => HEAVY).went).not.toContain(false);
+  expect(play(20, oneByOne, () => [...HEAVY, { ...LIGHT, tokens: 6_000 }]).went).not.toContain(false);
+});
+
+test("a debt is forgotten where the heavy tenant is alone for a round, and is a second at most", () => {
+  const turns = new Turns();
+  const round = (asked: readonly AskedStep[], ms: number) => {
+    const chosen = turns.choose(asked);
+    turns.ended(ms);
+    return chosen.length;
+  };
+  expect(round([...HEAVY, LIGHT], 1)).toBe(1);
+  expect(round([...HEAVY, LIGHT], 60_000)).toBe(7);
+  expect(round([...HEAVY, LIGHT], 1)).toBe(1);
+  expect(round(HEAVY, 60_000)).toBe(6);
+  expect(round([...HEAVY, LIGHT], 60_000)).toBe(7);
+  let waited = 0;
+  while (round([...HEAVY, LIGHT], 1) === 1) waited += 1;
+  expect(waited).toBe(1_000);
+});
