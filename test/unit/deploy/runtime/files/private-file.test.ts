@@ -1,7 +1,7 @@
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import {
   openPrivateFile,
   readPrivateFile,
@@ -96,6 +96,25 @@ describe.each([
     await writeFile(path, "one");
     await chmod(path, mode);
     expect(await readPrivate(path)).toEqual(Buffer.from("one"));
+  });
+
+  test("refuses a file of another user, though the group that both are in may read it, and takes one of the system's", async () => {
+    const [ours, theirs] = [4_242, process.getuid?.() || 4_343];
+    await writeFile(path, "one");
+    await chmod(path, 0o440);
+    const isRoot = process.getuid?.() === 0;
+    // Only root can give a file away; for anybody else it is who reads that is another.
+    if (isRoot) await chown(path, theirs, -1);
+    const getuid = vi.spyOn(process, "getuid").mockReturnValue(ours);
+    try {
+      await expect(readPrivate(path)).rejects.toMatchObject({ fault: "permissions" });
+      await expect(readPrivate(path)).rejects.toThrow("belongs to another user");
+      if (isRoot) await chown(path, 0, -1);
+      else getuid.mockReturnValue(theirs);
+      expect(await readPrivate(path)).toEqual(Buffer.from("one"));
+    } finally {
+      getuid.mockRestore();
+    }
   });
 
   test("says that it cannot read", async () => {
