@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import cluster from "node:cluster";
 import { createInterface } from "node:readline";
-import { MEMORY_ENV } from "../runtime/process/memory-env.ts";
+import { memoryEnv } from "../runtime/process/memory-env.ts";
 
 /** The fields that a process says on its standard output, as `ready {…}`, once it takes requests. */
 export type Ready = Readonly<Record<string, unknown>>;
@@ -14,7 +14,7 @@ const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
 /** Starts `program`, the path of a script, in a Node process of its own. */
 export function startProcess(program: string, args: readonly string[]): ChildProcess {
-  return spawn(process.execPath, [program, ...args], { stdio: [...STDIO], env: { ...MEMORY_ENV, ...process.env } });
+  return spawn(process.execPath, [program, ...args], { stdio: [...STDIO], env: { ...memoryEnv(), ...process.env } });
 }
 
 /**
@@ -23,7 +23,7 @@ export function startProcess(program: string, args: readonly string[]): ChildPro
  */
 export function startWorker(program: string, args: readonly string[]): ChildProcess {
   cluster.setupPrimary({ exec: program, args: [...args], stdio: [...STDIO] });
-  return cluster.fork({ ...MEMORY_ENV, ...process.env }).process;
+  return cluster.fork({ ...memoryEnv(), ...process.env }).process;
 }
 
 /** What the system does to a process for which there is no memory: it cannot say so itself. */

@@ -42,6 +42,11 @@ const LONG_BODY_BYTES = 400_000;
  * a process without work collects no garbage, and was measured with work before. V8 gives the room of objects back late.
  */
 const SETTLE_MS = 60_000;
+/**
+ * The time at the end of a stretch, in milliseconds, of which the lowest memory counts: garbage that V8 has yet to collect
+ * comes and goes by a tenth and more in any of them.
+ */
+const MEMORY_WINDOW_MS = 30_000;
 const SEED = 1;
 const MEBIBYTE = 1024 * 1024;
 
@@ -49,10 +54,14 @@ const MEBIBYTE = 1024 * 1024;
 const MAX_P99_RATIO = 2;
 const MAX_MEMORY_RATIO = 1.1;
 
-/** One stretch: what honest callers got, the gateway's largest memory in bytes, and the cores that programs took. */
+/**
+ * One stretch: what honest callers got, the gateway's largest memory in bytes, the lowest at its end of the gateway and each
+ * node, and the cores that programs took.
+ */
 type Stretch = {
   readonly ended: readonly Ended[];
   readonly peakBytes: number;
+  readonly restBytes: readonly number[];
   readonly gatewayCores: number;
   readonly nodeCores: number;
   readonly attackerCores: number;
@@ -77,13 +86,11 @@ export async function hostileBench({ seconds, quick }: BenchSettings): Promise<B
     await stretch(fleet, keys, WARM_UP_MS, undefined, folder);
     await startThreads(fleet, keys);
     const quiet = await stretch(fleet, keys, lengthMs, undefined, folder);
-    const before = memoryOf(fleet);
     const attacked = await stretch(fleet, keys, lengthMs, hostility, folder);
-    await stretch(fleet, keys, SETTLE_MS, undefined, folder);
-    const after = memoryOf(fleet);
+    const after = await stretch(fleet, keys, SETTLE_MS, undefined, folder);
     const ejections = await statOf(fleet, "svc_cluster_outlier_ejections_total");
     const rows = [rowOf("quiet", quiet, quiet), rowOf("attacked", attacked, quiet)];
-    const memory = after.map((bytes, at) => bytes / (before[at] ?? Number.NaN));
+    const memory = after.restBytes.map((bytes, at) => bytes / (quiet.restBytes[at] ?? Number.NaN));
     return {
       title: `hostile: ${HONEST} honest callers beside one hostile key, ${NODES} nodes with the demonstration model`,
       columns: [
@@ -125,7 +132,7 @@ function verdicts(attacked: Row, ejections: number, memory: readonly number[]): 
     line(ejections === 0, "no node ejected", String(ejections)),
     line(
       memory.every((one) => one <= MAX_MEMORY_RATIO),
-      `memory ${SETTLE_MS / 1_000} s of honest calls later at most ${MAX_MEMORY_RATIO} times that before, of the gateway and each node`,
+      `memory in the last ${MEMORY_WINDOW_MS / 1_000} of ${SETTLE_MS / 1_000} s of honest calls later at most ${MAX_MEMORY_RATIO} times that before, of the gateway and each node`,
       memory.map((one) => one.toFixed(2)).join(", "),
     ),
   ];
@@ -173,8 +180,12 @@ async function stretch(
   const used = () => [performance.now(), cpuMs(gateway.pid), nodesMs(), running?.cpuMs() ?? 0] as const;
   const begin = used();
   let peakBytes = 0;
+  const restBytes = [gateway.pid, ...nodePids].map(() => Number.POSITIVE_INFINITY);
   const watch = setInterval(() => {
     peakBytes = Math.max(peakBytes, residentBytes(gateway.pid));
+    if (performance.now() - begin[0] < lengthMs - MEMORY_WINDOW_MS) return;
+    for (const [at, pid] of [gateway.pid, ...nodePids].entries())
+      restBytes[at] = Math.min(restBytes[at] ?? Number.NaN, residentBytes(pid));
   }, 100);
   const load = closedLoop({ post }, HONEST, { keys, pauseMs: THINK_MS, fields });
   await sleep(lengthMs);
@@ -183,7 +194,7 @@ async function stretch(
   const end = used();
   const cores = (at: 1 | 2 | 3) => (end[at] - begin[at]) / (end[0] - begin[0]);
   return {
-    ...{ ended, peakBytes, gatewayCores: cores(1), nodeCores: cores(2), attackerCores: cores(3) },
+    ...{ ended, peakBytes, restBytes, gatewayCores: cores(1), nodeCores: cores(2), attackerCores: cores(3) },
     tally: (await running?.stop()) ?? {},
   };
 }
@@ -206,7 +217,7 @@ async function startAttack(
   };
 }
 
-function rowOf(callers: string, { ended, peakBytes, ...measured }: Stretch, quiet: Stretch): Row {
+function rowOf(callers: string, { ended, peakBytes, restBytes: _, ...measured }: Stretch, quiet: Stretch): Row {
   const { gatewayCores, nodeCores, attackerCores } = measured;
   const [p50Ms, p99Ms] = firstTokenMs(ended);
   const [quietP50Ms, quietP99Ms] = firstTokenMs(quiet.ended);
@@ -227,10 +238,6 @@ function rowOf(callers: string, { ended, peakBytes, ...measured }: Stretch, quie
 function firstTokenMs(ended: readonly Ended[]): readonly [number, number] {
   const times = ended.flatMap(({ firstDeltaMs }) => firstDeltaMs ?? []);
   return [percentile(times, 0.5), percentile(times, 0.99)];
-}
-
-function memoryOf({ gateway, nodePids }: NodeFleet): readonly number[] {
-  return [gateway.pid, ...nodePids].map(residentBytes);
 }
 
 /** Returns the resident memory of a process in bytes; NaN where the system does not say. */

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Child, type Ready } from "../../../deploy/local/child.ts";
-import { MEMORY_ENV } from "../../../deploy/runtime/process/memory-env.ts";
+import { memoryEnv } from "../../../deploy/runtime/process/memory-env.ts";
 
 /** A running program, of the benches or of the service. */
 export type RunningChild = {
@@ -30,7 +30,7 @@ export async function startChild(
   // Its end of the channel closes with us: nothing is left behind by a bench that was killed.
   const spawned = spawn(process.execPath, [...nodeFlags, program, ...args], {
     stdio: ["ignore", "pipe", errors, "ipc"],
-    env: { ...MEMORY_ENV, ...process.env },
+    env: { ...memoryEnv(), ...process.env },
   });
   closeSync(errors);
   const child = new Child(name, spawned);

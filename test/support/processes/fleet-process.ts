@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { MEMORY_ENV } from "../../../deploy/runtime/process/memory-env.ts";
+import { memoryEnv } from "../../../deploy/runtime/process/memory-env.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
@@ -40,7 +40,7 @@ export class FleetProcess {
     const file = join(folder, "config.yaml");
     writeFileSync(file, JSON.stringify(config));
     const [command, ...args] = [...through, process.execPath, join(ROOT, "dist", program), "--config", file];
-    const env = { ...MEMORY_ENV, ...process.env };
+    const env = { ...memoryEnv(), ...process.env };
     const child = spawn(command ?? process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env });
     const started = new FleetProcess(child, folder);
     const ready = await new Promise<Ready>((resolve, reject) => {

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 const ROOT = join(import.meta.dirname, "../../..");
 const CONTAINERFILE = join(ROOT, "deploy/images/Containerfile");
 /** What Node and `RUN` need of a system, unpacked and no more: the base image of a registry has little else. */
-const PACKAGES = ["base-files", "coreutils", "dash", "libatomic1", "libstdc++6"];
+const PACKAGES = ["base-files", "coreutils", "dash", "libatomic1", "libjemalloc2", "libstdc++6"];
 const BASE = `FROM scratch
 ADD root.tar /
 COPY node /usr/local/bin/node
