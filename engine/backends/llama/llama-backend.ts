@@ -222,7 +222,7 @@ export class LlamaBackend implements Backend {
       leases: new Set(),
       queue,
       steps,
-      shares: new BatchShares(batchTokens),
+      shares: new BatchShares(batchTokens, () => steps.lightRoundMs),
       clock: this.#clock,
     };
     const { longestTokenBytes } = parts.prompts;

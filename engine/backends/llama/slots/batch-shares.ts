@@ -1,12 +1,17 @@
 /** The smallest share of one prompt, in tokens: smaller ones cost more than they show. */
 const MIN_SHARE_TOKENS = 8;
-/** The least that all prompts may have of a step together, in tokens: with less an engine hardly gets on with them. */
-const MIN_STEP_TOKENS = 32;
 /**
- * The time that a piece of a prompt should take beside other requests, in milliseconds: so long does a newcomer wait for
+ * The least that all prompts may have of a step together, in tokens: with less an engine hardly gets on with them. On
+ * processors llama.cpp takes longer for 32 tokens than for 64.
+ */
+const MIN_STEP_TOKENS = 64;
+/**
+ * The longest that a piece of a prompt should take beside other requests, in milliseconds: so long does a newcomer wait for
  * its first step, and so long do running streams stand still.
  */
 const PIECE_MS = 40;
+/** How many times as long as the rounds of others a piece should take at most. */
+const MAX_STRETCH = 2;
 /** The most and the least by which one piece changes what is taken for the right size of a step. */
 const MAX_GROWTH = 1.25;
 const MAX_CUT = 0.25;
@@ -41,11 +46,13 @@ type Progress = {
  * moves however many they are, and nobody's flood of prompts leaves less to others.
  *
  * A prompt that is alone gets whole batches. Beside other requests a batch is only as large as can be evaluated within
- * some 40 ms, by what the pieces before have taken, though no smaller than 32 tokens: all of them wait for its end.
+ * some 40 ms, or within two rounds of others where those are known and shorter, by what the pieces before have taken, though
+ * no smaller than 64 tokens: all of them wait for its end.
  * Which prompts have a piece in a batch is not decided here (`turns.ts`).
  */
 export class BatchShares {
   readonly #batchTokens: number;
+  readonly #lightMs: () => number | undefined;
   /** The prompts that are being evaluated, by their tenants. */
   readonly #reading = new Map<string, Set<Progress>>();
   /** The number of slots that requests hold, for prompts and answers alike. */
@@ -59,9 +66,13 @@ export class BatchShares {
   /** The tokens that a step beside other requests may have. */
   #stepTokens: number;
 
-  /** Makes the shares of an engine that evaluates no prompt, and at most `batchTokens` tokens in a step. */
-  constructor(batchTokens: number) {
+  /**
+   * Makes the shares of an engine that evaluates no prompt, and at most `batchTokens` tokens in a step. `lightMs` tells what
+   * a round takes without those that keep the engine busy, in milliseconds; undefined where nobody knows.
+   */
+  constructor(batchTokens: number, lightMs: () => number | undefined = () => undefined) {
     this.#batchTokens = batchTokens;
+    this.#lightMs = lightMs;
     this.#stepTokens = batchTokens;
   }
 
@@ -128,7 +139,8 @@ export class BatchShares {
   #learn(tokens: number, ms: number): void {
     // What a much smaller step takes is mostly what every step takes, and says little of one of the right size.
     if (tokens < this.#stepTokens / 2) return;
-    const change = Math.min(MAX_GROWTH, Math.max(MAX_CUT, PIECE_MS / Math.max(1, ms)));
+    const meantMs = Math.min(PIECE_MS, MAX_STRETCH * (this.#lightMs() ?? PIECE_MS));
+    const change = Math.min(MAX_GROWTH, Math.max(MAX_CUT, meantMs / Math.max(1, ms)));
     const learned = (this.#stepTokens + tokens * change) / 2;
     this.#stepTokens = Math.min(this.#batchTokens, Math.max(MIN_STEP_TOKENS, learned));
   }

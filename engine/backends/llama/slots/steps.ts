@@ -47,6 +47,11 @@ export class Steps {
     return this.#inFlight;
   }
 
+  /** What a round takes without tenants that are heavy (`Turns`), in milliseconds; undefined while nobody knows. */
+  get lightRoundMs(): number | undefined {
+    return this.#turns.lightMs;
+  }
+
   /**
    * Resolves once the engine computes the next round that begins. Whoever has asked for a step in it has that time for
    * other work: the engine need not wait for it. It does not resolve while nobody asks for a step.

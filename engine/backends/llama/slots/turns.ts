@@ -39,6 +39,11 @@ export class Turns {
   /** Whether the last round shows what the others take by themselves. */
   #isLight = false;
 
+  /** What a round takes without heavy tenants, in milliseconds; undefined while nobody stood aside. */
+  get lightMs(): number | undefined {
+    return this.#lightMs;
+  }
+
   /**
    * Returns the steps of those that were asked for which make the next round, in their order: all of them, or all but those
    * that stand aside. There is at least one.

@@ -48,8 +48,8 @@ test("what is learned while a prompt is alone holds for the first one beside it"
 });
 
 test("a slow engine still gets on with prompts, and one that has become quick reads whole batches again", () => {
-  const reading = shares(1).begin("a", 10_000);
-  expect(readOn(reading, 32, 50)).toBe(32);
+  const reading = shares(1).begin("a", 100_000);
+  expect(readOn(reading, 32, 50)).toBe(64);
   expect(readOn(reading, 40, 0.01)).toBe(BATCH);
 });
 
@@ -122,5 +122,17 @@ test("what stood aside counts for nothing in what a batch takes", () => {
   heavy.begins(BATCH / 2, 10_000);
   heavy.evaluated(10_000 + BATCH / 2);
   light.end();
-  expect(heavy.pieceTokens()).toBeLessThan(60);
+  expect(heavy.pieceTokens()).toBe(64);
+});
+
+test("where rounds of others are short a step takes two of them at most", () => {
+  let lightMs: number | undefined;
+  const both = new BatchShares(BATCH, () => lightMs);
+  both.begin("answer", 1).end();
+  const reading = both.begin("a", 1_000_000);
+  expect(readOn(reading, 16, 0.2)).toBeGreaterThan(180);
+  lightMs = 10;
+  expect(readOn(reading, 32, 0.2)).toBeLessThan(120);
+  lightMs = 100;
+  expect(readOn(reading, 32, 0.2)).toBeGreaterThan(180);
 });
