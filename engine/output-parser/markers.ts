@@ -60,3 +60,14 @@ export type OutputMarkers = {
   /** The marks around the visible text. Absent: the text stands by itself. */
   readonly text?: TextMarkers;
 };
+
+/** How Markdown writes a fence of code: the characters it is made of, and how many of them and spaces before them. */
+export const FENCE = { signs: "`~", minLength: 3, maxIndent: 3 } as const;
+
+/**
+ * Returns whether a call in a fence of code may be an example. It is none in a family that writes fences into its calls
+ * itself, and in one that has marks around its texts, where a call stands between these.
+ */
+export function hasExamples({ toolCall, text }: OutputMarkers): boolean {
+  return text === undefined && !Object.values(toolCall ?? {}).some((mark) => String(mark).includes("```"));
+}

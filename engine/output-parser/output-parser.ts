@@ -7,7 +7,9 @@ import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import { BlockWriter } from "./block-writer.ts";
 import { CallIds } from "./call-ids.ts";
 import { CallPassage, type PassageStep } from "./call-passage.ts";
-import { marksOfText, type OutputMarkers, type ReasoningMarkers } from "./markers.ts";
+import { type CodeFence, CodeFences } from "./code-fences.ts";
+import { FencedCalls } from "./fenced-calls.ts";
+import { hasExamples, marksOfText, type OutputMarkers, type ReasoningMarkers } from "./markers.ts";
 import { earliest, nextMark, type VisibleMarks, visibleMarks } from "./next-mark.ts";
 import { PendingText } from "./pending-text.ts";
 import { type ReasoningEnds, reasoningEnds } from "./reasoning-ends.ts";
@@ -51,6 +53,7 @@ type State =
   /** Passing over the white space that the template writes behind a mark, as far as it is there. */
   | { readonly at: "skip"; readonly rest: string; readonly next: State }
   | { readonly at: "calls"; readonly calls: Calls }
+  | { readonly at: "fenced"; readonly fenced: Fenced }
   /** Behind a fault of this program: all that comes is text. */
   | { readonly at: "plain" }
   | { readonly at: "done" };
@@ -60,6 +63,17 @@ type Reasoning = { readonly markers: ReasoningMarkers; readonly ends: ReasoningE
 
 /** The rules of how calls stand in the text, and what reads them. */
 type Calls = { readonly reading: CallReading; readonly passage: CallPassage };
+
+/** Calls in a fence of code that are not decided yet: what looks at them, and where they stand. */
+type Fenced = {
+  readonly look: FencedCalls;
+  readonly calls: Calls;
+  /** The mark with which they begin, and it with the white space before it. */
+  readonly mark: string;
+  readonly raw: string;
+  /** The reasoning in which they stand; undefined in visible text. */
+  readonly reasoning: Reasoning | undefined;
+};
 
 const TEXT: State = { at: "text" };
 /** The most UTF-16 units at the start of a reasoning that may be white space before its opening mark. */
@@ -85,6 +99,9 @@ export class OutputParser {
   readonly #writer = new BlockWriter();
   readonly #pending = new PendingText();
   readonly #visible: VisibleText;
+  /** The fences of code in the reasoning. */
+  readonly #fences = new CodeFences();
+  readonly #hasExamples: boolean;
   readonly #onFault: (thrown: unknown) => void;
   #state: State;
 
@@ -93,6 +110,7 @@ export class OutputParser {
     this.#onFault = options.onFault ?? (() => {});
     this.#visible = new VisibleText(this.#writer, this.#pending, options.stop);
     this.#calls = this.#newCalls(options);
+    this.#hasExamples = hasExamples(options.markers);
     const reading = this.#calls?.reading;
     const calls = toolCall && reading && { toolCall, reading, toolNames: options.toolNames };
     const reasoning = markers && { markers, ends: reasoningEnds(markers, calls, text?.open ?? "") };
@@ -120,8 +138,9 @@ export class OutputParser {
 
   /** Whether the next text belongs to the reasoning. */
   get inReasoning(): boolean {
-    const { at } = this.#state.at === "skip" ? this.#state.next : this.#state;
-    return at === "reasoning" || at === "opened";
+    const state = this.#state.at === "skip" ? this.#state.next : this.#state;
+    if (state.at === "fenced") return state.fenced.reasoning !== undefined;
+    return state.at === "reasoning" || state.at === "opened";
   }
 
   /** Takes the next piece: whole characters, with the log probabilities of its tokens, which go out with its text. */
@@ -157,6 +176,9 @@ export class OutputParser {
         break;
       case "calls":
         state.calls.passage.end(reason);
+        break;
+      case "fenced":
+        this.#endFenced(state.fenced, reason);
         break;
       case "text":
       case "plain":
@@ -223,6 +245,8 @@ export class OutputParser {
         return this.#inSkip(state.rest, state.next);
       case "calls":
         return this.#inCalls(state.calls.reading, state.calls.passage.step());
+      case "fenced":
+        return this.#inFenced(state.fenced);
       case "plain":
         this.#visible.add(this.#pending.takeAll());
         return false;
@@ -238,13 +262,15 @@ export class OutputParser {
       this.#visible.add(this.#pending.take(next.text));
       return true;
     }
-    const raw = this.#pending.take(next.length);
     if (next.kind === "call" && this.#calls) {
-      this.#calls.passage.begin(next.mark, raw);
-      this.#state = { at: "calls", calls: this.#calls };
-    } else if (next.kind === "reasoning" && reasoning) {
+      this.#beginCalls(this.#calls, next.mark, next.length, this.#visible.fence, undefined);
+      return true;
+    }
+    this.#pending.take(next.length);
+    if (next.kind === "reasoning" && reasoning) {
       this.#visible.flush();
       this.#writer.end(true);
+      this.#fences.reset();
       this.#state = { at: "skip", rest: reasoning.markers.afterOpen, next: { at: "reasoning", reasoning } };
     } else if (next.kind === "reasoning-end" && reasoning) {
       this.#state = { at: "skip", rest: reasoning.markers.afterClose, next: TEXT };
@@ -264,7 +290,8 @@ export class OutputParser {
     return true;
   }
 
-  #inReasoning({ markers, ends }: Reasoning): boolean {
+  #inReasoning(reasoning: Reasoning): boolean {
+    const { markers, ends } = reasoning;
     const { close, beforeClose, afterClose } = markers;
     const { text } = this.#pending;
     const { marks, held } = text.includes(ends.prefix) ? ends.withPrefix : ends.withoutPrefix;
@@ -277,6 +304,7 @@ export class OutputParser {
     const lead = isClose ? beforeClose : (this.#calls?.reading.separator ?? "");
     const padding = text.slice(0, found.at).endsWith(lead) ? lead.length : 0;
     this.#think(found.at - padding);
+    if (!isClose && this.#beginsExample(reasoning, padding)) return true;
     this.#writer.end(true);
     if (isClose) this.#pending.take(padding + close.length);
     this.#visible.beginAnew();
@@ -311,8 +339,65 @@ export class OutputParser {
     return step !== "needs-more";
   }
 
+  /** Begins to look at calls in an open fence of the reasoning; false where there is none, or no call. */
+  #beginsExample(reasoning: Reasoning, padding: number): boolean {
+    const mark = this.#calls?.reading.openers.find((opener) => this.#pending.text.startsWith(opener, padding));
+    const fence = this.#hasExamples ? this.#fences.open : undefined;
+    if (this.#calls === undefined || mark === undefined || fence === undefined) return false;
+    this.#beginCalls(this.#calls, mark, padding + mark.length, fence, reasoning);
+    return true;
+  }
+
+  /**
+   * Begins to read calls behind `mark`, with which so many UTF-16 units of the pending text end; in a `fence` of code it
+   * only looks at them first.
+   */
+  #beginCalls(
+    calls: Calls,
+    mark: string,
+    length: number,
+    fence: CodeFence | undefined,
+    reasoning: Reasoning | undefined,
+  ): void {
+    if (!this.#hasExamples || fence === undefined || mark === "") {
+      calls.passage.begin(mark, this.#pending.take(length));
+      this.#state = { at: "calls", calls };
+      return;
+    }
+    const raw = this.#pending.text.slice(0, length);
+    const look = new FencedCalls(calls.reading, mark, length, fence);
+    this.#state = { at: "fenced", fenced: { look, calls, mark, raw, reasoning } };
+  }
+
+  #inFenced({ look, reasoning }: Fenced): boolean {
+    const length = look.push(this.#pending.text);
+    if (length === undefined) return false;
+    this.#leaveFenced(length, reasoning);
+    return true;
+  }
+
+  /** Goes on behind so much of the pending text that turned out to be no call. */
+  #leaveFenced(length: number, reasoning: Reasoning | undefined): void {
+    if (reasoning === undefined) this.#visible.add(this.#pending.take(length));
+    else this.#think(length);
+    this.#state = reasoning === undefined ? TEXT : { at: "reasoning", reasoning };
+  }
+
+  #endFenced({ look, calls, mark, raw, reasoning }: Fenced, reason: "stop" | "cut"): void {
+    const { text } = this.#pending;
+    if (reason === "stop" && look.areCalls(text)) {
+      if (reasoning !== undefined) this.#writer.end(true);
+      this.#beginCalls(calls, mark, raw.length, undefined, undefined);
+    } else this.#leaveFenced(look.textLength(text), reasoning);
+    if (this.#visible.matchedStop !== undefined) return;
+    while (this.#pending.text !== "" && this.#step()) {}
+    this.#end(reason);
+  }
+
   #think(length: number): void {
     const start = this.#pending.offset;
-    this.#writer.append("reasoning", this.#pending.take(length), start);
+    const text = this.#pending.take(length);
+    this.#fences.push(text);
+    this.#writer.append("reasoning", text, start);
   }
 }

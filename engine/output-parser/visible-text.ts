@@ -1,4 +1,5 @@
 import type { BlockWriter } from "./block-writer.ts";
+import { type CodeFence, CodeFences } from "./code-fences.ts";
 import type { PendingText } from "./pending-text.ts";
 import { StopMatcher } from "./stop-matcher.ts";
 
@@ -7,6 +8,7 @@ export class VisibleText {
   readonly #writer: BlockWriter;
   readonly #pending: PendingText;
   readonly #stops: StopMatcher;
+  readonly #fences = new CodeFences();
   /** The place in the output where the text given to the stop strings ends, in UTF-16 units. */
   #end = 0;
   #isFresh = true;
@@ -31,14 +33,21 @@ export class VisibleText {
     return this.#isFresh;
   }
 
-  /** Lets a reasoning mark count again, as at the start. */
+  /** The fence of code that is open at the end of the text since the start, or since `beginAnew`. */
+  get fence(): CodeFence | undefined {
+    return this.#fences.open;
+  }
+
+  /** Lets a reasoning mark count again, as at the start, and closes a fence of code. */
   beginAnew(): void {
     this.#isFresh = true;
+    this.#fences.reset();
   }
 
   /** Adds what was just taken from the pending text. */
   add(text: string): void {
     if (text.trim() !== "") this.#isFresh = false;
+    this.#fences.push(text);
     this.#end = this.#pending.offset;
     const start = this.#end - text.length - this.#stops.heldLength;
     const { text: certain, matched } = this.#stops.push(text);

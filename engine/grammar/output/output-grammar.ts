@@ -1,7 +1,7 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { choice, type Gbnf, literal, optional, rule, sequence } from "../../gbnf/gbnf.ts";
+import { charsOf, choice, type Gbnf, literal, optional, repeat, rule, sequence } from "../../gbnf/gbnf.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
-import type { OutputMarkers } from "../../output-parser/markers.ts";
+import { FENCE, hasExamples, type OutputMarkers } from "../../output-parser/markers.ts";
 import { formOf } from "../../tool-calls/forms.ts";
 import { WorkBudget } from "../../work-budget.ts";
 import { type TextEnd, textUntil } from "../expressions/text-until.ts";
@@ -26,6 +26,9 @@ export type OutputGrammarOptions = Pick<
   /** Whether schemas that are not strict, of calls that need not come, are given up from the start. Default: false. */
   readonly onlyPromised?: boolean;
 };
+
+/** The fewest characters of each kind that close a fence of code. */
+const FENCES = [...FENCE.signs].map((sign) => literal(sign.repeat(FENCE.minLength)));
 
 /** The name of the rule that holds from the end of the reasoning on. */
 export const BEHIND_REASONING = "answer";
@@ -145,16 +148,27 @@ function freeText(rules: GrammarRules, markers: OutputMarkers, calls: ToolCallGr
   const opens: readonly TextEnd[] = reasoning
     ? [{ mark: reasoning.open, behind: thinking(rules, markers, calls, true), onlyFirst: !reasoning.anywhere }]
     : [];
-  return textUntil(rules, [...(calls?.openers ?? []), ...opens], true);
+  return textUntil(rules, [...fenced(calls?.openers ?? [], markers, BEHIND_REASONING), ...opens], true);
+}
+
+/**
+ * Lets the text of the rule `around` go on behind calls where a fence of code closes there: these were examples in it.
+ */
+function fenced(calls: readonly TextEnd[], markers: OutputMarkers, around: string): readonly TextEnd[] {
+  if (!hasExamples(markers)) return calls;
+  const close = sequence(repeat(charsOf("\n\n"), 1, 2), repeat(literal(" "), 0, FENCE.maxIndent), choice(...FENCES));
+  const more = optional(sequence(close, rule(around)));
+  return calls.map((each) => (each.onlyFirst ? each : { ...each, behind: sequence(each.behind, more) }));
 }
 
 /** Matches reasoning from behind its opening mark on, and the answer. */
 function thinking(
   rules: GrammarRules,
-  { reasoning, text }: OutputMarkers,
+  markers: OutputMarkers,
   calls: ToolCallGrammar | undefined,
   mayEnd: boolean,
 ): Gbnf {
+  const { reasoning, text } = markers;
   const answer = rule(BEHIND_REASONING);
   if (reasoning === undefined) return answer;
   return rules.named("reasoning", () => {
@@ -162,7 +176,8 @@ function thinking(
     const lead = (afterClose.trim() === "" ? [...afterClose] : [afterClose]).map((part) => optional(literal(part)));
     const close = { mark: reasoning.close, behind: mayEnd ? answer : sequence(...lead, answer) };
     const said = text === undefined ? [] : [{ mark: text.open, behind: answer }];
-    return textUntil(rules, [close, ...said, ...reasoningEnds(reasoning, calls)], mayEnd);
+    const called = reasoningEnds(reasoning, calls);
+    return textUntil(rules, [close, ...said, ...(mayEnd ? fenced(called, markers, "reasoning") : called)], mayEnd);
   });
 }
 

@@ -124,6 +124,14 @@ describe.each(FAMILIES)("a strict tool that $profile calls of its own will", ({ 
     toolNames: tools.map(({ name }) => name),
   };
 
+  test("lets a text go on behind calls in a fence of code, and nowhere else", () => {
+    const matches = matcher({ tools: [tool(true, "run", SCHEMA)] });
+    const call = (n: number) => CALL.replace("{}", `{"n": ${n}}`);
+    const texts = [`So:\n\`\`\`\n${call(1)}\n\`\`\`\nWell. ${call(2)}`, `~~~\n${call(1)}\n  ~~~~\n`];
+    expect(texts.filter((text) => !matches(text))).toEqual([]);
+    expect([texts[0]?.replace("2", "9") ?? "", `${call(1)}\nWell.`, `${call(1)}\n\`\``].filter(matches)).toEqual([]);
+  });
+
   test("is held to its schema wherever the parser takes a call for begun", () => {
     for (const text of before) {
       const call = (args: object) => text + write([{ name: "search", args: { ...args } }]);

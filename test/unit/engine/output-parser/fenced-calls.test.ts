@@ -1,0 +1,111 @@
+import { describe, expect, test } from "vitest";
+import { FAMILIES, markersOf, optionsOf, type SampleCall, withoutStrays } from "./families.ts";
+import { type Block, foldBlocks, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
+
+const SEARCH: SampleCall = { name: "search", args: { q: "a b", n: 3 } };
+const UNKNOWN: SampleCall = { name: "rm", args: { path: "/" } };
+/** Their calls hold fences, or stand between marks around their texts: what is in a fence is no example there. */
+const WITHOUT_EXAMPLES = ["deepseek-v3", "deepseek-r1", "gpt-oss", "kimi-k3"];
+
+const seen = ({ kind, name, text }: Block) => (kind === "call" ? [name, JSON.parse(text)] : [kind, text.trim()]);
+const SEARCHED = [SEARCH.name, SEARCH.args];
+
+/** What an output gives, which is the same however it is split. */
+function read(output: string, options: ParseOptions): unknown[] {
+  const whole = parsePieces([output], options).blocks;
+  for (const pieces of splitsOf(output, 3, 11)) expect(parsePieces(pieces, options).blocks).toEqual(whole);
+  return whole.map(seen);
+}
+
+const marked = FAMILIES.filter(({ onlyAtStart }) => !onlyAtStart);
+
+describe.each(marked)("calls in a fence of code, as $profile writes them", ({ profile, write }) => {
+  const options = optionsOf(profile);
+  const call = write([SEARCH]);
+  const hasExamples = !WITHOUT_EXAMPLES.includes(profile);
+
+  test("are text where more follows than calls, and so are those of a tool that nobody offered", () => {
+    for (const written of [call, write([SEARCH, SEARCH]), write([UNKNOWN])]) {
+      const output = `So:\n\`\`\`xml\n${written}\n\`\`\`\nWell.`;
+      const found = read(output, options);
+      if (hasExamples || written.includes("rm"))
+        expect(found.map((block) => String(block).slice(0, 4))).toEqual(["text"]);
+      else expect(found).toContainEqual(SEARCHED);
+      if (hasExamples) expect(withoutStrays(profile, String(found))).toContain(withoutStrays(profile, output));
+    }
+  });
+
+  test("are calls where the output ends with them", () => {
+    const output = `\`\`\`md\n\`\`\`sh\nls\n\`\`\`\n\`\`\`\nNow:\n${call}`;
+    expect(read(output, options).at(-1)).toEqual(SEARCHED);
+    expect(read(`${output}\n\`\`\`\n`, options).some((block) => String(block) === String(SEARCHED))).toBe(!hasExamples);
+  });
+
+  test("are calls where the fence is all of the text", () => {
+    for (const fence of ["```", "~~~~"]) {
+      const found = read(`${fence}xml\n${call}\n${fence}\n`, options);
+      expect(found).toEqual([["text", `${fence}xml`], SEARCHED, ["text", fence]]);
+    }
+  });
+
+  test.runIf(hasExamples)("never take in one that stops in the middle before them", () => {
+    const half = call.slice(0, call.indexOf("a b") + 1);
+    const found = read(`So:\n\`\`\`xml\n${half}\n\`\`\`\nNow:\n${call}`, options);
+    for (const block of found.filter((each) => !String(each).startsWith("text,"))) expect(block).toEqual(SEARCHED);
+  });
+
+  test("are text where the output is cut", () => {
+    const { blocks } = parsePieces([`So:\n\`\`\`xml\n${call}`], { ...options, end: "cut" });
+    expect(blocks.some(({ kind }) => kind === "call")).toBe(!hasExamples);
+  });
+});
+
+describe("a fence of code", () => {
+  const options = optionsOf("hermes");
+  const call = FAMILIES.find(({ profile }) => profile === "hermes")?.write([SEARCH]) ?? "";
+
+  test("that a call in a fence stands in may hold no more than 64 Ki back", () => {
+    const parser = parserOf(options);
+    const open = `So:\n\`\`\`\n${call.slice(0, call.indexOf("a b"))}`;
+    const events = [...parser.push(open)];
+    let shown = 0;
+    for (let round = 0; round < 5; round += 1) events.push(...parser.push("word ".repeat(4000)));
+    for (const { kind } of events) if (kind?.$case === "blockDelta") shown += kind.value.text.length;
+    expect(shown).toBeGreaterThan(30_000);
+    const { length } = foldBlocks([...events, ...parser.end("stop")]);
+    expect(length).toBe(1);
+  });
+
+  test.each([
+    ["``\n", false],
+    ["```\n", true],
+    ["```", true],
+    ["```js\n```\n", false],
+    ["```js\n```js\n", true],
+    ["```js\n  ```  \n", false],
+    ["```js\n    ```\n", true],
+    ["````\n```\n", true],
+    ["~~~\n```\n", true],
+    ["~~~ a`b\n", true],
+    ["``` a`b\n", false],
+    ["    ```\n", false],
+    ["x ```\n", false],
+  ])("is open or not behind %j", (before, isOpen) => {
+    const found = read(`So:\n${before}${call}\nWell.`, options);
+    expect(found.length === 1).toBe(isOpen);
+  });
+
+  test("ends with a call, and with reasoning", () => {
+    const found = read(`So:\n\`\`\`\n${call}\n\`\`\`\n${call}\n${call}\nWell.`, options);
+    expect(found.map((block) => String(block).slice(0, 4))).toEqual(["text", "sear", "sear", "text"]);
+    const thinking = { ...optionsOf("hermes-thinking"), startsInReasoning: true };
+    const { close = "" } = markersOf("hermes-thinking").reasoning ?? {};
+    expect(read(`So:\n\`\`\`\nx${close}\n${call}\nWell.`, thinking)).toContainEqual(SEARCHED);
+  });
+
+  test("lets a stop string in it count", () => {
+    const { blocks, matchedStop } = parsePieces([`So:\n\`\`\`\n${call}\n\`\`\`\nWell.`], { ...options, stop: ["a b"] });
+    expect(blocks.map(({ kind }) => kind)).toEqual(["text"]);
+    expect(matchedStop).toBe("a b");
+  });
+});
