@@ -48,7 +48,7 @@ export type OutputParserOptions = {
 type State =
   | { readonly at: "text" }
   | { readonly at: "reasoning"; readonly reasoning: Reasoning }
-  /** At the start of a reasoning that the prompt has opened, which models open once more. */
+  /** At the start of a reasoning that is open, which models open once more. */
   | { readonly at: "opened"; readonly reasoning: Reasoning }
   /** Passing over the white space that the template writes behind a mark, as far as it is there. */
   | { readonly at: "skip"; readonly rest: string; readonly next: State }
@@ -271,7 +271,7 @@ export class OutputParser {
       this.#visible.flush();
       this.#writer.end(true);
       this.#fences.reset();
-      this.#state = { at: "skip", rest: reasoning.markers.afterOpen, next: { at: "reasoning", reasoning } };
+      this.#state = { at: "skip", rest: reasoning.markers.afterOpen, next: { at: "opened", reasoning } };
     } else if (next.kind === "reasoning-end" && reasoning) {
       this.#state = { at: "skip", rest: reasoning.markers.afterClose, next: TEXT };
     } else if (next.kind === "text-mark") this.#visible.flush();
