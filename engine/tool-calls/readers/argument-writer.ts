@@ -197,7 +197,8 @@ function unquoted(text: string, type: JsonType, types: ReadonlySet<JsonType>): s
   if (type !== "string") return undefined;
   const inner = String(JSON.parse(text)).trim();
   const innerType = jsonType(inner);
-  return innerType !== undefined && types.has(innerType) ? inner : undefined;
+  if (innerType === undefined) return pythonValue(inner, types);
+  return types.has(innerType) ? inner : undefined;
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { ArgumentTypes, JsonType } from "./argument-types.ts";
 import { ArgumentWriter } from "./argument-writer.ts";
+import { CallDepth } from "./call-depth.ts";
 import { type CallProgress, type CallReader, isSpace, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
 import { ElementValue } from "./element-value.ts";
 import { heldSuffixLength } from "./held-suffix.ts";
@@ -63,6 +64,7 @@ export class TaggedCallReader implements CallReader {
   #lead = "";
   #valueClose = "";
   #elements: ElementValue | undefined;
+  #depth: CallDepth;
 
   /** Reads calls of the tools `knownNames`, whose arguments have the types `types`. */
   constructor(marks: TaggedCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
@@ -70,6 +72,7 @@ export class TaggedCallReader implements CallReader {
     this.#emptyEnd = marks.nameEnd.endsWith(">") ? `${marks.nameEnd.slice(0, -1)}/>` : "";
     this.#knownNames = knownNames;
     this.#types = types;
+    this.#depth = this.#newDepth();
   }
 
   /** The name of the tool, once it and the start of the arguments have been seen and it is a known one. */
@@ -91,7 +94,9 @@ export class TaggedCallReader implements CallReader {
   flush(rest: string): string {
     const { at, isWhole } = this.#callEnd(rest);
     const isValue = this.#position === "value";
-    const valueIsWhole = isValue && isWhole && this.#endValue(rest, 0, at).state !== "malformed";
+    const value = rest.slice(0, at).trimEnd();
+    const end = value.endsWith(this.#valueClose) ? value.length - this.#valueClose.length : at;
+    const valueIsWhole = isValue && isWhole && this.#endValue(rest, 0, end).state !== "malformed";
     if (valueIsWhole || (this.#objectIsRead && !this.#writer.isWhole)) this.#writer.end();
     else {
       if (isValue) this.#flushValue(rest);
@@ -248,6 +253,7 @@ export class TaggedCallReader implements CallReader {
     } else this.#writer.startValue(name, types);
     this.#missing.delete(name);
     this.#isStarted = true;
+    this.#depth = this.#newDepth();
     this.#lead = valueLead;
     this.#valueClose = valueClose(name);
     const isText = !nests || (types?.size === 1 && types.has("string"));
@@ -296,10 +302,10 @@ export class TaggedCallReader implements CallReader {
     const valueClose = this.#valueClose;
     const next = this.#nextParameter(text, from);
     let close = indexOrEnd(text, valueClose, from);
-    let isEnd = this.#endsValue(text, close);
+    let isEnd = this.#endsValue(text, from, close);
     while (isEnd === "no") {
       close = indexOrEnd(text, valueClose, close + 1);
-      isEnd = this.#endsValue(text, close);
+      isEnd = this.#endsValue(text, from, close);
     }
     if (next.isWhole && next.at < close) return this.#endValue(text, from, next.at);
     if (isEnd === "yes") {
@@ -343,8 +349,8 @@ export class TaggedCallReader implements CallReader {
         .slice(start, key === "partly" || key === undefined ? text.length : key.end)
         .includes(this.#valueClose);
       if (key === "partly" && !isClosed) return { at, isWhole: false };
-      if (key !== "partly" && key !== undefined && !isClosed && this.#missing.has(key.name))
-        return { at, isWhole: true };
+      const isOuter = key !== "partly" && key !== undefined && !isClosed && this.#missing.has(key.name);
+      if (isOuter && this.#depth.behind(text.slice(from, at)) === 0) return { at, isWhole: true };
     }
     return { at: text.length - heldSuffixLength(text.slice(from), [parameterOpen]), isWhole: false };
   }
@@ -368,11 +374,12 @@ export class TaggedCallReader implements CallReader {
 
   /** Gives a part of the value to the writer. */
   #take(text: string, from: number, to: number): Step {
+    this.#depth.push(text.slice(from, to));
     const at = from + this.#writer.append(text.slice(from, to));
     return { at, state: at < to ? "malformed" : "stop" };
   }
 
-  #endsValue(text: string, close: number): "yes" | "no" | "unknown" {
+  #endsValue(text: string, from: number, close: number): "yes" | "no" | "unknown" {
     if (close === text.length) return "unknown";
     const behind = close + this.#valueClose.length;
     let next = behind;
@@ -380,7 +387,32 @@ export class TaggedCallReader implements CallReader {
     const { opens, parameterOpen, callClose, outerClose } = this.#marks;
     const found = markAt(text, next, [...opens, parameterOpen, callClose, outerClose]);
     if (found === undefined) return "no";
-    return found === "partly" ? "unknown" : "yes";
+    if (found === "partly") return "unknown";
+    return this.#depth.behind(text.slice(from, close)) === 0 ? "yes" : this.#endsOuterValue(text, next, found.mark);
+  }
+
+  /**
+   * Returns whether a closing mark that `mark` follows ends the value, where the value has the mark of a call in it. If
+   * that is one of a whole call, the closing mark is of that call: words follow its end, and no end of the output.
+   */
+  #endsOuterValue(text: string, from: number, mark: string): "yes" | "no" | "unknown" {
+    const { opens, parameterOpen, callClose, outerClose } = this.#marks;
+    if (mark === parameterOpen) {
+      const key = this.#keyAt(text, from + mark.length);
+      if (key === "partly") return "unknown";
+      return key !== undefined && this.#missing.has(key.name) ? "yes" : "no";
+    }
+    for (let at = from; ; ) {
+      const found = markAt(text, skipSpace(text, at), [...opens, callClose, outerClose]);
+      if (found === undefined) return "no";
+      if (found === "partly") return "unknown";
+      if (opens.includes(found.mark)) return "yes";
+      at = skipSpace(text, at) + found.mark.length;
+    }
+  }
+
+  #newDepth(): CallDepth {
+    return new CallDepth(this.#marks.opens[0] ?? this.#marks.callClose, this.#marks.callClose);
   }
 }
 
