@@ -1,5 +1,6 @@
 import { type ArgumentPath, ITEM, type JsonType } from "./argument-types.ts";
-import { jsonOf } from "./argument-writer.ts";
+import { inString, jsonOf } from "./argument-writer.ts";
+import { ESCAPED } from "./json-scanner.ts";
 
 /** The most UTF-16 units of a string that is held until its end; a longer one stays as it was written. */
 const MAX_HELD = 64 * 1024;
@@ -19,7 +20,8 @@ const TEXT: Position = { at: "text" };
 /**
  * Takes arguments that a model writes as one JSON object, in any pieces, and takes the quotation marks off values that
  * may be no strings: `"3"` is 3 where the schema wants a number. What is in them has to be JSON of a type that is
- * allowed; all else stays as it was written.
+ * allowed. In strings a line break or another control character is escaped, and so is a backslash that escapes nothing,
+ * as in `"\\d"`. All else stays as it was written.
  */
 export class ArgumentMender {
   readonly #typesAt: (path: ArgumentPath) => ReadonlySet<JsonType> | undefined;
@@ -38,12 +40,16 @@ export class ArgumentMender {
     let mended = "";
     let at = 0;
     while (at < text.length) {
-      const isBetween = this.#position.at === "between";
-      const end = isBetween ? this.#passSigns(text, at) : this.#stringEnd(text, at);
-      const piece = text.slice(at, end.at);
-      mended += isBetween ? piece : this.#take(piece, end.isFound);
+      if (this.#position.at !== "between") {
+        const { piece, ...end } = this.#readString(text, at);
+        mended += this.#take(piece, end.isFound);
+        at = end.at;
+        continue;
+      }
+      const end = this.#passSigns(text, at);
+      mended += text.slice(at, end.at);
       at = end.at;
-      if (!isBetween || !end.isFound) continue;
+      if (!end.isFound) continue;
       mended += this.#startString();
       at += 1;
     }
@@ -71,15 +77,24 @@ export class ArgumentMender {
     return { at: text.length, isFound: false };
   }
 
-  /** Returns where the string in which the text begins ends, behind its quotation mark. */
-  #stringEnd(text: string, from: number): { readonly at: number; readonly isFound: boolean } {
+  /** Returns where the string in which the text begins ends, behind its quotation mark, and what of it is in the text. */
+  #readString(text: string, from: number): { readonly at: number; readonly isFound: boolean; readonly piece: string } {
+    let piece = "";
+    let taken = from;
+    const put = (between: string, at: number, next: number) => {
+      piece += text.slice(taken, at) + between;
+      taken = next;
+    };
     for (let at = from; at < text.length; at += 1) {
       const char = text.charAt(at);
-      if (this.#isEscaped) this.#isEscaped = false;
-      else if (char === "\\") this.#isEscaped = true;
-      else if (char === '"') return { at: at + 1, isFound: true };
+      const isEscaped = this.#isEscaped;
+      this.#isEscaped = !isEscaped && char === "\\";
+      if (isEscaped && char !== "u" && !ESCAPED.includes(char)) put("\\", at, at);
+      if (char < " ") put(inString(char), at, at + 1);
+      else if (char === '"' && !isEscaped)
+        return { at: at + 1, isFound: true, piece: piece + text.slice(taken, at + 1) };
     }
-    return { at: text.length, isFound: false };
+    return { at: text.length, isFound: false, piece: piece + text.slice(taken) };
   }
 
   /** Begins a string, and returns what goes out of its quotation mark. */

@@ -154,7 +154,7 @@ export class JsonCallReader implements CallReader {
       this.#position = { at: "in-other", scanner: anyValue(), raw: "" };
       return AGAIN;
     }
-    const scanner = new JsonScanner({ root: "object" });
+    const scanner = new JsonScanner({ root: "object", isLoose: true });
     if (char === "{") this.#position = { at: "in-arguments", scanner };
     else if (char === "n") this.#position = { at: "in-null", scanner: anyValue(), raw: "" };
     else if (char === '"') {

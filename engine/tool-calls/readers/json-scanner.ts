@@ -25,6 +25,8 @@ type Position =
 
 const LITERALS: Readonly<Record<string, string>> = { t: "rue", f: "alse", n: "ull" };
 const DEFAULT_MAX_DEPTH = 512;
+/** The characters before which a backslash may stand in a string, but for `u`. */
+export const ESCAPED = '"\\/bfnrt';
 
 const isSpace = (char: string) => char === " " || char === "\n" || char === "\t" || char === "\r";
 const isDigit = (char: string) => char >= "0" && char <= "9";
@@ -39,6 +41,7 @@ const isHex = (char: string) => isDigit(char) || (char >= "a" && char <= "f") ||
 export class JsonScanner {
   readonly #root: "any" | "object";
   readonly #maxDepth: number;
+  readonly #isLoose: boolean;
   readonly #open: ("object" | "array")[] = [];
   #position: Position = "value";
   /** The rest of `true`, `false` or `null` that has yet to come. */
@@ -48,10 +51,13 @@ export class JsonScanner {
 
   /**
    * Makes a scanner of one value. `maxDepth` bounds nested objects and arrays (default 512); one level more is invalid.
+   * Where it `isLoose` (default: not) a string may have line breaks and other control characters in it, and a backslash
+   * before any character.
    */
-  constructor(options: { readonly root: "any" | "object"; readonly maxDepth?: number }) {
+  constructor(options: { readonly root: "any" | "object"; readonly maxDepth?: number; readonly isLoose?: boolean }) {
     this.#root = options.root;
     this.#maxDepth = options.maxDepth ?? DEFAULT_MAX_DEPTH;
+    this.#isLoose = options.isLoose ?? false;
   }
 
   /** Takes the next piece. `consumed` counts the UTF-16 units of it that belong to the value. */
@@ -170,7 +176,7 @@ export class JsonScanner {
   #inString(char: string): boolean {
     if (char === '"') return this.#stringIsKey ? this.#go(true, "colon") : this.#valueEnded();
     if (char === "\\") return this.#go(true, "escape");
-    return this.#go(char >= " ", "string");
+    return this.#go(this.#isLoose || char >= " ", "string");
   }
 
   #inEscape(char: string): boolean {
@@ -178,7 +184,7 @@ export class JsonScanner {
       this.#hexDigitsLeft = 4;
       return this.#go(true, "hex");
     }
-    return this.#go('"\\/bfnrt'.includes(char), "string");
+    return this.#go(this.#isLoose || ESCAPED.includes(char), "string");
   }
 
   #inLiteral(char: string): boolean {

@@ -33,7 +33,7 @@ export class SectionCallReader implements CallReader {
   readonly #idOpen: string;
   readonly #nameIsId: boolean;
   readonly #knownNames: ReadonlySet<string>;
-  readonly #scanner = new JsonScanner({ root: "object" });
+  readonly #scanner = new JsonScanner({ root: "object", isLoose: true });
   readonly #mender: ArgumentMender;
   #position: "name" | "before-arguments" | "arguments" | "after" = "name";
   #name: string | undefined;

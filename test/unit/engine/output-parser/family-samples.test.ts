@@ -499,10 +499,10 @@ const SAMPLES: readonly Sample[] = [
   [
     "a value in quotation marks at which the arguments break off",
     "mistral-args",
-    '[TOOL_CALLS]search[ARGS]{"n": "1\u0001"}',
+    '[TOOL_CALLS]search[ARGS]{"n": "1\\uzz"}',
     [
-      ["search", '{"n": "1', false],
-      ["text", '\u0001"}'],
+      ["search", '{"n": "1\\u', false],
+      ["text", 'zz"}'],
     ],
   ],
   [
