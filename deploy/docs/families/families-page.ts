@@ -1,6 +1,6 @@
 import { loadProfile } from "../../../engine/profiles/profile.ts";
 import { code, page, table } from "../markdown.ts";
-import { type FamilyCases, readFamilyCases } from "./family-cases.ts";
+import { type FamilyCases, readFamilyCases, readOtherTests } from "./family-cases.ts";
 
 /** Writes the page of the families of models: what is read out of their outputs, beside vLLM and SGLang. */
 export function familiesPage(): string {
@@ -21,7 +21,20 @@ export function familiesPage(): string {
     ...differing.flatMap((family) => [`### ${family.family}`, differences(family)]),
     "## Where the cases are from",
     table(["family", "vLLM", "SGLang"], families.map(sourceRow)),
+    "## Tests that give no case",
+    [
+      "The tests are those of vLLM 0.33's source package and of stored states of both repositories, newer and older ones and",
+      "branches included: a test that is gone in the newest state may still stand above. Those of families that have a profile",
+      "were read; the others are told by what they are named after.",
+    ].join("\n"),
+    table(["of", "why", "tests"], otherRows()),
   ]);
+}
+
+function otherRows(): readonly (readonly string[])[] {
+  return Object.entries(readOtherTests()).flatMap(([engine, groups]) =>
+    groups.map(({ why, tests }) => [engine, why, tests.map(code).join(", ")]),
+  );
 }
 
 function familyRow({ family, profiles, cases }: FamilyCases): readonly string[] {

@@ -9,8 +9,9 @@ import { projectFolder } from "../../runtime/files/project-folder.ts";
  * of vLLM's and SGLang's parsers, in a form of our own. A test runs them, and the page of families counts them.
  */
 
+const TESTS = join(projectFolder(), "test/unit/engine/output-parser");
 /** The folder of the cases, a YAML file for each family. */
-const FOLDER = join(projectFolder(), "test/unit/engine/output-parser/family-cases");
+const FOLDER = join(TESTS, "family-cases");
 
 const whole = z.boolean().default(true);
 
@@ -61,6 +62,13 @@ const familyCases = z.strictObject({
   cases: z.array(familyCase).min(1),
 });
 
+const otherTests = z.record(
+  source,
+  z.array(z.strictObject({ why: z.string().min(1), tests: z.array(z.string().min(1)).min(1) })),
+);
+
+/** The tests of each engine that give no cases, by the reason why. */
+export type OtherTests = z.output<typeof otherTests>;
 /** One block that a case speaks of. */
 export type CaseBlock = z.output<typeof block>;
 /** One case of a family. */
@@ -74,6 +82,11 @@ export function readFamilyCases(): readonly FamilyCases[] {
     .filter((file) => file.endsWith(".yaml"))
     .map((file) => familyCases.parse(parse(readFileSync(join(FOLDER, file), "utf8"))))
     .sort((a, b) => (a.family < b.family ? -1 : 1));
+}
+
+/** Returns the tests that give no cases. */
+export function readOtherTests(): OtherTests {
+  return otherTests.parse(parse(readFileSync(join(TESTS, "other-tests.yaml"), "utf8")));
 }
 
 /** Returns a text or a block with its words put in, those of the profile last. */

@@ -176,6 +176,12 @@ function unwrap({ text, declared }: Wrapper): string | undefined {
   }
 }
 
+/** What models write for a truth value where no number may be. */
+const TRUTH: ReadonlyMap<string, string> = new Map([
+  ["1", "true"],
+  ["0", "false"],
+]);
+
 /** Returns a text as it stands in a JSON string. */
 export function inString(text: string): string {
   return JSON.stringify(text).slice(1, -1);
@@ -189,6 +195,7 @@ export function jsonOf(text: string, types: ReadonlySet<JsonType> | undefined): 
   const python = types === undefined || type !== undefined ? undefined : pythonValue(trimmed, types);
   if (python !== undefined) return python;
   const mustBeOther = type !== undefined && types !== undefined && !types.has("string");
+  if (mustBeOther && type === "number" && types.has("boolean")) return TRUTH.get(trimmed) ?? trimmed;
   return mustBeOther ? (unquoted(trimmed, type, types) ?? trimmed) : JSON.stringify(text);
 }
 
@@ -203,13 +210,15 @@ function unquoted(text: string, type: JsonType, types: ReadonlySet<JsonType>): s
 
 /**
  * Returns as JSON what Python would print for a value of one of the types; undefined for any other text. Templates that
- * print values as Python does have taught their models to write them so. A list or an object counts only where no string
- * may be there, as a text may well look like one.
+ * print values as Python does have taught their models to write them so. A list or an object, and a word in another
+ * case, counts only where no string may be there, as a text may well look like one.
  */
 function pythonValue(text: string, types: ReadonlySet<JsonType>): string | undefined {
-  if (text === "None" && types.has("null")) return "null";
-  if ((text === "True" || text === "False") && types.has("boolean")) return text.toLowerCase();
-  const json = types.has("string") ? undefined : jsonOfPython(text);
+  const mayBeText = types.has("string");
+  const word = mayBeText ? text : `${text.charAt(0).toUpperCase()}${text.slice(1).toLowerCase()}`;
+  if ((word === "None" || (word === "Null" && !mayBeText)) && types.has("null")) return "null";
+  if ((word === "True" || word === "False") && types.has("boolean")) return word.toLowerCase();
+  const json = mayBeText ? undefined : jsonOfPython(text);
   return json !== undefined && types.has(json.startsWith("{") ? "object" : "array") ? json : undefined;
 }
 
