@@ -235,7 +235,7 @@ export class CallPassage {
     const { pending, visible } = this.#options;
     const { consumed, state } = reader.push(pending.text.slice(read));
     const all = pending.text.slice(0, read + consumed);
-    const kept = state === "closed" ? 0 : this.#separatorAt(all, state !== "open");
+    const kept = this.#separatorAt(all, state !== "open");
     visible.add(pending.take(all.length - kept));
     if (state !== "open") return this.#behindCall(state === "closed");
     this.#position = { at: "as-text", reader, read: kept };

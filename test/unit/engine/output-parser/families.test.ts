@@ -197,6 +197,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       ...(reasoning ? [reasoning.open, reasoning.close] : []),
       " ",
       "\n",
+      "\n```\n",
       "text",
     ];
     const marks = reasoning ? [plain(reasoning.open), plain(reasoning.close)] : [];
