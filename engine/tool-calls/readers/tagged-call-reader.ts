@@ -173,7 +173,8 @@ export class TaggedCallReader implements CallReader {
   #readHead(text: string, at: number): Step {
     const { headEnd } = this.#marks;
     const end = indexOrEnd(text, headEnd, at);
-    if (end - at > MAX_HEAD) return { at, state: "malformed" };
+    const mayCome = end === text.length && end - at < MAX_HEAD + headEnd.length;
+    if (end - at > MAX_HEAD && !mayCome) return { at, state: "malformed" };
     return end === text.length ? { at, state: "stop" } : this.#go("parameters", end + headEnd.length);
   }
 

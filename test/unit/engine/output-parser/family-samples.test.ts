@@ -521,6 +521,12 @@ const SAMPLES: readonly Sample[] = [
     ],
   ],
   [
+    "a call with as much at its head as may stand there",
+    "kimi-k3",
+    `<|open|>call tool="run"${" ".repeat(64)}<|sep|><|close|>call<|sep|>`,
+    [["run", "{}"]],
+  ],
+  [
     "an argument that does not say what it is",
     "kimi-k3",
     '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="n"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
