@@ -81,18 +81,16 @@ export class ArgumentMender {
   #readString(text: string, from: number): { readonly at: number; readonly isFound: boolean; readonly piece: string } {
     let piece = "";
     let taken = from;
-    const put = (between: string, at: number, next: number) => {
-      piece += text.slice(taken, at) + between;
-      taken = next;
-    };
     for (let at = from; at < text.length; at += 1) {
       const char = text.charAt(at);
       const isEscaped = this.#isEscaped;
+      if (!isEscaped && char !== '"' && char !== "\\" && char >= " ") continue;
+      if (char === '"' && !isEscaped) return { at: at + 1, isFound: true, piece: piece + text.slice(taken, at + 1) };
       this.#isEscaped = !isEscaped && char === "\\";
-      if (isEscaped && char !== "u" && !ESCAPED.includes(char)) put("\\", at, at);
-      if (char < " ") put(inString(char), at, at + 1);
-      else if (char === '"' && !isEscaped)
-        return { at: at + 1, isFound: true, piece: piece + text.slice(taken, at + 1) };
+      const isIdle = isEscaped && char !== "u" && !ESCAPED.includes(char);
+      if (!isIdle && char >= " ") continue;
+      piece += text.slice(taken, at) + (isIdle ? "\\" : "") + inString(char);
+      taken = at + 1;
     }
     return { at: text.length, isFound: false, piece: piece + text.slice(taken) };
   }
