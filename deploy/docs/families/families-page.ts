@@ -24,8 +24,8 @@ export function familiesPage(): string {
     "## Tests that give no case",
     [
       "The tests are those of vLLM 0.33's source package and of stored states of both repositories, newer and older ones and",
-      "branches included: a test that is gone in the newest state may still stand above. Those of families that have a profile",
-      "were read; the others are told by what they are named after.",
+      "branches included: a test that is gone in the newest state may still stand above. Of those here that are about families",
+      "with a profile the beginnings were read, or more; the others are told by what they and their tests are named after.",
     ].join("\n"),
     table(["of", "why", "tests"], otherRows()),
   ]);
