@@ -114,7 +114,7 @@ async function startGateway(address: string, folder: string, warmUpMs: number | 
 }
 
 async function startNginx(ssePort: number, folder: string): Promise<Fresh | undefined> {
-  const { running } = await startReferences(["nginx"], ssePort, await mkdtemp(join(folder, "nginx-")));
+  const { running } = await startReferences(["nginx"], { originPort: ssePort }, await mkdtemp(join(folder, "nginx-")));
   const [nginx] = running;
   return nginx && { ...nginx, key: "none", request: (directive) => requestText("chat", "none", directive) };
 }

@@ -10,6 +10,7 @@ import { BENCH_FORMATS, replyRequestText, requestText } from "./processes/reques
 import type { Target } from "./processes/targets.ts";
 import { pin, type Reference } from "./references/reference.ts";
 import { REFERENCE_NAMES, startReferences } from "./references/references.ts";
+import { writeTokenizer } from "./references/stamp-tokenizer.ts";
 import { type Cell, cellsOf, cellTitle, type Extent } from "./references/stand-cells.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
 import { cpuMs, cpuOf, residentOf } from "./report/cpu.ts";
@@ -52,6 +53,9 @@ type Stood = Target & {
   restart?(): Promise<void>;
 };
 
+/** What the engine says of where it can be asked. */
+type EngineReady = { readonly address: string; readonly ssePort: number; readonly tokenPort: number };
+
 /** One reading of one target in one cell; NaN where the cell has no such number. */
 export type StandReading = {
   /** The processor time of a delta or a request, in microseconds. */
@@ -79,12 +83,15 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
   const folder = await mkdtemp(join(tmpdir(), "svc-stand-"));
   const several = cpus().length > 1;
   if (several) pin(process.pid, OTHERS);
-  const engine = await startChild("engine", join(import.meta.dirname, "processes/engine-process.js"), [], folder);
-  const { address, ssePort } = engine.ready as { readonly address: string; readonly ssePort: number };
+  const tokenizerFolder = join(folder, "tokenizer");
+  await writeTokenizer(tokenizerFolder);
+  const engineProgram = join(import.meta.dirname, "processes/engine-process.js");
+  const engine = await startChild("engine", engineProgram, ["127.0.0.1", tokenizerFolder], folder);
+  const { address, ssePort: originPort, tokenPort } = engine.ready as EngineReady;
   const gateways = await startGateways(address, folder, settings);
   const wanted = (name: string) => settings.targets?.includes(name) ?? (extent !== "quick" || name !== "litellm");
   const names = REFERENCE_NAMES.filter(wanted);
-  const { running, absent } = await startReferences(names, ssePort, folder);
+  const { running, absent } = await startReferences(names, { originPort, tokenPort, tokenizerFolder }, folder);
   try {
     const all = [
       ...gateways.flatMap(([name, gateway]) => gatewayTargets(name, gateway)),

@@ -7,12 +7,13 @@ import { type Directive, parseDirective } from "./directive.ts";
 import { Pace, Pacer } from "./pacer.ts";
 import { startSseOrigin } from "./sse-origin.ts";
 import { nowUs, stamp } from "./stamp.ts";
+import { startTokenOrigin } from "./token-origin.ts";
 
 /*
  * The engine of the benches, a program of its own: an engine node that plays what a request asks for, and the same over
- * plain HTTP for what the gateway is compared with. Its argument is the address that it listens on, 127.0.0.1 without one.
- * Prints `ready {"address":…,"ssePort":…}`; tells its parent who
- * left.
+ * plain HTTP for what the gateway is compared with. Its arguments are the address that it listens on, 127.0.0.1 without
+ * one, and the folder of a tokenizer, with which it plays the same in tokens over gRPC, too.
+ * Prints `ready {"address":…,"ssePort":…,"tokenPort":…}`; tells its parent who left.
  */
 
 /**
@@ -59,8 +60,9 @@ const paced: Script = async function* (request, signal): AsyncGenerator<readonly
   }
 };
 
-const host = process.argv[2];
+const [, , host, tokenizerFolder] = process.argv;
 const engine = await startEngine(paced, { slots: 100_000, ...(host !== undefined && { host }) });
 const ssePort = await startSseOrigin(paceOf, reportLeft);
+const tokenPort = tokenizerFolder && (await startTokenOrigin(tokenizerFolder, paceOf, reportLeft));
 process.on("disconnect", () => process.exit());
-process.stdout.write(`ready ${JSON.stringify({ address: engine.address, ssePort })}\n`);
+process.stdout.write(`ready ${JSON.stringify({ address: engine.address, ssePort, tokenPort })}\n`);

@@ -3,8 +3,17 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import { freePort, moduleOf, programOf, type Reference, type ReferenceProgram, startReference } from "./reference.ts";
 
+/** What references stand in front of. */
+export type Origin = {
+  /** The port of the engine's plain HTTP. */
+  readonly originPort: number;
+  /** The port of the engine's gRPC in tokens, and the folder of its tokenizer. Default: what needs them is absent. */
+  readonly tokenPort?: number;
+  readonly tokenizerFolder?: string;
+};
+
 /** What a reference stands in front of, and where it may write. */
-type Place = { readonly originPort: number; readonly folder: string; readonly port: number };
+type Place = Origin & { readonly folder: string; readonly port: number };
 
 /** The program of a reference that is installed. */
 type Started = Pick<ReferenceProgram, "program" | "args" | "headers">;
@@ -21,6 +30,7 @@ const REFERENCES: Readonly<Record<string, (place: Place) => Promise<Started | un
     ...["-c", "envoy.yaml", "--concurrency", "1", "--log-level", "warning", "--use-dynamic-base-id"],
   ]),
   smg,
+  "smg-grpc": smgGrpc,
   litellm: withFile("litellm", "litellm.yaml", litellmConfig, ({ port }) => [
     ...["--config", "litellm.yaml", "--host", "127.0.0.1", "--port", String(port), "--num_workers", "1"],
   ]),
@@ -31,12 +41,12 @@ const REFERENCES: Readonly<Record<string, (place: Place) => Promise<Started | un
 export const REFERENCE_NAMES: readonly string[] = Object.keys(REFERENCES);
 
 /**
- * Starts the references that are installed, of those named, in front of `originPort`. Returns the names of those that are
+ * Starts the references that are installed, of those named, in front of `origin`. Returns the names of those that are
  * not, or did not start, with why.
  */
 export async function startReferences(
   names: readonly string[],
-  originPort: number,
+  origin: Origin,
   folder: string,
 ): Promise<{ readonly running: readonly Reference[]; readonly absent: readonly string[] }> {
   const running: Reference[] = [];
@@ -45,7 +55,7 @@ export async function startReferences(
     const own = join(folder, name);
     await mkdir(own, { recursive: true });
     const port = await freePort();
-    const found = await REFERENCES[name]?.({ originPort, folder: own, port });
+    const found = await REFERENCES[name]?.({ ...origin, folder: own, port });
     if (!found) {
       absent.push(`${name} (not installed)`);
       continue;
@@ -168,12 +178,24 @@ function envoyConfig({ port, originPort }: Place): string {
 
 /** SMG in front of a worker that speaks HTTP. */
 async function smg({ originPort, port }: Place): Promise<Started | undefined> {
+  return smgBefore(`http://127.0.0.1:${originPort}`, port, []);
+}
+
+/** SMG in front of a worker that speaks the gRPC of vLLM: it makes tokens of prompts itself, and texts of tokens. */
+async function smgGrpc({ tokenPort, tokenizerFolder, port }: Place): Promise<Started | undefined> {
+  if (tokenPort === undefined || tokenizerFolder === undefined) return undefined;
+  return smgBefore(`grpc://127.0.0.1:${tokenPort}`, port, ["--model-path", tokenizerFolder]);
+}
+
+async function smgBefore(worker: string, port: number, more: readonly string[]): Promise<Started | undefined> {
   const program = programOf("smg");
   if (program === undefined) return undefined;
-  const worker = `http://127.0.0.1:${originPort}`;
   const limits = ["--max-concurrent-requests", "20000", "--disable-load-monitoring"];
   const where = ["--host", "127.0.0.1", "--port", String(port), "--worker-urls", worker];
-  return { program, args: ["launch", ...where, "--policy", "round_robin", "--log-level", "info", ...limits] };
+  // Both have metrics, which would be on one port.
+  const metrics = ["--prometheus-host", "127.0.0.1", "--prometheus-port", String(await freePort())];
+  const args = ["launch", ...where, "--policy", "round_robin", "--log-level", "info", ...limits, ...metrics, ...more];
+  return { program, args };
 }
 
 function litellmConfig({ originPort }: Place): string {
