@@ -6,6 +6,15 @@ const RESUMABLE_TAG = 14 << 3;
 /** The size of that field in bytes: its tag and its value have one each. */
 const RESUMABLE_BYTES = 2;
 
+/**
+ * The size of the largest message whose room is kept for the next one, in bytes. Growing into new room costs as much as
+ * encoding, and each message is copied out of it; what is translated beside others is no larger.
+ */
+const KEPT_BYTES = 256 * 1024;
+
+/** Has the room in which messages are encoded, one at a time. */
+let writer = new BinaryWriter();
+
 /** What an engine is asked for beside the answer: nothing, the tokens of it, or to go on with one. */
 export type Resumption = "none" | "resumable" | Continuation;
 
@@ -14,7 +23,12 @@ export type Resumption = "none" | "resumable" | Continuation;
  * `messageFor`; the message itself may have tens of megabytes, and is never written or copied for that.
  */
 export function encodeResumable(request: GenerateRequest): Uint8Array {
-  return GenerateRequest.encode(request, new BinaryWriter()).uint32(RESUMABLE_TAG).bool(true).finish();
+  const used = writer;
+  // Of one that could not be encoded nothing may be left in the next one.
+  writer = new BinaryWriter();
+  const bytes = GenerateRequest.encode(request, used).uint32(RESUMABLE_TAG).bool(true).finish();
+  if (bytes.byteLength <= KEPT_BYTES) writer = used;
+  return bytes;
 }
 
 /**
