@@ -24,6 +24,8 @@ const CONNECTION_IDLE_MS = 75_000;
 /** The time between two looks of Node for requests that come too slowly, in milliseconds. */
 const CONNECTIONS_CHECK_MS = 1_000;
 const MAX_REQUESTS_PER_SOCKET = 1_000;
+/** The requests that are written down in one turn of the event loop: callers that leave together must not hold up others. */
+const CLOSINGS_PER_TURN = 16;
 
 /** The times that requests may take to arrive. */
 export type ReceiveTimeouts = {
@@ -44,6 +46,7 @@ export function publicApp(
   tls?: FollowedPems,
 ): { readonly app: FastifyInstance; readonly sockets: SocketTable } {
   const { clock, tracing } = sinks;
+  const closings = new TurnSlices(CLOSINGS_PER_TURN);
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
     const { raw } = request;
     const spec = routeOf(request);
@@ -56,7 +59,7 @@ export function publicApp(
     });
     request.record = record;
     reply.headers({ "x-request-id": record.requestId, "request-id": record.requestId });
-    if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks);
+    if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks, closings);
   };
   const slices = new TurnSlices();
   const http = {
