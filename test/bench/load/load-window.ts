@@ -5,8 +5,8 @@ import { cpuOf, residentOf } from "../report/cpu.ts";
 import { percentile } from "../report/percentile.ts";
 import { LoadClient } from "./load-client.ts";
 
-/** Streams begin at different moments and code gets hot: what comes in this time is not measured. */
-const SETTLE_MS = 500;
+/** Streams begin at different moments and code gets hot: what comes in this time is not measured, in milliseconds. */
+export const SETTLE_MS = 500;
 /** The time until everybody has seen that the streams are left, in milliseconds. */
 const LEAVE_MS = 200;
 
@@ -32,7 +32,8 @@ export type Window = {
 
 /**
  * Puts the load on the target and measures for `seconds`, after `settleMs` of the same load. `keepDelays` says whether
- * the delay of every event is kept, which must not be where the client would become what is measured.
+ * the delay of every event is kept, which must not be where the client would become what is measured. `atBorders` is
+ * waited for where the measured stretch begins, and where it ends, with all streams still open.
  */
 export async function measureWindow(
   target: Target,
@@ -40,6 +41,7 @@ export async function measureWindow(
   seconds: number,
   keepDelays: boolean,
   settleMs = SETTLE_MS,
+  atBorders = async (): Promise<void> => {},
 ): Promise<Window> {
   const { streams, ...pace } = load;
   const request = target.request({ ...pace, events: ENDLESS });
@@ -49,11 +51,13 @@ export async function measureWindow(
   );
   try {
     await sleep(settleMs);
+    await atBorders();
     client.start(keepDelays);
     const cpuBefore = cpuOf(target);
     await sleep(seconds * 1000);
     const { events, frames, delaysMs, gapsMs } = client.read();
     const cpuAfter = cpuOf(target);
+    await atBorders();
     return {
       events,
       frames,
