@@ -18,7 +18,7 @@ export type Reference = {
   readonly port: number;
   /** The headers that it needs beside those of the format. */
   readonly headers: readonly string[];
-  /** Ends the process and starts another one on the same port; resolves when it takes connections. */
+  /** Ends the process and starts another one on the same port; resolves when it can serve. */
   restart(): Promise<void>;
   /** Ends the process, and waits until it has ended. */
   stop(): Promise<void>;
@@ -38,9 +38,11 @@ export type ReferenceProgram = {
   readonly folder: string;
   /** The headers that it needs beside those of the format. Default: none. */
   readonly headers?: readonly string[];
+  /** The path that it answers with 200 once it can serve. Default: it serves as soon as it takes connections. */
+  readonly readyPath?: string;
 };
 
-/** Starts a reference; resolves when it takes connections. Rejects with the end of its log when it does not start. */
+/** Starts a reference; resolves when it can serve. Rejects with the end of its log when it does not start. */
 export async function startReference(options: ReferenceProgram): Promise<Reference> {
   const { name, port, headers = [] } = options;
   let running = await run(options);
@@ -61,7 +63,7 @@ export async function startReference(options: ReferenceProgram): Promise<Referen
 type Run = { readonly child: ChildProcess; end(): Promise<void> };
 
 async function run(options: ReferenceProgram): Promise<Run> {
-  const { name, port, folder } = options;
+  const { name, folder } = options;
   const log = join(folder, `${name}.log`);
   const child = spawned(options, log);
   child.once("error", () => {});
@@ -75,13 +77,20 @@ async function run(options: ReferenceProgram): Promise<Run> {
     await ended;
   };
   try {
-    for (const lastMs = Date.now() + START_MS; !(await accepts(port)); await sleep(50))
+    for (const lastMs = Date.now() + START_MS; !(await serves(options)); await sleep(50))
       if (child.exitCode !== null || Date.now() > lastMs) throw new Error(readFileSync(log, "utf8").slice(-2_000));
   } catch (cause) {
     kill();
     throw new Error(`${name} did not start`, { cause });
   }
   return { child, end };
+}
+
+async function serves({ port, readyPath }: ReferenceProgram): Promise<boolean> {
+  if (readyPath === undefined) return accepts(port);
+  const answer = await fetch(`http://127.0.0.1:${port}${readyPath}`).catch(() => undefined);
+  await answer?.text();
+  return answer?.ok ?? false;
 }
 
 function spawned({ program, args, folder }: ReferenceProgram, log: string): ChildProcess {

@@ -16,7 +16,7 @@ export type Origin = {
 type Place = Origin & { readonly folder: string; readonly port: number };
 
 /** The program of a reference that is installed. */
-type Started = Pick<ReferenceProgram, "program" | "args" | "headers">;
+type Started = Pick<ReferenceProgram, "program" | "args" | "headers" | "readyPath">;
 
 /**
  * What a user would take instead of the gateway: proxies that understand nothing of what they pass on, and gateways for
@@ -195,7 +195,8 @@ async function smgBefore(worker: string, port: number, more: readonly string[]):
   // Both have metrics, which would be on one port.
   const metrics = ["--prometheus-host", "127.0.0.1", "--prometheus-port", String(await freePort())];
   const args = ["launch", ...where, "--policy", "round_robin", "--log-level", "info", ...limits, ...metrics, ...more];
-  return { program, args };
+  // It takes connections before it knows its worker, and the tokenizer of that.
+  return { program, args, readyPath: "/readiness" };
 }
 
 function litellmConfig({ originPort }: Place): string {
