@@ -23,6 +23,8 @@ export type PromptEnd = {
   readonly reading: PromptReading;
 };
 
+const OVER: DecodingStep = { events: [], tokens: [], over: true };
+
 /** Runs the token loop of one answer, one step at a time. */
 export class Decoding {
   readonly #parts: EngineParts;
@@ -31,10 +33,9 @@ export class Decoding {
   readonly #samples: Samples;
   readonly #reading: PromptReading;
   readonly #tailTokens: number;
-  /** The tokens that are evaluated next: those of the last step. */
-  #next: Token[] | undefined;
-  /** The step behind the last one that was handed out; undefined before the first, and behind the last. */
-  #ahead: Promise<DecodingStep> | undefined;
+  /** The sample behind the token that was handed out last; undefined before the first is begun. */
+  #ahead: Promise<Sample> | undefined;
+  #isFirst = true;
   #firstTokenMs: number | undefined;
 
   /** Begins an answer. The end of the prompt that is not in the cache, which is never empty, is read with it. */
@@ -60,51 +61,76 @@ export class Decoding {
     return this.#firstTokenMs;
   }
 
-  /**
-   * Makes one token, and has the next one begun: what becomes of this one, up to the wire, is done while the engine
-   * computes. Nothing is begun behind that one until this is called again. Throws `EngineError`.
-   */
-  async step(): Promise<DecodingStep> {
-    const isFirst = this.#ahead === undefined;
-    const step = await (this.#ahead ?? this.#make());
-    if (step.over) return step;
-    const { underWay } = this.#parts.steps;
-    const ahead = this.#make();
-    // How it ends is nobody's concern who has left before.
-    ahead.catch(() => {});
-    this.#ahead = ahead;
-    if (!isFirst && this.#lease.open) await underWay;
-    return step;
+  /** Has the first token begun, which the first step hands out: what is to be told meanwhile is told after this. */
+  begin(): void {
+    this.#ahead = this.#firstSample();
+    this.#ahead.catch(() => {});
   }
 
-  async #make(): Promise<DecodingStep> {
+  /**
+   * Makes one token, and has the next one begun: what becomes of this one is done while the engine computes. Beside
+   * others it is read then too, wherever that cannot change what is computed: nobody waits for the reading of all tokens
+   * of a round. Alone it costs more than it saves, as the thread that computes is woken by one that goes on. Nothing is
+   * begun behind the next one until this is called again. Throws `EngineError`.
+   */
+  async step(): Promise<DecodingStep> {
     const { course } = this.#prepared;
-    const next = await (this.#next ? this.#nextSample(this.#next) : this.#firstSample());
-    if (next.done) throw new EngineError("ENGINE_ERROR", "The model gave no token.");
-    const sampled = next.value.token;
+    const isFirst = this.#isFirst;
+    this.#isFirst = false;
+    const sample = await (this.#ahead ?? this.#firstSample());
+    if (this.#firstTokenMs !== undefined && isFirst) {
+      this.#reading.evaluated(this.#firstTokenMs);
+      this.#reading.end();
+    }
+    const { token } = sample;
+    if (course.given === undefined && this.#parts.runtime.model.isEogToken(token)) return OVER;
+    if (course.goesOn && this.#parts.leases.size > 1) {
+      course.note(token);
+      await this.#goOn(() => this.#sample([token]), isFirst);
+      const step = course.read(token, this.#logprob(token, sample));
+      const written = step.tokens.slice(1);
+      if (written.length > 0) void this.#goOn(() => this.#sampleInstead(written), true);
+      return { ...step, over: course.over };
+    }
     const { given } = course;
-    if (given === undefined && this.#parts.runtime.model.isEogToken(sampled))
-      return { events: [], tokens: [], over: true };
-    const logprob = this.#logprob(given ?? sampled, next.value);
-    const step = given === undefined ? course.take(sampled, logprob) : course.takeGiven(logprob);
-    this.#next = [...step.tokens];
+    const logprob = this.#logprob(given ?? token, sample);
+    const step = given === undefined ? course.take(token, logprob) : course.takeGiven(logprob);
+    if (!course.over) await this.#goOn(() => this.#sample(step.tokens), isFirst);
     return { ...step, over: course.over };
   }
 
-  #nextSample(last: Token[]): Promise<IteratorResult<Sample, void>> {
-    return this.#lease.run(last.length, false, () => this.#samples.next(last));
+  /** Has the next sample made, and waits until the engine is at it unless `atOnce`. */
+  async #goOn(make: () => Promise<Sample>, atOnce: boolean): Promise<void> {
+    // The round may begin while the sample is asked for.
+    const { underWay } = this.#parts.steps;
+    const ahead = make();
+    // How it ends is nobody's concern who has left before.
+    ahead.catch(() => {});
+    this.#ahead = ahead;
+    if (!atOnce && this.#lease.open) await underWay;
   }
 
-  async #firstSample(): Promise<IteratorResult<Sample, void>> {
+  /** Makes a sample behind `tokens`, those of the last step. */
+  async #sample(tokens: readonly Token[]): Promise<Sample> {
+    const next = await this.#lease.run(tokens.length, false, () => this.#samples.next([...tokens]));
+    return sampleOf(next);
+  }
+
+  /** Makes a sample behind `tokens`, which stand in the place of the one that is being made. */
+  async #sampleInstead(tokens: readonly Token[]): Promise<Sample> {
+    await this.#ahead;
+    return this.#sample(tokens);
+  }
+
+  /** Makes the first sample, for which the end of the prompt is read. */
+  async #firstSample(): Promise<Sample> {
     const { clock } = this.#parts;
-    const sample = await this.#lease.run(this.#tailTokens, true, () => {
+    const next = await this.#lease.run(this.#tailTokens, true, () => {
       this.#reading.begins(this.#tailTokens, clock.nowMs());
       return this.#samples.next();
     });
     this.#firstTokenMs = clock.nowMs();
-    this.#reading.evaluated(this.#firstTokenMs);
-    this.#reading.end();
-    return sample;
+    return sampleOf(next);
   }
 
   #logprob(token: Token, { probabilities }: Sample): TokenLogprob | undefined {
@@ -112,4 +138,9 @@ export class Decoding {
     if (topLogprobs === undefined || !probabilities) return undefined;
     return toTokenLogprob(this.#parts.runtime.model, token, probabilities, topLogprobs);
   }
+}
+
+function sampleOf(next: IteratorResult<Sample, void>): Sample {
+  if (next.done) throw new EngineError("ENGINE_ERROR", "The model gave no token.");
+  return next.value;
 }

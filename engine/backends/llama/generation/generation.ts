@@ -48,20 +48,24 @@ export async function* generate(
     let read = await lease.adapt(demand);
     reading.expect(demand.prompt.length - read);
     const cachedInputTokens = Math.min(read, prepared.inputTokens);
-    if (!announced) yield opening(parts, prepared, cachedInputTokens);
-
+    // What is said of the prompt so far goes out while the engine is at the next piece of it.
+    let news = announced ? undefined : opening(parts, prepared, cachedInputTokens);
     for (let size = reading.pieceTokens(); demand.prompt.length - read > size; size = reading.pieceTokens()) {
       const piece = demand.prompt.slice(read, read + size);
-      await lease.run(piece.length, false, () => {
+      const step = lease.run(piece.length, false, () => {
         reading.begins(piece.length, parts.clock.nowMs());
         return slot.sequence.evaluateWithoutGeneratingNewTokens(piece);
       });
-      reading.evaluated(parts.clock.nowMs());
+      const endMs = endOf(parts, step);
+      if (news) yield news;
+      reading.evaluated(await endMs);
       read += piece.length;
-      yield stepOf([progress(0, Math.min(read, prepared.inputTokens), parts.steps.done)]);
+      news = stepOf([progress(0, Math.min(read, prepared.inputTokens), parts.steps.done)]);
     }
 
     const decoding = new Decoding(parts, prepared, lease, { tail: demand.prompt.slice(read), reading });
+    decoding.begin();
+    if (news) yield news;
     let step = await decoding.step();
     while (!step.over) {
       if (step.events.length + step.tokens.length > 0) yield stepOf(step.events, step.tokens);
@@ -77,6 +81,13 @@ export async function* generate(
     reading.close();
     parts.leases.delete(lease);
   }
+}
+
+/** Resolves to the moment at which a step ends, in milliseconds of the clock. Whoever leaves need not await it. */
+function endOf({ clock }: EngineParts, step: Promise<unknown>): Promise<number> {
+  const endMs = step.then(() => clock.nowMs());
+  endMs.catch(() => {});
+  return endMs;
 }
 
 /**
