@@ -18,10 +18,19 @@ export type Holder = {
 /** The settings on how much a placement map remembers. */
 export type PlacementSettings = Pick<PrefixAffinitySettings, "maxPrefixes" | "maxHolders">;
 
+/** How a request uses its prefixes on an endpoint, as `PlacementMap.record` takes it. */
+type PrefixUse = {
+  readonly tokensPerByte: number;
+  readonly ttlMs: number;
+  readonly nowMs: number;
+  readonly confirmed: boolean;
+};
+
 /** The number of boundaries at the end of a prompt that are remembered: the next turn branches off at one of them. */
 const INDEXED_TAIL = 8;
 /** The number of boundaries at the beginning of a prompt that are remembered, as other conversations share them. */
 const INDEXED_HEAD = 2;
+const NOBODY: readonly Holder[] = [];
 
 /**
  * Remembers which prefixes this gateway believes to be in which endpoint's cache. The map is bounded, and a prefix that
@@ -49,7 +58,11 @@ export class PlacementMap {
   /** Returns the endpoints that are believed, at the monotonic time `nowMs`, to hold the prefix that ends at `hash`. */
   holders(hash: string, nowMs: number): readonly Holder[] {
     const entry = this.#entries.get(hash);
-    return entry ? entry.filter((holder) => this.#isBelieved(holder, nowMs)) : [];
+    if (!entry) return NOBODY;
+    // On the path of every request, where nearly all of them are.
+    for (const holder of entry)
+      if (!this.#isBelieved(holder, nowMs)) return entry.filter((one) => this.#isBelieved(one, nowMs));
+    return entry;
   }
 
   /**
@@ -57,25 +70,8 @@ export class PlacementMap {
    * (`confirmed`). This begins or renews the sliding lifetime of its prefixes there, `ttlMs` milliseconds from the
    * monotonic time `nowMs`. `tokensPerByte` is what was measured for the prompt, else what is usual.
    */
-  record(
-    boundaries: readonly Boundary[],
-    address: string,
-    use: { tokensPerByte: number; ttlMs: number; nowMs: number; confirmed: boolean },
-  ): void {
-    for (const { hash, bytes } of indexed(boundaries)) {
-      const before = this.holders(hash, use.nowMs);
-      const same = before.find((holder) => holder.address === address);
-      const holder: Holder = {
-        address,
-        tokens: use.confirmed || !same?.confirmed ? bytes * use.tokensPerByte : same.tokens,
-        usedAtMs: use.nowMs,
-        expiresAtMs: Math.max(use.nowMs + use.ttlMs, same?.expiresAtMs ?? 0),
-        confirmed: use.confirmed || (same?.confirmed ?? false),
-      };
-      const others = before.filter((other) => other !== same);
-      this.#entries.delete(hash);
-      this.#entries.set(hash, [holder, ...others].slice(0, this.#settings.maxHolders));
-    }
+  record(boundaries: readonly Boundary[], address: string, use: PrefixUse): void {
+    eachIndexed(boundaries, ({ hash, bytes }) => this.#use(hash, bytes, address, use));
     this.#makeRoom();
   }
 
@@ -84,13 +80,13 @@ export class PlacementMap {
    * request alone is void.
    */
   withdraw(boundaries: readonly Boundary[], address: string): void {
-    for (const { hash } of indexed(boundaries)) {
+    eachIndexed(boundaries, ({ hash }) => {
       const entry = this.#entries.get(hash) ?? [];
       this.#keep(
         hash,
         entry.filter((holder) => holder.address !== address || holder.confirmed),
       );
-    }
+    });
   }
 
   /**
@@ -114,6 +110,21 @@ export class PlacementMap {
     }
   }
 
+  #use(hash: string, bytes: number, address: string, { tokensPerByte, ttlMs, nowMs, confirmed }: PrefixUse): void {
+    const before = this.holders(hash, nowMs);
+    const same = before.find((holder) => holder.address === address);
+    const holder: Holder = {
+      address,
+      tokens: confirmed || !same?.confirmed ? bytes * tokensPerByte : same.tokens,
+      usedAtMs: nowMs,
+      expiresAtMs: Math.max(nowMs + ttlMs, same?.expiresAtMs ?? 0),
+      confirmed: confirmed || (same?.confirmed ?? false),
+    };
+    this.#entries.delete(hash);
+    const others = before.length > (same ? 1 : 0) ? before.filter((other) => other !== same) : NOBODY;
+    this.#entries.set(hash, others.length > 0 ? [holder, ...others].slice(0, this.#settings.maxHolders) : [holder]);
+  }
+
   #isBelieved({ address, usedAtMs, expiresAtMs }: Holder, nowMs: number): boolean {
     const evictedUntilMs = this.#evictedUntilMs.get(address);
     return nowMs < expiresAtMs && (evictedUntilMs === undefined || usedAtMs > evictedUntilMs);
@@ -132,10 +143,14 @@ export class PlacementMap {
   }
 }
 
-/** Returns the boundaries that are worth remembering. Those in between were at the end of an earlier turn's prompt. */
-function indexed(boundaries: readonly Boundary[]): readonly Boundary[] {
-  if (boundaries.length <= INDEXED_HEAD + INDEXED_TAIL) return boundaries;
-  return boundaries.filter(
-    ({ marked }, index) => marked || index < INDEXED_HEAD || index >= boundaries.length - INDEXED_TAIL,
-  );
+/**
+ * Calls `take` with the boundaries that are worth remembering. Those in between were at the end of an earlier turn's
+ * prompt.
+ */
+function eachIndexed(boundaries: readonly Boundary[], take: (boundary: Boundary) => void): void {
+  const tailFrom = boundaries.length - INDEXED_TAIL;
+  for (let index = 0; index < boundaries.length; index += 1) {
+    const boundary = boundaries[index];
+    if (boundary && (index < INDEXED_HEAD || index >= tailFrom || boundary.marked)) take(boundary);
+  }
 }
