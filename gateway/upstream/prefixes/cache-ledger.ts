@@ -78,6 +78,11 @@ export type LedgerRequest = {
   readonly affinityKey: string;
 };
 
+/** The names by which a request's last prompts are remembered. */
+type Names = { readonly conversation: string; readonly agent: string };
+
+type Named = LedgerRequest & Names;
+
 /** Where and when a prefix was last used. */
 type Use = {
   readonly address: string;
@@ -132,8 +137,9 @@ export class CacheLedger {
    */
   sent(request: LedgerRequest, address: string, nowMs: number): SentRequest {
     const { shape } = request;
+    const names = namesOf(request);
     const seen = this.#deepestUse(shape);
-    const changed = this.#changedIn(request, seen?.index, this.#parts.viewOf(address)?.gateways ?? 0);
+    const changed = this.#changedIn({ ...request, ...names }, seen?.index, this.#parts.viewOf(address)?.gateways ?? 0);
     const passed = changed ? undefined : passedBy(shape, seen?.index);
     const losses = this.#lostToServers(shape, seen, { address, nowMs, isPassed: passed !== undefined });
     if (changed) losses.push(changed);
@@ -141,7 +147,7 @@ export class CacheLedger {
     if (passed) losses.push(losses.length > 0 ? passed : { ...passed, fromBytes: 0 });
     const expected = this.#expected(shape, address, seen?.use, nowMs);
     return new SentRequest({ shape, losses, expected, isNew: !seen && shape.lastTurn === undefined }, (inputTokens) =>
-      this.#remember(request, { address, life: this.#parts.lifeOf(address), atMs: nowMs, tokens: inputTokens }),
+      this.#remember(request, names, { address, life: this.#parts.lifeOf(address), atMs: nowMs, tokens: inputTokens }),
     );
   }
 
@@ -206,7 +212,7 @@ export class CacheLedger {
    * Returns what of the conversation's last prompt is not in this one, where this request is the first without it. Where
    * there are several gateways, an earlier one that came by another may have been.
    */
-  #changedIn(request: LedgerRequest, seenIndex: number | undefined, gateways: number): Loss | undefined {
+  #changedIn(request: Named, seenIndex: number | undefined, gateways: number): Loss | undefined {
     const { shape } = request;
     const hasOthers = gateways > 1;
     const last = this.#lastOf(request, gateways === 1);
@@ -226,11 +232,10 @@ export class CacheLedger {
    * Returns the prompt that a request goes on from, as far as that can be told; undefined for none. `isAlone` says that no
    * turn came by another gateway.
    */
-  #lastOf(request: LedgerRequest, isAlone: boolean): LastPrompt | undefined {
-    const { shape, affinityKey } = request;
-    const last = this.#conversations.of(conversationOf(request), shape);
+  #lastOf({ shape, affinityKey, conversation, agent }: Named, isAlone: boolean): LastPrompt | undefined {
+    const last = this.#conversations.of(conversation, shape);
     if (last) return last;
-    const ofAgent = this.#newestOfAgent.get(agentOf(request));
+    const ofAgent = this.#newestOfAgent.get(agent);
     // What is no summary and goes on with nothing may be another conversation of the same agent.
     if (ofAgent)
       return shape.lastTurn === undefined && changeOf(ofAgent, shape)?.reason !== "compaction" ? undefined : ofAgent;
@@ -268,17 +273,21 @@ export class CacheLedger {
     return 0;
   }
 
-  #remember(request: LedgerRequest, use: Use): void {
+  #remember(request: LedgerRequest, names: Names, use: Use): void {
     const { boundaries } = request.shape;
     const bytes = promptBytes(request.shape);
-    for (const [index, { hash, bytes: at }] of boundaries.entries()) {
-      if (index >= USED.head && index < boundaries.length - USED.tail) continue;
-      this.#uses.set(hash, { ...use, tokens: bytes > 0 ? Math.round((use.tokens * at) / bytes) : 0 });
+    const { address, life, atMs } = use;
+    const tokensPerByte = bytes > 0 ? use.tokens / bytes : 0;
+    for (let index = 0; index < boundaries.length; index += 1) {
+      if (index === USED.head) index = Math.max(index, boundaries.length - USED.tail);
+      const boundary = boundaries[index];
+      if (boundary)
+        this.#uses.set(boundary.hash, { address, life, atMs, tokens: Math.round(tokensPerByte * boundary.bytes) });
     }
     const { shape } = request;
     const last = lastPrompt(shape);
-    this.#conversations.note(conversationOf(request), shape, last);
-    this.#newestOfAgent.set(agentOf(request), last);
+    this.#conversations.note(names.conversation, shape, last);
+    this.#newestOfAgent.set(names.agent, last);
     this.#lastOfKey.note(request.affinityKey, shape, last);
   }
 }
@@ -307,8 +316,12 @@ function passedBy({ boundaries, lastTurn }: PromptShape, seenIndex = -1): Loss |
   return { reason: "other_gateway", upToBytes: boundaries[lastTurn]?.bytes ?? 0, fromBytes, upToTokens: undefined };
 }
 
-function conversationOf({ shape, affinityKey }: LedgerRequest): string {
-  return `${affinityKey} ${headOf(shape)}`;
+/** Returns the names by which a request's conversation is remembered, and that of its agent with its system part. */
+function namesOf({ shape, affinityKey }: LedgerRequest): Names {
+  return {
+    conversation: `${affinityKey} ${headOf(shape)}`,
+    agent: `${affinityKey} ${shape.boundaries[0]?.hash ?? ""}`,
+  };
 }
 
 function longest(prompts: readonly LastPrompt[]): LastPrompt | undefined {
@@ -322,10 +335,6 @@ function isOfSameSizes({ begin }: LastPrompt, { boundaries }: PromptShape): bool
   let same = 0;
   for (let at = 1; at <= compared; at += 1) if (sizeOf(begin, at) === sizeOf(boundaries, at)) same += 1;
   return same > 0 && same >= compared / 2;
-}
-
-function agentOf({ shape, affinityKey }: LedgerRequest): string {
-  return `${affinityKey} ${shape.boundaries[0]?.hash ?? ""}`;
 }
 
 /** A request on its way to an endpoint, until the engine has told what was cached. */

@@ -56,9 +56,11 @@ export class LastPrompts {
 
   /** Returns the prompt of a conversation that another one has most in common with, of several the newest. */
   of(conversation: string, shape: PromptShape): LastPrompt | undefined {
-    let best: LastPrompt | undefined;
-    let bestSame = Number.NEGATIVE_INFINITY;
-    for (const last of this.branches(conversation)) {
+    let best = this.#newest.get(conversation);
+    const others = best && this.#others.get(conversation);
+    if (!best || !others) return best;
+    let bestSame = sameIn(best, shape);
+    for (const last of others) {
       const same = sameIn(last, shape);
       if (same > bestSame) [best, bestSame] = [last, same];
     }
@@ -68,12 +70,16 @@ export class LastPrompts {
   /** Notes `prompt`, which is what is remembered of `shape`, as that of the newest branch of a conversation. */
   note(conversation: string, shape: PromptShape, prompt: LastPrompt): void {
     const before = this.of(conversation, shape);
-    const end = before?.tail.at(-1)?.bytes ?? 0;
-    // What keeps less than half of the prompt that it goes on from leaves a branch to which the client may come back.
-    const isBranch = before !== undefined && bytesUpTo(before, sameIn(before, shape)) < end / 2;
-    const others = this.branches(conversation).filter((last) => isBranch || last !== before);
+    const newest = this.#newest.get(conversation);
+    const others = this.#others.get(conversation);
     this.#newest.set(conversation, prompt);
-    if (others.length > 0) this.#others.set(conversation, others.slice(0, MAX_OTHERS));
+    if (!before || !newest) return;
+    const end = before.tail.at(-1)?.bytes ?? 0;
+    // What keeps less than half of the prompt that it goes on from leaves a branch to which the client may come back.
+    const isBranch = bytesUpTo(before, sameIn(before, shape)) < end / 2;
+    if (!isBranch && before === newest) return;
+    const left = [newest, ...(others ?? [])].filter((last) => isBranch || last !== before);
+    if (left.length > 0) this.#others.set(conversation, left.slice(0, MAX_OTHERS));
   }
 
   /** Returns the last prompts of all branches of a conversation that are remembered, the newest first. */
