@@ -17,6 +17,9 @@ const OWNER_TOLERANCE = { least: 1.1, spread: 1 };
 /** The share of its room from which on a cache is full: a long prompt may take up the rest at once. */
 const FULL_SHARE = 0.95;
 
+/** The most that a working set is taken to be by a cache's retention, in sizes of the cache. */
+const MAX_CROWD = 1.25;
+
 /** The request that an endpoint is picked for. */
 export type PrefixRequest = {
   /** The digests and sizes of the prompt. */
@@ -135,12 +138,13 @@ type PrefixWork = {
 function costSeconds(
   endpoint: EndpointView,
   { prediction: { tokens, uncachedTokens }, least, scarcity, headTokens }: PrefixWork,
-  { learned, nowMs, shareOf, settings }: PrefixContext,
+  context: PrefixContext,
 ): number {
+  const { shareOf, settings } = context;
   // What another one holds, of which there would be two copies.
   const copied = uncachedTokens - least;
   // Wherever a conversation is prefilled it stays, and wants room for its coming turns.
-  const crowd = uncachedTokens > tokens / 2 ? learned.workingSets.tokensOn(endpoint.address, nowMs) : 0;
+  const crowd = uncachedTokens > tokens / 2 ? crowdTokens(endpoint, context) : 0;
   const weighed =
     uncachedTokens +
     // Later conversations will find the head here, too.
@@ -151,6 +155,23 @@ function costSeconds(
     (settings.kvCostSeconds * endpoint.kvUse) / Math.max(1 - endpoint.kvUse, 0.001) +
     settings.requestCostSeconds * requestsOn(endpoint)
   );
+}
+
+/**
+ * Returns how many tokens the conversations of late take up on an endpoint, for comparison with others. A gateway among
+ * several has seen a part of their turns only; how long the cache keeps what nobody uses tells of those of all: as much as
+ * comes to it in that time fills it. That is late, and where all caches are overfull it says little, so that what was seen
+ * counts as ever.
+ */
+function crowdTokens(
+  { address, gateways, retentionMs }: EndpointView,
+  { learned, prefixes, nowMs }: PrefixContext,
+): number {
+  const seenTokens = learned.workingSets.tokensOn(address, nowMs);
+  const totalTokens = prefixes.fillOf(address)?.totalTokens ?? 0;
+  if (gateways <= 1 || totalTokens === 0 || retentionMs === undefined) return seenTokens;
+  const toldTokens = totalTokens * Math.min(MAX_CROWD, WORKING_SET_MS / Math.max(1, retentionMs));
+  return seenTokens + toldTokens * (1 - 1 / gateways);
 }
 
 /**

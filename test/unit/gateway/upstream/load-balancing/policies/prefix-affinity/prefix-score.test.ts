@@ -265,6 +265,17 @@ describe("a gateway that is alone", () => {
   });
 });
 
+test("a gateway among several begins conversations where full caches keep longest what nobody uses", () => {
+  const picked = (gateways: number) => {
+    const pool = POOL.map((one) => ({ ...one, gateways, retentionMs: one.address === "e2" ? 600_000 : 250_000 }));
+    const given = context({ learned: learned({ strangers: 0 }), prefixes: telling({}, true) });
+    return pick(turn("s", 0), given, pool)?.endpoint.address;
+  };
+  expect(picked(4)).toBe("e2");
+  // Whoever is alone has seen what each of them holds.
+  expect(picked(1)).toBe("e0");
+});
+
 test("a belief lasts as long as the endpoint keeps what nobody uses", () => {
   const picked = (retentionMs: number) => {
     const given = context({ nowMs: 1_000_000, learned: learned({ strangers: 0 }) });
