@@ -6,6 +6,8 @@ import { bytesUpTo, COMPARED_TAIL, type LastPrompt, LastPrompts, lastPrompt, sam
 
 /** The most prefixes whose last use is remembered, some 200 bytes each. */
 const MAX_PLACES = 100_000;
+/** The most endpoints whose last use of a prefix is remembered. */
+const MAX_USERS = 4;
 /** The most conversations whose last prompt is remembered, up to 10 KB each. */
 const MAX_CONVERSATIONS = 5_000;
 /**
@@ -89,6 +91,8 @@ type Use = {
   readonly life: number | undefined;
   readonly atMs: number;
   readonly tokens: number;
+  /** The last use before on another endpoint, which may still have it: of a beginning that many conversations have, say. */
+  readonly before: Use | undefined;
 };
 
 /** What is known of a request when it is sent. */
@@ -145,7 +149,7 @@ export class CacheLedger {
     if (changed) losses.push(changed);
     // Where nothing else can be said of what came by here, what came of it since is the other gateway's doing as well.
     if (passed) losses.push(losses.length > 0 ? passed : { ...passed, fromBytes: 0 });
-    const expected = this.#expected(shape, address, seen?.use, nowMs);
+    const expected = this.#expected(shape, address, seen, nowMs);
     return new SentRequest({ shape, losses, expected, isNew: !seen && shape.lastTurn === undefined }, (inputTokens) =>
       this.#remember(request, names, { address, life: this.#parts.lifeOf(address), atMs: nowMs, tokens: inputTokens }),
     );
@@ -255,16 +259,25 @@ export class CacheLedger {
     return nowMs - atMs < this.#parts.believedMs(address);
   }
 
+  /** Returns whether what was used last then is still believed to be where it was. */
+  #isThere(use: Use, nowMs: number): boolean {
+    return use.life === this.#parts.lifeOf(use.address) && this.#isBelieved(use, nowMs) && !this.#isGone(use, nowMs);
+  }
+
   #isHeld(digest = ""): boolean {
     const [holder] = this.#parts.prefixes.holders(digest);
     return holder !== undefined;
   }
 
-  #expected({ boundaries }: PromptShape, address: string, use: Use | undefined, nowMs: number): number {
-    const { prefixes, lifeOf } = this.#parts;
+  #expected({ boundaries }: PromptShape, address: string, seen: { readonly index: number } | undefined, nowMs: number) {
+    const { prefixes } = this.#parts;
     if (!prefixes.fillOf(address)) {
-      const isThere = use?.address === address && use.life === lifeOf(address);
-      return use && isThere && this.#isBelieved(use, nowMs) && !this.#isGone(use, nowMs) ? use.tokens : 0;
+      for (let index = seen?.index ?? -1; index >= 0; index -= 1) {
+        const own = useOn(this.#uses.get(boundaries[index]?.hash ?? ""), address);
+        if (own) return this.#isThere(own, nowMs) ? own.tokens : 0;
+        if (index > USED.head && index < boundaries.length - COMPARED_TAIL) index = USED.head;
+      }
+      return 0;
     }
     for (let index = boundaries.length - 1; index >= 0; index -= 1) {
       for (const holder of prefixes.holders(boundaries[index]?.hash ?? ""))
@@ -273,7 +286,7 @@ export class CacheLedger {
     return 0;
   }
 
-  #remember(request: LedgerRequest, names: Names, use: Use): void {
+  #remember(request: LedgerRequest, names: Names, use: Omit<Use, "before">): void {
     const { boundaries } = request.shape;
     const bytes = promptBytes(request.shape);
     const { address, life, atMs } = use;
@@ -281,8 +294,15 @@ export class CacheLedger {
     for (let index = 0; index < boundaries.length; index += 1) {
       if (index === USED.head) index = Math.max(index, boundaries.length - USED.tail);
       const boundary = boundaries[index];
-      if (boundary)
-        this.#uses.set(boundary.hash, { address, life, atMs, tokens: Math.round(tokensPerByte * boundary.bytes) });
+      if (!boundary) continue;
+      const before = usesElsewhere(this.#uses.get(boundary.hash), address, MAX_USERS - 1);
+      this.#uses.set(boundary.hash, {
+        address,
+        life,
+        atMs,
+        tokens: Math.round(tokensPerByte * boundary.bytes),
+        before,
+      });
     }
     const { shape } = request;
     const last = lastPrompt(shape);
@@ -290,6 +310,22 @@ export class CacheLedger {
     this.#newestOfAgent.set(names.agent, last);
     this.#lastOfKey.note(request.affinityKey, shape, last);
   }
+}
+
+/** Returns the last use on an endpoint; undefined where none is remembered. */
+function useOn(use: Use | undefined, address: string): Use | undefined {
+  let on = use;
+  while (on && on.address !== address) on = on.before;
+  return on;
+}
+
+/** Returns the last uses on other endpoints than the one at `address`, `most` of them. */
+function usesElsewhere(use: Use | undefined, address: string, most: number): Use | undefined {
+  if (!use || most === 0) return undefined;
+  // Mostly a conversation goes on where it was: then nothing is made.
+  if (use.address === address) return use.before;
+  const before = usesElsewhere(use.before, address, most - 1);
+  return before === use.before ? use : { ...use, before };
 }
 
 /** Returns what of a conversation's last prompt is not in its next one; undefined where all of it is. */

@@ -47,6 +47,34 @@ describe("the one reason why a prompt was not in the cache is", () => {
     expect(gateway.ask("head other", "A", 1, "other")).toMatchObject({ reason: "hit", expectedTokens: 1_000 });
   });
 
+  test("none for a beginning that several endpoints have, each of which is expected to", () => {
+    const gateway = new Gateway();
+    gateway.ask("head u1", "A", 0, "one");
+    gateway.ask("head u2", "B", 0, "two");
+    expect(gateway.ask("head u3", "A", 1, "three")).toMatchObject({ reason: "hit", expectedTokens: 1_000 });
+    expect(gateway.ask("head u4", "B", 1, "four")).toMatchObject({ reason: "hit", expectedTokens: 1_000 });
+    gateway.lives.B = 2;
+    gateway.ask("head u5", "A", 1, "five");
+    expect(gateway.ask("head u6", "B", 0, "six")).toMatchObject({ expectedTokens: 0 });
+    gateway.nowMs += 6 * MINUTE;
+    expect(gateway.ask("head u7", "A", 0, "seven")).toMatchObject({ expectedTokens: 0 });
+  });
+
+  test("none for a conversation that comes back to an endpoint, which is expected to have what it had then", () => {
+    const gateway = new Gateway();
+    gateway.ask("head u1 a1 u2", "A", 0);
+    gateway.ask("head u1 a1 u2 a2 u3", "B", 0);
+    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 4)).toMatchObject({ expectedTokens: 4_000, reason: "moved" });
+    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4 a4 u5", "B", 6)).toMatchObject({ expectedTokens: 6_000 });
+    for (const other of ["C", "D", "E"]) {
+      gateway.lives[other] = 1;
+      gateway.ask("head u1 a1 u2", other, 0);
+    }
+    // Of so many endpoints the one that was used longest ago is forgotten.
+    expect(gateway.ask("head u1 a1 u2 x", "B", 4)).toMatchObject({ expectedTokens: 4_000 });
+    expect(gateway.ask("head u1 a1 u2 y", "A", 4)).toMatchObject({ expectedTokens: 0 });
+  });
+
   test("eviction, where the endpoint that had it was asked", () => {
     const gateway = new Gateway();
     gateway.ask("head u1 a1 u2", "A", 0);
