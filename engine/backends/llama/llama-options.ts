@@ -78,7 +78,7 @@ export const llamaSchema = z.strictObject({
     .max(8192)
     .default(256)
     .describe(
-      "The most prompt tokens that one step reads, of all prompts together. Running streams wait for a step to end, so that beside other requests a step reads no more than takes some 40 ms, and at least 64.",
+      "The most prompt tokens that one step reads, of all prompts together. Running streams wait for a step to end, so that beside other requests a step reads no more than takes some 40 ms, and at least 16.",
     ),
   queueLength: z.int().min(0).max(100_000).default(64).describe("The number of requests that may wait for a slot."),
   maxQueueWaitMs: z

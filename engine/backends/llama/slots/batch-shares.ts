@@ -1,15 +1,20 @@
 /** The smallest share of one prompt, in tokens: smaller ones cost more than they show. */
-const MIN_SHARE_TOKENS = 8;
+const MIN_SHARE_TOKENS = 2;
 /**
- * The least that all prompts may have of a step together, in tokens: with less an engine hardly gets on with them. On
- * processors llama.cpp takes longer for 32 tokens than for 64.
+ * The least that all prompts may have of a step together, in tokens: with less an engine hardly gets on with them. Behind a
+ * long context so few take a processor as long as a hundred at the start of one.
  */
-const MIN_STEP_TOKENS = 64;
+const MIN_STEP_TOKENS = 16;
 /**
  * The longest that a piece of a prompt should take beside other requests, in milliseconds: so long does a newcomer wait for
  * its first step, and so long do running streams stand still.
  */
 const PIECE_MS = 40;
+/**
+ * The shortest time that is asked of a piece, in milliseconds. On processors llama.cpp takes longer for 32 tokens than for
+ * 64: for less time, more would be paid.
+ */
+const MIN_PIECE_MS = 20;
 /** How many times as long as the rounds of others a piece should take at most. */
 const MAX_STRETCH = 2;
 /** The most and the least by which one piece changes what is taken for the right size of a step. */
@@ -46,8 +51,8 @@ type Progress = {
  * moves however many they are, and nobody's flood of prompts leaves less to others.
  *
  * A prompt that is alone gets whole batches. Beside other requests a batch is only as large as can be evaluated within
- * some 40 ms, or within two rounds of others where those are known and shorter, by what the pieces before have taken, though
- * no smaller than 64 tokens: all of them wait for its end.
+ * some 40 ms, or within two rounds of others and 20 ms where those are known and shorter, by what the pieces before have
+ * taken, though no smaller than 16 tokens: all of them wait for its end.
  * Which prompts have a piece in a batch is not decided here (`turns.ts`).
  */
 export class BatchShares {
@@ -139,7 +144,7 @@ export class BatchShares {
   #learn(tokens: number, ms: number): void {
     // What a much smaller step takes is mostly what every step takes, and says little of one of the right size.
     if (tokens < this.#stepTokens / 2) return;
-    const meantMs = Math.min(PIECE_MS, MAX_STRETCH * (this.#lightMs() ?? PIECE_MS));
+    const meantMs = Math.min(PIECE_MS, Math.max(MIN_PIECE_MS, MAX_STRETCH * (this.#lightMs() ?? PIECE_MS)));
     const change = Math.min(MAX_GROWTH, Math.max(MAX_CUT, meantMs / Math.max(1, ms)));
     const learned = (this.#stepTokens + tokens * change) / 2;
     this.#stepTokens = Math.min(this.#batchTokens, Math.max(MIN_STEP_TOKENS, learned));
