@@ -19,6 +19,7 @@ import { EngineError } from "./errors.ts";
 import { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { serveMetrics } from "./metrics/metrics-server.ts";
 import { vllmViews } from "./metrics/vllm-names.ts";
+import { watchMemory } from "./node/memory-watch.ts";
 import { EngineServer } from "./server.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
@@ -61,11 +62,13 @@ async function run(config: EngineConfig): Promise<number> {
   if (!(await started(backend, orders.stop))) return crashed() ? 1 : 0;
   for (const note of backend.startNotes?.() ?? []) log.warn(note);
   server.serve();
+  const watchNoMore = watchMemory({ clock: systemClock });
   const ready = { address: hostPort(config.listen.host, port), metricsPort: metricsServer.port, models: config.models };
   log.info(ready, "serving");
   process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
 
   await untilAborted(orders.stop);
+  watchNoMore();
   await server.close(config.drainTimeoutMs, orders.stopNow);
   await backend.close();
   await work.close();

@@ -1,5 +1,5 @@
 import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import { collectGarbage } from "../../deploy/runtime/process/collect-garbage.ts";
 
 /** The time in which garbage is collected at most once, in milliseconds. */
 const MIN_INTERVAL_MS = 10_000;
@@ -45,14 +45,6 @@ export class Garbage {
     this.#collectedBytes = goneBytes;
     this.#collect();
   }
-}
-
-/** Has V8 collect all garbage. Its function for that is shown to nobody but us. */
-function collectGarbage(): void {
-  setFlagsFromString("--expose-gc");
-  const collect: unknown = runInNewContext("gc");
-  setFlagsFromString("--no-expose-gc");
-  if (typeof collect === "function") collect();
 }
 
 /**
