@@ -1,3 +1,5 @@
+import { MAX_STRETCH } from "./turns.ts";
+
 /** The smallest share of one prompt, in tokens: smaller ones cost more than they show. */
 const MIN_SHARE_TOKENS = 2;
 /**
@@ -15,8 +17,6 @@ const PIECE_MS = 40;
  * 64: for less time, more would be paid.
  */
 const MIN_PIECE_MS = 20;
-/** How many times as long as the rounds of others a piece should take at most. */
-const MAX_STRETCH = 2;
 /** The most and the least by which one piece changes what is taken for the right size of a step. */
 const MAX_GROWTH = 1.25;
 const MAX_CUT = 0.25;

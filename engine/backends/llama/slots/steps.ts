@@ -9,8 +9,9 @@ type Asked = AskedStep & { readonly place: number; readonly begin: () => void };
  * shows in both.
  *
  * Steps that compute go in rounds: those that were asked for while a round ran begin together when all of it has ended,
- * in the order of their sequences, unless they stand aside for others (`turns.ts`). The engine makes one batch of them, and computes it in one pass only where sequences
- * follow each other: tokens that were asked for one by one, as their readers came to it, would be computed in several.
+ * in the order of their sequences, unless they stand aside for others (`turns.ts`). The engine makes one batch of them, and
+ * computes it in one pass only where sequences follow each other: tokens that were asked for one by one, as their readers
+ * came to it, would be computed in several.
  *
  * The library changes a cache only while it computes nothing. Between two rounds it does not, and the next one waits for
  * the changes that wait then, and for none that comes later.

@@ -12,7 +12,7 @@ const NOBODY: ReadonlySet<string> = new Set();
 /** A tenant is heavy that has so many times the tokens which the others of a round have on average. */
 const HEAVY = 2;
 /** How many times as long as without heavy tenants a round takes on average beside them, at most. */
-const MAX_STRETCH = 2;
+export const MAX_STRETCH = 2;
 /** The weight of the newest round in what rounds without heavy tenants are taken to last. */
 const NEWEST = 0.2;
 /** The longest that a tenant owes the others, in milliseconds: its requests get on at least so often. */
