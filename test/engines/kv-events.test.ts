@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
@@ -10,6 +9,7 @@ import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts
 import { NodeClient } from "../support/engine/node-client.ts";
 import { startNode } from "../support/engine/start-node.ts";
 import { workHere } from "../support/engine/work-here.ts";
+import { freePort } from "../support/free-port.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
 
 /*
@@ -24,14 +24,6 @@ const BLOCK_TOKENS = 32;
 const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
 const hashOf = (messages: readonly Message[]) =>
   createHash("sha256").update(JSON.stringify(messages)).digest().subarray(0, 16);
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === "object" && address ? address.port : 0;
-}
 
 /** Starts vLLM with its KV events on. */
 async function startVllm() {

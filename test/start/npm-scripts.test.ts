@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
 import { becomes } from "../support/becomes.ts";
+import { freePort } from "../support/free-port.ts";
 import { endsOf, openStreams } from "../support/processes/open-streams.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 import { covering } from "../support/size.ts";
@@ -68,15 +68,6 @@ function npm(folder: string, log: Log, ...args: readonly string[]): ChildProcess
   return child;
 }
 
-/** Ports that nobody has at the moment: whoever reads no log has to know them beforehand. */
-async function freePorts<const N extends readonly unknown[]>(names: N): Promise<{ [I in keyof N]: number }> {
-  const servers = names.map(() => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => once(server.close(), "close")));
-  return ports as { [I in keyof N]: number };
-}
-
 async function isReady(adminPort: number): Promise<boolean> {
   const response = await fetch(`http://127.0.0.1:${adminPort}/ready`).catch(() => undefined);
   return response?.status === 200;
@@ -107,7 +98,7 @@ onLinux.each(casesOf("gateway and engine"))("%s, with the log read by %s,", (sig
     timeout: TIMEOUT_MS,
   }, async () => {
     const folder = newFolder();
-    const [port, adminPort, enginePort] = await freePorts(["gateway", "admin", "engine"]);
+    const [port, adminPort, enginePort] = [await freePort(), await freePort(), await freePort()];
     const backend = { kind: "simulator", tokensPerSecond: 25, slots: 64, answerTokens: { min: 75, max: 75 } };
     const keys = { file: join(folder, "keys.json") };
     const key = await issueLocalKey({ ...keys, existing: undefined, nowMs: Date.now() }, new AbortController().signal);
@@ -149,7 +140,7 @@ onLinux.each(casesOf("start"))("%s, with the log read by %s,", (signal, log) => 
     timeout: TIMEOUT_MS,
   }, async () => {
     const folder = newFolder();
-    const [port, adminPort, enginePort] = await freePorts(["gateway", "admin", "engine"]);
+    const [port, adminPort, enginePort] = [await freePort(), await freePort(), await freePort()];
     const ports = ["--port", port, "--admin-port", adminPort, "--engine-port", enginePort].map(String);
     const start = npm(
       folder,

@@ -3,7 +3,8 @@ import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { accepts, freePort, programOf } from "../references/reference.ts";
+import { freePort } from "../../support/free-port.ts";
+import { accepts, programOf } from "../references/reference.ts";
 
 /** A running nginx: its process id, its port on this machine, and how to end it. */
 export type RunningNginx = {

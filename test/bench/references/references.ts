@@ -1,7 +1,8 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { freePort, moduleOf, programOf, type Reference, type ReferenceProgram, startReference } from "./reference.ts";
+import { freePort } from "../../support/free-port.ts";
+import { moduleOf, programOf, type Reference, type ReferenceProgram, startReference } from "./reference.ts";
 
 /** What references stand in front of. */
 export type Origin = {

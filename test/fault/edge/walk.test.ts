@@ -9,13 +9,14 @@ import { run } from "../../../gateway/keys/cli/main.ts";
 import { becomes } from "../../support/becomes.ts";
 import { Certificates } from "../../support/certificates.ts";
 import { type EdgeUpstream, EnvoyProcess, HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
+import { freePort } from "../../support/free-port.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
 import { alertRules } from "../../support/monitoring/alert-rules.ts";
 import { HAS_PROMETHEUS, NO_PROMETHEUS, PrometheusProcess } from "../../support/monitoring/prometheus-process.ts";
 import { size } from "../../support/processes/fleet.ts";
 import { FleetProcess } from "../../support/processes/fleet-process.ts";
 import { createKey } from "../../support/processes/key-command.ts";
-import { freePort, HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
+import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
 
 /*
  * A new user's walk through deploy/compose without containers: the parts of the compose file with the shipped

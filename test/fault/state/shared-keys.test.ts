@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { run } from "../../../gateway/keys/cli/main.ts";
 import { becomes } from "../../support/becomes.ts";
+import { freePort } from "../../support/free-port.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { Fleet, show } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
-import { freePort, HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
+import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
 
 /* Gateways of several hosts whose keys stand in one store. */
 

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { DIALECTS, type DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
+import { freePort } from "../free-port.ts";
 import { renderAnswer, type SpokenAnswer } from "./dialect-answer.ts";
 
 /** The body of a chat request, parsed. */
@@ -124,9 +124,10 @@ export async function startDialectServer(
     if (options.refuses?.(rolesOf(body))) return send(response, 400, REFUSED);
     play(response, dialect, body, replies.shift() ?? (options.model ?? obedient)(body));
   });
-  await new Promise<void>((resolve) => server.listen(options.port ?? 0, "127.0.0.1", resolve));
+  const port = options.port ?? (await freePort());
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
   return {
-    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    baseUrl: `http://127.0.0.1:${port}`,
     bodies,
     counts,
     closedSessions,

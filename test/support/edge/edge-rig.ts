@@ -1,9 +1,9 @@
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { Certificates } from "../certificates.ts";
+import { freePort } from "../free-port.ts";
 import { EngineProcess } from "../processes/engine-process.ts";
 import { FleetProcess } from "../processes/fleet-process.ts";
 import type { Edge } from "./edge-caller.ts";
@@ -14,19 +14,6 @@ type Place = { readonly port: number; readonly healthPort: number; readonly grpc
 
 /** A gateway behind the edge, in its place. */
 type Member = { readonly place: Place; process: FleetProcess };
-
-/** Ports that nobody has at the moment. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, () => {
-      const server = createServer();
-      return new Promise<typeof server>((resolve) => server.listen(0, "127.0.0.1", () => resolve(server)));
-    }),
-  );
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
-}
 
 /** An engine, two gateways with their shipped times, and Envoy in front with the shipped configuration. */
 export class EdgeRig {
@@ -83,18 +70,13 @@ export class EdgeRig {
       warmUpMs: 0,
       ...more,
     });
-    const ports = await freePorts(6);
-    const places = [0, 3].map((at) => ({
-      port: ports[at] ?? 0,
-      healthPort: ports[at + 1] ?? 0,
-      grpcPort: ports[at + 2] ?? 0,
-    }));
-    const gateways = await Promise.all(
-      places.map(async (place) => {
-        const { process } = await FleetProcess.start("gateway/main.js", config(place));
-        return { place, process };
-      }),
-    );
+    const start = async () => {
+      const place = { port: await freePort(), healthPort: await freePort(), grpcPort: await freePort() };
+      const { process } = await FleetProcess.start("gateway/main.js", config(place));
+      return { place, process };
+    };
+    const gateways = await Promise.all([start(), start()]);
+    const places = gateways.map(({ place }) => place);
     const envoy = await EnvoyProcess.start(places, certificates);
     const edge = { port: envoy.port, ca: readFileSync(certificates.file("authority.pem")), key };
     return new EdgeRig({ edge, engine, envoy, certificates, folder, gateways, config });

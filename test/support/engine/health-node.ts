@@ -21,6 +21,7 @@ import {
   NodeServiceService,
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { OpenRcaServiceService, type OrcaLoadReportRequest } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
+import { freePort } from "../free-port.ts";
 
 type Watcher = ServerWritableStream<HealthCheckRequest, HealthCheckResponse>;
 
@@ -79,7 +80,7 @@ export class HealthNode {
   /** Starts a node. */
   static async start(options: HealthNodeOptions): Promise<HealthNode> {
     const node = new HealthNode(options);
-    await node.#listen(options.host ?? "127.0.0.1", options.port ?? 0);
+    await node.#listen(options.host ?? "127.0.0.1", options.port ?? (await freePort()));
     return node;
   }
 

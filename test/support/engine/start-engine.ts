@@ -3,6 +3,7 @@ import { type Script, ScriptedBackend, type ScriptedOptions } from "../../../eng
 import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
 import { EngineServer } from "../../../engine/server.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
+import { freePort } from "../free-port.ts";
 import { workHere } from "./work-here.ts";
 
 /** A running engine node, and its parts. */
@@ -28,7 +29,7 @@ export async function startEngine(
   const metrics = new EngineMetrics();
   const log = pino({ level: "silent" });
   const server = new EngineServer({ nodeId, nodeVersion: "test", models, backend, work: workHere, metrics, log });
-  const port = await server.listen(options.host ?? "127.0.0.1", options.port ?? 0);
+  const port = await server.listen(options.host ?? "127.0.0.1", options.port ?? (await freePort()));
   server.serve();
   return {
     address: `127.0.0.1:${port}`,

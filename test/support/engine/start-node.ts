@@ -2,6 +2,7 @@ import { pino } from "pino";
 import type { Backend } from "../../../engine/backend.ts";
 import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
 import { EngineServer, type EngineServerOptions } from "../../../engine/server.ts";
+import { freePort } from "../free-port.ts";
 import { workHere } from "./work-here.ts";
 
 /** A running engine node, and what tests look at. */
@@ -23,7 +24,7 @@ export async function startNode(
   backend: Backend,
   {
     serving = true,
-    port: wanted = 0,
+    port: wanted,
     ...options
   }: Partial<EngineServerOptions> & { readonly serving?: boolean; readonly port?: number } = {},
 ): Promise<RunningNode> {
@@ -32,7 +33,7 @@ export async function startNode(
   const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) });
   const node = { nodeId: "n1", nodeVersion: "test", models: ["svc-qwen"], backend, metrics, log };
   const server = new EngineServer({ work: workHere, ...node, ...options });
-  const port = await server.listen("127.0.0.1", wanted);
+  const port = await server.listen("127.0.0.1", wanted ?? (await freePort()));
   if (serving) server.serve();
   return {
     address: `127.0.0.1:${port}`,

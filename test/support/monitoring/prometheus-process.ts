@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
 import { becomes } from "../becomes.ts";
-import { freePort } from "../redis/redis-process.ts";
+import { freePort } from "../free-port.ts";
 import { ALERTS_FILE } from "./alert-rules.ts";
 
 const CONFIG_FILE = join(ALERTS_FILE, "../prometheus.yaml");

@@ -1,3 +1,4 @@
+import { freePort } from "../free-port.ts";
 import { metricSum } from "../metric-text.ts";
 import { FleetProcess } from "./fleet-process.ts";
 
@@ -128,6 +129,7 @@ export class EngineProcess {
 
 const LOOPBACK = "127.0.0.1";
 
-function startOn(config: object, { host = LOOPBACK, port = 0, through = [] }: EnginePlace) {
-  return FleetProcess.start<Ready>("engine/main.js", { ...config, listen: { host, port } }, through);
+async function startOn(config: object, { host = LOOPBACK, port, through = [] }: EnginePlace) {
+  const listen = { host, port: port ?? (await freePort()) };
+  return FleetProcess.start<Ready>("engine/main.js", { ...config, listen }, through);
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
+import { freePort } from "../free-port.ts";
 
 /** The longest time that an engine may take to come up on a busy machine, in milliseconds. */
 const UP_WITHIN_MS = 400_000;
@@ -114,15 +114,4 @@ export class RealEngine {
 
 function hasEnded(child: ChildProcess | undefined): boolean {
   return child !== undefined && (child.exitCode !== null || child.signalCode !== null);
-}
-
-function freePort(): Promise<number> {
-  const server = createServer();
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address ? address.port : 0));
-    });
-  });
 }

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createConnection, createServer } from "node:net";
+import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
+import { freePort } from "../free-port.ts";
 
 /** The path of the binary: what the environment names, or the system's. */
 const BINARY = process.env.SVC_TEST_REDIS ?? "redis-server";
@@ -123,14 +124,4 @@ export class RedisProcess {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }
-}
-
-/** Resolves to a port that nobody listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
