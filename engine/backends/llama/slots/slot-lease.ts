@@ -58,7 +58,9 @@ export class SlotLease {
   run<Result>(added: number, isFirst: boolean, step: () => Promise<Result>): Promise<Result> {
     const { steps, tenant } = this.#options;
     const { place, sequence } = this.slot;
-    return this.#follow(() => steps.run(place, { tenant, isFirst, tokens: sequence.nextTokenIndex + added }, step));
+    return this.#follow(() =>
+      steps.run(place, { tenant, isFirst, added, tokens: sequence.nextTokenIndex + added }, step),
+    );
   }
 
   /** Makes the cache of the slot a prefix of the prompt, as `Slot.adapt` does. Throws `EngineError` as `run` does. */

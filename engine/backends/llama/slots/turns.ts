@@ -4,6 +4,8 @@ export type AskedStep = {
   readonly tenant: string;
   /** The tokens in the cache that the step looks at, with those that it puts there. */
   readonly tokens: number;
+  /** The tokens that it puts there, each of which looks at those before it. Default: 1. */
+  readonly added?: number;
   /** Whether the step brings a request to its first token. */
   readonly isFirst: boolean;
 };
@@ -17,6 +19,16 @@ export const MAX_STRETCH = 2;
 const NEWEST = 0.2;
 /** The longest that a tenant owes the others, in milliseconds: its requests get on at least so often. */
 const MAX_DEBT_MS = 1_000;
+/**
+ * The time that steps of heavy tenants may take of a round at least, in milliseconds. Whoever comes next waits for half of
+ * it, and shorter rounds would cost more for what all steps of one have in common.
+ */
+const MIN_PART_MS = 5;
+/**
+ * How long one tenant has to be alone until nobody else is expected, in milliseconds of rounds. Then its rounds are as long
+ * as they come, and what those of others took is no longer known.
+ */
+const ALONE_MS = 5_000;
 
 /**
  * Says whose steps make a round where several tenants ask for some: tenants with a few short requests do not wait for the
@@ -27,19 +39,30 @@ const MAX_DEBT_MS = 1_000;
  * more than twice as long on average as without them. Where a batch costs hardly more for their steps, as it does on
  * accelerators, they owe nothing, and stand aside only in a round that brings a newcomer of another tenant to its first
  * token: never twice in a row for that, however many newcomers there are.
+ *
+ * Whoever comes next waits for the end of the round that runs then. While others come and go, a round therefore has only so
+ * many steps of heavy tenants as take about as long as a round of the others, or 5 ms where that is longer, by what such
+ * steps took before; the rest of them come next, in the order in which they were asked for.
  */
 export class Turns {
   /** What heavy tenants owe the others, in milliseconds. */
-  #debts: ReadonlyMap<string, number> = new Map();
-  /** What a round without heavy tenants takes beside others, in milliseconds; undefined as long as there was none. */
+  #debtMs = 0;
+  /** What a round without heavy tenants takes beside others, in milliseconds; undefined as long as there was none lately. */
   #lightMs: number | undefined;
+  /** What steps of heavy tenants take for a unit of their work, in milliseconds; undefined as long as there was none. */
+  #msPerWork: number | undefined;
   #madeWay = false;
-  /** The heavy tenants that had steps in the last round. */
-  #went: ReadonlySet<string> = new Set();
+  /** The tenants that were heavy when several asked for steps last. */
+  #heavy: ReadonlySet<string> = NOBODY;
+  #isAlone = true;
+  /** How long one tenant alone has asked for steps, in milliseconds of rounds. */
+  #aloneMs = 0;
+  /** The work of heavy tenants in the last round. */
+  #heavyWork = 0;
   /** Whether the last round shows what the others take by themselves. */
   #isLight = false;
 
-  /** What a round takes without heavy tenants, in milliseconds; undefined while nobody stood aside. */
+  /** What a round takes without heavy tenants, in milliseconds; undefined while nobody stood aside lately. */
   get lightMs(): number | undefined {
     return this.#lightMs;
   }
@@ -49,30 +72,65 @@ export class Turns {
    * that stand aside. There is at least one.
    */
   choose<Step extends AskedStep>(asked: readonly Step[]): readonly Step[] {
-    const heavy = heavyTenants(asked);
-    if (this.#debts.size > 0) this.#debts = new Map([...this.#debts].filter(([tenant]) => heavy.has(tenant)));
+    this.#isAlone = areOfOne(asked);
+    const heavy = this.#isAlone ? NOBODY : heavyTenants(asked);
+    if (heavy.size === 0) this.#debtMs = 0;
     const makeWay = heavy.size > 0 && (this.#lightMs === undefined || (!this.#madeWay && hasNewcomer(asked, heavy)));
     this.#madeWay = makeWay;
-    const goes = ({ tenant }: AskedStep) => !heavy.has(tenant) || !(makeWay || this.#debts.has(tenant));
-    const round = heavy.size === 0 ? asked : asked.filter(goes);
-    this.#went = new Set(round.flatMap(({ tenant }) => (heavy.has(tenant) ? [tenant] : [])));
-    this.#isLight = heavy.size > 0 && this.#went.size === 0;
-    return round;
+    if (!this.#isAlone) this.#heavy = heavy;
+    this.#isLight = makeWay || this.#debtMs > 0;
+    return this.#isLight ? asked.filter(({ tenant }) => !heavy.has(tenant)) : this.#bounded(asked);
   }
 
   /** Notes that the round which was chosen last has ended, and took `ms` milliseconds. */
   ended(ms: number): void {
-    if (!this.#isLight && this.#went.size === 0) return;
-    if (this.#isLight) this.#lightMs = this.#lightMs === undefined ? ms : this.#lightMs + NEWEST * (ms - this.#lightMs);
-    const lightMs = this.#lightMs ?? ms;
-    const paidMs = Math.min(ms, lightMs);
-    const debts = new Map(
-      [...this.#debts].flatMap(([tenant, debt]) => (debt > paidMs ? [[tenant, debt - paidMs]] : [])),
-    );
-    const owedMs = Math.min(MAX_DEBT_MS, ms - MAX_STRETCH * lightMs);
-    if (owedMs > 0) for (const tenant of this.#went) debts.set(tenant, owedMs);
-    this.#debts = debts;
+    this.#noteCompany(ms);
+    if (this.#isLight) {
+      this.#lightMs = learned(this.#lightMs, ms);
+      this.#debtMs = Math.max(0, this.#debtMs - ms);
+    } else if (this.#heavyWork > 0) {
+      const lightMs = this.#lightMs ?? ms;
+      this.#msPerWork = learned(this.#msPerWork, Math.max(0, ms - lightMs) / this.#heavyWork);
+      if (!this.#isAlone) this.#debtMs = Math.min(MAX_DEBT_MS, Math.max(0, ms - MAX_STRETCH * lightMs));
+    }
   }
+
+  /** Returns the steps without those of heavy tenants that would make the round too long. */
+  #bounded<Step extends AskedStep>(asked: readonly Step[]): readonly Step[] {
+    this.#heavyWork = 0;
+    if (this.#heavy.size === 0) return asked;
+    const most = Math.max(MIN_PART_MS, this.#lightMs ?? 0) / (this.#msPerWork ?? 0);
+    return asked.filter((step) => {
+      if (!this.#heavy.has(step.tenant)) return true;
+      const work = this.#heavyWork + workOf(step);
+      if (this.#heavyWork > 0 && work > most) return false;
+      this.#heavyWork = work;
+      return true;
+    });
+  }
+
+  /** Forgets the others of a tenant that has been alone for long. */
+  #noteCompany(ms: number): void {
+    this.#aloneMs = this.#isAlone ? this.#aloneMs + ms : 0;
+    if (this.#aloneMs < ALONE_MS) return;
+    this.#heavy = NOBODY;
+    this.#lightMs = undefined;
+  }
+}
+
+/** Returns what a mean is taken to be after one more value. */
+function learned(before: number | undefined, newest: number): number {
+  return before === undefined ? newest : before + NEWEST * (newest - before);
+}
+
+/** Returns what a step has to do: each token that it adds looks at all that stand before it. */
+function workOf({ tokens, added = 1 }: AskedStep): number {
+  return tokens * added;
+}
+
+/** Returns whether one tenant has asked for all steps, as in most rounds: nothing is made for those. */
+function areOfOne(asked: readonly AskedStep[]): boolean {
+  return asked.every(({ tenant }) => tenant === asked[0]?.tenant);
 }
 
 /** Returns whether somebody else than a heavy tenant asks for the first token of an answer. */
@@ -82,9 +140,6 @@ function hasNewcomer(asked: readonly AskedStep[], heavy: ReadonlySet<string>): b
 
 /** Returns the tenants that have far more tokens than the others of a round have on average. */
 function heavyTenants(asked: readonly AskedStep[]): ReadonlySet<string> {
-  const [first] = asked;
-  // Most rounds: nothing is made for them.
-  if (!first || asked.every(({ tenant }) => tenant === first.tenant)) return NOBODY;
   const weights = new Map<string, number>();
   let total = 0;
   for (const { tenant, tokens } of asked) {
