@@ -53,6 +53,8 @@ export type ScriptedOptions = {
   readonly inputModalities?: readonly Modality[];
   /** Returns the number of tokens of a prompt. Default: the characters of all its texts, divided by four. */
   readonly countTokens?: (request: CountTokensRequest) => number;
+  /** Whether all requests are kept, for tests to look at. Default: yes. */
+  readonly keepsRequests?: boolean;
 };
 
 /** All capabilities, as a script can play whatever it likes. */
@@ -66,7 +68,7 @@ export class ScriptedBackend implements Backend {
   readonly #revision: string;
   readonly #closing = sharedAbort();
   #busy = 0;
-  /** The requests seen so far, of which the newest is last, for tests to look at. */
+  /** The requests seen so far, of which the newest is last; none where the options say that they are not kept. */
   readonly requests: GenerateRequest[] = [];
 
   constructor(options: ScriptedOptions) {
@@ -119,7 +121,7 @@ export class ScriptedBackend implements Backend {
     if (this.#closing.signal.aborted) throw callerLeft(this.#closing.signal);
     if (this.#busy >= this.#options.slots) throw new EngineError("QUEUE_FULL", "All slots are taken.");
     this.#busy += 1;
-    this.requests.push(request);
+    if (this.#options.keepsRequests ?? true) this.requests.push(request);
     const link = linkAbort(signal, this.#closing.signal);
     const left = untilAborted(link.signal).then((): never => {
       throw callerLeft(link.signal);

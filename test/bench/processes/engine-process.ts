@@ -61,7 +61,10 @@ const paced: Script = async function* (request, signal): AsyncGenerator<readonly
 };
 
 const [, , host, tokenizerFolder] = process.argv;
-const engine = await startEngine(paced, { slots: 100_000, ...(host !== undefined && { host }) });
+const engine = await startEngine(paced, {
+  ...{ slots: 100_000, keepsRequests: false },
+  ...(host !== undefined && { host }),
+});
 const ssePort = await startSseOrigin(paceOf, reportLeft);
 const tokenPort = tokenizerFolder && (await startTokenOrigin(tokenizerFolder, paceOf, reportLeft));
 process.on("disconnect", () => process.exit());
