@@ -71,7 +71,10 @@ describe.skipIf(missing !== "")("prompts that are read at the same time", () => 
       return marks.map((mark, index) => mark - (marks[index - 1] ?? 0));
     };
     expect(new Set(await read(prompt("alone")))).toEqual(new Set([128]));
-    for (const pieces of await Promise.all([read(prompt("one")), read(prompt("two"))])) expect(pieces).toContain(64);
+    // Behind more tokens somewhat fewer, which take as long.
+    const isHalf = (tokens: number) => tokens > 40 && tokens <= 64;
+    for (const pieces of await Promise.all([read(prompt("one")), read(prompt("two"))]))
+      expect(pieces.filter(isHalf).length).toBeGreaterThan(2);
     await backend.close();
   });
 

@@ -27,6 +27,7 @@ import { BatchShares } from "./slots/batch-shares.ts";
 import type { Slot } from "./slots/slot.ts";
 import { Slots } from "./slots/slots.ts";
 import { Steps } from "./slots/steps.ts";
+import { tokenCost } from "./slots/token-cost.ts";
 import { PORTION_UNITS, PromptEncoder, type PromptEncoderOptions } from "./tokens/prompt-encoder.ts";
 import { samplingDefaults } from "./tokens/sampling.ts";
 import { markTokens, readVocabulary, type Vocabulary, withoutTokens } from "./tokens/vocabulary.ts";
@@ -195,7 +196,7 @@ export class LlamaBackend implements Backend {
     const format = promptFormat(source, vocabulary, profile, markers);
     const revision = await modelRevision(modelPath, metadata, markers);
     const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock: this.#clock });
-    const steps = new Steps(this.#clock);
+    const steps = new Steps(this.#clock, tokenCost(model.embeddingVectorSize));
     const slots: Slots = new Slots({
       sequences: runtime.sequences,
       steps,
@@ -222,7 +223,7 @@ export class LlamaBackend implements Backend {
       leases: new Set(),
       queue,
       steps,
-      shares: new BatchShares(batchTokens, () => steps.lightRoundMs),
+      shares: new BatchShares(batchTokens, steps),
       clock: this.#clock,
     };
     const { longestTokenBytes } = parts.prompts;

@@ -42,11 +42,11 @@ export async function* generate(
   const { slot, announced } = yield* admit(parts, prepared, request, signal);
   const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, tenant: request.tenant, keepMs, signal });
   parts.leases.add(lease);
-  const reading = parts.shares.begin(request.tenant, demand.prompt.length - slot.reusable(demand));
+  const reading = parts.shares.begin(request.tenant, demand.prompt.length, slot.reusable(demand));
   try {
     const slotMs = parts.clock.nowMs();
     let read = await lease.adapt(demand);
-    reading.expect(demand.prompt.length - read);
+    reading.expect(read);
     const cachedInputTokens = Math.min(read, prepared.inputTokens);
     // What is said of the prompt so far goes out while the engine is at the next piece of it.
     let news = announced ? undefined : opening(parts, prepared, cachedInputTokens);

@@ -1,3 +1,4 @@
+import type { TokenCost } from "./token-cost.ts";
 import { MAX_STRETCH } from "./turns.ts";
 
 /** The smallest share of one prompt, in tokens: smaller ones cost more than they show. */
@@ -7,6 +8,11 @@ const MIN_SHARE_TOKENS = 2;
  * long context so few take a processor as long as a hundred at the start of one.
  */
 const MIN_STEP_TOKENS = 16;
+/**
+ * What is left of a prompt is read at once where it costs no more than so many tokens at the start of a context: each
+ * further step of a newcomer would be a round of all others.
+ */
+const SHORT_TOKENS = 32;
 /**
  * The longest that a piece of a prompt should take beside other requests, in milliseconds: so long does a newcomer wait for
  * its first step, and so long do running streams stand still.
@@ -23,8 +29,8 @@ const MAX_CUT = 0.25;
 
 /** The prompt of one request that has a slot, while it is evaluated. */
 export type PromptReading = {
-  /** Corrects how many tokens of the prompt are left to evaluate, before the first piece. */
-  expect(unread: number): void;
+  /** Corrects how many tokens of the prompt need not be evaluated, before the first piece. */
+  expect(read: number): void;
   /** Returns the size of the next piece of the prompt, in tokens; at least 1, and no more than is left of it. */
   pieceTokens(): number;
   /** Notes that so many tokens begin to be evaluated, in one step, at the monotonic time `nowMs`. */
@@ -39,10 +45,20 @@ export type PromptReading = {
 
 /** How far a prompt is evaluated. */
 type Progress = {
-  /** The tokens that are left to evaluate. */
+  /** The tokens that are left to evaluate, and those before them. */
   left: number;
-  /** The tokens of the piece that is being evaluated; 0 between two pieces. */
+  read: number;
+  /** The tokens of the piece that is being evaluated, and what they cost; 0 between two pieces. */
   begun: number;
+  cost: number;
+};
+
+/** What is known of what steps take (`steps.ts`). */
+type KnownTimes = {
+  /** What tokens of the model cost. */
+  readonly tokenCost: TokenCost;
+  /** What a round takes without those that keep the engine busy, in milliseconds; undefined while nobody knows. */
+  readonly lightRoundMs: number | undefined;
 };
 
 /**
@@ -52,33 +68,31 @@ type Progress = {
  *
  * A prompt that is alone gets whole batches. Beside other requests a batch is only as large as can be evaluated within
  * some 40 ms, or within two rounds of others and 20 ms where those are known and shorter, by what the pieces before have
- * taken, though no smaller than 16 tokens: all of them wait for its end.
+ * taken, though no smaller than 16 tokens: all of them wait for its end. A newcomer's short prompt is not cut up because
+ * so few of another one take as long, behind thousands of others.
  * Which prompts have a piece in a batch is not decided here (`turns.ts`).
  */
 export class BatchShares {
   readonly #batchTokens: number;
-  readonly #lightMs: () => number | undefined;
+  readonly #known: KnownTimes;
   /** The prompts that are being evaluated, by their tenants. */
   readonly #reading = new Map<string, Set<Progress>>();
   /** The number of slots that requests hold, for prompts and answers alike. */
   #slots = 0;
-  /** The tokens of all pieces that have begun to be evaluated, those that are over included. */
+  /** The cost of all pieces that have begun to be evaluated, those that are over included. */
   #begun = 0;
-  /** The tokens of all pieces that have been evaluated. */
+  /** The cost of all pieces that have been evaluated. */
   #evaluated = 0;
   /** The tokens that are left to evaluate, of all prompts that are being evaluated. */
   #unread = 0;
-  /** The tokens that a step beside other requests may have. */
-  #stepTokens: number;
+  /** What a step beside other requests may cost: as much as so many tokens at the start of a context. */
+  #stepCost: number;
 
-  /**
-   * Makes the shares of an engine that evaluates no prompt, and at most `batchTokens` tokens in a step. `lightMs` tells what
-   * a round takes without those that keep the engine busy, in milliseconds; undefined where nobody knows.
-   */
-  constructor(batchTokens: number, lightMs: () => number | undefined = () => undefined) {
+  /** Makes the shares of an engine that evaluates no prompt, and at most `batchTokens` tokens in a step. */
+  constructor(batchTokens: number, known: KnownTimes) {
     this.#batchTokens = batchTokens;
-    this.#lightMs = lightMs;
-    this.#stepTokens = batchTokens;
+    this.#known = known;
+    this.#stepCost = batchTokens;
   }
 
   /** The number of tokens that are left to evaluate, of all prompts that are being evaluated. */
@@ -87,43 +101,48 @@ export class BatchShares {
   }
 
   /**
-   * Notes that a request of the tenant has taken a slot, and that `unread` tokens of its prompt are to be evaluated.
-   * Whoever calls closes the reading.
+   * Notes that a request of the tenant has taken a slot, and that the tokens of its prompt are to be evaluated, without the
+   * first `read` of them. Whoever calls closes the reading.
    */
-  begin(name: string, unread: number): PromptReading {
+  begin(name: string, tokens: number, read = 0): PromptReading {
     const mine = this.#reading.get(name) ?? new Set();
     this.#reading.set(name, mine);
-    const progress: Progress = { left: unread, begun: 0 };
+    const progress: Progress = { left: tokens - read, read, begun: 0, cost: 0 };
     mine.add(progress);
     this.#slots += 1;
-    this.#unread += unread;
+    this.#unread += progress.left;
     let isOpen = true;
     let [beganMs, evaluatedBefore] = [0, 0];
     const end = () => {
       if (!mine.delete(progress)) return;
       if (mine.size === 0) this.#reading.delete(name);
-      this.#begun -= progress.begun;
+      this.#begun -= progress.cost;
       this.#unread -= progress.left;
     };
     return {
-      expect: (tokens) => {
-        this.#unread += tokens - progress.left;
-        progress.left = tokens;
+      expect: (now) => {
+        const more = progress.read - now;
+        this.#unread += more;
+        progress.left += more;
+        progress.read = now;
       },
-      pieceTokens: () => Math.min(progress.left, this.#shareOf(mine)),
-      begins: (tokens, nowMs) => {
-        this.#begun += tokens;
-        progress.begun = tokens;
+      pieceTokens: () => this.#pieceOf(progress, mine),
+      begins: (piece, nowMs) => {
+        progress.begun = piece;
+        progress.cost = piece * this.#known.tokenCost(progress.read);
+        this.#begun += progress.cost;
         [beganMs, evaluatedBefore] = [nowMs, this.#evaluated];
       },
       evaluated: (nowMs) => {
-        const tokens = progress.begun;
+        const { begun, cost } = progress;
         progress.begun = 0;
-        progress.left -= tokens;
-        this.#unread -= tokens;
+        progress.cost = 0;
         // Pieces of one batch end one after the other: what has ended since, and what has not, was evaluated beside it.
-        this.#learn(this.#begun - evaluatedBefore, nowMs - beganMs);
-        this.#evaluated += tokens;
+        this.#learn(this.#begun - evaluatedBefore, nowMs - beganMs, progress.read);
+        progress.left -= begun;
+        progress.read += begun;
+        this.#unread -= begun;
+        this.#evaluated += cost;
       },
       end,
       close: () => {
@@ -135,18 +154,23 @@ export class BatchShares {
     };
   }
 
-  #shareOf(mine: ReadonlySet<Progress>): number {
-    const step = this.#slots > 1 ? this.#stepTokens : this.#batchTokens;
-    return Math.max(MIN_SHARE_TOKENS, Math.floor(step / (this.#reading.size * mine.size)));
+  /** Returns the size of the next piece of a prompt, which is one of its tenant's. */
+  #pieceOf({ left, read }: Progress, ofTenant: ReadonlySet<Progress>): number {
+    const cost = this.#known.tokenCost(read);
+    if (left * cost <= SHORT_TOKENS) return left;
+    const alike = Math.max(MIN_STEP_TOKENS, this.#stepCost / cost);
+    const step = this.#slots > 1 ? Math.min(this.#batchTokens, alike) : this.#batchTokens;
+    return Math.min(left, Math.max(MIN_SHARE_TOKENS, Math.floor(step / (this.#reading.size * ofTenant.size))));
   }
 
-  /** Brings the size of steps nearer to what takes the time that is meant, where `tokens` took `ms` milliseconds. */
-  #learn(tokens: number, ms: number): void {
+  /** Brings the cost of steps nearer to what takes the time that is meant, where `cost` took `ms` milliseconds. */
+  #learn(cost: number, ms: number, before: number): void {
     // What a much smaller step takes is mostly what every step takes, and says little of one of the right size.
-    if (tokens < this.#stepTokens / 2) return;
-    const meantMs = Math.min(PIECE_MS, Math.max(MIN_PIECE_MS, MAX_STRETCH * (this.#lightMs() ?? PIECE_MS)));
+    if (cost < this.#stepCost / 2) return;
+    const { tokenCost, lightRoundMs = PIECE_MS } = this.#known;
+    const meantMs = Math.min(PIECE_MS, Math.max(MIN_PIECE_MS, MAX_STRETCH * lightRoundMs));
     const change = Math.min(MAX_GROWTH, Math.max(MAX_CUT, meantMs / Math.max(1, ms)));
-    const learned = (this.#stepTokens + tokens * change) / 2;
-    this.#stepTokens = Math.min(this.#batchTokens, Math.max(MIN_STEP_TOKENS, learned));
+    const learned = (this.#stepCost + cost * change) / 2;
+    this.#stepCost = Math.min(this.#batchTokens * tokenCost(before), Math.max(MIN_STEP_TOKENS, learned));
   }
 }

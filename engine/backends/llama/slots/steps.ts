@@ -1,4 +1,5 @@
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
+import type { TokenCost } from "./token-cost.ts";
 import { type AskedStep, Turns } from "./turns.ts";
 
 /** A step that waits for a round. */
@@ -17,8 +18,10 @@ type Asked = AskedStep & { readonly place: number; readonly begin: () => void };
  * the changes that wait then, and for none that comes later.
  */
 export class Steps {
+  /** What tokens of the model cost. */
+  readonly tokenCost: TokenCost;
   readonly #clock: Pick<Clock, "nowMs">;
-  readonly #turns = new Turns();
+  readonly #turns: Turns;
   #done = 0;
   #inFlight = 0;
   #changing = 0;
@@ -33,9 +36,11 @@ export class Steps {
   #waitsForChanges = false;
   #underWay: { readonly begun: Promise<void>; readonly tell: () => void } | undefined;
 
-  /** Makes the steps of an engine that computes nothing; `clock` measures the rounds. */
-  constructor(clock: Pick<Clock, "nowMs">) {
+  /** Makes the steps of an engine that computes nothing; `clock` measures the rounds, and `tokenCost` is that of its model. */
+  constructor(clock: Pick<Clock, "nowMs">, tokenCost: TokenCost) {
     this.#clock = clock;
+    this.tokenCost = tokenCost;
+    this.#turns = new Turns(tokenCost);
   }
 
   /** The number of steps that have ended, whether well or not. */

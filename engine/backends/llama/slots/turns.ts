@@ -1,10 +1,12 @@
+import type { TokenCost } from "./token-cost.ts";
+
 /** A step that has been asked for, as far as it matters for whose turn it is. */
 export type AskedStep = {
   /** The tenant whose request the step belongs to. */
   readonly tenant: string;
   /** The tokens in the cache that the step looks at, with those that it puts there. */
   readonly tokens: number;
-  /** The tokens that it puts there, each of which looks at those before it. Default: 1. */
+  /** The tokens that it puts there. Default: 1. */
   readonly added?: number;
   /** Whether the step brings a request to its first token. */
   readonly isFirst: boolean;
@@ -45,6 +47,7 @@ const ALONE_MS = 5_000;
  * steps took before; the rest of them come next, in the order in which they were asked for.
  */
 export class Turns {
+  readonly #tokenCost: TokenCost;
   /** What heavy tenants owe the others, in milliseconds. */
   #debtMs = 0;
   /** What a round without heavy tenants takes beside others, in milliseconds; undefined as long as there was none lately. */
@@ -61,6 +64,11 @@ export class Turns {
   #heavyWork = 0;
   /** Whether the last round shows what the others take by themselves. */
   #isLight = false;
+
+  /** Makes the turns of an engine that computes nothing; `tokenCost` is that of its model. */
+  constructor(tokenCost: TokenCost) {
+    this.#tokenCost = tokenCost;
+  }
 
   /** What a round takes without heavy tenants, in milliseconds; undefined while nobody stood aside lately. */
   get lightMs(): number | undefined {
@@ -102,7 +110,7 @@ export class Turns {
     const most = Math.max(MIN_PART_MS, this.#lightMs ?? 0) / (this.#msPerWork ?? 0);
     return asked.filter((step) => {
       if (!this.#heavy.has(step.tenant)) return true;
-      const work = this.#heavyWork + workOf(step);
+      const work = this.#heavyWork + (step.added ?? 1) * this.#tokenCost(step.tokens);
       if (this.#heavyWork > 0 && work > most) return false;
       this.#heavyWork = work;
       return true;
@@ -121,11 +129,6 @@ export class Turns {
 /** Returns what a mean is taken to be after one more value. */
 function learned(before: number | undefined, newest: number): number {
   return before === undefined ? newest : before + NEWEST * (newest - before);
-}
-
-/** Returns what a step has to do: each token that it adds looks at all that stand before it. */
-function workOf({ tokens, added = 1 }: AskedStep): number {
-  return tokens * added;
 }
 
 /** Returns whether one tenant has asked for all steps, as in most rounds: nothing is made for those. */

@@ -1,11 +1,15 @@
 import { expect, test } from "vitest";
 import { BatchShares, type PromptReading } from "../../../../../../engine/backends/llama/slots/batch-shares.ts";
+import { tokenCost } from "../../../../../../engine/backends/llama/slots/token-cost.ts";
 
 const BATCH = 256;
 
-/** Makes shares beside so many answers of as many tenants. */
-function shares(answers: number): BatchShares {
-  const made = new BatchShares(BATCH);
+/** Makes shares beside so many answers of as many tenants, of a model for which all tokens of a context are alike. */
+function shares(
+  answers: number,
+  known: { lightRoundMs: number | undefined } = { lightRoundMs: undefined },
+): BatchShares {
+  const made = new BatchShares(BATCH, Object.assign(known, { tokenCost: () => 1 }));
   for (let index = 0; index < answers; index += 1) made.begin(`answer ${index}`, 1).end();
   return made;
 }
@@ -92,8 +96,9 @@ test("what is left of all prompts is told, and forgotten with a prompt that is g
 
 test("what a cache turns out to lack is left to evaluate too", () => {
   const one = shares(0);
-  const reading = one.begin("a", 1);
-  reading.expect(100);
+  const reading = one.begin("a", 100, 99);
+  expect(one.unread).toBe(1);
+  reading.expect(0);
   expect(one.unread).toBe(100);
   expect(reading.pieceTokens()).toBe(100);
   reading.close();
@@ -126,17 +131,42 @@ test("what stood aside counts for nothing in what a batch takes", () => {
 });
 
 test("where rounds of others are short a step takes two of them at most", () => {
-  let lightMs: number | undefined;
-  const both = new BatchShares(BATCH, () => lightMs);
-  both.begin("answer", 1).end();
+  const known: { lightRoundMs: number | undefined } = { lightRoundMs: undefined };
+  const both = shares(1, known);
   const reading = both.begin("a", 1_000_000);
   expect(readOn(reading, 16, 0.2)).toBeGreaterThan(180);
-  lightMs = 15;
+  known.lightRoundMs = 15;
   expect(readOn(reading, 32, 0.2)).toBeLessThan(160);
-  lightMs = 1;
+  known.lightRoundMs = 1;
   const tokens = readOn(reading, 32, 0.2);
   expect(tokens).toBeGreaterThan(80);
   expect(tokens).toBeLessThan(110);
-  lightMs = 100;
+  known.lightRoundMs = 100;
   expect(readOn(reading, 32, 0.2)).toBeGreaterThan(180);
+});
+
+test("tokens behind many others count for more, and leave a newcomer's share as it is", () => {
+  const costOf = tokenCost(256);
+  const both = new BatchShares(BATCH, { tokenCost: costOf, lightRoundMs: undefined });
+  const long = both.begin("a", 1_000_000, 7_680);
+  const answer = both.begin("answer", 1);
+  answer.end();
+  // A millisecond for what costs as much as a token at the start: 40 of those are a step.
+  for (let piece = 0; piece < 32; piece += 1) {
+    const tokens = long.pieceTokens();
+    readPiece(long, tokens, tokens * costOf(7_680));
+  }
+  expect(long.pieceTokens()).toBe(16);
+  answer.close();
+  const newcomer = both.begin("b", 1_000);
+  long.end();
+  expect(newcomer.pieceTokens()).toBeGreaterThan(32);
+});
+
+test("the short rest of a prompt is read at once, whoever reads beside it", () => {
+  const both = shares(7);
+  for (let each = 0; each < 16; each += 1) both.begin("flood", 1_000);
+  expect(both.begin("b", 32).pieceTokens()).toBe(32);
+  expect(both.begin("c", 1_000, 970).pieceTokens()).toBe(30);
+  expect(both.begin("d", 1_000).pieceTokens()).toBe(BATCH / 4);
 });

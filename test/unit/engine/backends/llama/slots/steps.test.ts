@@ -11,7 +11,7 @@ const turns = async (count = 3) => {
 };
 
 test("a round waits for the changes that wait when it begins, and for none that comes later", async () => {
-  const steps = new Steps(new VirtualClock());
+  const steps = new Steps(new VirtualClock(), () => 1);
   const seen: string[] = [];
   const gates = { first: gate(), second: gate() };
   const note = (what: string) => async () => void seen.push(what);
@@ -31,7 +31,7 @@ test("a round waits for the changes that wait when it begins, and for none that 
 });
 
 test("a change that fails is no step's failure, and both count", async () => {
-  const steps = new Steps(new VirtualClock());
+  const steps = new Steps(new VirtualClock(), () => 1);
   const change = steps.change(() => Promise.reject(new Error("lost")));
   const step = steps.run(0, ASKED, () => Promise.resolve("made"));
   expect(steps.inFlight).toBe(2);
@@ -42,7 +42,7 @@ test("a change that fails is no step's failure, and both count", async () => {
 
 /** Steps of which each notes its beginning, and ends when the test lets it. */
 function heldSteps() {
-  const steps = new Steps(new VirtualClock());
+  const steps = new Steps(new VirtualClock(), () => 1);
   const begun: string[] = [];
   const held = new Map<string, Gate>();
   /** Asks for a step at the place that its name begins with. */

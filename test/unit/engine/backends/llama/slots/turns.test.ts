@@ -1,5 +1,8 @@
 import { expect, test } from "vitest";
+import { tokenCost } from "../../../../../../engine/backends/llama/slots/token-cost.ts";
 import { type AskedStep, Turns } from "../../../../../../engine/backends/llama/slots/turns.ts";
+
+const COST = tokenCost(256);
 
 /** The time that a round takes, in milliseconds, of an engine that computes one step after the other. */
 const oneByOne = (round: readonly AskedStep[]) => round.reduce((sum, { tokens }) => sum + tokens / 1_000, 0.5);
@@ -20,7 +23,7 @@ function play(
   msOf: (round: readonly AskedStep[]) => number,
   asked: (at: number) => readonly AskedStep[],
 ) {
-  const turns = new Turns();
+  const turns = new Turns(COST);
   const times: number[] = [];
   const went: boolean[] = [];
   for (let at = 0; at < rounds; at += 1) {
@@ -67,7 +70,7 @@ test("whoever is alone, or has no more than twice what the others have, stands a
 });
 
 test("a debt is forgotten where the heavy tenant is alone for a round, and is a second at most", () => {
-  const turns = new Turns();
+  const turns = new Turns(COST);
   const round = (asked: readonly AskedStep[], ms: number) => {
     const chosen = turns.choose(asked);
     turns.ended(ms);
@@ -102,7 +105,7 @@ function playQueue(turns: Turns, rounds: number, others: readonly AskedStep[]) {
 }
 
 test("a round has as many steps of heavy tenants as take some milliseconds, and all of them get on alike", () => {
-  const { counts, went } = playQueue(new Turns(), 1_000, [LIGHT]);
+  const { counts, went } = playQueue(new Turns(COST), 1_000, [LIGHT]);
   // The first round with them shows what they take.
   expect(Math.max(...counts.slice(10))).toBe(2);
   expect(Math.max(...went) - Math.min(...went)).toBeLessThanOrEqual(1);
@@ -110,7 +113,7 @@ test("a round has as many steps of heavy tenants as take some milliseconds, and 
 });
 
 test("short rounds go on while others come and go, and end with them", () => {
-  const turns = new Turns();
+  const turns = new Turns(COST);
   playQueue(turns, 100, [LIGHT]);
   const { counts } = playQueue(turns, 2_000, []);
   expect(counts.slice(0, 1_000)).toEqual(Array.from({ length: 1_000 }, () => 2));
@@ -119,7 +122,7 @@ test("short rounds go on while others come and go, and end with them", () => {
 });
 
 test("the piece of a prompt behind a long context has its round for itself", () => {
-  const turns = new Turns();
+  const turns = new Turns(COST);
   const piece = { tenant: "heavy", tokens: 3_500, added: 16, isFirst: false };
   for (let at = 0; at < 100; at += 1) {
     const round = turns.choose([...HEAVY, LIGHT]);
