@@ -3,10 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Client, credentials } from "@grpc/grpc-js";
 import type { LlamaContextSequence, LlamaModel } from "node-llama-cpp";
+import { FairLane } from "../../deploy/runtime/queue/fair-lane.ts";
 import { loadLibrary } from "../../engine/backends/llama/runtime/load-library.ts";
-import { type GenerateResponse, InferenceServiceService } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { HandOver } from "../../gateway/upstream/wire/hand-over.ts";
+import { Http2Wire } from "../../gateway/upstream/wire/http2-wire.ts";
+import { GenerateRequest, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
 import { DEMONSTRATION, startNode } from "./processes/node-fleet.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
@@ -32,6 +34,9 @@ const PROMPT = "Please tell me what you know about the weather in the north of I
 /** The prompt of those who are answered all the time: the model goes on for some 100 tokens, often more. */
 const LONG_PROMPT = "Count from 1 to 90 please";
 const ANSWER_TOKENS = 200;
+const MAX_MESSAGE_BYTES = 1_000_000;
+/** The deadline of a call, which none comes near to. */
+const DEADLINE_MS = 60_000;
 
 /** What a stretch showed of one of the two. */
 type Measured = {
@@ -110,7 +115,7 @@ const TABLE = {
 
 const NOTES = [
   "The loop asks node-llama-cpp for tokens, without gRPC, template, parser or queue, and never waits for a sequence to be cleared.",
-  "Its own process has no caller: the node's caller is this process, and takes its time from the same processors.",
+  "The loop has no caller: the node's caller is this process, with the wire that gateways use, and takes its time from the same processors.",
   `Newcomers: ${NEWCOMERS} new conversations of some 25 tokens each, one after the other. One thread computes.`,
 ];
 
@@ -171,37 +176,43 @@ function rowOf(what: string, rounds: Rounds<Measured>, value: (measured: Measure
 
 async function theNode(folder: string): Promise<Answering> {
   const node = await startNode("node", { ...DEMONSTRATION, contextTokens: CONTEXT_TOKENS, slots: SLOTS }, folder);
-  const client = new Client(String(node.ready.address), credentials.createInsecure());
-  const { path, requestSerialize, responseDeserialize } = InferenceServiceService.generate;
+  const wire = new Http2Wire({
+    address: String(node.ready.address),
+    tls: undefined,
+    maxMessageBytes: MAX_MESSAGE_BYTES,
+  });
+  const lane = new FairLane();
+  wire.warm();
   return {
     pid: node.pid,
     async rest() {},
     answer(text, maxOutputTokens, { signal }) {
       const beganMs = performance.now();
       const sampling = { temperature: 0, stop: [], logitBias: {} };
-      const request = generateRequest({ sampling, maxOutputTokens }, text);
-      const call = client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request);
-      const leave = () => call.cancel();
-      signal?.addEventListener("abort", leave, { once: true });
+      const message = GenerateRequest.encode(generateRequest({ sampling, maxOutputTokens }, text)).finish();
+      const handOver = new HandOver({ lane, tenant: "", bytes: message.length });
       let firstMs = Number.NaN;
       let tokens = 0;
-      call.on("data", ({ events }: GenerateResponse) => {
-        for (const { kind } of events) {
-          if (kind?.$case === "blockDelta" && tokens++ === 0) firstMs = performance.now() - beganMs;
-          if (kind?.$case === "finished") tokens = kind.value.usage?.outputTokens ?? tokens;
-        }
-      });
-      // The status says it all; without a listener it would be thrown.
-      call.on("error", () => {});
       return new Promise((resolve) => {
-        call.on("status", () => {
-          signal?.removeEventListener("abort", leave);
-          resolve({ tokens, firstMs });
+        const request = { message, headers: {}, deadline: Date.now() + DEADLINE_MS, handOver };
+        const call = wire.open(request, {
+          message: (bytes, from, to) => {
+            for (const { kind } of GenerateResponse.decode(bytes.subarray(from, to)).events) {
+              if (kind?.$case === "blockDelta" && tokens++ === 0) firstMs = performance.now() - beganMs;
+              if (kind?.$case === "finished") tokens = kind.value.usage?.outputTokens ?? tokens;
+            }
+          },
+          ended: () => {
+            signal?.removeEventListener("abort", leave);
+            resolve({ tokens, firstMs });
+          },
         });
+        const leave = () => call.cancel();
+        signal?.addEventListener("abort", leave, { once: true });
       });
     },
     async stop() {
-      client.close();
+      wire.close();
       await node.stop();
     },
   };

@@ -480,7 +480,13 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["gateway/sealing/sealing.ts", "gateway/translation/", SUPPORT, "test/bench/report/"],
     ],
   ],
-  ["test/bench/llama-bench.ts", [GEN, "engine/backends/llama/runtime/", "test/bench/", SUPPORT]],
+  [
+    "test/bench/llama-bench.ts",
+    [
+      ...[GEN, "deploy/runtime/queue/", "engine/backends/llama/runtime/", "gateway/upstream/wire/"],
+      ...["test/bench/", SUPPORT],
+    ],
+  ],
   ["test/bench/", [GEN, "deploy/", "gateway/", "engine/backends/scripted/", SUPPORT]],
 ];
 
