@@ -1,6 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
-import { loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import {
   FinishReason,
   type GenerateRequest,
@@ -8,14 +7,12 @@ import {
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, text, tool, user } from "../support/engine/canonical.ts";
-import { ask, missing, never, OPTIONS, type Reply, request, sharedBackend } from "../support/engine/demo-engine.ts";
+import { ask, missing, type Reply, request, sharedBackend } from "../support/engine/demo-engine.ts";
 
 const CITY = { type: "object", properties: { city: { type: "string", maxLength: 20 } }, required: ["city"] };
 const weather = (strict: boolean) => ({
   tools: [{ ...tool("get_weather", "Get the weather for a city", CITY), strict }],
 });
-/** Room for an answer that finds no end. */
-const ROOM = { maxOutputTokens: 60 };
 const QUESTION = "What is the weather in Ljubljana?";
 const reasoning = (budgetTokens?: number) => ({
   reasoning: { mode: ReasoningMode.ENABLED, effort: 0, budgetTokens } as const,
@@ -90,25 +87,5 @@ describe.skipIf(missing !== "")("wishes that meet in one request", () => {
     const begun = [user("Count from 1 to 12."), assistant(text("1, 2, 3, 4, 5,"))];
     const gone = await ask(backend, request(begun, { ...reasoning(), ...weather(true) }));
     expect([gone.reasoning, gone.text]).toEqual(["", " 6, 7, 8, 9, 10, 11, 12"]);
-  });
-
-  test("a stop string that never comes changes nothing, though each token is read before the next one is begun", async () => {
-    const runtime = await loadRuntime({ ...OPTIONS, slots: 1 }, never());
-    const [opening] = runtime.model.tokenize("<think>", true);
-    await runtime.close();
-    const opens = { logitBias: { [String(opening)]: 40 }, repetitionPenalty: 3, topK: 0, topP: 1, minP: 0 };
-    let ended = 0;
-    for (const more of [{}, reasoning(4), weather(false)]) {
-      for (const asked of ["Who are you exactly?", QUESTION, "Count from 1 to 12.", "What is 3 plus 4?"]) {
-        const told = (stop: string[]) => reply(asked, { ...more, ...sampling({ ...opens, stop }), ...ROOM });
-        // Alone an answer is read first in either case.
-        const [free, read] = await Promise.all([told([]), told(["\u2603"])]);
-        expect([free.text, free.reasoning, free.calls]).toEqual([read.text, read.reasoning, read.calls]);
-        expect(free.finished.usage?.outputTokens).toBe(read.finished.usage?.outputTokens);
-        if (!("reasoning" in more) && (free.finished.usage?.reasoningTokens ?? 0) > 0) ended += 1;
-      }
-    }
-    // The end of a reasoning that was not to be is written behind a token that the engine has gone on from.
-    expect(ended).toBeGreaterThan(3);
   });
 });

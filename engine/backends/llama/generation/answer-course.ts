@@ -20,8 +20,6 @@ export type AnswerCourseOptions = OutputLimit & {
   readonly reasoningEnd: readonly Token[];
   /** The tokens of the answer that another call has made, in order. */
   readonly given: readonly Token[];
-  /** Whether what the tokens come to neither ends the answer nor decides how the next one is sampled. */
-  readonly isFree: boolean;
 };
 
 /** What one more token comes to. */
@@ -80,28 +78,10 @@ export class AnswerCourse {
     return this.#options.generated.length;
   }
 
-  /**
-   * Whether the engine may go on behind the next token before that is read. Only the end of a reasoning that was not to
-   * be can be written there then, which few models need: what was sampled meanwhile is not taken.
-   */
-  get goesOn(): boolean {
-    return this.#options.isFree && this.room > 1 && !this.answer.reasonsEnoughSoon && this.given === undefined;
-  }
-
   /** Takes a token that was sampled here. */
   take(token: Token, logprob?: TokenLogprob): AnswerStep {
-    this.note(token);
-    return this.read(token, logprob);
-  }
-
-  /** Notes which token was sampled here, so that the one behind it may be sampled. It is to be read next. */
-  note(token: Token): void {
-    this.#options.generated.push(token);
-  }
-
-  /** Reads the token that was noted, and returns what it comes to. */
-  read(token: Token, logprob?: TokenLogprob): AnswerStep {
-    const { answer, limitReason, repetition } = this.#options;
+    const { answer, generated, limitReason, repetition } = this.#options;
+    generated.push(token);
     const events = [...answer.push(token, logprob)];
     repetition?.take(token, answer.json);
     const tokens = [token];

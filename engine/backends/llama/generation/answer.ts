@@ -70,11 +70,6 @@ export class Answer {
     return this.#parser.inReasoning && this.#reasoningTokens >= this.#reasoningBudget;
   }
 
-  /** Whether the model is reasoning and has done so for as long as it may when it has written one token more. */
-  get reasonsEnoughSoon(): boolean {
-    return this.#parser.inReasoning && this.#reasoningTokens + 1 >= this.#reasoningBudget;
-  }
-
   /** The JSON that the answer is in, of a text or of the arguments of a call; undefined where it is in none. */
   get json(): JsonScanner | undefined {
     return this.#json;

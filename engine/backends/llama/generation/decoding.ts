@@ -68,9 +68,7 @@ export class Decoding {
   }
 
   /**
-   * Makes one token, and has the next one begun: what becomes of this one is done while the engine computes. Beside
-   * others it is read then too, wherever that cannot change what is computed: nobody waits for the reading of all tokens
-   * of a round. Alone it costs more than it saves, as the thread that computes is woken by one that goes on. Nothing is
+   * Makes one token, and has the next one begun: what becomes of this one is done while the engine computes. Nothing is
    * begun behind the next one until this is called again. Throws `EngineError`.
    */
   async step(): Promise<DecodingStep> {
@@ -83,27 +81,20 @@ export class Decoding {
       this.#reading.end();
     }
     const { token } = sample;
-    if (course.given === undefined && this.#parts.runtime.model.isEogToken(token)) return OVER;
-    if (course.goesOn && this.#parts.leases.size > 1) {
-      course.note(token);
-      await this.#goOn(() => this.#sample([token]), isFirst);
-      const step = course.read(token, this.#logprob(token, sample));
-      const written = step.tokens.slice(1);
-      if (written.length > 0) void this.#goOn(() => this.#sampleInstead(written), true);
-      return { ...step, over: course.over };
-    }
     const { given } = course;
+    if (given === undefined && this.#parts.runtime.model.isEogToken(token)) return OVER;
     const logprob = this.#logprob(given ?? token, sample);
-    const step = given === undefined ? course.take(token, logprob) : course.takeGiven(logprob);
-    if (!course.over) await this.#goOn(() => this.#sample(step.tokens), isFirst);
-    return { ...step, over: course.over };
+    const { events, tokens } = given === undefined ? course.take(token, logprob) : course.takeGiven(logprob);
+    const { over } = course;
+    if (!over) await this.#goOn(tokens, isFirst);
+    return { events, tokens, over };
   }
 
-  /** Has the next sample made, and waits until the engine is at it unless `atOnce`. */
-  async #goOn(make: () => Promise<Sample>, atOnce: boolean): Promise<void> {
+  /** Has the sample behind `tokens` made, and waits until the engine is at it unless `atOnce`. */
+  async #goOn(tokens: readonly Token[], atOnce: boolean): Promise<void> {
     // The round may begin while the sample is asked for.
     const { underWay } = this.#parts.steps;
-    const ahead = make();
+    const ahead = this.#sample(tokens);
     // How it ends is nobody's concern who has left before.
     ahead.catch(() => {});
     this.#ahead = ahead;
@@ -114,12 +105,6 @@ export class Decoding {
   async #sample(tokens: readonly Token[]): Promise<Sample> {
     const next = await this.#lease.run(tokens.length, false, () => this.#samples.next([...tokens]));
     return sampleOf(next);
-  }
-
-  /** Makes a sample behind `tokens`, which stand in the place of the one that is being made. */
-  async #sampleInstead(tokens: readonly Token[]): Promise<Sample> {
-    await this.#ahead;
-    return this.#sample(tokens);
   }
 
   /** Makes the first sample, for which the end of the prompt is read. */

@@ -92,7 +92,6 @@ export async function prepareGeneration(
       repetition: endsRepetition ? new RepetitionEnd(parts.vocabulary.jsonEnds) : undefined,
       reasoningEnd: reasoningEnd(parts),
       given,
-      isFree: isFree(use, endsRepetition),
     });
   const course = newCourse(plan, gate, generated);
   const turn = () => parts.prompts.turn(order);
@@ -121,12 +120,6 @@ export async function prepareGeneration(
     seed: request.sampling?.seed !== undefined && isDrawn(sampling) ? sampling.seed : undefined,
     topLogprobs,
   };
-}
-
-/** Returns whether no text of an answer ends it, and none decides how it goes on: by its form nothing is fixed. */
-function isFree({ fixed, json, maxCalls, stop }: AnswerPlan, endsRepetition: boolean): boolean {
-  const isBounded = stop.length > 0 || json !== undefined || maxCalls < Number.POSITIVE_INFINITY;
-  return !(isBounded || endsRepetition || needsGrammar(fixed));
 }
 
 /** Returns where the digests of a request stand in its prompt; undefined where it has none. */
