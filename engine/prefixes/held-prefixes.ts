@@ -1,3 +1,5 @@
+import { BoundedMap } from "../../deploy/runtime/memory/bounded-map.ts";
+
 /** The most digests that are known of at one time: some 15 MB of them. */
 const MAX_PREFIXES = 65_536;
 
@@ -29,7 +31,7 @@ export type PrefixListener = (digest: string, model: string) => void;
 export class HeldPrefixes {
   readonly #kv: () => KvTokens;
   readonly #maxPrefixes: number;
-  readonly #held = new Map<string, HeldTokens>();
+  readonly #held = new BoundedMap<string, HeldTokens>();
   readonly #listeners = new Set<PrefixListener>();
 
   /** Begins with nothing held. `kv` is asked for the KV tokens of the node whenever they are told. */
@@ -55,17 +57,16 @@ export class HeldPrefixes {
 
   /** Returns the digests of all prefixes of a model that are held. */
   digestsOf(model: string): readonly string[] {
-    return [...this.#held].flatMap(([digest, held]) => (held.model === model ? [digest] : []));
+    return [...this.#held.newestFirst()].flatMap(([digest, held]) => (held.model === model ? [digest] : []));
   }
 
   /** Notes what is held of a prefix from now on. */
   hold(digest: string, held: HeldTokens): void {
     const before = this.#held.get(digest);
-    this.#held.delete(digest);
     this.#held.set(digest, held);
     if (before?.tokens !== held.tokens || before.tailTokens !== held.tailTokens) this.#tell(digest, held);
-    const [oldest] = this.#held.keys();
-    if (oldest !== undefined && this.#held.size > this.#maxPrefixes) this.drop(oldest);
+    const { oldest, size } = this.#held;
+    if (oldest && size > this.#maxPrefixes) this.drop(oldest.key);
   }
 
   /** Notes that a prefix is held no longer. */

@@ -31,6 +31,10 @@ const NEVER = new AbortController().signal;
 
 /** The number of messages at the beginning of a conversation whose cached tokens are explained. */
 const CONVERSATION = 100;
+/** The number of other conversations that a gateway which has run for long remembers: more than it has room for. */
+const REMEMBERED = 12_000;
+/** The messages of each of them. */
+const REMEMBERED_MESSAGES = 12;
 
 /** A cluster of many endpoints, all of which are one node under many loopback addresses. */
 type Fleet = {
@@ -60,6 +64,7 @@ export async function placementBench({ quick, repetitions }: BenchSettings): Pro
       { key: "arrival", title: "arrival, all full us" },
       { key: "freed", title: `place freed, ${WAITING} wait us` },
       { key: "reason", title: "cache reason us" },
+      { key: "reasonFull", title: "of a full memory us" },
       { key: "joinMs", title: "join holds ms" },
       { key: "leaveMs", title: "leave holds ms" },
       { key: "startMs", title: "start holds ms", digits: 0 },
@@ -68,7 +73,7 @@ export async function placementBench({ quick, repetitions }: BenchSettings): Pro
     notes: [
       `Least of ${2 * repetitions} stretches of ${REQUESTS} requests; of joins and leaves the middle one.`,
       "Arrival: one more waits while no endpoint has room. Freed: a request ends, and the next one gets its place.",
-      `Cache reason: what it costs to explain the cached tokens of a turn, in conversations of ${CONVERSATION} to ${CONVERSATION + REQUESTS} messages.`,
+      `Cache reason: what it costs to explain the cached tokens of a turn, in conversations of ${CONVERSATION} to ${CONVERSATION + REQUESTS} messages; of a full memory, where the gateway has seen more than it remembers.`,
       "All times are of the processor. Holds: the longest turn of the event loop until the change is through, the connection and the ring included.",
     ],
   };
@@ -95,10 +100,20 @@ async function measured(port: number, count: number, repetitions: number): Promi
   const costs: Record<string, number> = {};
   for (const name of LB_POLICIES) costs[name] = await placing(admissionBy(name), repetitions);
   const waiting = await queueing(admissionBy("least_request"), cluster, repetitions);
-  const reason = explaining(cluster, repetitions);
+  const reason = explaining(cluster, repetitions, 0);
+  const reasonFull = explaining(cluster, repetitions, REMEMBERED);
   manager.close();
   const { startMs } = fleet;
-  return { endpoints: count, ...costs, ...waiting, reason, joinMs: middle(joins), leaveMs: middle(leaves), startMs };
+  return {
+    endpoints: count,
+    ...costs,
+    ...waiting,
+    reason,
+    reasonFull,
+    joinMs: middle(joins),
+    leaveMs: middle(leaves),
+    startMs,
+  };
 }
 
 /** Returns the least time that a request took to get its place and to give it back, in microseconds. */
@@ -133,7 +148,7 @@ async function queueing(admission: ClusterAdmission, cluster: Cluster, repetitio
 }
 
 /** Returns the middle time that the reason for what was cached takes, of the quickest conversation, in microseconds. */
-function explaining({ prefixes, members }: Cluster, repetitions: number): number {
+function explaining({ prefixes, members }: Cluster, repetitions: number, remembered: number): number {
   const ledger = new CacheLedger({ prefixes, lifeOf: () => 0, believedMs: () => 600_000, viewOf: () => undefined });
   let nowMs = 0;
   const explain = (session: number, messages: number) => {
@@ -151,6 +166,7 @@ function explaining({ prefixes, members }: Cluster, repetitions: number): number
     ledger.sent({ shape, affinityKey: `session ${session}` }, address, nowMs).measured(1_000 * messages, 2_000);
     return 1_000 * (performance.now() - startedAt);
   };
+  for (let other = 0; other < remembered; other += 1) explain(-1 - other, REMEMBERED_MESSAGES);
   let least = Number.POSITIVE_INFINITY;
   for (let session = 0; session < repetitions; session += 1) {
     const turns = Array.from({ length: REQUESTS }, (_, turn) => explain(session, CONVERSATION + turn));

@@ -51,15 +51,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/discovery/", [RUNTIME]],
   ["gateway/upstream/queue/", [RUNTIME]],
   ["gateway/upstream/load-balancing/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/queue/"]],
-  [
-    "gateway/upstream/admission/",
-    [
-      ...[GEN, RUNTIME],
-      "gateway/upstream/queue/",
-      "gateway/upstream/load-balancing/*.ts",
-      "gateway/upstream/prefixes/bounded-map.ts",
-    ],
-  ],
+  ["gateway/upstream/admission/", [GEN, RUNTIME, "gateway/upstream/queue/", "gateway/upstream/load-balancing/*.ts"]],
   ["gateway/upstream/outlier/", [RUNTIME]],
   ["gateway/upstream/retry/", [...GATEWAY_LEAVES, RUNTIME]],
   ["gateway/upstream/continuation/", [GEN]],

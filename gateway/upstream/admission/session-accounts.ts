@@ -1,4 +1,4 @@
-import { BoundedMap } from "../prefixes/bounded-map.ts";
+import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
 
 /** The most sessions that are remembered, some 200 bytes each, and as much again for those of which others told. */
 const MAX_SESSIONS = 20_000;
@@ -27,7 +27,8 @@ export type ToldSession = Seconds & {
 /** What a gateway tells of all sessions that it served, and of those that it served of late. */
 export type ToldAccounts = Seconds & { readonly sessions: readonly ToldSession[] };
 
-type Account = Seconds & { readonly atMs: number };
+/** Seconds as they counted at `atMs`, in monotonic milliseconds. */
+type Account = { served: number; wanted: number; atMs: number };
 
 /**
  * Keeps account of the seconds that each session was served and wanted to be. What was earlier counts less. The turns of
@@ -37,16 +38,17 @@ export class SessionAccounts {
   readonly #own = new BoundedMap<string, Account>(MAX_SESSIONS);
   /** What each of the other gateways has told of a session, by the gateway. */
   readonly #told = new BoundedMap<string, Map<string, Account>>(MAX_SESSIONS);
-  readonly #changed = new BoundedMap<string, number>(MAX_TOLD_SESSIONS);
   /** What each of the other gateways has told of all its sessions. */
   readonly #toldOfAll = new BoundedMap<string, Account>(MAX_GATEWAYS);
-  #all: Account = { served: 0, wanted: 0, atMs: 0 };
+  readonly #all: Account = { served: 0, wanted: 0, atMs: 0 };
 
   /** Counts more seconds of a session at the monotonic time `nowMs`. */
   count(session: string, more: Seconds, nowMs: number): void {
-    this.#own.set(session, { ...sum(decayed(this.#own.get(session), nowMs), more), atMs: nowMs });
-    this.#all = { ...sum(decayed(this.#all, nowMs), more), atMs: nowMs };
-    this.#changed.set(session, nowMs);
+    const account = this.#own.get(session) ?? { served: 0, wanted: 0, atMs: nowMs };
+    add(account, more, nowMs);
+    add(this.#all, more, nowMs);
+    // The one that changed last comes first where they are told.
+    this.#own.set(session, account);
   }
 
   /** Returns what a session was served, by this gateway and by those that told of it. */
@@ -59,15 +61,17 @@ export class SessionAccounts {
   /** Returns what all sessions together were served, by this gateway and by the others. */
   all(nowMs: number): Seconds {
     let seconds = decayed(this.#all, nowMs);
-    for (const [, account] of this.#toldOfAll) seconds = sum(seconds, decayed(account, nowMs));
+    for (const [, account] of this.#toldOfAll.newestFirst()) seconds = sum(seconds, decayed(account, nowMs));
     return seconds;
   }
 
   /** Returns what this gateway has to tell of what it served. */
   tell(nowMs: number): ToldAccounts {
     const sessions: ToldSession[] = [];
-    for (const [session, atMs] of this.#changed)
-      if (nowMs - atMs <= TOLD_MS) sessions.push({ session, ...rounded(decayed(this.#own.get(session), nowMs)) });
+    for (const [session, account] of this.#own.newestFirst()) {
+      if (sessions.length === MAX_TOLD_SESSIONS || nowMs - account.atMs > TOLD_MS) break;
+      sessions.push({ session, ...rounded(decayed(account, nowMs)) });
+    }
     return { ...rounded(decayed(this.#all, nowMs)), sessions };
   }
 
@@ -82,10 +86,23 @@ export class SessionAccounts {
   }
 }
 
+/** Adds to an account, which changes in place: every request counts several times. */
+function add(account: Account, { served, wanted }: Seconds, nowMs: number): void {
+  const share = shareAt(account, nowMs);
+  account.served = account.served * share + served;
+  account.wanted = account.wanted * share + wanted;
+  account.atMs = nowMs;
+}
+
+/** Returns the share that is left of what an account counted at its own moment. */
+function shareAt({ atMs }: Account, nowMs: number): number {
+  return nowMs === atMs ? 1 : 0.5 ** ((nowMs - atMs) / HALF_LIFE_MS);
+}
+
 /** Returns what an account that was kept at an earlier moment counts now; nothing where there is none. */
 function decayed(account: Account | undefined, nowMs: number): Seconds {
   if (!account) return { served: 0, wanted: 0 };
-  const share = 0.5 ** ((nowMs - account.atMs) / HALF_LIFE_MS);
+  const share = shareAt(account, nowMs);
   return { served: account.served * share, wanted: account.wanted * share };
 }
 

@@ -1,7 +1,7 @@
+import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
 import { type Boundary, headOf, type PromptShape, promptBytes } from "../load-balancing/boundary-hashes.ts";
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import type { HeldPrefixes } from "../load-balancing/held-prefixes.ts";
-import { BoundedMap } from "./bounded-map.ts";
 import { bytesUpTo, COMPARED_TAIL, type LastPrompt, LastPrompts, lastPrompt, sameIn } from "./last-prompts.ts";
 
 /** The most prefixes whose last use is remembered, some 200 bytes each. */

@@ -1,5 +1,5 @@
+import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
 import type { Boundary, PromptShape } from "../load-balancing/boundary-hashes.ts";
-import { BoundedMap } from "./bounded-map.ts";
 
 /** The boundaries at the end of a conversation's last prompt by which it is found what was changed in it. */
 export const COMPARED_TAIL = 62;

@@ -1,3 +1,4 @@
+import { BoundedMap } from "../../../../../deploy/runtime/memory/bounded-map.ts";
 import type { Boundary } from "../../boundary-hashes.ts";
 import type { PrefixAffinitySettings } from "./prefix-affinity-settings.ts";
 
@@ -38,8 +39,8 @@ const NOBODY: readonly Holder[] = [];
  */
 export class PlacementMap {
   readonly #settings: PlacementSettings;
-  /** The holders of each prefix, by its hash, in the order of last use, as a Map keeps its order of insertion. */
-  readonly #entries = new Map<string, readonly Holder[]>();
+  /** The holders of each prefix, by its hash. */
+  readonly #entries: BoundedMap<string, readonly Holder[]>;
   /**
    * For each address, when a prefix that has since been evicted was last used: prefixes that were last used before are
    * gone, too.
@@ -48,6 +49,7 @@ export class PlacementMap {
 
   constructor(settings: PlacementSettings) {
     this.#settings = settings;
+    this.#entries = new BoundedMap(settings.maxPrefixes);
   }
 
   /** The number of prefixes that are remembered. */
@@ -72,7 +74,6 @@ export class PlacementMap {
    */
   record(boundaries: readonly Boundary[], address: string, use: PrefixUse): void {
     eachIndexed(boundaries, ({ hash, bytes }) => this.#use(hash, bytes, address, use));
-    this.#makeRoom();
   }
 
   /**
@@ -100,7 +101,7 @@ export class PlacementMap {
   /** Drops all beliefs about an endpoint that left, or came back with an empty cache. */
   forgetEndpoint(address: string): void {
     this.#evictedUntilMs.delete(address);
-    for (const [hash, entry] of this.#entries) {
+    for (const [hash, entry] of this.#entries.newestFirst()) {
       if (entry.some((holder) => holder.address === address)) {
         this.#keep(
           hash,
@@ -120,7 +121,6 @@ export class PlacementMap {
       expiresAtMs: Math.max(nowMs + ttlMs, same?.expiresAtMs ?? 0),
       confirmed: confirmed || (same?.confirmed ?? false),
     };
-    this.#entries.delete(hash);
     const others = before.length > (same ? 1 : 0) ? before.filter((other) => other !== same) : NOBODY;
     this.#entries.set(hash, others.length > 0 ? [holder, ...others].slice(0, this.#settings.maxHolders) : [holder]);
   }
@@ -133,13 +133,6 @@ export class PlacementMap {
   #keep(hash: string, holders: readonly Holder[]): void {
     if (holders.length > 0) this.#entries.set(hash, holders);
     else this.#entries.delete(hash);
-  }
-
-  #makeRoom(): void {
-    for (const hash of this.#entries.keys()) {
-      if (this.#entries.size <= this.#settings.maxPrefixes) return;
-      this.#entries.delete(hash);
-    }
   }
 }
 

@@ -1,3 +1,5 @@
+import { BoundedMap } from "../../../../../deploy/runtime/memory/bounded-map.ts";
+
 /**
  * The time for which a conversation belongs to the working set of its endpoint after its last use, in milliseconds: nine
  * of ten turns of coding agents come sooner.
@@ -12,41 +14,47 @@ type Use = { readonly address: string; readonly tokens: number; readonly atMs: n
  * expected. What else is in a cache may go at no loss.
  */
 export class WorkingSets {
-  /** The last use of each conversation, in the order of use. */
-  readonly #uses = new Map<string, Use>();
+  /** The last use of each conversation. */
+  readonly #uses = new BoundedMap<string, Use>();
   readonly #tokens = new Map<string, number>();
 
   /** Notes that the endpoint at `address` has a conversation of `tokens` tokens now, and nobody else any more. */
   used(conversation: string, address: string, tokens: number, nowMs: number): void {
-    this.#drop(conversation);
+    const before = this.#uses.get(conversation);
+    if (before) this.#count(before.address, -before.tokens);
     this.#uses.set(conversation, { address, tokens, atMs: nowMs });
-    this.#tokens.set(address, this.#of(address) + tokens);
+    this.#count(address, tokens);
   }
 
   /** Returns the tokens of the conversations of late on an endpoint, at the monotonic time `nowMs`. */
   tokensOn(address: string, nowMs: number): number {
-    for (const [conversation, { atMs }] of this.#uses) {
-      if (nowMs - atMs < WORKING_SET_MS) break;
-      this.#drop(conversation);
+    let { oldest } = this.#uses;
+    while (oldest && nowMs - oldest.value.atMs >= WORKING_SET_MS) {
+      this.#drop(oldest.key);
+      ({ oldest } = this.#uses);
     }
     return this.#of(address);
   }
 
   /** Drops what is known of an endpoint that has left. */
   forget(address: string): void {
-    for (const [conversation, use] of this.#uses) if (use.address === address) this.#drop(conversation);
+    for (const [conversation, use] of this.#uses.newestFirst()) if (use.address === address) this.#drop(conversation);
   }
 
   #of(address: string): number {
     return this.#tokens.get(address) ?? 0;
   }
 
+  #count(address: string, more: number): void {
+    const tokens = this.#of(address) + more;
+    if (tokens > 0) this.#tokens.set(address, tokens);
+    else this.#tokens.delete(address);
+  }
+
   #drop(conversation: string): void {
     const use = this.#uses.get(conversation);
     if (!use) return;
     this.#uses.delete(conversation);
-    const left = this.#of(use.address) - use.tokens;
-    if (left > 0) this.#tokens.set(use.address, left);
-    else this.#tokens.delete(use.address);
+    this.#count(use.address, -use.tokens);
   }
 }
