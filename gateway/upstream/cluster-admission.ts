@@ -392,7 +392,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     const prefillMs = (1_000 * uncachedTokens) / prefillTokensPerSecond;
     const beganMs = this.#clock.nowMs();
     const { session } = route;
-    const turn = new ServedTurn({ service: this.#service, session, aheadMs, prefillMs, beganMs });
+    const turn = new ServedTurn({ service: this.#service, session, aheadMs, prefillMs, sinceMs, beganMs });
     this.#reconsider(address);
     demand.take();
     // At once: whoever is let in behind this request in the same turn is to know of its work.
@@ -402,9 +402,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       if (!held) return;
       held = false;
       placement?.end();
-      const nowMs = this.#clock.nowMs();
-      turn.end(nowMs);
-      this.#service.want(session, (nowMs - sinceMs) / 1_000, nowMs);
+      turn.end(this.#clock.nowMs());
       demand.end();
       this.#queue.ended(this.#breaker.active);
       permit.release();

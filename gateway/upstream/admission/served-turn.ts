@@ -12,12 +12,14 @@ export type ServedTurnParts = {
   readonly aheadMs: number;
   /** The time that the prefill is expected to take, in milliseconds. */
   readonly prefillMs: number;
+  /** Monotonic milliseconds at which the turn came. */
+  readonly sinceMs: number;
   /** Monotonic milliseconds at which the turn gets its place. */
   readonly beganMs: number;
 };
 
 /**
- * Counts to its session what a turn is served on its node: at once the prefill that is expected, as more turns of the
+ * Counts to its session what a turn is served on its node, and for how long it wanted to be: at once the prefill that is expected, as more turns of the
  * session may be picked meanwhile, and at the end the rest of what it was. Its wait in the node's queue is no service: the
  * node tells how long that was, and where it does not, what was expected counts.
  */
@@ -39,10 +41,10 @@ export class ServedTurn {
       if (kind?.$case === "finished" && kind.value.timings?.queue) this.#queueMs = durationMs(kind.value.timings.queue);
   }
 
-  /** Counts what the turn was served by the monotonic time `nowMs`, at which it is over. */
+  /** Counts what the turn was served, and for how long it wanted to be, by the monotonic time `nowMs`, at which it is over. */
   end(nowMs: number): void {
-    const { service, session, prefillMs, beganMs } = this.#parts;
+    const { service, session, prefillMs, beganMs, sinceMs } = this.#parts;
     const servedMs = Math.max(0, nowMs - beganMs - this.#queueMs);
-    service.serve(session, (servedMs - prefillMs) / 1_000, nowMs);
+    service.count(session, { served: (servedMs - prefillMs) / 1_000, wanted: (nowMs - sinceMs) / 1_000 }, nowMs);
   }
 }

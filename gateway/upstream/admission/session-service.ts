@@ -1,4 +1,4 @@
-import { SessionAccounts } from "./session-accounts.ts";
+import { type Seconds, SessionAccounts } from "./session-accounts.ts";
 
 /**
  * The part of the share of its time that a session gets on the average, that each session is due to get. It is less than
@@ -48,9 +48,13 @@ export class SessionService {
     this.#accounts.count(session, { served: seconds, wanted: 0 }, nowMs);
   }
 
+  /** Counts more of both at once: the turn of a session that is over. */
+  count(session: string, more: Seconds, nowMs: number): void {
+    this.#accounts.count(session, more, nowMs);
+  }
+
   /**
-   * Counts `seconds` for which a turn of a session wanted to run, up to the monotonic time `nowMs`: from its coming to the
-   * end of its answer, or until it was given up.
+   * Counts `seconds` for which a turn of a session wanted to run, up to the monotonic time `nowMs`, and was given up.
    */
   want(session: string, seconds: number, nowMs: number): void {
     this.#accounts.count(session, { served: 0, wanted: seconds }, nowMs);

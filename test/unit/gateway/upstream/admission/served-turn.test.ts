@@ -6,12 +6,13 @@ import { delta, finished } from "../../../../support/events/events.ts";
 
 const seconds = (value: number) => ({ seconds: value, nanos: 0 });
 
-/** A turn that gets its place at 0, expects 4 s of others' prefill and 6 s of its own, and what its session was served. */
+/** A turn that came at -3 s and gets its place at 0, expects 4 s of others' prefill and 6 s of its own, and what its session was served. */
 function turnOf() {
   const accounts = new SessionAccounts();
   const service = new SessionService(accounts);
-  const turn = new ServedTurn({ service, session: "s", aheadMs: 4_000, prefillMs: 6_000, beganMs: 0 });
-  return { turn, servedAt: (nowMs: number) => accounts.of("s", nowMs).served };
+  const turn = new ServedTurn({ service, session: "s", aheadMs: 4_000, prefillMs: 6_000, sinceMs: -3_000, beganMs: 0 });
+  const at = (nowMs: number) => accounts.of("s", nowMs);
+  return { turn, servedAt: (nowMs: number) => at(nowMs).served, wantedAt: (nowMs: number) => at(nowMs).wanted };
 }
 
 test("the prefill that is expected counts at once", () => {
@@ -31,4 +32,11 @@ test.each([
   turn.end(20_000);
   // What was counted at the begin has faded by a fiftieth meanwhile.
   expect(Math.abs(servedAt(20_000) - served)).toBeLessThan(0.2);
+});
+
+test("in the end the session wanted to be served since the turn came", () => {
+  const { turn, wantedAt } = turnOf();
+  expect(wantedAt(20_000)).toBe(0);
+  turn.end(20_000);
+  expect(wantedAt(20_000)).toBe(23);
 });
