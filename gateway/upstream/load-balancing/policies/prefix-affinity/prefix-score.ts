@@ -210,7 +210,7 @@ function ringOwners(
     const owner = endpoints.get(address);
     if (owner) owners.push(owner);
   }
-  return inOrderOfLoad(owners, `${headOf(shape)} ${affinityKey}`);
+  return inOrderOfLoad(owners, () => `${headOf(shape)} ${affinityKey}`);
 }
 
 /**
@@ -218,12 +218,13 @@ function ringOwners(
  * conversations than others. So the second owner comes first when the first one had the higher load for minutes; how
  * much higher is another for every conversation, and so they move one by one.
  */
-function inOrderOfLoad(owners: readonly EndpointView[], key: string): readonly EndpointView[] {
+function inOrderOfLoad(owners: readonly EndpointView[], keyOf: () => string): readonly EndpointView[] {
   const [first, second, ...others] = owners;
   if (!first || !second) return owners;
-  const tolerated = OWNER_TOLERANCE.least + OWNER_TOLERANCE.spread * hashShare(key);
   // One request more or less is chance.
-  if (first.meanRequests + 1 <= (second.meanRequests + 1) * tolerated) return owners;
+  const ratio = (first.meanRequests + 1) / (second.meanRequests + 1);
+  if (ratio <= OWNER_TOLERANCE.least) return owners;
+  if (ratio <= OWNER_TOLERANCE.least + OWNER_TOLERANCE.spread * hashShare(keyOf())) return owners;
   return [second, first, ...others];
 }
 
@@ -236,13 +237,20 @@ function candidatesOf(
   const { all } = endpoints;
   if (all.length <= settings.scoreAllUpTo) return all;
   const bytesAt = ({ address }: EndpointView) => held.get(address)?.bytes ?? 0;
-  const holders = [...held.keys()]
-    .flatMap((address) => endpoints.get(address) ?? [])
-    // Of equals the less busy ones.
-    .sort((a, b) => bytesAt(b) - bytesAt(a) || requestsOn(a) - requestsOn(b))
-    .slice(0, settings.placementCandidates);
-  const any = Array.from({ length: settings.randomCandidates }, () => all[Math.floor(random() * all.length)]);
-  return [...new Set([...holders, ...owners, ...any.filter((endpoint) => endpoint !== undefined)])];
+  const holders: EndpointView[] = [];
+  for (const address of held.keys()) {
+    const holder = endpoints.get(address);
+    if (holder) holders.push(holder);
+  }
+  // Of equals the less busy ones.
+  holders.sort((a, b) => bytesAt(b) - bytesAt(a) || requestsOn(a) - requestsOn(b));
+  const candidates = holders.slice(0, settings.placementCandidates);
+  const add = (endpoint: EndpointView | undefined) => {
+    if (endpoint && !candidates.includes(endpoint)) candidates.push(endpoint);
+  };
+  for (const owner of owners) add(owner);
+  for (let draw = 0; draw < settings.randomCandidates; draw += 1) add(all[Math.floor(random() * all.length)]);
+  return candidates;
 }
 
 function predict(
