@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
 import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 
 /** The number of points on the ring for an endpoint of the smallest weight. */
@@ -9,6 +10,8 @@ const POSITION_BYTES = 6;
 const POSITIONS_PER_DIGEST = 5;
 /** The number of members that join or leave the ring in one turn of the event loop; a thousand others cost little. */
 const MEMBERS_PER_TURN = 32;
+/** The most keys whose positions are remembered, some 200 bytes each. */
+const MAX_POSITIONS = 5_000;
 /** What the room of a row of points grows by when it is full. */
 const GROWTH = 1.25;
 
@@ -42,6 +45,8 @@ export class HashRing {
   #wanted: ReadonlyMap<string, number> = new Map();
   readonly #slices = new TurnSlices(1);
   #isChanging = false;
+  /** Where the keys of late are on the ring: a conversation asks again with each of its turns. */
+  readonly #positions = new BoundedMap<string, number>(MAX_POSITIONS);
 
   /** Makes the ring of these members, complete at once. */
   constructor(members: Iterable<RingMember> = []) {
@@ -67,7 +72,7 @@ export class HashRing {
     const row = this.#row;
     const members = this.#owners.size;
     const seen = new Set<number>();
-    const start = row.firstFrom(positionOf(key));
+    const start = row.firstFrom(this.#positionOf(key));
     for (let step = 0; step < row.length && seen.size < members; step += 1) {
       const slot = row.slotAt((start + step) % row.length);
       const owner = this.#bySlot[slot];
@@ -75,6 +80,12 @@ export class HashRing {
       seen.add(slot);
       yield owner.address;
     }
+  }
+
+  #positionOf(key: string): number {
+    const position = this.#positions.get(key) ?? positionOf(key);
+    this.#positions.set(key, position);
+    return position;
   }
 
   #change(): void {

@@ -97,7 +97,10 @@ export function pickPrefixAffinity(
 ): PrefixPick | undefined {
   const { settings, prefixes, learned } = context;
   const held = heldParts(request.shape, context);
-  const owners = ringOwners(endpoints, request, context);
+  const mayBeElsewhere = !held.upToDate && learned.strangers > 0;
+  // Where all are compared, owners matter for what other gateways may have placed alone.
+  const owners =
+    mayBeElsewhere || endpoints.all.length > settings.scoreAllUpTo ? ringOwners(endpoints, request, context) : [];
   const compared = candidatesOf(endpoints, held.byAddress, owners, context);
   const answerSeconds = answerTimes(compared, context);
   const predictions = compared.map((endpoint) => {
