@@ -23,6 +23,11 @@ const PIECE_MS = 40;
  * 64: for less time, more would be paid.
  */
 const MIN_PIECE_MS = 20;
+/**
+ * What a step beside other requests may cost before any was measured, in tokens at the start of a context: the first long
+ * prompt is not to hold up everybody for a whole batch of a slow engine, and a quick one is soon known.
+ */
+const FIRST_STEP_TOKENS = 64;
 /** The most and the least by which one piece changes what is taken for the right size of a step. */
 const MAX_GROWTH = 1.25;
 const MAX_CUT = 0.25;
@@ -92,7 +97,7 @@ export class BatchShares {
   constructor(batchTokens: number, known: KnownTimes) {
     this.#batchTokens = batchTokens;
     this.#known = known;
-    this.#stepCost = batchTokens;
+    this.#stepCost = Math.min(batchTokens, FIRST_STEP_TOKENS);
   }
 
   /** The number of tokens that are left to evaluate, of all prompts that are being evaluated. */

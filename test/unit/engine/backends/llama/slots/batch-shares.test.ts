@@ -10,6 +10,11 @@ function shares(
   known: { lightRoundMs: number | undefined } = { lightRoundMs: undefined },
 ): BatchShares {
   const made = new BatchShares(BATCH, Object.assign(known, { tokenCost: () => 1 }));
+  // It has turned out that whole batches take no time.
+  const first = made.begin("first", 10_000);
+  readOn(first, 4, 0);
+  first.end();
+  first.close();
   for (let index = 0; index < answers; index += 1) made.begin(`answer ${index}`, 1).end();
   return made;
 }
@@ -169,4 +174,12 @@ test("the short rest of a prompt is read at once, whoever reads beside it", () =
   expect(both.begin("b", 32).pieceTokens()).toBe(32);
   expect(both.begin("c", 1_000, 970).pieceTokens()).toBe(30);
   expect(both.begin("d", 1_000).pieceTokens()).toBe(BATCH / 4);
+});
+
+test("the first long prompt beside others has small steps, until it shows that they take little", () => {
+  const both = new BatchShares(BATCH, { tokenCost: () => 1, lightRoundMs: undefined });
+  both.begin("answer", 1).end();
+  const reading = both.begin("a", 10_000);
+  expect(reading.pieceTokens()).toBe(64);
+  expect(readOn(reading, 24, 0.01)).toBe(BATCH);
 });
