@@ -1,3 +1,4 @@
+import { BoundedMap } from "../../deploy/runtime/memory/bounded-map.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { type Bucket, type BucketRule, fullBucket, refill, take, waitMs } from "./token-bucket.ts";
 
@@ -8,8 +9,7 @@ const MAX_NETWORKS = 10_000;
 export class AuthFailures {
   readonly #rule: BucketRule;
   readonly #clock: Clock;
-  /** The buckets of the networks, of which the one that failed last stands last. */
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets = new BoundedMap<string, Bucket>(MAX_NETWORKS);
 
   /**
    * Starts without any failure. `perMinute` is how many failed attempts a network has per minute; after a rest it may
@@ -34,10 +34,7 @@ export class AuthFailures {
     const known = this.#buckets.get(network);
     const bucket = known ? refill(known, this.#rule, nowMs) : fullBucket(this.#rule, nowMs);
     const within = waitMs(bucket, this.#rule, 1) === 0;
-    this.#buckets.delete(network);
     this.#buckets.set(network, within ? take(bucket, this.#rule, 1) : bucket);
-    const [oldest] = this.#buckets.size > MAX_NETWORKS ? this.#buckets.keys() : [];
-    if (oldest !== undefined) this.#buckets.delete(oldest);
     return within;
   }
 }

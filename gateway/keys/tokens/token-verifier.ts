@@ -1,5 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import { errors, type JWTPayload, jwtVerify } from "jose";
+import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { KeyStore } from "../key-store.ts";
 import type { Principal } from "../principal.ts";
@@ -40,7 +41,7 @@ type Verified = {
 export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
   readonly #issuer: IssuerKeys;
-  readonly #remembered = new Map<string, Verified>();
+  readonly #remembered = new BoundedMap<string, Verified>(MAX_REMEMBERED);
   readonly #running = new Map<string, Promise<Verified | undefined>>();
 
   private constructor(options: TokenVerifierOptions, issuer: IssuerKeys) {
@@ -92,19 +93,13 @@ export class TokenVerifier {
     if (!running) {
       running = this.#verify(token)
         .then((verified) => {
-          if (verified) this.#remember(digest, verified);
+          if (verified) this.#remembered.set(digest, verified);
           return verified;
         })
         .finally(() => this.#running.delete(digest));
       this.#running.set(digest, running);
     }
     return running;
-  }
-
-  #remember(digest: string, verified: Verified): void {
-    const oldest = this.#remembered.keys().next().value;
-    if (this.#remembered.size >= MAX_REMEMBERED && oldest !== undefined) this.#remembered.delete(oldest);
-    this.#remembered.set(digest, verified);
   }
 
   async #verify(token: string): Promise<Verified | undefined> {

@@ -1,3 +1,4 @@
+import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
 import type { RequestOfDeathSettings } from "./retry-settings.ts";
 
 /** The loss of an endpoint, or its silence, while it worked on a request, without a word of its own. */
@@ -55,13 +56,14 @@ type Suspect = { readonly losses: ReadonlySet<Loss>; readonly newest: Loss };
  */
 export class RequestsOfDeath {
   readonly #settings: RequestOfDeathSettings;
-  /** The suspected requests by their digests, in the order of the last kill. */
-  readonly #suspects = new Map<string, Suspect>();
+  /** The suspected requests by their digests, the one that killed last being the newest. */
+  readonly #suspects: BoundedMap<string, Suspect>;
   /** The losses that are remembered, in the order in which they came. */
   #losses: Loss[] = [];
 
   constructor(settings: RequestOfDeathSettings) {
     this.#settings = settings;
+    this.#suspects = new BoundedMap(settings.maxEntries);
   }
 
   /**
@@ -69,18 +71,13 @@ export class RequestsOfDeath {
    * been told of, too. Returns what is known of the loss, which grows until then.
    */
   killed(digest: string, { address, workedMs }: Death, nowMs: number): KnownLoss {
-    const { endpoints, withinMs, maxEntries } = this.#settings;
+    const { endpoints, withinMs } = this.#settings;
     const newest = this.#lossOf(address, nowMs);
     newest.requests += 1;
     if (workedMs > withinMs) return newest;
     const losses = new Set([...(this.#suspect(digest, nowMs)?.losses ?? []), newest]);
     if (addressesOf(losses) >= endpoints) newest.suspects.add(digest);
-    this.#suspects.delete(digest);
     this.#suspects.set(digest, { losses, newest });
-    for (const oldest of this.#suspects.keys()) {
-      if (this.#suspects.size <= maxEntries) break;
-      this.#suspects.delete(oldest);
-    }
     return newest;
   }
 

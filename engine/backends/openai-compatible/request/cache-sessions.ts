@@ -1,3 +1,4 @@
+import { BoundedMap } from "../../../../deploy/runtime/memory/bounded-map.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 
 /** The most sessions that are remembered; of more, those that were used longest ago are closed early. */
@@ -10,8 +11,8 @@ const MAX_SESSIONS = 10_000;
 export class CacheSessions {
   readonly #clock: Clock;
   readonly #close: (id: string) => void;
-  /** The functions that cancel the closing of the open sessions, the one used longest ago first. */
-  readonly #open = new Map<string, () => void>();
+  /** The functions that cancel the closing of the open sessions, of which the one used longest ago is the oldest. */
+  readonly #open = new BoundedMap<string, () => void>();
 
   /** Makes an empty list of sessions. `close` tells the engine to end one, which may be one that it does not know. */
   constructor(clock: Clock, close: (id: string) => void) {
@@ -22,19 +23,20 @@ export class CacheSessions {
   /** Notes that a request of this session has ended, however it did; its prefix is to be kept for `keepMs` more. */
   used(id: string, keepMs: number): void {
     this.#open.get(id)?.();
-    this.#open.delete(id);
     this.#open.set(
       id,
       this.#clock.after(keepMs, () => this.#end(id)),
     );
-    const [oldest] = this.#open.keys();
-    if (this.#open.size > MAX_SESSIONS && oldest !== undefined) this.#end(oldest);
+    const { oldest } = this.#open;
+    if (this.#open.size > MAX_SESSIONS && oldest) this.#end(oldest.key);
   }
 
   /** Forgets all sessions; the engine is told nothing. */
   clear(): void {
-    for (const cancel of this.#open.values()) cancel();
-    this.#open.clear();
+    for (const [id, cancel] of this.#open.newestFirst()) {
+      cancel();
+      this.#open.delete(id);
+    }
   }
 
   #end(id: string): void {
