@@ -12,8 +12,7 @@ export class Lifecycle {
   readonly #drain = new AbortController();
   readonly #orders: StopOrders;
   #graceful = false;
-  /** The number of parts that are waited for. */
-  #missing = 0;
+  #listens = false;
   #healthFailed = false;
 
   /** Makes a lifecycle that follows `orders`: a gateway that they tell to end drains gracefully first. */
@@ -48,21 +47,18 @@ export class Lifecycle {
     return this.#graceful;
   }
 
-  /** Returns the state of the gateway. `initialized` says whether any model can be served. */
+  /**
+   * Returns the state of the gateway. `initialized` says whether any model can be served; it counts once the gateway listens
+   * to callers.
+   */
   state(initialized: boolean): ServerState {
     if (this.#drain.signal.aborted || this.#healthFailed) return "DRAINING";
-    return initialized && this.#missing === 0 ? "LIVE" : "PRE_INITIALIZING";
+    return initialized && this.#listens ? "LIVE" : "PRE_INITIALIZING";
   }
 
-  /** Has the gateway be initialized no earlier than when `part` has resolved. */
-  waitFor(part: Promise<unknown>): void {
-    this.#missing += 1;
-    void part.then(
-      () => {
-        this.#missing -= 1;
-      },
-      () => {},
-    );
+  /** Notes that the gateway listens to callers, with all that it needs for them. */
+  listening(): void {
+    this.#listens = true;
   }
 
   /**

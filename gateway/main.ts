@@ -60,7 +60,6 @@ async function run(config: GatewayConfig): Promise<number> {
   const workers = openWorkers(config);
   await measureYoungGeneration();
   const { close: closeShared, board, fleetBoard, keysLoaded, ...shared } = await openShared(config, stats, log);
-  lifecycle.waitFor(keysLoaded);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log, config.upstream);
   const orders = await EndpointOrders.open(clusters, board, systemClock);
@@ -99,10 +98,10 @@ async function run(config: GatewayConfig): Promise<number> {
   };
   const apps = { admin: buildAdmin(adminDeps), ...(config.health && { health: buildHealth(adminDeps) }) };
   listeners.push(...(await listenToOperators(apps, config)));
-  // Without keys every caller would be told that its key is wrong.
-  await Promise.race([Promise.all([keysLoaded, warmedUp(config, lifecycle, log)]), untilAborted(lifecycle.stop)]);
+  await fitForCallers(config, keysLoaded, lifecycle, log);
   if (!lifecycle.stop.aborted) {
     listeners.push(...(await listenToCallers(app, config, grpc)));
+    lifecycle.listening();
     const ready = announce(listeners, log);
     if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
     await drainWhenTold({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
@@ -113,11 +112,15 @@ async function run(config: GatewayConfig): Promise<number> {
   return Number(crashed());
 }
 
-/** Has the gateway be initialized no earlier than when it is warm. Resolves then. */
-function warmedUp(config: GatewayConfig, lifecycle: Lifecycle, log: Logger): Promise<void> {
-  const warm = warmUp({ config, log, stop: lifecycle.stop });
-  lifecycle.waitFor(warm);
-  return warm;
+/** Resolves once callers can be served as they expect, or the gateway has been told to end. */
+async function fitForCallers(
+  config: GatewayConfig,
+  keysLoaded: Promise<void>,
+  { stop }: Lifecycle,
+  log: Logger,
+): Promise<void> {
+  // Without keys every caller would be told that its key is wrong.
+  await Promise.race([Promise.all([keysLoaded, warmUp({ config, log, stop })]), untilAborted(stop)]);
 }
 
 /** Begins all counts, those of the clusters that are configured among them. */

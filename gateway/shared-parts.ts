@@ -39,6 +39,8 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
   const state = await openState(config, log);
   const limits = await openLimits(config, state, stats, log);
   const { keys, loaded: keysLoaded } = await openKeys(config, state, stats, log);
+  // Whoever starts the gateway asks what has become of them once the rest is there.
+  keysLoaded.catch(() => {});
   const tokens = await openTokens(config, keys, log);
   const usage = openUsage(config, state, stats);
   return {

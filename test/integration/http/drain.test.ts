@@ -38,6 +38,7 @@ async function draining() {
   await once(server, "listening");
   const clock = new VirtualClock();
   const lifecycle = new Lifecycle(new StopOrders(() => clock.nowMs()));
+  lifecycle.listening();
   const config = { drainGraceMs: GRACE_MS, drainTimeoutMs: DRAIN_MS };
   const log = pino({ level: "silent" });
   let over = false;

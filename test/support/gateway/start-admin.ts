@@ -45,6 +45,7 @@ export async function startAdmin(
   board: FleetBoard = new FleetBook(systemClock),
 ): Promise<RunningAdmin> {
   const lifecycle = new Lifecycle(new StopOrders(systemClock.nowMs));
+  lifecycle.listening();
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
   const { clusters, stats, keys, sealing, keyFile, limiter, usage, overload, traffic } = gateway;

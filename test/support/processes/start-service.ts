@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
+import { freePort } from "../free-port.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
@@ -58,7 +59,8 @@ export async function startService(
   { args = [], state, env = {} }: StartOptions = {},
 ): Promise<Service> {
   const stateDir = state ?? (await mkdtemp(join(tmpdir(), "svc-start-")));
-  const [port, adminPort, enginePort] = ports;
+  // Processes that are replaced come back on their ports.
+  const [port, adminPort, enginePort] = await Promise.all(ports.map(async (one) => one || (await freePort())));
   const own = ["--port", port, "--admin-port", adminPort, "--engine-port", enginePort, "--state-dir", stateDir];
   const child = spawn(process.execPath, [START, ...own.map(String), ...args], {
     env: { ...process.env, ...env },

@@ -10,30 +10,17 @@ function started() {
 }
 
 describe("state", () => {
-  test("is LIVE as soon as a model can be served", () => {
+  test("is LIVE as soon as a model can be served and callers are listened to", () => {
     const { lifecycle } = started();
+    expect(lifecycle.state(true)).toBe("PRE_INITIALIZING");
+    lifecycle.listening();
     expect(lifecycle.state(false)).toBe("PRE_INITIALIZING");
     expect(lifecycle.state(true)).toBe("LIVE");
   });
 
-  test("is LIVE no earlier than when all parts are there that are waited for", async () => {
-    const { lifecycle } = started();
-    let come = () => {};
-    const part = new Promise<void>((resolve) => {
-      come = resolve;
-    });
-    lifecycle.waitFor(part);
-    expect(lifecycle.state(true)).toBe("PRE_INITIALIZING");
-    come();
-    await part;
-    expect(lifecycle.state(true)).toBe("LIVE");
-    lifecycle.waitFor(Promise.reject(new Error("it never comes")));
-    await Promise.resolve();
-    expect(lifecycle.state(true)).toBe("PRE_INITIALIZING");
-  });
-
   test("is DRAINING while health was failed by hand, and nothing is told to end", () => {
     const { lifecycle, told } = started();
+    lifecycle.listening();
     lifecycle.failHealth(true);
     expect(lifecycle.state(true)).toBe("DRAINING");
     expect(told()).toEqual([false, false, false]);
