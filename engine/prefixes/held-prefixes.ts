@@ -55,9 +55,10 @@ export class HeldPrefixes {
     return this.#held.get(digest);
   }
 
-  /** Returns the digests of all prefixes of a model that are held. */
+  /** Returns the digests of all prefixes of a model that are held, those that were used last behind the others. */
   digestsOf(model: string): readonly string[] {
-    return [...this.#held.newestFirst()].flatMap(([digest, held]) => (held.model === model ? [digest] : []));
+    const digests = [...this.#held.newestFirst()].flatMap(([digest, held]) => (held.model === model ? [digest] : []));
+    return digests.reverse();
   }
 
   /** Notes what is held of a prefix from now on. */

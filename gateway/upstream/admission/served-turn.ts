@@ -19,9 +19,9 @@ export type ServedTurnParts = {
 };
 
 /**
- * Counts to its session what a turn is served on its node, and for how long it wanted to be: at once the prefill that is expected, as more turns of the
- * session may be picked meanwhile, and at the end the rest of what it was. Its wait in the node's queue is no service: the
- * node tells how long that was, and where it does not, what was expected counts.
+ * Counts to its session what a turn is served on its node, and for how long it wanted to be: at once the prefill that is
+ * expected, as more turns of the session may be picked meanwhile, and at the end the rest of what it was. Its wait in the
+ * node's queue is no service: the node tells how long that was, and where it does not, what was expected counts.
  */
 export class ServedTurn {
   readonly #parts: ServedTurnParts;
