@@ -28,6 +28,16 @@ const MIN_PIECE_MS = 20;
  * prompt is not to hold up everybody for a whole batch of a slow engine, and a quick one is soon known.
  */
 const FIRST_STEP_TOKENS = 64;
+/**
+ * How many times as long as beside other requests a piece of a prompt that is alone may take: whoever comes meanwhile waits
+ * for its end, and smaller pieces are read hardly slower.
+ */
+const ALONE = 2;
+/**
+ * The least that a prompt that is alone has of a step, in tokens at the start of a context: a slow processor reads fewer at
+ * once for more than they are worth.
+ */
+const MIN_ALONE_TOKENS = 64;
 /** The most and the least by which one piece changes what is taken for the right size of a step. */
 const MAX_GROWTH = 1.25;
 const MAX_CUT = 0.25;
@@ -71,10 +81,10 @@ type KnownTimes = {
  * engine evenly, and so do the prompts of one tenant: every batch is a step of each prompt, which shows that the engine
  * moves however many they are, and nobody's flood of prompts leaves less to others.
  *
- * A prompt that is alone gets whole batches. Beside other requests a batch is only as large as can be evaluated within
- * some 40 ms, or within two rounds of others and 20 ms where those are known and shorter, by what the pieces before have
- * taken, though no smaller than 16 tokens: all of them wait for its end. A newcomer's short prompt is not cut up because
- * so few of another one take as long, behind thousands of others.
+ * Beside other requests a batch is only as large as can be evaluated within some 40 ms, or within two rounds of others
+ * and 20 ms where those are known and shorter, by what the pieces before have taken, though no smaller than 16 tokens: all
+ * of them wait for its end. A prompt that is alone gets twice that, as others may come at any moment, and 64 tokens at
+ * least. A newcomer's short prompt is not cut up because so few of another one take as long, behind thousands of others.
  * Which prompts have a piece in a batch is not decided here (`turns.ts`).
  */
 export class BatchShares {
@@ -163,8 +173,8 @@ export class BatchShares {
   #pieceOf({ left, read }: Progress, ofTenant: ReadonlySet<Progress>): number {
     const cost = this.#known.tokenCost(read);
     if (left * cost <= SHORT_TOKENS) return left;
-    const alike = Math.max(MIN_STEP_TOKENS, this.#stepCost / cost);
-    const step = this.#slots > 1 ? Math.min(this.#batchTokens, alike) : this.#batchTokens;
+    const stepCost = this.#slots > 1 ? this.#stepCost : Math.max(MIN_ALONE_TOKENS, ALONE * this.#stepCost);
+    const step = Math.min(this.#batchTokens, Math.max(MIN_STEP_TOKENS, stepCost / cost));
     return Math.min(left, Math.max(MIN_SHARE_TOKENS, Math.floor(step / (this.#reading.size * ofTenant.size))));
   }
 

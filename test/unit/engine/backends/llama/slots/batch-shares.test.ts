@@ -34,8 +34,17 @@ function readOn(reading: PromptReading, pieces: number, msPerToken: number): num
   return reading.pieceTokens();
 }
 
-test("a prompt that is alone gets whole batches, however long they take", () => {
-  expect(readOn(shares(0).begin("a", 10_000), 8, 10)).toBe(BATCH);
+test("a prompt that is alone gets whole batches where they take twice the time that others would wait", () => {
+  expect(readOn(shares(0).begin("a", 10_000), 16, 0.3)).toBe(BATCH);
+  const tokens = readOn(shares(0).begin("a", 10_000), 16, 0.6);
+  expect(tokens).toBeGreaterThan(100);
+  expect(tokens).toBeLessThan(160);
+});
+
+test("a prompt that is alone has 64 tokens of a step at least, however long they take, and fewer behind a long context", () => {
+  expect(readOn(shares(0).begin("a", 10_000), 32, 50)).toBe(64);
+  const deep = new BatchShares(BATCH, { lightRoundMs: undefined, tokenCost: tokenCost(256) });
+  expect(readOn(deep.begin("a", 10_000, 1_536), 32, 50)).toBeLessThanOrEqual(64 / 3);
 });
 
 test("beside other requests a step takes as many tokens as fit the time that others wait", () => {
@@ -50,10 +59,11 @@ test("what is learned while a prompt is alone holds for the first one beside it"
   readOn(first, 16, 1);
   const other = both.begin("b", 1);
   other.end();
-  expect(first.pieceTokens()).toBeLessThan(BATCH / 2);
+  const beside = first.pieceTokens();
+  expect(beside).toBeLessThan(BATCH / 4);
   other.close();
   other.close();
-  expect(first.pieceTokens()).toBe(BATCH);
+  expect(first.pieceTokens()).toBeCloseTo(2 * beside, -1);
 });
 
 test("a slow engine still gets on with prompts, and one that has become quick reads whole batches again", () => {
