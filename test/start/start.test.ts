@@ -1,9 +1,11 @@
-import { statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
+import { getPriority } from "node:os";
 import { join } from "node:path";
 import { credentials, loadPackageDefinition, type ServiceClientConstructor } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseSse } from "../support/http/sse-reader.ts";
+import { processesWith } from "../support/processes/processes-with.ts";
 import { type Service, startService } from "../support/processes/start-service.ts";
 
 /* The service as a newcomer starts it: real processes, real gRPC, the demonstration model. */
@@ -157,6 +159,16 @@ test("an internal client generates with nothing but the .proto files", async () 
   client.close();
   expect(text).toContain("1, 2, 3, 4, 5");
   expect(last).toHaveProperty("finished");
+});
+
+test.skipIf(process.platform !== "linux")("engines give way to gateways, threads that compute among them", () => {
+  const [engine = 0] = processesWith(`${service.stateDir}/engine-1.yaml`);
+  const [gateway = 0] = processesWith(`${service.stateDir}/gateway-1.yaml`);
+  const own = getPriority();
+  expect(getPriority(gateway)).toBe(own);
+  expect(getPriority(engine)).toBe(own + 5);
+  const threads = readdirSync(`/proc/${engine}/task`).map((thread) => getPriority(Number(thread)));
+  expect(threads.filter((niceness) => niceness > own).length).toBeGreaterThan(threads.length / 2);
 });
 
 test("the ready-made key lies in a file that only its owner reads", () => {
