@@ -2,10 +2,11 @@ import { performance } from "node:perf_hooks";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
 /**
- * The time between two ticks, in milliseconds. Node's own histogram is not used: emptied, it leaves out the delay until
+ * The time between two ticks, in milliseconds: some of them fall between two looks of the overload manager, and a process
+ * without work wakes for few. Node's own histogram is not used: emptied, it leaves out the delay until
  * its next tick, which is all there is to see while the event loop hardly turns.
  */
-const TICK_MS = 20;
+const TICK_MS = 50;
 
 /** The use that the process made of its event loop since it was last asked. */
 export type Usage = {

@@ -1,5 +1,10 @@
 /** The number of pieces of work that are done in one turn of the event loop. */
 const PER_TURN = 64;
+/**
+ * The time, in milliseconds, after which the next piece of work is taken for that of another turn. Watching for the end of a
+ * turn takes a turn more, which a timer that expires alone need not cost.
+ */
+const APART_MS = 5;
 
 /**
  * Spreads work that falls due at one time over turns of the event loop: thousands of timers that expire together, say,
@@ -7,13 +12,20 @@ const PER_TURN = 64;
  */
 export class TurnSlices {
   readonly #perTurn: number;
+  readonly #nowMs: () => number;
   readonly #left = new Set<() => void>();
   #done = 0;
+  /** When the last piece that was done at once had been done. */
+  #lastMs = Number.NEGATIVE_INFINITY;
   #turnEnds = false;
 
-  /** Starts without any work. `perTurn` is the number of pieces of work in one turn, 64 by default. */
-  constructor(perTurn = PER_TURN) {
+  /**
+   * Starts without any work. `perTurn` is the number of pieces of work in one turn, 64 by default; `nowMs` reads a monotonic
+   * clock in milliseconds, by default that of the machine.
+   */
+  constructor(perTurn = PER_TURN, nowMs = () => performance.now()) {
     this.#perTurn = perTurn;
+    this.#nowMs = nowMs;
   }
 
   /**
@@ -21,10 +33,15 @@ export class TurnSlices {
    * do.
    */
   run(work: () => void): () => void {
-    this.#watchTurn();
+    if (this.#nowMs() - this.#lastMs < APART_MS) this.#watchTurn();
+    else if (!this.#turnEnds) this.#done = 0;
     if (this.#done < this.#perTurn && this.#left.size === 0) {
       this.#done += 1;
-      work();
+      try {
+        work();
+      } finally {
+        this.#lastMs = this.#nowMs();
+      }
       return () => {};
     }
     const piece = () => work();

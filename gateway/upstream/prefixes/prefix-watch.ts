@@ -1,4 +1,4 @@
-import type { ClientReadableStream } from "@grpc/grpc-js";
+import { type ClientReadableStream, type StatusObject, status } from "@grpc/grpc-js";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import {
   Capability,
@@ -12,6 +12,8 @@ const MIN_REWATCH_MS = 100;
 const MAX_REWATCH_MS = 10_000;
 /** The time for which a watch must have told something to be begun anew without a longer wait, in milliseconds. */
 const STEADY_MS = 5_000;
+/** The time after which a node that cannot tell what it holds is asked again, in milliseconds: another may have its place. */
+const ASK_AGAIN_MS = 60_000;
 
 /** What following the prefixes of a model on one endpoint takes. */
 export type PrefixWatchOptions = {
@@ -69,17 +71,17 @@ export class PrefixWatch {
     });
     // Said again by the status, which also tells of a stream that the node ended well-mannered.
     call.on("error", () => {});
-    call.on("status", () => {
+    call.on("status", ({ code }: StatusObject) => {
       if (this.#call !== call) return;
       if (clock.nowMs() - openedMs >= STEADY_MS) this.#rewatchMs = MIN_REWATCH_MS;
       this.#end();
-      this.#reopen();
+      this.#reopen(code === status.UNIMPLEMENTED);
     });
   }
 
-  #reopen(): void {
+  #reopen(isUnimplemented: boolean): void {
     const { clock, random } = this.#options;
-    const waitMs = this.#rewatchMs * (0.8 + 0.4 * random());
+    const waitMs = (isUnimplemented ? ASK_AGAIN_MS : this.#rewatchMs) * (0.8 + 0.4 * random());
     this.#rewatchMs = Math.min(MAX_REWATCH_MS, 2 * this.#rewatchMs);
     this.#cancelTimer = clock.after(waitMs, () => this.#open());
   }

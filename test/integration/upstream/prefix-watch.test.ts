@@ -8,6 +8,7 @@ import { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_s
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
+import { startEngine } from "../../support/engine/start-engine.ts";
 import { startNode } from "../../support/engine/start-node.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
@@ -115,4 +116,27 @@ test("a stream that is lost alone is opened again, and tells all anew", async ()
   watch.follow();
   await until(() => told.countOf(node.address) === hashes.length, "all of it again");
   expect(hashes.map((hash) => told.holders(hash))).toEqual(before);
+});
+
+test("a node that says it tells and cannot is asked again a minute later", async () => {
+  const engine = await startEngine(async function* () {});
+  const endpoint = new Endpoint(engine.address);
+  const waits: number[] = [];
+  const clock = {
+    ...systemClock,
+    after: (ms: number) => {
+      waits.push(ms);
+      return () => {};
+    },
+  };
+  const watch = new PrefixWatch({ endpoint, model: MODEL, told: new ToldPrefixes(), clock, random: () => 0.5 });
+  stops.push(
+    engine.stop,
+    () => endpoint.close(),
+    () => watch.stop(),
+  );
+  await endpoint.describe(Date.now() + 10_000);
+  watch.follow();
+  await until(() => waits.length > 0, "its end");
+  expect(waits).toEqual([60_000]);
 });

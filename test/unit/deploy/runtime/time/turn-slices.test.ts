@@ -1,11 +1,13 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
 import { TurnSlices } from "../../../../../deploy/runtime/time/turn-slices.ts";
 
+/** The clock of work that is all due at one time, however the machine holds up the test. */
+const STANDS_STILL = () => 0;
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 test("what is due at one time is done a few in each turn, in its order", async () => {
-  const slices = new TurnSlices(3);
+  const slices = new TurnSlices(3, STANDS_STILL);
   const done: number[] = [];
   for (let at = 0; at < 8; at += 1) slices.run(() => done.push(at));
   const counts = [done.length];
@@ -20,8 +22,36 @@ test("what is due at one time is done a few in each turn, in its order", async (
   expect(done.at(-1)).toBe(8);
 });
 
+test("work that takes long is done a few pieces in each turn, too", async () => {
+  let nowMs = 0;
+  const slices = new TurnSlices(2, () => nowMs);
+  const done: number[] = [];
+  for (let at = 0; at < 5; at += 1)
+    slices.run(() => {
+      nowMs += 100;
+      done.push(at);
+    });
+  expect(done).toEqual([0, 1]);
+  await turn();
+  expect(done).toEqual([0, 1, 2, 3]);
+});
+
+test("work that comes alone, as most timers do, costs no turn", () => {
+  let nowMs = 0;
+  const slices = new TurnSlices(2, () => nowMs);
+  const asked = vi.spyOn(globalThis, "setImmediate");
+  onTestFinished(() => asked.mockRestore());
+  let done = 0;
+  for (; nowMs < 1_000; nowMs += 20) slices.run(() => (done += 1));
+  expect(done).toBe(50);
+  expect(asked).not.toHaveBeenCalled();
+  slices.run(() => (done += 1));
+  slices.run(() => (done += 1));
+  expect(asked).toHaveBeenCalledOnce();
+});
+
 test("work that waits for its turn can be taken back", async () => {
-  const slices = new TurnSlices(1);
+  const slices = new TurnSlices(1, STANDS_STILL);
   const done: string[] = [];
   slices.run(() => done.push("first"));
   const takeBack = slices.run(() => done.push("second"));
@@ -33,7 +63,7 @@ test("work that waits for its turn can be taken back", async () => {
 });
 
 test("work that throws holds up nothing behind it", async () => {
-  const slices = new TurnSlices(1);
+  const slices = new TurnSlices(1, STANDS_STILL);
   const done: string[] = [];
   slices.run(() => done.push("first"));
   slices.run(() => done.push("second"));
