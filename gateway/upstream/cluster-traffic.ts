@@ -59,10 +59,10 @@ export class ClusterTraffic {
     const ejection = this.cluster.outliers.report(address, outlierOutcome(ending), nowMs);
     if (ejection) this.#onEjection(ejection);
     const fullForMs = failure?.error.retryAfterMs;
-    if (ending.kind === "status" && ending.notReady && fullForMs !== undefined)
-      this.admission.holdBack(address, fullForMs);
+    const { room } = this.admission;
+    if (ending.kind === "status" && ending.notReady && fullForMs !== undefined) room.holdBack(address, fullForMs);
     // Else the places that have become free there would go to those who wait, each of whom would lose a try by it.
-    if (ending.kind === "reset" || ending.kind === "connect_failure") this.admission.holdBack(address, LOSS_KNOWN_MS);
+    if (ending.kind === "reset" || ending.kind === "connect_failure") room.holdBack(address, LOSS_KNOWN_MS);
   }
 
   /** Judges the rates of an interval and lets the memory of ejections fade, interval by interval. */

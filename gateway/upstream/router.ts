@@ -4,6 +4,7 @@ import { Capability, type ModelDescription } from "../../proto/gen/svc/inference
 import type { ApiError } from "../errors.ts";
 import { OUTCOMES } from "../outcome.ts";
 import type { CallKind, UpstreamStats } from "../stats/upstream-stats.ts";
+import type { Admitted, NotAdmitted } from "./admission/place-search.ts";
 import { Attempt } from "./call/attempt.ts";
 import type { CallRecord } from "./call/call-record.ts";
 import { CommitGate, type EventSink } from "./call/commit-gate.ts";
@@ -12,7 +13,6 @@ import { contextExceeded, overloaded, type UpstreamFailure } from "./call/grpc-e
 import type { HeldRequest } from "./call/held-request.ts";
 import type { Timeouts } from "./call/timeouts.ts";
 import type { Cluster } from "./cluster.ts";
-import type { Admitted, NotAdmitted } from "./cluster-admission.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import { ClusterTraffic, LOSS_KNOWN_MS } from "./cluster-traffic.ts";
@@ -84,6 +84,9 @@ export type Counting = {
   /** The record of the request, which is told of every call that is made for it. */
   readonly record: CallRecord;
 };
+
+/** The place of one try on an endpoint. */
+type Place = Admitted<ClusterMember>;
 
 /** What all tries of one request have in common. */
 type Journey = {
@@ -342,7 +345,7 @@ export class Router {
   }
 
   /** Resolves to a place on an endpoint that goes on with an answer. Throws where there is none in time. */
-  async #admitAgain(journey: Journey, signal: AbortSignal): Promise<Admitted> {
+  async #admitAgain(journey: Journey, signal: AbortSignal): Promise<Place> {
     const { goingOn, tried, traffic } = journey;
     const { clock } = this.#options;
     const beganMs = clock.nowMs();
@@ -368,7 +371,7 @@ export class Router {
   }
 
   /** Resolves to a place for the next try, at once or after a wait in the queue, or to why there is none. */
-  async #acquire(journey: Journey, signal: AbortSignal): Promise<Admitted | NotAdmitted> {
+  async #acquire(journey: Journey, signal: AbortSignal): Promise<Place | NotAdmitted> {
     const { traffic, route, tried, goingOn, patience } = journey;
     const { request, hints, mayHold } = journey.dispatch;
     const { pendingMs: timeoutMs } = this.#options.timeouts;
@@ -385,7 +388,7 @@ export class Router {
    * Resolves to a place for a try that begins the answer. Throws where there is none; `last` is the error of the try
    * before.
    */
-  async #admit(journey: Journey, signal: AbortSignal, last: ApiError | undefined): Promise<Admitted> {
+  async #admit(journey: Journey, signal: AbortSignal, last: ApiError | undefined): Promise<Place> {
     const { traffic, tried, patience } = journey;
     const { facts } = journey.dispatch;
     let place = await this.#acquire(journey, signal);
@@ -408,13 +411,13 @@ export class Router {
   }
 
   /** Returns the place with somebody who explains to the record what was cached there, and why not more. */
-  #explained(place: Admitted, { ledger }: ClusterTraffic, route: Route, record: CallRecord): Admitted {
+  #explained(place: Place, { ledger }: ClusterTraffic, route: Route, record: CallRecord): Place {
     const sent = ledger.sent(route, place.member.endpoint.address, this.#options.clock.nowMs());
     return { ...place, placement: explained(place.placement, sent, (note) => record.cached(note)) };
   }
 
   /** Makes the next try of a request, on the endpoint that it has a place on. */
-  #attempt({ dispatch, traffic, route, deadline, gate, retries, answer }: Journey, place: Admitted): Attempt {
+  #attempt({ dispatch, traffic, route, deadline, gate, retries, answer }: Journey, place: Place): Attempt {
     const { clock, stats, timeouts, room } = this.#options;
     const { request, facts, record } = dispatch;
     const { endpoint } = place.member;

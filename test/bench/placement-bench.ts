@@ -1,9 +1,11 @@
 import { pino } from "pino";
 import { checkConfig } from "../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../gateway/config.ts";
+import type { Admitted } from "../../gateway/upstream/admission/place-search.ts";
 import type { Cluster } from "../../gateway/upstream/cluster.ts";
-import { type Admitted, ClusterAdmission } from "../../gateway/upstream/cluster-admission.ts";
+import { ClusterAdmission } from "../../gateway/upstream/cluster-admission.ts";
 import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
+import type { ClusterMember } from "../../gateway/upstream/cluster-member.ts";
 import { Balancer } from "../../gateway/upstream/load-balancing/balancer.ts";
 import { LB_POLICIES, type LbPolicy } from "../../gateway/upstream/load-balancing/policies.ts";
 import { CacheLedger } from "../../gateway/upstream/prefixes/cache-ledger.ts";
@@ -133,7 +135,7 @@ async function queueing(admission: ClusterAdmission, cluster: Cluster, repetitio
   for (let round = 0; round < repetitions; round += 1) {
     const running = await Promise.all(Array.from({ length: capacity }, (_, at) => place(admission, at)));
     const waits = Math.min(4 * capacity, WAITING);
-    const waiting: Promise<Admitted>[] = [];
+    const waiting: Promise<Admitted<ClusterMember>>[] = [];
     let startedAt = cpuMs();
     for (let at = 0; at < waits; at += 1) waiting.push(place(admission, at));
     arrival = Math.min(arrival, (1_000 * (cpuMs() - startedAt)) / waits);
@@ -176,7 +178,7 @@ function explaining({ prefixes, members }: Cluster, repetitions: number, remembe
 }
 
 /** Resolves to a place for a request of one of many tenants. */
-async function place(admission: ClusterAdmission, tenant: number): Promise<Admitted> {
+async function place(admission: ClusterAdmission, tenant: number): Promise<Admitted<ClusterMember>> {
   const name = `tenant ${tenant}`;
   const request = { route: ROUTE, tenant: name, hints: { ...HINTS, keyId: name }, tried: new Set<string>() };
   const placed = await admission.acquire(

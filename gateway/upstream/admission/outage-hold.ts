@@ -1,22 +1,12 @@
 import type { Permit } from "../queue/circuit-breaker.ts";
 import { HeldRoom, type HeldRoomSettings } from "../queue/held-room.ts";
 import type { Pending, PendingQueue } from "../queue/pending-queue.ts";
+import type { PlaceRequest } from "./place-search.ts";
 
 /** A request that may be held while a cluster has no endpoint. */
 export type Holdable = {
   /** What asks for a place. */
-  readonly request: {
-    /** The tenant that the request belongs to: some room is kept from every tenant. */
-    readonly tenant: string;
-    /** The size of the request in bytes, roughly. */
-    readonly bytes: number;
-    /** The addresses of the endpoints that have had their try. It is emptied when the request is held. */
-    readonly tried: Set<string>;
-    /** The longest time that the request waits for a place on an endpoint that is there, in milliseconds. */
-    readonly timeoutMs: number;
-    /** Whether the request may be held, as its caller is shown signs of life. */
-    readonly mayHold: boolean;
-  };
+  readonly request: Pick<PlaceRequest, "tenant" | "bytes" | "tried" | "timeoutMs" | "mayHold">;
   /** The room of the request while it is held; undefined while it waits as usual. */
   held: Permit | undefined;
   /** The moment until which the request is held at most, once it has been held, in monotonic milliseconds. */

@@ -1,23 +1,12 @@
 import type { Pending, PendingQueue } from "../queue/pending-queue.ts";
+import type { PlaceRequest } from "./place-search.ts";
 import type { PrefillWait } from "./prefill-turns.ts";
 import { dueMsOf, FIRST_RANK, type SessionService } from "./session-service.ts";
 
 /** A request that may have to wait for its prefill. */
 export type PrefillWaiter = {
-  /** Whose turn it is. */
-  readonly route: {
-    /** The session that the turn belongs to. */
-    readonly session: string;
-    /** Whether the turn begins with a message of the user, not with what a tool returned. */
-    readonly ofUser: boolean;
-  };
   /** What asks for a place. */
-  readonly request: {
-    /** The longest time that the request waits for a place, in milliseconds. */
-    readonly timeoutMs: number;
-    /** Whether the caller is shown signs of life while the request waits. */
-    readonly mayHold: boolean;
-  };
+  readonly request: Pick<PlaceRequest, "route" | "timeoutMs" | "mayHold">;
   /** What the request waits for, where that is the prefill or the place of an endpoint, not any place. */
   wait: PrefillWait | undefined;
   /** Whether the request has waited for that for as long as it may. */
@@ -70,7 +59,7 @@ export class PrefillWaits<Value extends PrefillWaiter> {
       item.outwaits = true;
       queue.reschedule(item, nowMs + waitMs);
     }
-    const { session, ofUser } = value.route;
+    const { session, ofUser } = value.request.route;
     const { queuedMs: sinceMs } = item;
     const turn = { session, ofUser, seconds: wait.seconds, sinceMs, latestMs: sinceMs + waitMs };
     queue.rerank(item, wait.kind === "place" ? FIRST_RANK : service.rankOf(turn, nowMs));

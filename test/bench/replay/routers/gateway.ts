@@ -1,5 +1,6 @@
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
-import { type Admitted, ClusterAdmission } from "../../../../gateway/upstream/cluster-admission.ts";
+import type { Admitted } from "../../../../gateway/upstream/admission/place-search.ts";
+import { ClusterAdmission } from "../../../../gateway/upstream/cluster-admission.ts";
 import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
 import { averageLoad, type LoadAverage } from "../../../../gateway/upstream/endpoint/load-average.ts";
 import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";

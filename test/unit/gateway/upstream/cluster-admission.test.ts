@@ -1,16 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
-import { type Admitted, ClusterAdmission, type NotAdmitted } from "../../../../gateway/upstream/cluster-admission.ts";
-import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
-import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
+import type { Admitted, NotAdmitted } from "../../../../gateway/upstream/admission/place-search.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { EndpointViews } from "../../../../gateway/upstream/load-balancing/endpoint-views.ts";
-import { NOTHING_TOLD } from "../../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, started } from "../../../support/events/events.ts";
 import { endpointWith } from "../../../support/gateway/endpoint-with.ts";
 import { HINTS } from "../../../support/gateway/front-rig.ts";
-import { VirtualClock } from "../../../support/virtual-clock.ts";
+import { viewedAdmission } from "../../../support/gateway/viewed-admission.ts";
 
 /** The size of a prompt that takes 10 s to prefill, at a quarter of a token to a byte. */
 const LONG_BYTES = 400_000;
@@ -24,19 +19,11 @@ type Turn = {
 
 /** Admission in front of endpoints that prefill 10,000 tokens a second and take eight requests each. */
 function admitting(count: number, circuitBreakers: object = {}) {
-  const clock = new VirtualClock();
   const work = new WorkLedger();
-  const views = new EndpointViews();
   const waiting = new Map<string, number>();
   /** The times that somebody asked whether an endpoint has room, by its address. */
   const looks = new Map<string, number>();
   const addresses = Array.from({ length: count }, (_, at) => `10.0.0.${at + 1}:1`);
-  const settings = checkConfig(
-    clustersSchema,
-    [{ type: "static", model: "m", endpoints: addresses.map((address) => ({ address })), circuitBreakers }],
-    "test",
-  )[0];
-  if (!settings) throw new Error("there is no cluster");
   const viewOf = (address: string): EndpointView => ({
     ...endpointWith({ address }),
     get outstandingPrefillTokens() {
@@ -47,14 +34,7 @@ function admitting(count: number, circuitBreakers: object = {}) {
       return waiting.get(address) ?? 0;
     },
   });
-  for (const address of addresses) views.set(viewOf(address));
-  const cluster = {
-    ...{ settings, views, prefixes: NOTHING_TOLD, mayHaveEndpoints: true, announcedMs: 0 },
-    member: (address: string) => address,
-    onMembersChange: () => () => {},
-    onHealthChange: () => () => {},
-  };
-  const admission = new ClusterAdmission(cluster, new Balancer(cluster, work, clock, () => 0.5), clock, () => 0.5);
+  const { clock, views, admission } = viewedAdmission(addresses.map(viewOf), { circuitBreakers }, work);
   const order: string[] = [];
   const ask = (name: string, { session = name, ofUser = false, bytes = LONG_BYTES, mayHold = true }: Turn = {}) => {
     const controller = new AbortController();

@@ -1,0 +1,164 @@
+import { expect, test } from "vitest";
+import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
+import { type Asked, admitted, admitting, fill } from "../../support/gateway/admission-rig.ts";
+import { until } from "../../support/until.ts";
+
+/** Admission in front of one node that is healthy at once when it serves, and how to take it out and back in. */
+async function withOutage(circuitBreakers: object = {}, timeoutMs = 30_000) {
+  const rig = await admitting(circuitBreakers, 1, timeoutMs, { healthChecks: { healthyThreshold: 1 } });
+  const becomes = async (serving: Serving, healthy: number) => {
+    rig.nodes[0]?.tell(serving);
+    await until(() => rig.cluster.healthyEndpoints.length === healthy, `${healthy} healthy`);
+    await rig.clock.advance(0);
+  };
+  const lose = () => becomes(Serving.NOT_SERVING, 0);
+  const comeBack = () => becomes(Serving.SERVING, 1);
+  const hold = (key = "a", given: Parameters<typeof rig.ask>[1] = {}) => rig.ask(key, { ...given, mayHold: true });
+  return { ...rig, lose, comeBack, hold };
+}
+
+test("who may be held is, newcomers like those who wait, and served in the order of the queue when one is back", async () => {
+  const { ask, hold, lose, comeBack, clock, admission } = await withOutage({ maxRequests: 1 });
+  const [running] = await fill(() => ask(), 1);
+  const order: string[] = [];
+  const note = (name: string, asked: Asked) =>
+    void admitted(asked).then((place) => {
+      order.push(name);
+      place.release();
+    });
+  note("waited", hold());
+  await lose();
+  running?.release();
+  note("came", hold());
+  expect(admission.held).toMatchObject({ requests: 2 });
+  await clock.advance(119_000);
+  expect(admission.pending).toBe(2);
+  await comeBack();
+  await until(() => order.length === 2, "both were served");
+  expect(order).toEqual(["waited", "came"]);
+  expect([admission.held.requests, admission.breaker.activeAndPending]).toEqual([0, 0]);
+});
+
+test("who may not be held is told at once; who waited already has all the time of a wait", async () => {
+  const { ask, lose, clock } = await withOutage({ maxRequests: 1 });
+  await fill(() => ask(), 1);
+  const waiting = ask();
+  await clock.advance(10_000);
+  await lose();
+  expect(await ask("b").result).toBe("none_available");
+  let over = false;
+  void waiting.result.then(() => {
+    over = true;
+  });
+  await clock.advance(19_900);
+  expect(over).toBe(false);
+  await clock.advance(200);
+  expect(await waiting.result).toBe("none_available");
+});
+
+test("the hold ends after its time, and with a hold of 0 nobody is held", async () => {
+  const { hold, lose, clock, admission } = await withOutage({ noEndpointHoldMs: 60_000 });
+  await lose();
+  const held = hold();
+  await clock.advance(59_900);
+  expect(admission.pending).toBe(1);
+  await clock.advance(200);
+  expect(await held.result).toBe("none_available");
+  expect(admission.held.requests).toBe(0);
+  const without = await withOutage({ noEndpointHoldMs: 0 });
+  await without.lose();
+  expect(await without.hold().result).toBe("none_available");
+});
+
+test("when one is back, those who were held wait as long again for their turn, and those who come then as usual", async () => {
+  const { ask, hold, lose, comeBack, clock, admission } = await withOutage({ maxRequests: 1 }, 5_000);
+  const [running] = await fill(() => ask(), 1);
+  await lose();
+  const held = hold();
+  await clock.advance(118_000);
+  await comeBack();
+  const newcomer = hold();
+  await clock.advance(5_100);
+  expect(await newcomer.result).toBe("pending_timeout");
+  await clock.advance(114_800);
+  expect(admission.pending).toBe(1);
+  await clock.advance(200);
+  expect(await held.result).toBe("pending_timeout");
+  running?.release();
+});
+
+test("a backlog of an outage is no queue that stands: all of it is served, in order", async () => {
+  const { ask, hold, lose, comeBack, clock } = await withOutage({ maxRequests: 1, maxPendingRequestsPerKey: 100 });
+  await fill(() => ask(), 1).then(([place]) => place?.release());
+  await lose();
+  const order: number[] = [];
+  for (let index = 0; index < 12; index += 1)
+    void admitted(hold("a", { text: `${index}` })).then(async (place) => {
+      order.push(index);
+      await new Promise<void>((resolve) => clock.after(8_000, resolve));
+      place.release();
+    });
+  await clock.advance(60_000);
+  await comeBack();
+  for (let seconds = 0; seconds < 100; seconds += 1) await clock.advance(1_000);
+  expect(order).toEqual(Array.from({ length: 12 }, (_, index) => index));
+});
+
+test("what is held is bounded in number and bytes, a tenant leaves room for others, and a key has its own bound", async () => {
+  const bounds = { maxHeldRequests: 4, maxHeldBytes: 1_000, maxPendingRequestsPerKey: 1 };
+  const { hold, lose, admission } = await withOutage(bounds);
+  await lose();
+  void hold("a", { bytes: 400 });
+  expect(await hold("a", { bytes: 101 }).result).toBe("none_available");
+  void hold("a", { bytes: 100 });
+  expect(admission.held).toMatchObject({ requests: 2, bytes: 500 });
+  expect(await hold("a").result).toBe("none_available");
+  const ofOne = { hints: { keyId: "one", maxPendingRequests: 1 } };
+  const first = hold("b", ofOne);
+  expect(await hold("b", ofOne).result).toBe("none_available");
+  first.leave();
+  expect(await hold("b", { bytes: 501 }).result).toBe("none_available");
+  const leaving = hold("b", { bytes: 500 });
+  leaving.leave();
+  void hold("b", { bytes: 500 });
+  void hold("c");
+  expect(await hold("d").result).toBe("none_available");
+  expect(admission.held).toMatchObject({ requests: 4, bytes: 1_000 });
+});
+
+test("an endpoint that had its try before the outage may have another one after it", async () => {
+  const { hold, lose, comeBack, nodes, admission } = await withOutage();
+  await lose();
+  const held = hold("a", { tried: new Set(nodes.map(({ address }) => address)) });
+  expect(admission.pending).toBe(1);
+  await comeBack();
+  expect((await admitted(held)).member.endpoint.address).toBe(nodes[0]?.address);
+});
+
+test("the age of the outage is known from its beginning, and counts anew when an endpoint announces itself", async () => {
+  const { lose, comeBack, nodes, admission, clock } = await withOutage();
+  expect(admission.outageMs()).toBeUndefined();
+  await clock.advance(10_000);
+  await lose();
+  expect(admission.outageMs()).toBe(0);
+  await clock.advance(40_000);
+  expect(admission.outageMs()).toBe(40_000);
+  // As a node that is gone, and comes back without serving yet.
+  nodes[0]?.breakWatches();
+  await until(() => admission.outageMs() === 0, "the node announces itself");
+  await clock.advance(3_000);
+  expect(admission.outageMs()).toBe(3_000);
+  await comeBack();
+  expect(admission.outageMs()).toBeUndefined();
+});
+
+test("panic sends to those that are not well, as many as their slots were", async () => {
+  const { ask, nodes, cluster, admission } = await admitting({}, 2, 30_000, { healthyPanicThreshold: 50 });
+  for (const node of nodes) node.tell(Serving.NOT_SERVING);
+  await until(() => cluster.healthyEndpoints.length === 0, "none is healthy");
+  expect(await fill(() => ask(), 8)).toHaveLength(8);
+  const ninth = ask();
+  expect(admission.pending).toBe(1);
+  ninth.leave();
+  await ninth.result;
+});

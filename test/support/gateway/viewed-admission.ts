@@ -1,0 +1,30 @@
+import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { ClusterAdmission } from "../../../gateway/upstream/cluster-admission.ts";
+import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
+import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { EndpointViews } from "../../../gateway/upstream/load-balancing/endpoint-views.ts";
+import { NOTHING_TOLD } from "../../../gateway/upstream/load-balancing/held-prefixes.ts";
+import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
+import { VirtualClock } from "../virtual-clock.ts";
+
+/**
+ * Makes admission in virtual time in front of endpoints that are nothing but views; a member is its address. `given` is
+ * what the cluster's settings differ in from the defaults.
+ */
+export function viewedAdmission(endpoints: readonly EndpointView[], given: object = {}, work = new WorkLedger()) {
+  const clock = new VirtualClock();
+  const views = new EndpointViews();
+  for (const view of endpoints) views.set(view);
+  const named = endpoints.map(({ address }) => ({ address }));
+  const [settings] = checkConfig(clustersSchema, [{ type: "static", model: "m", endpoints: named, ...given }], "test");
+  if (!settings) throw new Error("there is no cluster");
+  const cluster = {
+    ...{ settings, views, prefixes: NOTHING_TOLD, mayHaveEndpoints: true, announcedMs: 0 },
+    member: (address: string) => address,
+    onMembersChange: () => () => {},
+    onHealthChange: () => () => {},
+  };
+  const admission = new ClusterAdmission(cluster, new Balancer(cluster, work, clock, () => 0.5), clock, () => 0.5);
+  return { clock, views, admission };
+}

@@ -1,0 +1,83 @@
+import { describe, expect, test } from "vitest";
+import { EndpointRoom } from "../../../../../gateway/upstream/admission/endpoint-room.ts";
+import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { EndpointViews } from "../../../../../gateway/upstream/load-balancing/endpoint-views.ts";
+import { CircuitBreaker } from "../../../../../gateway/upstream/queue/circuit-breaker.ts";
+import { endpoints, endpointWith } from "../../../../support/gateway/endpoint-with.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+/** Two endpoints `e0` and `e1` in a cluster that runs three requests, two on each of them; `gained` counts new room. */
+function twoEndpoints() {
+  const clock = new VirtualClock();
+  const views = new EndpointViews();
+  const breaker = new CircuitBreaker({ maxRequests: 3, maxPendingRequests: 0 });
+  const circuitBreakers = { maxRequestsPerEndpoint: 2, endpointCaps: { maxWaiting: 5, maxKvUse: 0.9 } };
+  const settings = { overprovisioningFactor: 140, healthyPanicThreshold: 0, circuitBreakers };
+  let gained = 0;
+  const room = new EndpointRoom({ settings, views }, breaker, clock, () => {
+    gained += 1;
+  });
+  for (const view of endpoints(2)) views.set(view);
+  const roomy = () => room.levels.levels.flatMap(({ roomy: { all } }) => all.map(({ address }) => address)).sort();
+  const run = (address: string) => {
+    const permit = breaker.tryRequest(address, 2);
+    room.reconsider(address);
+    return () => {
+      permit?.release();
+      room.reconsider(address);
+    };
+  };
+  const report = (given: Partial<EndpointView>) => views.set(endpointWith({ address: "e0", ...given }));
+  return { clock, views, room, roomy, run, report, gained: () => gained };
+}
+
+test("an endpoint has room below its requests, its node's queue and its cache, and whoever waits hears of new room", () => {
+  const { roomy, run, report, gained } = twoEndpoints();
+  const [end] = [run("e0"), run("e0")];
+  expect([roomy(), gained()]).toEqual([["e1"], 2]);
+  end?.();
+  expect([roomy(), gained()]).toEqual([["e0", "e1"], 3]);
+  for (const full of [{ waiting: 5 }, { kvUse: 0.9 }]) {
+    report(full);
+    expect(roomy()).toEqual(["e1"]);
+    report({});
+    expect(roomy()).toEqual(["e0", "e1"]);
+  }
+});
+
+test("there is room for nobody while the cluster runs as many as it may, though endpoints have some", () => {
+  const { room, roomy, run } = twoEndpoints();
+  const [end] = [run("e0"), run("e0"), run("e1")];
+  expect([room.any, roomy()]).toEqual([false, ["e1"]]);
+  end?.();
+  expect(room.any).toBe(true);
+});
+
+describe("an endpoint that has said when it has room again", () => {
+  test("has none until then, the newest word counts", async () => {
+    const { clock, room, roomy } = twoEndpoints();
+    room.holdBack("e0", 1_000);
+    room.holdBack("e0", 5_000);
+    await clock.advance(4_999);
+    expect(roomy()).toEqual(["e1"]);
+    await clock.advance(1);
+    expect(roomy()).toEqual(["e0", "e1"]);
+  });
+
+  test("is not believed for longer than a minute", async () => {
+    const { clock, room, roomy } = twoEndpoints();
+    room.holdBack("e0", 86_400_000);
+    await clock.advance(59_999);
+    expect(roomy()).toEqual(["e1"]);
+    await clock.advance(1);
+    expect(roomy()).toEqual(["e0", "e1"]);
+  });
+
+  test("has room when it comes back after it had left", () => {
+    const { views, room, roomy, report } = twoEndpoints();
+    room.holdBack("e0", 5_000);
+    views.delete("e0");
+    report({});
+    expect(roomy()).toEqual(["e0", "e1"]);
+  });
+});
