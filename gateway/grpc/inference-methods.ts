@@ -58,7 +58,7 @@ export async function countTokens(
     const { model, translated, answer } = await checked(rpc, call.request, "countTokens", deps);
     const { tenant } = principalOf(rpc);
     const counting = { request: new HeldRequest(translated.bytes, tenant), model, record: rpc.record };
-    const inputTokens = await deps.router.countTokens(counting, answer.signal).catch((error: unknown) => {
+    const inputTokens = await deps.router.tokenCounter.count(counting, answer.signal).catch((error: unknown) => {
       throw located(toApiError(error), RPCS.countTokens.format.fields, translated.places);
     });
     const message = Buffer.from(CountTokensResponse.encode({ inputTokens }).finish());

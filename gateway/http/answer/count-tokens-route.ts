@@ -31,8 +31,8 @@ export function countTokensRoute(format: CountFormat, { router, translation, run
     const { model, bytes, places } = await translateBody(request, signal, translation);
     record.prepared(model, undefined);
     requireModel(principal, model);
-    const counting = router.countTokens({ request: new HeldRequest(bytes, principal.tenant), model, record }, signal);
-    const inputTokens = await counting.catch((error: unknown) => {
+    const counting = { request: new HeldRequest(bytes, principal.tenant), model, record };
+    const inputTokens = await router.tokenCounter.count(counting, signal).catch((error: unknown) => {
       throw located(toApiError(error), format.fields, places);
     });
     return reply.type("application/json; charset=utf-8").send(JSON.stringify(format.reply(inputTokens)));

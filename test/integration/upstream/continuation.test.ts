@@ -3,7 +3,8 @@ import type { Event } from "../../../proto/gen/svc/inference/v1/inference_servic
 import { ResumableNode, type ResumableNodeOptions, stepsOf } from "../../support/engine/resumable-node.ts";
 import { reasoningStart, textStart, toolCallStart } from "../../support/events/events.ts";
 import { DEFAULT_REQUEST_OF_DEATH } from "../../support/gateway/default-settings.ts";
-import { FrontRig, type FrontRigOptions, type Sent } from "../../support/gateway/front-rig.ts";
+import { FrontRig, type FrontRigOptions } from "../../support/gateway/front-rig.ts";
+import { settle, settleUntil } from "../../support/gateway/settle.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
@@ -45,25 +46,6 @@ const textOf = (events: readonly Event[]) =>
   events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : "")).join("");
 const kindsOf = (events: readonly Event[]) => events.map(({ kind }) => kind?.$case);
 
-/** Lets virtual time pass until the request is over. */
-async function settle(rig: FrontRig, { outcome }: Sent): Promise<string> {
-  let over = false;
-  void outcome.then(() => {
-    over = true;
-  });
-  await settleUntil(rig, () => over);
-  return outcome;
-}
-
-/** Lets virtual time pass until `done`. */
-async function settleUntil(rig: FrontRig, done: () => boolean): Promise<void> {
-  for (const lastMs = Date.now() + 20_000; !done(); ) {
-    if (Date.now() > lastMs) throw new Error("it did not come to an end");
-    await rig.clock.advance(50);
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
-}
-
 async function standing(node: ResumableNode | undefined): Promise<void> {
   await until(() => (node?.standing ?? 0) > 0, "the node stands still");
 }
@@ -78,7 +60,7 @@ describe("an answer whose engine is lost", () => {
     const sent = rig.send(generateRequest(), { folded });
     await standing(first);
     first?.node.stop();
-    expect(await settle(rig, sent)).toBe("ok");
+    expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
     expect(kindsOf(sent.events).filter((kind) => kind !== "blockDelta")).toEqual([
       "started",
@@ -101,7 +83,7 @@ describe("an answer whose engine is lost", () => {
     const sent = rig.send();
     await standing(first);
     first?.node.stop();
-    expect(await settle(rig, sent)).toBe("ok");
+    expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
   });
 
@@ -116,7 +98,7 @@ describe("an answer whose engine is lost", () => {
     }
     const lostMs = rig.clock.nowMs();
     for (const one of sent) {
-      expect(await settle(rig, one)).toBe("ok");
+      expect(await settle(rig, one.outcome)).toBe("ok");
       expect(textOf(one.events)).toBe(TEXT);
       expect(one.calls).toMatchObject({ attempts: 3, continuedFrom: [3, 3] });
     }
@@ -134,7 +116,7 @@ describe("an answer whose engine is lost", () => {
       node.node.stop();
     }
     for (const one of sent) {
-      expect(await settle(rig, one)).toBe("ok");
+      expect(await settle(rig, one.outcome)).toBe("ok");
       expect(textOf(one.events)).toBe(TEXT);
       expect(one.calls).toMatchObject({ attempts: 4, continuedFrom: [] });
     }
@@ -159,7 +141,7 @@ describe("an answer whose engine is lost", () => {
     const sent = rig.send();
     await standing(first);
     first?.node.stop();
-    expect(await settle(rig, sent)).toBe("ok");
+    expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(second?.calls[0]?.request.continuation?.callIds).toEqual(["call_x"]);
     expect(textOf(sent.events)).toBe('Let me see.{"path":"a\\nb"}');
     expect(kindsOf(sent.events).filter((kind) => kind === "blockStarted")).toHaveLength(2);
@@ -177,7 +159,7 @@ describe("an answer whose engine is lost", () => {
       await settleUntil(rig, () => node.standing > 0);
       node.node.stop();
     }
-    expect(await settle(rig, sent)).toBe("ok");
+    expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
     expect(sent.calls.continuedFrom).toEqual([2, 4]);
     const last = sent.events.at(-1)?.kind;
@@ -190,7 +172,7 @@ describe("an answer whose engine is lost", () => {
     const sent = rig.send();
     await standing(first);
     first?.node.stop();
-    expect(await settle(rig, sent)).toBe("ok");
+    expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(sent.calls.attempts).toBe(1);
   });
 
@@ -202,7 +184,7 @@ describe("an answer whose engine is lost", () => {
     first?.node.stop();
     await until(() => sent.calls.failedTries.length > 0, "its end is known");
     await settleUntil(rig, () => rig.room.letGoOf(1) > 0 || textOf(sent.events) === TEXT);
-    expect(await settle(rig, sent)).toBe("ok");
+    expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
   });
 
@@ -212,7 +194,7 @@ describe("an answer whose engine is lost", () => {
     const sent = rig.send(generateRequest(), { mayHold: true });
     await standing(first);
     first?.node.crash();
-    expect(await settle(rig, sent)).toBe("ok");
+    expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
     expect(first?.calls).toHaveLength(2);
   });
@@ -223,7 +205,7 @@ describe("an answer whose engine is lost fails with it", () => {
     const sent = rig.send(generateRequest(), { mayHold });
     await standing(first);
     first?.node.stop();
-    return { sent, outcome: await settle(rig, sent) };
+    return { sent, outcome: await settle(rig, sent.outcome) };
   };
 
   test("H16 where the other one tells another answer: nothing of it is passed on", async () => {
@@ -276,7 +258,7 @@ describe("an answer whose engine is lost fails with it", () => {
     expect(rig.room.letGoOf(1)).toBe(1);
     expect(rig.room).toMatchObject({ answers: 0, bytes: 0 });
     first?.node.stop();
-    expect(await settle(rig, sent)).toBe("upstream_reset");
+    expect(await settle(rig, sent.outcome)).toBe("upstream_reset");
     expect(sent.calls).toMatchObject({ attempts: 1, notKeptFor: ["released"] });
     expect(second?.calls).toEqual([]);
     expect(metricSum(await rig.registry.metrics(), "svc_answers_not_kept_total", 'reason="released"')).toBe(1);
@@ -290,7 +272,7 @@ describe("an answer whose engine is lost fails with it", () => {
     first?.node.stop();
     await settleUntil(rig, () => (second?.standing ?? 0) > 0);
     second?.node.stop();
-    expect(await settle(rig, sent)).toBe("request_of_death");
+    expect(await settle(rig, sent.outcome)).toBe("request_of_death");
     expect(third?.calls).toEqual([]);
     expect(metricSum(await rig.registry.metrics(), "svc_continuations_total", 'outcome="lost_too_often"')).toBe(1);
   });

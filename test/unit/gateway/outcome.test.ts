@@ -28,8 +28,8 @@ const MAKERS: readonly string[] = [
   "gateway/json/json-scan.ts",
   "gateway/limits/limit-exceeded.ts",
   "gateway/upstream/call/grpc-error.ts",
+  "gateway/upstream/refusals.ts",
   "gateway/upstream/retry/retry-errors.ts",
-  "gateway/upstream/router.ts",
 ];
 
 const sources = readdirSync(join(ROOT, "gateway"), { recursive: true, withFileTypes: true })

@@ -1,0 +1,61 @@
+import type { ApiError } from "../errors.ts";
+import type { Detail } from "../outcome.ts";
+import type { UpstreamStats } from "../stats/upstream-stats.ts";
+import type { NotAdmitted } from "./admission/place-search.ts";
+import { overloaded } from "./call/grpc-error.ts";
+import type { ClusterAdmission } from "./cluster-admission.ts";
+import { outageRetryMs, spreadRetryAfterMs, tooManyWaiting } from "./retry/retry-errors.ts";
+
+/** The detail token for each way in which the wait for an endpoint ends badly. */
+const PENDING_DETAIL = {
+  pending_overflow: "upstream_pending_overflow",
+  pending_timeout: "upstream_pending_timeout",
+} as const;
+
+/** What of a cluster's admission says when a request may be served that is not now. */
+export type Outlook = Pick<ClusterAdmission, "outageMs" | "drainMs">;
+
+/** Makes the errors of requests that no engine serves now: each says when its caller may come again. */
+export class Refusals {
+  readonly #stats: Pick<UpstreamStats, "noneHealthy">;
+  readonly #random: () => number;
+
+  /** Counts requests without a healthy endpoint in `stats`; `random` returns numbers that are even over [0, 1). */
+  constructor(stats: Pick<UpstreamStats, "noneHealthy">, random: () => number) {
+    this.#stats = stats;
+    this.#random = random;
+  }
+
+  /** Makes the error of a count that finds as many under way as may be. */
+  countOverflow(): ApiError {
+    return this.#overloaded("upstream_count_overflow");
+  }
+
+  /** Makes the error of a request that may kill engines, and may come again in `laterMs` milliseconds. */
+  suspected(laterMs: number): ApiError {
+    return this.#overloaded("request_of_death_suspected", laterMs);
+  }
+
+  /** Makes the error of a request whose tries all failed before anything was said: its caller may come again, later. */
+  exhausted(last: ApiError, outlook: Outlook): ApiError {
+    if (last.code !== "engine_unavailable" && last.code !== "server_is_overloaded") return last;
+    return this.#overloaded(last.detail, last.retryAfterMs ?? outageRetryMs(outlook.outageMs()), last);
+  }
+
+  /** Makes the error of a request that gets no place; `outlook` is undefined where the model has no cluster. */
+  notAdmitted(why: NotAdmitted, model: string, outlook: Outlook | undefined): ApiError {
+    const waitMs = outlook && (outageRetryMs(outlook.outageMs()) ?? outlook.drainMs());
+    if (why === "key_overflow") return tooManyWaiting(this.#retryAfterMs(waitMs));
+    if (why === "pending_overflow" || why === "pending_timeout") return this.#overloaded(PENDING_DETAIL[why], waitMs);
+    this.#stats.noneHealthy(model);
+    return this.#overloaded("no_healthy_upstream", waitMs);
+  }
+
+  #overloaded(detail: Detail, expectedMs?: number, cause?: unknown): ApiError {
+    return overloaded(detail, this.#retryAfterMs(expectedMs), cause);
+  }
+
+  #retryAfterMs(expectedMs: number | undefined): number {
+    return spreadRetryAfterMs(expectedMs, this.#random);
+  }
+}

@@ -1,0 +1,87 @@
+import type { CallRecord } from "./call/call-record.ts";
+import { callCountTokens } from "./call/count-tokens-call.ts";
+import type { UpstreamFailure } from "./call/grpc-error.ts";
+import type { HeldRequest } from "./call/held-request.ts";
+import type { ClusterTraffic } from "./cluster-traffic.ts";
+import type { Endpoint } from "./endpoint/endpoint.ts";
+import type { JourneyParts } from "./journey.ts";
+import { clientClosed } from "./retry/retry-errors.ts";
+
+/**
+ * The time that counting the tokens of a prompt may take, in milliseconds. It is quick: a node that takes longer is not
+ * well.
+ */
+const COUNT_TIMEOUT_MS = 30_000;
+
+/** A prompt whose tokens an engine shall count. */
+export type Counting = {
+  /** The prompt as the engine gets it: a CountTokens request in the bytes of the contract. */
+  readonly request: HeldRequest;
+  /** The catalog id of the model. */
+  readonly model: string;
+  /** The record of the request, which is told of every call that is made for it. */
+  readonly record: CallRecord;
+};
+
+/** What counting works with: what journeys do, as far as counts share it. */
+export type TokenCounterParts = Pick<JourneyParts, "clock" | "timeouts" | "numRetries" | "refusals">;
+
+/**
+ * Has engines count the tokens of prompts. A count takes no slot, so that neither queue nor caps have a say, but one of
+ * the places that the cluster has for counts.
+ */
+export class TokenCounter {
+  readonly #traffic: ReadonlyMap<string, ClusterTraffic>;
+  readonly #parts: TokenCounterParts;
+
+  /** Counts on the clusters of `traffic`, by the models that they serve. */
+  constructor(traffic: ReadonlyMap<string, ClusterTraffic>, parts: TokenCounterParts) {
+    this.#traffic = traffic;
+    this.#parts = parts;
+  }
+
+  /**
+   * Resolves to the tokens of the rendered prompt, as an engine counts them. Throws `ApiError`; aborting the signal ends
+   * the count.
+   */
+  async count(counting: Counting, signal: AbortSignal): Promise<number> {
+    const { refusals } = this.#parts;
+    const traffic = this.#traffic.get(counting.model);
+    if (!traffic) throw refusals.notAdmitted("no_endpoints", counting.model, undefined);
+    const { maxTokenCounts } = traffic.cluster.settings.circuitBreakers;
+    const place = traffic.admission.breaker.tryCount(maxTokenCounts);
+    if (!place) throw refusals.countOverflow();
+    try {
+      return await this.#counted(traffic, counting, signal);
+    } finally {
+      place.release();
+    }
+  }
+
+  async #counted(
+    { cluster, admission }: ClusterTraffic,
+    { request, model, record }: Counting,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const { clock, numRetries, timeouts, refusals } = this.#parts;
+    const deadline = clock.wallMs() + COUNT_TIMEOUT_MS;
+    const tried = new Set<Endpoint>();
+    let failure: UpstreamFailure | undefined;
+    for (let retries = 0; retries <= numRetries; retries += 1) {
+      const endpoint = cluster.pick(tried);
+      if (!endpoint) break;
+      tried.add(endpoint);
+      const headers = record.countSent(endpoint.address);
+      const options = { headers, deadline, clock, connectMs: timeouts.connectMs };
+      const counted = await callCountTokens(endpoint, request, options, signal);
+      if (signal.aborted) throw clientClosed();
+      if (typeof counted === "number") return counted;
+      failure = counted;
+      record.tryFailed(failure.error.detail);
+      if (!failure.retriable) throw failure.error;
+    }
+    throw failure
+      ? refusals.exhausted(failure.error, admission)
+      : refusals.notAdmitted("none_available", model, admission);
+  }
+}

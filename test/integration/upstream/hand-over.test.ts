@@ -1,0 +1,69 @@
+import { describe, expect, test } from "vitest";
+import { hello, inFrontOf, wired } from "../../support/gateway/routed.ts";
+import { settle } from "../../support/gateway/settle.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+import { until } from "../../support/until.ts";
+
+describe("a big request", () => {
+  const MIB = 1024 * 1024;
+  const big = (mib: number) => generateRequest({}, "x".repeat(mib * MIB));
+
+  test("that could not be written in time is refused as overload, tried nowhere else, and ejects nobody", async () => {
+    const wires = await wired(hello, hello);
+    // Checks of health and keep-alives go by the wall clock, which a busy machine is late on: a connection that says
+    // nothing is given up after 30 s of it, so there is little virtual time to go through.
+    const cluster = { healthChecks: { intervalMs: 3_600_000, intervalJitterMs: 0 } };
+    const { rig } = await inFrontOf(wires, { cluster, timeouts: { acceptMs: 400, acceptPerMiBMs: 0 } });
+    // Neither reads any more: what the windows of HTTP/2 do not take stays here.
+    for (const wire of wires) wire.silence();
+    for (let at = 0; at < 8; at += 1) {
+      const sent = rig.send(big(2));
+      expect(await settle(rig, sent.outcome)).toBe("upstream_hand_over_timeout");
+      expect(sent.calls.attempts).toBe(1);
+    }
+    for (const { endpoint } of rig.cluster.members)
+      expect(rig.cluster.outliers.isEjected(endpoint.address, rig.clock.nowMs())).toBe(false);
+  });
+
+  test("is the only kind that is not tried elsewhere: a small one finds a way that is open", async () => {
+    const wires = await wired(hello, hello);
+    const cluster = { lbPolicy: "round_robin", healthChecks: { intervalMs: 3_600_000, intervalJitterMs: 0 } } as const;
+    const { rig } = await inFrontOf(wires, { cluster, timeouts: { acceptMs: 10_000, acceptPerMiBMs: 0 } });
+    const [closed] = wires;
+    closed?.silence();
+    // What the windows of HTTP/2 take is gone, and from then on the connection takes nothing.
+    const stuck = Array.from({ length: 8 }, () => rig.send(generateRequest({}, "x".repeat(100_000))));
+    const outcomes = await settle(rig, Promise.all(stuck.map(({ outcome }) => outcome)));
+    expect(outcomes).toEqual(stuck.map(() => "ok"));
+    expect(stuck.some(({ calls }) => calls.attempts === 2)).toBe(true);
+  });
+
+  test("goes to an endpoint after those before it, and the small ones pass", async () => {
+    const [wire] = await wired(hello);
+    const { rig } = await inFrontOf([wire]);
+    const [endpoint] = rig.cluster.endpoints;
+    wire.slow();
+    const first = rig.send(big(4));
+    const second = rig.send(big(4));
+    await until(() => endpoint?.handOvers.waiting === 1, "the second waits");
+    const small = rig.send(generateRequest({}, "small"));
+    expect(await small.outcome).toBe("ok");
+    expect(endpoint?.handOvers.waiting).toBe(1);
+    wire.restore();
+    expect([await first.outcome, await second.outcome]).toEqual(["ok", "ok"]);
+    expect(endpoint?.handOvers.waiting).toBe(0);
+  });
+
+  test("whose caller leaves while it waits lets the next one go", async () => {
+    const [wire] = await wired(hello);
+    const { rig } = await inFrontOf([wire]);
+    const [endpoint] = rig.cluster.endpoints;
+    wire.slow();
+    const sent = Array.from({ length: 3 }, () => rig.send(big(4)));
+    await until(() => endpoint?.handOvers.waiting === 2, "two wait");
+    for (const one of sent.slice(0, 2)) one.leave();
+    wire.restore();
+    expect(await sent[2]?.outcome).toBe("ok");
+    expect(endpoint?.handOvers.waiting).toBe(0);
+  });
+});

@@ -1,0 +1,116 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import { started } from "../../support/events/events.ts";
+import { FrontRig } from "../../support/gateway/front-rig.ts";
+import { engine, hello, inFrontOf, staysAt, wireTo } from "../../support/gateway/routed.ts";
+import { settle, settleUntil } from "../../support/gateway/settle.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+import { until } from "../../support/until.ts";
+
+/** Starts `count` wires to one engine, as if it were as many. */
+async function behindWires(script: Script, count: number) {
+  const one = await engine(script);
+  const wires = await Promise.all(Array.from({ length: count }, () => wireTo(one)));
+  return { one, wires, ...(await inFrontOf(wires)) };
+}
+
+describe("a request that kills engines", () => {
+  test("is given up after the second one, and refused from then on; other requests are not", async () => {
+    const { rig, one, wires } = await behindWires(staysAt([started()]), 4);
+    const poison = generateRequest({}, "poison");
+    const sent = rig.send(poison);
+    for (const [index, wire] of wires.slice(0, 2).entries()) {
+      // Only what an engine has begun to work on can have killed it.
+      await settleUntil(rig, () => sent.events.length === index + 1, "an engine works on it");
+      expect(rig.manager.endpoints[index]?.activeRequests).toBe(1);
+      wire.cut();
+      await until(() => rig.manager.endpoints[index]?.activeRequests === 0, "the loss is noticed");
+    }
+    expect(await settle(rig, sent.outcome)).toBe("request_of_death");
+    expect(sent.calls).toMatchObject({ attempts: 2, failedTries: ["upstream_reset", "upstream_reset"] });
+    expect(await rig.send(poison).outcome).toBe("request_of_death");
+    expect(one.backend.requests).toHaveLength(2);
+    const other = rig.send(generateRequest({}, "harmless"));
+    await settleUntil(rig, () => one.backend.requests.length === 3, "another request is served");
+    other.leave();
+    await other.outcome;
+    await rig.clock.advance(600_000);
+    await until(() => rig.cluster.healthyEndpoints.length > 0, "it goes on");
+    const again = rig.send(poison);
+    await settleUntil(rig, () => one.backend.requests.length === 4, "it is tried again after its time");
+    again.leave();
+    await again.outcome;
+  });
+
+  test("is given up after the second endpoint that fell silent over it", async () => {
+    const { rig, one } = await behindWires(staysAt([started()]), 3);
+    const poison = generateRequest({}, "poison");
+    const sent = rig.send(poison);
+    expect(await settle(rig, sent.outcome)).toBe("request_of_death");
+    expect(sent.calls.attempts).toBe(2);
+    expect(one.backend.requests).toHaveLength(2);
+    expect(await rig.send(poison).outcome).toBe("request_of_death");
+  });
+
+  test("is told from those whose endpoints fell silent beside it, up to a sixth time", async () => {
+    const { rig } = await behindWires(staysAt([started()]), 3);
+    const sent = ["poison", "harmless"].map((text) => rig.send(generateRequest({}, text)));
+    for (const { outcome, calls } of sent) {
+      expect(await settle(rig, outcome)).toBe("request_of_death");
+      expect(calls.attempts).toBe(6);
+    }
+  });
+
+  test("is told from those that were lost with it, which are tried again a little later", async () => {
+    const { rig, one, wires } = await behindWires(staysAt([started()]), 3);
+    const requests = ["poison", "harmless"].map((text) => generateRequest({}, text));
+    const sent = requests.map((request) => rig.send(request));
+    for (const [index, wire] of wires.slice(0, 2).entries()) {
+      await settleUntil(rig, () => sent.every(({ events }) => events.length === index + 1), "an engine works on both");
+      wire.cut();
+    }
+    await until(() => sent.every(({ calls }) => calls.failedTries.length === 2), "the losses are noticed");
+    // One that comes again by itself meanwhile is sent away.
+    const [again] = requests;
+    expect(await rig.send(again).outcome).toBe("request_of_death_suspected");
+    await rig.clock.advance(9_000);
+    expect(one.backend.requests).toHaveLength(4);
+    await settleUntil(rig, () => one.backend.requests.length === 6, "both are tried again");
+    for (const { leave, outcome } of sent) {
+      leave();
+      await outcome;
+    }
+  });
+
+  test("is not one whose endpoints had said that they would go", async () => {
+    const nodes = await Promise.all([engine(staysAt([started()])), engine(staysAt([started()]))]);
+    const wires = await Promise.all(nodes.map(wireTo));
+    const { rig } = await inFrontOf(wires);
+    const members = rig.cluster.members;
+    const sent = rig.send(generateRequest({}, "innocent"));
+    for (const [index, wire] of wires.entries()) {
+      await settleUntil(rig, () => sent.events.length === index + 1, "an engine works on it");
+      nodes[index]?.server.startDraining();
+      await until(() => members[index]?.isLeaving(rig.clock.nowMs()) === true, "it says that it goes");
+      wire.cut();
+    }
+    expect(await settle(rig, sent.outcome)).toBe("upstream_reset");
+  });
+
+  test("is not one that never reached them: who cannot be connected to was not killed", async () => {
+    const engines = await Promise.all([engine(hello), engine(hello), engine(hello)]);
+    for (const one of engines) await one.stop();
+    const endpoints = engines.map(({ address }) => address);
+    const rig = new FrontRig(endpoints, {
+      cluster: { healthyPanicThreshold: 100 },
+      healthy: 0,
+    });
+    onTestFinished(() => rig.close());
+    for (let index = 0; index < 2; index += 1) {
+      const sent = rig.send();
+      expect(await settle(rig, sent.outcome)).toBe("upstream_connect_failure");
+      expect(sent.calls.attempts).toBe(3);
+    }
+    await rig.atRest();
+  });
+});

@@ -1,0 +1,65 @@
+import { onTestFinished } from "vitest";
+import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import { EngineError } from "../../../engine/errors.ts";
+import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { FaultyWire } from "../engine/faulty-wire.ts";
+import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
+import { textAnswer } from "../events/events.ts";
+import { FrontRig, type FrontRigOptions } from "./front-rig.ts";
+
+/** Answers with a short text. */
+export const hello: Script = () => [textAnswer("Hello.")];
+
+/** Makes the script of an engine that is lost behind some events. */
+export const failsAt = (events: readonly Event[]): Script =>
+  async function* () {
+    if (events.length > 0) yield events;
+    throw new EngineError("ENGINE_DOWN", "gone");
+  };
+
+/** Makes the script of an engine that says nothing more behind some steps. */
+export const staysAt = (...steps: readonly (readonly Event[])[]): Script =>
+  async function* () {
+    yield* steps;
+    await new Promise(() => {});
+  };
+
+/** Starts an engine for the time of the running test. */
+export async function engine(script: Script, slots = 1_000): Promise<RunningEngine> {
+  const running = await startEngine(script, { slots });
+  onTestFinished(() => running.stop());
+  return running;
+}
+
+/** Starts a wire to a node for the time of the running test. */
+export async function wireTo({ address }: { readonly address: string }): Promise<FaultyWire> {
+  const wire = await FaultyWire.start(address);
+  onTestFinished(() => wire.close());
+  return wire;
+}
+
+/** Starts engines for the time of the running test, and returns the wires to them. */
+export async function wired<Scripts extends readonly Script[]>(...scripts: Scripts) {
+  const wires = await Promise.all(scripts.map(async (script) => wireTo(await engine(script))));
+  return wires as { [At in keyof Scripts]: FaultyWire };
+}
+
+/** Starts engines by priority, with a router before them: the first gets all requests that it can take. */
+export async function routed(scripts: readonly Script[], options: FrontRigOptions = {}) {
+  const engines = await Promise.all(scripts.map((script) => engine(script)));
+  return { engines, ...(await inFrontOf(engines, options)) };
+}
+
+/** Starts a router before nodes by priority, for the time of the running test. */
+export async function inFrontOf(nodes: readonly { readonly address: string }[], options: FrontRigOptions = {}) {
+  const rig = new FrontRig(
+    nodes.map(({ address }, priority) => ({ address, priority })),
+    options,
+  );
+  onTestFinished(() => rig.close());
+  await rig.ready();
+  return { rig };
+}
+
+/** Returns how many requests each engine has got. */
+export const callsOf = (engines: readonly RunningEngine[]) => engines.map(({ backend }) => backend.requests.length);

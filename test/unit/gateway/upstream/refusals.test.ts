@@ -1,0 +1,45 @@
+import { Registry } from "prom-client";
+import { expect, test } from "vitest";
+import { ApiError } from "../../../../gateway/errors.ts";
+import { UpstreamStats } from "../../../../gateway/stats/upstream-stats.ts";
+import { type Outlook, Refusals } from "../../../../gateway/upstream/refusals.ts";
+import { metricSum } from "../../../support/metric-text.ts";
+
+/** Refusals that are spread by nothing, with the series that they count in. */
+function refusing() {
+  const registry = new Registry();
+  return { registry, refusals: new Refusals(new UpstreamStats(registry), () => 0.5) };
+}
+
+const outlook = (outageMs?: number, drainMs?: number): Outlook => ({
+  outageMs: () => outageMs,
+  drainMs: () => drainMs,
+});
+
+test.each([
+  ["key_overflow", outlook(undefined, 7_000), "key_pending_overflow", 7_000],
+  ["pending_overflow", outlook(undefined, 7_000), "upstream_pending_overflow", 7_000],
+  ["pending_timeout", outlook(undefined, undefined), "upstream_pending_timeout", 2_000],
+  ["none_available", outlook(20_000, 7_000), "no_healthy_upstream", 30_000],
+  ["no_endpoints", undefined, "no_healthy_upstream", 2_000],
+] as const)("no place for %s, with %j: %s, later by %i ms", (why, ahead, detail, retryAfterMs) => {
+  expect(refusing().refusals.notAdmitted(why, "m", ahead)).toMatchObject({ detail, retryAfterMs });
+});
+
+test("only a request without a healthy endpoint counts as one", async () => {
+  const { registry, refusals } = refusing();
+  for (const why of ["key_overflow", "pending_timeout", "none_available"] as const)
+    refusals.notAdmitted(why, "m", outlook());
+  expect(metricSum(await registry.metrics(), "svc_cluster_upstream_cx_none_healthy_total")).toBe(1);
+});
+
+test("tries that all failed tell when to come again, by the endpoint's word first; a fault of the request stays as it is", () => {
+  const { refusals } = refusing();
+  const detail = "upstream_queue_full";
+  const full = new ApiError("server_is_overloaded", "full", { detail });
+  const fullFor9s = new ApiError("server_is_overloaded", "full", { detail, retryAfterMs: 9_000 });
+  expect(refusals.exhausted(fullFor9s, outlook(20_000))).toMatchObject({ detail, retryAfterMs: 9_000 });
+  expect(refusals.exhausted(full, outlook(20_000))).toMatchObject({ detail, retryAfterMs: 30_000 });
+  const fault = new ApiError("context_length_exceeded", "long");
+  expect(refusals.exhausted(fault, outlook())).toBe(fault);
+});
