@@ -122,7 +122,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     const key = await service.createKey("--name", "shown", "--models", "all", "--rpm", "60");
     await (await service.post(CHAT, {}, { authorization: `Bearer ${key}` })).text();
     const keyId = key.split("_")[2] ?? "";
-    const counted = async () => (await (await admin.get(`/keys/${keyId}/usage`)).text()).includes('"requests": 1');
+    const counted = async () => (await admin.text(`/keys/${keyId}/usage`)).includes('"requests": 1');
     await becomes(counted, "the request counts");
     await page.fill("#key-id", "<b>nobody</b>");
     await page.click("#key-form button");

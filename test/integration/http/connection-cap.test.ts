@@ -22,7 +22,7 @@ test("one connection more than may be open is closed without an answer, counted 
     await refused.untilClosed();
     expect(refused.unread).toBe("");
   }
-  const stats = await (await admin.get("/stats?filter=cx_overflow")).text();
+  const stats = await admin.text("/stats?filter=cx_overflow");
   expect(stats).toMatch(/^svc_downstream_cx_overflow_total 5$/m);
   expect(gateway.log.filter((line) => line.includes("connections are refused"))).toHaveLength(1);
   expect((await admin.get("/ready")).status).toBe(200);

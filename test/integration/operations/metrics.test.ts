@@ -43,7 +43,7 @@ beforeAll(async () => {
   const requests = POST_PATHS.length + STREAMS.length + 8 + 5;
   const logged = () => gateway.log.filter((line) => line.includes('"msg":"request"')).length;
   await until(() => logged() >= requests, "all requests are counted");
-  text = await (await admin.get("/stats")).text();
+  text = await admin.text("/stats");
   types = new Map([...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = "", type = ""]) => [name, type]));
   const families = new Map<string, Set<string>>();
   for (const [, sample = "", list = ""] of text.matchAll(/^([a-z]\w*)(?:\{(.*)\})? \S+$/gm)) {

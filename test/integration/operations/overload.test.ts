@@ -106,7 +106,7 @@ describe("a process in trouble", () => {
     expect((await service.gateway.get("/v1/models", { authorization: "Bearer nobody" })).status).toBe(401);
     const admin = await adminOf(service);
     expect((await admin.get("/ready")).status).toBe(200);
-    const stats = await (await admin.get("/stats?filter=overload")).text();
+    const stats = await admin.text("/stats?filter=overload");
     expect(stats).toContain('svc_overload_action_active{action="stop_accepting_requests"} 1');
     expect(stats).toContain('svc_overload_action_active{action="disable_http_keepalive"} 0');
     open();
@@ -201,7 +201,7 @@ describe("bodies on their way", () => {
     expect((await chunked.reply()).status).toBe(503);
     expect((await service.post(CHAT, {}, { authorization: `Bearer ${late}` })).status).toBe(200);
     const admin = await adminOf(service);
-    expect(await (await admin.get("/stats?filter=inflight")).text()).toMatch(
+    expect(await admin.text("/stats?filter=inflight")).toMatch(
       new RegExp(`^svc_inflight_body_bytes ${ROOM - 4_000}$`, "m"),
     );
     for (const one of full) one.destroy();
@@ -220,7 +220,7 @@ describe("bodies on their way", () => {
     await until(() => bodies.waiting === 1, "it waits");
     expect(bodies.bytes).toBe(ROOM / 2);
     const admin = await adminOf(service);
-    expect(await (await admin.get("/stats?filter=waiting")).text()).toMatch(/^svc_inflight_bodies_waiting 1$/m);
+    expect(await admin.text("/stats?filter=waiting")).toMatch(/^svc_inflight_bodies_waiting 1$/m);
     slow.destroy();
     expect((await waiting).status).toBe(200);
     expect([bodies.waiting, bodies.bytes]).toEqual([0, 0]);

@@ -14,6 +14,7 @@ import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
 import { OrderBook } from "../../../gateway/upstream/orders/order-board.ts";
 import { Workers } from "../../../gateway/workers.ts";
+import { metricSum } from "../metric-text.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 
 /** A running admin listener, and what it looks at. */
@@ -27,6 +28,12 @@ export type RunningAdmin = {
   readonly lines: readonly string[];
   /** Asks a path with GET. */
   get(path: string, headers?: Record<string, string>): Promise<Response>;
+  /** Resolves to what a path answers GET with, as text. */
+  text(path: string): Promise<string>;
+  /** Resolves to what a path answers GET with, as a JSON object. */
+  json(path: string): Promise<Record<string, unknown>>;
+  /** Resolves to one value of `/stats`; to 0 where there is none yet. */
+  stat(name: string, labels: string): Promise<number>;
   /** Asks a path with POST, without a body. */
   post(path: string, headers?: Record<string, string>): Promise<Response>;
   /** Stops the listener. */
@@ -75,13 +82,18 @@ export async function startAdmin(
     ...access,
   });
   await app.listen({ host: "127.0.0.1", port: 0 });
+  const get = (path: string, headers: Record<string, string> = {}) => fetch(`${url}${path}`, { headers });
+  const text = async (path: string) => (await get(path)).text();
   const url = `${access.tls ? "https" : "http"}://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
   return {
     url,
     lifecycle,
     log,
     lines,
-    get: (path, headers = {}) => fetch(`${url}${path}`, { headers }),
+    get,
+    text,
+    json: async (path) => JSON.parse(await text(path)),
+    stat: async (name, labels) => metricSum(await text(`/stats?filter=${name.replace(/_count$/, "")}`), name, labels),
     post: (path, headers = {}) => fetch(`${url}${path}`, { method: "POST", headers }),
     async stop() {
       fleet.close();

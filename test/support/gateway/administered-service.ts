@@ -1,0 +1,23 @@
+import { afterAll, beforeAll } from "vitest";
+import { type ScriptedService, startScriptedService } from "./scripted-service.ts";
+import { type RunningAdmin, startAdmin } from "./start-admin.ts";
+
+/** A scripted service with its admin listener, for all tests of one file. */
+export type AdministeredService = {
+  readonly service: ScriptedService;
+  readonly admin: RunningAdmin;
+};
+
+/** Has a service run with its admin listener while the tests of the file do. `config` is what that shows as configured. */
+export function administeredService(config: Readonly<Record<string, unknown>> = {}): AdministeredService {
+  const rig = {} as { service: ScriptedService; admin: RunningAdmin };
+  beforeAll(async () => {
+    rig.service = await startScriptedService();
+    rig.admin = await startAdmin(rig.service.gateway, config);
+  });
+  afterAll(async () => {
+    await rig.admin.stop();
+    await rig.service.stop();
+  });
+  return rig;
+}
