@@ -2,7 +2,8 @@ import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/infer
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyObject, anyValue } from "../../gbnf/json-value.ts";
 import type { UndeclaredMembers } from "../schema/schema-facets.ts";
-import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
+import { toGrammar } from "../values/json-schema.ts";
+import type { SchemaGrammar } from "../values/schema-converter.ts";
 import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
 
 /** The field that holds the schema of the answer, for error messages. */

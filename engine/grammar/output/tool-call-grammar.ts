@@ -8,7 +8,8 @@ import { writtenMarks } from "../../tool-calls/written-marks.ts";
 import type { WorkBudget } from "../../work-budget.ts";
 import type { TextEnd } from "../expressions/text-until.ts";
 import type { UndeclaredMembers } from "../schema/schema-facets.ts";
-import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
+import { toGrammar } from "../values/json-schema.ts";
+import type { SchemaGrammar } from "../values/schema-converter.ts";
 import { parseSchema, refuseUnenforced, withinBudget } from "./constraint-grammar.ts";
 import { anyTaggedArguments, taggedArguments } from "./tagged-arguments.ts";
 

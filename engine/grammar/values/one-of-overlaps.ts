@@ -1,0 +1,78 @@
+import { EngineError } from "../../errors.ts";
+import { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { type WorkBudget, WorkSpent } from "../../work-budget.ts";
+import { areToldApart, marksOf } from "../schema/marked-objects.ts";
+import { isList, type SchemaNode } from "../schema/schema-document.ts";
+import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
+
+/** The most alternatives of a `oneOf` that are compared with each other, each with each. */
+const MAX_COMPARED = 32;
+/** Work that comparing the alternatives of all `oneOf` of a schema may cost; what it does not reach may overlap. */
+const COMPARING_WORK = 60_000;
+/** The number of pairs of alternatives that cost a step to go through, beside what comparing two of them costs. */
+const PAIRS_PER_WORK = 8;
+
+/** For each alternative of a `oneOf` those with which it overlaps, by the id of the node that has it. */
+export type KnownOverlaps = Map<number, readonly (readonly number[])[]>;
+
+/** Finds out which alternatives of a `oneOf` a value could satisfy at once. */
+export class OneOfOverlaps {
+  readonly #known: KnownOverlaps;
+  /** The overlaps that there was not the work to look at closely: another conversion may have it. */
+  readonly #rough: KnownOverlaps = new Map();
+  readonly #budget: WorkBudget;
+  readonly #compare: (rules: GrammarRules) => Conversion;
+  /** The conversion that compares the alternatives of every `oneOf`; undefined before the first. */
+  #comparison: Conversion | undefined;
+
+  /**
+   * Adds to the overlaps that are `known`, which are the same however a schema is converted. Comparing is paid for from a
+   * part of `budget`; `compare` begins a conversion by which alternatives are compared, and that is thrown away.
+   */
+  constructor(known: KnownOverlaps, budget: WorkBudget, compare: (rules: GrammarRules) => Conversion) {
+    this.#known = known;
+    this.#budget = budget.part(COMPARING_WORK);
+    this.#compare = compare;
+  }
+
+  /** Returns for each alternative of a node's `oneOf` the others that overlap with it. Throws `WorkSpent`. */
+  of(node: PlainNode, conversion: Pick<Conversion, "budget" | "child">): readonly (readonly number[])[] {
+    const known = this.#known.get(node.id) ?? this.#rough.get(node.id);
+    if (known !== undefined) return known;
+    const list = isList(node.schema.oneOf) ? node.schema.oneOf : [];
+    conversion.budget.pay((list.length * list.length) / PAIRS_PER_WORK);
+    const options = list.map((schema, i) => conversion.child(node, schema, "oneOf", String(i)));
+    const found = options.map((): number[] => []);
+    for (let some = 0; some < options.length; some += 1) {
+      for (let other = some + 1; other < options.length; other += 1) {
+        if (options.length <= MAX_COMPARED && this.#exclude(options[some], options[other])) continue;
+        found[some]?.push(other);
+        found[other]?.push(some);
+      }
+    }
+    (this.#budget.left > 0 ? this.#known : this.#rough).set(node.id, found);
+    return found;
+  }
+
+  /** Returns whether no value can satisfy both nodes; false too where that is not easily seen. */
+  #exclude(some: SchemaNode | undefined, other: SchemaNode | undefined): boolean {
+    if (some === undefined || other === undefined || this.#budget.left === 0) return false;
+    this.#comparison ??= this.#compare(new GrammarRules(this.#budget));
+    try {
+      return excludes(this.#comparison, some, other);
+    } catch (error) {
+      // What was given up in the middle may have left rules that are not whole.
+      this.#comparison = undefined;
+      if (error instanceof EngineError || error instanceof WorkSpent) return false;
+      throw error;
+    }
+  }
+}
+
+/** Returns whether no value can satisfy both nodes. Throws `EngineError` and `WorkSpent`. */
+function excludes(conversion: Conversion, some: SchemaNode, other: SchemaNode): boolean {
+  const { document, budget, rules } = conversion;
+  const [own, others] = [marksOf(some, document, budget), marksOf(other, document, budget)];
+  if (own && others && areToldApart(own, others, budget)) return true;
+  return !rules.finishing.canFinish(conversion.value([some, other]));
+}
