@@ -1,4 +1,5 @@
 import { readlinkSync } from "node:fs";
+import { readlink } from "node:fs/promises";
 import { constants, getPriority, setPriority } from "node:os";
 
 /**
@@ -16,6 +17,37 @@ export function standBack(): void {
   try {
     const thread = Number(readlinkSync("/proc/thread-self").split("/").at(-1));
     setPriority(thread, Math.min(constants.priority.PRIORITY_LOW, getPriority() + NICENESS));
+  } catch {
+    // No Linux, or no right to.
+  }
+}
+
+/**
+ * How far the threads of the pool stand back, in steps of `nice`: beside the thread that serves everybody one of them gets a
+ * quarter of the time of a core that they share.
+ */
+const POOL_NICENESS = 5;
+/** The threads of Node's pool where the environment says nothing else. */
+const POOL_THREADS = 4;
+/** The questions that are asked at once, and how often, until all threads of the pool have said who they are. */
+const ASKED_AT_ONCE = 64;
+const TIMES = 32;
+
+/**
+ * Makes the threads of Node's pool stand back behind the one that serves everybody, and with them what they start. For
+ * programs whose pool computes for long, as that of llama.cpp does: the loop is to be awake as soon as something comes,
+ * whatever is computed. Where threads have no priorities of their own, or do not say who they are, they stay as they are.
+ */
+export async function standBackPool(): Promise<void> {
+  try {
+    const size = Number(process.env.UV_THREADPOOL_SIZE ?? POOL_THREADS);
+    const threads = new Set<number>();
+    // Whichever thread is free answers: each of them tells its own id alone.
+    for (let time = 0; time < TIMES && threads.size < size; time += 1) {
+      const told = Array.from({ length: ASKED_AT_ONCE }, () => readlink("/proc/thread-self"));
+      for (const link of await Promise.all(told)) threads.add(Number(link.split("/").at(-1)));
+    }
+    for (const thread of threads) setPriority(thread, getPriority() + POOL_NICENESS);
   } catch {
     // No Linux, or no right to.
   }

@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node-llama-cpp";
+import { standBackPool } from "../../../../deploy/runtime/threads/stand-back.ts";
 import { EngineError } from "../../../errors.ts";
 import type { LlamaOptions } from "../llama-options.ts";
 import { type LlamaLibrary, loadLibrary } from "./load-library.ts";
@@ -39,6 +40,8 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
   const fileBytes = await fileSize(options.modelPath);
   const library = await loadLibrary();
   const threads = threadCount(options.threads, fileBytes);
+  // Its threads compute the model, and those that they start do: the loop, which serves everybody, is not to wait for them.
+  await standBackPool();
   const llama = await loadBinary(library, options.gpu, threads);
   try {
     const { modelPath, gpuLayers, memoryMap, lockMemory, contextTokens } = options;
