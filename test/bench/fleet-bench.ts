@@ -13,10 +13,17 @@ import type { BenchSettings } from "./settings.ts";
 const NODES = 4;
 const CALLERS = 12;
 const HABITS: AgentHabits = { agents: 3, headTokens: 6_000, turns: 16, turnTokens: 500, meanThinkMs: 400 };
-/** The demonstration model reads prompts of a few thousand tokens at most. */
-const SMALL_HABITS: AgentHabits = { agents: 2, headTokens: 500, turns: 6, turnTokens: 80, meanThinkMs: 400 };
+/**
+ * The demonstration model reads prompts of a few thousand tokens at most, twice as many tokens of the agents' text as a
+ * simulated one, and does not end all of its answers by itself.
+ */
+const SMALL_HABITS: AgentHabits = {
+  ...{ agents: 2, headTokens: 500, turns: 6, turnTokens: 60, meanThinkMs: 400 },
+  maxAnswerTokens: 48,
+};
 const SILENT = "prefix_affinity, told nothing";
 const LLAMA = "prefix_affinity, 3 llama.cpp nodes";
+const SILENT_LLAMA = `${LLAMA}, told nothing`;
 const QUICK = ["least_request", "prefix_affinity", SILENT];
 
 type Fleet = Pick<NodeFleetOptions, "nodes" | "backend"> & {
@@ -28,6 +35,10 @@ type Fleet = Pick<NodeFleetOptions, "nodes" | "backend"> & {
 const simulated = (lbPolicy: string, more = {}): Fleet => ({
   ...{ nodes: NODES, backend: SIMULATED, cluster: { lbPolicy, ...more }, habits: HABITS, callers: CALLERS },
 });
+const demonstrated = (more = {}): Fleet => ({
+  ...{ nodes: 3, backend: DEMONSTRATION, cluster: { lbPolicy: "prefix_affinity", ...more } },
+  ...{ habits: SMALL_HABITS, callers: 4 },
+});
 /** The fleets by the names of their rows. */
 const FLEETS: Readonly<Record<string, Fleet>> = {
   least_request: simulated("least_request"),
@@ -35,10 +46,8 @@ const FLEETS: Readonly<Record<string, Fleet>> = {
   ring_hash: simulated("ring_hash"),
   prefix_affinity: simulated("prefix_affinity"),
   [SILENT]: simulated("prefix_affinity", { prefixEvents: false }),
-  [LLAMA]: {
-    ...{ nodes: 3, backend: DEMONSTRATION, cluster: { lbPolicy: "prefix_affinity" } },
-    ...{ habits: SMALL_HABITS, callers: 4 },
-  },
+  [LLAMA]: demonstrated(),
+  [SILENT_LLAMA]: demonstrated({ prefixEvents: false }),
 };
 /**
  * How far what was expected in a cache may be from what was there: a block of the simulated cache, and a hundredth of the
@@ -61,6 +70,10 @@ type Measured = {
   readonly turns: number;
   /** Share of the turns in which the cached tokens were those that the gateway expected. */
   readonly agreed: number;
+  /** Share of the turns in which fewer were cached than expected, in which more were, and of which nothing was told. */
+  readonly fewer: number;
+  readonly more: number;
+  readonly untold: number;
 };
 
 /** Lets agents call a fleet of simulated nodes, and measures what each policy makes of the time to the first token. */
@@ -79,6 +92,9 @@ export async function fleetBench(settings: BenchSettings): Promise<BenchResult> 
       p95Ms: medianOf(rounds, policy, ({ p95Ms }) => p95Ms),
       turns: medianOf(rounds, policy, ({ turns }) => turns),
       agreed: medianOf(rounds, policy, ({ agreed }) => 100 * agreed),
+      fewer: medianOf(rounds, policy, ({ fewer }) => 100 * fewer),
+      more: medianOf(rounds, policy, ({ more }) => 100 * more),
+      untold: medianOf(rounds, policy, ({ untold }) => 100 * untold),
     }),
   );
   return {
@@ -94,11 +110,14 @@ export async function fleetBench(settings: BenchSettings): Promise<BenchResult> 
       { key: "p95Ms", title: "p95 ms", digits: 0 },
       { key: "turns", title: "turns", digits: 0 },
       { key: "agreed", title: "% as expected", digits: 1 },
+      { key: "fewer", title: "% fewer", digits: 1 },
+      { key: "more", title: "% more", digits: 1 },
+      { key: "untold", title: "% not told", digits: 1 },
     ],
     rows,
     notes: [
       "Cached: share of the prompt tokens that the nodes report as cached. Busiest node: its generations over the mean.",
-      `As expected: share of the turns whose cached tokens were those that the gateway expected, but for ${TOLERATED.tokens} and ${100 * TOLERATED.share} % of the prompt.`,
+      `As expected: share of the turns whose cached tokens were those that the gateway expected, but for ${TOLERATED.tokens} and ${100 * TOLERATED.share} % of the prompt; fewer, more, or not told in time by the header.`,
       "Callers wait for their answers: a policy that makes them wait gets fewer turns, and is asked less.",
       `Median of ${rounds.length} interleaved rounds, each with fresh processes.`,
     ],
@@ -159,13 +178,17 @@ async function measure(policy: string, lengthMs: number, folder: string): Promis
   }
 }
 
-function isAsExpected({ expectedTokens, cachedTokens, promptTokens }: Turn): boolean {
-  return Math.abs(expectedTokens - cachedTokens) <= TOLERATED.tokens + TOLERATED.share * promptTokens;
+/** Returns how many more tokens were cached than expected; 0 for a difference that is tolerated. NaN: nothing was told. */
+function unexpected({ expectedTokens, cachedTokens, promptTokens }: Turn): number {
+  const more = cachedTokens - expectedTokens;
+  return Math.abs(more) <= TOLERATED.tokens + TOLERATED.share * promptTokens ? 0 : more;
 }
 
 function summaryOf(turns: readonly Turn[], generations: readonly number[]): Measured {
   const timesMs = turns.map(({ firstTokenMs }) => firstTokenMs);
   const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+  const differences = turns.map(unexpected);
+  const share = (matches: (more: number) => boolean) => differences.filter(matches).length / turns.length;
   return {
     meanMs: sum(timesMs) / timesMs.length,
     p50Ms: percentile(timesMs, 0.5),
@@ -173,6 +196,9 @@ function summaryOf(turns: readonly Turn[], generations: readonly number[]): Meas
     hitRatio: sum(turns.map(({ cachedTokens }) => cachedTokens)) / sum(turns.map(({ promptTokens }) => promptTokens)),
     busiest: Math.max(...generations) / (sum(generations) / generations.length),
     turns: turns.length,
-    agreed: turns.filter(isAsExpected).length / turns.length,
+    agreed: share((more) => more === 0),
+    fewer: share((more) => more < 0),
+    more: share((more) => more > 0),
+    untold: share(Number.isNaN),
   };
 }

@@ -17,6 +17,8 @@ export type AgentHabits = {
   readonly turnTokens: number;
   /** The mean time between two turns, in milliseconds. */
   readonly meanThinkMs: number;
+  /** The most tokens of an answer. Default: as many as the model comes to. */
+  readonly maxAnswerTokens?: number;
 };
 
 /** One turn of a session, as it was measured. */
@@ -62,7 +64,7 @@ export async function callLikeAgents(
       { role: "user", content: filler(`caller ${seed} session ${session}`, habits.turnTokens) },
     ];
     for (let turn = 0; turn < habits.turns && !signal.aborted; turn += 1) {
-      const { text, ...seen } = await ask(gateway, messages);
+      const { text, ...seen } = await ask(gateway, messages, habits.maxAnswerTokens);
       onTurn(seen);
       const tokens = exponential(habits.turnTokens, chance);
       messages.push({ role: "assistant", content: text }, { role: "user", content: filler(`result ${turn}`, tokens) });
@@ -78,8 +80,13 @@ function filler(name: string, tokens: number): string {
   return line.repeat(Math.ceil(characters / line.length)).slice(0, Math.max(characters, name.length));
 }
 
-async function ask(gateway: BenchGateway, messages: readonly Message[]): Promise<Turn & { readonly text: string }> {
-  const body = { model: "svc-qwen", stream: true, stream_options: { include_usage: true }, messages };
+async function ask(
+  gateway: BenchGateway,
+  messages: readonly Message[],
+  maxTokens: number | undefined,
+): Promise<Turn & { readonly text: string }> {
+  const options = { stream: true, stream_options: { include_usage: true }, max_tokens: maxTokens };
+  const body = { model: "svc-qwen", ...options, messages };
   const sentAtMs = performance.now();
   const response = await fetch(`http://127.0.0.1:${gateway.port}/v1/chat/completions`, {
     method: "POST",
