@@ -24,6 +24,7 @@ import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { type LostTry, Patience } from "./patience.ts";
+import type { CacheNote } from "./prefixes/cache-ledger.ts";
 import { explained } from "./prefixes/explained-placement.ts";
 import { beyondWindows } from "./prompt-bound.ts";
 import type { Refusals } from "./refusals.ts";
@@ -299,8 +300,10 @@ export class Journey {
   /** Returns the place with somebody who explains to the record what was cached there, and why not more. */
   #explained(place: Place): Place {
     const { record } = this.#dispatch;
-    const sent = this.#traffic.ledger.sent(this.#route, place.member.endpoint.address, this.#parts.clock.nowMs());
-    return { ...place, placement: explained(place.placement, sent, (note) => record.cached(note)) };
+    const { clock } = this.#parts;
+    const sent = this.#traffic.ledger.sent(this.#route, place.member.endpoint.address, clock.nowMs());
+    const onNote = (note: CacheNote) => record.cached(note);
+    return { ...place, placement: explained(place.placement, { sent, onNote, clock }) };
   }
 
   /** Makes the next try, on the endpoint that it has a place on. */

@@ -165,7 +165,11 @@ function explaining({ prefixes, members }: Cluster, repetitions: number, remembe
     // Whoever picks the endpoint has looked all digests up.
     for (const { hash } of boundaries) [...prefixes.holders(hash)];
     const startedAt = performance.now();
-    ledger.sent({ shape, affinityKey: `session ${session}` }, address, nowMs).measured(1_000 * messages, 2_000);
+    const sent = ledger.sent({ shape, affinityKey: `session ${session}` }, address, nowMs);
+    const inputTokens = 1_000 * messages;
+    sent.measured(inputTokens, 2_000);
+    sent.prefilled(inputTokens, nowMs);
+    sent.answered(inputTokens, nowMs);
     return 1_000 * (performance.now() - startedAt);
   };
   for (let other = 0; other < remembered; other += 1) explain(-1 - other, REMEMBERED_MESSAGES);

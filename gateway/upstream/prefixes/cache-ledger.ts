@@ -85,11 +85,20 @@ type Names = { readonly conversation: string; readonly agent: string };
 
 type Named = LedgerRequest & Names;
 
-/** Where and when a prefix was last used. */
-type Use = {
+/** A prompt that an endpoint has read, and what became of it there since. */
+type CachedPrompt = {
   readonly address: string;
   readonly life: number | undefined;
-  readonly atMs: number;
+  /** The tokens of the whole prompt. */
+  readonly inputTokens: number;
+  /** Monotonic milliseconds at which the endpoint last used it: at the end of its prefill, and at that of its answer. */
+  atMs: number;
+};
+
+/** The last use of a prefix on an endpoint. */
+type Use = {
+  /** The prompt that the prefix was a part of. */
+  readonly prompt: CachedPrompt;
   readonly tokens: number;
   /** The last use before on another endpoint, which may still have it: of a beginning that many conversations have, say. */
   readonly before: Use | undefined;
@@ -150,9 +159,11 @@ export class CacheLedger {
     // Where nothing else can be said of what came by here, what came of it since is the other gateway's doing as well.
     if (passed) losses.push(losses.length > 0 ? passed : { ...passed, fromBytes: 0 });
     const expected = this.#expected(shape, address, seen, nowMs);
-    return new SentRequest({ shape, losses, expected, isNew: !seen && shape.lastTurn === undefined }, (inputTokens) =>
-      this.#remember(request, names, { address, life: this.#parts.lifeOf(address), atMs: nowMs, tokens: inputTokens }),
-    );
+    const facts = { shape, losses, expected, isNew: !seen && shape.lastTurn === undefined };
+    return new SentRequest(facts, {
+      measured: () => this.#noteConversation(request, names),
+      prefilled: (inputTokens, atMs) => this.#remember(shape, address, inputTokens, atMs),
+    });
   }
 
   /** Returns the longest part of a prompt that some endpoint was sent before. */
@@ -179,15 +190,16 @@ export class CacheLedger {
     const { index, use } = seen;
     const { prefixes, lifeOf } = this.#parts;
     const loss = { upToBytes: boundaries[index]?.bytes ?? 0, fromBytes: undefined, upToTokens: use.tokens };
-    if (lifeOf(use.address) !== use.life) return [{ ...loss, reason: "node_restarted" }];
+    const usedOn = use.prompt.address;
+    if (lifeOf(usedOn) !== use.prompt.life) return [{ ...loss, reason: "node_restarted" }];
     const elsewhere = this.#heldElsewhere(boundaries, index, address);
     // What is behind the part that another one holds, that one has evicted as well.
     if (elsewhere) return [elsewhere, { ...loss, reason: "evicted", fromTokens: elsewhere.upToTokens }];
     // Where endpoints do not tell, nobody here knows where the other gateway has sent the conversation.
     if (isPassed && !prefixes.fillOf(address)) return [];
-    if (use.address === address || prefixes.fillOf(use.address) || this.#isGone(use, nowMs))
+    if (usedOn === address || prefixes.fillOf(usedOn) || this.#isGone(use.prompt, nowMs))
       return [{ ...loss, reason: "evicted" }];
-    return [{ ...loss, reason: this.#isBelieved(use, nowMs) ? "moved" : "belief_expired" }];
+    return [{ ...loss, reason: this.#isBelieved(use.prompt, nowMs) ? "moved" : "belief_expired" }];
   }
 
   /**
@@ -250,18 +262,22 @@ export class CacheLedger {
   }
 
   /** Returns whether an endpoint has pushed out what was last used then, by its own word of how long it keeps it. */
-  #isGone({ address, atMs }: Use, nowMs: number): boolean {
+  #isGone({ address, atMs }: CachedPrompt, nowMs: number): boolean {
     const { retentionMs } = this.#parts.viewOf(address) ?? {};
     return retentionMs !== undefined && nowMs - atMs > retentionMs;
   }
 
-  #isBelieved({ address, atMs }: Use, nowMs: number): boolean {
+  #isBelieved({ address, atMs }: CachedPrompt, nowMs: number): boolean {
     return nowMs - atMs < this.#parts.believedMs(address);
   }
 
   /** Returns whether what was used last then is still believed to be where it was. */
-  #isThere(use: Use, nowMs: number): boolean {
-    return use.life === this.#parts.lifeOf(use.address) && this.#isBelieved(use, nowMs) && !this.#isGone(use, nowMs);
+  #isThere(prompt: CachedPrompt, nowMs: number): boolean {
+    return (
+      prompt.life === this.#parts.lifeOf(prompt.address) &&
+      this.#isBelieved(prompt, nowMs) &&
+      !this.#isGone(prompt, nowMs)
+    );
   }
 
   #isHeld(digest = ""): boolean {
@@ -269,16 +285,10 @@ export class CacheLedger {
     return holder !== undefined;
   }
 
-  #expected({ boundaries }: PromptShape, address: string, seen: { readonly index: number } | undefined, nowMs: number) {
+  #expected(shape: PromptShape, address: string, seen: { readonly index: number } | undefined, nowMs: number): number {
+    const { boundaries } = shape;
     const { prefixes } = this.#parts;
-    if (!prefixes.fillOf(address)) {
-      for (let index = seen?.index ?? -1; index >= 0; index -= 1) {
-        const own = useOn(this.#uses.get(boundaries[index]?.hash ?? ""), address);
-        if (own) return this.#isThere(own, nowMs) ? own.tokens : 0;
-        if (index > USED.head && index < boundaries.length - COMPARED_TAIL) index = USED.head;
-      }
-      return 0;
-    }
+    if (!prefixes.fillOf(address)) return this.#believed(shape, address, seen?.index ?? -1, nowMs);
     for (let index = boundaries.length - 1; index >= 0; index -= 1) {
       for (const holder of prefixes.holders(boundaries[index]?.hash ?? ""))
         if (holder.address === address) return holder.tokens + holder.tailTokens;
@@ -286,36 +296,47 @@ export class CacheLedger {
     return 0;
   }
 
-  #remember(request: LedgerRequest, names: Names, use: Omit<Use, "before">): void {
-    const { boundaries } = request.shape;
-    const bytes = promptBytes(request.shape);
-    const { address, life, atMs } = use;
-    const tokensPerByte = bytes > 0 ? use.tokens / bytes : 0;
+  /** Returns the tokens that an endpoint which does not tell has, by what it was sent up to the boundary at `seenIndex`. */
+  #believed({ boundaries }: PromptShape, address: string, seenIndex: number, nowMs: number): number {
+    for (let index = seenIndex; index >= 0; index -= 1) {
+      const boundary = boundaries[index];
+      const own = boundary && useOn(this.#uses.get(boundary.hash), address);
+      if (own) {
+        if (!this.#isThere(own.prompt, nowMs)) return 0;
+        return own.tokens;
+      }
+      if (index > USED.head && index < boundaries.length - COMPARED_TAIL) index = USED.head;
+    }
+    return 0;
+  }
+
+  /** Notes that an endpoint has read a prompt. Returns the note, to be kept true. */
+  #remember({ boundaries }: PromptShape, address: string, inputTokens: number, atMs: number): CachedPrompt {
+    const bytes = boundaries.at(-1)?.bytes ?? 0;
+    const prompt = { address, life: this.#parts.lifeOf(address), inputTokens, atMs };
+    const tokensPerByte = bytes > 0 ? inputTokens / bytes : 0;
     for (let index = 0; index < boundaries.length; index += 1) {
       if (index === USED.head) index = Math.max(index, boundaries.length - USED.tail);
       const boundary = boundaries[index];
       if (!boundary) continue;
       const before = usesElsewhere(this.#uses.get(boundary.hash), address, MAX_USERS - 1);
-      this.#uses.set(boundary.hash, {
-        address,
-        life,
-        atMs,
-        tokens: Math.round(tokensPerByte * boundary.bytes),
-        before,
-      });
+      this.#uses.set(boundary.hash, { prompt, tokens: Math.round(tokensPerByte * boundary.bytes), before });
     }
-    const { shape } = request;
+    return prompt;
+  }
+
+  #noteConversation({ shape, affinityKey }: LedgerRequest, { conversation, agent }: Names): void {
     const last = lastPrompt(shape);
-    this.#conversations.note(names.conversation, shape, last);
-    this.#newestOfAgent.set(names.agent, last);
-    this.#lastOfKey.note(request.affinityKey, shape, last);
+    this.#conversations.note(conversation, shape, last);
+    this.#newestOfAgent.set(agent, last);
+    this.#lastOfKey.note(affinityKey, shape, last);
   }
 }
 
 /** Returns the last use on an endpoint; undefined where none is remembered. */
 function useOn(use: Use | undefined, address: string): Use | undefined {
   let on = use;
-  while (on && on.address !== address) on = on.before;
+  while (on && on.prompt.address !== address) on = on.before;
   return on;
 }
 
@@ -323,7 +344,7 @@ function useOn(use: Use | undefined, address: string): Use | undefined {
 function usesElsewhere(use: Use | undefined, address: string, most: number): Use | undefined {
   if (!use || most === 0) return undefined;
   // Mostly a conversation goes on where it was: then nothing is made.
-  if (use.address === address) return use.before;
+  if (use.prompt.address === address) return use.before;
   const before = usesElsewhere(use.before, address, most - 1);
   return before === use.before ? use : { ...use, before };
 }
@@ -373,20 +394,45 @@ function isOfSameSizes({ begin }: LastPrompt, { boundaries }: PromptShape): bool
   return same > 0 && same >= compared / 2;
 }
 
-/** A request on its way to an endpoint, until the engine has told what was cached. */
+/** Takes what becomes of a request into the memory of its ledger. */
+type Memory = {
+  readonly measured: () => void;
+  readonly prefilled: (inputTokens: number, atMs: number) => CachedPrompt;
+};
+
+/** A request on its way to an endpoint, until its answer has ended. */
 export class SentRequest {
   readonly #facts: SentFacts;
-  readonly #remember: (inputTokens: number) => void;
+  readonly #memory: Memory;
+  #prompt: CachedPrompt | undefined;
 
-  constructor(facts: SentFacts, remember: (inputTokens: number) => void) {
+  constructor(facts: SentFacts, memory: Memory) {
     this.#facts = facts;
-    this.#remember = remember;
+    this.#memory = memory;
+  }
+
+  /**
+   * Notes at the monotonic time `nowMs` that the endpoint has read the prompt, of so many tokens: from then on others can
+   * find it there. It does nothing where the tokens are not known, 0, and nothing at a second call.
+   */
+  prefilled(inputTokens: number, nowMs: number): void {
+    if (inputTokens > 0) this.#prompt ??= this.#memory.prefilled(inputTokens, nowMs);
+  }
+
+  /**
+   * Notes at the monotonic time `nowMs` that the answer to a prompt of so many tokens has ended, until when it was used.
+   */
+  answered(inputTokens: number, nowMs: number): void {
+    // Not every engine has counted the prompt before its answer begins.
+    if (this.#prompt?.inputTokens !== inputTokens) this.#prompt = undefined;
+    this.prefilled(inputTokens, nowMs);
+    if (this.#prompt) this.#prompt.atMs = nowMs;
   }
 
   /** Explains what was cached of `inputTokens` tokens of prompt. */
   measured(inputTokens: number, cachedTokens: number): CacheNote {
     const { shape, losses, expected, isNew } = this.#facts;
-    this.#remember(inputTokens);
+    this.#memory.measured();
     const bytes = promptBytes(shape);
     const tokensPerByte = bytes > 0 && inputTokens > 0 ? inputTokens / bytes : TOKENS_PER_BYTE;
     const tolerated = TOLERATED.tokens + TOLERATED.share * inputTokens;

@@ -151,11 +151,13 @@ export class Gateway implements Router {
       },
       firstToken: () => {
         this.#judge.prefilled(prompt);
+        sent.prefilled(inputTokens, this.#clock.nowMs());
         placement?.see([delta(0, "a")]);
       },
       finished: (prefillMs) => {
         const timings = { queue: duration(queueMs), prefill: duration(prefillMs), decode: undefined };
         placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })]);
+        sent.answered(inputTokens, this.#clock.nowMs());
         this.#active[node] = (this.#active[node] ?? 1) - 1;
         release();
       },

@@ -32,10 +32,18 @@ class Gateway {
 
   /** Sends a prompt, of which the engine then says that so many messages were cached. */
   ask(words: string, address: string, cachedMessages: number, affinityKey = "session") {
+    const { sent, inputTokens } = this.begin(words, address, affinityKey);
+    const note = sent.measured(inputTokens, TOKENS * cachedMessages);
+    sent.prefilled(inputTokens, this.nowMs);
+    return note;
+  }
+
+  /** Sends a prompt, of which the engine has yet to say anything. */
+  begin(words: string, address: string, affinityKey = "session") {
     this.nowMs += 1_000;
     const shape = prompt(words);
     const sent = this.ledger.sent({ shape, affinityKey }, address, this.nowMs);
-    return sent.measured(TOKENS * shape.boundaries.length, TOKENS * cachedMessages);
+    return { sent, inputTokens: TOKENS * shape.boundaries.length };
   }
 }
 
@@ -198,6 +206,38 @@ describe("the one reason why a prompt was not in the cache is", () => {
       other.ask("head u1 a1 u2", "A", 0);
       expect(other.ask("head u1 x1 u2 a2 u3", "A", 2).reason).toBe("client_changed");
     }
+  });
+});
+
+describe("an endpoint that does not tell is expected to have", () => {
+  test("a prompt from the end of its prefill on, and not while it is read", () => {
+    const gateway = new Gateway();
+    const { sent, inputTokens } = gateway.begin("head u1", "A", "one");
+    sent.measured(inputTokens, 0);
+    expect(gateway.ask("head u2", "A", 0, "two")).toMatchObject({ expectedTokens: 0 });
+    const other = new Gateway();
+    const begun = other.begin("head u1", "A", "one");
+    begun.sent.measured(begun.inputTokens, 0);
+    begun.sent.prefilled(begun.inputTokens, other.nowMs);
+    expect(other.ask("head u2", "A", 1, "two")).toMatchObject({ expectedTokens: 1_000 });
+  });
+
+  test("what was used last at the end of its answer, for as long as the endpoint says that it keeps what nobody uses", () => {
+    const gateway = new Gateway({ viewOf: () => ({ gateways: 1, retentionMs: MINUTE }) });
+    const { sent, inputTokens } = gateway.begin("head u1", "A");
+    sent.prefilled(inputTokens, gateway.nowMs);
+    gateway.nowMs += 2 * MINUTE;
+    sent.answered(inputTokens, gateway.nowMs);
+    gateway.nowMs += MINUTE / 2;
+    expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_000 });
+  });
+
+  test("the prompt as it was counted at the end, where it had been counted otherwise before", () => {
+    const gateway = new Gateway();
+    const { sent } = gateway.begin("head u1", "A");
+    sent.prefilled(1_000, gateway.nowMs);
+    sent.answered(2_000, gateway.nowMs);
+    expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_000 });
   });
 });
 
