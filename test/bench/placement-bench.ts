@@ -169,7 +169,7 @@ function explaining({ prefixes, members }: Cluster, repetitions: number, remembe
     const inputTokens = 1_000 * messages;
     sent.measured(inputTokens, 2_000);
     sent.prefilled(inputTokens, nowMs);
-    sent.answered(inputTokens, nowMs);
+    sent.answered({ inputTokens, outputTokens: 400, reasoningTokens: 0 }, nowMs);
     return 1_000 * (performance.now() - startedAt);
   };
   for (let other = 0; other < remembered; other += 1) explain(-1 - other, REMEMBERED_MESSAGES);

@@ -80,6 +80,16 @@ export type LedgerRequest = {
   readonly affinityKey: string;
 };
 
+/** The tokens of an answer, as an engine counts them. */
+type AnswerTokens = {
+  /** The tokens of the prompt. */
+  readonly inputTokens: number;
+  /** All tokens of the answer. */
+  readonly outputTokens: number;
+  /** Those of its reasoning. */
+  readonly reasoningTokens: number;
+};
+
 /** The names by which a request's last prompts are remembered. */
 type Names = { readonly conversation: string; readonly agent: string };
 
@@ -89,10 +99,14 @@ type Named = LedgerRequest & Names;
 type CachedPrompt = {
   readonly address: string;
   readonly life: number | undefined;
+  /** The digest of the whole prompt. */
+  readonly digest: string;
   /** The tokens of the whole prompt. */
   readonly inputTokens: number;
   /** Monotonic milliseconds at which the endpoint last used it: at the end of its prefill, and at that of its answer. */
   atMs: number;
+  /** The tokens of the answer that stay behind the prompt, for the turn that goes on with it; 0 until it has ended. */
+  answerTokens: number;
 };
 
 /** The last use of a prefix on an endpoint. */
@@ -297,13 +311,14 @@ export class CacheLedger {
   }
 
   /** Returns the tokens that an endpoint which does not tell has, by what it was sent up to the boundary at `seenIndex`. */
-  #believed({ boundaries }: PromptShape, address: string, seenIndex: number, nowMs: number): number {
+  #believed({ boundaries, lastTurn }: PromptShape, address: string, seenIndex: number, nowMs: number): number {
     for (let index = seenIndex; index >= 0; index -= 1) {
       const boundary = boundaries[index];
       const own = boundary && useOn(this.#uses.get(boundary.hash), address);
       if (own) {
         if (!this.#isThere(own.prompt, nowMs)) return 0;
-        return own.tokens;
+        const goesOn = own.prompt.digest === boundary.hash && index <= (lastTurn ?? -1);
+        return own.tokens + (goesOn ? own.prompt.answerTokens : 0);
       }
       if (index > USED.head && index < boundaries.length - COMPARED_TAIL) index = USED.head;
     }
@@ -312,8 +327,8 @@ export class CacheLedger {
 
   /** Notes that an endpoint has read a prompt. Returns the note, to be kept true. */
   #remember({ boundaries }: PromptShape, address: string, inputTokens: number, atMs: number): CachedPrompt {
-    const bytes = boundaries.at(-1)?.bytes ?? 0;
-    const prompt = { address, life: this.#parts.lifeOf(address), inputTokens, atMs };
+    const { hash: digest = "", bytes = 0 } = boundaries.at(-1) ?? {};
+    const prompt = { address, life: this.#parts.lifeOf(address), digest, inputTokens, atMs, answerTokens: 0 };
     const tokensPerByte = bytes > 0 ? inputTokens / bytes : 0;
     for (let index = 0; index < boundaries.length; index += 1) {
       if (index === USED.head) index = Math.max(index, boundaries.length - USED.tail);
@@ -420,13 +435,16 @@ export class SentRequest {
   }
 
   /**
-   * Notes at the monotonic time `nowMs` that the answer to a prompt of so many tokens has ended, until when it was used.
+   * Notes at the monotonic time `nowMs` that the answer has ended. The next turn finds it behind the prompt, but for one
+   * that begins with reasoning, which is left out of the history.
    */
-  answered(inputTokens: number, nowMs: number): void {
+  answered({ inputTokens, outputTokens, reasoningTokens }: AnswerTokens, nowMs: number): void {
     // Not every engine has counted the prompt before its answer begins.
     if (this.#prompt?.inputTokens !== inputTokens) this.#prompt = undefined;
     this.prefilled(inputTokens, nowMs);
-    if (this.#prompt) this.#prompt.atMs = nowMs;
+    if (!this.#prompt) return;
+    this.#prompt.atMs = nowMs;
+    this.#prompt.answerTokens = reasoningTokens > 0 ? 0 : outputTokens;
   }
 
   /** Explains what was cached of `inputTokens` tokens of prompt. */

@@ -42,7 +42,7 @@ export function explained(
   const end = ({ usage }: Finished) => {
     // Who had to wait in the node's queue hears of its cached tokens at the end only.
     tell(usage);
-    if (usage) sent.answered(usage.inputTokens, clock.nowMs());
+    if (usage) sent.answered(usage, clock.nowMs());
   };
   return {
     see(events) {

@@ -157,7 +157,7 @@ export class Gateway implements Router {
       finished: (prefillMs) => {
         const timings = { queue: duration(queueMs), prefill: duration(prefillMs), decode: undefined };
         placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })]);
-        sent.answered(inputTokens, this.#clock.nowMs());
+        sent.answered({ inputTokens, outputTokens, reasoningTokens: 0 }, this.#clock.nowMs());
         this.#active[node] = (this.#active[node] ?? 1) - 1;
         release();
       },

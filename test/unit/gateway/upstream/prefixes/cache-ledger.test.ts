@@ -222,22 +222,40 @@ describe("an endpoint that does not tell is expected to have", () => {
     expect(other.ask("head u2", "A", 1, "two")).toMatchObject({ expectedTokens: 1_000 });
   });
 
+  test("the answer behind a prompt in the turn that goes on with it, and nothing behind it in another one", () => {
+    const gateway = new Gateway();
+    const { sent, inputTokens } = gateway.begin("head u1", "A");
+    sent.measured(inputTokens, 0);
+    sent.prefilled(inputTokens, gateway.nowMs);
+    sent.answered({ inputTokens, outputTokens: 900, reasoningTokens: 0 }, gateway.nowMs);
+    expect(gateway.begin("head u1", "A").sent.measured(2_000, 1_999)).toMatchObject({ expectedTokens: 2_000 });
+    expect(gateway.begin("head u2", "A").sent.measured(2_000, 1_000)).toMatchObject({ expectedTokens: 1_000 });
+    expect(gateway.begin("head u1 a1 u2", "A").sent.measured(4_000, 2_900)).toMatchObject({ expectedTokens: 2_900 });
+  });
+
+  test("no answer that begins with reasoning, which the next turn leaves out", () => {
+    const gateway = new Gateway();
+    const { sent, inputTokens } = gateway.begin("head u1", "A");
+    sent.answered({ inputTokens, outputTokens: 900, reasoningTokens: 800 }, gateway.nowMs);
+    expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_000 });
+  });
+
   test("what was used last at the end of its answer, for as long as the endpoint says that it keeps what nobody uses", () => {
     const gateway = new Gateway({ viewOf: () => ({ gateways: 1, retentionMs: MINUTE }) });
     const { sent, inputTokens } = gateway.begin("head u1", "A");
     sent.prefilled(inputTokens, gateway.nowMs);
     gateway.nowMs += 2 * MINUTE;
-    sent.answered(inputTokens, gateway.nowMs);
+    sent.answered({ inputTokens, outputTokens: 100, reasoningTokens: 0 }, gateway.nowMs);
     gateway.nowMs += MINUTE / 2;
-    expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_000 });
+    expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_100 });
   });
 
   test("the prompt as it was counted at the end, where it had been counted otherwise before", () => {
     const gateway = new Gateway();
     const { sent } = gateway.begin("head u1", "A");
     sent.prefilled(1_000, gateway.nowMs);
-    sent.answered(2_000, gateway.nowMs);
-    expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_000 });
+    sent.answered({ inputTokens: 2_000, outputTokens: 100, reasoningTokens: 0 }, gateway.nowMs);
+    expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_100 });
   });
 });
 
