@@ -315,8 +315,8 @@ export class CacheLedger {
     for (let index = seenIndex; index >= 0; index -= 1) {
       const boundary = boundaries[index];
       const own = boundary && useOn(this.#uses.get(boundary.hash), address);
-      if (own) {
-        if (!this.#isThere(own.prompt, nowMs)) return 0;
+      // What is gone may have a beginning that others have used since.
+      if (own && this.#isThere(own.prompt, nowMs)) {
         const goesOn = own.prompt.digest === boundary.hash && index <= (lastTurn ?? -1);
         return own.tokens + (goesOn ? own.prompt.answerTokens : 0);
       }

@@ -250,6 +250,14 @@ describe("an endpoint that does not tell is expected to have", () => {
     expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_100 });
   });
 
+  test("the beginning that others have used since, where the rest of a conversation is gone", () => {
+    const gateway = new Gateway({ viewOf: () => ({ gateways: 1, retentionMs: MINUTE }) });
+    gateway.ask("head u1", "A", 0, "one");
+    gateway.nowMs += 2 * MINUTE;
+    gateway.ask("head u2", "A", 1, "two");
+    expect(gateway.ask("head u1 a1 u2", "A", 1, "one")).toMatchObject({ expectedTokens: 1_000 });
+  });
+
   test("the prompt as it was counted at the end, where it had been counted otherwise before", () => {
     const gateway = new Gateway();
     const { sent } = gateway.begin("head u1", "A");
