@@ -46,6 +46,7 @@ export class ClusterTraffic {
       prefixes: cluster.prefixes,
       lifeOf: (address) => cluster.member(address)?.endpoint.startedAtMs,
       believedMs: () => cluster.settings.prefixAffinityLbConfig.idleTtlMs,
+      blockTokensOf: (address) => cluster.member(address)?.endpoint.description(cluster.model)?.kvBlockTokens ?? 0,
       viewOf: (address) => cluster.views.get(address),
     });
     this.#clock = clock;

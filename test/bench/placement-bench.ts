@@ -151,7 +151,9 @@ async function queueing(admission: ClusterAdmission, cluster: Cluster, repetitio
 
 /** Returns the middle time that the reason for what was cached takes, of the quickest conversation, in microseconds. */
 function explaining({ prefixes, members }: Cluster, repetitions: number, remembered: number): number {
-  const ledger = new CacheLedger({ prefixes, lifeOf: () => 0, believedMs: () => 600_000, viewOf: () => undefined });
+  const ledger = new CacheLedger({
+    ...{ prefixes, lifeOf: () => 0, believedMs: () => 600_000, blockTokensOf: () => 0, viewOf: () => undefined },
+  });
   let nowMs = 0;
   const explain = (session: number, messages: number) => {
     // Every fifth turn has another third message than the turn before, and every third one goes to another endpoint.

@@ -68,6 +68,8 @@ export type CacheLedgerParts = {
   readonly lifeOf: (address: string) => number | undefined;
   /** Returns for how long a prefix is believed to stay on an endpoint that does not tell, in milliseconds. */
   readonly believedMs: (address: string) => number;
+  /** Returns the number of tokens by which an endpoint caches prefixes; 0 or 1 where a part of a block may be found, too. */
+  readonly blockTokensOf: (address: string) => number;
   /** Returns what an endpoint tells of its gateways and of how long it keeps what nobody uses; undefined if it is gone. */
   readonly viewOf: (address: string) => Pick<EndpointView, "gateways" | "retentionMs"> | undefined;
 };
@@ -318,7 +320,9 @@ export class CacheLedger {
       // What is gone may have a beginning that others have used since.
       if (own && this.#isThere(own.prompt, nowMs)) {
         const goesOn = own.prompt.digest === boundary.hash && index <= (lastTurn ?? -1);
-        return own.tokens + (goesOn ? own.prompt.answerTokens : 0);
+        const tokens = own.tokens + (goesOn ? own.prompt.answerTokens : 0);
+        // A part of a block is never found.
+        return tokens - (tokens % Math.max(1, this.#parts.blockTokensOf(address)));
       }
       if (index > USED.head && index < boundaries.length - COMPARED_TAIL) index = USED.head;
     }

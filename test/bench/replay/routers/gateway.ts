@@ -89,7 +89,9 @@ export class Gateway implements Router {
     if (!settings) throw new Error("there is no cluster");
     const believedMs = settings.prefixAffinityLbConfig.idleTtlMs;
     const viewOf = (address: string) => this.#views.get(address);
-    this.#ledger = new CacheLedger({ prefixes, lifeOf: () => 0, believedMs: () => believedMs, viewOf });
+    this.#ledger = new CacheLedger({
+      ...{ prefixes, lifeOf: () => 0, believedMs: () => believedMs, blockTokensOf: () => 0, viewOf },
+    });
     for (let node = 0; node < nodes; node += 1) this.#views.set(this.#view(node));
     const cluster = {
       settings,

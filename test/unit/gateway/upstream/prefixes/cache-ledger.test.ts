@@ -27,7 +27,7 @@ class Gateway {
   constructor(parts: Partial<CacheLedgerParts> = {}) {
     const lifeOf = (address: string) => this.lives[address];
     const alone = { prefixes: NOTHING_TOLD, lifeOf, believedMs: () => 5 * MINUTE, viewOf: () => undefined };
-    this.ledger = new CacheLedger({ ...alone, ...parts });
+    this.ledger = new CacheLedger({ ...alone, blockTokensOf: () => 0, ...parts });
   }
 
   /** Sends a prompt, of which the engine then says that so many messages were cached. */
@@ -231,6 +231,14 @@ describe("an endpoint that does not tell is expected to have", () => {
     expect(gateway.begin("head u1", "A").sent.measured(2_000, 1_999)).toMatchObject({ expectedTokens: 2_000 });
     expect(gateway.begin("head u2", "A").sent.measured(2_000, 1_000)).toMatchObject({ expectedTokens: 1_000 });
     expect(gateway.begin("head u1 a1 u2", "A").sent.measured(4_000, 2_900)).toMatchObject({ expectedTokens: 2_900 });
+  });
+
+  test("no part of a block", () => {
+    const gateway = new Gateway({ blockTokensOf: () => 64 });
+    const { sent, inputTokens } = gateway.begin("head u1", "A");
+    sent.answered({ inputTokens, outputTokens: 80, reasoningTokens: 0 }, gateway.nowMs);
+    expect(gateway.ask("head u2", "A", 1)).toMatchObject({ expectedTokens: 15 * 64 });
+    expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 32 * 64 });
   });
 
   test("no answer that begins with reasoning, which the next turn leaves out", () => {

@@ -17,7 +17,8 @@ const shapeOf = (message: string) => ({
 function gateway() {
   const clock = new VirtualClock();
   const ledger = new CacheLedger({
-    ...{ prefixes: NOTHING_TOLD, lifeOf: () => 1, believedMs: () => 60_000, viewOf: () => undefined },
+    ...{ prefixes: NOTHING_TOLD, lifeOf: () => 1, believedMs: () => 60_000, blockTokensOf: () => 0 },
+    viewOf: () => undefined,
   });
   return (message: string) => {
     const notes: CacheNote[] = [];
