@@ -98,6 +98,18 @@ describe.skipIf(missing !== "")("slots", () => {
     expect(take(prompt(1, 2, 3, 4))).not.toBe(busy);
   });
 
+  test("a cache that is taken for its beginning says nothing of how long others are kept", async () => {
+    fresh();
+    await use(prompt(5, 6, 7, 8));
+    const rest = Array.from({ length: 60 }, (_, index) => index + 2);
+    const taken = await use(prompt(1, ...rest));
+    await clock.advance(998);
+    const other = await use(prompt(1, 99, 98));
+    expect([other.slot, other.cached]).toEqual([taken.slot, 40]);
+    expect(slots.retentionMs).toBeUndefined();
+    expect((await use(prompt(5, 6, 7, 8))).cached).toBe(42);
+  });
+
   test("without a good prefix the cache used longest ago gives way, and how long it had lain is noted", async () => {
     fresh();
     const first = await use(prompt(1, 2, 3, 4));

@@ -93,7 +93,10 @@ export class Slots {
     const nowMs = this.#clock.nowMs();
     const slot = chooseSlot(this.#slots, demand, nowMs);
     if (!slot) return undefined;
-    if (slot.commonPrefix(demand.prompt, demand.isolation) < slot.cachedTokens / 2) this.#notePushedOut(slot, nowMs);
+    // Whoever takes a cache for the beginning that it has in common leaves the others as they are, however long they lie.
+    const isFirst = slot === firstToGo(oldestFirst(this.#slots), nowMs);
+    const isLost = slot.commonPrefix(demand.prompt, demand.isolation) < slot.cachedTokens / 2;
+    if (isFirst && isLost) this.#notePushedOut(slot, nowMs);
     slot.take(demand.affinityKey);
     // A busy slot is never waited for, so that nobody can use what it holds.
     this.#prefixes.holdsNothing(slot);
