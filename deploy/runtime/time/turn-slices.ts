@@ -15,7 +15,7 @@ export class TurnSlices {
   readonly #nowMs: () => number;
   readonly #left = new Set<() => void>();
   #done = 0;
-  /** When the last piece that was done at once had been done. */
+  /** When the last piece that was done at once had been done; without end while it is. */
   #lastMs = Number.NEGATIVE_INFINITY;
   #turnEnds = false;
 
@@ -37,6 +37,7 @@ export class TurnSlices {
     else if (!this.#turnEnds) this.#done = 0;
     if (this.#done < this.#perTurn && this.#left.size === 0) {
       this.#done += 1;
+      this.#lastMs = Number.POSITIVE_INFINITY;
       try {
         work();
       } finally {

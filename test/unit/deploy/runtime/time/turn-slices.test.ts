@@ -36,6 +36,23 @@ test("work that takes long is done a few pieces in each turn, too", async () => 
   expect(done).toEqual([0, 1, 2, 3]);
 });
 
+test("work that asks for more work is of the same turn, however long it takes", async () => {
+  let nowMs = 0;
+  const slices = new TurnSlices(1, () => nowMs);
+  const done: number[] = [];
+  const step = () => {
+    nowMs += 100;
+    done.push(done.length);
+    if (done.length < 3) slices.run(step);
+  };
+  slices.run(step);
+  expect(done).toEqual([0]);
+  await turn();
+  expect(done).toEqual([0, 1]);
+  await turn();
+  expect(done).toEqual([0, 1, 2]);
+});
+
 test("work that comes alone, as most timers do, costs no turn", () => {
   let nowMs = 0;
   const slices = new TurnSlices(2, () => nowMs);
