@@ -1,5 +1,5 @@
 import type { ChildProcess } from "node:child_process";
-import { getPriority, setPriority } from "node:os";
+import { constants, getPriority, setPriority } from "node:os";
 
 /**
  * How far a process gives way, in steps of `nice`: beside another one on the same core it gets a quarter of the time. Much
@@ -16,7 +16,7 @@ const NICENESS = 5;
 export function giveWay({ pid }: Pick<ChildProcess, "pid">): void {
   if (pid === undefined) return;
   try {
-    setPriority(pid, getPriority(pid) + NICENESS);
+    setPriority(pid, Math.min(constants.priority.PRIORITY_LOW, getPriority(pid) + NICENESS));
   } catch {
     // It has ended already, or the system has no priorities for us.
   }

@@ -47,7 +47,8 @@ export async function standBackPool(): Promise<void> {
       const told = Array.from({ length: ASKED_AT_ONCE }, () => readlink("/proc/thread-self"));
       for (const link of await Promise.all(told)) threads.add(Number(link.split("/").at(-1)));
     }
-    for (const thread of threads) setPriority(thread, getPriority() + POOL_NICENESS);
+    const niceness = Math.min(constants.priority.PRIORITY_LOW, getPriority() + POOL_NICENESS);
+    for (const thread of threads) setPriority(thread, niceness);
   } catch {
     // No Linux, or no right to.
   }
