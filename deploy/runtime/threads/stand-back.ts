@@ -40,7 +40,7 @@ const TIMES = 32;
  */
 export async function standBackPool(): Promise<void> {
   try {
-    const size = Number(process.env.UV_THREADPOOL_SIZE ?? POOL_THREADS);
+    const size = poolThreads(process.env.UV_THREADPOOL_SIZE);
     const threads = new Set<number>();
     // Whichever thread is free answers: each of them tells its own id alone.
     for (let time = 0; time < TIMES && threads.size < size; time += 1) {
@@ -52,4 +52,9 @@ export async function standBackPool(): Promise<void> {
   } catch {
     // No Linux, or no right to.
   }
+}
+
+/** Returns the number of threads that libuv gives the pool: what is no number or 0 in the environment makes it one. */
+function poolThreads(said: string | undefined): number {
+  return said === undefined ? POOL_THREADS : Number.parseInt(said, 10) || 1;
 }
