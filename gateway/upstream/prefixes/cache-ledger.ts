@@ -161,8 +161,8 @@ export class CacheLedger {
   }
 
   /**
-   * Notes that a request goes to the endpoint at `address` at the monotonic time `nowMs`. Returns what explains its
-   * cached tokens, to be asked once when the engine has told them.
+   * Begins to follow a request that goes to the endpoint at `address` at the monotonic time `nowMs`. Returns what explains
+   * its cached tokens, to be asked once when the engine has told them, and is to be told of its prefill and its answer.
    */
   sent(request: LedgerRequest, address: string, nowMs: number): SentRequest {
     const { shape } = request;
@@ -182,7 +182,7 @@ export class CacheLedger {
     });
   }
 
-  /** Returns the longest part of a prompt that some endpoint was sent before. */
+  /** Returns the longest part of a prompt that some endpoint has read before. */
   #deepestUse({ boundaries }: PromptShape): { readonly index: number; readonly use: Use } | undefined {
     for (let index = boundaries.length - 1; index >= 0; index -= 1) {
       if (index >= USED.head && index < boundaries.length - COMPARED_TAIL) index = USED.head - 1;
@@ -312,7 +312,7 @@ export class CacheLedger {
     return 0;
   }
 
-  /** Returns the tokens that an endpoint which does not tell has, by what it was sent up to the boundary at `seenIndex`. */
+  /** Returns the tokens that an endpoint which does not tell has, by what it has read up to the boundary at `seenIndex`. */
   #believed({ boundaries, lastTurn }: PromptShape, address: string, seenIndex: number, nowMs: number): number {
     for (let index = seenIndex; index >= 0; index -= 1) {
       const boundary = boundaries[index];

@@ -14,8 +14,9 @@ export type ExplainedOptions = {
 };
 
 /**
- * Returns what follows a try as `placement` does, and has `sent` explain what the engine tells of its cache, at its first
- * word of it. An engine that does not tell explains nothing.
+ * Returns what follows a try as `placement` does, tells `sent` when the prompt is read and when its answer has ended, and
+ * has it explain what the engine tells of its cache, at its first word of it. An engine that tells nothing of that until the
+ * end is explained by its usage.
  */
 export function explained(
   placement: Pick<Placement, "see"> | undefined,
