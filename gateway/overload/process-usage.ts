@@ -2,8 +2,8 @@ import { performance } from "node:perf_hooks";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
 /**
- * The time between two ticks, in milliseconds: some of them fall between two looks of the overload manager, and a process
- * without work wakes for few. Node's own histogram is not used: emptied, it leaves out the delay until
+ * The time between two ticks, in milliseconds: by default some of them fall between two looks of the overload manager, and a
+ * process without work wakes for few. Node's own histogram is not used: emptied, it leaves out the delay until
  * its next tick, which is all there is to see while the event loop hardly turns.
  */
 const TICK_MS = 50;
@@ -23,6 +23,8 @@ export type Usage = {
 export class ProcessUsage {
   readonly #clock: Clock;
   #delayMs = 0;
+  /** When the next tick is due, or until when its delay has been told. */
+  #dueMs = 0;
   #utilization = performance.eventLoopUtilization();
   #cancelTick: () => void = () => {};
 
@@ -33,8 +35,11 @@ export class ProcessUsage {
 
   /** Returns what was used since the last call, or since the start. */
   read(): Usage {
-    const eventLoopDelayMs = this.#delayMs;
+    // Also of a tick that is overdue: where looks are as frequent as ticks, or the loop hardly turns, there may be no other.
+    const nowMs = this.#clock.nowMs();
+    const eventLoopDelayMs = Math.max(this.#delayMs, nowMs - this.#dueMs);
     this.#delayMs = 0;
+    this.#dueMs = Math.max(this.#dueMs, nowMs);
     const before = this.#utilization;
     this.#utilization = performance.eventLoopUtilization();
     return {
@@ -49,9 +54,9 @@ export class ProcessUsage {
   }
 
   #tick(): void {
-    const dueMs = this.#clock.nowMs() + TICK_MS;
+    this.#dueMs = this.#clock.nowMs() + TICK_MS;
     this.#cancelTick = this.#clock.after(TICK_MS, () => {
-      this.#delayMs = Math.max(this.#delayMs, this.#clock.nowMs() - dueMs);
+      this.#delayMs = Math.max(this.#delayMs, this.#clock.nowMs() - this.#dueMs);
       this.#tick();
     });
   }
