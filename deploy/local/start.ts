@@ -96,9 +96,9 @@ function engineProgram(state: State, options: LocalOptions, model: LocalModel, i
     async start() {
       const place = { index: index + 1, port, metricsPort: metricsPort(options, index) };
       const config = await writeEngineConfig(state, options, model, place);
-      const process = startProcess(PROGRAM.engine, ["--config", config]);
-      giveWay(process);
-      const child = new Child(name, process);
+      const engine = startProcess(PROGRAM.engine, ["--config", config]);
+      giveWay(engine);
+      const child = new Child(name, engine);
       // A node that is started again must be found where the gateway looks for it.
       child.ready.then(
         (ready) => {

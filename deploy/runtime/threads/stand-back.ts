@@ -15,8 +15,10 @@ const NICENESS = 15;
  */
 export function standBack(): void {
   try {
-    const thread = Number(readlinkSync("/proc/thread-self").split("/").at(-1));
-    setPriority(thread, Math.min(constants.priority.PRIORITY_LOW, getPriority() + NICENESS));
+    setPriority(
+      threadOf(readlinkSync("/proc/thread-self")),
+      Math.min(constants.priority.PRIORITY_LOW, getPriority() + NICENESS),
+    );
   } catch {
     // No Linux, or no right to.
   }
@@ -45,7 +47,7 @@ export async function standBackPool(): Promise<void> {
     // Whichever thread is free answers: each of them tells its own id alone.
     for (let time = 0; time < TIMES && threads.size < size; time += 1) {
       const told = Array.from({ length: ASKED_AT_ONCE }, () => readlink("/proc/thread-self"));
-      for (const link of await Promise.all(told)) threads.add(Number(link.split("/").at(-1)));
+      for (const link of await Promise.all(told)) threads.add(threadOf(link));
     }
     const niceness = Math.min(constants.priority.PRIORITY_LOW, getPriority() + POOL_NICENESS);
     for (const thread of threads) setPriority(thread, niceness);
@@ -57,4 +59,11 @@ export async function standBackPool(): Promise<void> {
 /** Returns the number of threads that libuv gives the pool: what is no number or 0 in the environment makes it one. */
 function poolThreads(said: string | undefined): number {
   return said === undefined ? POOL_THREADS : Number.parseInt(said, 10) || 1;
+}
+
+/** Returns the id of the thread that has read its link. Throws where `/proc` counts processes otherwise than we do. */
+function threadOf(link: string): number {
+  const [pid, , thread] = link.split("/").map(Number);
+  if (pid !== process.pid || thread === undefined) throw new Error("/proc is that of other processes");
+  return thread;
 }
