@@ -67,9 +67,13 @@ export type ConverterOptions = {
 
 /** One conversion of a schema and of the schemas inside it, which share what they refer to. */
 export class SchemaConverter implements Conversion {
+  /** The rules of the grammar that is being made. */
   readonly rules: GrammarRules;
+  /** The document that the converted schemas are of. */
   readonly document: SchemaDocument;
+  /** Turns schemas round; undefined where nothing is turned round, and `not` and the like are noted. */
   readonly negation: SchemaNegation | undefined;
+  /** Which members an object may have where its schema is silent. */
   readonly undeclared: UndeclaredMembers;
   /** The rules that were made, by the ids of the nodes that hold at once: this is what makes recursive schemas end. */
   readonly #known = new Map<string, Gbnf>();
@@ -105,6 +109,7 @@ export class SchemaConverter implements Conversion {
         : undefined;
   }
 
+  /** The work that may be spent. */
   get budget(): WorkBudget {
     return this.rules.budget;
   }
@@ -126,11 +131,13 @@ export class SchemaConverter implements Conversion {
     return { root, unenforced: this.#named.slice(before) };
   }
 
+  /** Returns the node of a schema inside `parent`, at `path` below it. Throws `WorkSpent`. */
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode {
     this.budget.payForText(parent.pointer.length);
     return this.document.known(schema) ?? this.document.node(schema, [parent.pointer, ...path].join("/"));
   }
 
+  /** Notes that a keyword of a node is not kept. */
   skip(node: PlainNode, keyword: string): void {
     const path = this.document.path(`${node.pointer}/${keyword}`);
     if (this.#unenforced.has(path)) return;
@@ -138,10 +145,15 @@ export class SchemaConverter implements Conversion {
     this.#named.push(path);
   }
 
+  /** Throws `EngineError` INVALID_SCHEMA for a keyword that asks for more than a grammar can hold. */
   tooCostly(node: PlainNode, keyword: string, what: string): never {
     return this.document.tooCostly(`${node.pointer}/${keyword}`, what);
   }
 
+  /**
+   * Returns the grammar of a value that all of the schemas allow. Throws `EngineError` INVALID_SCHEMA where there is none,
+   * and `WorkSpent`.
+   */
   value(nodes: readonly SchemaNode[]): Gbnf {
     const found = alternatives(nodes, this);
     const readings = readingsOf(found, this.budget);
@@ -212,6 +224,7 @@ export class SchemaConverter implements Conversion {
       : new Set([...types].filter((type) => type === "object"));
   }
 
+  /** Returns for each alternative of a node's `oneOf` the others that a value of it could satisfy too. Throws `WorkSpent`. */
   overlaps(node: PlainNode): readonly (readonly number[])[] {
     return this.#overlaps?.of(node, this) ?? [];
   }

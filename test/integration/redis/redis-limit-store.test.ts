@@ -5,7 +5,7 @@ import { Limiter } from "../../../gateway/limits/limiter.ts";
 import { becomes } from "../../support/becomes.ts";
 import { limitStoreConformance } from "../../support/gateway/limit-store-conformance.ts";
 import { principalWith } from "../../support/gateway/principal-with.ts";
-import { takePlace } from "../../support/gateway/take-place.ts";
+import { takePlace } from "../../support/gateway/upstream/take-place.ts";
 import { type OpenLimits, openLimits } from "../../support/redis/open-limits.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
 

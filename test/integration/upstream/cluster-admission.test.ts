@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Admitted } from "../../../gateway/upstream/admission/place-search.ts";
 import type { ClusterMember } from "../../../gateway/upstream/cluster-member.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
-import { admitted, admitting, fill } from "../../support/gateway/admission-rig.ts";
+import { admitted, admitting, fill } from "../../support/gateway/upstream/admission-rig.ts";
 import { until } from "../../support/until.ts";
 
 describe("never more at once than allowed", () => {

@@ -4,7 +4,7 @@ import { ResumableNode, type ResumableNodeOptions, stepsOf } from "../../support
 import { reasoningStart, textStart, toolCallStart } from "../../support/events/events.ts";
 import { DEFAULT_REQUEST_OF_DEATH } from "../../support/gateway/default-settings.ts";
 import { FrontRig, type FrontRigOptions } from "../../support/gateway/front-rig.ts";
-import { settle, settleUntil } from "../../support/gateway/settle.ts";
+import { settle, settleUntil } from "../../support/gateway/upstream/settle.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";

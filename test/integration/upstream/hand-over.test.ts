@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { hello, inFrontOf, wired } from "../../support/gateway/routed.ts";
-import { settle } from "../../support/gateway/settle.ts";
+import { hello, inFrontOf, wired } from "../../support/gateway/upstream/routed.ts";
+import { settle } from "../../support/gateway/upstream/settle.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 

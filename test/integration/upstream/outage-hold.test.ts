@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
-import { type Asked, admitted, admitting, fill } from "../../support/gateway/admission-rig.ts";
+import { type Asked, admitted, admitting, fill } from "../../support/gateway/upstream/admission-rig.ts";
 import { until } from "../../support/until.ts";
 
 /** Admission in front of one node that is healthy at once when it serves, and how to take it out and back in. */

@@ -2,8 +2,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { started } from "../../support/events/events.ts";
 import { FrontRig } from "../../support/gateway/front-rig.ts";
-import { engine, hello, inFrontOf, staysAt, wireTo } from "../../support/gateway/routed.ts";
-import { settle, settleUntil } from "../../support/gateway/settle.ts";
+import { engine, hello, inFrontOf, staysAt, wireTo } from "../../support/gateway/upstream/routed.ts";
+import { settle, settleUntil } from "../../support/gateway/upstream/settle.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 

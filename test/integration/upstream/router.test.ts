@@ -6,8 +6,17 @@ import { HealthNode } from "../../support/engine/health-node.ts";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { CallNotes, encoded, FrontRig, HINTS } from "../../support/gateway/front-rig.ts";
-import { callsOf, engine, failsAt, hello, inFrontOf, routed, staysAt, wired } from "../../support/gateway/routed.ts";
-import { settle, settleUntil } from "../../support/gateway/settle.ts";
+import {
+  callsOf,
+  engine,
+  failsAt,
+  hello,
+  inFrontOf,
+  routed,
+  staysAt,
+  wired,
+} from "../../support/gateway/upstream/routed.ts";
+import { settle, settleUntil } from "../../support/gateway/upstream/settle.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { delta, started, textStart } from "../../support/events/events.ts";
-import { engine, hello, inFrontOf, routed, staysAt, wired } from "../../support/gateway/routed.ts";
-import { settle } from "../../support/gateway/settle.ts";
+import { engine, hello, inFrontOf, routed, staysAt, wired } from "../../support/gateway/upstream/routed.ts";
+import { settle } from "../../support/gateway/upstream/settle.ts";
 import { until } from "../../support/until.ts";
 
 const TIMEOUTS = {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { CallNotes, encodedCount, type FrontRig } from "../../support/gateway/front-rig.ts";
-import { engine, hello, inFrontOf, wired, wireTo } from "../../support/gateway/routed.ts";
+import { engine, hello, inFrontOf, wired, wireTo } from "../../support/gateway/upstream/routed.ts";
 import { until } from "../../support/until.ts";
 
 /** Counts the tokens of a prompt, and resolves to their number or to the detail token of the failure. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ChargeItem, LimitStore } from "../../../gateway/limits/limit-store.ts";
 import { VirtualClock } from "../virtual-clock.ts";
-import { takePlace } from "./take-place.ts";
+import { takePlace } from "./upstream/take-place.ts";
 
 function bucket(name: string, perMinute: number, cost: number | undefined, capacity = perMinute): ChargeItem {
   return { name, rule: { kind: "bucket", perMinute, capacity }, cost };

@@ -5,7 +5,7 @@ import type { ChargeItem } from "../../../../gateway/limits/limit-store.ts";
 import { MemoryLimitStore } from "../../../../gateway/limits/memory-limit-store.ts";
 import { SharedLimitStore } from "../../../../gateway/limits/shared-limit-store.ts";
 import { ChannelPair } from "../../../support/channel-pair.ts";
-import { takePlace } from "../../../support/gateway/take-place.ts";
+import { takePlace } from "../../../support/gateway/upstream/take-place.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const ANSWER_MS = 1_000;

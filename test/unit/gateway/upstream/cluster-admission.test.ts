@@ -3,9 +3,9 @@ import type { Admitted, NotAdmitted } from "../../../../gateway/upstream/admissi
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, started } from "../../../support/events/events.ts";
-import { endpointWith } from "../../../support/gateway/endpoint-with.ts";
 import { HINTS } from "../../../support/gateway/front-rig.ts";
-import { viewedAdmission } from "../../../support/gateway/viewed-admission.ts";
+import { endpointWith } from "../../../support/gateway/upstream/endpoint-with.ts";
+import { viewedAdmission } from "../../../support/gateway/upstream/viewed-admission.ts";
 
 /** The size of a prompt that takes 10 s to prefill, at a quarter of a token to a byte. */
 const LONG_BYTES = 400_000;

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import type { Admitted, NotAdmitted } from "../../../../gateway/upstream/admission/place-search.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { endpointWith } from "../../../support/gateway/endpoint-with.ts";
 import { HINTS, routeFor } from "../../../support/gateway/front-rig.ts";
-import { viewedAdmission } from "../../../support/gateway/viewed-admission.ts";
+import { endpointWith } from "../../../support/gateway/upstream/endpoint-with.ts";
+import { viewedAdmission } from "../../../support/gateway/upstream/viewed-admission.ts";
 import { generateRequest } from "../../../support/requests/generate-request.ts";
 
 /** Admission in front of `count` endpoints, none of which takes anything; `readsOf` counts what is read of all of them. */

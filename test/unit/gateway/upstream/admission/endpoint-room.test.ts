@@ -3,7 +3,7 @@ import { EndpointRoom } from "../../../../../gateway/upstream/admission/endpoint
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { EndpointViews } from "../../../../../gateway/upstream/load-balancing/endpoint-views.ts";
 import { CircuitBreaker } from "../../../../../gateway/upstream/queue/circuit-breaker.ts";
-import { endpoints, endpointWith } from "../../../../support/gateway/endpoint-with.ts";
+import { endpoints, endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 /** Two endpoints `e0` and `e1` in a cluster that runs three requests, two on each of them; `gained` counts new room. */

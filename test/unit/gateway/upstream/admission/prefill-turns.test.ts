@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { PrefillTurns } from "../../../../../gateway/upstream/admission/prefill-turns.ts";
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { EndpointViews } from "../../../../../gateway/upstream/load-balancing/endpoint-views.ts";
-import { endpointWith } from "../../../../support/gateway/endpoint-with.ts";
+import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 /** Endpoints that prefill 10,000 tokens a second. */

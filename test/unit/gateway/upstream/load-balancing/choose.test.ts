@@ -6,7 +6,7 @@ import type { EndpointView } from "../../../../../gateway/upstream/load-balancin
 import { pickRandom } from "../../../../../gateway/upstream/load-balancing/policies/random.ts";
 import type { PrioritySettings } from "../../../../../gateway/upstream/load-balancing/priority-levels.ts";
 import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
-import { endpoints, endpointWith, tally } from "../../../../support/gateway/endpoint-with.ts";
+import { endpoints, endpointWith, tally } from "../../../../support/gateway/upstream/endpoint-with.ts";
 
 type Options = PickOptions<EndpointView> & {
   readonly hasRoom: (endpoint: EndpointView) => boolean;

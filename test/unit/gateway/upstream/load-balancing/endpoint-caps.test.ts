@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { isWithinCaps } from "../../../../../gateway/upstream/load-balancing/endpoint-caps.ts";
 import { DEFAULT_ENDPOINT_CAPS } from "../../../../support/gateway/default-settings.ts";
-import { endpointWith } from "../../../../support/gateway/endpoint-with.ts";
+import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
 
 test.each([
   ["idle", {}, true],

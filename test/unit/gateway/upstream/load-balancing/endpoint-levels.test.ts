@@ -8,7 +8,7 @@ import {
 import { EndpointViews } from "../../../../../gateway/upstream/load-balancing/endpoint-views.ts";
 import { priorityLoads } from "../../../../../gateway/upstream/load-balancing/priority-levels.ts";
 import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
-import { endpoints, endpointWith } from "../../../../support/gateway/endpoint-with.ts";
+import { endpoints, endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
 
 const PRIORITIES = { overprovisioningFactor: 140, healthyPanicThreshold: 50 };
 const CALM = { overprovisioningFactor: 140, healthyPanicThreshold: 0 };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { canServe, isAvailable, requestsOn } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { endpointWith } from "../../../../support/gateway/endpoint-with.ts";
+import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
 
 test.each([
   ["healthy", {}, true, true],

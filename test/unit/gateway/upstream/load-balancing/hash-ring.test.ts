@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { HashRing } from "../../../../../gateway/upstream/load-balancing/hash-ring.ts";
-import { tally } from "../../../../support/gateway/endpoint-with.ts";
+import { tally } from "../../../../support/gateway/upstream/endpoint-with.ts";
 import { SeededRandom } from "../../../../support/seeded-random.ts";
 
 const KEYS = Array.from({ length: 2_000 }, (_, index) => `key ${index}`);

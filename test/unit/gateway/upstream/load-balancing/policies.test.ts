@@ -7,7 +7,7 @@ import { createPolicy, LB_POLICIES, POLICIES } from "../../../../../gateway/upst
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
 import { balancerSettings } from "../../../../support/gateway/balancer-settings.ts";
-import { endpoints } from "../../../../support/gateway/endpoint-with.ts";
+import { endpoints } from "../../../../support/gateway/upstream/endpoint-with.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const CANDIDATES = new EndpointList(endpoints(3));

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { slowStartShare, slowStartWeights } from "../../../../../gateway/upstream/load-balancing/slow-start.ts";
 import { balancerSettings } from "../../../../support/gateway/balancer-settings.ts";
-import { endpointWith } from "../../../../support/gateway/endpoint-with.ts";
+import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
 
 const LINEAR = { windowMs: 60_000, aggression: 1, minWeightPercent: 10 };
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { pickRandom } from "../../../../../../gateway/upstream/load-balancing/policies/random.ts";
 import { seededRandom } from "../../../../../bench/routing/seeded-random.ts";
-import { endpoints, endpointWith, tally } from "../../../../../support/gateway/endpoint-with.ts";
+import { endpoints, endpointWith, tally } from "../../../../../support/gateway/upstream/endpoint-with.ts";
 
 test("an empty list has no pick", () => {
   expect(pickRandom([], () => 1, seededRandom(1))).toBeUndefined();

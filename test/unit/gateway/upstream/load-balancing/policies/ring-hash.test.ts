@@ -3,7 +3,7 @@ import { EndpointList } from "../../../../../../gateway/upstream/load-balancing/
 import { HashRing } from "../../../../../../gateway/upstream/load-balancing/hash-ring.ts";
 import { pickRingHash } from "../../../../../../gateway/upstream/load-balancing/policies/ring-hash.ts";
 import { balancerSettings } from "../../../../../support/gateway/balancer-settings.ts";
-import { endpoints, endpointWith } from "../../../../../support/gateway/endpoint-with.ts";
+import { endpoints, endpointWith } from "../../../../../support/gateway/upstream/endpoint-with.ts";
 
 const POOL = endpoints(4);
 const RING = new HashRing(POOL);

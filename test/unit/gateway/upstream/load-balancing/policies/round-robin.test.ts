@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { RoundRobin } from "../../../../../../gateway/upstream/load-balancing/policies/round-robin.ts";
-import { endpoints, endpointWith } from "../../../../../support/gateway/endpoint-with.ts";
+import { endpoints, endpointWith } from "../../../../../support/gateway/upstream/endpoint-with.ts";
 
 const byWeight = ({ weight }: { readonly weight: number }) => weight;
 

@@ -5,7 +5,7 @@ import {
   PrefixLearning,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
 import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
-import { endpointWith } from "../../../../../../support/gateway/endpoint-with.ts";
+import { endpointWith } from "../../../../../../support/gateway/upstream/endpoint-with.ts";
 
 const SHAPE = {
   boundaries: [

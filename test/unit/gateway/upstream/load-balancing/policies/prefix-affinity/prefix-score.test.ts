@@ -13,7 +13,7 @@ import {
 import { WorkingSets } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/working-sets.ts";
 import { seededRandom } from "../../../../../../bench/routing/seeded-random.ts";
 import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
-import { endpoints, tally } from "../../../../../../support/gateway/endpoint-with.ts";
+import { endpoints, tally } from "../../../../../../support/gateway/upstream/endpoint-with.ts";
 
 const POOL = endpoints(8);
 const RING = new HashRing(POOL);

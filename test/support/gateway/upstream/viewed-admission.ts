@@ -1,12 +1,12 @@
-import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
-import { ClusterAdmission } from "../../../gateway/upstream/cluster-admission.ts";
-import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
-import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
-import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { EndpointViews } from "../../../gateway/upstream/load-balancing/endpoint-views.ts";
-import { NOTHING_TOLD } from "../../../gateway/upstream/load-balancing/held-prefixes.ts";
-import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
-import { VirtualClock } from "../virtual-clock.ts";
+import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
+import { ClusterAdmission } from "../../../../gateway/upstream/cluster-admission.ts";
+import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
+import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
+import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { EndpointViews } from "../../../../gateway/upstream/load-balancing/endpoint-views.ts";
+import { NOTHING_TOLD } from "../../../../gateway/upstream/load-balancing/held-prefixes.ts";
+import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
+import { VirtualClock } from "../../virtual-clock.ts";
 
 /**
  * Makes admission in virtual time in front of endpoints that are nothing but views; a member is its address. `given` is

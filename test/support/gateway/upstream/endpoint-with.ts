@@ -1,4 +1,4 @@
-import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 
 /** An idle, healthy endpoint, with what the test is about. */
 export function endpointWith(given: Partial<EndpointView> & { readonly address: string }): EndpointView {

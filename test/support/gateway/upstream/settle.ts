@@ -1,4 +1,4 @@
-import type { VirtualClock } from "../virtual-clock.ts";
+import type { VirtualClock } from "../../virtual-clock.ts";
 
 /** The time, in milliseconds of the machine's clock, after which what has not come to an end never will. */
 const NEVER_MS = 55_000;

@@ -1,12 +1,12 @@
 import { onTestFinished } from "vitest";
-import type { Admitted, NotAdmitted } from "../../../gateway/upstream/admission/place-search.ts";
-import { ClusterAdmission } from "../../../gateway/upstream/cluster-admission.ts";
-import type { ClusterMember } from "../../../gateway/upstream/cluster-member.ts";
-import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
-import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
-import { HealthNode } from "../engine/health-node.ts";
-import { generateRequest } from "../requests/generate-request.ts";
-import { FrontRig, HINTS, routeFor } from "./front-rig.ts";
+import type { Admitted, NotAdmitted } from "../../../../gateway/upstream/admission/place-search.ts";
+import { ClusterAdmission } from "../../../../gateway/upstream/cluster-admission.ts";
+import type { ClusterMember } from "../../../../gateway/upstream/cluster-member.ts";
+import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
+import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
+import { HealthNode } from "../../engine/health-node.ts";
+import { generateRequest } from "../../requests/generate-request.ts";
+import { FrontRig, HINTS, routeFor } from "../front-rig.ts";
 
 /** A request that has asked for a place, and how its caller leaves. */
 export type Asked = { readonly result: Promise<Admitted<ClusterMember> | NotAdmitted>; readonly leave: () => void };

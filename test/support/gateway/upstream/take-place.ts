@@ -1,4 +1,4 @@
-import type { LimitStore, Place } from "../../../gateway/limits/limit-store.ts";
+import type { LimitStore, Place } from "../../../../gateway/limits/limit-store.ts";
 
 /** Takes a place and charges nothing; undefined when none is free. */
 export async function takePlace(

@@ -1,11 +1,11 @@
 import { onTestFinished } from "vitest";
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
-import { EngineError } from "../../../engine/errors.ts";
-import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { FaultyWire } from "../engine/faulty-wire.ts";
-import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
-import { textAnswer } from "../events/events.ts";
-import { FrontRig, type FrontRigOptions } from "./front-rig.ts";
+import type { Script } from "../../../../engine/backends/scripted/scripted.ts";
+import { EngineError } from "../../../../engine/errors.ts";
+import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { FaultyWire } from "../../engine/faulty-wire.ts";
+import { type RunningEngine, startEngine } from "../../engine/start-engine.ts";
+import { textAnswer } from "../../events/events.ts";
+import { FrontRig, type FrontRigOptions } from "../front-rig.ts";
 
 /** Answers with a short text. */
 export const hello: Script = () => [textAnswer("Hello.")];
