@@ -1,9 +1,16 @@
 import { describe, expect, test } from "vitest";
-import { seededRandom } from "../../../../engine/backends/simulator/seeded-random.ts";
 import { JsonScanner } from "../../../../engine/tool-calls/readers/json-scanner.ts";
 import { sizeOf } from "../../../support/size.ts";
 import { FAMILIES, markersOf, optionsOf, type SampleCall, withoutStrays } from "./families.ts";
-import { type Block, foldBlocks, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
+import {
+  type Block,
+  foldBlocks,
+  type ParseOptions,
+  parsePieces,
+  parserOf,
+  seededRandom,
+  splitsOf,
+} from "./parse-output.ts";
 
 /** How many characters lie between two places where an output is split, cut or damaged. */
 const STRIDE = sizeOf({ quick: 7, exhaustive: 3, promised: 1 });
