@@ -2,7 +2,6 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isKeyStoreError } from "../../gateway/keys/key-store-error.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
-import { giveWay } from "../runtime/process/give-way.ts";
 import { runMain } from "../runtime/process/run-main.ts";
 import { StopOrders } from "../runtime/process/stop-orders.ts";
 import { onAbort, untilAborted } from "../runtime/time/abort.ts";
@@ -96,9 +95,7 @@ function engineProgram(state: State, options: LocalOptions, model: LocalModel, i
     async start() {
       const place = { index: index + 1, port, metricsPort: metricsPort(options, index) };
       const config = await writeEngineConfig(state, options, model, place);
-      const engine = startProcess(PROGRAM.engine, ["--config", config]);
-      giveWay(engine);
-      const child = new Child(name, engine);
+      const child = new Child(name, startProcess(PROGRAM.engine, ["--config", config]));
       // A node that is started again must be found where the gateway looks for it.
       child.ready.then(
         (ready) => {

@@ -161,15 +161,13 @@ test("an internal client generates with nothing but the .proto files", async () 
   expect(last).toHaveProperty("finished");
 });
 
-test.skipIf(process.platform !== "linux")("engines give way to gateways, and what computes to what serves", () => {
+test.skipIf(process.platform !== "linux")("what computes in an engine gives way to what serves", () => {
   const [engine = 0] = processesWith(`${service.stateDir}/engine-1.yaml`);
-  const [gateway = 0] = processesWith(`${service.stateDir}/gateway-1.yaml`);
   const own = getPriority();
-  expect(getPriority(gateway)).toBe(own);
-  expect(getPriority(engine)).toBe(own + 5);
+  expect(getPriority(engine)).toBe(own);
   const threads = readdirSync(`/proc/${engine}/task`).map((thread) => getPriority(Number(thread)));
   // The four of Node's pool, on which llama.cpp computes.
-  expect(threads.filter((niceness) => niceness === own + 10)).toHaveLength(4);
+  expect(threads.filter((niceness) => niceness === own + 5)).toHaveLength(4);
 });
 
 test("the ready-made key lies in a file that only its owner reads", () => {

@@ -15,10 +15,7 @@ const NICENESS = 15;
  */
 export function standBack(): void {
   try {
-    setPriority(
-      threadOf(readlinkSync("/proc/thread-self")),
-      Math.min(constants.priority.PRIORITY_LOW, getPriority() + NICENESS),
-    );
+    setPriority(threadOf(readlinkSync("/proc/thread-self")), behindUs(NICENESS));
   } catch {
     // No Linux, or no right to.
   }
@@ -49,8 +46,7 @@ export async function standBackPool(): Promise<void> {
       const told = Array.from({ length: ASKED_AT_ONCE }, () => readlink("/proc/thread-self"));
       for (const link of await Promise.all(told)) threads.add(threadOf(link));
     }
-    const niceness = Math.min(constants.priority.PRIORITY_LOW, getPriority() + POOL_NICENESS);
-    for (const thread of threads) setPriority(thread, niceness);
+    for (const thread of threads) setPriority(thread, behindUs(POOL_NICENESS));
   } catch {
     // No Linux, or no right to.
   }
@@ -66,4 +62,9 @@ function threadOf(link: string): number {
   const [pid, , thread] = link.split("/").map(Number);
   if (pid !== process.pid || thread === undefined) throw new Error("/proc is that of other processes");
   return thread;
+}
+
+/** Returns the priority that is so many steps of `nice` behind that of the process, as far as there is one. */
+function behindUs(steps: number): number {
+  return Math.min(constants.priority.PRIORITY_LOW, getPriority() + steps);
 }

@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Child, type Ready } from "../../../deploy/local/child.ts";
-import { giveWay } from "../../../deploy/runtime/process/give-way.ts";
 import { memoryEnv } from "../../../deploy/runtime/process/memory-env.ts";
 
 /** A running program, of the benches or of the service. */
@@ -14,24 +13,17 @@ export type RunningChild = {
   stop(): Promise<void>;
 };
 
-/** How a program is started, where otherwise than by default. */
-export type ChildOptions = {
-  /** What is told to Node itself. Default: nothing. */
-  readonly nodeFlags?: readonly string[];
-  /** Whether the program gives way to all others, as the engines of `npm start` do. Default: false. */
-  readonly givesWay?: boolean;
-};
-
 /**
  * Starts a built program and resolves when it says `ready {…}`. What the program writes on its standard error goes to a
- * file in `folder`, as in operation it goes to a collector; it is part of the message when the start fails.
+ * file in `folder`, as in operation it goes to a collector; it is part of the message when the start fails. `nodeFlags`
+ * are for Node.
  */
 export async function startChild(
   name: string,
   program: string,
   args: readonly string[],
   folder: string,
-  { nodeFlags = [], givesWay = false }: ChildOptions = {},
+  nodeFlags: readonly string[] = [],
 ): Promise<RunningChild> {
   const log = join(folder, `${name}.log`);
   const errors = openSync(log, "a");
@@ -41,7 +33,6 @@ export async function startChild(
     env: { ...memoryEnv(), ...process.env },
   });
   closeSync(errors);
-  if (givesWay) giveWay(spawned);
   const child = new Child(name, spawned);
   try {
     const ready = await child.ready;

@@ -61,7 +61,7 @@ export async function startBenchGateway(
     ...settings,
   };
   await writeFile(configFile, stringify(config, { aliasDuplicateObjects: false }));
-  const child = await startChild("gateway", program, ["--config", configFile], folder, { nodeFlags });
+  const child = await startChild("gateway", program, ["--config", configFile], folder, nodeFlags);
   const { baseUrl, adminUrl } = child.ready as { baseUrl: string; adminUrl: string };
   await untilReady(`${adminUrl}/readyz`, readyTimeoutMs);
   return { ...child, port: Number(new URL(baseUrl).port), key };

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { metricSum } from "../../support/metric-text.ts";
-import { type ChildOptions, type RunningChild, startChild } from "./child-process.ts";
+import { type RunningChild, startChild } from "./child-process.ts";
 import { type BenchGateway, GATEWAY_PROGRAM, startBenchGateway } from "./gateway-process.ts";
 
 const ENGINE_PROGRAM = join(import.meta.dirname, "../../../engine/main.js");
@@ -60,7 +60,7 @@ export async function startNodeFleet(
 ): Promise<NodeFleet> {
   await mkdir(folder, { recursive: true });
   const names = Array.from({ length: nodes }, (_, index) => `node-${index}`);
-  const engines = await Promise.all(names.map((name) => startNode(name, backend, folder, { givesWay: true })));
+  const engines = await Promise.all(names.map((name) => startNode(name, backend, folder)));
   const gateway = await startBenchGateway(GATEWAY_PROGRAM, join(folder, "gateway"), {
     engines: engines.map(({ ready }) => String(ready.address)),
     cluster,
@@ -76,16 +76,11 @@ export async function startNodeFleet(
 }
 
 /** Starts one engine node with the `backend` of its configuration, which goes into `folder`. */
-export async function startNode(
-  nodeId: string,
-  backend: object,
-  folder: string,
-  options?: ChildOptions,
-): Promise<RunningChild> {
+export async function startNode(nodeId: string, backend: object, folder: string): Promise<RunningChild> {
   const file = join(folder, `${nodeId}.yaml`);
   const config = { nodeId, models: ["svc-qwen"], listen: { port: 0 }, metrics: { port: 0 }, backend };
   await writeFile(file, stringify(config));
-  return startChild(nodeId, ENGINE_PROGRAM, ["--config", file], folder, options);
+  return startChild(nodeId, ENGINE_PROGRAM, ["--config", file], folder);
 }
 
 async function generationsOf(metricsPort: number): Promise<number> {
