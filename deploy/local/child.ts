@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import cluster from "node:cluster";
 import { createInterface } from "node:readline";
 import { memoryEnv } from "../runtime/process/memory-env.ts";
+import { NODE_FLAGS } from "../runtime/process/node-flags.ts";
 
 /** The fields that a process says on its standard output, as `ready {…}`, once it takes requests. */
 export type Ready = Readonly<Record<string, unknown>>;
@@ -14,7 +15,8 @@ const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
 /** Starts `program`, the path of a script, in a Node process of its own. */
 export function startProcess(program: string, args: readonly string[]): ChildProcess {
-  return spawn(process.execPath, [program, ...args], { stdio: [...STDIO], env: { ...memoryEnv(), ...process.env } });
+  const env = { ...memoryEnv(), ...process.env };
+  return spawn(process.execPath, [...NODE_FLAGS, program, ...args], { stdio: [...STDIO], env });
 }
 
 /**
@@ -22,7 +24,7 @@ export function startProcess(program: string, args: readonly string[]): ChildPro
  * Node's cluster module.
  */
 export function startWorker(program: string, args: readonly string[]): ChildProcess {
-  cluster.setupPrimary({ exec: program, args: [...args], stdio: [...STDIO] });
+  cluster.setupPrimary({ exec: program, execArgv: [...NODE_FLAGS], args: [...args], stdio: [...STDIO] });
   return cluster.fork({ ...memoryEnv(), ...process.env }).process;
 }
 

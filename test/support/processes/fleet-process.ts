@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { memoryEnv } from "../../../deploy/runtime/process/memory-env.ts";
+import { NODE_FLAGS } from "../../../deploy/runtime/process/node-flags.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
@@ -39,7 +40,8 @@ export class FleetProcess {
     const folder = mkdtempSync(join(tmpdir(), "svc-fleet-"));
     const file = join(folder, "config.yaml");
     writeFileSync(file, JSON.stringify(config));
-    const [command, ...args] = [...through, process.execPath, join(ROOT, "dist", program), "--config", file];
+    const main = join(ROOT, "dist", program);
+    const [command, ...args] = [...through, process.execPath, ...NODE_FLAGS, main, "--config", file];
     const env = { ...memoryEnv(), ...process.env };
     const child = spawn(command ?? process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env });
     const started = new FleetProcess(child, folder);

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { loadConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { NODE_FLAGS } from "../../../deploy/runtime/process/node-flags.ts";
 import { engineConfigSchema } from "../../../engine/config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 
@@ -31,7 +32,9 @@ describe("the images", () => {
 
   test("run the programs themselves, as a user without rights", () => {
     const entries = [...text.matchAll(/^ENTRYPOINT (.+)$/gm)].map(([, entry = ""]) => JSON.parse(entry));
-    expect(entries).toEqual(["gateway", "engine", "engine"].map((name) => ["node", `dist/${name}/main.js`]));
+    expect(entries).toEqual(
+      ["gateway", "engine", "engine"].map((name) => ["node", ...NODE_FLAGS, `dist/${name}/main.js`]),
+    );
     expect(text).toMatch(/^USER 10001:10001$/m);
   });
 });
