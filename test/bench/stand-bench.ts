@@ -173,6 +173,8 @@ async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSet
   const chosen = all.filter(({ name }) => !name.includes(" ") || (cell.kind === "stream" && cell.formats));
   const failed = new Map<string, string>();
   const rounds = await interleave(chosen, settings.quick ? 1 : 3, async (target) => {
+    // Each further attempt would take the whole time that streams have to open.
+    if (failed.has(target.name)) return undefined;
     try {
       return cell.kind === "stream" ? await streams(target, cell, settings) : await requests(target, cell, settings);
     } catch (error) {
