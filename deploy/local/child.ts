@@ -24,7 +24,9 @@ export function startProcess(program: string, args: readonly string[]): ChildPro
  * Node's cluster module.
  */
 export function startWorker(program: string, args: readonly string[]): ChildProcess {
-  cluster.setupPrimary({ exec: program, execArgv: [...NODE_FLAGS], args: [...args], stdio: [...STDIO] });
+  // Those of this process too, which the workers would have without ours.
+  const execArgv = [...NODE_FLAGS, ...process.execArgv];
+  cluster.setupPrimary({ exec: program, execArgv, args: [...args], stdio: [...STDIO] });
   return cluster.fork({ ...memoryEnv(), ...process.env }).process;
 }
 
