@@ -6,7 +6,7 @@ import { measureWindow } from "./load/load-window.ts";
 import { SaturatingClient } from "./load/saturating-client.ts";
 import { type RunningChild, startChild } from "./processes/child-process.ts";
 import { GATEWAY_PROGRAM, startBenchGateway, startBenchWorkers } from "./processes/gateway-process.ts";
-import { BENCH_FORMATS, replyRequestText, requestText } from "./processes/request-text.ts";
+import { BENCH_FORMATS, type BenchFormat, replyRequestText, requestText } from "./processes/request-text.ts";
 import type { Target } from "./processes/targets.ts";
 import { pin, type Reference } from "./references/reference.ts";
 import { REFERENCE_NAMES, startReferences } from "./references/references.ts";
@@ -27,6 +27,7 @@ const CONNECTIONS = 32;
 const REPLY_TOKENS = 16;
 /** What of a client's load comes before it counts: whoever stood idle while the others were measured is cold again. */
 const WARM_MS = 4_000;
+const QUICK_WARM_MS = 3_000;
 /** How often it is looked whether a target has come to rest after a reading, and how long it has for that. */
 const REST_MS = 500;
 const MOST_REST_MS = 5_000;
@@ -40,6 +41,16 @@ const GATEWAYS = {
   "gateway-grpc": { upstream: { wire: "grpc" } },
   "gateway-joining": { upstream: { wire: "fast" }, stream: { maxJoinMs: 20 } },
 } as const;
+
+/** What an extent leaves out, unless it is asked for by name: the default ends within ten minutes, a quick look within one. */
+const LEFT_OUT: Readonly<Record<Extent, readonly string[]>> = {
+  quick: ["gateway-grpc", "gateway-joining", "haproxy", "smg-grpc", "litellm", "portkey"],
+  default: ["gateway-grpc", "gateway-joining"],
+  full: [],
+};
+
+/** The references that pass on every format: the others know that of chat alone, or pass on what they do not know. */
+const EVERY_FORMAT: readonly string[] = ["smg"];
 
 /** The names of what the stand can measure. */
 export const STAND_TARGETS: readonly string[] = [...Object.keys(GATEWAYS), ...REFERENCE_NAMES];
@@ -88,14 +99,14 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
   const engineProgram = join(import.meta.dirname, "processes/engine-process.js");
   const engine = await startChild("engine", engineProgram, ["127.0.0.1", tokenizerFolder], folder);
   const { address, ssePort: originPort, tokenPort } = engine.ready as EngineReady;
-  const gateways = await startGateways(address, folder, settings);
-  const wanted = (name: string) => settings.targets?.includes(name) ?? (extent !== "quick" || name !== "litellm");
+  const wanted = (name: string) => settings.targets?.includes(name) ?? !LEFT_OUT[extent].includes(name);
+  const gateways = await startGateways(address, folder, settings.workers, wanted);
   const names = REFERENCE_NAMES.filter(wanted);
   const { running, absent } = await startReferences(names, { originPort, tokenPort, tokenizerFolder }, folder);
   try {
     const all = [
       ...gateways.flatMap(([name, gateway]) => gatewayTargets(name, gateway)),
-      ...running.map((reference) => referenceTarget(reference, several)),
+      ...running.flatMap((reference) => referenceTargets(reference, several)),
     ];
     if (several) for (const { pid, workers = [] } of all) for (const one of [pid, ...workers]) pin(one, MEASURED);
     const rows: Row[] = [];
@@ -116,13 +127,13 @@ type StoodGateway = RunningChild & Pick<Stood, "port" | "key" | "workers">;
 async function startGateways(
   address: string,
   folder: string,
-  { workers, targets }: BenchSettings,
+  workers: readonly number[],
+  wanted: (name: string) => boolean,
 ): Promise<readonly (readonly [string, StoodGateway])[]> {
   const start = async (name: string, settings: object) =>
     [name, await startBenchGateway(GATEWAY_PROGRAM, join(folder, name), { engines: [address], settings })] as const;
   const started: (readonly [string, StoodGateway])[] = [];
-  for (const [name, settings] of Object.entries(GATEWAYS))
-    if (targets?.includes(name) ?? true) started.push(await start(name, settings));
+  for (const [name, settings] of Object.entries(GATEWAYS)) if (wanted(name)) started.push(await start(name, settings));
   for (const count of workers.filter((one) => one > 1)) {
     const name = `gateway-x${count}`;
     started.push([name, await startBenchWorkers(count, address, join(folder, name))]);
@@ -132,15 +143,16 @@ async function startGateways(
 
 function gatewayTargets(name: string, { pid, port, key, workers = [] }: StoodGateway): readonly Stood[] {
   return BENCH_FORMATS.map((format) => ({
-    ...{ name: format === "chat" ? name : `${name} ${format}`, pid, workers, port, key, headers: [] },
+    ...{ name: nameOf(name, format), pid, workers, port, key, headers: [] },
     request: (directive) => requestText(format, key, directive),
   }));
 }
 
-function referenceTarget(stood: Reference, several: boolean): Stood {
+function referenceTargets(stood: Reference, several: boolean): readonly Stood[] {
   const { name, port, headers } = stood;
-  return {
-    ...{ name, port, headers, key: "none" },
+  const formats = EVERY_FORMAT.includes(name) ? BENCH_FORMATS : (["chat"] as const);
+  return formats.map((format) => ({
+    ...{ name: nameOf(name, format), port, headers, key: "none" },
     get pid() {
       return stood.pid;
     },
@@ -148,8 +160,13 @@ function referenceTarget(stood: Reference, several: boolean): Stood {
       await stood.restart();
       if (several) pin(stood.pid, MEASURED);
     },
-    request: (directive) => requestText("chat", "none", directive, headers),
-  };
+    request: (directive) => requestText(format, "none", directive, headers),
+  }));
+}
+
+/** Returns the name of a target that is asked in a format. */
+function nameOf(name: string, format: BenchFormat): string {
+  return format === "chat" ? name : `${name} ${format}`;
 }
 
 /**
@@ -172,11 +189,17 @@ async function rests(target: Stood): Promise<boolean> {
 async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSettings): Promise<readonly Row[]> {
   const chosen = all.filter(({ name }) => !name.includes(" ") || (cell.kind === "stream" && cell.formats));
   const failed = new Map<string, string>();
-  const rounds = await interleave(chosen, settings.quick ? 1 : 3, async (target) => {
+  const rounds = await interleave(chosen, settings.quick ? 1 : 3, async (target, counted) => {
+    // A quick look has time to warm only what is compiled as it runs.
+    if (settings.quick && !counted && target.restart) return undefined;
     // Each further attempt would take the whole time that streams have to open.
     if (failed.has(target.name)) return undefined;
+    const span = {
+      warmMs: settings.quick ? QUICK_WARM_MS : WARM_MS,
+      seconds: counted ? settings.seconds : 0,
+    };
     try {
-      return cell.kind === "stream" ? await streams(target, cell, settings) : await requests(target, cell, settings);
+      return cell.kind === "stream" ? await streams(target, cell, span) : await requests(target, cell, span);
     } catch (error) {
       failed.set(target.name, error instanceof Error ? error.message : String(error));
       return undefined;
@@ -186,8 +209,14 @@ async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSet
   });
   for (const [name, why] of failed) console.error(`${name}, ${cellTitle(cell)}: ${why}`);
   const readings = (name: string) => rounds.flatMap((round) => round.get(name) ?? []);
-  const ratio = (name: string, to: string) =>
-    median(rounds.flatMap((round) => (round.get(name)?.cpuUs ?? Number.NaN) / (round.get(to)?.cpuUs ?? Number.NaN)));
+  const ratio = (name: string, to: string) => {
+    // What is asked in the same format, where the reference knows it.
+    const same = name.replace(/^\S+/, to);
+    const other = chosen.some((target) => target.name === same) ? same : to;
+    return median(
+      rounds.flatMap((round) => (round.get(name)?.cpuUs ?? Number.NaN) / (round.get(other)?.cpuUs ?? Number.NaN)),
+    );
+  };
   return chosen.map(({ name }): Row => {
     const values = (reading: (typeof READINGS)[number]) => readings(name).map((one) => one[reading]);
     const range = values("cpuUs").map((us) => us.toFixed(1));
@@ -202,14 +231,17 @@ async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSet
   });
 }
 
+/** For how long a target is under load before it counts, in milliseconds, and then while it does, in seconds. */
+type Span = { readonly warmMs: number; readonly seconds: number };
+
 async function streams(
   target: Stood,
   { streams: count, eventsPerSecond, clocks }: Cell & { readonly kind: "stream" },
-  { seconds }: BenchSettings,
+  { warmMs, seconds }: Span,
 ): Promise<StandReading> {
   const load = { streams: count, eventsPerSecond, eventsPerWrite: 1, phases: PHASES[clocks] };
   const before = workersMs(target);
-  const window = await measureWindow(target, load, seconds, true, WARM_MS);
+  const window = await measureWindow(target, load, seconds, true, warmMs);
   return {
     ...{ cpuUs: window.cpuUs / window.events, perSecond: window.events / seconds },
     ...{ p50Ms: window.delayP50Ms, p99Ms: window.delayP99Ms, gapP99Ms: window.gapP99Ms },
@@ -233,12 +265,12 @@ function apart(before: readonly number[], after: readonly number[]): number {
 async function requests(
   target: Stood,
   { bytes }: Cell & { readonly kind: "request" },
-  { seconds }: BenchSettings,
+  { warmMs, seconds }: Span,
 ): Promise<StandReading> {
   const text = replyRequestText(target.key, bytes, REPLY_TOKENS, target.headers);
   const client = new SaturatingClient(target, text, CONNECTIONS);
   try {
-    await sleep(WARM_MS);
+    await sleep(warmMs);
     client.start();
     const before = cpuOf(target);
     const workersBefore = workersMs(target);
@@ -280,7 +312,7 @@ function resultOf(
     rows,
     notes: [
       "CPU: user and system time of the process in the middle, for a delta or a request. p50 and p99: from the engine's writing to the client's reading of a delta; the whole of a request.",
-      `Medians of ${settings.quick ? 1 : 3} interleaved rounds of ${settings.seconds} s, each warmed right before; ratios are taken within a round.`,
+      `Medians of ${settings.quick ? 1 : 3} interleaved rounds of ${settings.seconds} s, each warmed right before; ratios are taken within a round, to the same format where it is there.`,
       several
         ? "What is measured has a processor to itself, client and engine share another."
         : "All share one processor.",

@@ -23,6 +23,11 @@ const SHAPES: Readonly<Record<BenchFormat, { readonly path: string; body(prompt:
   },
 };
 
+/** Returns the format whose path this is, and that of chat for any other path. */
+export function formatOfPath(path: string): BenchFormat {
+  return BENCH_FORMATS.find((format) => SHAPES[format].path === path) ?? "chat";
+}
+
 /**
  * Returns the bytes of a request that asks for what the directive says, as ASCII. `headers` stand beside those of the
  * format.

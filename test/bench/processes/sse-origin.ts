@@ -5,18 +5,45 @@ import { text } from "node:stream/consumers";
 import { setImmediate as turn } from "node:timers/promises";
 import { type Directive, parseDirective } from "./directive.ts";
 import type { Pace } from "./pacer.ts";
+import { type BenchFormat, formatOfPath } from "./request-text.ts";
 import { nowUs, stamp } from "./stamp.ts";
 
 const HOLE = "HOLE";
 
-/** An event of Format A in the gateway's own size, so that what is compared passes as many bytes. */
-const [BEFORE = "", AFTER = ""] = `data: ${JSON.stringify({
-  id: "chatcmpl-000000000000000000000000",
-  object: "chat.completion.chunk",
-  created: 1_763_596_800,
-  model: "svc-qwen",
-  choices: [{ index: 0, delta: { content: HOLE }, logprobs: null, finish_reason: null }],
-})}\n\n`.split(HOLE);
+/** The event of a text in each format, in the gateway's own size, so that what is compared passes as many bytes. */
+const FRAMES: Readonly<Record<BenchFormat, Frame>> = {
+  chat: frameOf(undefined, {
+    id: "chatcmpl-000000000000000000000000",
+    object: "chat.completion.chunk",
+    created: 1_763_596_800,
+    model: "svc-qwen",
+    choices: [{ index: 0, delta: { content: HOLE }, logprobs: null, finish_reason: null }],
+  }),
+  messages: frameOf("content_block_delta", {
+    type: "content_block_delta",
+    index: 0,
+    delta: { type: "text_delta", text: HOLE },
+  }),
+  responses: frameOf("response.output_text.delta", {
+    type: "response.output_text.delta",
+    sequence_number: 1_000,
+    item_id: "msg_000000000000000000000000",
+    output_index: 0,
+    content_index: 0,
+    delta: HOLE,
+    logprobs: [],
+    obfuscation: "0000",
+  }),
+};
+
+/** What stands before the text of an event, and behind it. */
+type Frame = { readonly before: string; readonly after: string };
+
+function frameOf(event: string | undefined, data: object): Frame {
+  const name = event === undefined ? "" : `event: ${event}\n`;
+  const [before = "", after = ""] = `${name}data: ${JSON.stringify(data)}\n\n`.split(HOLE);
+  return { before, after };
+}
 
 /** What the server says of itself, to whoever asks: enough for gateways that look for a model's name. */
 const ABOUT = JSON.stringify({
@@ -25,8 +52,8 @@ const ABOUT = JSON.stringify({
 });
 
 /**
- * Starts a server that plays directives as server-sent events over plain HTTP, in the body of a Format A request: what
- * the floors pass on. `reportLeft` gets the id of a request whose caller left before its end. Resolves to the port.
+ * Starts a server that plays directives as server-sent events over plain HTTP, in the bodies of requests of all formats:
+ * what the floors pass on. `reportLeft` gets the id of a request whose caller left before its end. Resolves to the port.
  */
 export async function startSseOrigin(
   paceOf: (directive: Directive) => Pace | undefined,
@@ -38,7 +65,7 @@ export async function startSseOrigin(
       response.setHeader("content-type", "application/json").end(ABOUT);
       return;
     }
-    const { directive, streamed } = await askedFor(request);
+    const { directive, streamed, format } = await askedFor(request);
     if (!streamed) {
       response.setHeader("content-type", "application/json").end(replyText(directive.events));
       return;
@@ -48,20 +75,25 @@ export async function startSseOrigin(
       pace?.end();
       if (!response.writableFinished && directive.id !== undefined) reportLeft(directive.id);
     });
-    await play(directive, pace, response);
+    await play(directive, FRAMES[format], pace, response);
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return (server.address() as AddressInfo).port;
 }
 
-async function play(directive: Directive, pace: Pace | undefined, response: ServerResponse): Promise<void> {
+async function play(
+  directive: Directive,
+  { before, after }: Frame,
+  pace: Pace | undefined,
+  response: ServerResponse,
+): Promise<void> {
   const { events, eventsPerWrite } = directive;
   response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
   for (let sent = 0; sent < events && !response.destroyed; sent += eventsPerWrite) {
     // Without a turn of the event loop it would never hear that its caller has left.
     if (sent > 0) await (pace ? pace.tick() : turn());
-    const frame = BEFORE + stamp(nowUs()) + AFTER;
+    const frame = before + stamp(nowUs()) + after;
     const kept = response.write(frame.repeat(Math.min(eventsPerWrite, events - sent)));
     if (!kept && !response.destroyed) await drained(response);
   }
@@ -88,11 +120,15 @@ function replyText(events: number): string {
   return JSON.stringify({ ...head, model: "svc-qwen", choices: [{ ...choice, logprobs: null }], usage });
 }
 
-/** Returns what a Format A request asks for, in its last message, and whether as a stream. */
-async function askedFor(request: IncomingMessage): Promise<{ directive: Directive; streamed: boolean }> {
-  const { messages, stream } = JSON.parse(await text(request)) as {
-    readonly messages: readonly { readonly content: string }[];
+/** Returns what a request asks for, in its last message, in which format, and whether as a stream. */
+async function askedFor(
+  request: IncomingMessage,
+): Promise<{ directive: Directive; streamed: boolean; format: BenchFormat }> {
+  const { messages, input, stream } = JSON.parse(await text(request)) as {
+    readonly messages?: readonly { readonly content: string }[];
+    readonly input?: string;
     readonly stream?: boolean;
   };
-  return { directive: parseDirective(messages.at(-1)?.content ?? ""), streamed: stream === true };
+  const directive = parseDirective(messages?.at(-1)?.content ?? input ?? "");
+  return { directive, streamed: stream === true, format: formatOfPath(request.url ?? "") };
 }
