@@ -10,6 +10,7 @@ import { logWhenClosed, type RecordSinks } from "../record/access-log.ts";
 import { RequestRecord, routeLabels } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
 import { routeOf } from "../request-context.ts";
+import { Arrivals, callerOf } from "./arrivals.ts";
 import { answerBrokenRequest } from "./broken-request.ts";
 import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
@@ -90,6 +91,8 @@ export function publicApp(
   const sockets = new SocketTable(server as Server);
   app.decorateRequest("record");
   app.addHook("onRequest", atOnce(begin));
+  const arrivals = new Arrivals();
+  app.addHook("onRequest", (request, _reply, done) => arrivals.begin(callerOf(request), done));
   return { app, sockets };
 }
 
