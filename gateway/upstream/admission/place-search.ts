@@ -138,7 +138,8 @@ export class PlaceSearch<Member> {
     const { room, service, clock, onRelease } = this.#parts;
     const { address, prefillTokensPerSecond, outstandingPrefillTokens } = endpoint;
     const member = this.#parts.member(address);
-    const permit = room.breaker.tryRequest(address, room.capOf(endpoint));
+    // A place that is taken for one which has left meanwhile would never be given back.
+    const permit = member && room.breaker.tryRequest(address, room.capOf(endpoint));
     if (!member || !permit) return "all_full";
     const aheadMs = (1_000 * outstandingPrefillTokens) / prefillTokensPerSecond;
     const prefillMs = (1_000 * uncachedTokens) / prefillTokensPerSecond;
