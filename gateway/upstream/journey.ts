@@ -24,7 +24,7 @@ import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { type LostTry, Patience } from "./patience.ts";
-import type { CacheNote } from "./prefixes/cache-ledger.ts";
+import type { CacheNote } from "./prefixes/cache-note.ts";
 import { explained } from "./prefixes/explained-placement.ts";
 import { beyondWindows } from "./prompt-bound.ts";
 import type { Refusals } from "./refusals.ts";

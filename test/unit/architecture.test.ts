@@ -64,7 +64,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/upstream/call/",
     [
       ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/outlier/"],
-      ...["gateway/upstream/continuation/", "gateway/upstream/prefixes/cache-ledger.ts", "gateway/upstream/wire/"],
+      ...["gateway/upstream/continuation/", "gateway/upstream/prefixes/cache-note.ts", "gateway/upstream/wire/"],
     ],
   ],
   [

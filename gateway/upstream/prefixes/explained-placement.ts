@@ -1,7 +1,8 @@
 import type { MonotonicClock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event, Finished, Started } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Placement } from "../load-balancing/policy.ts";
-import type { CacheNote, SentRequest } from "./cache-ledger.ts";
+import type { CacheNote } from "./cache-note.ts";
+import type { SentRequest } from "./sent-request.ts";
 
 /** What explaining the cache of a try takes. */
 export type ExplainedOptions = {

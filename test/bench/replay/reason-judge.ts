@@ -1,4 +1,4 @@
-import type { CacheNote, CacheReason } from "../../../gateway/upstream/prefixes/cache-ledger.ts";
+import type { CacheNote, CacheReason } from "../../../gateway/upstream/prefixes/cache-note.ts";
 import type { PieceCaches } from "./piece-cache.ts";
 import type { PieceStore } from "./piece-store.ts";
 import type { Prompt } from "./prompt.ts";

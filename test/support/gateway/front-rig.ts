@@ -16,7 +16,7 @@ import type { ContinuationSettings } from "../../../gateway/upstream/continuatio
 import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/encoded-request.ts";
 import { type Route, routeOf } from "../../../gateway/upstream/load-balancing/route.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
-import type { CacheNote } from "../../../gateway/upstream/prefixes/cache-ledger.ts";
+import type { CacheNote } from "../../../gateway/upstream/prefixes/cache-note.ts";
 import { Router, type RouterOptions } from "../../../gateway/upstream/router.ts";
 import type { CallHeaders } from "../../../gateway/upstream/wire/generate-wire.ts";
 import type { WireKind } from "../../../gateway/upstream/wire/wire-settings.ts";

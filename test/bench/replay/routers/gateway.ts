@@ -14,7 +14,8 @@ import {
 import type { LbPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";
 import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
-import { CacheLedger, type SentRequest } from "../../../../gateway/upstream/prefixes/cache-ledger.ts";
+import { CacheLedger } from "../../../../gateway/upstream/prefixes/cache-ledger.ts";
+import type { SentRequest } from "../../../../gateway/upstream/prefixes/sent-request.ts";
 import { delta, finished, started } from "../../../support/events/events.ts";
 import type { PieceCaches } from "../piece-cache.ts";
 import type { Digested } from "../played-session.ts";

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { NOTHING_TOLD } from "../../../../../gateway/upstream/load-balancing/held-prefixes.ts";
-import { CacheLedger, type CacheNote } from "../../../../../gateway/upstream/prefixes/cache-ledger.ts";
+import { CacheLedger } from "../../../../../gateway/upstream/prefixes/cache-ledger.ts";
+import type { CacheNote } from "../../../../../gateway/upstream/prefixes/cache-note.ts";
 import { explained } from "../../../../../gateway/upstream/prefixes/explained-placement.ts";
 import { delta, finished, started } from "../../../../support/events/events.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
