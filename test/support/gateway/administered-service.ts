@@ -10,14 +10,16 @@ export type AdministeredService = {
 
 /** Has a service run with its admin listener while the tests of the file do. `config` is what that shows as configured. */
 export function administeredService(config: Readonly<Record<string, unknown>> = {}): AdministeredService {
-  const rig = {} as { service: ScriptedService; admin: RunningAdmin };
+  const rig: { service?: ScriptedService; admin?: RunningAdmin } = {};
   beforeAll(async () => {
-    rig.service = await startScriptedService();
-    rig.admin = await startAdmin(rig.service.gateway, config);
+    const service = await startScriptedService();
+    rig.service = service;
+    rig.admin = await startAdmin(service.gateway, config);
   });
   afterAll(async () => {
-    await rig.admin.stop();
-    await rig.service.stop();
+    // What did not start has nothing to stop, and the test says why it did not.
+    await rig.admin?.stop();
+    await rig.service?.stop();
   });
-  return rig;
+  return rig as AdministeredService;
 }
