@@ -187,7 +187,7 @@ async function main(): Promise<number> {
     .option("--json <file>", "where the results go; default: bench-results/<date>.json")
     .option("--seconds <n>", "length of one measured stretch under load", positive, 4)
     .option("--quick", "fewer and shorter rounds, smaller loads", false)
-    .option("--full", "every cell of the stand", false)
+    .option("--full", "every cell and every gateway of the stand", false)
     .option("--cells <name,...>", `cells of the stand: ${CELL_NAMES.join(", ")}`, namesOf("cells", CELL_NAMES))
     .option(
       "--targets <name,...>",

@@ -9,11 +9,11 @@ export type BenchSettings = {
   readonly repetitions: number;
   /** Smaller loads too: for a look, not for a release. */
   readonly quick: boolean;
-  /** Every cell of a bench that has cells: for hours, not minutes. Default: those that a release wants. */
+  /** Every cell and every gateway of the stand: for hours, not minutes. Default: those that a release wants. */
   readonly full?: boolean;
   /** The cells of the stand, by their short names. Default: those of the extent. */
   readonly cells?: readonly string[];
-  /** What the stand measures, by name. Default: all that is installed. */
+  /** What the stand measures, by name. Default: what of the extent is installed. */
   readonly targets?: readonly string[];
   /** Whether the bench of schemas measures what those cost that are made to cost much. Default: no. */
   readonly hostile?: boolean;
