@@ -4,10 +4,15 @@ import { MAX_STRETCH } from "./turns.ts";
 /** The smallest share of one prompt, in tokens: smaller ones cost more than they show. */
 const MIN_SHARE_TOKENS = 2;
 /**
- * The least that all prompts may have of a step together, in tokens: with less an engine hardly gets on with them. Behind a
- * long context so few take a processor as long as a hundred at the start of one.
+ * The least that a step of prompts may cost, in tokens at the start of a context: with less an engine hardly gets on with
+ * them.
  */
-const MIN_STEP_TOKENS = 16;
+const MIN_STEP_COST = 16;
+/**
+ * The least that all prompts may have of a step together, in tokens. Behind 3,500 others 16 of them take a processor as long
+ * as a hundred at the start of a context, and more at once are hardly cheaper there.
+ */
+const MIN_STEP_TOKENS = 4;
 /**
  * What is left of a prompt is read at once where it costs no more than so many tokens at the start of a context: each
  * further step of a newcomer would be a round of all others.
@@ -82,8 +87,8 @@ type KnownTimes = {
  * moves however many they are, and nobody's flood of prompts leaves less to others.
  *
  * Beside other requests a batch is only as large as can be evaluated within some 40 ms, or within two rounds of others
- * and 20 ms where those are known and shorter, by what the pieces before have taken, though no smaller than 16 tokens: all
- * of them wait for its end. A prompt that is alone gets twice that, as others may come at any moment, and 64 tokens at
+ * and 20 ms where those are known and shorter, by what the pieces before have taken, though no smaller than what 16 tokens
+ * at the start of a context cost, and 4 tokens: all of them wait for its end. A prompt that is alone gets twice that, as others may come at any moment, and 64 tokens at
  * least. A newcomer's short prompt is not cut up because so few of another one take as long, behind thousands of others.
  * Which prompts have a piece in a batch is not decided here (`turns.ts`).
  */
@@ -186,6 +191,6 @@ export class BatchShares {
     const meantMs = Math.min(PIECE_MS, Math.max(MIN_PIECE_MS, MAX_STRETCH * lightRoundMs));
     const change = Math.min(MAX_GROWTH, Math.max(MAX_CUT, meantMs / Math.max(1, ms)));
     const learned = (this.#stepCost + cost * change) / 2;
-    this.#stepCost = Math.min(this.#batchTokens * tokenCost(before), Math.max(MIN_STEP_TOKENS, learned));
+    this.#stepCost = Math.min(this.#batchTokens * tokenCost(before), Math.max(MIN_STEP_COST, learned));
   }
 }

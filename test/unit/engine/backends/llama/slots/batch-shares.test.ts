@@ -171,7 +171,7 @@ test("tokens behind many others count for more, and leave a newcomer's share as 
     const tokens = long.pieceTokens();
     readPiece(long, tokens, tokens * costOf(7_680));
   }
-  expect(long.pieceTokens()).toBe(16);
+  expect(long.pieceTokens()).toBe(4);
   answer.close();
   const newcomer = both.begin("b", 1_000);
   long.end();
