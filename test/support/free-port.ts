@@ -14,7 +14,7 @@ const LAST_PORT = 32_767;
 const BLOCK_PORTS = 128;
 const BLOCKS = Math.floor((LAST_PORT - FIRST_PORT + 1) / BLOCK_PORTS);
 
-/** The ports that are left of the block that this process has. */
+/** The ports that are left of the block that this process has, the lowest last. */
 let left: number[] = [];
 /** The block that is being taken, for all who wait for it. */
 let taking: Promise<void> | undefined;
@@ -22,21 +22,26 @@ let taking: Promise<void> | undefined;
 /**
  * Resolves to a port of this machine that nobody listens on, that the system gives to nobody by itself and that no other call
  * of this function gets, in whatever process: for listeners whose port must be known beforehand, and for those that come back
- * on it.
+ * on it. With `inARow` the ports behind it are as free, so many in all: services give their further processes those.
  */
-export async function freePort(): Promise<number> {
+export async function freePort(inARow = 1): Promise<number> {
   for (;;) {
-    const port = left.pop();
-    if (port === undefined) {
+    const ports = left.splice(-inARow);
+    const [first] = ports.slice(-1);
+    if (first === undefined || ports.length < inARow) {
       taking ??= takeBlock().finally(() => (taking = undefined));
       await taking;
-      continue;
-    }
-    const server = await listening(port);
-    if (!server) continue;
-    await once(server.close(), "close");
-    return port;
+    } else if (await areFree(ports)) return first;
   }
+}
+
+async function areFree(ports: readonly number[]): Promise<boolean> {
+  for (const port of ports) {
+    const server = await listening(port);
+    if (!server) return false;
+    await once(server.close(), "close");
+  }
+  return true;
 }
 
 async function takeBlock(): Promise<void> {

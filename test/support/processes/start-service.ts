@@ -50,6 +50,9 @@ export type StartOptions = {
   readonly env?: Readonly<Record<string, string>>;
 };
 
+/** The most gateways, or engines, of a service of the tests: each has a port of its own behind that of the first. */
+const MOST_OF_A_KIND = 4;
+
 /** The path of the built `npm start`. */
 export const START = join(ROOT, "dist/deploy/local/main.js");
 
@@ -60,7 +63,9 @@ export async function startService(
 ): Promise<Service> {
   const stateDir = state ?? (await mkdtemp(join(tmpdir(), "svc-start-")));
   // Processes that are replaced come back on their ports.
-  const [port, adminPort, enginePort] = await Promise.all(ports.map(async (one) => one || (await freePort())));
+  const [port, adminPort, enginePort] = await Promise.all(
+    ports.map(async (one) => one || (await freePort(MOST_OF_A_KIND))),
+  );
   const own = ["--port", port, "--admin-port", adminPort, "--engine-port", enginePort, "--state-dir", stateDir];
   const child = spawn(process.execPath, [START, ...own.map(String), ...args], {
     env: { ...process.env, ...env },
