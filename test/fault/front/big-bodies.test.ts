@@ -144,6 +144,8 @@ test.runIf(process.platform === "linux")(
     await becomes(areRefused, "some are refused");
     expect((await fetch(`${front.adminUrl}/ready`)).status).toBe(200);
     const said = (line: Readonly<Record<string, unknown>>) => String(line.msg).startsWith("connections are refused");
+    // A line takes its way through the pipe.
+    await becomes(async () => front.process.log.some(said), "the log says so");
     expect(front.process.log.filter(said)).toHaveLength(1);
     const again = async () => (await front.models().catch(() => undefined))?.status === 200;
     await becomes(again, "silent connections make room");
