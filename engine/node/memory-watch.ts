@@ -9,10 +9,6 @@ const MIN_INTERVAL_MS = 60_000;
 const WORTHWHILE_BYTES = 32 * 1024 * 1024;
 /** The utilization of the event loop from which others would notice a collection. */
 const BUSY_UTILIZATION = 0.25;
-/** The utilization from which there is work of which something may lie about once it is over. */
-const WORK_UTILIZATION = 0.1;
-/** The growth from which a collection is worth it once work is over, in bytes. */
-const WORTHWHILE_BEHIND_WORK_BYTES = 8 * 1024 * 1024;
 
 /** What a memory watch looks at, and what it does. */
 export type MemoryWatchParts = {
@@ -28,8 +24,7 @@ export type MemoryWatchParts = {
 
 /**
  * Has garbage collected where a node's memory has grown by 32 MiB since it last was, and its event loop has time: at most
- * once a minute. Where the loop has less than half of the work that it had, 8 MiB are enough, over what was left the last time
- * that work was over: what was collected amid the work left behind what was in use then. V8 knows nothing of the memory that the engine's grammars and their states hold outside its heap, sees
+ * once a minute. V8 knows nothing of the memory that the engine's grammars and their states hold outside its heap, sees
  * only their small handles, and may let them lie for a long time once the work is over that has made them. The returned
  * function ends it.
  */
@@ -41,25 +36,16 @@ export function watchMemory({
 }: MemoryWatchParts): () => void {
   let collectedMs = clock.nowMs();
   let restBytes = Number.POSITIVE_INFINITY;
-  let calmBytes = Number.POSITIVE_INFINITY;
-  let mostBusy = 0;
   const look = () => {
     stop = clock.after(LOOK_MS, look);
     const [bytes, busy, nowMs] = [residentBytes(), utilization(), clock.nowMs()];
     restBytes = Math.min(restBytes, bytes);
-    calmBytes = Math.min(calmBytes, bytes);
-    mostBusy = Math.max(mostBusy, busy);
-    const isOver = mostBusy >= WORK_UTILIZATION && busy < mostBusy / 2;
-    const isWorthwhile =
-      bytes - restBytes >= WORTHWHILE_BYTES || (isOver && bytes - calmBytes >= WORTHWHILE_BEHIND_WORK_BYTES);
-    if (!isWorthwhile || busy >= BUSY_UTILIZATION || nowMs - collectedMs < MIN_INTERVAL_MS) return;
+    if (bytes - restBytes < WORTHWHILE_BYTES || busy >= BUSY_UTILIZATION || nowMs - collectedMs < MIN_INTERVAL_MS)
+      return;
     collect();
     collectedMs = nowMs;
     // What is left is in use; how much that is shows at the next look, as allocators give memory back with a delay.
     restBytes = Number.POSITIVE_INFINITY;
-    if (!isOver) return;
-    calmBytes = Number.POSITIVE_INFINITY;
-    mostBusy = 0;
   };
   let stop = clock.after(LOOK_MS, look);
   return () => stop();

@@ -38,21 +38,6 @@ test("garbage is collected once memory has grown and the loop has time, at most 
   expect(await after(20)).toBe(3);
 });
 
-test("garbage is collected once more where work is over amid which it was collected", async () => {
-  const { after } = watched();
-  expect(await after(120)).toBe(0);
-  expect(await after(60, { mib: 340, busy: 0.2 })).toBe(1);
-  // So much is in use amid the work.
-  expect(await after(120)).toBe(1);
-  expect(await after(60, { mib: 312, busy: 0.05 })).toBe(2);
-  expect(await after(120, { mib: 304 })).toBe(2);
-  // More work that leaves nothing behind is no reason, and work that goes on as before is none either.
-  expect(await after(60, { busy: 0.2 })).toBe(2);
-  expect(await after(60, { busy: 0.05 })).toBe(2);
-  expect(await after(120, { mib: 320 })).toBe(3);
-  expect(await after(300, { busy: 0.04 })).toBe(3);
-});
-
 test("nothing is looked at any more once it has ended", async () => {
   const { after, stop } = watched();
   await after(60);
