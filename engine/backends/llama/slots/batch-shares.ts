@@ -88,9 +88,9 @@ type KnownTimes = {
  *
  * Beside other requests a batch is only as large as can be evaluated within some 40 ms, or within two rounds of others
  * and 20 ms where those are known and shorter, by what the pieces before have taken, though no smaller than what 16 tokens
- * at the start of a context cost, and 4 tokens: all of them wait for its end. A prompt that is alone gets twice that, as others may come at any moment, and 64 tokens at
- * least. A newcomer's short prompt is not cut up because so few of another one take as long, behind thousands of others.
- * Which prompts have a piece in a batch is not decided here (`turns.ts`).
+ * at the start of a context cost, and 4 tokens: all of them wait for its end. A prompt that is alone gets twice that, as
+ * others may come at any moment, and 64 tokens at least. A newcomer's short prompt is not cut up because so few of another
+ * one take as long, behind thousands of others. Which prompts have a piece in a batch is not decided here (`turns.ts`).
  */
 export class BatchShares {
   readonly #batchTokens: number;
