@@ -80,7 +80,7 @@ export class GatewayWorkers {
     const isWaitedFor = place.process === undefined || this.#places.length === 1;
     const where = { index, port: this.#port, adminPort: place.adminPort, isWaitedFor };
     const config = await writeGatewayConfig(state, options, engines, where);
-    const process = startWorker(program, ["--config", config]);
+    const process = startWorker(program, ["--config", config], state.compiledFolder);
     process.once("exit", this.#limits.attach(processChannel(process, LIMITS_TOPIC)));
     process.once("exit", answerOrders(this.#orders, processChannel(process, ORDERS_TOPIC)));
     answerReports(this.#fleet, processChannel(process, FLEET_TOPIC));

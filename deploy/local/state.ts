@@ -20,6 +20,8 @@ export type State = {
   readonly localKeyFile: string;
   /** The path of the file with the 32 random bytes by which gateways seal what callers carry for them. */
   readonly sealingKeyFile: string;
+  /** The path of the folder that keeps what V8 has compiled of the programs, where Node can. */
+  readonly compiledFolder: string;
 };
 
 /**
@@ -31,6 +33,7 @@ export async function openState(folder: string): Promise<State> {
     keyFile: join(folder, "keys.json"),
     localKeyFile: join(folder, "local-key"),
     sealingKeyFile: join(folder, "sealing-key"),
+    compiledFolder: join(folder, "compiled"),
   };
   if ((await readPrivateFile(state.sealingKeyFile)) === undefined)
     await writePrivateFile(state.sealingKeyFile, randomBytes(32));

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { type Logger, pino } from "pino";
 import { Registry } from "prom-client";
+import { keepCompiled } from "../../deploy/runtime/process/compile-cache.ts";
 import { linkAbort } from "../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "../config.ts";
@@ -55,7 +56,8 @@ export type WarmUpOptions = {
 /**
  * Exercises the gateway's own paths, so that the first callers of a new process are served as fast as later ones: a
  * second gateway in the same process, of the same configuration, answers requests in all formats in front of a node
- * that answers at once. Keys, counts, limits, logs and clusters are its own, so nothing of it is left but compiled code.
+ * that answers at once. Keys, counts, limits, logs and clusters are its own, so nothing of it is left but compiled code, which
+ * is kept for the next process where Node can keep it.
  * It takes `warmUpMs` at most. It never rejects: a gateway that could not be warmed serves all the same.
  */
 export async function warmUp({ config, log, stop }: WarmUpOptions): Promise<void> {
@@ -66,6 +68,7 @@ export async function warmUp({ config, log, stop }: WarmUpOptions): Promise<void
   compileAfter(BUDGET_BYTES.warmingUp);
   try {
     const requests = await exercise(config, over);
+    keepCompiled();
     log.info({ requests, ms: Math.round(performance.now() - beganMs) }, "warmed up");
   } catch (error) {
     if (!over.aborted) log.warn({ err: error }, "the gateway could not be warmed up; first requests take longer");

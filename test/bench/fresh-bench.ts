@@ -66,6 +66,8 @@ export async function freshBench({ quick }: BenchSettings): Promise<BenchResult>
     { name: "nginx", asked: false, start: () => startNginx(ssePort, folder) },
   ];
   try {
+    // As images are: what V8 compiles of the gateway is there before it starts.
+    await (await startGateway(address, folder, undefined)).stop();
     const rounds = await interleave(targets, repetitions, ({ asked, start }) => measure(start, asked, several));
     const rows = targets.map(({ name }): Row => {
       const values = (value: (reading: Reading) => number) =>
@@ -109,7 +111,11 @@ function resultOf(rows: readonly Row[], repetitions: number): BenchResult {
 async function startGateway(address: string, folder: string, warmUpMs: number | undefined): Promise<Fresh> {
   const place = await mkdtemp(join(folder, "gateway-"));
   const settings = warmUpMs === undefined ? {} : { warmUpMs };
-  const gateway = await startBenchGateway(GATEWAY_PROGRAM, place, { engines: [address], settings });
+  const gateway = await startBenchGateway(GATEWAY_PROGRAM, place, {
+    engines: [address],
+    settings,
+    compiled: join(folder, "compiled"),
+  });
   return { name: "gateway", ...gateway, request: (directive) => requestText("chat", gateway.key, directive) };
 }
 

@@ -42,9 +42,10 @@ async function refusal(...args: readonly string[]): Promise<{ readonly code: num
   );
 }
 
-/** Every file with what stands in it. */
+/** Every file with what stands in it, but those below folders: Node writes there what it has compiled. */
 function contents(folder: string): Record<string, string> {
-  return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "latin1")]));
+  const files = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile());
+  return Object.fromEntries(files.map(({ name }) => [name, readFileSync(join(folder, name), "latin1")]));
 }
 
 test("a second start on the same folder is refused with 2, and changes no file of it", async () => {

@@ -394,6 +394,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     ],
   ],
   ["deploy/monitoring/", []],
+  ["deploy/images/", [RUNTIME, "deploy/local/child.ts", "gateway/catalog.ts", "gateway/keys/"]],
   [
     "deploy/local/",
     [
@@ -461,7 +462,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     ],
   ],
   ["test/browser/", [...GIVEN, RUNTIME, "gateway/fleet/fleet-board.ts", SUPPORT]],
-  ["test/start/", [...GIVEN, SUPPORT]],
+  ["test/start/", [...GIVEN, RUNTIME, "deploy/local/child.ts", SUPPORT]],
   ["test/fault/", [GEN, ...GIVEN, SUPPORT]],
   [
     "test/bench/schemas/",

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Child, type Ready } from "../../../deploy/local/child.ts";
+import { compileCacheEnv } from "../../../deploy/runtime/process/compile-cache.ts";
 import { memoryEnv } from "../../../deploy/runtime/process/memory-env.ts";
 import { NODE_FLAGS } from "../../../deploy/runtime/process/node-flags.ts";
 
@@ -14,24 +15,31 @@ export type RunningChild = {
   stop(): Promise<void>;
 };
 
+/** How a built program is run by Node, beside what the service's processes are started with. */
+export type NodeOptions = {
+  /** Further flags for Node. Default: none. */
+  readonly nodeFlags?: readonly string[];
+  /** The folder that keeps what V8 compiles of the program, where Node can. Default: none. */
+  readonly compiled?: string | undefined;
+};
+
 /**
  * Starts a built program and resolves when it says `ready {…}`. What the program writes on its standard error goes to a
- * file in `folder`, as in operation it goes to a collector; it is part of the message when the start fails. `nodeFlags`
- * are for Node.
+ * file in `folder`, as in operation it goes to a collector; it is part of the message when the start fails.
  */
 export async function startChild(
   name: string,
   program: string,
   args: readonly string[],
   folder: string,
-  nodeFlags: readonly string[] = [],
+  { nodeFlags = [], compiled }: NodeOptions = {},
 ): Promise<RunningChild> {
   const log = join(folder, `${name}.log`);
   const errors = openSync(log, "a");
   // Its end of the channel closes with us: nothing is left behind by a bench that was killed.
   const spawned = spawn(process.execPath, [...NODE_FLAGS, ...nodeFlags, program, ...args], {
     stdio: ["ignore", "pipe", errors, "ipc"],
-    env: { ...memoryEnv(), ...process.env },
+    env: { ...memoryEnv(), ...(compiled !== undefined && compileCacheEnv(compiled)), ...process.env },
   });
   closeSync(errors);
   const child = new Child(name, spawned);

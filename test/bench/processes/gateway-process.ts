@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
-import { type RunningChild, startChild } from "./child-process.ts";
+import { type NodeOptions, type RunningChild, startChild } from "./child-process.ts";
 
 /** The path of the gateway of the same build. */
 export const GATEWAY_PROGRAM = join(import.meta.dirname, "../../../gateway/main.js");
@@ -21,15 +21,13 @@ export type BenchGateway = RunningChild & {
 };
 
 /** What a gateway of the benches is started with. */
-export type BenchGatewayOptions = {
+export type BenchGatewayOptions = NodeOptions & {
   /** The addresses of its engine nodes, each `host:port`. */
   readonly engines: readonly string[];
   /** The settings of every cluster beside its endpoints. Default: the gateway's own. */
   readonly cluster?: object;
   /** Further settings of the gateway. Default: its own. */
   readonly settings?: object;
-  /** The flags for Node, as for a profile. Default: none. */
-  readonly nodeFlags?: readonly string[];
   /** The longest time until an engine is healthy to it, in milliseconds. Default: 20,000. */
   readonly readyTimeoutMs?: number;
 };
@@ -41,7 +39,7 @@ export type BenchGatewayOptions = {
 export async function startBenchGateway(
   program: string,
   folder: string,
-  { engines, cluster = {}, settings = {}, nodeFlags = [], readyTimeoutMs = READY_MS }: BenchGatewayOptions,
+  { engines, cluster = {}, settings = {}, readyTimeoutMs = READY_MS, ...node }: BenchGatewayOptions,
 ): Promise<BenchGateway> {
   await mkdir(folder, { recursive: true });
   // The gateway watches the folder of its keys: the log must not be written there.
@@ -61,7 +59,7 @@ export async function startBenchGateway(
     ...settings,
   };
   await writeFile(configFile, stringify(config, { aliasDuplicateObjects: false }));
-  const child = await startChild("gateway", program, ["--config", configFile], folder, nodeFlags);
+  const child = await startChild("gateway", program, ["--config", configFile], folder, node);
   const { baseUrl, adminUrl } = child.ready as { baseUrl: string; adminUrl: string };
   await untilReady(`${adminUrl}/readyz`, readyTimeoutMs);
   return { ...child, port: Number(new URL(baseUrl).port), key };
