@@ -131,7 +131,8 @@ local function waitFor(count, cost)
   return math.ceil(missing * 60000 / count.rule.perMinute - ROUNDING)
 end
 
--- Places, of which those of gateways that no longer live are free.
+-- Places, of which those of gateways that no longer live are free. One that came in the same millisecond as the beat that
+-- knew who lives may have come after it, of a gateway that lives.
 local function placesTaken(name)
   local live, sum = {}, 0
   for _, gateway in ipairs(request.live) do live[gateway] = true end
@@ -139,7 +140,7 @@ local function placesTaken(name)
     local gateway, of = string.match(field, '^p|([^|]*)|(.*)$')
     if gateway then
       local count, written = string.match(value, '^(%S+) (%S+)$')
-      if gateway ~= request.gateway and not live[gateway] and tonumber(written) <= request.seen then
+      if gateway ~= request.gateway and not live[gateway] and tonumber(written) < request.seen then
         drop(field)
       elseif of == name then
         sum = sum + tonumber(count)

@@ -55,8 +55,11 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     return one.store;
   });
 
-  test("a limit and its places hold for all gateways together, to the unit", async () => {
-    const all = await open(4);
+  test.each([
+    ["as time goes", {}],
+    ["also in the millisecond in which they start", { nowMs: () => 1_000_000 }],
+  ])("a limit and its places hold for all gateways together, to the unit, %s", async (_, own) => {
+    const all = await open(4, {}, own);
     const asked = Array.from({ length: 64 }, (_, at) =>
       all[at % 4]?.store.charge("k", [still(1)], { name: "c", limit: 10 }),
     );
