@@ -165,13 +165,13 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
 });
 
 test.skipIf(missing !== "")(
-  "grammars without number hold no more than a set number of bytes",
+  "grammars without number hold no more than a set number of bytes, and those of one tenant leave others theirs",
   async () => {
     const MAX_BYTES = 64 * 1024;
     const { getLlama } = await loadLibrary();
     const llama = await getLlama({ gpu: false, build: "never", skipDownload: true, progressLogs: false });
     const cache = new GrammarCache(llama, workHere, MAX_BYTES);
-    const get = (title: number) => {
+    const get = (title: number, tenant: string) => {
       const schemaJson = JSON.stringify({
         title: String(title),
         type: "array",
@@ -185,18 +185,23 @@ test.skipIf(missing !== "")(
         constraint: { kind },
         reasoning: "none",
       } as const;
-      return cache.get({ ...wish, markers: HERMES_MARKERS }, { tenant: "t", signal: never() });
+      return cache.get({ ...wish, markers: HERMES_MARKERS }, { tenant, signal: never() });
     };
-    const first = await get(0);
-    expect(await get(0)).toBe(first);
-    let most = 0;
-    for (let title = 1; title < 500; title += 1) {
-      await get(title);
-      most = Math.max(most, cache.bytes);
-    }
-    expect(most).toBeGreaterThan(MAX_BYTES / 2);
+    const flood = async (...tenants: readonly string[]) => {
+      let most = 0;
+      for (let title = 1; title < 500; title += 1) {
+        await get(title, tenants[title % tenants.length] ?? "");
+        most = Math.max(most, cache.bytes);
+      }
+      return most;
+    };
+    const first = await get(0, "honest");
+    expect(await flood("hostile")).toBeLessThan(0.6 * MAX_BYTES);
+    expect(await get(0, "honest")).toBe(first);
+    const most = await flood("one", "other", "third");
+    expect(most).toBeGreaterThan(0.9 * MAX_BYTES);
     expect(most).toBeLessThanOrEqual(MAX_BYTES);
-    expect(await get(0)).not.toBe(first);
+    expect(await get(0, "honest")).not.toBe(first);
     await llama.dispose();
   },
   60_000,

@@ -1,13 +1,30 @@
-/** A map that forgets what was not used for longest once all of it together is larger than `maxBytes`. */
+/** A value that is kept, whose it is, and the bytes that it holds. */
+type Entry<Value> = { readonly value: Value; readonly bytes: number; readonly owner: string };
+/** What one owner has in a cache: the keys, of which the first is the one unused for longest, and the bytes together. */
+type Owned = { readonly keys: Set<string>; bytes: number };
+
+/** The bounds of a cache. */
+export type CacheBounds = {
+  /** The most bytes that all values hold together. */
+  readonly maxBytes: number;
+  /** The most bytes that the values of one owner hold together. */
+  readonly maxBytesOfOwner: number;
+};
+
+/**
+ * A map that forgets what was not used for longest once all of it together, or what one owner brought, is larger than
+ * its bound: who brings something new each time drives out little that others use.
+ */
 export class ByteBoundedCache<Value> {
-  readonly #maxBytes: number;
+  readonly #bounds: CacheBounds;
   /** The values, of which the first is the one unused for longest. */
-  readonly #entries = new Map<string, { readonly value: Value; readonly bytes: number }>();
+  readonly #entries = new Map<string, Entry<Value>>();
+  readonly #owners = new Map<string, Owned>();
   #bytes = 0;
 
-  /** Makes an empty cache that holds up to `maxBytes` bytes. */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
+  /** Makes an empty cache within these bounds. */
+  constructor(bounds: CacheBounds) {
+    this.#bounds = bounds;
   }
 
   /** The number of bytes that the values hold together, about. */
@@ -19,20 +36,49 @@ export class ByteBoundedCache<Value> {
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
     if (!entry) return undefined;
-    this.#entries.delete(key);
-    this.#entries.set(key, entry);
+    this.#remove(key, entry);
+    this.#add(key, entry);
     return entry.value;
   }
 
-  /** Keeps a value that holds about `bytes` bytes. One that is larger than the bound is not kept. */
-  set(key: string, value: Value, bytes: number): void {
-    this.#bytes += bytes - (this.#entries.get(key)?.bytes ?? 0);
-    this.#entries.delete(key);
-    this.#entries.set(key, { value, bytes });
-    for (const [oldest, entry] of this.#entries) {
-      if (this.#bytes <= this.#maxBytes) return;
-      this.#entries.delete(oldest);
-      this.#bytes -= entry.bytes;
+  /**
+   * Keeps a value that holds about `bytes` bytes and that `owner` brought. One that is larger than a bound is not kept. A
+   * value that is there under the same key goes, whoever brought it.
+   */
+  set(key: string, value: Value, bytes: number, owner: string): void {
+    const before = this.#entries.get(key);
+    if (before) this.#remove(key, before);
+    this.#add(key, { value, bytes, owner });
+    const own = this.#owners.get(owner);
+    if (own) this.#forget(own.keys, () => own.bytes <= this.#bounds.maxBytesOfOwner);
+    this.#forget(this.#entries.keys(), () => this.#bytes <= this.#bounds.maxBytes);
+  }
+
+  /** Forgets keys in their order until it is enough. */
+  #forget(keys: Iterable<string>, isEnough: () => boolean): void {
+    for (const key of keys) {
+      if (isEnough()) return;
+      const entry = this.#entries.get(key);
+      if (entry) this.#remove(key, entry);
     }
+  }
+
+  #add(key: string, entry: Entry<Value>): void {
+    const own = this.#owners.get(entry.owner) ?? { keys: new Set(), bytes: 0 };
+    this.#owners.set(entry.owner, own);
+    own.keys.add(key);
+    own.bytes += entry.bytes;
+    this.#entries.set(key, entry);
+    this.#bytes += entry.bytes;
+  }
+
+  #remove(key: string, { owner, bytes }: Entry<Value>): void {
+    this.#entries.delete(key);
+    this.#bytes -= bytes;
+    const own = this.#owners.get(owner);
+    if (!own) return;
+    own.keys.delete(key);
+    own.bytes -= bytes;
+    if (own.keys.size === 0) this.#owners.delete(owner);
   }
 }

@@ -5,10 +5,12 @@ import { type CallerWork, WorkGivenUp } from "../../../caller-work/caller-work.t
 import { type GrammarInput, needsGrammar, onlyPromised, worthReading } from "../../../caller-work/grammar-input.ts";
 import { EngineError } from "../../../errors.ts";
 import { BEHIND_REASONING } from "../../../grammar/output/output-grammar.ts";
-import { ByteBoundedCache } from "./byte-bounded-cache.ts";
+import { ByteBoundedCache, type CacheBounds } from "./byte-bounded-cache.ts";
 
 /** The most that compiled grammars may hold together, in bytes. */
 const MAX_BYTES = 32 * 1024 * 1024;
+/** The share of it that the grammars of one tenant may hold. */
+const TENANT_SHARE = 1 / 2;
 /** The bytes that a grammar holds besides its text; each of its two forms holds the text twice. */
 const BYTES_PER_GRAMMAR = 1024;
 /** The most that remembered refusals of schemas may hold together, in bytes. */
@@ -31,16 +33,16 @@ export class GrammarCache {
   readonly #llama: Llama;
   readonly #work: Pick<CallerWork, "run">;
   readonly #compiled: ByteBoundedCache<CompiledGrammar>;
-  readonly #refused = new ByteBoundedCache<EngineError>(MAX_REFUSAL_BYTES);
+  readonly #refused = new ByteBoundedCache<EngineError>(boundsOf(MAX_REFUSAL_BYTES));
 
   /**
    * Makes an empty cache. `work` turns schemas into text on threads of its own; `maxBytes` is what the grammars may
-   * hold together, 32 MiB by default.
+   * hold together, 32 MiB by default; those of one tenant hold half of it.
    */
   constructor(llama: Llama, work: Pick<CallerWork, "run">, maxBytes = MAX_BYTES) {
     this.#llama = llama;
     this.#work = work;
-    this.#compiled = new ByteBoundedCache(maxBytes);
+    this.#compiled = new ByteBoundedCache(boundsOf(maxBytes));
   }
 
   /** The number of bytes that the grammars hold, about. */
@@ -67,7 +69,7 @@ export class GrammarCache {
       return await this.#make(key, input, order);
     } catch (error) {
       if (error instanceof EngineError && error.reason === "INVALID_SCHEMA")
-        this.#refused.set(key, error, BYTES_PER_REFUSAL);
+        this.#refused.set(key, error, BYTES_PER_REFUSAL, order.tenant);
       throw error;
     }
   }
@@ -80,7 +82,7 @@ export class GrammarCache {
       whole,
       behindReasoning: input.markers.reasoning ? await this.#parse(text, BEHIND_REASONING) : whole,
     };
-    this.#compiled.set(key, grammar, BYTES_PER_GRAMMAR + 4 * text.length);
+    this.#compiled.set(key, grammar, BYTES_PER_GRAMMAR + 4 * text.length, order.tenant);
     return grammar;
   }
 
@@ -102,4 +104,8 @@ export class GrammarCache {
       throw new EngineError("INVALID_SCHEMA", "The schema could not be turned into a grammar.", {}, cause);
     }
   }
+}
+
+function boundsOf(maxBytes: number): CacheBounds {
+  return { maxBytes, maxBytesOfOwner: maxBytes * TENANT_SHARE };
 }

@@ -1,24 +1,61 @@
 import { expect, test } from "vitest";
 import { ByteBoundedCache } from "../../../../../../engine/backends/llama/grammar/byte-bounded-cache.ts";
 
-test("what was not used for longest goes first, and the bound holds at any time", () => {
-  const cache = new ByteBoundedCache<number>(100);
-  cache.set("a", 1, 40);
-  cache.set("b", 2, 40);
+const cacheOf = (maxBytes: number, maxBytesOfOwner = maxBytes) =>
+  new ByteBoundedCache<number>({ maxBytes, maxBytesOfOwner });
+
+test("what was not used for longest goes first, whoever brought it, and the bound holds at any time", () => {
+  const cache = cacheOf(100);
+  cache.set("a", 1, 40, "one");
+  cache.set("b", 2, 40, "other");
   expect(cache.get("a")).toBe(1);
-  cache.set("c", 3, 40);
+  cache.set("c", 3, 40, "one");
   expect(["a", "b", "c"].map((key) => cache.get(key))).toEqual([1, undefined, 3]);
   expect(cache.bytes).toBe(80);
 });
 
+test("who brings something new each time drives out what is its own beyond its share, and leaves that of others", () => {
+  const cache = cacheOf(100, 50);
+  cache.set("honest", 0, 40, "honest");
+  for (let i = 0; i < 1_000; i += 1) cache.set(`flood ${i}`, i, 20, "flood");
+  expect(cache.get("honest")).toBe(0);
+  expect(cache.get("flood 999")).toBe(999);
+  expect(cache.get("flood 998")).toBe(998);
+  expect(cache.get("flood 997")).toBeUndefined();
+  expect(cache.bytes).toBe(80);
+});
+
+test("a share counts what its owner has now: neither what was forgotten nor what another one brought anew", () => {
+  const cache = cacheOf(100, 50);
+  cache.set("a", 1, 50, "one");
+  cache.set("a", 2, 40, "other");
+  cache.set("b", 3, 50, "one");
+  expect(["a", "b"].map((key) => cache.get(key))).toEqual([2, 3]);
+  cache.set("c", 4, 50, "one");
+  expect(["a", "b", "c"].map((key) => cache.get(key))).toEqual([2, undefined, 4]);
+  expect(cache.bytes).toBe(90);
+});
+
+test("of its own, an owner loses what it did not use for longest", () => {
+  const cache = cacheOf(100, 50);
+  cache.set("a", 1, 20, "one");
+  cache.set("b", 2, 20, "one");
+  cache.get("a");
+  cache.set("c", 3, 20, "one");
+  expect(["a", "b", "c"].map((key) => cache.get(key))).toEqual([1, undefined, 3]);
+});
+
 test("a key that is set again is counted once", () => {
-  const cache = new ByteBoundedCache<number>(100);
-  for (let i = 0; i < 10; i += 1) cache.set("a", i, 60);
+  const cache = cacheOf(100);
+  for (let i = 0; i < 10; i += 1) cache.set("a", i, 60, "one");
   expect([cache.get("a"), cache.bytes]).toEqual([9, 60]);
 });
 
-test("what is larger than the bound is not kept", () => {
-  const cache = new ByteBoundedCache<number>(100);
-  cache.set("a", 1, 101);
+test.each([
+  [100, 100],
+  [200, 100],
+])("what is larger than a bound is not kept (%i, %i)", (maxBytes, maxBytesOfOwner) => {
+  const cache = cacheOf(maxBytes, maxBytesOfOwner);
+  cache.set("a", 1, 101, "one");
   expect([cache.get("a"), cache.bytes]).toEqual([undefined, 0]);
 });
