@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG } from "../../gateway/catalog.ts";
@@ -25,7 +26,8 @@ export type State = {
 };
 
 /**
- * Resolves to the files of the start in `folder`, which has to be there, and makes the sealing key where it is missing.
+ * Resolves to the files of the start in `folder`, which has to be there, and makes the sealing key and the folder of what
+ * was compiled where they are missing.
  */
 export async function openState(folder: string): Promise<State> {
   const state = {
@@ -37,6 +39,8 @@ export async function openState(folder: string): Promise<State> {
   };
   if ((await readPrivateFile(state.sealingKeyFile)) === undefined)
     await writePrivateFile(state.sealingKeyFile, randomBytes(32));
+  // What lies in it is run: nobody else may write there, whatever the umask is. Node would go by that.
+  await mkdir(state.compiledFolder, { recursive: true, mode: 0o700 });
   return state;
 }
 

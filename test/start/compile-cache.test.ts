@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { afterEach, describe, expect, test } from "vitest";
 import { Child, startProcess } from "../../deploy/local/child.ts";
 import { compileCacheEnv } from "../../deploy/runtime/process/compile-cache.ts";
+import { startService } from "../support/processes/start-service.ts";
 
 /*
  * What V8 has compiled of a program, for the processes that start later. Node 20 cannot keep it, and there the same
@@ -24,8 +25,8 @@ const MANY = 500;
 const TIMEOUT_MS = 120_000;
 
 const closing: (() => unknown)[] = [];
-afterEach(() => {
-  for (const close of closing.splice(0).reverse()) close();
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
 });
 
 function newFolder(): string {
@@ -72,6 +73,21 @@ describe("a process of npm start", () => {
     }
   });
 });
+
+test(
+  "a start keeps it in its state folder, which is nobody else's",
+  async () => {
+    const service = await startService([0, 0, 0], { args: ["--model", "simulator"] });
+    closing.push(() => service.stop("SIGKILL"));
+    const ended = once(service.process, "close");
+    service.process.kill("SIGINT");
+    expect(await ended).toEqual([0, null]);
+    const compiled = join(service.stateDir, "compiled");
+    expect(statSync(compiled).mode & 0o777).toBe(0o700);
+    expect(written(compiled).size > MANY).toBe(KEEPS);
+  },
+  TIMEOUT_MS,
+);
 
 describe("the gateway of an image", () => {
   test(
