@@ -57,8 +57,8 @@ export type WarmUpOptions = {
  * Exercises the gateway's own paths, so that the first callers of a new process are served as fast as later ones: a
  * second gateway in the same process, of the same configuration, answers requests in all formats in front of a node
  * that answers at once. Keys, counts, limits, logs and clusters are its own, so nothing of it is left but compiled code, which
- * is kept for the next process where Node can keep it.
- * It takes `warmUpMs` at most. It never rejects: a gateway that could not be warmed serves all the same.
+ * is kept for the next process where Node can keep it. It takes `warmUpMs` at most, and some 0.1 s more where the code is
+ * kept for the first time. It never rejects: a gateway that could not be warmed serves all the same.
  */
 export async function warmUp({ config, log, stop }: WarmUpOptions): Promise<void> {
   const { warmUpMs } = config;

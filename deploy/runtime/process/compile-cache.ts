@@ -15,8 +15,8 @@ export function compileCacheEnv(folder: string): Readonly<Record<string, string>
 /**
  * Writes down now what V8 has compiled of this process' files, for processes that start later. By itself Node does so
  * only when a process ends in order, and a file that is written once stays as it is until its text changes: so it is to
- * be called when everything has run that a later process shall not have to compile. It takes some 30 ms of this thread.
- * It does nothing where the process was not started with such a folder, in Node before 22.10, and for files whose
+ * be called when everything has run that a later process shall not have to compile. It holds this thread, for 80 to 160
+ * ms where a gateway has warmed up, so that nobody may be served yet. It does nothing where the process was not started with such a folder, in Node before 22.10, and for files whose
  * compiled code came from there. It never throws.
  */
 export function keepCompiled(): void {
