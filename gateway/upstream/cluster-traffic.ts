@@ -42,11 +42,13 @@ export class ClusterTraffic {
     this.cluster = cluster;
     this.admission = new ClusterAdmission(cluster, new Balancer(cluster, work, clock, random), clock, random);
     this.budget = new RetryBudget(cluster.settings.circuitBreakers.retryBudget);
+    const described = (address: string) => cluster.member(address)?.endpoint.description(cluster.model);
     this.ledger = new CacheLedger({
       prefixes: cluster.prefixes,
       lifeOf: (address) => cluster.member(address)?.endpoint.startedAtMs,
       believedMs: () => cluster.settings.prefixAffinityLbConfig.idleTtlMs,
-      blockTokensOf: (address) => cluster.member(address)?.endpoint.description(cluster.model)?.kvBlockTokens ?? 0,
+      blockTokensOf: (address) => described(address)?.kvBlockTokens ?? 0,
+      keptConversationsOf: (address) => described(address)?.keptConversations ?? 0,
       viewOf: (address) => cluster.views.get(address),
     });
     this.#clock = clock;

@@ -299,11 +299,17 @@ export class Journey {
 
   /** Returns the place with somebody who explains to the record what was cached there, and why not more. */
   #explained(place: Place): Place {
-    const { record } = this.#dispatch;
+    const { record, facts } = this.#dispatch;
     const { clock } = this.#parts;
-    const sent = this.#traffic.ledger.sent(this.#route, place.member.endpoint.address, clock.nowMs());
+    const { shape, affinityKey } = this.#route;
+    const request = { shape, affinityKey, cacheKey: facts.cacheKey };
+    const sent = this.#traffic.ledger.sent(request, place.member.endpoint.address, clock.nowMs());
     const onNote = (note: CacheNote) => record.cached(note);
-    return { ...place, placement: explained(place.placement, { sent, onNote, clock }) };
+    const release = () => {
+      place.release();
+      sent.ended(clock.nowMs());
+    };
+    return { ...place, placement: explained(place.placement, { sent, onNote, clock }), release };
   }
 
   /** Makes the next try, on the endpoint that it has a place on. */

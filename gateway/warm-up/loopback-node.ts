@@ -159,7 +159,8 @@ function finishedOf(reason: FinishReason): Event {
 function descriptionOf(model: string): DescribeNodeResponse {
   const description: ModelDescription = {
     ...{ id: model, revision: "loopback", contextWindow: 1_000_000, maxOutputTokens: 100_000 },
-    ...{ kvTokenCapacity: 0, kvBlockTokens: 0, maxConcurrentRequests: 1_000, longestTokenBytes: 0 },
+    ...{ kvTokenCapacity: 0, kvBlockTokens: 0, keptConversations: 0, longestTokenBytes: 0 },
+    maxConcurrentRequests: 1_000,
     inputModalities: [Modality.TEXT],
     capabilities: [
       ...[Capability.TOOLS, Capability.JSON_SCHEMA, Capability.JSON_OBJECT],

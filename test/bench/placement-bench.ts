@@ -152,7 +152,8 @@ async function queueing(admission: ClusterAdmission, cluster: Cluster, repetitio
 /** Returns the middle time that the reason for what was cached takes, of the quickest conversation, in microseconds. */
 function explaining({ prefixes, members }: Cluster, repetitions: number, remembered: number): number {
   const ledger = new CacheLedger({
-    ...{ prefixes, lifeOf: () => 0, believedMs: () => 600_000, blockTokensOf: () => 0, viewOf: () => undefined },
+    ...{ prefixes, lifeOf: () => 0, believedMs: () => 600_000, viewOf: () => undefined },
+    ...{ blockTokensOf: () => 0, keptConversationsOf: () => 0 },
   });
   let nowMs = 0;
   const explain = (session: number, messages: number) => {
@@ -167,7 +168,7 @@ function explaining({ prefixes, members }: Cluster, repetitions: number, remembe
     // Whoever picks the endpoint has looked all digests up.
     for (const { hash } of boundaries) [...prefixes.holders(hash)];
     const startedAt = performance.now();
-    const sent = ledger.sent({ shape, affinityKey: `session ${session}` }, address, nowMs);
+    const sent = ledger.sent({ shape, affinityKey: `session ${session}`, cacheKey: "" }, address, nowMs);
     const inputTokens = 1_000 * messages;
     sent.measured(inputTokens, 2_000);
     sent.prefilled(inputTokens, nowMs);

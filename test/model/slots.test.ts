@@ -90,6 +90,36 @@ describe.skipIf(missing !== "")("slots", () => {
     });
   });
 
+  describe("of conversations that have nearly as much of a prompt", () => {
+    /** Two conversations that begin alike; the first was used last. Resolves to their slots. */
+    const both = async (first: readonly Token[], second: readonly Token[]) => {
+      fresh();
+      const busy = take(first);
+      await busy.adapt({ prompt: first, isolation: "a" });
+      await busy.sequence.evaluateWithoutGeneratingNewTokens([...first]);
+      const { slot } = await use(second);
+      await clock.advance(1);
+      slots.release(busy, LONG_MS);
+      return [busy, slot];
+    };
+
+    test("the one that was used longest ago is taken, although a few tokens more of another one are the same", async () => {
+      const [, second] = await both(prompt(1, 2, 3, 4), prompt(1, 9));
+      expect((await use(prompt(1, 2, 3, 5))).slot).toBe(second);
+    });
+
+    test("the one that it goes on with is taken", async () => {
+      const [first] = await both(prompt(1, 2), prompt(1, 9));
+      expect((await use(prompt(1, 2, 3, 5))).slot).toBe(first);
+    });
+
+    test("one that has much more is taken", async () => {
+      const long = [...prompt(1), ...prompt(2)];
+      const [first] = await both([...long, 7 as Token], prompt(1, 9));
+      expect((await use([...long, 8 as Token])).slot).toBe(first);
+    });
+  });
+
   test("the best slot is not waited for while it is busy", async () => {
     fresh();
     await use(prompt(1, 2, 3));

@@ -69,6 +69,7 @@ export function describeModel(id: string, model: DescribedModel | undefined): Mo
     state: model ? ModelState.READY : ModelState.LOADING,
     maxCacheTtl: undefined,
     longestTokenBytes: model?.longestTokenBytes ?? 0,
+    keptConversations: slots,
   };
 }
 

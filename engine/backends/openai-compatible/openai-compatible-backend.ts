@@ -243,6 +243,7 @@ export class OpenAiCompatibleBackend implements Backend {
       state: running ? ModelState.READY : ModelState.LOADING,
       maxCacheTtl: undefined,
       longestTokenBytes: 0,
+      keptConversations: 0,
     };
   }
 

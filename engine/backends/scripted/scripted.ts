@@ -101,6 +101,7 @@ export class ScriptedBackend implements Backend {
         state: ModelState.READY,
         maxCacheTtl: undefined,
         longestTokenBytes: 0,
+        keptConversations: 0,
       }),
     );
     return { engineKind: EngineKind.SCRIPTED, engineVersion: "1", models };

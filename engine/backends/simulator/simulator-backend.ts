@@ -248,6 +248,7 @@ function describeSimulator(options: SimulatorOptions, stepProcess: number | unde
       state: ModelState.READY,
       maxCacheTtl: undefined,
       longestTokenBytes: LONGEST_TOKEN_BYTES,
+      keptConversations: 0,
     }),
   );
   const engineVersion = stepProcess === undefined ? "1" : `1, steps in process ${stepProcess}`;

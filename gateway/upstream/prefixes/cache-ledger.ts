@@ -2,11 +2,14 @@ import type { Boundary, PromptShape } from "../load-balancing/boundary-hashes.ts
 import type { HeldPrefixes } from "../load-balancing/held-prefixes.ts";
 import type { Loss } from "./cache-note.ts";
 import { ChangedPrompts, type LedgerRequest, named } from "./changed-prompts.ts";
+import { isTaken, KeptConversations, type KeptTurn } from "./kept-conversations.ts";
 import { type DeepestUse, ReadPrompts, type ReadPromptsParts } from "./read-prompts.ts";
 import { SentRequest } from "./sent-request.ts";
 
 /** What a ledger asks of the cluster whose requests it follows. */
 export type CacheLedgerParts = ReadPromptsParts & {
+  /** Returns how many conversations an endpoint keeps whole; 0 where it caches by blocks, or as much is not known. */
+  readonly keptConversationsOf: (address: string) => number;
   /** What endpoints tell of their caches. */
   readonly prefixes: HeldPrefixes;
 };
@@ -18,6 +21,7 @@ export type CacheLedgerParts = ReadPromptsParts & {
 export class CacheLedger {
   readonly #parts: CacheLedgerParts;
   readonly #read: ReadPrompts;
+  readonly #kept = new KeptConversations();
   readonly #changed: ChangedPrompts;
 
   /** Begins without a memory. */
@@ -44,12 +48,24 @@ export class CacheLedger {
     if (changed) losses.push(changed);
     // Where nothing else can be said of what came by here, what came of it since is the other gateway's doing as well.
     if (passed) losses.push(losses.length > 0 ? passed : { ...passed, fromBytes: 0 });
-    const expected = this.#expected(shape, address, seen, nowMs);
+    // Before the request takes up a conversation of its endpoint.
+    const told = this.#parts.prefixes.fillOf(address) && this.#told(request, address);
+    const kept = this.#keptTurn(request, address, nowMs);
+    const expected = told ?? kept?.expectedTokens ?? this.#read.believed(shape, address, seen?.index ?? -1, nowMs);
     const facts = { shape, losses, expected, isNew: !seen && shape.lastTurn === undefined };
     return new SentRequest(facts, {
+      kept,
       measured: () => this.#changed.note(known),
       prefilled: (inputTokens, atMs) => this.#read.read(shape, address, inputTokens, atMs),
     });
+  }
+
+  #keptTurn(request: LedgerRequest, address: string, nowMs: number): KeptTurn | undefined {
+    const { keptConversationsOf, lifeOf, believedMs } = this.#parts;
+    const most = keptConversationsOf(address);
+    if (most === 0) return undefined;
+    const goneBeforeMs = nowMs - believedMs(address);
+    return this.#kept.begin(request, { address, most, life: lifeOf(address), goneBeforeMs });
   }
 
   /** Returns what endpoints have lost or hold elsewhere; `isPassed` where the turn before came by another gateway. */
@@ -100,13 +116,18 @@ export class CacheLedger {
     return undefined;
   }
 
-  #expected(shape: PromptShape, address: string, seen: DeepestUse | undefined, nowMs: number): number {
-    const { boundaries } = shape;
-    const { prefixes } = this.#parts;
-    if (!prefixes.fillOf(address)) return this.#read.believed(shape, address, seen?.index ?? -1, nowMs);
+  /** Returns the tokens of a prompt that an endpoint tells that it has, as far as it uses them. */
+  #told({ shape, cacheKey }: LedgerRequest, address: string): number {
+    const { boundaries, lastTurn } = shape;
+    const { prefixes, keptConversationsOf } = this.#parts;
+    const isKeeper = keptConversationsOf(address) > 0;
     for (let index = boundaries.length - 1; index >= 0; index -= 1) {
-      for (const holder of prefixes.holders(boundaries[index]?.hash ?? ""))
-        if (holder.address === address) return holder.tokens + holder.tailTokens;
+      for (const { address: at, tokens, tailTokens } of prefixes.holders(boundaries[index]?.hash ?? "")) {
+        if (at !== address) continue;
+        const isAll = tailTokens > 0 && index <= (lastTurn ?? -1);
+        if (!isKeeper || isTaken(shape, index, { isAll, isNamed: this.#kept.names(address, cacheKey) }))
+          return tokens + tailTokens;
+      }
     }
     return 0;
   }

@@ -12,10 +12,12 @@ export type LedgerRequest = {
   readonly shape: PromptShape;
   /** A digest of the caller, session or conversation that the request belongs to. */
   readonly affinityKey: string;
+  /** The digest of the caller's own cache key, which nodes are told; empty where the caller gave none. */
+  readonly cacheKey: string;
 };
 
 /** A request with the names by which its last prompts are remembered: its conversation, and its agent with a system part. */
-export type NamedRequest = LedgerRequest & { readonly conversation: string; readonly agent: string };
+export type NamedRequest = Omit<LedgerRequest, "cacheKey"> & { readonly conversation: string; readonly agent: string };
 
 /** Remembers the last prompts of conversations, by digests and bounded, and finds what clients have changed in them. */
 export class ChangedPrompts {

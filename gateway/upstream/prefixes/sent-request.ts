@@ -1,5 +1,6 @@
 import { type PromptShape, promptBytes } from "../load-balancing/boundary-hashes.ts";
 import type { CacheNote, Loss } from "./cache-note.ts";
+import type { KeptTurn } from "./kept-conversations.ts";
 import type { ReadPrompt } from "./read-prompts.ts";
 
 /** The loss below which nothing needs explaining: so many tokens, and that share of the prompt. */
@@ -32,6 +33,8 @@ export type SentFacts = {
 
 /** Takes what becomes of a request into the memory of its ledger. */
 export type Memory = {
+  /** Follows the conversation that the endpoint has taken up; undefined where it caches by blocks. */
+  readonly kept: KeptTurn | undefined;
   /** Called when the cached tokens are known. */
   readonly measured: () => void;
   /** Called when the endpoint has read the prompt, of so many tokens, at that monotonic time in milliseconds. */
@@ -55,7 +58,9 @@ export class SentRequest {
    * find it there. It does nothing where the tokens are not known, 0, and nothing at a second call.
    */
   prefilled(inputTokens: number, nowMs: number): void {
-    if (inputTokens > 0) this.#prompt ??= this.#memory.prefilled(inputTokens, nowMs);
+    if (inputTokens === 0 || this.#prompt) return;
+    this.#prompt = this.#memory.prefilled(inputTokens, nowMs);
+    this.#memory.kept?.read(inputTokens);
   }
 
   /**
@@ -69,15 +74,23 @@ export class SentRequest {
     if (!this.#prompt) return;
     this.#prompt.atMs = nowMs;
     this.#prompt.answerTokens = reasoningTokens > 0 ? 0 : outputTokens;
+    this.#memory.kept?.answered(this.#prompt.answerTokens);
+  }
+
+  /** Notes at the monotonic time `nowMs` that the request is over, however it ended. */
+  ended(nowMs: number): void {
+    this.#memory.kept?.ended(nowMs);
   }
 
   /** Explains what was cached of `inputTokens` tokens of prompt. */
   measured(inputTokens: number, cachedTokens: number): CacheNote {
     const { shape, losses, expected, isNew } = this.#facts;
+    const { kept } = this.#memory;
     this.#memory.measured();
     const bytes = promptBytes(shape);
     const tokensPerByte = bytes > 0 && inputTokens > 0 ? inputTokens / bytes : TOKENS_PER_BYTE;
     const tolerated = TOLERATED.tokens + TOLERATED.share * inputTokens;
+    if (kept && cachedTokens + tolerated < kept.expectedTokens) kept.missed();
     // Where all turns are cached as they stand, the change that is seen here was paid for by way of another gateway.
     const turnBytes = shape.boundaries[shape.lastTurn ?? -1]?.bytes ?? Number.POSITIVE_INFINITY;
     const isOld = cachedTokens >= turnBytes * tokensPerByte - tolerated;

@@ -160,24 +160,29 @@ export class Slots {
 /**
  * Chooses among the free slots; undefined when there is none. First comes the slot that has the most of the prompt, if
  * that is all the slot has, or at least 32 tokens and half of the prompt (any part of it in a slot of the same affinity
- * key); else an empty one; else one whose time is over; else the one that was used longest ago. Of equals it takes the
- * one with the smallest cache. A busy slot is never waited for.
+ * key); else an empty one; else one whose time is over; else the one that was used longest ago. Of several that have
+ * nearly the most, up to 31 tokens less, it takes one that has nothing else, or else the one that was used longest ago:
+ * so few tokens are not worth a newer conversation. Of equals it takes the one with the smallest cache. A busy slot is
+ * never waited for.
  */
 export function chooseSlot(slots: readonly Slot[], demand: Demand, nowMs: number): Slot | undefined {
   const free = oldestFirst(slots);
   const { prompt, isolation, affinityKey } = demand;
-  let best: Slot | undefined;
+  const useful: { readonly slot: Slot; readonly length: number }[] = [];
   let longest = 0;
   for (const slot of free) {
     const length = slot.commonPrefix(prompt, isolation);
     const isSame = affinityKey !== "" && slot.affinityKey === affinityKey;
     const isWorth = length >= MIN_PREFIX_TOKENS && (length >= prompt.length / 2 || isSame);
     // Where all of the cache is used nothing is lost.
-    if (length <= longest || !(isWorth || length === slot.cachedTokens)) continue;
-    best = slot;
-    longest = length;
+    if (length === 0 || !(isWorth || length === slot.cachedTokens)) continue;
+    useful.push({ slot, length });
+    longest = Math.max(longest, length);
   }
-  return best ?? free.find((slot) => slot.empty) ?? firstToGo(free, nowMs);
+  const best = useful.filter(({ length }) => length > longest - MIN_PREFIX_TOKENS);
+  const whole = best.filter(({ slot, length }) => length === slot.cachedTokens);
+  const chosen = whole.toSorted((one, other) => other.length - one.length)[0] ?? best[0];
+  return chosen?.slot ?? free.find((slot) => slot.empty) ?? firstToGo(free, nowMs);
 }
 
 /** Returns the free slots, the one that was used longest ago first, and of equals the one with the smallest cache. */

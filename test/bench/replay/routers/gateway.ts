@@ -91,7 +91,8 @@ export class Gateway implements Router {
     const believedMs = settings.prefixAffinityLbConfig.idleTtlMs;
     const viewOf = (address: string) => this.#views.get(address);
     this.#ledger = new CacheLedger({
-      ...{ prefixes, lifeOf: () => 0, believedMs: () => believedMs, blockTokensOf: () => 0, viewOf },
+      ...{ prefixes, lifeOf: () => 0, believedMs: () => believedMs, viewOf },
+      ...{ blockTokensOf: () => 0, keptConversationsOf: () => 0 },
     });
     for (let node = 0; node < nodes; node += 1) this.#views.set(this.#view(node));
     const cluster = {
@@ -133,7 +134,7 @@ export class Gateway implements Router {
     };
     void this.#admission.acquire(request, NEVER).then((place) => {
       if (typeof place === "string") throw new Error(`no place: ${place}`);
-      const sent = this.#ledger.sent({ shape, affinityKey }, place.member, this.#clock.nowMs());
+      const sent = this.#ledger.sent({ shape, affinityKey, cacheKey: "" }, place.member, this.#clock.nowMs());
       dispatch(this.#addresses.indexOf(place.member), this.#follower(prompt, place, sent));
     });
   }

@@ -449,6 +449,14 @@ export interface ModelDescription {
    * ends: such a text has at least as many tokens as its bytes divided by this. Default 0: not known, or not so.
    */
   readonly longestTokenBytes: number;
+  /**
+   * The kept conversations are how many the cache holds, each whole, where it holds conversations and not blocks: for one
+   * more it gives up the one that was used longest ago. A prompt takes the one that it goes on with; else one of which it
+   * has the beginning, and what is behind that is lost, but only where the beginning is half of the prompt at least, or
+   * both have one affinity key: of several the one that was used longest ago. Default 0: the cache holds blocks, or as much
+   * is not known.
+   */
+  readonly keptConversations: number;
 }
 
 /** DrainNodeRequest asks a node to take no new calls. */
@@ -1024,6 +1032,7 @@ function createBaseModelDescription(): ModelDescription {
     state: 0,
     maxCacheTtl: undefined,
     longestTokenBytes: 0,
+    keptConversations: 0,
   };
 }
 
@@ -1072,6 +1081,9 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     }
     if (message.longestTokenBytes !== 0) {
       writer.uint32(96).uint32(message.longestTokenBytes);
+    }
+    if (message.keptConversations !== 0) {
+      writer.uint32(104).uint32(message.keptConversations);
     }
     return writer;
   },
@@ -1205,6 +1217,14 @@ export const ModelDescription: MessageFns<ModelDescription> = {
             message.longestTokenBytes = reader.uint32();
             continue;
           }
+          case 13: {
+            if (tag !== 104) {
+              break;
+            }
+
+            message.keptConversations = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1265,6 +1285,11 @@ export const ModelDescription: MessageFns<ModelDescription> = {
         : isSet(object.longest_token_bytes)
         ? globalThis.Number(object.longest_token_bytes)
         : 0,
+      keptConversations: isSet(object.keptConversations)
+        ? globalThis.Number(object.keptConversations)
+        : isSet(object.kept_conversations)
+        ? globalThis.Number(object.kept_conversations)
+        : 0,
     };
   },
 
@@ -1306,6 +1331,9 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     if (message.longestTokenBytes !== 0) {
       obj.longestTokenBytes = Math.round(message.longestTokenBytes);
     }
+    if (message.keptConversations !== 0) {
+      obj.keptConversations = Math.round(message.keptConversations);
+    }
     return obj;
   },
 
@@ -1328,6 +1356,7 @@ export const ModelDescription: MessageFns<ModelDescription> = {
       ? Duration.fromPartial(object.maxCacheTtl)
       : undefined;
     message.longestTokenBytes = object.longestTokenBytes ?? 0;
+    message.keptConversations = object.keptConversations ?? 0;
     return message;
   },
 };

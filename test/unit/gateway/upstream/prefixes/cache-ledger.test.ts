@@ -27,7 +27,7 @@ class Gateway {
   constructor(parts: Partial<CacheLedgerParts> = {}) {
     const lifeOf = (address: string) => this.lives[address];
     const alone = { prefixes: NOTHING_TOLD, lifeOf, believedMs: () => 5 * MINUTE, viewOf: () => undefined };
-    this.ledger = new CacheLedger({ ...alone, blockTokensOf: () => 0, ...parts });
+    this.ledger = new CacheLedger({ ...alone, blockTokensOf: () => 0, keptConversationsOf: () => 0, ...parts });
   }
 
   /** Sends a prompt, of which the engine then says that so many messages were cached. */
@@ -35,14 +35,15 @@ class Gateway {
     const { sent, inputTokens } = this.begin(words, address, affinityKey);
     const note = sent.measured(inputTokens, TOKENS * cachedMessages);
     sent.prefilled(inputTokens, this.nowMs);
+    sent.ended(this.nowMs);
     return note;
   }
 
   /** Sends a prompt, of which the engine has yet to say anything. */
-  begin(words: string, address: string, affinityKey = "session") {
+  begin(words: string, address: string, affinityKey = "session", cacheKey = "") {
     this.nowMs += 1_000;
     const shape = prompt(words);
-    const sent = this.ledger.sent({ shape, affinityKey }, address, this.nowMs);
+    const sent = this.ledger.sent({ shape, affinityKey, cacheKey }, address, this.nowMs);
     return { sent, inputTokens: TOKENS * shape.boundaries.length };
   }
 }
@@ -272,6 +273,107 @@ describe("an endpoint that does not tell is expected to have", () => {
     sent.prefilled(1_000, gateway.nowMs);
     sent.answered({ inputTokens: 2_000, outputTokens: 100, reasoningTokens: 0 }, gateway.nowMs);
     expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_100 });
+  });
+});
+
+describe("an endpoint that keeps whole conversations", () => {
+  const keeping = (most: number) => new Gateway({ keptConversationsOf: () => most });
+  const answered = (gateway: Gateway, words: string, outputTokens: number) => {
+    const { sent, inputTokens } = gateway.begin(words, "A");
+    sent.prefilled(inputTokens, gateway.nowMs);
+    sent.answered({ inputTokens, outputTokens, reasoningTokens: 0 }, gateway.nowMs);
+    sent.ended(gateway.nowMs);
+  };
+
+  test("has given up the one that was used longest ago for one more", () => {
+    const gateway = keeping(2);
+    gateway.ask("head1 u1", "A", 0, "one");
+    gateway.ask("head2 u1", "A", 0, "two");
+    gateway.ask("head1 u1 a1 u2", "A", 2, "one");
+    gateway.ask("head3 u1", "A", 0, "three");
+    expect(gateway.ask("head1 u1 a1 u2 a2 u3", "A", 4, "one")).toMatchObject({ reason: "hit", expectedTokens: 4_000 });
+    expect(gateway.ask("head2 u1 a1 u2", "A", 0, "two")).toMatchObject({ reason: "evicted", expectedTokens: 0 });
+  });
+
+  test("neither gives up one that is being answered nor lets another request have it", () => {
+    const gateway = keeping(2);
+    const { sent, inputTokens } = gateway.begin("head1 u1", "A");
+    sent.prefilled(inputTokens, gateway.nowMs);
+    gateway.ask("head2 u1", "A", 0, "two");
+    expect(gateway.ask("head1 u1", "A", 0, "retry")).toMatchObject({ expectedTokens: 0 });
+    sent.answered({ inputTokens, outputTokens: 100, reasoningTokens: 0 }, gateway.nowMs);
+    sent.ended(gateway.nowMs);
+    expect(gateway.ask("head1 u1 a1 u2", "A", 2.1)).toMatchObject({ expectedTokens: 2_100 });
+    expect(gateway.ask("head2 u1 a1 u2", "A", 0, "two")).toMatchObject({ expectedTokens: 0 });
+  });
+
+  test("has another one than was expected, if fewer tokens were cached", () => {
+    const gateway = keeping(2);
+    gateway.ask("head1 u1", "A", 0, "one");
+    expect(gateway.ask("head1 u1 a1 u2", "A", 0, "one")).toMatchObject({ expectedTokens: 2_000, reason: "evicted" });
+    gateway.ask("head2 u1", "A", 0, "two");
+    expect(gateway.ask("head1 u1 a1 u2 a2 u3", "A", 4, "one")).toMatchObject({ expectedTokens: 4_000 });
+    expect(gateway.ask("head2 u1 a1 u2", "A", 2, "two")).toMatchObject({ expectedTokens: 2_000 });
+  });
+
+  test("has none once its node has begun anew, and none that has lain for longer than is believed", () => {
+    const gateway = keeping(2);
+    gateway.ask("head1 u1", "A", 0, "one");
+    gateway.lives.A = 2;
+    expect(gateway.ask("head1 u1 a1 u2", "A", 0, "one")).toMatchObject({ expectedTokens: 0 });
+    gateway.nowMs += 6 * MINUTE;
+    expect(gateway.ask("head1 u1 a1 u2 a2 u3", "A", 0, "one")).toMatchObject({ expectedTokens: 0 });
+  });
+
+  test("remembers the beginning and the end of long conversations", () => {
+    const gateway = keeping(2);
+    const turns = Array.from({ length: 100 }, (_, index) => `a${index} u${index}`).join(" ");
+    gateway.ask(`head u ${turns}`, "A", 0, "one");
+    expect(gateway.ask(`head u ${turns} a u`, "A", 202, "one")).toMatchObject({ expectedTokens: 202_000 });
+    const shorter = turns.split(" ").slice(0, 160).join(" ");
+    expect(gateway.ask(`head u ${shorter} x`, "A", 162, "one")).toMatchObject({ expectedTokens: 162_000 });
+    expect(gateway.ask("head u x", "A", 2, "one")).toMatchObject({ expectedTokens: 2_000 });
+  });
+
+  test("is not expected to reuse a beginning that is less than half of a prompt, but all of what it goes on with", () => {
+    const gateway = keeping(4);
+    answered(gateway, "head u1", 100);
+    expect(gateway.ask("head x1+ x2", "A", 0, "other")).toMatchObject({ expectedTokens: 0 });
+    expect(gateway.ask("head u1 a1+ u2+ u3+", "A", 2.1)).toMatchObject({ reason: "hit", expectedTokens: 2_100 });
+  });
+
+  test("is expected to reuse any beginning of the conversation that the caller names by a cache key", () => {
+    const gateway = keeping(4);
+    const begun = gateway.begin("head u1", "A", "key", "key");
+    begun.sent.prefilled(begun.inputTokens, gateway.nowMs);
+    begun.sent.ended(gateway.nowMs);
+    const summarised = gateway.begin("head x1+ x2", "A", "key", "key");
+    expect(summarised.sent.measured(summarised.inputTokens, 1_000)).toMatchObject({ expectedTokens: 1_000 });
+    const other = gateway.begin("head x1+ x2", "A", "other", "other");
+    expect(other.sent.measured(other.inputTokens, 0)).toMatchObject({ expectedTokens: 0 });
+  });
+
+  test("has one conversation no longer that another has taken over, but for what both begin with", () => {
+    const gateway = keeping(4);
+    answered(gateway, "head u1 u2", 100);
+    expect(gateway.ask("head u1 x2", "A", 2, "other")).toMatchObject({ expectedTokens: 2_000 });
+    expect(gateway.ask("head u1 u2 a1", "A", 2)).toMatchObject({ reason: "evicted", expectedTokens: 2_000 });
+    expect(gateway.ask("head u1 x2 a2 x3 x4", "A", 0, "other")).toMatchObject({ expectedTokens: 0 });
+  });
+
+  test("that tells what it holds is not expected to reuse such a beginning either", () => {
+    const held: Record<string, HeldPrefix> = {
+      head: { address: "A", tokens: 1_000, tailTokens: 0 },
+      "head u1": { address: "A", tokens: 2_000, tailTokens: 100 },
+    };
+    const prefixes = {
+      holders: (digest: string) => (held[digest] ? [held[digest]] : []),
+      fillOf: () => ({ usedTokens: 1, totalTokens: 2 }),
+    };
+    const gateway = new Gateway({ prefixes, keptConversationsOf: () => 4 });
+    expect(gateway.ask("head x1+", "A", 0, "other")).toMatchObject({ expectedTokens: 0 });
+    expect(gateway.ask("head x1", "A", 1, "another")).toMatchObject({ expectedTokens: 1_000 });
+    expect(gateway.ask("head u1 a1+ u2+ u3+", "A", 2.1)).toMatchObject({ expectedTokens: 2_100 });
   });
 });
 

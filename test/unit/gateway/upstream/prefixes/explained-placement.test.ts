@@ -18,12 +18,13 @@ const shapeOf = (message: string) => ({
 function gateway() {
   const clock = new VirtualClock();
   const ledger = new CacheLedger({
-    ...{ prefixes: NOTHING_TOLD, lifeOf: () => 1, believedMs: () => 60_000, blockTokensOf: () => 0 },
+    ...{ prefixes: NOTHING_TOLD, lifeOf: () => 1, believedMs: () => 60_000 },
+    ...{ blockTokensOf: () => 0, keptConversationsOf: () => 0 },
     viewOf: () => undefined,
   });
   return (message: string) => {
     const notes: CacheNote[] = [];
-    const sent = ledger.sent({ shape: shapeOf(message), affinityKey: "session" }, "A", clock.nowMs());
+    const sent = ledger.sent({ shape: shapeOf(message), affinityKey: "session", cacheKey: "" }, "A", clock.nowMs());
     return { notes, follower: explained(undefined, { sent, onNote: (note) => notes.push(note), clock }) };
   };
 }
