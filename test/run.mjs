@@ -8,7 +8,7 @@
 // What checks say goes to the standard error, a failed one with all its output; the standard output is vitest's, whose
 // summary is its end. The exit code is 1 when anything has failed.
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -25,6 +25,9 @@ const LANES = {
 const CHECKS = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).scripts).filter((name) =>
   name.startsWith("check:"),
 );
+
+/** The time that vitest gets to close what the tests were run by, once all of them have ended, in milliseconds. */
+const CLOSING_MS = 60_000;
 
 const [set, ...more] = process.argv.slice(2);
 if (!Object.hasOwn(LANES, set ?? "")) {
@@ -66,9 +69,52 @@ async function tests() {
   const workers = { rest: availableParallelism() + 1, shipped: 2 * availableParallelism() }[set];
   const most = workers === undefined ? [] : [`--maxWorkers=${workers}`];
   const args = [vitest, "run", "--config", "test/vitest.config.ts", ...lanes, ...most, ...more];
-  const end = await start(process.execPath, args, ["ignore", "inherit", "inherit"]).ended;
-  if (end !== 0) process.stderr.write(`the tests FAILED (${end})\n`);
-  return end === 0;
+  const { child, ended } = start(process.execPath, args, ["ignore", "inherit", "inherit", "ipc"]);
+  let told;
+  child.once("message", (passed) => {
+    const closing = setTimeout(() => {
+      told = passed;
+      process.stderr.write(`vitest has not ended ${CLOSING_MS / 1000} s after the tests\n${threadsOf(child.pid)}\n`);
+      process.kill(-child.pid, "SIGKILL");
+    }, CLOSING_MS);
+    void ended.then(() => clearTimeout(closing));
+  });
+  const end = await ended;
+  const passed = told ?? end === 0;
+  if (!passed) process.stderr.write(`the tests FAILED (${end})\n`);
+  return passed;
+}
+
+/** Says what the threads of the processes in a group are doing, as far as the system tells. */
+function threadsOf(group) {
+  const lines = [];
+  for (const pid of listed("/proc")) {
+    for (const thread of /^\d+$/.test(pid) ? listed(`/proc/${pid}/task`) : []) {
+      const [name, stat, waitsIn] = ["comm", "stat", "wchan"].map((file) =>
+        read(`/proc/${pid}/task/${thread}/${file}`),
+      );
+      // Behind the name, which may have spaces: the state, the parent and the group.
+      const [state, , groupId] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+      if (Number(groupId) === group) lines.push(`${pid} ${thread} ${name.trim()}: ${state} ${waitsIn}`);
+    }
+  }
+  return lines.join("\n");
+}
+
+function listed(folder) {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+function read(file) {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
 }
 
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])

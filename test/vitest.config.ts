@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
 import { NoSkips } from "./support/no-skips.ts";
+import { TellsEnd } from "./support/tells-end.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -65,7 +66,7 @@ export default defineConfig({
     root: ROOT,
     maxWorkers: availableParallelism(),
     // `.ci/run` sees to it that nothing is missing, and asks that nothing is skipped.
-    reporters: process.env.SVC_TEST_NO_SKIPS ? ["default", new NoSkips()] : ["default"],
+    reporters: ["default", ...(process.env.SVC_TEST_NO_SKIPS ? [new NoSkips()] : []), new TellsEnd()],
     projects: [
       // `npm test`
       lane("unit", threads),

@@ -430,7 +430,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["test/support/tools/", []],
   [SUPPORT, [RUNTIME, "test/vitest.config.ts"]],
-  ["test/vitest.config.ts", ["test/support/no-skips.ts"]],
+  ["test/vitest.config.ts", ["test/support/no-skips.ts", "test/support/tells-end.ts"]],
   [
     "test/unit/deploy/",
     [
