@@ -30,6 +30,7 @@ import { Steps } from "./slots/steps.ts";
 import { tokenCost } from "./slots/token-cost.ts";
 import { PORTION_UNITS, PromptEncoder, type PromptEncoderOptions } from "./tokens/prompt-encoder.ts";
 import { samplingDefaults } from "./tokens/sampling.ts";
+import { TokenTexts } from "./tokens/token-texts.ts";
 import { markTokens, readVocabulary, type Vocabulary, withoutTokens } from "./tokens/vocabulary.ts";
 
 /** The time between two signs to those who wait that the engine still works, in milliseconds. */
@@ -204,6 +205,7 @@ export class LlamaBackend implements Backend {
       clock: this.#clock,
       onFree: () => queue.serve(({ demand }) => slots.take(demand)),
     });
+    const marks = markTokens(markers, vocabulary);
     const parts: EngineParts = {
       nodeId,
       revision,
@@ -211,7 +213,8 @@ export class LlamaBackend implements Backend {
       vocabulary,
       profile,
       markers,
-      markTokens: markTokens(markers, vocabulary),
+      markTokens: marks,
+      texts: new TokenTexts(model, marks),
       prompts: newEncoder({ model, vocabulary, format, contextWindow, work: this.#work }),
       grammars: new GrammarCache(llama, this.#work),
       endRepetition,

@@ -15,6 +15,7 @@ import type { Demand, Slots } from "../slots/slots.ts";
 import type { Steps } from "../slots/steps.ts";
 import type { PromptEncoder } from "../tokens/prompt-encoder.ts";
 import type { SamplingDefaults } from "../tokens/sampling.ts";
+import type { TokenTexts } from "../tokens/token-texts.ts";
 import type { Vocabulary } from "../tokens/vocabulary.ts";
 
 /** A request that waits for a slot, as the queue knows it. */
@@ -41,6 +42,8 @@ export type EngineParts = {
   readonly markers: OutputMarkers;
   /** The tokens of those marks. */
   readonly markTokens: ReadonlySet<Token>;
+  /** Tells the text of tokens. */
+  readonly texts: TokenTexts;
   /** Turns conversations into tokens. */
   readonly prompts: PromptEncoder;
   /** Counts the pieces of work that callers' bytes have caused and that are over. */

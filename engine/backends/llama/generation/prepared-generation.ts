@@ -174,7 +174,7 @@ function samplingOf(
 }
 
 function newAnswer(parts: EngineParts, plan: AnswerPlan, prompt: Prompt, continued: Continuation | undefined): Answer {
-  const { runtime, markers, markTokens, work } = parts;
+  const { markers, texts, work } = parts;
   const { callable, maxCalls, stop, newCallId, json, reasoningBudget } = plan;
   const parser = new OutputParser({
     markers,
@@ -187,12 +187,7 @@ function newAnswer(parts: EngineParts, plan: AnswerPlan, prompt: Prompt, continu
     callIds: continued?.callIds ?? [],
     onFault: (thrown) => work.parseFailed(thrown),
   });
-  const { model } = runtime;
-  const isMark = (id: Token) => markTokens.has(id);
-  const characters = new Utf8Holder<Token>(
-    (ids, before) => model.detokenize(ids, ids.some(isMark), before),
-    prompt.tokens,
-  );
+  const characters = new Utf8Holder<Token>((ids, before) => texts.of(ids, before), prompt.tokens);
   return new Answer({ parser, characters, json, followsCalls: mayEndRepetition(parts, plan), reasoningBudget });
 }
 

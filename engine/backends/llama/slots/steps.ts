@@ -80,7 +80,9 @@ export class Steps {
   run<Result>(place: number, asked: AskedStep, step: () => Promise<Result>): Promise<Result> {
     this.#inFlight += 1;
     return new Promise((resolve, reject) => {
-      this.#asked.push({ ...asked, place, begin: () => void this.#compute(step).then(resolve, reject) });
+      const { tenant, tokens, added, isFirst } = asked;
+      const begin = () => void this.#compute(step).then(resolve, reject);
+      this.#asked.push({ tenant, tokens, added, isFirst, place, begin });
       // Those of the last round are all that is waited for: a turn more is much where a token takes little.
       if (this.#silent.delete(place) && this.#silent.size === 0) this.#begin();
       else this.#beginSoon();
@@ -142,7 +144,8 @@ export class Steps {
   }
 
   #beginRound(): void {
-    const round = this.#turns.choose(this.#asked).toSorted((one, other) => one.place - other.place);
+    const chosen = this.#turns.choose(this.#asked);
+    const round = chosen.length === 1 ? chosen : chosen.toSorted((one, other) => one.place - other.place);
     this.#asked = round.length === this.#asked.length ? [] : this.#asked.filter((step) => !round.includes(step));
     this.#running = round.length;
     this.#roundBeganMs = this.#clock.nowMs();

@@ -7,7 +7,7 @@ export type AskedStep = {
   /** The tokens in the cache that the step looks at, with those that it puts there. */
   readonly tokens: number;
   /** The tokens that it puts there. Default: 1. */
-  readonly added?: number;
+  readonly added?: number | undefined;
   /** Whether the step brings a request to its first token. */
   readonly isFirst: boolean;
 };
