@@ -10,7 +10,6 @@ const MAX_CONVERSATIONS = 1_024;
 const REMEMBERED = { head: 2, tail: 62 };
 /** How many times as long as a part of it a prompt may be to take a conversation for that part, which loses the rest. */
 const MOST_TIMES = 2;
-
 /** What a part of a prompt has more than another one to be preferred: about 32 tokens, as bytes of text. */
 const NEARLY_BYTES = 128;
 
@@ -58,7 +57,7 @@ export type KeptTurn = {
   read(inputTokens: number): void;
   /** Notes that the whole answer is there, of which so many tokens stay for the next turn. */
   answered(tokens: number): void;
-  /** Notes at that monotonic time in milliseconds that the request is over, however it ended. */
+  /** Notes at that monotonic time in milliseconds that the request is over, however it ended. A second call does nothing. */
   ended(nowMs: number): void;
 };
 
@@ -75,6 +74,7 @@ export class KeptConversations {
     const { conversations } = this.#of(keeper);
     const found = findIn(conversations, asked);
     let conversation = found?.conversation ?? fresh();
+    let isOver = false;
     const take = () => {
       conversation.busy = true;
       conversation.cacheKey = asked.cacheKey;
@@ -99,6 +99,9 @@ export class KeptConversations {
         conversation.answerTokens = tokens;
       },
       ended(nowMs) {
+        if (isOver) return;
+        isOver = true;
+        // Of what was never read nothing stays.
         if (!conversations.delete(conversation) || conversation.inputTokens === 0) return;
         conversation.busy = false;
         conversation.atMs = nowMs;
@@ -129,7 +132,11 @@ export class KeptConversations {
  * index. It does where the prompt goes on with all of it, where both have one cache key, or where the part is half of the
  * prompt: else the rest of the conversation is worth more.
  */
-export function isTaken(shape: PromptShape, index: number, { isAll, isNamed }: Record<"isAll" | "isNamed", boolean>) {
+export function isTaken(
+  shape: PromptShape,
+  index: number,
+  { isAll, isNamed }: Readonly<Record<"isAll" | "isNamed", boolean>>,
+): boolean {
   return isAll || isNamed || promptBytes(shape) <= MOST_TIMES * (shape.boundaries[index]?.bytes ?? 0);
 }
 

@@ -77,7 +77,7 @@ export class SentRequest {
     this.#memory.kept?.answered(this.#prompt.answerTokens);
   }
 
-  /** Notes at the monotonic time `nowMs` that the request is over, however it ended. */
+  /** Notes at the monotonic time `nowMs` that the request is over, however it ended. A second call does nothing. */
   ended(nowMs: number): void {
     this.#memory.kept?.ended(nowMs);
   }

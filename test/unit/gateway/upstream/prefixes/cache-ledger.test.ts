@@ -307,6 +307,25 @@ describe("an endpoint that keeps whole conversations", () => {
     expect(gateway.ask("head2 u1 a1 u2", "A", 0, "two")).toMatchObject({ expectedTokens: 0 });
   });
 
+  test("lets no other request have one for a request that has ended before and says so again", () => {
+    const gateway = keeping(2);
+    const first = gateway.begin("head1 u1", "A");
+    first.sent.prefilled(first.inputTokens, gateway.nowMs);
+    first.sent.ended(gateway.nowMs);
+    const second = gateway.begin("head1 u1 a1 u2", "A");
+    expect(second.sent.measured(second.inputTokens, 2_000)).toMatchObject({ expectedTokens: 2_000 });
+    first.sent.ended(gateway.nowMs);
+    expect(gateway.ask("head1 u1 a1 u2", "A", 0, "retry")).toMatchObject({ expectedTokens: 0 });
+  });
+
+  test("keeps what it had of one whose next turn was given up before it was read, and nothing of a new one", () => {
+    const gateway = keeping(2);
+    gateway.ask("head1 u1", "A", 0, "one");
+    for (const words of ["head1 u1 a1 u2", "head2 u1"]) gateway.begin(words, "A").sent.ended(gateway.nowMs);
+    expect(gateway.ask("head2 u1", "A", 0, "two")).toMatchObject({ expectedTokens: 0 });
+    expect(gateway.ask("head1 u1 a1 u2", "A", 2, "one")).toMatchObject({ expectedTokens: 2_000 });
+  });
+
   test("has another one than was expected, if fewer tokens were cached", () => {
     const gateway = keeping(2);
     gateway.ask("head1 u1", "A", 0, "one");
