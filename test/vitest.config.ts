@@ -29,12 +29,11 @@ function lane(name: string, options: TestOptions): TestProjectInlineConfiguratio
 }
 
 /**
- * Files that share a thread and its modules with those before them: most of the time of a small test is the start of a
+ * Files that share a process and its modules with those before them: most of the time of a small test is the start of a
  * process and the reading of modules. They change nothing of the process (listeners, environment, working directory).
+ * Not a thread: one of Node 20 that has had many sockets may turn round for ever where it is to end (one run of eight),
+ * which takes a processor from all other tests and keeps vitest from ending; a process is killed.
  */
-const threads = { pool: "threads", isolate: false } as const;
-
-/** Files that share a process and its modules with those before them. */
 const processes = { pool: "forks", isolate: false } as const;
 
 /** Files that each have a process to themselves. */
@@ -69,10 +68,10 @@ export default defineConfig({
     reporters: ["default", ...(process.env.SVC_TEST_NO_SKIPS ? [new NoSkips()] : []), new TellsEnd()],
     projects: [
       // `npm test`
-      lane("unit", threads),
-      lane("golden", threads),
-      lane("contract", threads),
-      lane("integration", threads),
+      lane("unit", processes),
+      lane("golden", processes),
+      lane("contract", processes),
+      lane("integration", processes),
       lane("process", isolated),
       // `npm run test:rest`
       lane("exhaustive", {
@@ -83,7 +82,7 @@ export default defineConfig({
       }),
       // The wire that is not the default one passes the tables of the other.
       lane("other-wire", {
-        ...threads,
+        ...processes,
         include: [
           "test/integration/upstream/{continuation,router,upstream-tls}.test.ts",
           "test/integration/http/{stream-framing,streaming}.test.ts",
@@ -92,14 +91,14 @@ export default defineConfig({
       }),
       lane("model", processes),
       lane("browser", isolated),
-      lane("deploy", threads),
+      lane("deploy", processes),
       lane("start", programs),
       lane("fault", { ...programs, testTimeout: 600_000 }),
       // `test/newest-sdks/run`
       ...(NEWEST_SDKS
         ? [
             lane("newest-sdks", {
-              ...threads,
+              ...processes,
               include: ["test/contract/sdk/**/*.test.ts"],
               alias: newestSdks(NEWEST_SDKS),
             }),
