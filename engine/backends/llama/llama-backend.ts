@@ -229,24 +229,23 @@ export class LlamaBackend implements Backend {
       shares: new BatchShares(batchTokens, steps),
       clock: this.#clock,
     };
-    const { longestTokenBytes } = parts.prompts;
     return {
       parts,
       notes: notesOf(fits, profile, markers),
-      described: {
-        revision,
-        contextWindow,
-        longestTokenBytes,
-        slots: slots.count,
-        template: source,
-        profile,
-        markers,
-        continues: parts.grammarStates.canTake,
-      },
+      described: describedOf(parts, source),
       engineVersion: `llama.cpp ${llama.llamaCppRelease.release}; ${runtime.setup}`,
       stopBeat: startBeat(parts),
     };
   }
+}
+
+/** Returns what a node tells of the model that it works with; `template` is the model's own chat template. */
+function describedOf(parts: EngineParts, template: string): DescribedModel {
+  const { revision, runtime, prompts, slots, profile, markers, grammarStates } = parts;
+  const { contextWindow } = runtime;
+  const { longestTokenBytes } = prompts;
+  const continues = grammarStates.canTake;
+  return { revision, contextWindow, longestTokenBytes, slots: slots.count, template, profile, markers, continues };
 }
 
 /** Returns what an operator should know of a model whose file no profile fits, and of calls that nobody reads. */

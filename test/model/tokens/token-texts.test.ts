@@ -1,10 +1,10 @@
 import type { Token } from "node-llama-cpp";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
-import { TokenTexts } from "../../engine/backends/llama/tokens/token-texts.ts";
-import { Utf8Holder } from "../../engine/backends/llama/tokens/utf8-holder.ts";
-import { missing, never, OPTIONS, RANDOM_MODEL } from "../support/engine/demo-engine.ts";
-import { SeededRandom } from "../support/seeded-random.ts";
+import { type LlamaRuntime, loadRuntime } from "../../../engine/backends/llama/runtime/llama-runtime.ts";
+import { TokenTexts } from "../../../engine/backends/llama/tokens/token-texts.ts";
+import { Utf8Holder } from "../../../engine/backends/llama/tokens/utf8-holder.ts";
+import { missing, never, OPTIONS, RANDOM_MODEL } from "../../support/engine/demo-engine.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
 
 describe.skipIf(missing !== "")("the text of tokens", () => {
   let runtime: LlamaRuntime;

@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
-import { PromptBounds } from "../../engine/backends/llama/tokens/prompt-bounds.ts";
-import { PORTION_UNITS, PromptEncoder } from "../../engine/backends/llama/tokens/prompt-encoder.ts";
-import { readVocabulary, type Vocabulary } from "../../engine/backends/llama/tokens/vocabulary.ts";
-import { ChatTemplate, type Conversation } from "../../engine/conversation/chat-template.ts";
-import { PromptRenderer } from "../../engine/conversation/prompt-renderer.ts";
-import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { MARKS, PLACES } from "../support/dialects/injections.ts";
-import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../support/engine/canonical.ts";
-import { missing, never, OPTIONS, RANDOM_MODEL } from "../support/engine/demo-engine.ts";
-import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
-import { workHere } from "../support/engine/work-here.ts";
-import { SeededRandom } from "../support/seeded-random.ts";
+import { type LlamaRuntime, loadRuntime } from "../../../engine/backends/llama/runtime/llama-runtime.ts";
+import { PromptBounds } from "../../../engine/backends/llama/tokens/prompt-bounds.ts";
+import { PORTION_UNITS, PromptEncoder } from "../../../engine/backends/llama/tokens/prompt-encoder.ts";
+import { readVocabulary, type Vocabulary } from "../../../engine/backends/llama/tokens/vocabulary.ts";
+import { ChatTemplate, type Conversation } from "../../../engine/conversation/chat-template.ts";
+import { PromptRenderer } from "../../../engine/conversation/prompt-renderer.ts";
+import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { MARKS, PLACES } from "../../support/dialects/injections.ts";
+import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../../support/engine/canonical.ts";
+import { missing, never, OPTIONS, RANDOM_MODEL } from "../../support/engine/demo-engine.ts";
+import { HERMES_MARKERS } from "../../support/engine/hermes-markers.ts";
+import { workHere } from "../../support/engine/work-here.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
 
 /** Both kinds of token that are matched by their spelling: control ones and, from `<think>` on, user-defined ones. */
 const SPELLINGS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"];
