@@ -451,6 +451,13 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["test/golden/", [GEN, "gateway/", SUPPORT]],
   ["test/contract/", [GEN, "engine/", ...GIVEN, SUPPORT]],
   ["test/integration/", [GEN, RUNTIME, "engine/", "gateway/", SUPPORT]],
+  [
+    "test/model/caches/",
+    [
+      ...[GEN, RUNTIME, "engine/", SUPPORT],
+      ...["gateway/upstream/load-balancing/boundary-hashes.ts", "gateway/upstream/prefixes/kept-conversations.ts"],
+    ],
+  ],
   ["test/model/", [GEN, RUNTIME, "engine/", "test/unit/engine/", SUPPORT]],
   ["test/process/", [GEN, "deploy/", "engine/", "gateway/", SUPPORT]],
   ["test/engines/", [GEN, "engine/", SUPPORT]],

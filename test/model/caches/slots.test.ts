@@ -1,12 +1,12 @@
 import type { Token } from "node-llama-cpp";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
-import type { Slot } from "../../engine/backends/llama/slots/slot.ts";
-import { Slots } from "../../engine/backends/llama/slots/slots.ts";
-import { Steps } from "../../engine/backends/llama/slots/steps.ts";
-import { HeldPrefixes } from "../../engine/prefixes/held-prefixes.ts";
-import { missing, never, OPTIONS, RANDOM_MODEL } from "../support/engine/demo-engine.ts";
-import { VirtualClock } from "../support/virtual-clock.ts";
+import { type LlamaRuntime, loadRuntime } from "../../../engine/backends/llama/runtime/llama-runtime.ts";
+import type { Slot } from "../../../engine/backends/llama/slots/slot.ts";
+import { Slots } from "../../../engine/backends/llama/slots/slots.ts";
+import { Steps } from "../../../engine/backends/llama/slots/steps.ts";
+import { HeldPrefixes } from "../../../engine/prefixes/held-prefixes.ts";
+import { missing, never, OPTIONS, RANDOM_MODEL } from "../../support/engine/demo-engine.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
 
 /** Forty tokens that differ by their beginning, and what follows them. */
 const prompt = (start: number, ...ids: number[]) => [...Array.from({ length: 40 }, () => start), ...ids] as Token[];

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
-import { type Message, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { assistant, call, reasoning, result, system, text, tool, user } from "../support/engine/canonical.ts";
-import { ask, missing, request, startBackend } from "../support/engine/demo-engine.ts";
+import type { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
+import { type Message, Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, call, reasoning, result, system, text, tool, user } from "../../support/engine/canonical.ts";
+import { ask, missing, request, startBackend } from "../../support/engine/demo-engine.ts";
 
 const RULES = system("You are a terse assistant, and look things up. ".repeat(12));
 const TOOLS = [tool("look", "Looks something up.", { type: "object", properties: { what: { type: "string" } } })];
