@@ -112,8 +112,9 @@ export class KeptConversations {
 
   /** Returns whether an endpoint has a conversation that the caller names by the same cache key. */
   names(address: string, cacheKey: string): boolean {
+    if (cacheKey === "") return false;
     for (const conversation of this.#kept.get(address)?.conversations ?? [])
-      if (cacheKey !== "" && conversation.cacheKey === cacheKey) return true;
+      if (conversation.cacheKey === cacheKey) return true;
     return false;
   }
 
@@ -144,16 +145,17 @@ function fresh(): Conversation {
   return { busy: false, head: [], tail: [], from: 0, inputTokens: 0, answerTokens: 0, cacheKey: "", atMs: 0 };
 }
 
+/** What a conversation has of a prompt; `isOwn` says that all of its newest prompt. */
 type Found = {
   readonly conversation: Conversation;
   readonly bytes: number;
-  readonly isAll: boolean;
+  readonly isOwn: boolean;
   readonly tokens: number;
 };
 
 /**
- * Finds the conversation that an endpoint takes for a prompt: of those that have nearly the most of it, one that the prompt
- * goes on with, or else the one that was used longest ago.
+ * Finds the conversation that an endpoint takes for a prompt: of those that have nearly the most of it, the one that the
+ * prompt goes on with, or else the one that was used longest ago.
  */
 function findIn(conversations: Iterable<Conversation>, asked: Asked): Found | undefined {
   let best: Found | undefined;
@@ -161,7 +163,8 @@ function findIn(conversations: Iterable<Conversation>, asked: Asked): Found | un
     const found = conversation.busy ? undefined : partOf(conversation, asked);
     if (!found) continue;
     const more = found.bytes - (best?.bytes ?? Number.NEGATIVE_INFINITY);
-    if (more > NEARLY_BYTES || (found.isAll && !best?.isAll && more > -NEARLY_BYTES)) best = found;
+    const isBetterOwn = found.isOwn && !(best?.isOwn && best.tokens >= found.tokens);
+    if (more > NEARLY_BYTES || (isBetterOwn && more > -NEARLY_BYTES)) best = found;
   }
   return best;
 }
@@ -172,13 +175,12 @@ function partOf(conversation: Conversation, { shape, cacheKey }: Asked): Found |
   const { bytes = 0 } = shape.boundaries[index] ?? {};
   if (bytes === 0) return undefined;
   const { bytes: allBytes = 0 } = conversation.tail.at(-1) ?? conversation.head.at(-1) ?? {};
-  const goesOn = bytes === allBytes && index <= (shape.lastTurn ?? -1);
-  const answerTokens = goesOn ? conversation.answerTokens : 0;
-  const isAll = answerTokens > 0;
+  const isOwn = bytes === allBytes;
+  const answerTokens = isOwn && index <= (shape.lastTurn ?? -1) ? conversation.answerTokens : 0;
   const isNamed = cacheKey !== "" && conversation.cacheKey === cacheKey;
-  if (!isTaken(shape, index, { isAll, isNamed })) return undefined;
+  if (!isTaken(shape, index, { isAll: answerTokens > 0, isNamed })) return undefined;
   const tokens = Math.round((conversation.inputTokens * bytes) / allBytes) + answerTokens;
-  return { conversation, bytes, isAll, tokens };
+  return { conversation, bytes, isOwn, tokens };
 }
 
 /** Returns the index of the last boundary that a conversation and a prompt have in common; -1 for none. */

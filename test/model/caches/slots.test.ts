@@ -5,6 +5,7 @@ import type { Slot } from "../../../engine/backends/llama/slots/slot.ts";
 import { Slots } from "../../../engine/backends/llama/slots/slots.ts";
 import { Steps } from "../../../engine/backends/llama/slots/steps.ts";
 import { HeldPrefixes } from "../../../engine/prefixes/held-prefixes.ts";
+import type { SlotLine } from "../../../engine/prefixes/slot-prefixes.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "../../support/engine/demo-engine.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
@@ -92,10 +93,10 @@ describe.skipIf(missing !== "")("slots", () => {
 
   describe("of conversations that have nearly as much of a prompt", () => {
     /** Two conversations that begin alike; the first was used last. Resolves to their slots. */
-    const both = async (first: readonly Token[], second: readonly Token[]) => {
+    const both = async (first: readonly Token[], second: readonly Token[], line?: SlotLine) => {
       fresh();
       const busy = take(first);
-      await busy.adapt({ prompt: first, isolation: "a" });
+      await busy.adapt({ prompt: first, isolation: "a", line });
       await busy.sequence.evaluateWithoutGeneratingNewTokens([...first]);
       const { slot } = await use(second);
       await clock.advance(1);
@@ -111,6 +112,18 @@ describe.skipIf(missing !== "")("slots", () => {
     test("the one that it goes on with is taken", async () => {
       const [first] = await both(prompt(1, 2), prompt(1, 9));
       expect((await use(prompt(1, 2, 3, 5))).slot).toBe(first);
+    });
+
+    test("the one whose prompt it goes on with is taken, although it leaves out what was written behind it", async () => {
+      const line = {
+        model: "m",
+        places: [
+          { digest: "head", tokens: 40 },
+          { digest: "asked", tokens: 42 },
+        ],
+      };
+      const [first] = await both(prompt(1, 2, 3, 60, 61, 62), prompt(1, 9), line);
+      expect((await use(prompt(1, 2, 3, 70, 71))).slot).toBe(first);
     });
 
     test("one that has much more is taken", async () => {

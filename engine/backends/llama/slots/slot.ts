@@ -63,6 +63,14 @@ export class Slot {
     return this.#line;
   }
 
+  /**
+   * The number of tokens up to the end of the newest prompt's last message, all of which the next turn of the conversation
+   * begins with; Infinity where nobody has told of it.
+   */
+  get promptTokens(): number {
+    return this.#line?.places.at(-1)?.tokens || Number.POSITIVE_INFINITY;
+  }
+
   /** The name that the caller gave the conversation in the slot; "" when it gave none. */
   get affinityKey(): string {
     return this.#affinityKey;

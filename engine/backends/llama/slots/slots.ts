@@ -161,9 +161,9 @@ export class Slots {
  * Chooses among the free slots; undefined when there is none. First comes the slot that has the most of the prompt, if
  * that is all the slot has, or at least 32 tokens and half of the prompt (any part of it in a slot of the same affinity
  * key); else an empty one; else one whose time is over; else the one that was used longest ago. Of several that have
- * nearly the most, up to 31 tokens less, it takes one that has nothing else, or else the one that was used longest ago:
- * so few tokens are not worth a newer conversation. Of equals it takes the one with the smallest cache. A busy slot is
- * never waited for.
+ * nearly the most, up to 31 tokens less, it takes the one whose conversation the prompt goes on with, although the next
+ * turn may leave out what the model has reasoned, or else the one that was used longest ago: so few tokens are not worth
+ * a newer conversation. Of equals it takes the one with the smallest cache. A busy slot is never waited for.
  */
 export function chooseSlot(slots: readonly Slot[], demand: Demand, nowMs: number): Slot | undefined {
   const free = oldestFirst(slots);
@@ -180,8 +180,8 @@ export function chooseSlot(slots: readonly Slot[], demand: Demand, nowMs: number
     longest = Math.max(longest, length);
   }
   const best = useful.filter(({ length }) => length > longest - MIN_PREFIX_TOKENS);
-  const whole = best.filter(({ slot, length }) => length === slot.cachedTokens);
-  const chosen = whole.toSorted((one, other) => other.length - one.length)[0] ?? best[0];
+  const own = best.filter(({ slot, length }) => length >= Math.min(slot.cachedTokens, slot.promptTokens));
+  const chosen = own.toSorted((one, other) => other.length - one.length)[0] ?? best[0];
   return chosen?.slot ?? free.find((slot) => slot.empty) ?? firstToGo(free, nowMs);
 }
 
