@@ -18,6 +18,7 @@ import { type DescribedModel, describeModel, modelRevision } from "./describe.ts
 import { planConversation } from "./generation/answer-plan.ts";
 import type { EngineParts, Waiting } from "./generation/engine-parts.ts";
 import { generate } from "./generation/generation.ts";
+import { Sampler } from "./generation/sampler.ts";
 import { GrammarCache } from "./grammar/grammar-cache.ts";
 import { grammarStates } from "./grammar/grammar-states.ts";
 import type { LlamaOptions } from "./llama-options.ts";
@@ -177,11 +178,21 @@ export class LlamaBackend implements Backend {
   }
 
   /** Makes one token, so that whatever does not fit shows before the first request. */
-  async #warmUp({ model, sequences }: LlamaRuntime): Promise<void> {
+  async #warmUp({ model, sequences, decoder }: LlamaRuntime): Promise<void> {
     const [sequence] = sequences;
     const token = model.tokens.bos ?? model.tokens.eos ?? model.tokenize("a")[0];
     if (!sequence || token === undefined) throw new EngineError("ENGINE_DOWN", "The model has no tokens.");
-    for await (const _ of sequence.evaluate([token], { temperature: 0, yieldEogToken: true })) break;
+    const sampler = new Sampler(decoder, sequence, {
+      evaluateOptions: { temperature: 0 },
+      probabilities: false,
+      seed: undefined,
+      position: () => 0,
+    });
+    try {
+      await sampler.next([token]);
+    } finally {
+      sampler.close();
+    }
     await sequence.clearHistory();
   }
 

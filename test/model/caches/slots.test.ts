@@ -45,7 +45,7 @@ describe.skipIf(missing !== "")("slots", () => {
     await clock.advance(1);
     const slot = take(ids, isolation, affinityKey);
     const cached = await slot.adapt({ prompt: ids, isolation });
-    await slot.sequence.evaluateWithoutGeneratingNewTokens(ids.slice(cached));
+    await runtime.decoder.read(slot.sequence, ids.slice(cached));
     slots.release(slot, keepMs);
     return { slot, cached };
   };
@@ -97,7 +97,7 @@ describe.skipIf(missing !== "")("slots", () => {
       fresh();
       const busy = take(first);
       await busy.adapt({ prompt: first, isolation: "a", line });
-      await busy.sequence.evaluateWithoutGeneratingNewTokens([...first]);
+      await runtime.decoder.read(busy.sequence, [...first]);
       const { slot } = await use(second);
       await clock.advance(1);
       slots.release(busy, LONG_MS);
@@ -172,8 +172,8 @@ describe.skipIf(missing !== "")("slots", () => {
   test("of caches used at the same time the smallest gives way", async () => {
     fresh();
     const [one, two] = [take(prompt(1)), take(prompt(2))];
-    await one.sequence.evaluateWithoutGeneratingNewTokens(prompt(1, 2, 3, 4));
-    await two.sequence.evaluateWithoutGeneratingNewTokens(prompt(2));
+    await runtime.decoder.read(one.sequence, prompt(1, 2, 3, 4));
+    await runtime.decoder.read(two.sequence, prompt(2));
     for (const slot of [one, two]) slots.release(slot, LONG_MS);
     take(prompt(3));
     expect([one.empty, two.empty]).toEqual([false, true]);
@@ -186,7 +186,7 @@ describe.skipIf(missing !== "")("slots", () => {
         await clock.advance(1);
         const slot = take(prompt(start));
         expect(slot.sequence.nextTokenIndex).toBe(0);
-        await slot.sequence.evaluateWithoutGeneratingNewTokens(prompt(start));
+        await runtime.decoder.read(slot.sequence, prompt(start));
         slots.release(slot, LONG_MS);
         await expect
           .poll(() => runtime.sequences.filter((each) => each.nextTokenIndex === 0).length)

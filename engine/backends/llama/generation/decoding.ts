@@ -1,13 +1,12 @@
 import type { Token } from "node-llama-cpp";
 import type { TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { EngineError } from "../../../errors.ts";
 import type { PromptReading } from "../slots/batch-shares.ts";
 import type { SlotLease } from "../slots/slot-lease.ts";
 import { toTokenLogprob } from "../tokens/logprobs.ts";
 import type { AnswerStep } from "./answer-course.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import type { PreparedGeneration } from "./prepared-generation.ts";
-import { type Sample, type Samples, startSamples } from "./samples.ts";
+import { type Sample, Sampler } from "./sampler.ts";
 
 /** The result of one step, which makes one token. */
 export type DecodingStep = AnswerStep & {
@@ -30,9 +29,9 @@ export class Decoding {
   readonly #parts: EngineParts;
   readonly #prepared: PreparedGeneration;
   readonly #lease: SlotLease;
-  readonly #samples: Samples;
+  readonly #sampler: Sampler;
   readonly #reading: PromptReading;
-  readonly #tailTokens: number;
+  readonly #tail: readonly Token[];
   /** The sample behind the token that was handed out last; undefined before the first is begun. */
   #ahead: Promise<Sample> | undefined;
   #isFirst = true;
@@ -44,16 +43,14 @@ export class Decoding {
     this.#prepared = prepared;
     this.#lease = lease;
     this.#reading = reading;
-    this.#tailTokens = tail.length;
+    this.#tail = tail;
     const { evaluateOptions, topLogprobs, seed, course } = prepared;
-    this.#samples = lease.own(
-      startSamples(lease.slot.sequence, tail, {
-        evaluateOptions,
-        probabilities: topLogprobs !== undefined,
-        seed,
-        position: () => course.position,
-      }),
-    );
+    this.#sampler = new Sampler(parts.runtime.decoder, lease.slot.sequence, {
+      evaluateOptions,
+      probabilities: topLogprobs !== undefined,
+      seed,
+      position: () => course.position,
+    });
   }
 
   /** The moment at which the first token was there, in milliseconds of the clock of the engine; undefined before. */
@@ -90,6 +87,11 @@ export class Decoding {
     return { events, tokens, over };
   }
 
+  /** Frees what the token loop holds, once the lease is closed. */
+  close(): void {
+    this.#sampler.close();
+  }
+
   /** Has the sample behind `tokens` made, and waits until the engine is at it unless `atOnce`. */
   async #goOn(tokens: readonly Token[], atOnce: boolean): Promise<void> {
     // The round may begin while the sample is asked for.
@@ -102,20 +104,20 @@ export class Decoding {
   }
 
   /** Makes a sample behind `tokens`, those of the last step. */
-  async #sample(tokens: readonly Token[]): Promise<Sample> {
-    const next = await this.#lease.run(tokens.length, false, () => this.#samples.next([...tokens]));
-    return sampleOf(next);
+  #sample(tokens: readonly Token[]): Promise<Sample> {
+    return this.#lease.run(tokens.length, false, () => this.#sampler.next(tokens));
   }
 
   /** Makes the first sample, for which the end of the prompt is read. */
   async #firstSample(): Promise<Sample> {
     const { clock } = this.#parts;
-    const next = await this.#lease.run(this.#tailTokens, true, () => {
-      this.#reading.begins(this.#tailTokens, clock.nowMs());
-      return this.#samples.next();
+    const tail = this.#tail;
+    const sample = await this.#lease.run(tail.length, true, () => {
+      this.#reading.begins(tail.length, clock.nowMs());
+      return this.#sampler.next(tail);
     });
     this.#firstTokenMs = clock.nowMs();
-    return sampleOf(next);
+    return sample;
   }
 
   #logprob(token: Token, { probabilities }: Sample): TokenLogprob | undefined {
@@ -123,9 +125,4 @@ export class Decoding {
     if (topLogprobs === undefined || !probabilities) return undefined;
     return toTokenLogprob(this.#parts.runtime.model, token, probabilities, topLogprobs);
   }
-}
-
-function sampleOf(next: IteratorResult<Sample, void>): Sample {
-  if (next.done) throw new EngineError("ENGINE_ERROR", "The model gave no token.");
-  return next.value;
 }

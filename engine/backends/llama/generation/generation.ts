@@ -43,6 +43,7 @@ export async function* generate(
   const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, tenant: request.tenant, keepMs, signal });
   parts.leases.add(lease);
   const reading = parts.shares.begin(request.tenant, demand.prompt.length, slot.reusable(demand));
+  let decoding: Decoding | undefined;
   try {
     const slotMs = parts.clock.nowMs();
     let read = await lease.adapt(demand);
@@ -54,7 +55,7 @@ export async function* generate(
       const piece = demand.prompt.slice(read, read + size);
       const step = lease.run(piece.length, false, () => {
         reading.begins(piece.length, parts.clock.nowMs());
-        return slot.sequence.evaluateWithoutGeneratingNewTokens(piece);
+        return parts.runtime.decoder.read(slot.sequence, piece);
       });
       const endMs = endOf(parts, step);
       if (news) yield news;
@@ -63,7 +64,7 @@ export async function* generate(
       news = stepOf([progress(0, Math.min(read, prepared.inputTokens), parts.steps.done)]);
     }
 
-    const decoding = new Decoding(parts, prepared, lease, { tail: demand.prompt.slice(read), reading });
+    decoding = new Decoding(parts, prepared, lease, { tail: demand.prompt.slice(read), reading });
     decoding.begin();
     if (news) yield news;
     let step = await decoding.step();
@@ -71,13 +72,13 @@ export async function* generate(
       if (step.events.length + step.tokens.length > 0) yield stepOf(step.events, step.tokens);
       step = await decoding.step();
     }
-    const { firstTokenMs } = decoding;
-    const times = { joinedMs, slotMs, firstTokenMs, endMs: parts.clock.nowMs() };
+    const times = { joinedMs, slotMs, firstTokenMs: decoding.firstTokenMs, endMs: parts.clock.nowMs() };
     // Before the last event: the next turn of this conversation may follow at once, and wants this slot.
     await lease.close();
     yield closing(prepared, step, cachedInputTokens, times);
   } finally {
     await lease.close();
+    decoding?.close();
     reading.close();
     parts.leases.delete(lease);
   }

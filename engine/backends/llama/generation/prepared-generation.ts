@@ -115,7 +115,6 @@ export async function prepareGeneration(
       ...sampling,
       // What is sampled where a token is given decides nothing, and must not move the grammar on.
       grammarEvaluationState: () => (course.given === undefined ? gate.state() : gate.copy()),
-      yieldEogToken: true,
     },
     seed: request.sampling?.seed !== undefined && isDrawn(sampling) ? sampling.seed : undefined,
     topLogprobs,

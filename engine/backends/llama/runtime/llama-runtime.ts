@@ -4,6 +4,7 @@ import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node
 import { standBackPool } from "../../../../deploy/runtime/threads/stand-back.ts";
 import { EngineError } from "../../../errors.ts";
 import type { LlamaOptions } from "../llama-options.ts";
+import { BatchDecoder } from "./batch-decoder.ts";
 import { type LlamaLibrary, loadLibrary } from "./load-library.ts";
 
 /** The size of a model file, in bytes, below which a second thread costs more at the barriers than it computes. */
@@ -22,6 +23,8 @@ export type LlamaRuntime = {
    * effect only later.
    */
   readonly sequences: readonly LlamaContextSequence[];
+  /** Evaluates tokens of the sequences. */
+  readonly decoder: BatchDecoder;
   /** The most tokens that a prompt and its answer may have together, per sequence. */
   readonly contextWindow: number;
   /** The size of the model file, in bytes. */
@@ -59,15 +62,14 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
       batchSize: options.batchTokens,
       flashAttention: options.flashAttention,
       threads,
-      // All steps of a round are asked for before this runs, so that a batch needs no turn of the event loop more.
-      batching: { dispatchSchedule: (dispatch) => process.nextTick(dispatch) },
       // A sliding window would drop the start of a prefix that the next turn wants to find again.
       swaFullCache: true,
       createSignal: signal,
     });
     const setup = setupOf(llama, model, context, { threads, lockMemory });
-    const sequences = takeSequences(context, count);
-    return { library, llama, model, sequences, contextWindow, fileBytes, setup, close };
+    const sequences = Array.from({ length: count }, () => context.getSequence());
+    const decoder = new BatchDecoder(context);
+    return { library, llama, model, sequences, decoder, contextWindow, fileBytes, setup, close };
   } catch (cause) {
     await llama.dispose();
     signal.throwIfAborted();
@@ -130,14 +132,4 @@ async function loadBinary(library: LlamaLibrary, gpu: LlamaOptions["gpu"], threa
       cause,
     );
   }
-}
-
-function takeSequences(context: LlamaContext, count: number): readonly LlamaContextSequence[] {
-  const refuseShift = {
-    // The library's own way is to drop the start of the prompt without a word.
-    strategy: () => {
-      throw new EngineError("ENGINE_ERROR", "The context is full.");
-    },
-  };
-  return Array.from({ length: count }, () => context.getSequence({ contextShift: refuseShift }));
 }

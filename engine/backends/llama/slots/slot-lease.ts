@@ -27,7 +27,6 @@ export class SlotLease {
   /** The slot that is held. */
   readonly slot: Slot;
   readonly #options: SlotLeaseOptions;
-  #steps: AsyncGenerator<unknown, void, unknown> | undefined;
   /** The step in flight; undefined between two steps. */
   #step: Promise<unknown> | undefined;
   #broken = false;
@@ -43,12 +42,6 @@ export class SlotLease {
   /** Whether steps can run on the slot: the caller is there, and the lease is not closed. */
   get open(): boolean {
     return !this.#closing && !this.#options.signal.aborted;
-  }
-
-  /** Takes over the generator that runs on the slot, and ends it before the slot is given back. Returns it. */
-  own<Steps extends AsyncGenerator<unknown, void, never>>(steps: Steps): Steps {
-    this.#steps = steps as AsyncGenerator<unknown, void, unknown>;
-    return steps;
   }
 
   /**
@@ -100,11 +93,6 @@ export class SlotLease {
     const { slots, slot, keepMs, signal } = this.#options;
     signal.removeEventListener("abort", this.#onAbort);
     if (this.#step) await this.#step.catch(() => {});
-    try {
-      await this.#steps?.return();
-    } catch {
-      this.#broken = true;
-    }
     if (this.#broken) await slots.discard(slot);
     else slots.release(slot, keepMs);
   }

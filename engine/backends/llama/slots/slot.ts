@@ -138,13 +138,17 @@ export class Slot {
     this.#busy = false;
   }
 
-  /** Takes the slot from the request that holds it, if one does, and empties the cache; the slot is free afterwards. */
-  async clear(): Promise<void> {
+  /** Takes the slot from the request that holds it, if one does. Nobody can have it until it is cleared. */
+  retire(): void {
     this.#busy = false;
     this.#clearing = true;
     this.#tokens = [];
     this.#line = undefined;
     this.#affinityKey = "";
+  }
+
+  /** Empties the cache of a slot that is retired, which is free afterwards. */
+  async clear(): Promise<void> {
     await this.sequence.clearHistory();
     this.#clearing = false;
   }

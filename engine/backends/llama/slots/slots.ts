@@ -125,6 +125,7 @@ export class Slots {
   async discard(slot: Slot): Promise<void> {
     this.#stopTimer(slot);
     this.#prefixes.holdsNothing(slot);
+    slot.retire();
     try {
       await this.#steps.change(() => slot.clear());
     } catch {

@@ -14,8 +14,8 @@ type Asked = AskedStep & { readonly place: number; readonly begin: () => void };
  * computes it in one pass only where sequences follow each other: tokens that were asked for one by one, as their readers
  * came to it, would be computed in several.
  *
- * The library changes a cache only while it computes nothing. Between two rounds it does not, and the next one waits for
- * the changes that wait then, and for none that comes later.
+ * A cache may be changed only while nothing is computed: between two rounds. What is to be changed while one runs waits for
+ * its end; the next one waits for the changes that wait then, and for none that comes later.
  */
 export class Steps {
   /** What tokens of the model cost. */
@@ -34,6 +34,8 @@ export class Steps {
   readonly #silent = new Set<number>();
   #turnIsComing = false;
   #waitsForChanges = false;
+  /** Begin the changes that wait for the end of the round, or of the one that is due. */
+  #begunAtEnd: (() => void)[] = [];
   #underWay: { readonly begun: Promise<void>; readonly tell: () => void } | undefined;
 
   /** Makes the steps of an engine that computes nothing; `clock` measures the rounds, and `tokenCost` is that of its model. */
@@ -96,16 +98,20 @@ export class Steps {
       this.#running -= 1;
       this.#inFlight -= 1;
       this.#done += 1;
-      if (this.#running === 0) this.#turns.ended(this.#clock.nowMs() - this.#roundBeganMs);
+      if (this.#running === 0) this.#ended();
       this.#beginSoon();
     }
   }
 
-  /** Runs a step that changes what a cache holds, before all rounds that begin from now on. Settles as the step does. */
+  /**
+   * Runs a step that changes what a cache holds: at once while nothing is computed, else behind the round, and before all
+   * rounds that begin from then on. Settles as the step does.
+   */
   async change<Result>(step: () => Promise<Result>): Promise<Result> {
     this.#inFlight += 1;
     this.#changing += 1;
-    const change = step();
+    const isComputing = this.#running > 0 || this.#waitsForChanges;
+    const change = isComputing ? this.#roundEnd().then(step) : step();
     // Without a value: it would hold that of all changes before it.
     this.#changed = Promise.allSettled([this.#changed, change]).then(() => {});
     try {
@@ -115,6 +121,19 @@ export class Steps {
       this.#inFlight -= 1;
       this.#done += 1;
     }
+  }
+
+  #roundEnd(): Promise<void> {
+    return new Promise((resolve) => this.#begunAtEnd.push(resolve));
+  }
+
+  /** Notes that all steps of the round have ended. */
+  #ended(): void {
+    this.#turns.ended(this.#clock.nowMs() - this.#roundBeganMs);
+    const waiting = this.#begunAtEnd;
+    if (waiting.length === 0) return;
+    this.#begunAtEnd = [];
+    for (const begin of waiting) begin();
   }
 
   /** Begins a round at the next turn of the event loop: by then all have asked who go on at once. */

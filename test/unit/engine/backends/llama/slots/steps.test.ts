@@ -15,19 +15,23 @@ test("a round waits for the changes that wait when it begins, and for none that 
   const seen: string[] = [];
   const gates = { first: gate(), second: gate() };
   const note = (what: string) => async () => void seen.push(what);
-  const change = (name: "first" | "second") => steps.change(() => gates[name].passed.then(note(name)));
+  const change = (name: "first" | "second") =>
+    steps.change(() => {
+      seen.push(`${name} begins`);
+      return gates[name].passed.then(note(name));
+    });
   const first = change("first");
   const step = steps.run(0, ASKED, note("step"));
   await turns();
   const second = change("second");
   await turns();
-  expect(seen).toEqual([]);
+  expect(seen).toEqual(["first begins"]);
   gates.first.open();
   await Promise.all([first, step]);
-  expect(seen).toEqual(["first", "step"]);
+  expect(seen.slice(1, 3)).toEqual(["first", "step"]);
   gates.second.open();
   await second;
-  expect(seen).toEqual(["first", "step", "second"]);
+  expect(seen.slice(3)).toEqual(["second begins", "second"]);
 });
 
 test("a change that fails is no step's failure, and both count", async () => {
@@ -56,6 +60,22 @@ function heldSteps() {
   };
   return { steps, begun, ask, end: (name: string) => held.get(name)?.open() };
 }
+
+test("what is to be changed while a round runs waits for its end, and the next round for it", async () => {
+  const { steps, begun, ask, end } = heldSteps();
+  const first = ask("0a");
+  await turns();
+  const change = steps.change(async () => void begun.push("change"));
+  const next = ask("1b");
+  await turns();
+  expect({ begun, inFlight: steps.inFlight }).toEqual({ begun: ["0a"], inFlight: 3 });
+  end("0a");
+  await Promise.all([first, change]);
+  await turns();
+  expect(begun).toEqual(["0a", "change", "1b"]);
+  end("1b");
+  await next;
+});
 
 test("steps begin together, in the order of their places, when all of the round before have ended", async () => {
   const { begun, ask, end } = heldSteps();

@@ -1,0 +1,110 @@
+import type { LlamaContextSequence, SequenceEvaluateOptions, Token } from "node-llama-cpp";
+import { EngineError } from "../../../errors.ts";
+import type { BatchDecoder } from "../runtime/batch-decoder.ts";
+import {
+  type NativeContext,
+  type NativeSampler,
+  newNativeSampler,
+  samplerConfig,
+} from "../runtime/library-internals.ts";
+import { SEEDS } from "../tokens/sampling.ts";
+
+/** A token that was sampled; the probabilities of all, the likeliest first, only where they were asked for. */
+export type Sample = { readonly token: Token; readonly probabilities?: ReadonlyMap<Token, number> };
+
+/** How an answer is sampled. */
+export type SamplerOptions = {
+  /** The parameters with which the library is to sample. */
+  readonly evaluateOptions: SequenceEvaluateOptions;
+  /** Whether the probabilities of all tokens are wanted. */
+  readonly probabilities: boolean;
+  /**
+   * The caller's seed, from 0 to 2^32 - 2; undefined where it gave none. With it, chance depends on nothing but the seed
+   * and the position of a token in its answer, so that another call that goes on with the answer draws the same.
+   */
+  readonly seed: number | undefined;
+  /** Returns the position in the answer of the token that comes next, from 0. */
+  readonly position: () => number;
+};
+
+/** Samples the tokens of one answer, one after the other. */
+export class Sampler {
+  readonly #decoder: BatchDecoder;
+  readonly #sequence: LlamaContextSequence;
+  readonly #options: SamplerOptions;
+  readonly #native: NativeSampler;
+  /** Whether penalties are to be counted anew at each token. */
+  readonly #counts: boolean;
+  /** What the sampler goes by at present. */
+  #grammarState: unknown;
+  #tokenBias: unknown;
+  #seed: number | undefined;
+  #isSet = false;
+
+  /** Makes a sampler for the answer in a sequence. Whoever makes it closes it. */
+  constructor(decoder: BatchDecoder, sequence: LlamaContextSequence, options: SamplerOptions) {
+    this.#decoder = decoder;
+    this.#sequence = sequence;
+    this.#options = options;
+    this.#counts = options.evaluateOptions.repeatPenalty !== undefined;
+    this.#native = newNativeSampler(sequence.model);
+  }
+
+  /** Evaluates tokens, at least one, and resolves to the one sampled behind them. Rejects as `BatchDecoder.sample` does. */
+  next(tokens: readonly Token[]): Promise<Sample> {
+    return this.#decoder.sample(this.#sequence, tokens, this.#choose);
+  }
+
+  /** Frees what the sampler holds. It must not be sampling, and samples nothing more. */
+  close(): void {
+    this.#native.dispose();
+  }
+
+  readonly #choose = async (native: NativeContext, index: number): Promise<Sample> => {
+    this.#set();
+    if (!this.#options.probabilities) return { token: chosen(await native.sampleToken(index, this.#native)) };
+    const [token, pairs = []] = await native.sampleToken(index, this.#native, true);
+    const probabilities = new Map<Token, number>();
+    for (let at = 1; at < pairs.length; at += 2) probabilities.set(pairs[at - 1] as Token, pairs[at] ?? 0);
+    return { token: chosen(token), probabilities };
+  };
+
+  /** Has the sampler go by what holds for the next token, where that is something else than before. */
+  #set(): void {
+    const { evaluateOptions, seed: ofCaller, position } = this.#options;
+    const grammarState = presentOf(evaluateOptions.grammarEvaluationState);
+    const tokenBias = presentOf(evaluateOptions.tokenBias);
+    const seed = ofCaller === undefined ? evaluateOptions.seed : seedAt(ofCaller, position());
+    const isSame = grammarState === this.#grammarState && tokenBias === this.#tokenBias && seed === this.#seed;
+    if (isSame && this.#isSet && !this.#counts) return;
+    const now = {
+      ...evaluateOptions,
+      grammarEvaluationState: grammarState,
+      tokenBias,
+      seed,
+    } as SequenceEvaluateOptions;
+    this.#native.applyConfig(samplerConfig(this.#sequence, now));
+    this.#grammarState = grammarState;
+    this.#tokenBias = tokenBias;
+    this.#seed = seed;
+    this.#isSet = true;
+  }
+}
+
+function presentOf(given: unknown): unknown {
+  return typeof given === "function" ? given() : given;
+}
+
+/** Returns the token. Throws `EngineError` ENGINE_ERROR where there was none to choose. */
+function chosen(token: Token): Token {
+  if (token < 0) throw new EngineError("ENGINE_ERROR", "The model gave no token.");
+  return token;
+}
+
+/** Returns the seed of the token at a position, from 0 to 2^32 - 2: neighbours have nothing to do with each other. */
+export function seedAt(seed: number, position: number): number {
+  let mixed = seed ^ Math.imul(position + 1, 0x9e3779b9);
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x21f0aaad);
+  mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a2d97);
+  return ((mixed ^ (mixed >>> 15)) >>> 0) % SEEDS;
+}

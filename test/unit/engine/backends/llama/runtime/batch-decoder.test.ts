@@ -1,0 +1,129 @@
+import type { LlamaContext, LlamaContextSequence, Token } from "node-llama-cpp";
+import { expect, test } from "vitest";
+import { BatchDecoder } from "../../../../../../engine/backends/llama/runtime/batch-decoder.ts";
+import { gate } from "../../../../../support/gate.ts";
+
+const BATCH_TOKENS = 4;
+
+const tokens = (...ids: number[]) => ids as Token[];
+
+/** llama.cpp as far as batches go: it notes what it is asked for, and computes a batch when the test lets it. */
+function scriptedContext() {
+  const seen: string[] = [];
+  const computed: { done(): void; fail(): void }[] = [];
+  const native = {
+    initBatch: (count: number) => seen.push(`batch of ${count}`),
+    addToBatch(id: number, position: number, ids: Uint32Array, sampled: Uint32Array) {
+      seen.push(`${id} at ${position}: ${ids.join(" ")}`);
+      return sampled.map(() => 10 * id);
+    },
+    decodeBatch: () =>
+      new Promise<void>((resolve, reject) => {
+        computed.push({ done: resolve, fail: () => reject(new Error("failed")) });
+      }),
+    sampleToken: () => Promise.resolve(0),
+  };
+  const sequence = (id: number, needsCheckpoints = false) => {
+    const inside = {
+      _sequenceId: id,
+      _nextTokenIndex: 0,
+      _contextTokens: [] as Token[],
+      _resolveSamplerConfig: () => ({}),
+      _takeIntervalCheckpointIfNeeded: async () => void seen.push(`checkpoint of ${id} at ${inside._nextTokenIndex}`),
+      needsCheckpoints,
+      contextSize: 100,
+      get nextTokenIndex() {
+        return inside._nextTokenIndex;
+      },
+    };
+    return inside as unknown as LlamaContextSequence;
+  };
+  const context = { _ctx: native, batchSize: BATCH_TOKENS } as unknown as LlamaContext;
+  const compute = async (how: "done" | "fail" = "done") => {
+    await new Promise((resolve) => setImmediate(resolve));
+    computed.shift()?.[how]();
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  return { seen, context, sequence, compute };
+}
+
+test("what is asked for at once makes one batch, and what does not fit makes the next", async () => {
+  const { seen, context, sequence, compute } = scriptedContext();
+  const decoder = new BatchDecoder(context);
+  const asked = [
+    decoder.read(sequence(0), tokens(1)),
+    decoder.sample(sequence(1), tokens(2, 3, 4, 5, 6), async (_, index) => `behind ${index}`),
+    decoder.sample(sequence(2), tokens(7), async (_, index) => `behind ${index}`),
+  ];
+  await compute();
+  expect(seen.splice(0)).toEqual([
+    "batch of 4",
+    "0 at 0: 1",
+    "1 at 0: 2 3 4",
+    "batch of 3",
+    "1 at 3: 5 6",
+    "2 at 0: 7",
+  ]);
+  await compute();
+  expect(await Promise.all(asked)).toEqual([undefined, "behind 10", "behind 20"]);
+});
+
+test("no batch is begun while a token is chosen by the one before", async () => {
+  const { seen, context, sequence, compute } = scriptedContext();
+  const decoder = new BatchDecoder(context);
+  const chosen = gate();
+  const first = decoder.sample(sequence(0), tokens(1, 2, 3, 4), () => chosen.passed);
+  const second = decoder.read(sequence(1), tokens(5));
+  await compute();
+  await compute();
+  expect(seen).toEqual(["batch of 4", "0 at 0: 1 2 3 4"]);
+  chosen.open();
+  await first;
+  await compute();
+  await second;
+  expect(seen.slice(2)).toEqual(["batch of 1", "1 at 0: 5"]);
+});
+
+test("of a prompt whose batch has failed nothing more is evaluated, and what waits behind it is", async () => {
+  const { seen, context, sequence, compute } = scriptedContext();
+  const decoder = new BatchDecoder(context);
+  const long = decoder.read(sequence(0), tokens(1, 2, 3, 4, 5, 6));
+  const behind = decoder.read(sequence(1), tokens(7));
+  long.catch(() => {});
+  await compute("fail");
+  await expect(long).rejects.toThrow("failed");
+  await compute();
+  await behind;
+  expect(seen).toEqual(["batch of 4", "0 at 0: 1 2 3 4", "batch of 1", "1 at 0: 7"]);
+});
+
+test("a token that cannot be chosen fails for whoever asked, and for nobody else", async () => {
+  const { context, sequence, compute } = scriptedContext();
+  const decoder = new BatchDecoder(context);
+  const none = decoder.sample(sequence(0), tokens(1), () => Promise.reject(new Error("no token")));
+  const other = decoder.sample(sequence(1), tokens(1), async () => "a token");
+  none.catch(() => {});
+  await compute();
+  await expect(none).rejects.toThrow("no token");
+  expect(await other).toBe("a token");
+});
+
+test("where a model needs copies of its cache they are made before anything else can change it", async () => {
+  const { seen, context, sequence, compute } = scriptedContext();
+  const asked = new BatchDecoder(context).sample(sequence(3, true), tokens(1, 2), async () => void seen.push("chosen"));
+  void asked.then(() => seen.push("told"));
+  await compute();
+  await asked;
+  expect(seen.slice(2)).toEqual(["chosen", "checkpoint of 3 at 2", "told"]);
+});
+
+test("a library whose inside is another one is refused", () => {
+  const context = { _ctx: { initBatch() {} }, batchSize: 1 } as unknown as LlamaContext;
+  const refused = "node-llama-cpp is not the version that this engine was made for.";
+  expect(() => new BatchDecoder(context)).toThrow(refused);
+  const { context: known, sequence } = scriptedContext();
+  const other = { ...sequence(0), contextSize: 100, nextTokenIndex: 0, _contextTokens: undefined };
+  return expect(new BatchDecoder(known).read(other as unknown as LlamaContextSequence, tokens(1))).rejects.toThrow(
+    refused,
+  );
+});
