@@ -50,6 +50,22 @@ describe.skipIf(missing !== "")("slots", () => {
     return { slot, cached };
   };
 
+  test("nothing has to change for a prompt that goes on with all of the cache, or finds none", async () => {
+    fresh();
+    const empty = take(prompt(1, 2));
+    expect(empty.fits({ prompt: prompt(1, 2), isolation: "a" })).toBe(true);
+    slots.release(empty, LONG_MS);
+    const { slot } = await use(prompt(1, 2, 3));
+    for (const [ids, isolation, fits] of [
+      [prompt(1, 2, 3, 4), "a", true],
+      [prompt(1, 2, 3), "a", false],
+      [prompt(1, 2, 9), "a", false],
+      [prompt(1, 2, 3, 4), "b", false],
+    ] as const)
+      expect(slot.fits({ prompt: ids, isolation })).toBe(fits);
+    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(42);
+  });
+
   test("all but the last token of a prompt that is cached is reused", async () => {
     fresh();
     expect((await use(prompt(1, 2, 3, 4))).cached).toBe(0);

@@ -58,7 +58,10 @@ export class SlotLease {
 
   /** Makes the cache of the slot a prefix of the prompt, as `Slot.adapt` does. Throws `EngineError` as `run` does. */
   adapt(prompt: SlotPrompt): Promise<number> {
-    return this.#follow(() => this.#options.steps.change(() => this.slot.adapt(prompt)));
+    const { slot } = this;
+    const { steps } = this.#options;
+    // Where nothing changes nobody need wait until the engine computes nothing.
+    return this.#follow(() => (slot.fits(prompt) ? slot.adapt(prompt) : steps.change(() => slot.adapt(prompt))));
   }
 
   async #follow<Result>(begin: () => Promise<Result>): Promise<Result> {

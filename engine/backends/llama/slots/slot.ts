@@ -108,6 +108,12 @@ export class Slot {
     return Math.min(this.commonPrefix(prompt, isolation), prompt.length - 1);
   }
 
+  /** Returns whether all that the cache holds is a true prefix of the prompt, so that adapting to it changes nothing. */
+  fits(wish: SlotPrompt): boolean {
+    const held = this.sequence.nextTokenIndex;
+    return held === 0 || held === this.reusable(wish);
+  }
+
   /**
    * Makes the cache a true prefix of the prompt. Resolves to its length, which is what `reusable` says, or less where the
    * library cannot keep so much.
@@ -115,9 +121,10 @@ export class Slot {
   async adapt(wish: SlotPrompt): Promise<number> {
     const { prompt, isolation, line } = wish;
     const wanted = prompt.slice(0, this.reusable(wish));
+    const fits = this.fits(wish);
     this.#isolation = isolation;
     this.#line = line;
-    if (this.sequence.nextTokenIndex === 0) return 0;
+    if (fits) return this.sequence.nextTokenIndex;
     if (wanted.length === 0) {
       await this.sequence.clearHistory();
       return 0;
