@@ -264,7 +264,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "engine/profiles/",
     [RUNTIME, "engine/conversation/turn-rules.ts", "engine/output-parser/markers.ts", "engine/tool-calls/*.ts"],
   ],
-  [`${LLAMA}runtime/`, [RUNTIME, "engine/errors.ts", `${LLAMA}llama-options.ts`]],
+  [`${LLAMA}runtime/`, [RUNTIME, "engine/errors.ts", `${LLAMA}llama-options.ts`, `${LLAMA}slots/kept-copies.ts`]],
   [`${LLAMA}slots/`, [RUNTIME, "engine/backends/*.ts", "engine/prefixes/"]],
   [`${LLAMA}queue/`, [RUNTIME, "engine/errors.ts", "engine/backends/*.ts"]],
   [

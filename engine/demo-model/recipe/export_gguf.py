@@ -1,4 +1,4 @@
-"""Turns a checkpoint into a GGUF file, or makes a tiny one with random weights for tests."""
+"""Turns a checkpoint into a GGUF file, or makes tiny ones with random weights for tests."""
 
 import argparse
 import json
@@ -6,6 +6,7 @@ import json
 import numpy as np
 
 import gguf
+import recurrent
 from bpe import CONTROL_TOKENS, MARKER_TOKENS
 
 TRAINED_CONTEXT = 4096
@@ -115,7 +116,7 @@ def trained_state(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("checkpoint", help='a checkpoint of train.py, or "random"')
+    parser.add_argument("checkpoint", help='a checkpoint of train.py, "random" or "recurrent"')
     parser.add_argument("out", help="the GGUF file")
     parser.add_argument("--kind", choices=sorted(gguf.TENSOR_TYPES), default="q8_0", help="how matrices are stored")
     parser.add_argument("--vocabulary", default="../tok.json")
@@ -126,19 +127,24 @@ def main():
     with open(arguments.template) as file:
         template = file.read().strip("\n")
 
-    if arguments.checkpoint == "random":
-        name, config, state = "Random Tiny", TINY, random_state(len(learned["vocab"]))
+    kind = arguments.kind
+    size_of_vocabulary = len(learned["vocab"])
+    if arguments.checkpoint == "recurrent":
+        # llama.cpp takes most of them as 32-bit numbers only.
+        kind, tensors = "f32", recurrent.tensors(size_of_vocabulary)
+        described = recurrent.metadata(size_of_vocabulary)
     else:
-        name = "Inference Service Demo"
-        state, config = trained_state(arguments.checkpoint)
-    tensors = named_tensors(state, config)
-    parameters = sum(tensor.size for tensor in tensors.values())
-    metadata = {
-        **model_metadata(config, len(learned["vocab"]), parameters, name, arguments.kind),
-        **tokenizer_metadata(learned["vocab"], learned["merges"], template),
-    }
-    size = gguf.write(arguments.out, metadata, tensors, arguments.kind)
-    print(f"{parameters} parameters, {size} bytes")
+        if arguments.checkpoint == "random":
+            name, config, state = "Random Tiny", TINY, random_state(size_of_vocabulary)
+        else:
+            name = "Inference Service Demo"
+            state, config = trained_state(arguments.checkpoint)
+        tensors = named_tensors(state, config)
+        parameters = sum(tensor.size for tensor in tensors.values())
+        described = model_metadata(config, size_of_vocabulary, parameters, name, kind)
+    metadata = {**described, **tokenizer_metadata(learned["vocab"], learned["merges"], template)}
+    size = gguf.write(arguments.out, metadata, tensors, kind)
+    print(f"{sum(tensor.size for tensor in tensors.values())} parameters, {size} bytes")
 
 
 if __name__ == "__main__":

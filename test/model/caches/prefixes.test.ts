@@ -1,24 +1,12 @@
-import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
-import { type Message, Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, reasoning, result, system, text, tool, user } from "../../support/engine/canonical.ts";
 import { ask, missing, request, startBackend } from "../../support/engine/demo-engine.ts";
+import { digested, digestOf } from "./digested.ts";
 
 const RULES = system("You are a terse assistant, and look things up. ".repeat(12));
 const TOOLS = [tool("look", "Looks something up.", { type: "object", properties: { what: { type: "string" } } })];
-const hashOf = (messages: readonly Message[], count: number) =>
-  createHash("sha256")
-    .update(JSON.stringify(messages.slice(0, count)))
-    .digest()
-    .subarray(0, 16);
-
-/** A request with the digests that a gateway would send of it; the head is the one system message. */
-function digested(messages: readonly Message[], tools: readonly Tool[] = []) {
-  const prefixDigests = Buffer.concat(messages.map((_, index) => hashOf(messages, index + 1)));
-  return request(messages, { tools, prefixDigests, maxOutputTokens: 12 });
-}
-
 describe.skipIf(missing !== "")("what llama.cpp holds, by the digests of requests", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
@@ -27,7 +15,7 @@ describe.skipIf(missing !== "")("what llama.cpp holds, by the digests of request
   afterAll(() => backend.close());
 
   const heldOf = (messages: readonly Message[], count: number) =>
-    backend.prefixes.get(hashOf(messages, count).toString("latin1"));
+    backend.prefixes.get(digestOf(messages, count).toString("latin1"));
   /** What is to be expected of a prompt: what is held of its last known place, and behind it. */
   const expected = (messages: readonly Message[]) => {
     for (let count = messages.length; count > 0; count -= 1) {

@@ -12,6 +12,8 @@ import { workHere } from "./work-here.ts";
 export const DEMO_MODEL = modelFile("demo.gguf");
 /** The path of a tiny model with random weights. */
 export const RANDOM_MODEL = modelFile("random-tiny.gguf");
+/** The path of a tiny model with random weights whose cache cannot be cut. */
+export const RECURRENT_MODEL = modelFile("random-recurrent.gguf");
 
 /** The options of a backend for tests: the demonstration model on the processor, with three slots. */
 export const OPTIONS: LlamaOptions = {

@@ -13,6 +13,7 @@ import type { AnswerStep } from "./answer-course.ts";
 import { Decoding } from "./decoding.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import { type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
+import { readPrompt } from "./prompt-reading.ts";
 
 /** The most tokens of an answer that are paid for in advance: nobody knows how long it will be. */
 const OUTPUT_RESERVE_TOKENS = 1024;
@@ -46,23 +47,11 @@ export async function* generate(
   let decoding: Decoding | undefined;
   try {
     const slotMs = parts.clock.nowMs();
-    let read = await lease.adapt(demand);
-    reading.expect(read);
-    const cachedInputTokens = Math.min(read, prepared.inputTokens);
-    // What is said of the prompt so far goes out while the engine is at the next piece of it.
-    let news = announced ? undefined : opening(parts, prepared, cachedInputTokens);
-    for (let size = reading.pieceTokens(); demand.prompt.length - read > size; size = reading.pieceTokens()) {
-      const piece = demand.prompt.slice(read, read + size);
-      const step = lease.run(piece.length, false, () => {
-        reading.begins(piece.length, parts.clock.nowMs());
-        return parts.runtime.decoder.read(slot.sequence, piece);
-      });
-      const endMs = endOf(parts, step);
-      if (news) yield news;
-      reading.evaluated(await endMs);
-      read += piece.length;
-      news = stepOf([progress(0, Math.min(read, prepared.inputTokens), parts.steps.done)]);
-    }
+    const cached = await lease.adapt(demand);
+    reading.expect(cached);
+    const cachedInputTokens = Math.min(cached, prepared.inputTokens);
+    const first = announced ? undefined : opening(parts, prepared, cachedInputTokens);
+    const { read, news } = yield* readPrompt(parts, prepared, { lease, reading }, { read: cached, news: first });
 
     decoding = new Decoding(parts, prepared, lease, { tail: demand.prompt.slice(read), reading });
     decoding.begin();
@@ -82,13 +71,6 @@ export async function* generate(
     reading.close();
     parts.leases.delete(lease);
   }
-}
-
-/** Resolves to the moment at which a step ends, in milliseconds of the clock. Whoever leaves need not await it. */
-function endOf({ clock }: EngineParts, step: Promise<unknown>): Promise<number> {
-  const endMs = step.then(() => clock.nowMs());
-  endMs.catch(() => {});
-  return endMs;
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { LlamaContext, LlamaContextSequence, Token } from "node-llama-cpp";
 import { EngineError } from "../../../errors.ts";
-import { keepCopyIfDue, type NativeContext, nativeContext, noteEvaluated, sequenceId } from "./library-internals.ts";
+import { type NativeContext, nativeContext, noteEvaluated, sequenceId } from "./library-internals.ts";
 
 /** Chooses a token by the distribution that the context has under the index. */
 export type Choose<Sample> = (native: NativeContext, index: number) => Promise<Sample>;
@@ -112,7 +112,6 @@ export class BatchDecoder {
     evaluation.evaluated += tokens.length;
     try {
       const sample = choose && index !== undefined ? await choose(this.#native, index) : undefined;
-      await keepCopyIfDue(sequence);
       if (isLast) evaluation.resolve(sample);
     } catch (error) {
       this.#fail(evaluation, error);

@@ -35,7 +35,6 @@ type SequenceInternals = {
   _nextTokenIndex: number;
   readonly _contextTokens: Token[];
   _resolveSamplerConfig(options: SequenceEvaluateOptions): object;
-  _takeIntervalCheckpointIfNeeded(): Promise<void> | undefined;
 };
 
 type ModelInternals = {
@@ -67,14 +66,6 @@ export function noteEvaluated(sequence: LlamaContextSequence, tokens: readonly T
   for (const token of tokens) internals._contextTokens.push(token);
 }
 
-/**
- * Keeps a copy of the sequence's part of the cache where the model's cannot be cut anywhere and one is due: a later prompt
- * can go on from it. Nothing may be computed meanwhile.
- */
-export async function keepCopyIfDue(sequence: LlamaContextSequence): Promise<void> {
-  if (sequence.needsCheckpoints) await internalsOf(sequence)._takeIntervalCheckpointIfNeeded();
-}
-
 /** Returns the options of the library's evaluation, none of which is a function, as a sampler takes them. */
 export function samplerConfig(sequence: LlamaContextSequence, options: SequenceEvaluateOptions): object {
   return internalsOf(sequence)._resolveSamplerConfig(options);
@@ -88,13 +79,12 @@ export function newNativeSampler(model: LlamaModel): NativeSampler {
 
 function internalsOf(sequence: LlamaContextSequence): SequenceInternals {
   const internals = sequence as unknown as Partial<SequenceInternals>;
-  const { _sequenceId, _nextTokenIndex, _contextTokens } = internals;
-  const methods = [internals._resolveSamplerConfig, internals._takeIntervalCheckpointIfNeeded];
+  const { _sequenceId, _nextTokenIndex, _contextTokens, _resolveSamplerConfig } = internals;
   const isKnown =
     typeof _sequenceId === "number" &&
     typeof _nextTokenIndex === "number" &&
     Array.isArray(_contextTokens) &&
-    methods.every((method) => typeof method === "function");
+    typeof _resolveSamplerConfig === "function";
   if (!isKnown) throw otherVersion();
   return internals as SequenceInternals;
 }

@@ -4,6 +4,7 @@ import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node
 import { standBackPool } from "../../../../deploy/runtime/threads/stand-back.ts";
 import { EngineError } from "../../../errors.ts";
 import type { LlamaOptions } from "../llama-options.ts";
+import { KEPT_COPIES } from "../slots/kept-copies.ts";
 import { BatchDecoder } from "./batch-decoder.ts";
 import { type LlamaLibrary, loadLibrary } from "./load-library.ts";
 
@@ -67,7 +68,8 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
       createSignal: signal,
     });
     const setup = setupOf(llama, model, context, { threads, lockMemory });
-    const sequences = Array.from({ length: count }, () => context.getSequence());
+    const copies = { max: KEPT_COPIES, interval: false } as const;
+    const sequences = Array.from({ length: count }, () => context.getSequence({ checkpoints: copies }));
     const decoder = new BatchDecoder(context);
     return { library, llama, model, sequences, decoder, contextWindow, fileBytes, setup, close };
   } catch (cause) {

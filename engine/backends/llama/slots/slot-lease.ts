@@ -64,6 +64,11 @@ export class SlotLease {
     return this.#follow(() => (slot.fits(prompt) ? slot.adapt(prompt) : steps.change(() => slot.adapt(prompt))));
   }
 
+  /** Keeps a copy of the cache of the slot, as `Slot.keepCopy` does. Throws `EngineError` as `run` does. */
+  keepCopy(): Promise<void> {
+    return this.#follow(() => this.#options.steps.change(() => this.slot.keepCopy()));
+  }
+
   async #follow<Result>(begin: () => Promise<Result>): Promise<Result> {
     const { signal } = this.#options;
     throwIfLeft(signal);

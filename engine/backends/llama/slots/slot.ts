@@ -1,6 +1,7 @@
 import type { LlamaContextSequence, Token } from "node-llama-cpp";
 import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import { commonLength } from "./common-length.ts";
+import { KEPT_COPIES } from "./kept-copies.ts";
 
 /** What is to be in the cache of a slot. */
 export type SlotPrompt = {
@@ -21,6 +22,8 @@ export class Slot {
   #busy = false;
   #clearing = false;
   #tokens: readonly Token[] = [];
+  /** The lengths of the beginnings of the cache of which copies are kept. */
+  #copies: readonly number[] = [];
   #isolation = "";
   #line: SlotLine | undefined;
   #affinityKey = "";
@@ -95,9 +98,12 @@ export class Slot {
     this.#affinityKey = affinityKey;
   }
 
-  /** Returns how many tokens from the start the cache has in common with a prompt; 0 in another isolation domain. */
+  /**
+   * Returns how many tokens from the start the cache has in common with a prompt, as far as one can go on from there; 0 in
+   * another isolation domain.
+   */
   commonPrefix(prompt: readonly Token[], isolation: string): number {
-    return isolation === this.#isolation ? commonLength(prompt, this.#tokens) : 0;
+    return this.#usable(prompt, isolation, prompt.length);
   }
 
   /**
@@ -105,7 +111,36 @@ export class Slot {
    * as that gives the first token of the answer.
    */
   reusable({ prompt, isolation }: SlotPrompt): number {
-    return Math.min(this.commonPrefix(prompt, isolation), prompt.length - 1);
+    return this.#usable(prompt, isolation, prompt.length - 1);
+  }
+
+  /**
+   * Returns how much of the first `tokens` tokens of the cache is there for a prompt that goes on differently. Models some of
+   * whose layers remember what they have read in one state go on from the end of the cache, or from where a copy was kept.
+   */
+  usable(tokens: number): number {
+    if (!this.sequence.needsCheckpoints || tokens === this.#tokens.length) return tokens;
+    return Math.max(0, ...this.#copies.filter((length) => length <= tokens));
+  }
+
+  #usable(prompt: readonly Token[], isolation: string, most: number): number {
+    return isolation === this.#isolation ? this.usable(Math.min(most, commonLength(prompt, this.#tokens))) : 0;
+  }
+
+  /**
+   * Returns behind how many tokens of a prompt a copy of the cache is to be kept, where the next turn will go on: at the end
+   * of its last message, as far as that is known. 0 where the cache can be cut anywhere.
+   */
+  copyBehind({ prompt, line }: SlotPrompt): number {
+    if (!this.sequence.needsCheckpoints) return 0;
+    return Math.min(line?.places.at(-1)?.tokens || prompt.length, prompt.length - 1);
+  }
+
+  /** Keeps a copy of the cache as it is. */
+  async keepCopy(): Promise<void> {
+    const length = this.sequence.nextTokenIndex;
+    await this.sequence.takeCheckpoint();
+    this.#copies = [...this.#copies.filter((other) => other !== length), length].slice(-KEPT_COPIES);
   }
 
   /** Returns whether all that the cache holds is a true prefix of the prompt, so that adapting to it changes nothing. */
@@ -126,15 +161,21 @@ export class Slot {
     this.#line = line;
     if (fits) return this.sequence.nextTokenIndex;
     if (wanted.length === 0) {
-      await this.sequence.clearHistory();
+      await this.#empty();
       return 0;
     }
     // Without `false` it would also keep later pieces and move them, which gives other results.
     await this.sequence.adaptStateToTokens(wanted, false);
     const kept = this.sequence.contextTokens;
+    this.#copies = this.#copies.filter((length) => length <= kept.length);
     if (kept.length <= wanted.length && kept.every((token, index) => token === wanted[index])) return kept.length;
-    await this.sequence.clearHistory();
+    await this.#empty();
     return 0;
+  }
+
+  async #empty(): Promise<void> {
+    this.#copies = [];
+    await this.sequence.clearHistory();
   }
 
   /** Frees the slot and keeps its cache. */
@@ -156,7 +197,7 @@ export class Slot {
 
   /** Empties the cache of a slot that is retired, which is free afterwards. */
   async clear(): Promise<void> {
-    await this.sequence.clearHistory();
+    await this.#empty();
     this.#clearing = false;
   }
 }

@@ -1,7 +1,7 @@
 import type { LlamaContextSequence } from "node-llama-cpp";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import type { HeldPrefixes } from "../../../prefixes/held-prefixes.ts";
-import { SlotPrefixes } from "../../../prefixes/slot-prefixes.ts";
+import { type SlotLine, SlotPrefixes } from "../../../prefixes/slot-prefixes.ts";
 import { Slot, type SlotPrompt } from "./slot.ts";
 import type { Steps } from "./steps.ts";
 
@@ -109,7 +109,7 @@ export class Slots {
   release(slot: Slot, keepMs: number): void {
     const nowMs = this.#clock.nowMs();
     slot.release(nowMs, nowMs + keepMs);
-    if (slot.line) this.#prefixes.holds(slot, slot.line, slot.cachedTokens);
+    if (slot.line) this.#prefixes.holds(slot, usableLine(slot, slot.line), slot.cachedTokens);
     this.#stopTimer(slot);
     this.#timers.set(
       slot,
@@ -156,6 +156,11 @@ export class Slots {
     this.#timers.get(slot)?.();
     this.#timers.delete(slot);
   }
+}
+
+/** Returns the places of a line, each with the tokens in the slot that are there for a prompt which goes on from it. */
+function usableLine(slot: Slot, { model, places }: SlotLine): SlotLine {
+  return { model, places: places.map(({ digest, tokens }) => ({ digest, tokens: slot.usable(tokens) })) };
 }
 
 /**

@@ -23,14 +23,12 @@ function scriptedContext() {
       }),
     sampleToken: () => Promise.resolve(0),
   };
-  const sequence = (id: number, needsCheckpoints = false) => {
+  const sequence = (id: number) => {
     const inside = {
       _sequenceId: id,
       _nextTokenIndex: 0,
       _contextTokens: [] as Token[],
       _resolveSamplerConfig: () => ({}),
-      _takeIntervalCheckpointIfNeeded: async () => void seen.push(`checkpoint of ${id} at ${inside._nextTokenIndex}`),
-      needsCheckpoints,
       contextSize: 100,
       get nextTokenIndex() {
         return inside._nextTokenIndex;
@@ -106,15 +104,6 @@ test("a token that cannot be chosen fails for whoever asked, and for nobody else
   await compute();
   await expect(none).rejects.toThrow("no token");
   expect(await other).toBe("a token");
-});
-
-test("where a model needs copies of its cache they are made before anything else can change it", async () => {
-  const { seen, context, sequence, compute } = scriptedContext();
-  const asked = new BatchDecoder(context).sample(sequence(3, true), tokens(1, 2), async () => void seen.push("chosen"));
-  void asked.then(() => seen.push("told"));
-  await compute();
-  await asked;
-  expect(seen.slice(2)).toEqual(["chosen", "checkpoint of 3 at 2", "told"]);
 });
 
 test("a library whose inside is another one is refused", () => {
