@@ -78,11 +78,11 @@ describe.skipIf(missing !== "")("the decoder of batches", () => {
   });
 
   test("a batch that fails fails for all that are in it, and for nobody behind it", async () => {
-    const nonsense = [2 ** 31 - 1] as Token[];
-    const failed = [runtime.decoder.read(at(0), nonsense), samplerOf(1).next(tokens(BATCH_TOKENS - 1, 1))];
-    const behind = samplerOf(2).next(tokens(4, 2));
+    const nonsense = [1, 2 ** 31 - 1] as Token[];
+    const failed = [samplerOf(0).next(nonsense), samplerOf(1).next(tokens(BATCH_TOKENS - 2, 1))];
+    const behind = samplerOf(2).next(tokens(1, 2));
     for (const { status } of await Promise.allSettled(failed)) expect(status).toBe("rejected");
-    expect((await behind).token).toBe((await write(samplerOf(3), tokens(4, 2), 1))[0]);
+    expect((await behind).token).toBe((await write(samplerOf(3), tokens(1, 2), 1))[0]);
     await at(1).clearHistory();
     expect(await write(samplerOf(1), tokens(5, 3), 2)).toHaveLength(2);
   });

@@ -24,7 +24,9 @@ const NO_PLACES = new Uint32Array();
 
 /**
  * Evaluates tokens with llama.cpp itself. What is asked for at once makes one batch, in that order; what does not fit
- * makes further ones. While it computes, no cache of the context may be changed (`slots/steps.ts`).
+ * makes further ones. The ends of prompts, behind which a first token is chosen, have a batch before the others: llama.cpp
+ * computes several tokens of a sequence apart from the single ones of others anyway, and whoever has come need not wait for
+ * those. While it computes, no cache of the context may be changed (`slots/steps.ts`).
  */
 export class BatchDecoder {
   readonly #native: NativeContext;
@@ -77,7 +79,8 @@ export class BatchDecoder {
   #nextBatch(): readonly Part[] {
     const parts: Part[] = [];
     let room = this.#batchTokens;
-    for (const evaluation of this.#waiting) {
+    const ends = this.#waiting.filter(isPromptEnd);
+    for (const evaluation of ends.length > 0 ? ends : this.#waiting) {
       const { tokens, evaluated } = evaluation;
       const left = tokens.length - evaluated;
       const isLast = left <= room;
@@ -86,7 +89,8 @@ export class BatchDecoder {
       room -= part.length;
       if (room === 0) break;
     }
-    this.#waiting = this.#waiting.slice(parts.filter(({ isLast }) => isLast).length);
+    const last = new Set(parts.filter(({ isLast }) => isLast).map(({ evaluation }) => evaluation));
+    this.#waiting = this.#waiting.length === last.size ? [] : this.#waiting.filter((waiting) => !last.has(waiting));
     return parts;
   }
 
@@ -123,6 +127,11 @@ export class BatchDecoder {
     evaluation.reject(error);
     this.#waiting = this.#waiting.filter((waiting) => waiting !== evaluation);
   }
+}
+
+/** Returns whether several tokens are to be evaluated, and one to be chosen behind them. */
+function isPromptEnd({ choose, tokens }: Evaluation): boolean {
+  return choose !== undefined && tokens.length > 1;
 }
 
 /** Puts a part into the batch. Returns the index of the distribution behind it; undefined where none is wanted. */

@@ -49,8 +49,8 @@ test("what is asked for at once makes one batch, and what does not fit makes the
   const { seen, context, sequence, compute } = scriptedContext();
   const decoder = new BatchDecoder(context);
   const asked = [
-    decoder.read(sequence(0), tokens(1)),
-    decoder.sample(sequence(1), tokens(2, 3, 4, 5, 6), async (_, index) => `behind ${index}`),
+    decoder.sample(sequence(0), tokens(1), async (_, index) => `behind ${index}`),
+    decoder.read(sequence(1), tokens(2, 3, 4, 5, 6)),
     decoder.sample(sequence(2), tokens(7), async (_, index) => `behind ${index}`),
   ];
   await compute();
@@ -63,7 +63,32 @@ test("what is asked for at once makes one batch, and what does not fit makes the
     "2 at 0: 7",
   ]);
   await compute();
-  expect(await Promise.all(asked)).toEqual([undefined, "behind 10", "behind 20"]);
+  expect(await Promise.all(asked)).toEqual(["behind 0", undefined, "behind 20"]);
+});
+
+test("the ends of prompts have their batches before all others, and their tokens then", async () => {
+  const { seen, context, sequence, compute } = scriptedContext();
+  const decoder = new BatchDecoder(context);
+  const told: string[] = [];
+  const sample = (id: number, ...ids: number[]) =>
+    decoder.sample(sequence(id), tokens(...ids), async () => `first of ${id}`).then((first) => told.push(first));
+  const asked = [
+    decoder.read(sequence(1), tokens(1, 2)),
+    sample(2, 3, 4, 5),
+    sample(3, 6),
+    sample(4, 7, 8),
+    decoder.read(sequence(5), tokens(9)),
+  ];
+  await compute();
+  await compute();
+  expect(told).toEqual(["first of 2", "first of 4"]);
+  await compute();
+  await Promise.all(asked);
+  expect(seen).toEqual([
+    ...["batch of 4", "2 at 0: 3 4 5", "4 at 0: 7"],
+    ...["batch of 1", "4 at 1: 8"],
+    ...["batch of 4", "1 at 0: 1 2", "3 at 0: 6", "5 at 0: 9"],
+  ]);
 });
 
 test("no batch is begun while a token is chosen by the one before", async () => {
