@@ -91,8 +91,12 @@ export const isFunction = (value: Value): value is FunctionValue => value.type =
 export const isUndefined = (value: Value): boolean => value.type === "UndefinedValue";
 /** Whether a value is `None`. */
 export const isNone = (value: Value): boolean => value.type === "NullValue";
-/** Whether a value counts as true in a condition. */
-export const isTrue = (value: Value): boolean => value.__bool__().value;
+/** Returns whether a value counts as true in a condition. */
+export function isTrue(value: Value): boolean {
+  const { value: inside } = value;
+  // The library makes a value of its own for the answer, at each condition of a template.
+  return typeof inside === "object" && inside !== null ? value.__bool__().value : Boolean(inside);
+}
 
 /** Returns the value of a key, a text or a number. */
 export const keyValue = (key: string | number): Value => (typeof key === "string" ? text(key) : integer(key));
@@ -143,6 +147,10 @@ export function toValue(input: unknown): Value {
   }
   if (input instanceof Map) return dict(new Map([...input].map(([key, value]) => [key, toValue(value)])));
   if (Array.isArray(input)) return list(input.map(toValue));
-  if (typeof input !== "object" || input === null) return converted(input);
+  // The library converts in a scope, of which it makes one each time with all that templates may name.
+  if (typeof input === "string") return text(input);
+  if (typeof input === "boolean") return boolean(input);
+  if (input === null) return NONE;
+  if (typeof input !== "object") return converted(input);
   return dict(new Map(Object.entries(input).map(([key, value]) => [key, toValue(value)])));
 }
