@@ -154,11 +154,13 @@ export class BatchShares {
         [beganMs, evaluatedBefore] = [nowMs, this.#evaluated];
       },
       evaluated: (nowMs) => {
-        const { begun, cost } = progress;
+        const { begun, cost, left } = progress;
         progress.begun = 0;
         progress.cost = 0;
         // Pieces of one batch end one after the other: what has ended since, and what has not, was evaluated beside it.
-        this.#learn(this.#begun - evaluatedBefore, nowMs - beganMs, progress.read);
+        const evaluated = this.#begun - evaluatedBefore;
+        // But the end of a prompt comes before what others have begun with it (`runtime/batch-decoder.ts`).
+        if (begun < left || evaluated <= cost) this.#learn(evaluated, nowMs - beganMs, progress.read);
         progress.left -= begun;
         progress.read += begun;
         this.#unread -= begun;

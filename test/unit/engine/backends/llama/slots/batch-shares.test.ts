@@ -193,3 +193,21 @@ test("the first long prompt beside others has small steps, until it shows that t
   expect(reading.pieceTokens()).toBe(64);
   expect(readOn(reading, 24, 0.01)).toBe(BATCH);
 });
+
+test("the end of a prompt says nothing of what is evaluated behind it in the same round", () => {
+  const both = shares(1);
+  const long = both.begin("a", 100_000);
+  const sizes = Array.from({ length: 32 }, () => {
+    const tokens = long.pieceTokens();
+    const newcomer = both.begin("b", 20);
+    newcomer.begins(20, 0);
+    long.begins(tokens, 0);
+    newcomer.evaluated(20 * 0.4);
+    newcomer.close();
+    long.evaluated((20 + tokens) * 0.4);
+    return tokens;
+  });
+  // 100 tokens take the time that others wait.
+  expect(Math.max(...sizes.slice(16))).toBeLessThan(110);
+  expect(Math.min(...sizes.slice(16))).toBeGreaterThan(60);
+});
