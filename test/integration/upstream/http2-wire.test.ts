@@ -192,7 +192,7 @@ test("a wire that is warmed connects, however short a time ago it could not", as
   const wire = wireTo(between.address);
   between.vanish();
   const lost = call(wire);
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  await until(() => between.lostBytes > 0, "the connection is under way");
   between.restore();
   expect(await lost.ended).toBe(UNAVAILABLE);
   wire.warm();

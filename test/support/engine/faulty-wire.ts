@@ -13,6 +13,7 @@ export class FaultyWire {
   /** What becomes of the bytes that come. */
   #mode: "pass" | "lose" | "delay" = "pass";
   #port = 0;
+  #lostBytes = 0;
 
   private constructor(target: string) {
     const colon = target.lastIndexOf(":");
@@ -27,6 +28,7 @@ export class FaultyWire {
         from.on("data", (bytes) => {
           if (this.#mode === "pass") to.write(bytes);
           else if (this.#mode === "delay") this.#writeLater(from, to, bytes);
+          else this.#lostBytes += bytes.length;
         });
         from.on("error", () => {});
         from.on("close", () => {
@@ -48,6 +50,11 @@ export class FaultyWire {
   /** The address to connect to, `host:port`. */
   get address(): string {
     return `127.0.0.1:${this.#port}`;
+  }
+
+  /** The number of bytes that were lost so far. */
+  get lostBytes(): number {
+    return this.#lostBytes;
   }
 
   /** Acts as a node that died: connections are reset, new ones are refused. */
