@@ -155,11 +155,12 @@ export class Slot {
    */
   async adapt(wish: SlotPrompt): Promise<number> {
     const { prompt, isolation, line } = wish;
-    const wanted = prompt.slice(0, this.reusable(wish));
-    const fits = this.fits(wish);
+    const held = this.sequence.nextTokenIndex;
+    const length = this.reusable(wish);
     this.#isolation = isolation;
     this.#line = line;
-    if (fits) return this.sequence.nextTokenIndex;
+    if (held === 0 || held === length) return held;
+    const wanted = prompt.slice(0, length);
     if (wanted.length === 0) {
       await this.#empty();
       return 0;
