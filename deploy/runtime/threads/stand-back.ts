@@ -36,11 +36,12 @@ const TIMES = 32;
  * Makes the threads of Node's pool stand back behind the one that serves everybody, and with them what they start. For
  * programs whose pool computes for long, as that of llama.cpp does: the loop is to be awake as soon as something comes,
  * whatever is computed. Where threads have no priorities of their own, or do not say who they are, they stay as they are.
+ * Resolves to the ids of the threads; to none where they do not say.
  */
-export async function standBackPool(): Promise<void> {
+export async function standBackPool(): Promise<readonly number[]> {
+  const threads = new Set<number>();
   try {
     const size = poolThreads(process.env.UV_THREADPOOL_SIZE);
-    const threads = new Set<number>();
     // Whichever thread is free answers: each of them tells its own id alone.
     for (let time = 0; time < TIMES && threads.size < size; time += 1) {
       const told = Array.from({ length: ASKED_AT_ONCE }, () => readlink("/proc/thread-self"));
@@ -50,6 +51,7 @@ export async function standBackPool(): Promise<void> {
   } catch {
     // No Linux, or no right to.
   }
+  return [...threads];
 }
 
 /** Returns the number of threads that libuv gives the pool: what is no number or 0 in the environment makes it one. */

@@ -208,7 +208,7 @@ export class LlamaBackend implements Backend {
     const format = promptFormat(source, vocabulary, profile, markers);
     const revision = await modelRevision(modelPath, metadata, markers);
     const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock: this.#clock });
-    const steps = new Steps(this.#clock, tokenCost(model.embeddingVectorSize));
+    const steps = new Steps(this.#clock, tokenCost(model.embeddingVectorSize), () => runtime.waits.sinceLastMs());
     const slots: Slots = new Slots({
       sequences: runtime.sequences,
       steps,

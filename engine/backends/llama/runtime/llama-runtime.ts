@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node-llama-cpp";
+import { ProcessorWaits } from "../../../../deploy/runtime/threads/processor-waits.ts";
 import { standBackPool } from "../../../../deploy/runtime/threads/stand-back.ts";
 import { EngineError } from "../../../errors.ts";
 import type { LlamaOptions } from "../llama-options.ts";
@@ -32,6 +33,8 @@ export type LlamaRuntime = {
   readonly fileBytes: number;
   /** What computes the model and how, for people: the accelerator and its layers, the threads, the file in memory. */
   readonly setup: string;
+  /** How long the threads that compute waited for a processor. */
+  readonly waits: ProcessorWaits;
   /** Frees the model and all that belongs to it. */
   close(): Promise<void>;
 };
@@ -45,7 +48,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
   const library = await loadLibrary();
   const threads = threadCount(options.threads, fileBytes);
   // Its threads compute the model, and those that they start do: the loop, which serves everybody, is not to wait for them.
-  await standBackPool();
+  const waits = new ProcessorWaits(await standBackPool());
   const llama = await loadBinary(library, options.gpu, threads);
   try {
     const { modelPath, gpuLayers, memoryMap, lockMemory, contextTokens } = options;
@@ -71,7 +74,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
     const copies = { max: KEPT_COPIES, interval: false } as const;
     const sequences = Array.from({ length: count }, () => context.getSequence({ checkpoints: copies }));
     const decoder = new BatchDecoder(context);
-    return { library, llama, model, sequences, decoder, contextWindow, fileBytes, setup, close };
+    return { library, llama, model, sequences, decoder, contextWindow, fileBytes, setup, waits, close };
   } catch (cause) {
     await llama.dispose();
     signal.throwIfAborted();

@@ -1,4 +1,4 @@
-import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
+import type { MonotonicClock } from "../../../../deploy/runtime/time/clock.ts";
 import type { TokenCost } from "./token-cost.ts";
 import { type AskedStep, Turns } from "./turns.ts";
 
@@ -20,8 +20,9 @@ type Asked = AskedStep & { readonly place: number; readonly begin: () => void };
 export class Steps {
   /** What tokens of the model cost. */
   readonly tokenCost: TokenCost;
-  readonly #clock: Pick<Clock, "nowMs">;
+  readonly #clock: MonotonicClock;
   readonly #turns: Turns;
+  readonly #waitedMs: () => number;
   #done = 0;
   #inFlight = 0;
   #changing = 0;
@@ -33,14 +34,21 @@ export class Steps {
   /** The places of the round from which no further step was asked for. */
   readonly #silent = new Set<number>();
   #turnIsComing = false;
+  #endedMs = 0;
+  /** Whether a timer looks again at those whose round is to wait. */
+  #rests = false;
   #waitsForChanges = false;
   /** Begin the changes that wait for the end of the round, or of the one that is due. */
   #begunAtEnd: (() => void)[] = [];
   #underWay: { readonly begun: Promise<void>; readonly tell: () => void } | undefined;
 
-  /** Makes the steps of an engine that computes nothing; `clock` measures the rounds, and `tokenCost` is that of its model. */
-  constructor(clock: Pick<Clock, "nowMs">, tokenCost: TokenCost) {
+  /**
+   * Makes the steps of an engine that computes nothing; `clock` measures the rounds, and `tokenCost` is that of its model.
+   * `waitedMs` returns for how long the threads that compute have waited for a processor since it was called last.
+   */
+  constructor(clock: MonotonicClock, tokenCost: TokenCost, waitedMs: () => number) {
     this.#clock = clock;
+    this.#waitedMs = waitedMs;
     this.tokenCost = tokenCost;
     this.#turns = new Turns(tokenCost);
   }
@@ -129,7 +137,8 @@ export class Steps {
 
   /** Notes that all steps of the round have ended. */
   #ended(): void {
-    this.#turns.ended(this.#clock.nowMs() - this.#roundBeganMs);
+    this.#endedMs = this.#clock.nowMs();
+    this.#turns.ended(this.#endedMs - this.#roundBeganMs, this.#waitedMs);
     const waiting = this.#begunAtEnd;
     if (waiting.length === 0) return;
     this.#begunAtEnd = [];
@@ -147,7 +156,7 @@ export class Steps {
   }
 
   #begin(): void {
-    if (this.#waitsForChanges || this.#running > 0 || this.#asked.length === 0) return;
+    if (this.#waitsForChanges || this.#running > 0 || this.#asked.length === 0 || this.#isToRest()) return;
     if (this.#changing === 0) {
       this.#beginRound();
       return;
@@ -160,6 +169,21 @@ export class Steps {
         this.#beginRound();
       }),
     );
+  }
+
+  /** Returns whether those who ask are to wait, and looks again when they have. */
+  #isToRest(): boolean {
+    const restMs = this.#turns.restMs(this.#asked);
+    const leftMs = restMs === 0 ? 0 : this.#endedMs + restMs - this.#clock.nowMs();
+    if (leftMs <= 0) return false;
+    if (!this.#rests) {
+      this.#rests = true;
+      this.#clock.after(leftMs, () => {
+        this.#rests = false;
+        this.#begin();
+      });
+    }
+    return true;
   }
 
   #beginRound(): void {

@@ -27,6 +27,15 @@ const MAX_DEBT_MS = 1_000;
  */
 const MIN_PART_MS = 5;
 /**
+ * For how long heavy tenants leave the processors to others, for each millisecond for which the threads that compute had to
+ * wait for one in a round of theirs. It is much because whoever else runs on the machine waits at each of the many times
+ * that it has something to do.
+ */
+const REST = 8;
+/** The shortest rest, in milliseconds, which is what a timer can wait, and the longest: so often do heavy tenants get on. */
+const MIN_REST_MS = 1;
+const MAX_REST_MS = 50;
+/**
  * How long one tenant has to be alone until nobody else is expected, in milliseconds of rounds. Then its rounds are as long
  * as they come, and what those of others took is no longer known.
  */
@@ -45,6 +54,9 @@ const ALONE_MS = 5_000;
  * Whoever comes next waits for the end of the round that runs then. While others come and go, a round therefore has only so
  * many steps of heavy tenants as take about as long as a round of the others, or 5 ms where that is longer, by what such
  * steps took before; the rest of them come next, in the order in which they were asked for.
+ *
+ * Nor do heavy tenants take up processors that others wait for, other nodes of the machine or a gateway: where the threads
+ * that compute had to wait for one, the next round of heavy tenants alone comes after a rest, unless somebody else asks.
  */
 export class Turns {
   readonly #tokenCost: TokenCost;
@@ -62,6 +74,8 @@ export class Turns {
   #aloneMs = 0;
   /** The work of heavy tenants in the last round. */
   #heavyWork = 0;
+  /** How long the next round of heavy tenants alone is to wait, in milliseconds. */
+  #restMs = 0;
   /** Whether the last round shows what the others take by themselves. */
   #isLight = false;
 
@@ -76,11 +90,23 @@ export class Turns {
   }
 
   /**
+   * Returns for how long behind the last round the next one is to wait, in milliseconds, as long as nothing else is asked
+   * for; 0 where it may begin at once.
+   */
+  restMs(asked: readonly AskedStep[]): number {
+    if (this.#restMs < MIN_REST_MS || asked.some(({ tenant }) => !this.#heavy.has(tenant))) return 0;
+    return this.#restMs;
+  }
+
+  /**
    * Returns the steps of those that were asked for which make the next round, in their order: all of them, or all but those
    * that stand aside. There is at least one.
    */
   choose<Step extends AskedStep>(asked: readonly Step[]): readonly Step[] {
     this.#isAlone = areOfOne(asked);
+    const restMs = this.restMs(asked);
+    if (restMs > 0) this.#restMs = 0;
+    if (this.#isAlone) this.#aloneMs += restMs;
     const heavy = this.#isAlone ? NOBODY : heavyTenants(asked);
     if (heavy.size === 0) this.#debtMs = 0;
     const makeWay = heavy.size > 0 && (this.#lightMs === undefined || (!this.#madeWay && hasNewcomer(asked, heavy)));
@@ -90,8 +116,11 @@ export class Turns {
     return this.#isLight ? asked.filter(({ tenant }) => !heavy.has(tenant)) : this.#bounded(asked);
   }
 
-  /** Notes that the round which was chosen last has ended, and took `ms` milliseconds. */
-  ended(ms: number): void {
+  /**
+   * Notes that the round which was chosen last has ended, and took `ms` milliseconds. `waitedMs` returns for how long the
+   * threads that compute have waited for a processor since it was called last, in milliseconds.
+   */
+  ended(ms: number, waitedMs: () => number): void {
     this.#noteCompany(ms);
     if (this.#isLight) {
       this.#lightMs = learned(this.#lightMs, ms);
@@ -99,6 +128,7 @@ export class Turns {
     } else if (this.#heavyWork > 0) {
       const lightMs = this.#lightMs ?? ms;
       this.#msPerWork = learned(this.#msPerWork, Math.max(0, ms - lightMs) / this.#heavyWork);
+      this.#restMs = Math.min(MAX_REST_MS, this.#restMs + REST * Math.min(ms, waitedMs()));
       if (!this.#isAlone) this.#debtMs = Math.min(MAX_DEBT_MS, Math.max(0, ms - MAX_STRETCH * lightMs));
     }
   }

@@ -5,13 +5,14 @@ import { type Gate, gate } from "../../../../../support/gate.ts";
 import { VirtualClock } from "../../../../../support/virtual-clock.ts";
 
 const ASKED: AskedStep = { tenant: "a", tokens: 1, isFirst: false };
+const NEVER_WAITED = () => 0;
 
 const turns = async (count = 3) => {
   for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 };
 
 test("a round waits for the changes that wait when it begins, and for none that comes later", async () => {
-  const steps = new Steps(new VirtualClock(), () => 1);
+  const steps = new Steps(new VirtualClock(), () => 1, NEVER_WAITED);
   const seen: string[] = [];
   const gates = { first: gate(), second: gate() };
   const note = (what: string) => async () => void seen.push(what);
@@ -35,7 +36,7 @@ test("a round waits for the changes that wait when it begins, and for none that 
 });
 
 test("a change that fails is no step's failure, and both count", async () => {
-  const steps = new Steps(new VirtualClock(), () => 1);
+  const steps = new Steps(new VirtualClock(), () => 1, NEVER_WAITED);
   const change = steps.change(() => Promise.reject(new Error("lost")));
   const step = steps.run(0, ASKED, () => Promise.resolve("made"));
   expect(steps.inFlight).toBe(2);
@@ -46,7 +47,7 @@ test("a change that fails is no step's failure, and both count", async () => {
 
 /** Steps of which each notes its beginning, and ends when the test lets it. */
 function heldSteps() {
-  const steps = new Steps(new VirtualClock(), () => 1);
+  const steps = new Steps(new VirtualClock(), () => 1, NEVER_WAITED);
   const begun: string[] = [];
   const held = new Map<string, Gate>();
   /** Asks for a step at the place that its name begins with. */
@@ -145,4 +146,35 @@ test("a step that stands aside has its round behind the one that it makes way fo
   expect(begun).toEqual(["1a", "0a", "1b"]);
   for (const name of ["0a", "1b"]) end(name);
   await Promise.all([heavy, next]);
+});
+
+test("a heavy tenant's round rests where processors were short, and begins at once where another one asks", async () => {
+  const clock = new VirtualClock();
+  const steps = new Steps(
+    clock,
+    () => 1,
+    () => 4,
+  );
+  const begun: string[] = [];
+  /** Asks for a step of 10 ms. */
+  const ask = (tenant: "heavy" | "light") => {
+    const asked = { heavy: { place: 0, tokens: 1_000 }, light: { place: 1, tokens: 10 } }[tenant];
+    return steps.run(asked.place, { tenant, tokens: asked.tokens, isFirst: false }, async () => {
+      begun.push(tenant);
+      clock.jump(10);
+    });
+  };
+  await Promise.all([ask("heavy"), ask("light")]);
+  expect(begun.splice(0)).toEqual(["light", "heavy"]);
+  const next = ask("heavy");
+  await clock.advance(31);
+  expect(begun).toEqual([]);
+  await clock.advance(1);
+  await next;
+  expect(begun.splice(0)).toEqual(["heavy"]);
+  const resting = ask("heavy");
+  await turns();
+  expect(begun).toEqual([]);
+  await Promise.all([resting, ask("light")]);
+  expect(begun.toSorted()).toEqual(["heavy", "light"]);
 });

@@ -3,6 +3,7 @@ import { tokenCost } from "../../../../../../engine/backends/llama/slots/token-c
 import { type AskedStep, Turns } from "../../../../../../engine/backends/llama/slots/turns.ts";
 
 const COST = tokenCost(256);
+const NEVER_WAITED = () => 0;
 
 /** The time that a round takes, in milliseconds, of an engine that computes one step after the other. */
 const oneByOne = (round: readonly AskedStep[]) => round.reduce((sum, { tokens }) => sum + tokens / 1_000, 0.5);
@@ -29,7 +30,7 @@ function play(
   for (let at = 0; at < rounds; at += 1) {
     const round = turns.choose(asked(at));
     const ms = msOf(round);
-    turns.ended(ms);
+    turns.ended(ms, NEVER_WAITED);
     times.push(ms);
     went.push(round.some(({ tenant }) => tenant === "heavy"));
   }
@@ -73,7 +74,7 @@ test("a debt is forgotten where the heavy tenant is alone for a round, and is a 
   const turns = new Turns(COST);
   const round = (asked: readonly AskedStep[], ms: number) => {
     const chosen = turns.choose(asked);
-    turns.ended(ms);
+    turns.ended(ms, NEVER_WAITED);
     return chosen.length;
   };
   expect(round([...HEAVY, LIGHT], 1)).toBe(1);
@@ -95,7 +96,7 @@ function playQueue(turns: Turns, rounds: number, others: readonly AskedStep[]) {
   const counts: number[] = [];
   for (let at = 0; at < rounds; at += 1) {
     const round = turns.choose([...asked, ...others]);
-    turns.ended(oneByOne(round));
+    turns.ended(oneByOne(round), NEVER_WAITED);
     const mine = asked.filter((step) => round.includes(step));
     for (const { tokens } of mine) went[tokens - 2_000] = (went[tokens - 2_000] ?? 0) + 1;
     asked = [...asked.filter((step) => !mine.includes(step)), ...mine];
@@ -126,14 +127,53 @@ test("the piece of a prompt behind a long context has its round for itself", () 
   const piece = { tenant: "heavy", tokens: 3_500, added: 16, isFirst: false };
   for (let at = 0; at < 100; at += 1) {
     const round = turns.choose([...HEAVY, LIGHT]);
-    turns.ended(oneByOne(round));
+    turns.ended(oneByOne(round), NEVER_WAITED);
   }
   const withPiece = Array.from({ length: 100 }, () => {
     const round = turns.choose([piece, ...HEAVY, LIGHT]);
-    turns.ended(oneByOne(round) + (round.includes(piece) ? 40 : 0));
+    turns.ended(oneByOne(round) + (round.includes(piece) ? 40 : 0), NEVER_WAITED);
     return round.filter(({ tenant }) => tenant === "heavy");
   });
   const its = withPiece.filter((heavy) => heavy.includes(piece));
   expect(its.length).toBeGreaterThan(0);
   for (const heavy of its) expect(heavy).toEqual([piece]);
+});
+
+test("where processors were short, heavy tenants alone rest, as long as nobody else asks, and not for long", () => {
+  const turns = new Turns(COST);
+  const round = (asked: readonly AskedStep[], ms: number, waitedMs = 0) => {
+    turns.choose(asked);
+    turns.ended(ms, () => waitedMs);
+  };
+  // Whoever was never beside others is not heavy.
+  round(HEAVY, 10, 10);
+  expect(turns.restMs(HEAVY)).toBe(0);
+  round([...HEAVY, LIGHT], 1, 1);
+  round([...HEAVY, LIGHT], 1, 0.1);
+  expect(turns.restMs(HEAVY)).toBe(0);
+  round(HEAVY, 10, 3);
+  const restMs = turns.restMs(HEAVY);
+  expect(restMs).toBeGreaterThan(20);
+  expect(turns.restMs([...HEAVY, LIGHT])).toBe(0);
+  // What was waited for before the round counts no more than the round.
+  round(HEAVY, 1, 1_000);
+  expect(turns.restMs(HEAVY)).toBeLessThan(restMs);
+  round(HEAVY, 1_000, 1_000);
+  expect(turns.restMs(HEAVY)).toBe(50);
+  round(HEAVY, 10);
+  expect(turns.restMs(HEAVY)).toBe(0);
+});
+
+test("rests end with the others", () => {
+  const turns = new Turns(COST);
+  playQueue(turns, 10, [LIGHT]);
+  const restsMs = Array.from({ length: 200 }, () => {
+    turns.choose(HEAVY);
+    turns.ended(10, () => 10);
+    return turns.restMs(HEAVY);
+  });
+  expect(restsMs[0]).toBe(50);
+  expect(restsMs.at(-1)).toBe(0);
+  // They are a part of the time for which a tenant is alone.
+  expect(restsMs.filter((ms) => ms > 0).length).toBeLessThan(100);
 });

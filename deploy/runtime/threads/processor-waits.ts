@@ -1,0 +1,46 @@
+import { openSync, readSync } from "node:fs";
+
+/** What Linux says of a thread's times in one line: so many nanoseconds it ran, and so many it waited for a processor. */
+const TIMES = /^\d+ (\d+) /;
+const NS_PER_MS = 1e6;
+
+/**
+ * Knows how long threads of this process have waited for a processor while others had all of them. Where the system does not
+ * say, it is as if they never waited.
+ */
+export class ProcessorWaits {
+  readonly #files: readonly number[];
+  readonly #buffer = Buffer.alloc(128);
+  #beforeMs = 0;
+
+  /** Begins to follow the threads with these ids, for as long as the process lives. */
+  constructor(threads: readonly number[]) {
+    this.#files = opened(threads);
+    this.#beforeMs = this.#totalMs();
+  }
+
+  /** Returns for how long the threads have waited since this was asked last, all of them together, in milliseconds. */
+  sinceLastMs(): number {
+    const beforeMs = this.#beforeMs;
+    this.#beforeMs = this.#totalMs();
+    return this.#beforeMs - beforeMs;
+  }
+
+  #totalMs(): number {
+    let totalMs = 0;
+    for (const file of this.#files) {
+      const length = readSync(file, this.#buffer, 0, this.#buffer.length, 0);
+      totalMs += Number(TIMES.exec(this.#buffer.toString("latin1", 0, length))?.[1] ?? 0) / NS_PER_MS;
+    }
+    return totalMs;
+  }
+}
+
+function opened(threads: readonly number[]): readonly number[] {
+  try {
+    return threads.map((thread) => openSync(`/proc/self/task/${thread}/schedstat`, "r"));
+  } catch {
+    // No Linux, or one that does not keep account.
+    return [];
+  }
+}
