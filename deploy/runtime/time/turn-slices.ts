@@ -1,5 +1,8 @@
-/** The number of pieces of work that are done in one turn of the event loop. */
-const PER_TURN = 64;
+/**
+ * The number of pieces of work that are done in one turn of the event loop: what a request, its end or a timer of its costs
+ * is some tenths of a millisecond, with what follows at once.
+ */
+const PER_TURN = 16;
 /**
  * The time, in milliseconds, after which the next piece of work is taken for that of another turn. Watching for the end of a
  * turn takes a turn more, which a timer that expires alone need not cost.
@@ -20,7 +23,7 @@ export class TurnSlices {
   #turnEnds = false;
 
   /**
-   * Starts without any work. `perTurn` is the number of pieces of work in one turn, 64 by default; `nowMs` reads a monotonic
+   * Starts without any work. `perTurn` is the number of pieces of work in one turn, 16 by default; `nowMs` reads a monotonic
    * clock in milliseconds, by default that of the machine.
    */
   constructor(perTurn = PER_TURN, nowMs = () => performance.now()) {

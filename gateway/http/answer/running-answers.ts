@@ -2,12 +2,6 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import type { ReplyUnderWay } from "../request-context.ts";
 
-/**
- * The answers that are given up in one turn of the event loop. Each costs a tenth of a millisecond and more, and callers
- * that leave together, as with a proxy that ends, must not hold up those that stay.
- */
-const LEFT_PER_TURN = 16;
-
 /** One answer under way; its signal is aborted when nobody waits for it any more. */
 export type RunningAnswer = {
   /** The signal that is aborted when nobody waits for the answer any more. */
@@ -63,7 +57,8 @@ export class RunningAnswers {
   readonly #mustEnd: (keyId: string) => boolean;
   /** Returns the moment at which an answer that ends now was left; undefined where all have to stop. */
   readonly #leftAtMs: () => number | undefined;
-  readonly #leaving = new TurnSlices(LEFT_PER_TURN);
+  /** Callers that leave together, as with a proxy that ends, must not hold up those that stay. */
+  readonly #leaving = new TurnSlices();
   #stopped = false;
 
   /** Holds nothing at first. `mustEnd` says whether what runs for a key has to end; by default nothing has. */

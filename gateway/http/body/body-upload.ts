@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { FairSlices } from "../../../deploy/runtime/queue/fair-slices.ts";
 import { bodyTooLarge } from "../access/request-hygiene.ts";
 import { bodyBrokeOff } from "../fastify-error.ts";
 
@@ -8,6 +9,14 @@ import { bodyBrokeOff } from "../fastify-error.ts";
  */
 const MAX_LOOSE_PARTS = 1_024;
 
+/** How much of a long body is taken in one piece, in bytes: as much as Node reads from a connection at once. */
+const PIECE_BYTES = 64 * 1024;
+/** The pieces of long bodies, of all callers together, that are taken in one turn of the event loop. */
+const PIECES_PER_TURN = 4;
+
+/** Long bodies are taken in turns: of each connection Node reads 2 MB before it looks at another one. */
+const turns = new FairSlices(PIECES_PER_TURN);
+
 /**
  * The announced size, in bytes, from which a body gets its room at once, and its parts are copied there as they come.
  * Parts that wait to be joined take up twice the body in the end, and leave the memory of the process full of holes.
@@ -16,7 +25,7 @@ const OWN_ROOM_BYTES = 128 * 1024;
 
 /**
  * Resolves to the body of a request, once it is whole; `onChunk` gets its parts as they arrive, and may refuse the rest
- * by throwing. Rejects with what `onChunk` threw, with ApiError `request_too_large` for more than `maxBytes` bytes,
+ * by throwing. Of long bodies a bounded amount is taken in each turn of the event loop, from each `caller` in turn. Rejects with what `onChunk` threw, with ApiError `request_too_large` for more than `maxBytes` bytes,
  * without reading what is announced as more, and when the upload breaks off: with `bodyBrokeOff`, or with Node's own
  * error. Nothing is destroyed: what is left of a body is for the answer to deal with.
  */
@@ -24,6 +33,7 @@ export function receiveBody(
   request: IncomingMessage,
   maxBytes: number,
   onChunk: (chunk: Buffer) => void,
+  caller: string,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const announced = Number(request.headers["content-length"] ?? 0);
@@ -32,13 +42,27 @@ export function receiveBody(
     if (request.destroyed) return reject(bodyBrokeOff());
     const parts = announced >= OWN_ROOM_BYTES ? new RoomOfParts(announced) : new LooseParts();
     let bytes = 0;
-    const listenNoMore = () => request.off("data", onData).off("end", onEnd).off("error", onError);
+    let pieceBytes = 0;
+    let isListening = true;
+    const listenNoMore = () => {
+      isListening = false;
+      request.off("data", onData).off("end", onEnd).off("error", onError);
+    };
+    const waitForTurn = () => {
+      pieceBytes = 0;
+      request.pause();
+      turns.run(caller, () => {
+        if (isListening) request.resume();
+      });
+    };
     const onData = (chunk: Buffer) => {
       bytes += chunk.length;
+      pieceBytes += chunk.length;
       try {
         if (bytes > maxBytes) throw bodyTooLarge(maxBytes);
         onChunk(chunk);
         parts.add(chunk);
+        if (pieceBytes >= PIECE_BYTES) waitForTurn();
       } catch (error) {
         onError(error);
       }

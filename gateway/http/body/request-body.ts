@@ -97,7 +97,8 @@ export function receiveBodies(app: FastifyInstance, limits: BodyLimits): void {
       if (lack) throw noRoom(lack, random);
       scan?.feed(chunk);
     };
-    const bytes = await receiveBody(payload, maxBytesOf(request.record, limits), take);
+    const { tenant } = principalOf(request);
+    const bytes = await receiveBody(payload, maxBytesOf(request.record, limits), take, tenant);
     request.record.bodyRead(bytes.length);
     return { bytes, scan, singleKeys } satisfies ReceivedBody;
   });

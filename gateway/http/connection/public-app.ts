@@ -2,6 +2,7 @@ import type { Server } from "node:http";
 import { Server as SecureServer } from "node:https";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { FollowedPems, Pems } from "../../../deploy/runtime/files/followed-pems.ts";
+import { FairSlices } from "../../../deploy/runtime/queue/fair-slices.ts";
 import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import { envelopeOf } from "../../routes.ts";
 import { atOnce } from "../at-once.ts";
@@ -10,8 +11,8 @@ import { logWhenClosed, type RecordSinks } from "../record/access-log.ts";
 import { RequestRecord, routeLabels } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
 import { routeOf } from "../request-context.ts";
-import { Arrivals, callerOf } from "./arrivals.ts";
 import { answerBrokenRequest } from "./broken-request.ts";
+import { callerOf } from "./caller-of.ts";
 import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
 
@@ -25,8 +26,6 @@ const CONNECTION_IDLE_MS = 75_000;
 /** The time between two looks of Node for requests that come too slowly, in milliseconds. */
 const CONNECTIONS_CHECK_MS = 1_000;
 const MAX_REQUESTS_PER_SOCKET = 1_000;
-/** The requests that are written down in one turn of the event loop: callers that leave together must not hold up others. */
-const CLOSINGS_PER_TURN = 16;
 
 /** The times that requests may take to arrive. */
 export type ReceiveTimeouts = {
@@ -47,7 +46,8 @@ export function publicApp(
   tls?: FollowedPems,
 ): { readonly app: FastifyInstance; readonly sockets: SocketTable } {
   const { clock, tracing } = sinks;
-  const closings = new TurnSlices(CLOSINGS_PER_TURN);
+  // Callers that leave together must not hold up others.
+  const closings = new TurnSlices();
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
     const { raw } = request;
     const spec = routeOf(request);
@@ -91,8 +91,9 @@ export function publicApp(
   const sockets = new SocketTable(server as Server);
   app.decorateRequest("record");
   app.addHook("onRequest", atOnce(begin));
-  const arrivals = new Arrivals();
-  app.addHook("onRequest", (request, _reply, done) => arrivals.begin(callerOf(request), done));
+  // A thousand whose heads came at once must hold up neither the answers that run nor another caller's request.
+  const arrivals = new FairSlices();
+  app.addHook("onRequest", (request, _reply, done) => arrivals.run(callerOf(request), done));
   return { app, sockets };
 }
 

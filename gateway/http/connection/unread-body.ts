@@ -1,6 +1,6 @@
-import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 
 /** The time that the caller may take to see the answer before its upload is cut, in milliseconds. */
 const LINGER_MS = 1_000;
@@ -13,13 +13,25 @@ const LINGER_MS = 1_000;
  */
 export function answerToUnread(request: IncomingMessage, body: string): Readable {
   request.pause();
-  return Readable.from(lingering(request, Buffer.from(body)), { objectMode: false });
-}
-
-async function* lingering({ socket }: IncomingMessage, body: Buffer): AsyncGenerator<Buffer, void, void> {
-  yield body;
-  if (socket.destroyed) return;
-  const timeout = AbortSignal.timeout(LINGER_MS);
-  // Rejects when the time is over, which is one of the two ends that are fine.
-  await once(socket, "close", { signal: timeout }).catch(() => undefined);
+  const { socket } = request;
+  const forget = () => {
+    cancel();
+    socket.off("close", end);
+  };
+  const answer = new Readable({
+    read() {},
+    destroy(error, done) {
+      forget();
+      done(error);
+    },
+  });
+  const end = () => {
+    forget();
+    answer.push(null);
+  };
+  const cancel = systemClock.after(LINGER_MS, end);
+  answer.push(body);
+  if (socket.destroyed) end();
+  else socket.once("close", end);
+  return answer;
 }
