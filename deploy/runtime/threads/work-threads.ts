@@ -2,6 +2,7 @@ import { type TransferListItem, Worker } from "node:worker_threads";
 import { onAbort } from "../time/abort.ts";
 import type { MonotonicClock } from "../time/clock.ts";
 import type { ThreadReply } from "./grown-heap.ts";
+import { restBehind } from "./processor-waits.ts";
 
 /** The shortest time between two signs to those who wait, in milliseconds. */
 const SIGN_MS = 1_000;
@@ -9,6 +10,8 @@ const SIGN_MS = 1_000;
 const HALF_LIFE_MS = 10_000;
 /** The used time that is as good as none, in milliseconds: a tenant without work is forgotten below it. */
 const FORGOTTEN_MS = 1;
+/** The longest that the large work of a tenant stands aside behind the one before, in milliseconds. */
+const MAX_ASIDE_MS = 2_000;
 
 /**
  * Why a piece of work has no result. `given_up` took longer or more memory than it may, or brought its thread down;
@@ -56,6 +59,11 @@ export type WorkThreadsOptions = {
    * grown, gives way to a new one: what that work left behind is gone with it. Default: 0.
    */
   readonly restMs?: number;
+  /**
+   * Returns for how long those who serve everybody have waited for a processor since they began, in milliseconds. Behind
+   * large work during which they waited, the next large work of its tenant stands aside for a while. Default: it never does.
+   */
+  readonly waitedMs?: () => number;
 };
 
 /** The order of a piece of work: whose work it is, and who waits for it. */
@@ -95,12 +103,16 @@ type Thread<Message, Reply> = {
   isWorn: boolean;
   stopTimer: () => void;
   sinceMs: number;
+  /** How long those who serve everybody had waited when the thread got its work. */
+  waitedMs: number;
 };
 type Tenant<Message, Reply> = {
   readonly waiting: Job<Message, Reply>[];
   running: number;
   usedMs: number;
   atMs: number;
+  /** When the tenant's next large work may begin. */
+  asideUntilMs: number;
 };
 
 /** Returns whether this Node can run a program from its source, if it is TypeScript. */
@@ -188,7 +200,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
   #tenant(name: string): Tenant<Message, Reply> {
     const known = this.#tenants.get(name);
     if (known) return known;
-    const tenant = { waiting: [], running: 0, usedMs: 0, atMs: this.#options.clock.nowMs() };
+    const tenant = { waiting: [], running: 0, usedMs: 0, atMs: this.#options.clock.nowMs(), asideUntilMs: 0 };
     this.#tenants.set(name, tenant);
     return tenant;
   }
@@ -202,7 +214,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
 
   /** Gives work to threads that have none, as long as there is both. */
   #next(): void {
-    const { clock } = this.#options;
+    const { clock, waitedMs = () => 0 } = this.#options;
     while (this.#waiting > 0 && !this.#closed) {
       const thread = this.#idle();
       const tenant = thread && this.#cheapest();
@@ -214,6 +226,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
       thread.job = job;
       thread.isWorn ||= job.terms.large === true;
       thread.sinceMs = clock.nowMs();
+      thread.waitedMs = waitedMs();
       thread.stopTimer = clock.after(job.terms.limitMs, () => this.#replace(thread));
       thread.worker.postMessage(job.message, job.terms.transfer ?? []);
     }
@@ -231,10 +244,15 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     for (const [name, tenant] of this.#tenants) {
       this.#forgive(tenant);
       if (tenant.waiting.length > 0) {
-        if (tenant.running < most && (!cheapest || tenant.usedMs < cheapest.usedMs)) cheapest = tenant;
+        if (tenant.running >= most || this.#isAside(tenant)) continue;
+        if (!cheapest || tenant.usedMs < cheapest.usedMs) cheapest = tenant;
       } else if (tenant.running === 0 && tenant.usedMs < FORGOTTEN_MS) this.#tenants.delete(name);
     }
     return cheapest;
+  }
+
+  #isAside({ waiting, asideUntilMs }: Tenant<Message, Reply>): boolean {
+    return waiting[0]?.terms.large === true && this.#options.clock.nowMs() < asideUntilMs;
   }
 
   #forgive(tenant: Tenant<Message, Reply>): void {
@@ -248,7 +266,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     const worker = new Worker(program, { resourceLimits: { maxOldGenerationSizeMb: maxHeapMiB } });
     worker.unref();
     const thread: Thread<Message, Reply> = {
-      ...{ worker, job: undefined, isWorn: false, sinceMs: 0 },
+      ...{ worker, job: undefined, isWorn: false, sinceMs: 0, waitedMs: 0 },
       stopTimer: () => {},
     };
     worker.on("message", (reply: Reply) => {
@@ -289,9 +307,24 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     if (!job) return undefined;
     this.#forgive(job.tenant);
     job.tenant.running -= 1;
-    job.tenant.usedMs += this.#options.clock.nowMs() - thread.sinceMs;
+    const ms = this.#options.clock.nowMs() - thread.sinceMs;
+    job.tenant.usedMs += ms;
+    if (job.terms.large) this.#standAside(job.tenant, ms, thread.waitedMs);
     this.#moved();
     return job;
+  }
+
+  /** Has the next large work of a tenant wait, where processors were short during the one before, which took `ms`. */
+  #standAside(tenant: Tenant<Message, Reply>, ms: number, waitedBeforeMs: number): void {
+    const { clock, waitedMs = () => 0 } = this.#options;
+    const asideMs = Math.min(MAX_ASIDE_MS, restBehind(ms, waitedMs() - waitedBeforeMs));
+    if (asideMs === 0) return;
+    const untilMs = clock.nowMs() + asideMs;
+    tenant.asideUntilMs = untilMs;
+    clock.after(asideMs, () => {
+      if (tenant.asideUntilMs === untilMs) tenant.asideUntilMs = 0;
+      this.#next();
+    });
   }
 
   /** Tells all who wait that a piece of work has come to an end, though not of each one. */

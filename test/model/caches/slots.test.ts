@@ -33,7 +33,17 @@ describe.skipIf(missing !== "")("slots", () => {
     freed = 0;
     const held = new HeldPrefixes(() => ({ used: 0, total: 0 }));
     const { sequences } = runtime;
-    slots = new Slots({ sequences, steps: new Steps(clock, () => 1, () => 0), held, clock, onFree: () => (freed += 1) });
+    slots = new Slots({
+      sequences,
+      steps: new Steps(
+        clock,
+        () => 1,
+        () => 0,
+      ),
+      held,
+      clock,
+      onFree: () => (freed += 1),
+    });
   };
   const take = (ids: readonly Token[], isolation = "a", affinityKey = ""): Slot => {
     const slot = slots.take({ prompt: ids, isolation, affinityKey });

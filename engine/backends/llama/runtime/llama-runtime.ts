@@ -48,8 +48,9 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
   const library = await loadLibrary();
   const threads = threadCount(options.threads, fileBytes);
   // Its threads compute the model, and those that they start do: the loop, which serves everybody, is not to wait for them.
-  const waits = new ProcessorWaits(await standBackPool());
+  const pool = await standBackPool();
   const llama = await loadBinary(library, options.gpu, threads);
+  const waits = new ProcessorWaits(pool);
   try {
     const { modelPath, gpuLayers, memoryMap, lockMemory, contextTokens } = options;
     // The one more is kept empty for the next newcomer.
@@ -76,7 +77,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
     const decoder = new BatchDecoder(context);
     return { library, llama, model, sequences, decoder, contextWindow, fileBytes, setup, waits, close };
   } catch (cause) {
-    await llama.dispose();
+    await close();
     signal.throwIfAborted();
     const why = cause instanceof Error ? cause.message : "unknown error";
     throw new EngineError("ENGINE_DOWN", `The model file ${options.modelPath} could not be loaded: ${why}`, {}, cause);
@@ -84,6 +85,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
 
   async function close(): Promise<void> {
     await llama.dispose();
+    waits.close();
   }
 }
 

@@ -1,3 +1,4 @@
+import { restBehind } from "../../../../deploy/runtime/threads/processor-waits.ts";
 import type { TokenCost } from "./token-cost.ts";
 
 /** A step that has been asked for, as far as it matters for whose turn it is. */
@@ -26,12 +27,6 @@ const MAX_DEBT_MS = 1_000;
  * it, and shorter rounds would cost more for what all steps of one have in common.
  */
 const MIN_PART_MS = 5;
-/**
- * For how long heavy tenants leave the processors to others, for each millisecond for which the threads that compute had to
- * wait for one in a round of theirs. It is much because whoever else runs on the machine waits at each of the many times
- * that it has something to do.
- */
-const REST = 8;
 /** The shortest rest, in milliseconds, which is what a timer can wait, and the longest: so often do heavy tenants get on. */
 const MIN_REST_MS = 1;
 const MAX_REST_MS = 50;
@@ -128,7 +123,7 @@ export class Turns {
     } else if (this.#heavyWork > 0) {
       const lightMs = this.#lightMs ?? ms;
       this.#msPerWork = learned(this.#msPerWork, Math.max(0, ms - lightMs) / this.#heavyWork);
-      this.#restMs = Math.min(MAX_REST_MS, this.#restMs + REST * Math.min(ms, waitedMs()));
+      this.#restMs = Math.min(MAX_REST_MS, this.#restMs + restBehind(ms, waitedMs()));
       if (!this.#isAlone) this.#debtMs = Math.min(MAX_DEBT_MS, Math.max(0, ms - MAX_STRETCH * lightMs));
     }
   }
