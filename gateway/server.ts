@@ -231,6 +231,7 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
     sealing,
     catalog: config.catalog,
     acceptsImages: (model) => clusters.cluster(model)?.acceptsImages ?? false,
+    promptBounds: (model) => clusters.cluster(model)?.promptBounds ?? [],
     settings: {
       strictAlternation: config.formats.strictAlternation,
       unreadableContent: config.formats.unreadableContent,

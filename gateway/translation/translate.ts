@@ -7,6 +7,7 @@ import { estimateInputTokens } from "../limits/input-estimate.ts";
 import { promptRoute } from "../routes.ts";
 import type { Sealing } from "../sealing/sealing.ts";
 import { encodeRequest, type PromptFacts } from "../upstream/encoded-request.ts";
+import type { PromptBound } from "../upstream/prompt-bound.ts";
 
 /*
  * From a parsed body to the bytes that an engine gets. It is one function of plain data, so that it can be done on any
@@ -53,6 +54,8 @@ export type Surroundings = {
   readonly sealing: Sealing;
   /** Returns whether some engine of a model, by its catalog id, takes images. */
   readonly acceptsImages: (model: string) => boolean;
+  /** Returns what bounds the prompts that the endpoints of a model take, by its catalog id; none where that is not known. */
+  readonly promptBounds: (model: string) => readonly PromptBound[];
   /** The settings of the formats. */
   readonly settings: FormatSettings;
   /** The models of the service. */
@@ -69,7 +72,7 @@ export type Translated = {
   readonly options: object | undefined;
   /** The places in the body of what an engine may refuse. */
   readonly places: Places;
-  /** The message for an engine, in the bytes of the contract. */
+  /** The message for an engine, in the bytes of the contract; empty where none could take the prompt, as `facts` say. */
   readonly bytes: Uint8Array;
   /** What of a generation matters on its way; undefined for a count. */
   readonly facts: PromptFacts | undefined;
@@ -85,7 +88,7 @@ export type Translated = {
  */
 export function translate(body: unknown, order: TranslationOrder, surroundings: Surroundings): Translated {
   const { operation, caller, bodyBytes, joinMs = 0 } = order;
-  const { sealing, acceptsImages, settings, catalog } = surroundings;
+  const { sealing, acceptsImages, promptBounds, settings, catalog } = surroundings;
   const route = promptRoute(operation);
   if (!route) throw new Error(`${operation} takes no prompt`);
   const sealer = (model: string) => sealing.for({ tenant: caller.tenant, model, format: route.format.name });
@@ -108,7 +111,8 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   const prefixKey = routingDigest(caller.routingKey, "prefix", model);
   const inputTokens = estimateInputTokens(bodyBytes, canonical.messages);
   const { maxOutputTokens } = allowed;
-  return { model, stream, options, places, ...encodeRequest(request, prefixKey), inputTokens, maxOutputTokens };
+  const encoded = encodeRequest(request, prefixKey, promptBounds(model));
+  return { model, stream, options, places, ...encoded, inputTokens, maxOutputTokens };
 }
 
 /** Asks the engine to hold deltas for at most so long; undefined where it is to hold none. */

@@ -8,6 +8,7 @@ import { type JsonLimits, JsonScan } from "../json/json-scan.ts";
 import { type Opening, Sealing } from "../sealing/sealing.ts";
 import type { SealingKeys } from "../sealing/sealing-key.ts";
 import type { PromptFacts } from "../upstream/encoded-request.ts";
+import type { PromptBound } from "../upstream/prompt-bound.ts";
 import { type Translated, type TranslationOrder, translate } from "./translate.ts";
 
 /** A translation as plain data, which can go to another thread. */
@@ -24,6 +25,8 @@ export type TranslationTask = {
   readonly sealingKeys: SealingKeys;
   /** The catalog ids of the models of which some engine takes images. */
   readonly modelsWithImages: readonly string[];
+  /** What bounds the prompts of each model, by its catalog id. */
+  readonly promptBounds: Readonly<Record<string, readonly PromptBound[]>>;
   /** The settings of the formats. */
   readonly settings: FormatSettings;
   /** The models of the service. */
@@ -56,12 +59,14 @@ export type TranslationReply = ThreadReply & {
 
 /** Parses a body and translates it. It never throws. */
 export function replyTo(task: TranslationTask): TranslationReply {
-  const { sealingKeys, modelsWithImages, settings, catalog, order } = task;
+  const { sealingKeys, modelsWithImages, promptBounds, settings, catalog, order } = task;
   const unknownKeys: string[] = [];
   const sealing = new Sealing(sealingKeys, (id) => unknownKeys.push(id));
   const acceptsImages = (model: string) => modelsWithImages.includes(model);
+  const boundsOf = (model: string) => promptBounds[model] ?? [];
   const end = endOf(() => {
-    const { facts, ...translated } = translate(parsed(task), order, { sealing, acceptsImages, settings, catalog });
+    const surroundings = { sealing, acceptsImages, promptBounds: boundsOf, settings, catalog };
+    const { facts, ...translated } = translate(parsed(task), order, surroundings);
     return { translated: { ...translated, facts: facts && packed(facts) } };
   });
   return { openings: sealing.openings, unknownKeys, end };

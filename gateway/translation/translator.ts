@@ -124,7 +124,7 @@ export class Translator {
     order: TranslationOrder,
     signal: AbortSignal,
   ): Promise<Translated> {
-    const { limits, sealing, catalog, acceptsImages, settings, onFault } = this.#options;
+    const { limits, sealing, catalog, acceptsImages, promptBounds, settings, onFault } = this.#options;
     const { tenant, routingKey } = order.caller;
     const task = {
       body: bytes,
@@ -134,6 +134,7 @@ export class Translator {
       order: { ...order, caller: { ...order.caller, routingKey: Uint8Array.from(routingKey) } },
       sealingKeys: sealing.keys,
       modelsWithImages: catalog.models.map(({ id }) => id).filter(acceptsImages),
+      promptBounds: Object.fromEntries(catalog.models.map(({ id }) => [id, promptBounds(id)])),
       settings,
       catalog,
     };

@@ -16,6 +16,7 @@ import { EndpointViews } from "./load-balancing/endpoint-views.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { OutlierDetector } from "./outlier/outlier-detector.ts";
 import { ToldPrefixes } from "./prefixes/told-prefixes.ts";
+import type { PromptBound } from "./prompt-bound.ts";
 
 /** What a cluster is made of besides its settings: what all clusters share, and how this one is secured. */
 export type ClusterParts = {
@@ -159,6 +160,11 @@ export class Cluster {
   /** Whether some endpoint of the cluster takes images. */
   get acceptsImages(): boolean {
     return this.#facts.acceptsImages;
+  }
+
+  /** What bounds the prompts that the endpoints of the cluster take; none where one of them does not say enough. */
+  get promptBounds(): readonly PromptBound[] {
+    return this.#facts.promptBounds;
   }
 
   /**

@@ -3,12 +3,13 @@ import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference
 import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { encodeResumable } from "./continuation/resumable-message.ts";
 import { type Boundary, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
-import { userTextBytes } from "./prompt-bound.ts";
+import { type Beyond, beyondBounds, type PromptBound, userTextBytes } from "./prompt-bound.ts";
 
 /** The most digests that go to an engine with a request, as the contract has it. */
 const MAX_DIGESTS = 64;
 /** The digests of the beginning of a prompt among them, which other conversations share. */
 const HEAD_DIGESTS = 2;
+const NO_SHAPE: PromptShape = { boundaries: [], lastTurn: undefined };
 
 /**
  * What of a request matters on its way to an engine, where nobody looks at the conversation itself any more. It is
@@ -32,11 +33,13 @@ export type PromptFacts = {
   readonly ttlMs: number | undefined;
   /** The least number of bytes in the texts of users, by which a prompt is known that fits no window. */
   readonly userTextBytes: number;
+  /** Why no endpoint could take the prompt when it was encoded; undefined where one may. */
+  readonly beyond: Beyond | undefined;
 };
 
 /** A Generate request in the bytes of the contract, and what matters on its way. */
 export type EncodedRequest = {
-  /** The whole message, as `messageFor` makes that of a call of. */
+  /** The whole message, as `messageFor` makes that of a call of; empty where no endpoint could take the prompt. */
   readonly bytes: Uint8Array;
   /** What of it matters on its way. */
   readonly facts: PromptFacts;
@@ -44,11 +47,18 @@ export type EncodedRequest = {
 
 /**
  * Encodes a request, with the digests of its prompt. `prefixKey` keys the digests of the prompt: 32 bytes, of
- * its own for every tenant, isolation salt and model.
+ * its own for every tenant, isolation salt and model. A prompt that is beyond all of `bounds`, those of the endpoints of the
+ * model, is not encoded: what is long there would be the dearest of all.
  */
-export function encodeRequest(request: GenerateRequest, prefixKey: Uint8Array): EncodedRequest {
+export function encodeRequest(
+  request: GenerateRequest,
+  prefixKey: Uint8Array,
+  bounds: readonly PromptBound[] = [],
+): EncodedRequest {
   const { model, tenant, cache, messages } = request;
-  const shape = promptShape(request, prefixKey);
+  const textBytes = userTextBytes(messages);
+  const beyond = beyondBounds(textBytes, bounds);
+  const shape = beyond ? NO_SHAPE : promptShape(request, prefixKey);
   const facts = {
     model,
     tenant,
@@ -56,8 +66,10 @@ export function encodeRequest(request: GenerateRequest, prefixKey: Uint8Array): 
     cacheKey: cache?.affinityKey ?? "",
     ofUser: messages.at(-1)?.role === Role.USER,
     ttlMs: cache?.ttl && durationMs(cache.ttl),
-    userTextBytes: userTextBytes(messages),
+    userTextBytes: textBytes,
+    beyond,
   };
+  if (beyond) return { bytes: new Uint8Array(), facts };
   const prefixDigests = digestsOf(shape.boundaries);
   return { bytes: encodeResumable({ ...request, prefixDigests }), facts };
 }

@@ -1,6 +1,7 @@
 import { Modality, type ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { type DescribedModel, describedModel } from "./described-model.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
+import { type PromptBound, promptBounds } from "./prompt-bound.ts";
 
 type Fact = { readonly isUp: boolean; readonly description: ModelDescription | undefined };
 
@@ -9,6 +10,7 @@ type Summary<E> = {
   readonly up: readonly E[];
   readonly described: DescribedModel | undefined;
   readonly acceptsImages: boolean;
+  readonly promptBounds: readonly PromptBound[];
 };
 
 /**
@@ -44,6 +46,11 @@ export class EndpointFacts<E extends Pick<Endpoint, "description"> = Endpoint> {
     return this.#summed().acceptsImages;
   }
 
+  /** What bounds the prompts that the endpoints take, be they up or not; none where one of them does not say enough. */
+  get promptBounds(): readonly PromptBound[] {
+    return this.#summed().promptBounds;
+  }
+
   /** Takes note of whether an endpoint is up, and of what it says now. */
   note(endpoint: E, isUp: boolean): void {
     const before = this.#facts.get(endpoint);
@@ -72,7 +79,8 @@ export class EndpointFacts<E extends Pick<Endpoint, "description"> = Endpoint> {
       if (description) descriptions.push(description);
     }
     this.#lastDescribed = describedModel(descriptions) ?? this.#lastDescribed;
-    this.#summary = { up, described: this.#lastDescribed, acceptsImages };
+    const bounds = promptBounds([...this.#facts.values()].map(({ description }) => description));
+    this.#summary = { up, described: this.#lastDescribed, acceptsImages, promptBounds: bounds };
     return this.#summary;
   }
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { sleep } from "../../deploy/runtime/time/sleep.ts";
-import { Capability, type ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import type { ApiError } from "../errors.ts";
 import { OUTCOMES } from "../outcome.ts";
 import type { CallKind, UpstreamStats } from "../stats/upstream-stats.ts";
@@ -11,7 +11,6 @@ import { CommitGate, type EventSink } from "./call/commit-gate.ts";
 import { contextExceeded, type UpstreamFailure } from "./call/grpc-error.ts";
 import type { HeldRequest } from "./call/held-request.ts";
 import type { Timeouts } from "./call/timeouts.ts";
-import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import { type ClusterTraffic, LOSS_KNOWN_MS } from "./cluster-traffic.ts";
 import type { ContinuationRoom } from "./continuation/continuation-room.ts";
@@ -26,7 +25,7 @@ import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { type LostTry, Patience } from "./patience.ts";
 import type { CacheNote } from "./prefixes/cache-note.ts";
 import { explained } from "./prefixes/explained-placement.ts";
-import { beyondWindows } from "./prompt-bound.ts";
+import { beyondBounds } from "./prompt-bound.ts";
 import type { Refusals } from "./refusals.ts";
 import type { RequestsOfDeath } from "./retry/request-of-death.ts";
 import { Retries } from "./retry/retries.ts";
@@ -372,8 +371,8 @@ export class Journey {
 
   /** Throws where the prompt fits into no endpoint's context window. */
   #refuseTooLong(): void {
-    const { model, userTextBytes } = this.#dispatch.facts;
-    const beyond = beyondWindows(userTextBytes, descriptionsOf(this.#traffic.cluster, model));
+    const { userTextBytes, beyond: found } = this.#dispatch.facts;
+    const beyond = found ?? beyondBounds(userTextBytes, this.#traffic.cluster.promptBounds);
     if (beyond) throw contextExceeded(beyond.tokens, beyond.window);
   }
 
@@ -402,9 +401,4 @@ export class Journey {
   #sleep(ms: number): Promise<void> {
     return sleep(this.#parts.clock, ms, this.#signal);
   }
-}
-
-/** Yields what each endpoint of a cluster says of the model; undefined for one that has said nothing. */
-function* descriptionsOf({ members }: Cluster, model: string): Generator<ModelDescription | undefined> {
-  for (const { endpoint } of members) yield endpoint.description(model);
 }

@@ -9,17 +9,31 @@ export type Beyond = {
   readonly window: number;
 };
 
+/** What bounds the prompts that an endpoint takes: its context window, in tokens, and the size of the longest token, in bytes. */
+export type PromptBound = Pick<ModelDescription, "contextWindow" | "longestTokenBytes">;
+
 /**
- * Finds out whether a prompt is too long for all endpoints of a cluster, without its tokens: the text of user messages has at
- * least as many as the longest token goes into it, and `bytes` of it. Returns undefined where it may fit one, or where one of
- * them does not say enough about itself; undefined stands for an endpoint that has not described itself. Of a
- * prompt that fits, the first endpoint that may take it ends the search.
+ * Returns the different bounds of some endpoints, by what they say of a model: none where one of them does not say enough.
+ * Undefined stands for an endpoint that has not described itself.
  */
-export function beyondWindows(bytes: number, descriptions: Iterable<ModelDescription | undefined>): Beyond | undefined {
-  let beyond: Beyond | undefined;
+export function promptBounds(descriptions: Iterable<ModelDescription | undefined>): readonly PromptBound[] {
+  const bounds = new Map<string, PromptBound>();
   for (const description of descriptions) {
-    const { contextWindow: window = 0, longestTokenBytes = 0 } = description ?? {};
-    if (window === 0 || longestTokenBytes === 0) return undefined;
+    const { contextWindow = 0, longestTokenBytes = 0 } = description ?? {};
+    if (contextWindow === 0 || longestTokenBytes === 0) return [];
+    bounds.set(`${contextWindow} ${longestTokenBytes}`, { contextWindow, longestTokenBytes });
+  }
+  return [...bounds.values()];
+}
+
+/**
+ * Finds out whether a prompt is too long for all endpoints, without its tokens: the text of user messages has at least as many
+ * as the longest token goes into it, and `bytes` of it. Returns undefined where it may fit one, or where nothing is known of
+ * them.
+ */
+export function beyondBounds(bytes: number, bounds: readonly PromptBound[]): Beyond | undefined {
+  let beyond: Beyond | undefined;
+  for (const { contextWindow: window, longestTokenBytes } of bounds) {
     const tokens = Math.floor(bytes / longestTokenBytes);
     if (tokens < window) return undefined;
     if (!beyond || window > beyond.window) beyond = { tokens, window };

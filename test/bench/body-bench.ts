@@ -48,7 +48,8 @@ const PAUSE_MS = 5;
 export async function bodyBench(settings: BenchSettings): Promise<BenchResult> {
   const rows: Row[] = [];
   const translator = new Translator({
-    ...{ sealing: new Sealing(), acceptsImages: () => true, settings: BENCH_CONTEXT.settings },
+    ...{ sealing: new Sealing(), acceptsImages: () => true, promptBounds: () => [] },
+    ...{ settings: BENCH_CONTEXT.settings },
     ...{ catalog: DEFAULT_CATALOG, limits: DEFAULT_JSON_LIMITS, clock: systemClock, onFault: () => {} },
   });
   for (const [size, bytes] of SIZES)

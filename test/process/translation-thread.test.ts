@@ -32,7 +32,7 @@ afterEach(async () => {
 function translator(program: URL, { clock = new VirtualClock(), sealing = new Sealing() } = {}): Translator {
   const one = new Translator({
     ...{ sealing, settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG, clock, program, limits: DEFAULT_JSON_LIMITS },
-    acceptsImages: () => false,
+    ...{ acceptsImages: () => false, promptBounds: () => [] },
     onFault: (fault) => faults.push(fault),
   });
   opened.push(one);

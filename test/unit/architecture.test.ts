@@ -104,6 +104,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/formats/", "gateway/json/", "gateway/limits/input-estimate.ts"],
       ...["gateway/keys/routing-digest.ts", "gateway/routes.ts", "gateway/sealing/"],
       "gateway/upstream/encoded-request.ts",
+      "gateway/upstream/prompt-bound.ts",
     ],
   ],
   ["gateway/stats/", [RUNTIME, "gateway/outcome.ts", "gateway/routes.ts"]],

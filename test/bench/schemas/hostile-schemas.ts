@@ -44,6 +44,7 @@ const CALLER: Caller = {
 };
 const SURROUNDINGS: Surroundings = {
   ...{ sealing: new Sealing(), acceptsImages: () => true, settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG },
+  promptBounds: () => [],
 };
 
 /** A piece of work: `loop` on the thread that serves everybody, `thread` beside it. It may refuse what it is given. */

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { DEFAULT_CATALOG } from "../../../../gateway/catalog.ts";
 import { Sealing } from "../../../../gateway/sealing/sealing.ts";
 import { type Caller, translate, withinOutputLimit } from "../../../../gateway/translation/translate.ts";
+import type { PromptBound } from "../../../../gateway/upstream/prompt-bound.ts";
 import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FORMAT_SETTINGS } from "../../../support/events/format-settings.ts";
 import { generateRequest } from "../../../support/requests/generate-request.ts";
@@ -39,13 +40,19 @@ const CALLER: Caller = {
 };
 const BODY = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], prompt_cache_key: "mine" };
 
-function translated(caller: Partial<Caller> = {}, body: object = BODY, joinMs?: number) {
+function translated(
+  caller: Partial<Caller> = {},
+  body: object = BODY,
+  joinMs?: number,
+  bounds: readonly PromptBound[] = [],
+) {
   const by = { ...CALLER, ...caller };
   const order = { operation: "chat", caller: by, bodyBytes: 90, ...(joinMs !== undefined && { joinMs }) } as const;
   // Another gateway each time: it shares keys, but not the sealing keys.
   return translate(body, order, {
     sealing: new Sealing(),
     acceptsImages: () => false,
+    promptBounds: () => bounds,
     settings: FORMAT_SETTINGS,
     catalog: DEFAULT_CATALOG,
   });
@@ -82,4 +89,19 @@ test("deltas that nobody waits for may come together, those of a stream only whe
   expect(delayOf(true, 0)).toBeUndefined();
   expect(delayOf(true, 20)).toEqual({ seconds: 0, nanos: 20_000_000 });
   expect(delayOf(true, 1_000)).toEqual({ seconds: 1, nanos: 0 });
+});
+
+test("a prompt that no engine can take is neither encoded nor digested, and the facts say why", () => {
+  const long = { ...BODY, messages: [{ role: "user", content: "x".repeat(1_000) }] };
+  const bound = { contextWindow: 100, longestTokenBytes: 10 };
+  const { model, bytes, facts } = translated({}, long, undefined, [bound]);
+  expect({ model, bytes: bytes.length, shape: facts?.shape.boundaries }).toEqual({
+    model: "svc-qwen",
+    bytes: 0,
+    shape: [],
+  });
+  expect(facts?.beyond).toEqual({ tokens: 100, window: 100 });
+  const fits = translated({}, long, undefined, [bound, { ...bound, contextWindow: 101 }]);
+  expect(fits.facts?.beyond).toBeUndefined();
+  expect(fits.bytes).toEqual(translated({}, long).bytes);
 });

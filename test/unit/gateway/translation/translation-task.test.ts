@@ -27,15 +27,19 @@ function taskOf(operation: string, body: Buffer, more: Partial<TranslationTask> 
     settings: FORMAT_SETTINGS,
     catalog: DEFAULT_CATALOG,
   };
-  return { body, order, sealingKeys: [KEY], modelsWithImages: ["svc-qwen"], ...common, ...more };
+  return { body, order, sealingKeys: [KEY], modelsWithImages: ["svc-qwen"], promptBounds: {}, ...common, ...more };
 }
 
 /** What comes of a body on the spot, or why nothing does. */
-function here({ order, sealingKeys, modelsWithImages }: TranslationTask, body: Buffer): Translated | ApiError {
+function here(
+  { order, sealingKeys, modelsWithImages, promptBounds }: TranslationTask,
+  body: Buffer,
+): Translated | ApiError {
   try {
     const surroundings = {
       ...{ sealing: new Sealing(sealingKeys), settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG },
       acceptsImages: (model: string) => modelsWithImages.includes(model),
+      promptBounds: (model: string) => promptBounds[model] ?? [],
     };
     return translate(parseJsonBody(body), order, surroundings);
   } catch (error) {

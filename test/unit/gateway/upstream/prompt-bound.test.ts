@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { beyondWindows, userTextBytes } from "../../../../gateway/upstream/prompt-bound.ts";
+import { beyondBounds, promptBounds, userTextBytes } from "../../../../gateway/upstream/prompt-bound.ts";
 import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { ModelDescription } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
@@ -10,15 +10,23 @@ const node = (contextWindow: number, longestTokenBytes: number) =>
 const bytesOf = (request: GenerateRequest) => userTextBytes(request.messages);
 
 test("a prompt that has more than a window of the longest tokens fits no endpoint", () => {
-  expect(beyondWindows(1_000, [node(100, 10)])).toEqual({ tokens: 100, window: 100 });
-  expect(beyondWindows(999, [node(100, 10)])).toBeUndefined();
+  expect(beyondBounds(1_000, [node(100, 10)])).toEqual({ tokens: 100, window: 100 });
+  expect(beyondBounds(999, [node(100, 10)])).toBeUndefined();
 });
 
 test("one endpoint that may take it, or does not say enough, is enough to try it", () => {
-  expect(beyondWindows(5_000, [node(100, 10), node(200, 20)])).toEqual({ tokens: 250, window: 200 });
+  expect(beyondBounds(5_000, [node(100, 10), node(200, 20)])).toEqual({ tokens: 250, window: 200 });
   for (const other of [node(1_000, 10), node(0, 10), node(100, 0), undefined])
-    expect(beyondWindows(5_000, [node(100, 10), other])).toBeUndefined();
-  expect(beyondWindows(5_000, [])).toBeUndefined();
+    expect(beyondBounds(5_000, promptBounds([node(100, 10), other]))).toBeUndefined();
+  expect(beyondBounds(5_000, [])).toBeUndefined();
+});
+
+test("endpoints of one kind have one bound", () => {
+  const bounds = promptBounds([node(100, 10), node(200, 10), node(100, 10)]);
+  expect(bounds).toEqual([
+    { contextWindow: 100, longestTokenBytes: 10 },
+    { contextWindow: 200, longestTokenBytes: 10 },
+  ]);
 });
 
 test("only what users say counts, without the white space that a template may take off", () => {
