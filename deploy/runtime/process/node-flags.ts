@@ -7,5 +7,10 @@
  * them; some 270 functions lose the machine code that was made for these, and the next thousands of requests cost up to 2.7
  * times as much. Garbage of big bodies is collected without it (`gateway/overload/garbage.ts`), and what other
  * requests leave in the heap, some 30 MB, stays until there are more.
+ *
+ * `--v8-pool-size=1` gives V8 one thread beside those of the program, in place of four. What it does there is mostly marking
+ * in collections of garbage: four threads take all processors of a small machine for tens of milliseconds at once, whatever
+ * the process shares the machine with, and long bodies make V8 collect several times a second. A larger machine is for more
+ * workers of the gateway, of which each has its own.
  */
-export const NODE_FLAGS: readonly string[] = ["--no-memory-reducer"];
+export const NODE_FLAGS: readonly string[] = ["--no-memory-reducer", "--v8-pool-size=1"];
