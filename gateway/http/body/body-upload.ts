@@ -25,9 +25,10 @@ const OWN_ROOM_BYTES = 128 * 1024;
 
 /**
  * Resolves to the body of a request, once it is whole; `onChunk` gets its parts as they arrive, and may refuse the rest
- * by throwing. Of long bodies a bounded amount is taken in each turn of the event loop, from each `caller` in turn. Rejects with what `onChunk` threw, with ApiError `request_too_large` for more than `maxBytes` bytes,
- * without reading what is announced as more, and when the upload breaks off: with `bodyBrokeOff`, or with Node's own
- * error. Nothing is destroyed: what is left of a body is for the answer to deal with.
+ * by throwing. Of long bodies a bounded amount is taken in each turn of the event loop, from each `caller` in turn. Rejects
+ * with what `onChunk` threw, with ApiError `request_too_large` for more than `maxBytes` bytes, without reading what is
+ * announced as more, and when the upload breaks off: with `bodyBrokeOff`, or with Node's own error. Nothing is destroyed:
+ * what is left of a body is for the answer to deal with.
  */
 export function receiveBody(
   request: IncomingMessage,
