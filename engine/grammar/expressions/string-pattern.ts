@@ -6,7 +6,7 @@ import { ALL_CODES, includes, subtract, unite } from "./code-set.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "./regular-expression.ts";
 
 /** The most work that making the automaton of one pattern may cost. */
-const MAX_PATTERN_WORK = 64_000;
+const MAX_PATTERN_WORK = 40_000;
 
 /** The bounds of the length of a text, in characters; `maxLength` undefined is without end. */
 export type LengthBounds = { readonly minLength: number; readonly maxLength: number | undefined };

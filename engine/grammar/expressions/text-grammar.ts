@@ -14,7 +14,7 @@ const MAX_COUNTED = 512;
 /** The most states of the automaton of a text. */
 const MAX_STATES = 1_024;
 /** The most work that making the automaton of one text may cost. */
-const MAX_TEXT_WORK = 64_000;
+const MAX_TEXT_WORK = 40_000;
 
 /** What is asked of a text: all of it at once. */
 export type TextFacets = LengthBounds & {

@@ -41,8 +41,8 @@ export type OutputGrammar = {
   readonly gaveUp: boolean;
 };
 
-/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: some 50 ms of one core at most. */
-export const GRAMMAR_WORK = 160_000;
+/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: some 30 ms of one core. */
+export const GRAMMAR_WORK = 100_000;
 
 /**
  * Makes the grammar of all that a model writes, reasoning and all. Calls where they are asked for, a JSON value where

@@ -28,6 +28,9 @@ export class SchemaAddresses {
   /** The schemas with a dynamic anchor, by its name; undefined where two have the same. */
   readonly #dynamic = new Map<string, PlacedSchema | undefined>();
 
+  /** The schemas that pointers from the root name, which are the same few again and again. */
+  readonly #pointed = new Map<string, PlacedSchema>();
+
   /** Makes the addresses of a document, in which only its root is known yet. */
   constructor(root: JsonValue, show: ShowKey) {
     this.#root = { value: root, pointer: "" };
@@ -60,7 +63,17 @@ export class SchemaAddresses {
    * Returns what a reference in a schema names: "elsewhere" for another document, and undefined for what names nothing.
    */
   find(reference: string, from: SchemaObject): PlacedSchema | "elsewhere" | undefined {
-    const target = resolved(reference, this.#bases.get(from) ?? NOWHERE);
+    const base = this.#bases.get(from) ?? NOWHERE;
+    if (base !== NOWHERE || !reference.startsWith("#/")) return this.#search(reference, base);
+    const known = this.#pointed.get(reference);
+    if (known !== undefined) return known;
+    const found = this.#search(reference, base);
+    if (typeof found === "object") this.#pointed.set(reference, found);
+    return found;
+  }
+
+  #search(reference: string, base: string): PlacedSchema | "elsewhere" | undefined {
+    const target = resolved(reference, base);
     if (target === undefined) return reference.startsWith("#") ? undefined : "elsewhere";
     const at = target.indexOf("#");
     const [address, fragment] = at < 0 ? [target, ""] : [target.slice(0, at), target.slice(at + 1)];
@@ -89,7 +102,7 @@ export class SchemaAddresses {
     let value: JsonValue | undefined = resource.value;
     let { pointer } = resource;
     for (const key of fragment.split("/").slice(1)) {
-      const name = key.replaceAll("~1", "/").replaceAll("~0", "~");
+      const name = key.includes("~") ? key.replaceAll("~1", "/").replaceAll("~0", "~") : key;
       value = ownValue(value, name);
       pointer += `/${this.#show(name)}`;
     }
@@ -99,7 +112,7 @@ export class SchemaAddresses {
 
 /** Returns a member of an object or an item of a list, by its own key. */
 function ownValue(of: JsonValue | undefined, key: string): JsonValue | undefined {
-  return typeof of === "object" && of !== null ? Object.getOwnPropertyDescriptor(of, key)?.value : undefined;
+  return typeof of === "object" && of !== null && Object.hasOwn(of, key) ? Reflect.get(of, key) : undefined;
 }
 
 function resolved(reference: string, base: string): string | undefined {

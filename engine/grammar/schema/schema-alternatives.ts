@@ -6,6 +6,8 @@ import type { PlainNode } from "./schema-facets.ts";
 import { isIntegerExclusion, isTextExclusion, type SchemaNegation } from "./schema-negation.ts";
 
 const MAX_ALTERNATIVES = 256;
+/** The work that finding out where a schema leads costs beside what each of the others does. */
+const LEADING_WORK = 6;
 
 /** Nodes that are to be satisfied: one, with the nodes that led to it, and then others; undefined is none. */
 type Todo =
@@ -92,6 +94,7 @@ const NOWHERE: Leading = { groups: [], together: [] };
 
 function leadingFrom(node: PlainNode, reading: Reading): Leading {
   if (!leadsOn(node.schema)) return NOWHERE;
+  reading.budget.pay(LEADING_WORK);
   return { groups: choicesOf(node, reading), together: togetherOf(node, reading) };
 }
 

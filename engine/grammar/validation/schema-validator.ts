@@ -9,7 +9,7 @@ import { CHECKS, type Look } from "./schema-checks.ts";
 /** The work that checking one answer may cost: about 50 ms of one core. */
 export const CHECK_WORK = 250_000;
 /** The work that a look at a value with a schema costs beside what its keywords do. */
-const LOOK_WORK = 3;
+const LOOK_WORK = 5;
 /** The most looks, or lists and objects, inside each other. */
 const MAX_DEPTH = 1000;
 
@@ -77,7 +77,10 @@ export class SchemaValidator {
     this.#depth += 1;
     const look: Look = {
       schema,
-      holds: (inner, of, ...path) => this.#check(this.#document.node(inner, [node.pointer, ...path].join("/")), of),
+      holds: (inner, of, ...path) => {
+        const { pointer } = node;
+        return this.#check(this.#document.known(inner) ?? this.#document.node(inner, [pointer, ...path].join("/")), of);
+      },
       budget: this.#budget,
       canonical: (of) => this.#canonicalOf(of, 0),
       expressionOf: (pattern) => this.#expressionOf(pattern),

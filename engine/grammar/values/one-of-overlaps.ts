@@ -8,7 +8,7 @@ import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
 /** The most alternatives of a `oneOf` that are compared with each other, each with each. */
 const MAX_COMPARED = 32;
 /** Work that comparing the alternatives of all `oneOf` of a schema may cost; what it does not reach may overlap. */
-const COMPARING_WORK = 60_000;
+const COMPARING_WORK = 38_000;
 /** The number of pairs of alternatives that cost a step to go through, beside what comparing two of them costs. */
 const PAIRS_PER_WORK = 8;
 
