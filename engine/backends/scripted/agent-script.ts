@@ -10,7 +10,7 @@ import {
   type Tool,
   ToolChoiceMode,
 } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { exampleValue, type Schema } from "../example-value.ts";
+import { exampleValue, readSchema, type Schema } from "../example-value.ts";
 import type { Script } from "./scripted.ts";
 
 /*
@@ -37,7 +37,7 @@ export const agentScript: Script = (request) => [[started(request)], turn(reques
 function turn(request: GenerateRequest): Event[] {
   const constraint = request.outputConstraint?.kind;
   if (constraint?.$case === "jsonSchema")
-    return text(JSON.stringify(exampleValue(JSON.parse(constraint.value.schemaJson))));
+    return text(JSON.stringify(exampleValue(readSchema(constraint.value.schemaJson, "output_constraint"))));
   if (constraint?.$case === "jsonObject") return text("{}");
   const tool = chosenTool(request);
   if (tool) return toolCall(request, tool);
@@ -57,7 +57,7 @@ function chosenTool({ tools, toolChoice, messages }: GenerateRequest): Tool | un
 }
 
 function toolCall(request: GenerateRequest, tool: Tool): Event[] {
-  const schema: Schema = JSON.parse(tool.parametersJsonSchema || "{}");
+  const schema = readSchema(tool.parametersJsonSchema, "tools");
   const folder = workingFolder(request.messages);
   const path = folder ? `${folder}/${FILE}` : FILE;
   const command = `printf '%s' '${CONTENT}' > '${path}'`;

@@ -5,7 +5,7 @@ import {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../../errors.ts";
-import { exampleValue, type Schema } from "../example-value.ts";
+import { exampleValue, readSchema, type Schema } from "../example-value.ts";
 import { planReasoning } from "../request-plan/reasoning-use.ts";
 import { planToolUse } from "../request-plan/tool-use.ts";
 import { seededRandom } from "./seeded-random.ts";
@@ -113,26 +113,24 @@ export function answerParts({ blocks }: PlannedAnswer): readonly Part[] {
 
 function constrained({ outputConstraint }: GenerateRequest): readonly string[] | undefined {
   const kind = outputConstraint?.kind;
-  if (kind?.$case === "jsonSchema") return jsonTokens(exampleText(kind.value.schemaJson, "output_constraint"));
-  return kind?.$case === "jsonObject" ? jsonTokens("{}") : undefined;
+  if (kind?.$case === "jsonObject") return jsonTokens("{}");
+  if (kind?.$case !== "jsonSchema") return undefined;
+  try {
+    return jsonTokens(exampleText(kind.value.schemaJson, "output_constraint"));
+  } catch (error) {
+    // What was not promised is given up, as it is where a grammar is made.
+    if (kind.value.strict || !(error instanceof EngineError && error.facts.fault === "costly")) throw error;
+    return jsonTokens("{}");
+  }
 }
 
 function exampleText(schemaJson: string, path: string, form: Schema = {}): string {
-  try {
-    const schema: Schema = JSON.parse(schemaJson || "{}");
-    return JSON.stringify(exampleValue({ ...schema, ...form }));
-  } catch (cause) {
-    if (cause instanceof EngineError) throw cause;
-    throw new EngineError("INVALID_SCHEMA", `${path}: the schema cannot be read.`, {}, cause);
-  }
+  return JSON.stringify(exampleValue({ ...readSchema(schemaJson, path), ...form }));
 }
 
 /** Cuts JSON text into tokens of four characters each, none of them cut in two. */
 function jsonTokens(json: string): readonly string[] {
-  const characters = [...json];
-  const tokens: string[] = [];
-  for (let at = 0; at < characters.length; at += 4) tokens.push(characters.slice(at, at + 4).join(""));
-  return tokens;
+  return json.match(/.{1,4}/gsu) ?? [];
 }
 
 function words(count: number, random: () => number): readonly string[] {

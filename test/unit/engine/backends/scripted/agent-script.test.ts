@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { exampleValue } from "../../../../../engine/backends/example-value.ts";
+import { exampleValue, readSchema } from "../../../../../engine/backends/example-value.ts";
 import { agentScript } from "../../../../../engine/backends/scripted/agent-script.ts";
 import {
   type Event,
@@ -96,4 +96,13 @@ test.each([
 ])("no example is made that would be large: %s", (_, schema) => {
   const refused = { reason: "INVALID_SCHEMA", facts: { fault: "costly" } };
   expect(() => exampleValue(schema)).toThrowError(expect.objectContaining(refused));
+});
+
+test("a schema is read up to a length, and only where it is JSON", () => {
+  const long = JSON.stringify({ const: "x".repeat(64 * 1024) });
+  expect(readSchema("", "tools")).toEqual({});
+  expect(readSchema('{"const":1}', "tools")).toEqual({ const: 1 });
+  const refused = { reason: "INVALID_SCHEMA", facts: { fault: "costly", max_bytes: "65536" } };
+  expect(() => readSchema(long, "tools")).toThrowError(expect.objectContaining(refused));
+  expect(() => readSchema("{", "tools")).toThrowError(expect.objectContaining({ reason: "INVALID_SCHEMA", facts: {} }));
 });

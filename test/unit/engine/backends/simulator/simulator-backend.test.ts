@@ -286,6 +286,24 @@ test("a forced tool is called with arguments of its schema, after the reasoning 
   expect(finishedOf(played)).toMatchObject({ reason: FinishReason.TOOL_CALLS, usage: { reasoningTokens: 5 } });
 });
 
+test.each([
+  ["a long text", { const: "x".repeat(64 * 1024) }],
+  ["a long list", { type: "array", minItems: 1e9 }],
+])(
+  "a schema that asks for too much is given up where it was not promised, and refused where it was: %s",
+  async (_, schema) => {
+    const asked = (strict: boolean) => {
+      const value = { name: "x", schemaJson: JSON.stringify(schema), strict };
+      return generateRequest({ outputConstraint: { kind: { $case: "jsonSchema", value } } });
+    };
+    expect(textOf(await whole(simulator(), asked(false)))).toBe("{}");
+    const node = simulator();
+    const played = play(node, asked(true));
+    await node.clock.advance(60_000);
+    expect(await played.over).toMatchObject({ reason: "INVALID_SCHEMA", facts: { fault: "costly" } });
+  },
+);
+
 test("an injected failure breaks the stream off after that many tokens", async () => {
   const node = simulator({ failure: { afterTokens: 3 } });
   const played = play(node, generateRequest());
