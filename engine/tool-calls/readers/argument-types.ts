@@ -41,7 +41,7 @@ const JSON_TYPES: Readonly<Record<string, JsonType>> = {
  * that makes tokens. What it does not reach allows any type. A budget for each argument gives the grammar of an answer
  * and the parser that reads it the same types, whatever either of them looked up before.
  */
-const MAX_WORK = 2000;
+const MAX_WORK = 1200;
 /** The number of entries of an `enum` or a list of types that cost as much as one schema does. */
 const ENTRIES_PER_WORK = 16;
 /** The most references and alternatives inside each other; deeper ones allow any type. */
@@ -100,6 +100,8 @@ class TypeSearch {
   readonly #path: ArgumentPath;
   readonly #types = new Map<Schema, ReadonlySet<JsonType> | undefined>();
   readonly #declared: readonly Map<Schema, Declared>[];
+  /** What references name, by their texts. */
+  readonly #targets = new Map<string, unknown>();
   readonly #budget = new WorkBudget(MAX_WORK);
 
   constructor(root: unknown, path: ArgumentPath) {
@@ -167,16 +169,19 @@ class TypeSearch {
     return [this.#referenced(schema), ...listOf(schema.allOf)];
   }
 
-  /** Returns what a `$ref` inside the document names. */
+  /** Returns what a `$ref` inside the document names; many schemas refer to the same one. */
   #referenced({ $ref }: Schema): unknown {
-    if (typeof $ref !== "string" || !$ref.startsWith("#") || !this.#budget.spend($ref.length / ENTRIES_PER_WORK))
-      return undefined;
+    if (typeof $ref !== "string" || !$ref.startsWith("#")) return undefined;
+    const known = this.#targets.get($ref);
+    if (known !== undefined) return known;
+    if (!this.#budget.spend(1 + $ref.length / ENTRIES_PER_WORK)) return undefined;
     let value = this.#root;
     for (const step of $ref.slice(1).split("/").slice(1)) {
       const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
       value =
         typeof value === "object" && value !== null && Object.hasOwn(value, key) ? Reflect.get(value, key) : undefined;
     }
+    this.#targets.set($ref, value);
     return value;
   }
 
