@@ -3,7 +3,7 @@ import * as z from "zod";
 /*
  * What a gateway tells the others about itself. Totals count from the start of its process, so that whoever reads two
  * reports takes differences. Names and numbers of ours only: nothing of a request, and of its caller no more than keyed
- * digests of sessions.
+ * digests of sessions and conversations.
  */
 
 const count = z.number();
@@ -26,6 +26,17 @@ const sessionReport = z.object({
   wanted: count,
 });
 
+const conversationReport = z.object({
+  /** The name of the conversation: keyed digests, which all gateways make alike. */
+  conversation: z.string().max(128),
+  /** The address of the node that had its last turn, host and port. */
+  address: z.string().max(512),
+  /** The number of tokens that it takes up there. */
+  tokens: count,
+  /** The time since that turn was sent, in milliseconds. */
+  ageMs: count,
+});
+
 const turnReport = z.object({
   /** The seconds of prefill and answers that the gateway served of all sessions; what was earlier counts less. */
   served: count,
@@ -35,6 +46,8 @@ const turnReport = z.object({
   dueSeconds: count.nullable(),
   /** The sessions that the gateway served of late. */
   sessions: z.array(sessionReport).max(1_024).readonly(),
+  /** Where the conversations are that the gateway placed of late; none from one that does not tell. */
+  conversations: z.array(conversationReport).max(1_024).readonly().default([]),
 });
 
 const modelReport = z.object({

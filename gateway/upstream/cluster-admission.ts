@@ -96,7 +96,11 @@ export class ClusterAdmission<Member = ClusterMember> {
     });
     const { prefillTurns, workingSetWaitMs } = circuitBreakers;
     this.#waits = new PrefillWaits({ queue: this.#queue, service: this.#service, workingSetWaitMs });
-    this.peers = new PeerGateways({ accounts: this.#accounts, firstDueMs: () => this.#waits.firstDueMs() });
+    this.peers = new PeerGateways({
+      accounts: this.#accounts,
+      firstDueMs: () => this.#waits.firstDueMs(),
+      conversations: balancer.conversations,
+    });
     this.#recheck = new RecheckTimer(clock, () => this.#serve());
     this.room = new EndpointRoom(cluster, this.breaker, clock, () => {
       if (this.#queue.size > 0) this.#recheck.armNow();

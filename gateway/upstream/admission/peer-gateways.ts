@@ -1,3 +1,4 @@
+import type { SharedConversations, ToldConversation } from "../load-balancing/policy.ts";
 import type { SessionAccounts, ToldAccounts } from "./session-accounts.ts";
 
 /** The time for which it is believed what a gateway told of its turns, in milliseconds: some times as long as it takes. */
@@ -7,6 +8,8 @@ const BELIEVED_MS = 15_000;
 export type ToldTurns = ToldAccounts & {
   /** The seconds until the first of its turns is due that wait, below 0 for one that is late; null where none waits. */
   readonly dueSeconds: number | null;
+  /** Where the conversations are that it placed of late. */
+  readonly conversations: readonly ToldConversation[];
 };
 
 /** What a gateway knows of itself. */
@@ -15,11 +18,14 @@ export type PeerGatewaysParts = {
   readonly accounts: SessionAccounts;
   /** Returns the monotonic milliseconds at which the first of its turns is due that wait; undefined where none waits. */
   readonly firstDueMs: () => number | undefined;
+  /** Where conversations are; undefined where its policy does not go by them. */
+  readonly conversations: SharedConversations | undefined;
 };
 
 /**
  * What the gateways before the same endpoints tell each other: what they have served of each session, whose turns come in
- * at any of them, and how urgent what waits there is, as only one of them can have an endpoint that becomes idle.
+ * at any of them, where their conversations are, and how urgent what waits there is, as only one of them can have an
+ * endpoint that becomes idle.
  */
 export class PeerGateways {
   readonly #parts: PeerGatewaysParts;
@@ -37,12 +43,14 @@ export class PeerGateways {
     const dueMs = this.#parts.firstDueMs();
     this.#dueMs = dueMs ?? Number.POSITIVE_INFINITY;
     const dueSeconds = dueMs === undefined ? null : Math.round((dueMs - nowMs) / 1_000);
-    return { ...this.#parts.accounts.tell(nowMs), dueSeconds };
+    const conversations = this.#parts.conversations?.tell(nowMs) ?? [];
+    return { ...this.#parts.accounts.tell(nowMs), dueSeconds, conversations };
   }
 
   /** Takes what another gateway told at the monotonic time `atMs`. */
   hear(gateway: string, told: ToldTurns, atMs: number): void {
     this.#parts.accounts.hear(gateway, told, atMs);
+    this.#parts.conversations?.hear(told.conversations, atMs);
     const { dueSeconds } = told;
     const dueMs = dueSeconds === null ? Number.POSITIVE_INFINITY : atMs + dueSeconds * 1_000;
     this.#others.set(gateway, { dueMs, atMs });

@@ -12,7 +12,10 @@ export type HearingFacts = {
 
 type Hearing = { readonly peers: Pick<ClusterTraffic["admission"]["peers"], "hear"> };
 
-/** Makes what tells the clusters of a gateway, by the reports of the others, what these have served and what waits there. */
+/**
+ * Makes what tells the clusters of a gateway, by the reports of the others, what these have served, where they placed
+ * conversations and what waits there.
+ */
 export function hearOthers({ traffic, clock }: HearingFacts): (others: readonly SeenReport[]) => void {
   const ofModel = new Map(traffic.map(({ cluster, admission }) => [cluster.model, admission.peers]));
   return (others) => {

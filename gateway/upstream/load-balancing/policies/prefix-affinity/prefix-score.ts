@@ -162,9 +162,9 @@ function costSeconds(
 
 /**
  * Returns how many tokens the conversations of late take up on an endpoint, for comparison with others. A gateway among
- * several has seen a part of their turns only; how long the cache keeps what nobody uses tells of those of all: as much as
- * comes to it in that time fills it. That is late, and where all caches are overfull it says little, so that what was seen
- * counts as ever.
+ * several that tell it nothing has seen a part of their turns only; how long the cache keeps what nobody uses tells of
+ * those of all: as much as comes to it in that time fills it. That is late, and where all caches are overfull it says
+ * little, so that what was seen counts as ever.
  */
 function crowdTokens(
   { address, gateways, retentionMs }: EndpointView,
@@ -172,7 +172,8 @@ function crowdTokens(
 ): number {
   const seenTokens = learned.workingSets.tokensOn(address, nowMs);
   const totalTokens = prefixes.fillOf(address)?.totalTokens ?? 0;
-  if (gateways <= 1 || totalTokens === 0 || retentionMs === undefined) return seenTokens;
+  const seesAll = gateways <= 1 || learned.workingSets.isShared(nowMs);
+  if (seesAll || totalTokens === 0 || retentionMs === undefined) return seenTokens;
   const toldTokens = totalTokens * Math.min(MAX_CROWD, WORKING_SET_MS / Math.max(1, retentionMs));
   return seenTokens + toldTokens * (1 - 1 / gateways);
 }

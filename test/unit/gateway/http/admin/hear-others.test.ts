@@ -20,7 +20,10 @@ test("each cluster hears what others told of their turns for its model, and when
     cluster: { model },
     admission: { peers: { hear: (...told: readonly unknown[]) => heard.push([model, ...told]) } },
   }));
-  const turns = { served: 1, wanted: 2, dueSeconds: null, sessions: [{ session: "s", served: 1, wanted: 2 }] };
+  const turns = {
+    ...{ served: 1, wanted: 2, dueSeconds: null, sessions: [{ session: "s", served: 1, wanted: 2 }] },
+    conversations: [{ conversation: "c", address: "a:1", tokens: 1_000, ageMs: 500 }],
+  };
   const told = reportOf("one", [
     { model: "b", turns },
     { model: "unknown", turns },

@@ -9,7 +9,7 @@ test("each gateway hears the newest of every other one, and when that was told",
   const gateway = (name: string): Router => ({
     send: () => {},
     peers: {
-      tell: () => ({ served: 0, wanted: 0, dueSeconds: null, sessions: [] }),
+      tell: () => ({ served: 0, wanted: 0, dueSeconds: null, sessions: [], conversations: [] }),
       hear: (other, _told, atMs) => heard.push(`${name} of ${other} at ${time.nowMs() - atMs}`),
     },
   });
