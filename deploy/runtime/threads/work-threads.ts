@@ -10,8 +10,15 @@ const SIGN_MS = 1_000;
 const HALF_LIFE_MS = 10_000;
 /** The used time that is as good as none, in milliseconds: a tenant without work is forgotten below it. */
 const FORGOTTEN_MS = 1;
-/** The longest that the large work of a tenant stands aside behind the one before, in milliseconds. */
-const MAX_ASIDE_MS = 2_000;
+/** The longest that the work of a tenant stands aside behind the one before, in milliseconds. */
+const MAX_ASIDE_MS = 5_000;
+/** The shortest that it does, in milliseconds, which is what a timer can wait. */
+const MIN_ASIDE_MS = 1;
+/**
+ * The time, in milliseconds, that a tenant has used of late when its work stands aside for as long as `restBehind` says; with
+ * more or less of it in proportion. Whoever sends a long conversation every other second has used some 200.
+ */
+const DEAR_MS = 250;
 
 /**
  * Why a piece of work has no result. `given_up` took longer or more memory than it may, or brought its thread down;
@@ -61,7 +68,8 @@ export type WorkThreadsOptions = {
   readonly restMs?: number;
   /**
    * Returns for how long those who serve everybody have waited for a processor since they began, in milliseconds. Behind
-   * large work during which they waited, the next large work of its tenant stands aside for a while. Default: it never does.
+   * work during which they waited, the next work of its tenant stands aside, the longer the more the tenant has used of
+   * late. Default: it never does.
    */
   readonly waitedMs?: () => number;
 };
@@ -111,7 +119,7 @@ type Tenant<Message, Reply> = {
   running: number;
   usedMs: number;
   atMs: number;
-  /** When the tenant's next large work may begin. */
+  /** When the tenant's next work may begin. */
   asideUntilMs: number;
 };
 
@@ -244,15 +252,11 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     for (const [name, tenant] of this.#tenants) {
       this.#forgive(tenant);
       if (tenant.waiting.length > 0) {
-        if (tenant.running >= most || this.#isAside(tenant)) continue;
+        if (tenant.running >= most || this.#options.clock.nowMs() < tenant.asideUntilMs) continue;
         if (!cheapest || tenant.usedMs < cheapest.usedMs) cheapest = tenant;
       } else if (tenant.running === 0 && tenant.usedMs < FORGOTTEN_MS) this.#tenants.delete(name);
     }
     return cheapest;
-  }
-
-  #isAside({ waiting, asideUntilMs }: Tenant<Message, Reply>): boolean {
-    return waiting[0]?.terms.large === true && this.#options.clock.nowMs() < asideUntilMs;
   }
 
   #forgive(tenant: Tenant<Message, Reply>): void {
@@ -309,16 +313,17 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     job.tenant.running -= 1;
     const ms = this.#options.clock.nowMs() - thread.sinceMs;
     job.tenant.usedMs += ms;
-    if (job.terms.large) this.#standAside(job.tenant, ms, thread.waitedMs);
+    this.#standAside(job.tenant, ms, thread.waitedMs);
     this.#moved();
     return job;
   }
 
-  /** Has the next large work of a tenant wait, where processors were short during the one before, which took `ms`. */
+  /** Has the next work of a tenant wait, where processors were short during the one before, which took `ms`. */
   #standAside(tenant: Tenant<Message, Reply>, ms: number, waitedBeforeMs: number): void {
     const { clock, waitedMs = () => 0 } = this.#options;
-    const asideMs = Math.min(MAX_ASIDE_MS, restBehind(ms, waitedMs() - waitedBeforeMs));
-    if (asideMs === 0) return;
+    const restMs = restBehind(ms, waitedMs() - waitedBeforeMs);
+    const asideMs = Math.min(MAX_ASIDE_MS, restMs * (tenant.usedMs / DEAR_MS));
+    if (asideMs < MIN_ASIDE_MS) return;
     const untilMs = clock.nowMs() + asideMs;
     tenant.asideUntilMs = untilMs;
     clock.after(asideMs, () => {

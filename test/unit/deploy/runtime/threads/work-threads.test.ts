@@ -8,8 +8,7 @@ const ECHO = new URL(
     'import { parentPort } from "node:worker_threads"; parentPort.on("message", (text) => parentPort.postMessage({ text }));',
   )}`,
 );
-const LARGE = { limitMs: 60_000, large: true };
-const SMALL = { limitMs: 60_000 };
+const TERMS = { limitMs: 60_000 };
 
 const opened: WorkThreads<string, { readonly text: string; readonly hasGrown?: boolean }>[] = [];
 afterEach(async () => {
@@ -25,26 +24,39 @@ function threads() {
   });
   opened.push(one);
   const done: string[] = [];
-  const run = async (text: string, terms: typeof SMALL, tenant = "t") => {
-    await one.run(text, { tenant, signal: new AbortController().signal }, terms);
+  const run = async (text: string, tenant = "t") => {
+    await one.run(text, { tenant, signal: new AbortController().signal }, TERMS);
     done.push(text);
   };
-  /** Does large work of 100 ms, during which others wait for so long. */
-  const large = async (ms: number) => {
-    const ended = run("large", LARGE);
-    clock.jump(100);
-    waited.ms += ms;
+  /** Does work of so many milliseconds, during which others wait for `waitedMs`. */
+  const work = async (ms: number, waitedMs: number) => {
+    const ended = run("work");
+    clock.jump(ms);
+    waited.ms += waitedMs;
     await ended;
     done.length = 0;
   };
-  return { clock, done, run, large };
+  /** Returns for how long the tenant's next work stands aside, in whole milliseconds. */
+  const asideMs = async () => {
+    const beganMs = clock.nowMs();
+    const next = run("next");
+    // What may begin is done before another tenant's work is.
+    await run("of another one", "other");
+    while (!done.includes("next")) {
+      await clock.advance(1);
+      await run("of another one", "other");
+    }
+    await next;
+    return clock.nowMs() - beganMs;
+  };
+  return { clock, done, run, work, asideMs };
 }
 
-test("behind large work for which others had to wait, the next large work of its tenant stands aside, and no other", async () => {
-  const { clock, done, run, large } = threads();
-  await large(20);
-  const aside = run("aside", LARGE);
-  await run("of another one", LARGE, "other");
+test("behind work for which others had to wait, the next work of its tenant stands aside, and no other", async () => {
+  const { clock, done, run, work } = threads();
+  await work(250, 20);
+  const aside = run("aside");
+  await run("of another one", "other");
   expect(done).toEqual(["of another one"]);
   await clock.advance(159);
   expect(done).toHaveLength(1);
@@ -53,20 +65,19 @@ test("behind large work for which others had to wait, the next large work of its
   expect(done).toEqual(["of another one", "aside"]);
 });
 
-test("small work does not stand aside, nor does large work behind some for which nobody had to wait", async () => {
-  const { done, run, large } = threads();
-  await large(0);
-  await large(20);
-  await run("small", SMALL);
-  expect(done).toEqual(["small"]);
+test("work stands aside the longer the more its tenant has used of late, behind none for which nobody had to wait", async () => {
+  const nobodyWaited = threads();
+  await nobodyWaited.work(1_000, 0);
+  expect(await nobodyWaited.asideMs()).toBe(0);
+  const { work, asideMs } = threads();
+  await work(25, 10);
+  expect(await asideMs()).toBe(8);
+  await work(225, 10);
+  expect(await asideMs()).toBeGreaterThan(72);
 });
 
-test("nobody stands aside for more than two seconds", async () => {
-  const { clock, done, run, large } = threads();
-  await large(1_000);
-  await clock.advance(799);
-  const aside = run("aside", LARGE);
-  await clock.advance(1);
-  await aside;
-  expect(done).toEqual(["aside"]);
+test("nobody stands aside for more than five seconds", async () => {
+  const { work, asideMs } = threads();
+  await work(2_000, 2_000);
+  expect(await asideMs()).toBe(5_000);
 });
