@@ -1,5 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { FairSlices } from "../../../deploy/runtime/queue/fair-slices.ts";
+import { ProcessorWaits, restBehind } from "../../../deploy/runtime/threads/processor-waits.ts";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { bodyTooLarge } from "../access/request-hygiene.ts";
 import { bodyBrokeOff } from "../fastify-error.ts";
 
@@ -17,6 +19,26 @@ const PIECES_PER_TURN = 4;
 /** Long bodies are taken in turns: of each connection Node reads 2 MB before it looks at another one. */
 const turns = new FairSlices(PIECES_PER_TURN);
 
+/** The bytes of a body that are taken without a rest: few conversations are longer that have no images. */
+const RESTLESS_BYTES = 1024 * 1024;
+/** The shortest rest, in milliseconds, which is what a timer can wait, and the longest: with it 33 MB take five seconds. */
+const MIN_REST_MS = 1;
+const MAX_REST_MS = 10;
+
+/** How long the thread that serves everybody has waited for a processor: it has the id of the process. */
+const waits = new ProcessorWaits([process.pid]);
+
+/**
+ * Begins a piece of a long body. Returns what tells at its end for how long the body is to rest, in milliseconds: as long as
+ * the loop has waited for a processor meanwhile, several times over. Taking 33 MB keeps the loop and the sender busy for a
+ * tenth of a second, and whoever shares the processors with them waits; where nobody does, no body rests.
+ */
+function beginPiece(): () => number {
+  const begunMs = systemClock.nowMs();
+  const waitedMs = waits.totalMs();
+  return () => Math.min(MAX_REST_MS, restBehind(systemClock.nowMs() - begunMs, waits.totalMs() - waitedMs));
+}
+
 /**
  * The announced size, in bytes, from which a body gets its room at once, and its parts are copied there as they come.
  * Parts that wait to be joined take up twice the body in the end, and leave the memory of the process full of holes.
@@ -25,7 +47,8 @@ const OWN_ROOM_BYTES = 128 * 1024;
 
 /**
  * Resolves to the body of a request, once it is whole; `onChunk` gets its parts as they arrive, and may refuse the rest
- * by throwing. Of long bodies a bounded amount is taken in each turn of the event loop, from each `caller` in turn. Rejects
+ * by throwing. Of long bodies a bounded amount is taken in each turn of the event loop, from each `caller` in turn, and behind
+ * each piece beyond the first MiB the body rests for as long as what `begin` returned then says. Rejects
  * with what `onChunk` threw, with ApiError `request_too_large` for more than `maxBytes` bytes, without reading what is
  * announced as more, and when the upload breaks off: with `bodyBrokeOff`, or with Node's own error. Nothing is destroyed:
  * what is left of a body is for the answer to deal with.
@@ -35,6 +58,7 @@ export function receiveBody(
   maxBytes: number,
   onChunk: (chunk: Buffer) => void,
   caller: string,
+  begin: () => () => number = beginPiece,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const announced = Number(request.headers["content-length"] ?? 0);
@@ -49,12 +73,19 @@ export function receiveBody(
       isListening = false;
       request.off("data", onData).off("end", onEnd).off("error", onError);
     };
+    let restMs = () => 0;
+    const takeTurn = () =>
+      turns.run(caller, () => {
+        if (!isListening) return;
+        if (bytes >= RESTLESS_BYTES) restMs = begin();
+        request.resume();
+      });
     const waitForTurn = () => {
       pieceBytes = 0;
       request.pause();
-      turns.run(caller, () => {
-        if (isListening) request.resume();
-      });
+      const ms = restMs();
+      if (ms < MIN_REST_MS) takeTurn();
+      else systemClock.after(ms, takeTurn);
     };
     const onData = (chunk: Buffer) => {
       bytes += chunk.length;

@@ -165,3 +165,23 @@ test("takes no more of a long body that is refused while it waits for its turn",
   for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
   expect(taken).toBe(before);
 });
+
+test.each([
+  { kibibytes: 1_000, least: 0, most: 0 },
+  { kibibytes: 2_048, least: 8, most: 17 },
+])(
+  "a body of $kibibytes KiB rests behind each piece beyond the first MiB, and is whole",
+  async ({ kibibytes, least, most }) => {
+    const bytes = Buffer.alloc(kibibytes * 1024, "abcdefg");
+    const { request, socket } = await begun(`content-length: ${bytes.length}`);
+    let rests = 0;
+    const body = receiveBody(request, bytes.length, ignore, "caller", () => () => {
+      rests += 1;
+      return 1;
+    });
+    socket.write(bytes);
+    expect((await body).equals(bytes)).toBe(true);
+    expect(rests).toBeGreaterThanOrEqual(least);
+    expect(rests).toBeLessThanOrEqual(most);
+  },
+);
