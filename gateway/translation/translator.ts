@@ -1,5 +1,5 @@
 import { type CrashReport, crashReport } from "../../deploy/runtime/process/end-on-crash.ts";
-import { ProcessorWaits } from "../../deploy/runtime/threads/processor-waits.ts";
+import { loopWaits } from "../../deploy/runtime/threads/loop-waits.ts";
 import { canRun, WorkThreads } from "../../deploy/runtime/threads/work-threads.ts";
 import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
 import { ApiError, toApiError } from "../errors.ts";
@@ -78,13 +78,11 @@ export function needsThread({ bytes, scan, singleKeys }: ReceivedBody): boolean 
 export class Translator {
   readonly #options: TranslatorOptions;
   readonly #threads: WorkThreads<TranslationTask, TranslationReply> | undefined;
-  /** How long the thread that serves everybody has waited for a processor: it has the id of the process. */
-  readonly #waits = new ProcessorWaits([process.pid]);
 
   constructor(options: TranslatorOptions) {
     this.#options = options;
     const { clock, program = PROGRAM } = options;
-    const waitedMs = () => this.#waits.totalMs();
+    const waitedMs = () => loopWaits.totalMs();
     const threads = { clock, program, threads: THREADS, maxHeapMiB: MAX_HEAP_MIB, restMs: REST_MS, waitedMs };
     this.#threads = canRun(program) ? new WorkThreads(threads) : undefined;
   }
@@ -107,7 +105,6 @@ export class Translator {
   /** Ends the threads. */
   async close(): Promise<void> {
     await this.#threads?.close();
-    this.#waits.close();
   }
 
   #parsed({ bytes, scan, singleKeys }: ReceivedBody): object {

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { FairSlices } from "../../../deploy/runtime/queue/fair-slices.ts";
-import { ProcessorWaits, restBehind } from "../../../deploy/runtime/threads/processor-waits.ts";
+import { loopWaits } from "../../../deploy/runtime/threads/loop-waits.ts";
+import { restBehind } from "../../../deploy/runtime/threads/processor-waits.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { bodyTooLarge } from "../access/request-hygiene.ts";
 import { bodyBrokeOff } from "../fastify-error.ts";
@@ -25,9 +26,6 @@ const RESTLESS_BYTES = 1024 * 1024;
 const MIN_REST_MS = 1;
 const MAX_REST_MS = 10;
 
-/** How long the thread that serves everybody has waited for a processor: it has the id of the process. */
-const waits = new ProcessorWaits([process.pid]);
-
 /**
  * Begins a piece of a long body. Returns what tells at its end for how long the body is to rest, in milliseconds: as long as
  * the loop has waited for a processor meanwhile, several times over. Taking 33 MB keeps the loop and the sender busy for a
@@ -35,8 +33,8 @@ const waits = new ProcessorWaits([process.pid]);
  */
 function beginPiece(): () => number {
   const begunMs = systemClock.nowMs();
-  const waitedMs = waits.totalMs();
-  return () => Math.min(MAX_REST_MS, restBehind(systemClock.nowMs() - begunMs, waits.totalMs() - waitedMs));
+  const waitedMs = loopWaits.totalMs();
+  return () => Math.min(MAX_REST_MS, restBehind(systemClock.nowMs() - begunMs, loopWaits.totalMs() - waitedMs));
 }
 
 /**
