@@ -98,8 +98,8 @@ test("a pattern that explodes elsewhere is matched as fast as any, and one that 
   expect(allows({ pattern: "^((a?){999999}){999999}b$" }, JSON.stringify(text(5000)))).toBe(true);
 });
 
-test("a list of 100,000 items is seen to have two that are equal", () => {
-  const list = Array.from({ length: 100_000 }, (_, i) => [i]);
+test("a list of 80,000 items is seen to have two that are equal", () => {
+  const list = Array.from({ length: 80_000 }, (_, i) => [i]);
   const schema = { uniqueItems: true };
   expect([allows(schema, JSON.stringify(list)), allows(schema, JSON.stringify([...list, [7]]))]).toEqual([true, false]);
 });
