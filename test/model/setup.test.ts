@@ -11,7 +11,7 @@ const SETUPS: readonly (readonly [string, Partial<LlamaOptions>])[] = [
 ];
 
 test.skipIf(missing !== "").each(SETUPS)("a node %s answers, and says how it is set up", async (_name, options) => {
-  const backend = await startBackend({ slots: 1, ...options });
+  const backend = await startBackend({ slots: 1, gpu: false, ...options });
   try {
     const { text } = await ask(backend, request("Hello!", { maxOutputTokens: 8 }));
     expect(text).not.toBe("");

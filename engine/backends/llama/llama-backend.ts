@@ -242,7 +242,7 @@ export class LlamaBackend implements Backend {
     };
     return {
       parts,
-      notes: notesOf(fits, profile, markers),
+      notes: [...runtime.notes, ...notesOf(fits, profile, markers)],
       described: describedOf(parts, source),
       engineVersion: `llama.cpp ${llama.llamaCppRelease.release}; ${runtime.setup}`,
       stopBeat: startBeat(parts),

@@ -35,7 +35,9 @@ export const llamaSchema = z.strictObject({
   gpu: z
     .union([z.literal("auto"), z.literal(false), z.enum(["cuda", "vulkan", "metal"])])
     .default("auto")
-    .describe("The accelerator that computes: auto takes the best one whose driver is found, false none."),
+    .describe(
+      "The accelerator that computes: auto takes the best one whose driver is found and that computes a token when it is tried at the start, false none. One that is named and cannot compute stops the start.",
+    ),
   gpuLayers: z
     .union([z.enum(["auto", "max"]), z.int().min(0).max(10_000)])
     .default("auto")

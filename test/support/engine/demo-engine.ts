@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
-import type { LlamaOptions } from "../../../engine/backends/llama/llama-options.ts";
+import { type LlamaOptions, llamaSchema } from "../../../engine/backends/llama/llama-options.ts";
 import { loadLibrary } from "../../../engine/backends/llama/runtime/load-library.ts";
 import { type Event, type Finished, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
@@ -15,7 +15,13 @@ export const RANDOM_MODEL = modelFile("random-tiny.gguf");
 /** The path of a tiny model with random weights whose cache cannot be cut. */
 export const RECURRENT_MODEL = modelFile("random-recurrent.gguf");
 
-/** The options of a backend for tests: the demonstration model on the processor, with three slots. */
+/**
+ * What computes the models of these tests: the processor, unless SVC_TEST_GPU names the accelerator of this machine (cuda,
+ * vulkan or metal).
+ */
+export const GPU = llamaSchema.shape.gpu.parse(process.env.SVC_TEST_GPU || false);
+
+/** The options of a backend for tests: the demonstration model, computed by `GPU`, with three slots. */
 export const OPTIONS: LlamaOptions = {
   nodeId: "test",
   models: ["demo"],
@@ -23,7 +29,7 @@ export const OPTIONS: LlamaOptions = {
   contextTokens: 2048,
   slots: 3,
   threads: 1,
-  gpu: false,
+  gpu: GPU,
   gpuLayers: "auto",
   flashAttention: "auto",
   memoryMap: "auto",
@@ -126,7 +132,7 @@ function toReply(events: readonly Event[]): Reply {
 async function whyMissing(): Promise<string> {
   try {
     const { getLlama } = await loadLibrary();
-    const llama = await getLlama({ gpu: false, build: "never", skipDownload: true, progressLogs: false });
+    const llama = await getLlama({ gpu: GPU, build: "never", skipDownload: true, progressLogs: false });
     await llama.dispose();
     return "";
   } catch (error) {

@@ -1,0 +1,70 @@
+import { describe, expect, test } from "vitest";
+import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { text, tool, user } from "../support/engine/canonical.ts";
+import { ask, GPU, missing, request, startBackend } from "../support/engine/demo-engine.ts";
+
+/*
+ * What an accelerator computes. These tests, and with them all of this folder, use the one that SVC_TEST_GPU names:
+ * `SVC_TEST_GPU=cuda npx vitest run -c test/vitest.config.ts test/model`.
+ */
+const absent = GPU === false ? "SVC_TEST_GPU names no accelerator" : missing;
+if (absent !== "") process.stderr.write(`skipping tests with a GPU: ${absent}\n`);
+
+/** As many questions as there are kinds of answers, and two whose answers are long. */
+const REQUESTS = [
+  request("Hello!", { maxOutputTokens: 32 }),
+  request("What is the weather in Paris?", { tools: [tool("get_weather", "Tells the weather of a city.")] }),
+  request("Write a haiku about rain.", { maxOutputTokens: 96 }),
+  request(`Repeat: ${"one two three four five six seven ".repeat(40)}`, { maxOutputTokens: 96 }),
+];
+
+describe.skipIf(absent !== "")("a node whose GPU computes", () => {
+  test("has all layers of a model that fits there, and tells the memory in use", async () => {
+    const backend = await startBackend();
+    try {
+      expect(backend.describe().engineVersion).toMatch(new RegExp(`; ${GPU} with 7 layers, threads 1, `));
+      expect(await backend.gpuMemoryBytes()).toBeGreaterThan(5_000_000);
+    } finally {
+      await backend.close();
+    }
+  });
+
+  test("leaves to the processor what it is not to have", async () => {
+    const backend = await startBackend({ gpuLayers: 2 });
+    try {
+      expect(backend.describe().engineVersion).toContain(`; ${GPU} with 2 layers, `);
+      expect((await ask(backend, request("Hello!", { maxOutputTokens: 8 }))).text).not.toBe("");
+    } finally {
+      await backend.close();
+    }
+  });
+
+  test("gives the answers that the processor gives, one by one and together", async () => {
+    const processor = await startBackend({ gpu: false });
+    const accelerator = await startBackend();
+    try {
+      const wanted = await Promise.all(REQUESTS.map((one) => ask(processor, one)));
+      const alone = [];
+      for (const one of REQUESTS) alone.push(await ask(accelerator, one));
+      const together = await Promise.all(REQUESTS.map((one) => ask(accelerator, one)));
+      const told = (replies: typeof wanted) =>
+        replies.map(({ text, calls, finished }) => [text, calls, finished.reason]);
+      expect(told(alone)).toEqual(told(wanted));
+      expect(told(together)).toEqual(told(wanted));
+    } finally {
+      await Promise.all([processor.close(), accelerator.close()]);
+    }
+  });
+
+  test("finds the beginning of a conversation again", async () => {
+    const backend = await startBackend();
+    try {
+      const first = await ask(backend, request("Hello!", { maxOutputTokens: 16 }));
+      const answer = { role: Role.ASSISTANT, parts: [text(first.text)] };
+      const next = await ask(backend, request([user("Hello!"), answer, user("And then?")], { maxOutputTokens: 16 }));
+      expect(next.cached).toBeGreaterThanOrEqual((first.finished.usage?.inputTokens ?? Number.NaN) - 1);
+    } finally {
+      await backend.close();
+    }
+  });
+});
