@@ -36,7 +36,7 @@ export const llamaSchema = z.strictObject({
     .union([z.literal("auto"), z.literal(false), z.enum(["cuda", "vulkan", "metal"])])
     .default("auto")
     .describe(
-      "The accelerator that computes: auto takes the best one whose driver is found and that computes a token when it is tried at the start, false none. One that is named and cannot compute stops the start.",
+      "The accelerator that computes: auto takes the best one whose driver is found, or the processor where that one cannot compute a token at the start; false takes none. One that is named and cannot compute stops the start.",
     ),
   gpuLayers: z
     .union([z.enum(["auto", "max"]), z.int().min(0).max(10_000)])

@@ -34,7 +34,7 @@ export type LlamaRuntime = {
   readonly fileBytes: number;
   /** What computes the model and how, for people: the accelerator and its layers, the threads, the file in memory. */
   readonly setup: string;
-  /** What an operator should know of what computes: the accelerators that were found and cannot. */
+  /** What an operator should know of what computes: an accelerator that was found and cannot. */
   readonly notes: readonly string[];
   /** How long the threads that compute waited for a processor. */
   readonly waits: ProcessorWaits;
@@ -52,7 +52,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
   const threads = threadCount(options.threads, fileBytes);
   // Its threads compute the model, and those that they start do: the loop, which serves everybody, is not to wait for them.
   const pool = await standBackPool();
-  const { llama, notes } = await loadWorkingBinary(library, options, threads, signal);
+  const { llama, notes } = await loadWorkingBinary(library, options.gpu, threads, signal);
   const waits = new ProcessorWaits(pool);
   try {
     const { modelPath, gpuLayers, memoryMap, lockMemory, contextTokens } = options;
@@ -122,43 +122,27 @@ function setupOf(
 
 const NO_BINARY_HINT =
   "Install the project anew on the machine that runs it, or put the node beside llama-server (engine/README.md).";
-
-/** What is tried instead where an accelerator that was found by itself cannot compute, in this order. */
-const INSTEAD = { cuda: ["vulkan", false], vulkan: [false], metal: [false] } as const;
+const OTHER_BUILD_HINT =
+  "a newer driver may help, or llama-server beside the node, built for this one (engine/README.md)";
 
 /**
- * Loads the binary whose accelerator computes. One that was asked for and cannot compute is an `EngineError` ENGINE_DOWN;
- * where the choice is the node's, the next one takes its place.
+ * Loads the binary, and notes what an operator should know of it. Where its accelerator cannot compute, the processor does
+ * if the choice was the node's; one that was asked for is an `EngineError` ENGINE_DOWN.
  */
 async function loadWorkingBinary(
   library: LlamaLibrary,
-  options: LlamaOptions,
+  gpu: LlamaOptions["gpu"],
   threads: number,
   signal: AbortSignal,
 ): Promise<{ readonly llama: Llama; readonly notes: readonly string[] }> {
-  const { gpu, modelPath } = options;
   const llama = await loadBinary(library, gpu, threads);
-  if (llama.gpu === false) return { llama, notes: [] };
-  const trial = { gpu: llama.gpu, modelPath, library: import.meta.resolve("node-llama-cpp") };
-  const fault = await acceleratorFault(trial, signal);
+  const fault = llama.gpu === false ? undefined : await acceleratorFault(llama.gpu, signal);
   if (fault === undefined) return { llama, notes: [] };
   await llama.dispose();
-  signal.throwIfAborted();
-  const note = `llama.cpp cannot compute with ${llama.gpu} on this machine (${fault}); ${OTHER_DRIVER_HINT}`;
+  const note = `llama.cpp cannot compute with ${llama.gpu} on this machine (${fault}); ${OTHER_BUILD_HINT}`;
   if (gpu !== "auto") throw new EngineError("ENGINE_DOWN", `${note}.`);
-  for (const other of INSTEAD[llama.gpu]) {
-    try {
-      const instead = await loadWorkingBinary(library, { ...options, gpu: other }, threads, signal);
-      return { llama: instead.llama, notes: [note, ...instead.notes] };
-    } catch (error) {
-      if (other === false || signal.aborted) throw error;
-    }
-  }
-  throw new EngineError("ENGINE_DOWN", `${note}.`);
+  return { llama: await loadBinary(library, false, threads), notes: [`${note}; until then the processor computes`] };
 }
-
-const OTHER_DRIVER_HINT =
-  "a newer driver may help, or a llama.cpp that is built for this one: llama-server beside the node (engine/README.md)";
 
 async function loadBinary(library: LlamaLibrary, gpu: LlamaOptions["gpu"], threads: number): Promise<Llama> {
   try {
