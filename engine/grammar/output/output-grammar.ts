@@ -41,8 +41,8 @@ export type OutputGrammar = {
   readonly gaveUp: boolean;
 };
 
-/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: some 30 ms of one core. */
-export const GRAMMAR_WORK = 100_000;
+/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: some 25 ms of one core. */
+export const GRAMMAR_WORK = 80_000;
 
 /**
  * Makes the grammar of all that a model writes, reasoning and all. Calls where they are asked for, a JSON value where

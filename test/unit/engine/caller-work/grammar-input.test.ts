@@ -14,7 +14,7 @@ import { markersOf } from "../output-parser/families.ts";
 
 const ROOT = join(import.meta.dirname, "../../../..");
 /** The work that one grammar may cost, as the documents tell it. */
-const WORK = 100_000;
+const WORK = 80_000;
 /** The time that no grammar takes, in milliseconds: many times what the budget is worth on a machine of its own. */
 const MUCH_TOO_LONG_MS = 5000;
 const SIZES = sizeOf({ quick: 1, exhaustive: 2, promised: 4 });
