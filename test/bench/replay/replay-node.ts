@@ -6,6 +6,8 @@ import type { Prompt } from "./prompt.ts";
 export const PREFILL_TOKENS_PER_SECOND = 12_000;
 /** The time that a node takes for a token of an answer, in milliseconds, however many answers it writes. */
 const DECODE_MS_PER_TOKEN = 20;
+/** The time between two messages on how far a prompt is prefilled, in milliseconds. */
+const PROGRESS_MS = 500;
 
 /** What a node says of itself. */
 export type NodeReport = {
@@ -23,6 +25,8 @@ export type Job = {
   readonly prompt: Prompt;
   /** Called when the prefill begins; `cachedTokens` of the prompt were found in the cache. */
   readonly onStarted: (cachedTokens: number) => void;
+  /** Called while the prompt is prefilled, with the tokens of it that are, cached ones included. */
+  readonly onProgress: (prefilledTokens: number) => void;
   /** Called when the prompt is prefilled. */
   readonly onFirstToken: () => void;
   /** Called when the answer is whole; its prompt was prefilled in `prefillMs` milliseconds. */
@@ -50,7 +54,9 @@ export class ReplayNode {
   readonly #onChange: () => void;
   readonly #queue: { readonly job: Job; readonly uncachedTokens: number }[] = [];
   #queuedTokens = 0;
+  /** The tokens that the prompt that is prefilled lacked at its begin; 0 where none is. */
   #prefilling = 0;
+  #prefillingSinceMs = 0;
   #decoding = 0;
   #runningTokens = 0;
   #changedMs = 0;
@@ -70,7 +76,7 @@ export class ReplayNode {
     return {
       running: this.#decoding + (this.#prefilling > 0 ? 1 : 0),
       waiting: this.#queue.length,
-      queuedUncachedTokens: this.#prefilling + this.#queuedTokens,
+      queuedUncachedTokens: this.#unread() + this.#queuedTokens,
       kvUse: Math.min(1, this.#runningTokens / this.#caches.capacity),
       retentionMs: this.#caches.retentionMs(this.#cache),
     };
@@ -101,9 +107,17 @@ export class ReplayNode {
     const uncachedTokens = this.#uncached(prompt);
     // Even a prompt that is all in the cache takes a step.
     this.#prefilling = Math.max(1, uncachedTokens);
+    this.#prefillingSinceMs = this.#time.nowMs();
     this.#runningTokens += prompt.tokens;
     const prefillMs = (this.#prefilling * 1_000) / PREFILL_TOKENS_PER_SECOND;
     job.onStarted(prompt.tokens - uncachedTokens);
+    const untilMs = this.#time.nowMs() + prefillMs;
+    const tell = () => {
+      if (this.#time.nowMs() >= untilMs) return;
+      job.onProgress(prompt.tokens - this.#unread());
+      this.#time.after(PROGRESS_MS, tell);
+    };
+    this.#time.after(PROGRESS_MS, tell);
     this.#time.after(prefillMs, () => {
       this.#account();
       this.#prefilling = 0;
@@ -119,6 +133,12 @@ export class ReplayNode {
       });
       this.#prefillNext();
     });
+  }
+
+  /** Returns how many tokens of the prompt that is prefilled are yet to be. */
+  #unread(): number {
+    const readMs = this.#time.nowMs() - this.#prefillingSinceMs;
+    return Math.max(0, Math.ceil(this.#prefilling - (readMs * PREFILL_TOKENS_PER_SECOND) / 1_000));
   }
 
   #uncached({ tokens, last }: Prompt): number {

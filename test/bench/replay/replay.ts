@@ -83,6 +83,7 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
           turn.started(cachedTokens);
           follower?.started(cachedTokens);
         },
+        onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
         onFirstToken: () => {
           turn.firstToken();
           follower?.firstToken();

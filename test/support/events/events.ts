@@ -14,6 +14,11 @@ export function started(fields: Partial<Started> = {}): Event {
   return { kind: { $case: "started", value } };
 }
 
+/** Makes the event that tells how far a prompt is prefilled: so many of its tokens, cached ones included. */
+export function progress(prefilledTokens: number): Event {
+  return { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens, step: 0 } } };
+}
+
 /** Makes the event that starts a text block. */
 export function textStart(index: number): Event {
   return { kind: { $case: "blockStarted", value: { index, block: { $case: "text", value: {} } } } };

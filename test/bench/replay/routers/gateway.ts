@@ -16,7 +16,7 @@ import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/r
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { CacheLedger } from "../../../../gateway/upstream/prefixes/cache-ledger.ts";
 import type { SentRequest } from "../../../../gateway/upstream/prefixes/sent-request.ts";
-import { delta, finished, started } from "../../../support/events/events.ts";
+import { delta, finished, progress, started } from "../../../support/events/events.ts";
 import type { PieceCaches } from "../piece-cache.ts";
 import type { Digested } from "../played-session.ts";
 import type { Prompt } from "../prompt.ts";
@@ -153,6 +153,7 @@ export class Gateway implements Router {
         this.#judge.judge(prompt, this.#number, cachedTokens, sent.measured(inputTokens, cachedTokens));
         placement?.see([started({ inputTokens, cachedInputTokens })]);
       },
+      progress: (prefilledTokens) => placement?.see([progress(prefilledTokens)]),
       firstToken: () => {
         this.#judge.prefilled(prompt);
         sent.prefilled(inputTokens, this.#clock.nowMs());

@@ -7,6 +7,8 @@ import type { NodeReport, ReplayNode } from "../replay-node.ts";
 export type Follower = {
   /** The node has taken the prompt up, and found `cachedTokens` of it in its cache. */
   started(cachedTokens: number): void;
+  /** The node has prefilled so many tokens of the prompt, cached ones included; only gateways listen. */
+  progress?(prefilledTokens: number): void;
   firstToken(): void;
   /** The answer is whole; the prompt was prefilled in `prefillMs` milliseconds. */
   finished(prefillMs: number): void;

@@ -3,17 +3,13 @@ import { PlacementMap } from "../../../../../../../gateway/upstream/load-balanci
 import { PrefixLearning } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
 import { PrefixPlacement } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-placement.ts";
 import { WorkLedger } from "../../../../../../../gateway/upstream/load-balancing/work-ledger.ts";
-import type { Event, Timings } from "../../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { delta, finished, started } from "../../../../../../support/events/events.ts";
+import type { Timings } from "../../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { delta, finished, progress, started } from "../../../../../../support/events/events.ts";
 import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
 import { VirtualClock } from "../../../../../../support/virtual-clock.ts";
 
 const ADDRESS = "127.0.0.1:1";
 const SHAPE = { boundaries: [{ hash: "h", bytes: 4_000, marked: false }], lastTurn: undefined };
-
-const progress = (prefilledTokens: number): Event => ({
-  kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens, step: 0 } },
-});
 
 function placed() {
   const placements = new PlacementMap(balancerSettings().prefixAffinityLbConfig);
