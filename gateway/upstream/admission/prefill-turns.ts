@@ -8,7 +8,7 @@ import type { PrefillTurnSettings } from "../queue/circuit-breaker-settings.ts";
  * as long as it takes until a node has told the others of what one of them has sent it. And the longest time for which
  * one of them waits for the others; an endpoint is idle with some seconds of work left, which pass meanwhile.
  */
-const APART_MS = 500;
+const APART_MS = 1_000;
 const MAX_APART_MS = 5_000;
 
 /** What a request waits for although some endpoint would take it: going there now would cost others more than it gains. */

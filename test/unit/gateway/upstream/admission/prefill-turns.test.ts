@@ -139,8 +139,8 @@ test("an endpoint that another gateway was faster with is busy again, and idle a
     node.outstandingPrefillTokens = tokens;
     return isIdle();
   };
-  expect([await at(0, 90_000), await at(0, 0), await at(400, 90_000), await at(400, 0), await at(400, 0)]).toEqual(
+  expect([await at(0, 90_000), await at(0, 0), await at(800, 90_000), await at(800, 0), await at(800, 0)]).toEqual(
     Array.from({ length: 5 }, () => false),
   );
-  expect(await at(400, 0)).toBe(true);
+  expect(await at(800, 0)).toBe(true);
 });
