@@ -29,6 +29,7 @@ describe("what is left out", () => {
         uncachedWeight: 2,
         kvCostSeconds: 0.15,
         requestCostSeconds: 0.5,
+        requestSeconds: 25,
         evictionWeight: 60,
         workingSetWeight: 0.8,
         randomCandidates: 4,

@@ -78,6 +78,15 @@ export const prefixAffinitySchema = z
     requestCostSeconds: seconds()
       .default(0.5)
       .describe("What each request on an endpoint costs a new one, in seconds of prefill."),
+    // More than the ten seconds or so of an agent's turn: the last minutes tell only in part who will come in the next seconds.
+    requestSeconds: z
+      .number()
+      .min(1)
+      .max(3_600)
+      .default(25)
+      .describe(
+        "The time for which each request is on an endpoint, in seconds: by how many there are on the average it tells how many will come while a prompt is prefilled, and wait for that. The longer, the less it matters where a long prompt goes.",
+      ),
     ownerWorthSeconds: z
       .array(seconds())
       .max(16)

@@ -153,11 +153,25 @@ function costSeconds(
     // Later conversations will find the head here, too.
     (settings.uncachedWeight - 1) * Math.max(0, copied - headTokens) +
     scarcity * (settings.evictionWeight * copied + settings.workingSetWeight * crowd);
+  const speed = endpoint.prefillTokensPerSecond * shareOf(endpoint);
   return (
-    (endpoint.outstandingPrefillTokens + weighed) / (endpoint.prefillTokensPerSecond * shareOf(endpoint)) +
+    (endpoint.outstandingPrefillTokens + weighed) / speed +
     (settings.kvCostSeconds * endpoint.kvUse) / Math.max(1 - endpoint.kvUse, 0.001) +
-    settings.requestCostSeconds * requestsOn(endpoint)
+    settings.requestCostSeconds * requestsOn(endpoint) +
+    heldUpSeconds(endpoint, uncachedTokens / speed, settings)
   );
+}
+
+/**
+ * Returns for how long, in seconds, a prefill of `seconds` holds up those who come to the endpoint meanwhile: by Little's
+ * law as many as are there on the average in so much of the time for which each is, and each for half of it.
+ */
+function heldUpSeconds(
+  { meanRequests }: EndpointView,
+  seconds: number,
+  { requestSeconds }: PrefixAffinitySettings,
+): number {
+  return (meanRequests / requestSeconds) * (seconds ** 2 / 2);
 }
 
 /**

@@ -13,7 +13,7 @@ import {
 import { WorkingSets } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/working-sets.ts";
 import { seededRandom } from "../../../../../../bench/routing/seeded-random.ts";
 import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
-import { endpoints, tally } from "../../../../../../support/gateway/upstream/endpoint-with.ts";
+import { endpoints, endpointWith, tally } from "../../../../../../support/gateway/upstream/endpoint-with.ts";
 
 const POOL = endpoints(8);
 const RING = new HashRing(POOL);
@@ -73,6 +73,16 @@ function ownersOf(shape: PromptShape, affinityKey = "me"): string[] {
 function changed(address: string | undefined, change: Partial<EndpointView>): EndpointView[] {
   return POOL.map((endpoint) => (endpoint.address === address ? { ...endpoint, ...change } : endpoint));
 }
+
+test("a long prompt goes where few come that it would hold up, a short one where the least is to be prefilled", () => {
+  const pool = [
+    endpointWith({ address: "busy", meanRequests: 8 }),
+    endpointWith({ address: "calm", meanRequests: 1, outstandingPrefillTokens: 10_000 }),
+  ];
+  const picked = (shape: PromptShape) => pick(shape, context({ prefixes: telling({}) }), pool)?.endpoint.address;
+  const { boundaries } = turn("short", 0);
+  expect([picked(turn("long", 20)), picked({ boundaries, lastTurn: undefined })]).toEqual(["calm", "busy"]);
+});
 
 test("an empty list has no pick", () => {
   expect(pick(turn("s", 0), context(), [])).toBeUndefined();
