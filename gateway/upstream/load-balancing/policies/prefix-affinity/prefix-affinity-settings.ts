@@ -85,7 +85,7 @@ export const prefixAffinitySchema = z
       .max(3_600)
       .default(25)
       .describe(
-        "The time for which each request is on an endpoint, in seconds: by how many there are on the average it tells how many will come while a prompt is prefilled, and wait for that. The longer, the less it matters where a long prompt goes.",
+        "The time for which each request is on an endpoint, in seconds: by how many there are on the average it tells how many will come while a prompt is prefilled, and wait for that. The longer, the less it matters where a long prompt goes; nor does it where caches keep for less than five minutes what nobody uses.",
       ),
     ownerWorthSeconds: z
       .array(seconds())

@@ -158,7 +158,8 @@ function costSeconds(
     (endpoint.outstandingPrefillTokens + weighed) / speed +
     (settings.kvCostSeconds * endpoint.kvUse) / Math.max(1 - endpoint.kvUse, 0.001) +
     settings.requestCostSeconds * requestsOn(endpoint) +
-    heldUpSeconds(endpoint, uncachedTokens / speed, settings)
+    // Without room to spare it matters most where there is some.
+    Math.max(0, 1 - 2 * scarcity) * heldUpSeconds(endpoint, uncachedTokens / speed, settings)
   );
 }
 
