@@ -14,13 +14,11 @@ import { EngineError } from "../errors.ts";
 import { WORK, type WorkInput, type WorkKind, type WorkOutput } from "./work-kinds.ts";
 import { replyTo, type WorkMessage, type WorkReply } from "./work-reply.ts";
 
-/** The most memory of one thread, in MiB. */
-const MAX_HEAP_MIB = 256;
+/** The bounds of one thread: its most memory, in MiB, and the time without work, in milliseconds, after which it ends if its heap has grown. */
+export const THREAD_BOUNDS = { maxHeapMiB: 256, restMs: 5_000 } as const;
 /** The least number of threads, whatever the machine has: one is kept free of every tenant's work for the others. */
 const MIN_THREADS = 2;
 const MAX_THREADS = 4;
-/** The time without work, in milliseconds, after which a thread ends whose heap has grown. */
-const REST_MS = 5_000;
 /** The most pieces of work of one tenant that may wait. */
 const MAX_WAITING_OF_TENANT = 32;
 const MAX_WAITING = 512;
@@ -78,7 +76,8 @@ export class CallerWork {
     this.#threads =
       program && canRun(program)
         ? new WorkThreads({
-            ...{ clock, program, threads: count, readyThreads: count, maxHeapMiB: MAX_HEAP_MIB, restMs: REST_MS },
+            ...{ clock, program, threads: count, readyThreads: count },
+            ...THREAD_BOUNDS,
             ...{ maxWaitingOfTenant: MAX_WAITING_OF_TENANT, maxWaiting: MAX_WAITING },
           })
         : undefined;

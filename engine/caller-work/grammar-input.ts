@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import {
   hasUnpromised,
   type OutputGrammar,
@@ -69,6 +70,24 @@ function withSchemas(input: GrammarInput, isNeeded: (strict: boolean) => boolean
 function lengthOf({ tools, constraint }: GrammarInput): number {
   const answer = constraint?.kind?.$case === "jsonSchema" ? constraint.kind.value.schemaJson.length : 0;
   return tools.reduce((sum, { parametersJsonSchema }) => sum + parametersJsonSchema.length, answer);
+}
+
+/** Returns the digest of an input, the same for equal ones: what a grammar is known by. */
+export function digestOf({ tools, constraint, ...rest }: GrammarInput): string {
+  const hash = createHash("sha256");
+  const kind = constraint?.kind;
+  const answer = kind?.$case === "jsonSchema" ? kind.value.schemaJson : "";
+  const schemas = [answer, ...tools.map(({ parametersJsonSchema }) => parametersJsonSchema)];
+  // A text of a megabyte takes half a millisecond as it is, and six times that written as a part of JSON.
+  const others = {
+    ...rest,
+    kind: kind?.$case === "jsonSchema" ? { ...kind, value: { ...kind.value, schemaJson: "" } } : kind,
+    tools: tools.map((tool) => ({ ...tool, parametersJsonSchema: "" })),
+    lengths: schemas.map(({ length }) => length),
+  };
+  hash.update(JSON.stringify(others));
+  for (const schema of schemas) hash.update(schema);
+  return hash.digest("base64");
 }
 
 /** Writes the grammar of an answer, as `outputGrammar` does. Throws `EngineError` INVALID_SCHEMA. */

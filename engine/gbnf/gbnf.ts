@@ -6,12 +6,19 @@ export type CodeRange = readonly [low: number, high: number];
  */
 export type Gbnf =
   | { readonly kind: "literal"; readonly text: string }
-  | { readonly kind: "chars"; readonly ranges: readonly CodeRange[] }
-  | { readonly kind: "except"; readonly ranges: readonly CodeRange[] }
+  | CharSet
   | { readonly kind: "sequence"; readonly parts: readonly Gbnf[] }
   | { readonly kind: "choice"; readonly options: readonly Gbnf[] }
   | { readonly kind: "repeat"; readonly part: Gbnf; readonly min: number; readonly max: number | undefined }
   | { readonly kind: "rule"; readonly name: string };
+
+/** One character that is in one of the ranges, or in none of them. */
+type CharSet = {
+  readonly kind: "chars" | "except";
+  readonly ranges: readonly CodeRange[];
+  /** The text that it is written as, once it was: the same few sets are written again and again. */
+  written: string | undefined;
+};
 
 /** Matches the empty text only. */
 export const EMPTY: Gbnf = { kind: "sequence", parts: [] };
@@ -25,12 +32,12 @@ export function literal(text: string): Gbnf {
 
 /** Matches one character of the ranges. */
 export function chars(...ranges: CodeRange[]): Gbnf {
-  return ranges.length === 0 ? NEVER : { kind: "chars", ranges };
+  return ranges.length === 0 ? NEVER : { kind: "chars", ranges, written: undefined };
 }
 
 /** Matches one character that is in none of the ranges. */
 export function except(...ranges: CodeRange[]): Gbnf {
-  return { kind: "except", ranges };
+  return { kind: "except", ranges, written: undefined };
 }
 
 /** Matches one character of inclusive ranges, each given as a pair of characters: `charsOf("09", "az")`. */
@@ -114,9 +121,8 @@ function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
     case "literal":
       return `"${writeText(node.text)}"`;
     case "chars":
-      return `[${writeRanges(node.ranges)}]`;
     case "except":
-      return `[^${writeRanges(node.ranges)}]`;
+      return writeSet(node);
     case "rule":
       return node.name;
     case "sequence": {
@@ -141,15 +147,14 @@ function writeAll(nodes: readonly Gbnf[], within: "top" | "sequence", between: s
   return text;
 }
 
-/** The texts of sets of characters, which are the same few again and again. */
-const WRITTEN = new WeakMap<readonly CodeRange[], string>();
-
-function writeRanges(ranges: readonly CodeRange[]): string {
-  const known = WRITTEN.get(ranges);
-  if (known !== undefined) return known;
-  let text = "";
-  for (const range of ranges) text += writeRange(range);
-  WRITTEN.set(ranges, text);
+/** Returns the text of a set of characters, which tells it from all others. */
+export function writeSet(set: CharSet): string {
+  if (set.written !== undefined) return set.written;
+  let text = set.kind === "chars" ? "[" : "[^";
+  for (const range of set.ranges) text += writeRange(range);
+  text += "]";
+  // In a map beside them, what nobody holds any more would be in the way of the collector's every round.
+  set.written = text;
   return text;
 }
 

@@ -1,5 +1,5 @@
 import { WorkBudget } from "../work-budget.ts";
-import { choice, EMPTY, type Gbnf, NEVER, optional, repeat, rule, sequence } from "./gbnf.ts";
+import { choice, EMPTY, type Gbnf, NEVER, optional, repeat, rule, sequence, writeSet } from "./gbnf.ts";
 import { FinishingRules } from "./prune.ts";
 
 /**
@@ -218,16 +218,8 @@ export class GrammarRules {
   }
 }
 
-/** The texts of sets of characters, which are the same few again and again. */
-const NAMES = new WeakMap<Gbnf, string>();
-
 /** Returns a text that tells a part from all others; undefined for one that is neither a rule nor a set of characters. */
 function nameOf(part: Gbnf): string | undefined {
   if (part.kind === "rule") return part.name;
-  if (part.kind !== "chars" && part.kind !== "except") return undefined;
-  const known = NAMES.get(part);
-  if (known !== undefined) return known;
-  const name = `${part.kind} ${part.ranges.join()}`;
-  NAMES.set(part, name);
-  return name;
+  return part.kind === "chars" || part.kind === "except" ? writeSet(part) : undefined;
 }

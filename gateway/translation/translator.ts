@@ -17,7 +17,7 @@ const ON_THE_SPOT_BYTES = 256 * 1024;
  * The number of values in a body up to which it is translated where it came in: objects are what parsing and writing
  * costs, and a schema can have twenty times those of a conversation of its size.
  */
-const ON_THE_SPOT_NODES = 3_072;
+const ON_THE_SPOT_NODES = 2_048;
 /** The number of threads: a tenant whose bodies are all big has one of them, and the other serves the rest. */
 const THREADS = 2;
 /** The most memory of the objects of one thread, in MiB: the largest body has many times its size on its way. */

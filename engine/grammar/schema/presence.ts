@@ -4,11 +4,16 @@ import { isList, isObject, type SchemaObject } from "./schema-document.ts";
 import { keyword } from "./schema-keywords.ts";
 
 /** What is asked of the names of an object's members, whatever their values are. */
-export type Presence =
-  | boolean
+export type Presence = boolean | Formula;
+
+type Formula = (
   | { readonly kind: "has"; readonly name: string }
   | { readonly kind: "not"; readonly of: Presence }
-  | { readonly kind: "and" | "or"; readonly of: readonly Presence[] };
+  | { readonly kind: "and" | "or"; readonly of: readonly Presence[] }
+) & {
+  /** The text that is the same for equal formulas, once it was asked for: the same parts are put together again and again. */
+  text: string | undefined;
+};
 
 /** A keyword that asks for nothing but the presence of members. */
 export type PresenceKeyword = {
@@ -99,23 +104,17 @@ function joined(kind: "and" | "or", parts: readonly Presence[]): Presence {
   }
   const [only] = texts.values();
   if (only === undefined) return !decides;
-  return texts.size === 1 ? only : { kind, of: [...texts.values()] };
+  return texts.size === 1 ? only : { kind, of: [...texts.values()], text: undefined };
 }
 
-/** The texts of formulas, which are made of those of their parts: the same parts are put together again and again. */
-const TEXTS = new WeakMap<Presence & object, string>();
-
-/** Returns the same text for equal formulas. */
+/** Returns the same text for equal formulas, which is made of those of their parts. */
 function textOf(presence: Presence): string {
   if (typeof presence === "boolean") return String(presence);
-  const known = TEXTS.get(presence);
-  if (known !== undefined) return known;
-  const text = freshTextOf(presence);
-  TEXTS.set(presence, text);
-  return text;
+  presence.text ??= freshTextOf(presence);
+  return presence.text;
 }
 
-function freshTextOf(presence: Presence & object): string {
+function freshTextOf(presence: Formula): string {
   if (presence.kind === "has") return JSON.stringify(presence.name);
   if (presence.kind === "not") return `!${textOf(presence.of)}`;
   return `${presence.kind}(${presence.of.map(textOf).join()})`;
@@ -137,9 +136,13 @@ export class PresenceNumbers {
   }
 }
 
+function has(name: string): Presence {
+  return { kind: "has", name, text: undefined };
+}
+
 function not(presence: Presence): Presence {
   if (typeof presence === "boolean") return !presence;
-  return presence.kind === "not" ? presence.of : { kind: "not", of: presence };
+  return presence.kind === "not" ? presence.of : { kind: "not", of: presence, text: undefined };
 }
 
 function negated(asked: Asked | undefined): Asked | undefined {
@@ -195,7 +198,7 @@ function ofKeyword(schema: SchemaObject, name: string, budget: WorkBudget, depth
 
 function hasAll(names: readonly JsonValue[], budget: WorkBudget): Presence {
   budget.pay(names.length);
-  return allOf(names.map((name): Presence => ({ kind: "has", name: String(name) })));
+  return allOf(names.map((name) => has(String(name))));
 }
 
 /** Returns what `properties` asks where it only forbids some. */
@@ -203,7 +206,7 @@ function ofProperties(properties: SchemaObject, budget: WorkBudget): Asked | und
   const parts: Presence[] = [];
   for (const [name, schema] of Object.entries(properties)) {
     budget.pay(1);
-    if (schema === false) parts.push(not({ kind: "has", name }));
+    if (schema === false) parts.push(not(has(name)));
     else if (schema !== true && !(isObject(schema) && Object.keys(schema).every((key) => keyword(key) === undefined)))
       return undefined;
   }
@@ -252,7 +255,7 @@ function ofDependencies(map: SchemaObject, budget: WorkBudget, depth: number): A
   for (const [name, inner] of Object.entries(map)) {
     const asked = isList(inner) ? hasAll(inner, budget) : askedOf(inner, budget, depth + 1)?.presence;
     if (asked === undefined) return undefined;
-    parts.push(joined("or", [not({ kind: "has", name }), asked]));
+    parts.push(joined("or", [not(has(name)), asked]));
   }
   return { presence: allOf(parts), allowsOthers: true };
 }

@@ -50,7 +50,7 @@ export class SchemaNegation {
   readonly #known = new Map<SchemaObject, JsonValue | undefined>();
   readonly #dependent = new Map<SchemaObject, Map<string, MemberSchemas>>();
   /** The schemas that were made here: what they say of properties declares none. */
-  readonly #made = new WeakSet<SchemaObject>();
+  readonly #made = new Set<SchemaObject>();
 
   /**
    * Makes a negation for the schemas of one document. It pays from the budget that `budgetOf` returns, and

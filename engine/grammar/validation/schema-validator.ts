@@ -7,7 +7,7 @@ import type { KeywordName } from "../schema/schema-keywords.ts";
 import { CHECKS, type Look } from "./schema-checks.ts";
 
 /** The work that checking one answer may cost: some 30 ms of one core, clear of the 50 ms that a caller's work may take. */
-export const CHECK_WORK = 150_000;
+export const CHECK_WORK = 120_000;
 /** The work that a look at a value with a schema costs beside what its keywords do. */
 const LOOK_WORK = 5;
 /** The most looks, or lists and objects, inside each other. */

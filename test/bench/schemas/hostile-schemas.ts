@@ -1,11 +1,11 @@
-import { createHash } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { WorkThreads } from "../../../deploy/runtime/threads/work-threads.ts";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { planAnswer } from "../../../engine/backends/simulator/planned-answer.ts";
-import { type GrammarInput, grammarOf, worthReading } from "../../../engine/caller-work/grammar-input.ts";
+import { THREAD_BOUNDS } from "../../../engine/caller-work/caller-work.ts";
+import { digestOf, type GrammarInput, worthReading } from "../../../engine/caller-work/grammar-input.ts";
 import { EngineError } from "../../../engine/errors.ts";
-import { checkTexts } from "../../../engine/grammar/validation/answer-check.ts";
-import { checkCompiledSchemas } from "../../../engine/grammar/validation/compiled-schemas.ts";
 import type { OutputMarkers } from "../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../engine/profiles/profile.ts";
 import { argumentTypes } from "../../../engine/tool-calls/readers/argument-types.ts";
@@ -27,12 +27,18 @@ import { SeededRandom } from "../../support/seeded-random.ts";
 import { threadCpuMs } from "../../support/thread-cpu.ts";
 import type { Row } from "../report/bench-result.ts";
 import { median } from "../report/percentile.ts";
+import type { Measurement, ThreadWork } from "./measured-thread.ts";
 
 const SIZES = [3, 30, 60, 100, 300, 1_000];
 const SEED = 1;
 /** The pieces of work, the costliest of all sizes, that are done again, and how often. */
 const COSTLIEST = 2;
 const TIMES = 3;
+/** The ordinary requests that are served before anything is measured. */
+const ORDINARY = 100;
+/** The longest that a piece of work may take, in milliseconds: far more than any does. */
+const LIMIT_MS = 60_000;
+const NEVER = new AbortController().signal;
 const PROFILES = join(import.meta.dirname, "../../../../engine/profiles");
 /** The profiles of a quick look: arguments as JSON, between tags, and as elements. */
 const SOME_PROFILES = ["hermes", "glm-4.7", "minimax-m3"];
@@ -47,35 +53,39 @@ const SURROUNDINGS: Surroundings = {
   promptBounds: () => [],
 };
 
-/** A piece of work: `loop` on the thread that serves everybody, `thread` beside it. It may refuse what it is given. */
-type Piece = { readonly on: "loop" | "thread"; readonly work: () => unknown };
+type MeasuredThread = WorkThreads<ThreadWork, Measurement>;
+
+/** A piece of work: on the loop, which serves everybody, where it may refuse what it is given; or on a thread beside it. */
+type Piece =
+  | { readonly on: "loop"; readonly work: () => unknown }
+  | { readonly on: "thread"; readonly work: ThreadWork };
 
 /** The rows of the table, and which profiles are measured for others. */
 type HostileRows = { readonly rows: readonly Row[]; readonly alike: readonly string[] };
 
 /**
  * Measures what each shape of hostile schemas costs, by backend and profile: the longest turn on the thread that serves
- * everybody, and the work on a thread beside it, first and again. CPU time of the thread, of the costliest size. Of
- * profiles with one form of call, whose grammars differ in their marks, one is measured.
+ * everybody, and the work on a thread beside it, which has the heap and the bounds of a node's and does all of it in
+ * turn. CPU time of the thread, of the costliest size. Of profiles with one form of call, whose grammars differ in their
+ * marks, one is measured.
  */
-export function hostileRows(quick: boolean): HostileRows {
+export async function hostileRows(quick: boolean): Promise<HostileRows> {
   const groups = quick ? SOME_PROFILES.map((profile) => [profile]) : alikeProfiles();
-  const rows = Object.keys(HOSTILE_SHAPES).flatMap((shape) => {
-    const schemas = SIZES.flatMap((size) => taken(HOSTILE_SHAPES[shape]?.(new SeededRandom(SEED), size)));
-    const row = (backend: string, profile: string, piecesOf: (schema: string) => readonly Piece[]): Row => ({
-      shape,
-      backend,
-      profile,
-      ...measured(schemas.flatMap(piecesOf)),
-    });
-    return [
-      row("gateway", "", translated),
-      row("openai-compatible", "", besideEngine),
-      row("simulator", "", simulated),
-      row("all: last look", "", checked),
-      ...groups.map(([profile = ""]) => row("llama", profile, inProcess(markersOf(profile)))),
-    ];
-  });
+  const program = new URL(`./measured-thread${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url);
+  const thread: MeasuredThread = new WorkThreads({ clock: systemClock, program, threads: 1, ...THREAD_BOUNDS });
+  const rows: Row[] = [];
+  serveSome();
+  for (const [shape, make] of Object.entries(HOSTILE_SHAPES)) {
+    const schemas = SIZES.flatMap((size) => taken(make(new SeededRandom(SEED), size)));
+    const row = async (backend: string, profile: string, piecesOf: (schema: string) => readonly Piece[]) =>
+      rows.push({ shape, backend, profile, ...(await measured(schemas.flatMap(piecesOf), thread)) });
+    await row("gateway", "", translated);
+    await row("openai-compatible", "", besideEngine);
+    await row("simulator", "", simulated);
+    await row("all: last look", "", checked);
+    for (const [profile = ""] of groups) await row("llama", profile, inProcess(markersOf(profile)));
+  }
+  await thread.close();
   const alike = groups.flatMap(([first, ...others]) =>
     others.length === 0 ? [] : [`${first} stands for ${others.join(", ")}`],
   );
@@ -111,16 +121,10 @@ function inProcess(markers: OutputMarkers): (schema: string) => readonly Piece[]
   return (schema) => {
     const key = Object.keys(JSON.parse(schema).properties ?? {})[0] ?? "a";
     const types = () => argumentTypes([{ name: "f", parametersJsonSchema: schema }])("f", [key]);
-    const ofInputs = inputsOf(schema, markers).flatMap((input): Piece[] => {
-      const sent = () =>
-        createHash("sha256")
-          .update(JSON.stringify(worthReading(input)))
-          .digest();
-      return [
-        { on: "loop", work: sent },
-        { on: "thread", work: () => grammarOf(worthReading(input)) },
-      ];
-    });
+    const ofInputs = inputsOf(schema, markers).flatMap((input): Piece[] => [
+      { on: "loop", work: () => digestOf(worthReading(input)) },
+      { on: "thread", work: { kind: "grammar", input: worthReading(input) } },
+    ]);
     return [{ on: "loop", work: types }, ...ofInputs];
   };
 }
@@ -141,19 +145,35 @@ function inputsOf(schemaJson: string, markers: OutputMarkers): readonly GrammarI
 function translated(schema: string): readonly Piece[] {
   const tools = [{ type: "function", function: { name: "f", parameters: JSON.parse(schema) } }];
   const bytes = Buffer.from(JSON.stringify(bodyFor("/v1/chat/completions", "call f", { tools })));
+  const order = { operation: "chat", caller: CALLER, bodyBytes: bytes.length } as const;
   const scanned = () => {
     const scan = new JsonScan(SINGLE_KEYS, DEFAULT_JSON_LIMITS);
     scan.feed(bytes);
     return scan;
   };
-  const order = { operation: "chat", caller: CALLER, bodyBytes: bytes.length };
-  const work = () => translate(parseBody(bytes, scanned()), order, SURROUNDINGS);
-  const onThread = needsThread({ bytes, scan: scanned(), singleKeys: SINGLE_KEYS });
-  return [{ on: onThread ? "thread" : "loop", work }];
+  if (!needsThread({ bytes, scan: scanned(), singleKeys: SINGLE_KEYS }))
+    return [{ on: "loop", work: () => translate(parseBody(bytes, scanned()), order, SURROUNDINGS) }];
+  const { sealing, settings, catalog } = SURROUNDINGS;
+  return [
+    {
+      on: "thread",
+      work: {
+        ...{ body: bytes, singleKeys: SINGLE_KEYS, limits: DEFAULT_JSON_LIMITS, order, sealingKeys: sealing.keys },
+        ...{ modelsWithImages: catalog.models.map(({ id }) => id), promptBounds: {}, settings, catalog },
+      },
+    },
+  ];
+}
+
+/** Translates ordinary bodies: the first of all that a process serves costs it several times as much, whoever sends it. */
+function serveSome(): void {
+  for (let time = 0; time < ORDINARY; time += 1)
+    for (const piece of translated('{"type":"object","properties":{"path":{"type":"string"}}}'))
+      if (piece.on === "loop") msHere(piece.work);
 }
 
 function besideEngine(text: string): readonly Piece[] {
-  return [{ on: "thread", work: () => checkCompiledSchemas([{ text, at: "schema" }]) }];
+  return [{ on: "thread", work: { kind: "schemas", input: [{ text, at: "schema" }] } }];
 }
 
 function simulated(parametersJsonSchema: string): readonly Piece[] {
@@ -169,24 +189,45 @@ function checked(schema: string): readonly Piece[] {
   const keys = Object.keys(JSON.parse(schema).properties ?? { a: true }).slice(0, 2);
   return ["x".repeat(TEXT_LENGTH), Array.from({ length: TEXT_LENGTH / 10 }, (_, i) => ({ i }))].map((value) => {
     const text = JSON.stringify(Object.fromEntries(keys.map((key) => [key, value])));
-    return { on: "thread", work: () => checkTexts([{ part: "arguments", strict: true, schema, text }]) };
+    return { on: "thread", work: { kind: "check", input: [{ part: "arguments", strict: true, schema, text }] } };
   });
 }
 
-/** Returns the cost of the costliest piece of work of each kind: the first time, and the median of some more times. */
-function measured(pieces: readonly Piece[]) {
-  const of = (on: Piece["on"]) => {
-    const first = pieces.filter((piece) => piece.on === on).map((piece) => ({ piece, ms: msOf(piece.work) }));
+/**
+ * Returns the cost of the costliest piece of work of each kind: the first time, the median of some more times, and the
+ * most that any piece took at any time.
+ */
+async function measured(pieces: readonly Piece[], thread: MeasuredThread) {
+  const of = async (on: Piece["on"]) => {
+    const first: { readonly piece: Piece; readonly ms: number }[] = [];
+    for (const piece of pieces) if (piece.on === on) first.push({ piece, ms: await msOf(piece, thread) });
     const costliest = first.toSorted((a, b) => b.ms - a.ms).slice(0, COSTLIEST);
-    const again = costliest.map(({ piece }) => median(Array.from({ length: TIMES }, () => msOf(piece.work))));
-    return { cold: costliest[0]?.ms ?? 0, again: Math.max(0, ...again) };
+    const again: number[][] = [];
+    for (const { piece } of costliest) {
+      const times: number[] = [];
+      for (let time = 0; time < TIMES; time += 1) times.push(await msOf(piece, thread));
+      again.push(times);
+    }
+    const cold = costliest[0]?.ms ?? 0;
+    return { cold, again: Math.max(0, ...again.map(median)), most: Math.max(cold, ...again.flat()) };
   };
-  const [loop, thread] = [of("loop"), of("thread")];
-  return { loopMs: loop.again, coldMs: thread.cold, threadMs: thread.again };
+  const loop = await of("loop");
+  const beside = await of("thread");
+  return {
+    ...{ loopMs: loop.again, loopMostMs: loop.most },
+    ...{ coldMs: beside.cold, threadMs: beside.again, mostMs: beside.most },
+  };
 }
 
-/** Returns the CPU time of some work, which may refuse what it is given. */
-function msOf(work: () => unknown): number {
+/** Resolves to the CPU time of a piece of work, in milliseconds. Throws where the work has a fault. */
+async function msOf(piece: Piece, thread: MeasuredThread): Promise<number> {
+  if (piece.on === "loop") return msHere(piece.work);
+  const { ms, fault } = await thread.run(piece.work, { tenant: "", signal: NEVER }, { limitMs: LIMIT_MS });
+  if (fault) throw new Error(`the work has a fault: ${JSON.stringify(fault)}`);
+  return ms;
+}
+
+function msHere(work: () => unknown): number {
   const beganMs = threadCpuMs();
   try {
     work();

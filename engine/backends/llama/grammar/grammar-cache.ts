@@ -1,8 +1,13 @@
-import { createHash } from "node:crypto";
 import type { Llama, LlamaGrammar } from "node-llama-cpp";
 import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
 import { type CallerWork, WorkGivenUp } from "../../../caller-work/caller-work.ts";
-import { type GrammarInput, needsGrammar, onlyPromised, worthReading } from "../../../caller-work/grammar-input.ts";
+import {
+  digestOf,
+  type GrammarInput,
+  needsGrammar,
+  onlyPromised,
+  worthReading,
+} from "../../../caller-work/grammar-input.ts";
 import { EngineError } from "../../../errors.ts";
 import { BEHIND_REASONING } from "../../../grammar/output/output-grammar.ts";
 import { ByteBoundedCache, type CacheBounds } from "./byte-bounded-cache.ts";
@@ -60,7 +65,7 @@ export class GrammarCache {
   }
 
   async #get(input: GrammarInput, order: WorkOrder): Promise<CompiledGrammar | undefined> {
-    const key = createHash("sha256").update(JSON.stringify(input)).digest("base64");
+    const key = digestOf(input);
     const known = this.#compiled.get(key);
     if (known) return known;
     const refusal = this.#refused.get(key);

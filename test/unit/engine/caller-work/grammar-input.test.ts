@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { type GrammarInput, grammarOf, worthReading } from "../../../../engine/caller-work/grammar-input.ts";
+import { digestOf, type GrammarInput, grammarOf, worthReading } from "../../../../engine/caller-work/grammar-input.ts";
 import { EngineError } from "../../../../engine/errors.ts";
 import { GrammarRules } from "../../../../engine/gbnf/grammar-rules.ts";
 import { toGrammar } from "../../../../engine/grammar/values/json-schema.ts";
@@ -14,7 +14,7 @@ import { markersOf } from "../output-parser/families.ts";
 
 const ROOT = join(import.meta.dirname, "../../../..");
 /** The work that one grammar may cost, as the documents tell it. */
-const WORK = 80_000;
+const WORK = 60_000;
 /** The time that no grammar takes, in milliseconds: many times what the budget is worth on a machine of its own. */
 const MUCH_TOO_LONG_MS = 5000;
 const SIZES = sizeOf({ quick: 1, exhaustive: 2, promised: 4 });
@@ -139,7 +139,7 @@ describe("a strict schema that takes most of the budget beside one without a pro
   const most = JSON.stringify({
     type: "object",
     properties: Object.fromEntries(
-      Array.from({ length: 150 }, (_, i) => [
+      Array.from({ length: 110 }, (_, i) => [
         `n${i}`,
         { type: "integer", minimum: -1e17 - i * 1e6, maximum: 1e17 + i * 1e6 },
       ]),
@@ -183,6 +183,29 @@ describe("the schemas that go to another thread", () => {
     expect(schemas(left).filter((schema) => schema === COSTLY)).toEqual([]);
     expect(() => worthReading(many("strict tool", "hermes"))).toThrow("more than 1048576 characters together");
     expect(() => worthReading(many("tool that must be called", "hermes"))).toThrow("Invalid JSON Schema at tools#");
+  });
+});
+
+describe("the digest of an input", () => {
+  const input = (first: string, second: string, answer = "") => ({
+    ...wish(answer, "answer", "hermes"),
+    tools: [first, second].map((parametersJsonSchema, at) => ({ name: `f${at}`, parametersJsonSchema, strict: true })),
+  });
+
+  test("is the same for equal inputs, and another wherever they differ", () => {
+    const same = digestOf(input("{}", "true"));
+    expect(digestOf(input("{}", "true"))).toBe(same);
+    const others = [
+      input("true", "{}"),
+      input("{}t", "rue"),
+      input("", "{}true"),
+      input("", "true", "{}"),
+      { ...input("{}", "true"), maxCalls: 1 },
+      { ...input("{}", "true"), markers: markersOf("glm-4.7") },
+      { ...input("{}", "true"), constraint: undefined },
+      { ...input("{}", "true"), tools: input("{}", "true").tools.map((tool) => ({ ...tool, strict: false })) },
+    ];
+    expect(new Set([same, ...others.map(digestOf)]).size).toBe(1 + others.length);
   });
 });
 

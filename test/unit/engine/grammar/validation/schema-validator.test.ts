@@ -93,13 +93,13 @@ test("a value that is deeper than anyone can look is not held against it either"
 test("a pattern that explodes elsewhere is matched as fast as any, and one that is too much work is not held against the value", () => {
   const text = (length: number) => `${"a".repeat(length)}!`;
   for (const pattern of ["(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^((a*)*)*$", "^(.*a){6}$"]) {
-    expect(allows({ pattern }, JSON.stringify(text(5000))), pattern).toBe(false);
+    expect(allows({ pattern }, JSON.stringify(text(4000))), pattern).toBe(false);
   }
   expect(allows({ pattern: "^((a?){999999}){999999}b$" }, JSON.stringify(text(5000)))).toBe(true);
 });
 
-test("a list of 60,000 items is seen to have two that are equal", () => {
-  const list = Array.from({ length: 60_000 }, (_, i) => [i]);
+test("a list of 45,000 items is seen to have two that are equal", () => {
+  const list = Array.from({ length: 45_000 }, (_, i) => [i]);
   const schema = { uniqueItems: true };
   expect([allows(schema, JSON.stringify(list)), allows(schema, JSON.stringify([...list, [7]]))]).toEqual([true, false]);
 });

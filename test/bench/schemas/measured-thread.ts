@@ -1,0 +1,21 @@
+import { parentPort } from "node:worker_threads";
+import type { CrashReport } from "../../../deploy/runtime/process/end-on-crash.ts";
+import { ofThisThread, type ThreadReply } from "../../../deploy/runtime/threads/grown-heap.ts";
+import { replyTo, type WorkMessage } from "../../../engine/caller-work/work-reply.ts";
+import { type TranslationTask, replyTo as translationOf } from "../../../gateway/translation/translation-task.ts";
+import { threadCpuMs } from "../../support/thread-cpu.ts";
+
+/** The work of a thread beside the loop: that of an engine node, or a body that a gateway translates. */
+export type ThreadWork = WorkMessage | TranslationTask;
+
+/** What a measured thread answers: the CPU time of the work, in milliseconds, and the facts about a fault in it. */
+export type Measurement = ThreadReply & { readonly ms: number; readonly fault: CrashReport | undefined };
+
+/* Does what the threads of nodes do, and answers how long it took in place of its result. */
+parentPort?.on("message", (work: ThreadWork) => {
+  const beganMs = threadCpuMs();
+  const reply = "kind" in work ? replyTo(work) : translationOf(work).end;
+  const ms = threadCpuMs() - beganMs;
+  const fault = "fault" in reply ? reply.fault : undefined;
+  parentPort?.postMessage({ ms, fault, ...ofThisThread() } satisfies Measurement);
+});
