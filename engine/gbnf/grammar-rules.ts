@@ -24,7 +24,7 @@ const MAX_PATTERN_STATES = 4096;
 const MAX_FREE_WAYS = 6_000;
 
 /** The most work that the automata of all patterns of a grammar may cost. */
-const PATTERNS_WORK = 64_000;
+const PATTERNS_WORK = 36_000;
 
 /** The work that making, pruning and writing a rule costs beside what its body does. */
 const RULE_WORK = 8;

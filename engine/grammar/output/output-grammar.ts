@@ -42,7 +42,7 @@ export type OutputGrammar = {
 };
 
 /** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: some 25 ms of one core. */
-export const GRAMMAR_WORK = 60_000;
+export const GRAMMAR_WORK = 50_000;
 
 /**
  * Makes the grammar of all that a model writes, reasoning and all. Calls where they are asked for, a JSON value where

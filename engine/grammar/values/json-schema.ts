@@ -20,7 +20,7 @@ export type SchemaGrammarOptions = {
 /** The number of times that reading a schema costs as much as going through its text. */
 const READINGS_OF_SCHEMA = 8;
 /** The share of the work that is left that an attempt may take behind which a cheaper one comes. */
-const ATTEMPT_SHARE = 0.75;
+const ATTEMPT_SHARE = 0.85;
 /** The share that letting members come in a free order may take first. */
 const FREE_SHARE = 0.4;
 /** The most bytes of a schema whose members may come in a free order, which makes grammars several times larger. */

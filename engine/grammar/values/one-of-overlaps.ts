@@ -1,7 +1,7 @@
 import { EngineError } from "../../errors.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { type WorkBudget, WorkSpent } from "../../work-budget.ts";
-import { areToldApart, marksOf } from "../schema/marked-objects.ts";
+import { areToldApart, type Marks, marksOf } from "../schema/marked-objects.ts";
 import { isList, type SchemaNode } from "../schema/schema-document.ts";
 import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
 
@@ -22,6 +22,8 @@ export class OneOfOverlaps {
   readonly #rough: KnownOverlaps = new Map();
   readonly #budget: WorkBudget;
   readonly #compare: (rules: GrammarRules) => Conversion;
+  /** The marks of the alternatives that were compared, by the ids of their nodes: each is compared with all others. */
+  readonly #marks = new Map<number, Marks | undefined>();
   /** The conversion that compares the alternatives of every `oneOf`; undefined before the first. */
   #comparison: Conversion | undefined;
 
@@ -45,7 +47,7 @@ export class OneOfOverlaps {
     const found = options.map((): number[] => []);
     for (let some = 0; some < options.length; some += 1) {
       for (let other = some + 1; other < options.length; other += 1) {
-        if (options.length <= MAX_COMPARED && this.#exclude(options[some], options[other])) continue;
+        if (options.length <= MAX_COMPARED && this.#areApart(options[some], options[other])) continue;
         found[some]?.push(other);
         found[other]?.push(some);
       }
@@ -55,11 +57,11 @@ export class OneOfOverlaps {
   }
 
   /** Returns whether no value can satisfy both nodes; false too where that is not easily seen. */
-  #exclude(some: SchemaNode | undefined, other: SchemaNode | undefined): boolean {
+  #areApart(some: SchemaNode | undefined, other: SchemaNode | undefined): boolean {
     if (some === undefined || other === undefined || this.#budget.left === 0) return false;
     this.#comparison ??= this.#compare(new GrammarRules(this.#budget));
     try {
-      return excludes(this.#comparison, some, other);
+      return this.#excludes(this.#comparison, some, other);
     } catch (error) {
       // What was given up in the middle may have left rules that are not whole.
       this.#comparison = undefined;
@@ -67,12 +69,16 @@ export class OneOfOverlaps {
       throw error;
     }
   }
-}
 
-/** Returns whether no value can satisfy both nodes. Throws `EngineError` and `WorkSpent`. */
-function excludes(conversion: Conversion, some: SchemaNode, other: SchemaNode): boolean {
-  const { document, budget, rules } = conversion;
-  const [own, others] = [marksOf(some, document, budget), marksOf(other, document, budget)];
-  if (own && others && areToldApart(own, others, budget)) return true;
-  return !rules.finishing.canFinish(conversion.value([some, other]));
+  /** Returns whether no value can satisfy both nodes. Throws `EngineError` and `WorkSpent`. */
+  #excludes(conversion: Conversion, some: SchemaNode, other: SchemaNode): boolean {
+    const [own, others] = [this.#marksOf(some, conversion), this.#marksOf(other, conversion)];
+    if (own && others && areToldApart(own, others, conversion.budget)) return true;
+    return !conversion.rules.finishing.canFinish(conversion.value([some, other]));
+  }
+
+  #marksOf(node: SchemaNode, { document, budget }: Conversion): Marks | undefined {
+    if (!this.#marks.has(node.id)) this.#marks.set(node.id, marksOf(node, document, budget));
+    return this.#marks.get(node.id);
+  }
 }
