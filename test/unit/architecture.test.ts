@@ -478,7 +478,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...[GEN, "engine/errors.ts", "engine/work-budget.ts", "engine/gbnf/", "engine/grammar/", "engine/caller-work/"],
       ...["engine/profiles/", "engine/output-parser/markers.ts", "engine/tool-calls/readers/", "gateway/errors.ts"],
       ...["engine/backends/simulator/", "gateway/formats/json-schema-limits.ts", "gateway/catalog.ts", "gateway/json/"],
-      ...["gateway/sealing/sealing.ts", "gateway/translation/", SUPPORT, "test/bench/report/"],
+      ...[RUNTIME, "gateway/sealing/sealing.ts", "gateway/translation/", SUPPORT, "test/bench/report/"],
     ],
   ],
   [
