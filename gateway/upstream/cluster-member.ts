@@ -117,6 +117,10 @@ class MemberView implements EndpointView {
   get retentionMs(): number | undefined {
     return this.load.retentionMs;
   }
+
+  get evictedBeforeMs(): number | undefined {
+    return this.load.evictedBeforeMs;
+  }
 }
 
 /** An endpoint as one cluster sees it: its place there, and the health of the cluster's model on it. */

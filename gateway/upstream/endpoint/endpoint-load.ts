@@ -1,4 +1,5 @@
 import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
+import { type Evictions, evictionsWith } from "./evictions.ts";
 import { averageLoad, type LoadAverage } from "./load-average.ts";
 
 /** The age, in milliseconds, from which a report says nothing any more. */
@@ -22,6 +23,8 @@ export type EndpointLoad = {
   readonly readers: number;
   /** The time for which the cache has kept unused prefixes before it evicted them, in milliseconds. */
   readonly retentionMs: number | undefined;
+  /** The monotonic milliseconds at which what the cache has evicted was used last: what was used since is still there. */
+  readonly evictedBeforeMs: number | undefined;
 };
 
 /** What is known of a node that has not reported. */
@@ -34,6 +37,7 @@ export const UNKNOWN_LOAD: EndpointLoad = {
   decodeTokensPerSecond: undefined,
   readers: 0,
   retentionMs: undefined,
+  evictedBeforeMs: undefined,
 };
 
 /** The newest ORCA report of a node, as long as it is fresh. */
@@ -41,6 +45,8 @@ export class LastReport {
   readonly #onChange: () => void;
   /** What the report says of each model that was asked for: a report is read more often than one comes. */
   readonly #loads = new Map<string, EndpointLoad>();
+  /** What is known of the evictions of each of these models, over all reports. */
+  readonly #evictions = new Map<string, Evictions | undefined>();
   #report: OrcaLoadReport | undefined;
   #atMs = 0;
   #average: LoadAverage | undefined;
@@ -71,6 +77,7 @@ export class LastReport {
   /** Forgets the report, as the connection is gone: behind the next one may be another node. */
   clear(): void {
     this.#report = undefined;
+    this.#evictions.clear();
     this.#onChange();
   }
 
@@ -96,9 +103,14 @@ export class LastReport {
   load(model: string, nowMs: number): EndpointLoad {
     const report = this.#fresh(nowMs);
     if (!report) return UNKNOWN_LOAD;
-    const load = this.#loads.get(model) ?? loadOf(report, model);
-    this.#loads.set(model, load);
-    return load;
+    const known = this.#loads.get(model);
+    if (known) return known;
+    const load = loadOf(report, model);
+    const evictions = evictionsWith(this.#evictions.get(model), load.retentionMs, this.#atMs);
+    this.#evictions.set(model, evictions);
+    const withEvictions = { ...load, evictedBeforeMs: evictions?.usedBeforeMs };
+    this.#loads.set(model, withEvictions);
+    return withEvictions;
   }
 
   #fresh(nowMs: number): OrcaLoadReport | undefined {
@@ -107,7 +119,7 @@ export class LastReport {
 }
 
 /** Returns what a report says for the model, where the node tells its models apart, else for all of them together. */
-function loadOf(report: OrcaLoadReport, model: string): EndpointLoad {
+function loadOf(report: OrcaLoadReport, model: string): Omit<EndpointLoad, "evictedBeforeMs"> {
   const named = (name: string) => metric(report, name, model);
   const total = named("svc.kv_tokens_total");
   const kvUse = amount(report.utilization.kv_cache) ?? (total > 0 ? named("svc.kv_tokens_used") / total : 0);

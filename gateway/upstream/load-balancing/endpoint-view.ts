@@ -61,6 +61,11 @@ export type EndpointView = {
    * the node observed it; undefined where the node does not say, or has evicted nothing.
    */
   readonly retentionMs: number | undefined;
+  /**
+   * The monotonic milliseconds at which what the node's cache has evicted was used last: what was used since is still
+   * there. Undefined where the node does not say, or has evicted nothing.
+   */
+  readonly evictedBeforeMs: number | undefined;
 };
 
 /**

@@ -89,7 +89,7 @@ export class CacheLedger {
     if (elsewhere) return [elsewhere, { ...loss, reason: "evicted", fromTokens: elsewhere.upToTokens }];
     // Where endpoints do not tell, nobody here knows where the other gateway has sent the conversation.
     if (isPassed && !prefixes.fillOf(address)) return [];
-    if (usedOn === address || prefixes.fillOf(usedOn) || this.#read.isGone(use.prompt, nowMs))
+    if (usedOn === address || prefixes.fillOf(usedOn) || this.#read.isGone(use.prompt))
       return [{ ...loss, reason: "evicted" }];
     return [{ ...loss, reason: this.#read.isBelieved(use.prompt, nowMs) ? "moved" : "belief_expired" }];
   }

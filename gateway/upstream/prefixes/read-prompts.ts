@@ -58,8 +58,8 @@ export type ReadPromptsParts = {
   readonly believedMs: (address: string) => number;
   /** Returns the number of tokens by which an endpoint caches prefixes; 0 or 1 where a part of a block may be found, too. */
   readonly blockTokensOf: (address: string) => number;
-  /** Returns what an endpoint tells of its gateways and of how long it keeps what nobody uses; undefined if it is gone. */
-  readonly viewOf: (address: string) => Pick<EndpointView, "gateways" | "retentionMs"> | undefined;
+  /** Returns what an endpoint tells of its gateways and of what it has evicted; undefined if it is gone. */
+  readonly viewOf: (address: string) => Pick<EndpointView, "gateways" | "evictedBeforeMs"> | undefined;
 };
 
 /** Remembers which endpoints have read which prompts, by digests and bounded, and says what of one is still there. */
@@ -114,10 +114,10 @@ export class ReadPrompts {
     return 0;
   }
 
-  /** Returns whether an endpoint has pushed out what was last used then, by its own word of how long it keeps it. */
-  isGone({ address, atMs }: ReadPrompt, nowMs: number): boolean {
-    const { retentionMs } = this.#parts.viewOf(address) ?? {};
-    return retentionMs !== undefined && nowMs - atMs > retentionMs;
+  /** Returns whether an endpoint has pushed out what was last used then, by its own word of what it has evicted. */
+  isGone({ address, atMs }: ReadPrompt): boolean {
+    const { evictedBeforeMs } = this.#parts.viewOf(address) ?? {};
+    return evictedBeforeMs !== undefined && atMs < evictedBeforeMs;
   }
 
   /** Returns whether what was used last then is still believed to be there, on an endpoint that does not tell. */
@@ -127,11 +127,7 @@ export class ReadPrompts {
 
   /** Returns whether what was used last then is still believed to be where it was. */
   #isThere(prompt: ReadPrompt, nowMs: number): boolean {
-    return (
-      prompt.life === this.#parts.lifeOf(prompt.address) &&
-      this.isBelieved(prompt, nowMs) &&
-      !this.isGone(prompt, nowMs)
-    );
+    return prompt.life === this.#parts.lifeOf(prompt.address) && this.isBelieved(prompt, nowMs) && !this.isGone(prompt);
   }
 }
 

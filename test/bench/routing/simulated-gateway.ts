@@ -129,6 +129,7 @@ export class SimulatedGateway {
       decodeTokensPerSecond: undefined,
       gateways: 1,
       retentionMs: undefined,
+      evictedBeforeMs: undefined,
     };
   }
 }

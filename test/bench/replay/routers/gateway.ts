@@ -2,6 +2,7 @@ import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import type { Admitted } from "../../../../gateway/upstream/admission/place-search.ts";
 import { ClusterAdmission } from "../../../../gateway/upstream/cluster-admission.ts";
 import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
+import { type Evictions, evictionsWith } from "../../../../gateway/upstream/endpoint/evictions.ts";
 import { averageLoad, type LoadAverage } from "../../../../gateway/upstream/endpoint/load-average.ts";
 import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
@@ -67,6 +68,7 @@ export class Gateway implements Router {
   readonly #work = new WorkLedger();
   readonly #active: number[];
   readonly #averages: (LoadAverage | undefined)[] = [];
+  readonly #evictions: (Evictions | undefined)[] = [];
   readonly #reports: NodeReport[] = [];
   readonly #ledger: CacheLedger;
   readonly #judge: ReasonJudge;
@@ -114,8 +116,10 @@ export class Gateway implements Router {
   /** Takes what a node says of itself. */
   reported(node: number, report: NodeReport): void {
     this.#reports[node] = report;
-    const { running, waiting } = report;
-    this.#averages[node] = averageLoad(this.#averages[node], running + waiting, this.#clock.nowMs());
+    const { running, waiting, retentionMs } = report;
+    const nowMs = this.#clock.nowMs();
+    this.#averages[node] = averageLoad(this.#averages[node], running + waiting, nowMs);
+    this.#evictions[node] = evictionsWith(this.#evictions[node], retentionMs, nowMs);
     const view = this.#views.get(addressOf(node));
     if (view) this.#views.set(view);
   }
@@ -175,6 +179,7 @@ export class Gateway implements Router {
     const active = () => this.#active[node] ?? 0;
     const report = () => this.#reports[node];
     const average = () => this.#averages[node]?.value ?? 0;
+    const evictions = () => this.#evictions[node];
     const work = this.#work;
     return {
       address,
@@ -212,6 +217,9 @@ export class Gateway implements Router {
       decodeTokensPerSecond: undefined,
       get retentionMs() {
         return report()?.retentionMs;
+      },
+      get evictedBeforeMs() {
+        return evictions()?.usedBeforeMs;
       },
     };
   }

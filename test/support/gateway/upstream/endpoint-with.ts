@@ -22,6 +22,7 @@ export function endpointWith(given: Partial<EndpointView> & { readonly address: 
     prefillTokensPerSecond: 10_000,
     decodeTokensPerSecond: undefined,
     retentionMs: undefined,
+    evictedBeforeMs: undefined,
     ...given,
   };
 }

@@ -273,16 +273,16 @@ function candidatesOf(
 }
 
 function predict(
-  { address, retentionMs }: EndpointView,
+  { address, evictedBeforeMs }: EndpointView,
   { boundaries, lastTurn }: PromptShape,
   { byAddress }: HeldParts,
   hopedShare: number,
-  { learned: { tokensPerByte }, nowMs }: PrefixContext,
+  { learned: { tokensPerByte } }: PrefixContext,
 ): Prediction {
   const bytes = boundaries.at(-1)?.bytes ?? 0;
   const believed = byAddress.get(address);
-  // What nobody used for as long as the cache keeps it is gone.
-  const isGone = believed?.belief && retentionMs !== undefined && nowMs - believed.belief.usedAtMs > retentionMs;
+  // What nobody has used since what the cache has evicted is gone with it.
+  const isGone = believed?.belief && evictedBeforeMs !== undefined && believed.belief.usedAtMs < evictedBeforeMs;
   const part = isGone ? undefined : believed;
   const heldBytes = part?.bytes ?? 0;
   const newTokens = (bytes - heldBytes) * tokensPerByte;

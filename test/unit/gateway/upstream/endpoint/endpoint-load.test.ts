@@ -43,6 +43,22 @@ test("a node that tells its models apart is read per model, and as a whole for i
   expect(report.meanRequests).toBe(5);
 });
 
+test("what a node evicted grows no older while it says the same, unless it is another one", () => {
+  const report = new LastReport();
+  const evictedBefore = (seconds: number, atMs: number) => {
+    report.set(OrcaLoadReport.fromPartial({ namedMetrics: { "svc.observed_retention_seconds": seconds } }), atMs);
+    return report.load("m", atMs).evictedBeforeMs;
+  };
+  expect([evictedBefore(0, 0), evictedBefore(60, 100_000), evictedBefore(60, 900_000)]).toEqual([
+    undefined,
+    40_000,
+    40_000,
+  ]);
+  expect(evictedBefore(70, 900_000)).toBe(830_000);
+  report.clear();
+  expect(evictedBefore(70, 2_000_000)).toBe(1_930_000);
+});
+
 test("the KV use is computed where it is not reported, and never above 1", () => {
   const tokens = { "svc.kv_tokens_used": 30, "svc.kv_tokens_total": 120 };
   expect(reported({ namedMetrics: tokens }).load("m", 0).kvUse).toBe(0.25);

@@ -93,7 +93,8 @@ describe("the one reason why a prompt was not in the cache is", () => {
   });
 
   test("eviction, where another endpoint had it and says that it keeps nothing for so long", () => {
-    const gateway = new Gateway({ viewOf: () => ({ gateways: 1, retentionMs: MINUTE }) });
+    const viewOf = () => ({ gateways: 1, evictedBeforeMs: gateway.nowMs - MINUTE });
+    const gateway: Gateway = new Gateway({ viewOf });
     gateway.ask("head u1", "A", 0);
     expect(gateway.ask("head u1 a1 u2", "B", 0)).toMatchObject({ reason: "moved", lostTokens: 2_000 });
     gateway.nowMs += 2 * MINUTE;
@@ -164,7 +165,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
   test("the client, where it begins anew with other tools and a gateway that is alone has never seen the turn before", () => {
     const history = Array.from({ length: 20 }, (_, index) => `a${index} u${index}`).join(" ");
     for (const [gateways, reason] of [[1, "compaction"] as const, [2, "other_gateway"] as const]) {
-      const gateway = new Gateway({ viewOf: () => ({ gateways, retentionMs: undefined }) });
+      const gateway = new Gateway({ viewOf: () => ({ gateways, evictedBeforeMs: undefined }) });
       gateway.ask(`head u ${history}`, "A", 0);
       gateway.ask("side question", "A", 0);
       expect(gateway.ask("tools+ summary+ again+ a1+ u1+", "A", 0)).toMatchObject({ reason });
@@ -200,10 +201,10 @@ describe("the one reason why a prompt was not in the cache is", () => {
 
   test("another gateway, where one may have sent the changed message in a turn that did not come by here", () => {
     for (const [gateways, reason] of [[2, "other_gateway"] as const, [1, "client_changed"] as const]) {
-      const gateway = new Gateway({ viewOf: () => ({ gateways, retentionMs: undefined }) });
+      const gateway = new Gateway({ viewOf: () => ({ gateways, evictedBeforeMs: undefined }) });
       gateway.ask("head u1 a1 u2", "A", 0);
       expect(gateway.ask("head u1 x1 u2 a2 u3 a3 u4", "A", 2).reason).toBe(reason);
-      const other = new Gateway({ viewOf: () => ({ gateways, retentionMs: undefined }) });
+      const other = new Gateway({ viewOf: () => ({ gateways, evictedBeforeMs: undefined }) });
       other.ask("head u1 a1 u2", "A", 0);
       expect(other.ask("head u1 x1 u2 a2 u3", "A", 2).reason).toBe("client_changed");
     }
@@ -250,7 +251,8 @@ describe("an endpoint that does not tell is expected to have", () => {
   });
 
   test("what was used last at the end of its answer, for as long as the endpoint says that it keeps what nobody uses", () => {
-    const gateway = new Gateway({ viewOf: () => ({ gateways: 1, retentionMs: MINUTE }) });
+    const viewOf = () => ({ gateways: 1, evictedBeforeMs: gateway.nowMs - MINUTE });
+    const gateway: Gateway = new Gateway({ viewOf });
     const { sent, inputTokens } = gateway.begin("head u1", "A");
     sent.prefilled(inputTokens, gateway.nowMs);
     gateway.nowMs += 2 * MINUTE;
@@ -260,7 +262,8 @@ describe("an endpoint that does not tell is expected to have", () => {
   });
 
   test("the beginning that others have used since, where the rest of a conversation is gone", () => {
-    const gateway = new Gateway({ viewOf: () => ({ gateways: 1, retentionMs: MINUTE }) });
+    const viewOf = () => ({ gateways: 1, evictedBeforeMs: gateway.nowMs - MINUTE });
+    const gateway: Gateway = new Gateway({ viewOf });
     gateway.ask("head u1", "A", 0, "one");
     gateway.nowMs += 2 * MINUTE;
     gateway.ask("head u2", "A", 1, "two");
@@ -437,7 +440,10 @@ describe("an endpoint that tells what it holds", () => {
       ["head u1 x1", "other_gateway"] as const,
       ["nothing", "other_gateway"] as const,
     ]) {
-      const gateway = new Gateway({ ...told(held(digest)), viewOf: () => ({ gateways: 2, retentionMs: undefined }) });
+      const gateway = new Gateway({
+        ...told(held(digest)),
+        viewOf: () => ({ gateways: 2, evictedBeforeMs: undefined }),
+      });
       gateway.ask("head u1 a1 u2", "A", 0);
       expect(gateway.ask("head u1 x1 u2 a2 u3 a3 u4", "A", 2).reason).toBe(reason);
     }

@@ -298,14 +298,14 @@ test("a gateway among several that tell each other begins conversations where al
   expect(pick(turn("s", 0), given, pool)?.endpoint.address).toBe("e1");
 });
 
-test("a belief lasts as long as the endpoint keeps what nobody uses", () => {
-  const picked = (retentionMs: number) => {
+test("a belief lasts until the endpoint has evicted what was used as long ago", () => {
+  const picked = (evictedBeforeMs: number) => {
     const given = context({ nowMs: 1_000_000, learned: learned({ strangers: 0 }) });
     given.placements.record(turn("s", 2).boundaries, "e3", { ...USE, ttlMs: 3_600_000 });
-    return pick(turn("s", 3), given, changed("e3", { retentionMs }))?.prediction.belief;
+    return pick(turn("s", 3), given, changed("e3", { evictedBeforeMs }))?.prediction.belief;
   };
-  expect(picked(2_000_000)).toBeDefined();
-  expect(picked(500_000)).toBeUndefined();
+  expect(picked(USE.nowMs)).toBeDefined();
+  expect(picked(USE.nowMs + 1)).toBeUndefined();
 });
 
 test("an endpoint that writes slowly gets little, however short its queue is", () => {
