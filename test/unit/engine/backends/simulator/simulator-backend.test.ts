@@ -1,65 +1,18 @@
 import { expect, test } from "vitest";
-import { SimulatorBackend } from "../../../../../engine/backends/simulator/simulator-backend.ts";
-import type { SimulatorOptions } from "../../../../../engine/backends/simulator/simulator-options.ts";
 import { EventOrder } from "../../../../../gateway/upstream/call/event-order.ts";
 import {
-  type Continuation,
-  type Event,
   FinishReason,
   type GenerateRequest,
-  type GenerateResponse,
   ReasoningMode,
   Sampling,
 } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineKind } from "../../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { generateRequest, textMessage, toolOf } from "../../../../support/requests/generate-request.ts";
-import { VirtualClock } from "../../../../support/virtual-clock.ts";
-
-const OPTIONS: SimulatorOptions = {
-  nodeId: "n1",
-  models: ["svc-qwen"],
-  tokensPerSecond: 100,
-  prefillTokensPerSecond: 10_000,
-  timeToFirstTokenMs: 50,
-  slots: 2,
-  queueLength: 2,
-  contextTokens: 100_000,
-  kvTokens: 100_000,
-  answerTokens: { min: 10, max: 10 },
-  jitter: 0,
-  seed: 7,
-  failure: "none",
-  stepProcess: false,
-};
-
-function simulator(options: Partial<SimulatorOptions> = {}) {
-  const clock = new VirtualClock();
-  return { clock, backend: new SimulatorBackend({ ...OPTIONS, ...options }, clock) };
-}
-
-type Heard = { readonly atMs: number; readonly event: Event };
-type Play = {
-  readonly heard: Heard[];
-  readonly leave: AbortController;
-  /** Settles at the end, with what was thrown, if anything was. */
-  readonly over: Promise<unknown>;
-};
-
-/** Reads a generation as fast as it comes. */
-function play({ clock, backend }: ReturnType<typeof simulator>, request: GenerateRequest): Play {
-  const heard: Heard[] = [];
-  const leave = new AbortController();
-  const read = async () => {
-    for await (const { events } of backend.generate(request, leave.signal))
-      for (const event of events) heard.push({ atMs: clock.nowMs(), event });
-  };
-  return { heard, leave, over: read().catch((error: unknown) => error) };
-}
+import { deltas, type Play, play, simulator } from "./played-simulator.ts";
 
 const kinds = ({ heard }: Play) => heard.map(({ event }) => event.kind?.$case);
 const at = ({ heard }: Play, kind: string) => heard.find(({ event }) => event.kind?.$case === kind)?.atMs;
-const deltas = ({ heard }: Play) => heard.filter(({ event }) => event.kind?.$case === "blockDelta");
 
 function textOf(play: Play): string {
   return deltas(play)
@@ -346,105 +299,3 @@ test("closing fails what runs and what waits", async () => {
   await node.backend.close();
   for (const { over } of calls) expect(await over).toMatchObject({ reason: "ENGINE_DOWN" });
 });
-
-/** The events and tokens of a generation, as one call produces them. */
-async function produced(node: ReturnType<typeof simulator>, request: GenerateRequest) {
-  const steps: GenerateResponse[] = [];
-  const read = async () => {
-    for await (const step of node.backend.generate(request, new AbortController().signal)) steps.push(step);
-  };
-  const over = read().catch((error: unknown) => error);
-  await node.clock.advance(60_000);
-  const events = steps.flatMap((step) => step.events);
-  return { steps, events, tokens: steps.flatMap(({ tokens }) => tokens), failure: await over };
-}
-
-const FORMS: readonly [string, Partial<GenerateRequest>][] = [
-  ["text", {}],
-  ["reasoning and text", { reasoning: { mode: ReasoningMode.ENABLED, effort: 0, budgetTokens: 5 } }],
-  ["an answer that is cut", { maxOutputTokens: 4 }],
-  [
-    "a call",
-    {
-      tools: [toolOf("find", { type: "object", required: ["q"], properties: { q: { type: "string" } } })],
-      toolChoice: { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] },
-    },
-  ],
-];
-
-test.each(FORMS)("%s that another node goes on with, at whatever token, is the same answer", async (_form, fields) => {
-  const request = generateRequest(fields, "q".repeat(400));
-  const whole = await produced(simulator(), request);
-  const said = ({ events }: { readonly events: readonly Event[] }) =>
-    events.filter(
-      ({ kind }) => kind?.$case === "blockStarted" || kind?.$case === "blockDelta" || kind?.$case === "blockEnded",
-    );
-  expect(whole.tokens.length).toBe(lastUsage(whole.events)?.outputTokens);
-  for (let cut = 0; cut <= whole.tokens.length; cut += 1) {
-    const callIds = cut === 0 ? [] : callsOf(whole.events);
-    const continuation = { modelRevision: "simulator-7", tokens: whole.tokens.slice(0, cut), callIds };
-    const rest = await produced(simulator({ nodeId: "n2" }), { ...request, requestId: "r2", continuation });
-    expect(rest.failure).toBeUndefined();
-    expect(said(rest)).toEqual(said(whole));
-    expect(rest.tokens).toEqual(whole.tokens);
-    expect(lastUsage(rest.events)).toEqual(lastUsage(whole.events));
-    expect(rest.events[0]?.kind?.$case).toBe("started");
-  }
-});
-
-test("the ids of calls are those that the answer has given out", async () => {
-  const request = generateRequest(FORMS[3]?.[1]);
-  const whole = await produced(simulator(), request);
-  const continuation = { modelRevision: "simulator-7", tokens: whole.tokens.slice(0, 1), callIds: ["call_given"] };
-  expect(callsOf((await produced(simulator(), { ...request, continuation })).events)).toEqual(["call_given"]);
-});
-
-test("the tokens of an answer that is gone on with are read with the prompt, before the next one comes", async () => {
-  const request = generateRequest({}, "x".repeat(4_000));
-  const { tokens } = await produced(simulator({ prefillTokensPerSecond: 100 }), request);
-  const continuation = { modelRevision: "simulator-7", tokens: tokens.slice(0, 8), callIds: [] };
-  const node = simulator({ prefillTokensPerSecond: 100 });
-  const played = play(node, { ...request, continuation });
-  await node.clock.advance(60_000);
-  const before = play(simulator({ prefillTokensPerSecond: 100 }), request);
-  expect(before.heard).toHaveLength(0);
-  // What is known is there at once; 8 tokens more than the prompt are read until the ninth.
-  expect(
-    deltas(played)
-      .map(({ atMs }) => atMs)
-      .slice(0, 9),
-  ).toEqual([...Array(8).fill(0), 10_170]);
-});
-
-test.each<[string, Partial<Continuation>, string]>([
-  ["another revision", { modelRevision: "simulator-8" }, "REVISION_MISMATCH"],
-  ["tokens of another answer", { tokens: [1, 2, 3] }, "INVALID_REQUEST"],
-  ["more tokens than the answer has", { tokens: Array(200_000).fill(1) }, "INVALID_REQUEST"],
-])("a continuation with %s is refused before it takes a slot", async (_what, fields, reason) => {
-  const continuation = { modelRevision: "simulator-7", tokens: [], callIds: [], ...fields };
-  const { failure, steps } = await produced(simulator(), generateRequest({ continuation }));
-  expect([failure, steps]).toEqual([expect.objectContaining({ reason }), []]);
-});
-
-test("a stream that breaks off after some tokens breaks off after as many more where it is gone on with", async () => {
-  const node = simulator({ failure: { afterTokens: 4 } });
-  const first = await produced(node, generateRequest());
-  expect([first.tokens.length, first.failure]).toEqual([
-    4,
-    expect.objectContaining({ reason: "ENGINE_STREAM_TRUNCATED" }),
-  ]);
-  const continuation = { modelRevision: "simulator-7", tokens: first.tokens, callIds: [] };
-  const second = await produced(node, generateRequest({ continuation }));
-  expect(second.tokens.length).toBe(8);
-});
-
-function callsOf(events: readonly Event[]): string[] {
-  return events.flatMap(({ kind }) =>
-    kind?.$case === "blockStarted" && kind.value.block?.$case === "toolCall" ? [kind.value.block.value.callId] : [],
-  );
-}
-
-function lastUsage(events: readonly Event[]) {
-  const kind = events.at(-1)?.kind;
-  return kind?.$case === "finished" ? kind.value.usage : undefined;
-}
