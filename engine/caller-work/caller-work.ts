@@ -14,7 +14,10 @@ import { EngineError } from "../errors.ts";
 import { WORK, type WorkInput, type WorkKind, type WorkOutput } from "./work-kinds.ts";
 import { replyTo, type WorkMessage, type WorkReply } from "./work-reply.ts";
 
-/** The bounds of one thread: its most memory, in MiB, and the time without work, in milliseconds, after which it ends if its heap has grown. */
+/**
+ * The bounds of one thread: its most memory, in MiB, and the time without work, in milliseconds, after which it ends if
+ * its heap has grown.
+ */
 export const THREAD_BOUNDS = { maxHeapMiB: 256, restMs: 5_000 } as const;
 /** The least number of threads, whatever the machine has: one is kept free of every tenant's work for the others. */
 const MIN_THREADS = 2;

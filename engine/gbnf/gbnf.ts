@@ -153,7 +153,7 @@ export function writeSet(set: CharSet): string {
   let text = set.kind === "chars" ? "[" : "[^";
   for (const range of set.ranges) text += writeRange(range);
   text += "]";
-  // In a map beside them, what nobody holds any more would be in the way of the collector's every round.
+  // It is kept here and not in a map that holds sets weakly: that grows with every grammar, and each collection walks it.
   set.written = text;
   return text;
 }
