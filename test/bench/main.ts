@@ -74,6 +74,8 @@ type Options = {
   readonly page?: string;
   readonly trace?: string;
   readonly nodes: number;
+  readonly prefillsAtOnce: number;
+  readonly maxAheadSeconds?: number;
   readonly gateways?: readonly number[];
   readonly sessionsPerNode: readonly number[];
   readonly seed: readonly number[];
@@ -126,11 +128,19 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
   console.log(`\nWritten to ${file}`);
 }
 
-function replaySettings({ quick, trace, nodes, policies, ...lists }: Options): ReplaySettings {
+function replaySettings({
+  quick,
+  trace,
+  nodes,
+  prefillsAtOnce,
+  maxAheadSeconds,
+  policies,
+  ...lists
+}: Options): ReplaySettings {
   const some = (numbers: readonly number[]) => (quick ? numbers.slice(0, 1) : numbers);
   return {
     trace: trace === undefined ? undefined : resolve(trace),
-    ...{ nodes, policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
+    ...{ nodes, prefillsAtOnce, maxAheadSeconds, policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
     ...{ sessionsPerNode: some(lists.sessionsPerNode), seeds: some(lists.seed) },
   };
 }
@@ -201,6 +211,8 @@ async function main(): Promise<number> {
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
+    .option("--prefills-at-once <n>", "prompts that a node of the replay prefills at once", positive, 1)
+    .option("--max-ahead-seconds <n>", "maxAheadSeconds of the replay's gateways; default: theirs", positive)
     .option(
       "--gateways <n,...>",
       "gateways of the replay that share nothing (1,4), workers of the stand (1)",

@@ -29,7 +29,8 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
   const rows: Row[] = [];
   for (const { load, traffic, ...stretch } of loads) {
     const run = async (policy: ReplayPolicy, gateways: number) => {
-      const fleet = { policy, traffic, gateways, nodes: settings.nodes, cacheTokens: CACHE_TOKENS };
+      const { nodes, prefillsAtOnce, maxAheadSeconds } = settings;
+      const fleet = { policy, traffic, gateways, nodes, prefillsAtOnce, maxAheadSeconds, cacheTokens: CACHE_TOKENS };
       const results: ReplayResult[] = [];
       for (const seed of settings.seeds) results.push(await replay({ ...fleet, ...stretch, seed }));
       return meanOf(results);
@@ -63,7 +64,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
     ],
     rows,
     notes: [
-      `Nodes with ${CACHE_TOKENS / 1e6} M tokens of KV each. Means over the seeds ${settings.seeds.join(", ")}.`,
+      `Nodes with ${CACHE_TOKENS / 1e6} M tokens of KV each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seeds.join(", ")}.`,
       "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
       "Half served: the sessions that got at least half of their fair share of the seconds of prefill and answers, of those whose share was a minute or more.",
       "True reason: of the prompt tokens that might have been cached and were not, those for which the gateway gave the true reason.",

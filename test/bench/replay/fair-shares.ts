@@ -5,8 +5,8 @@ type Session = { servedMs: number; fairMs: number };
 
 /** Follows one turn of a session, from its coming to the end of its answer. */
 export type FollowedTurn = {
-  /** Notes that the node has begun with the turn. */
-  started(): void;
+  /** Notes that the node serves the turn from now on, at a share of the speed that it would have alone: 0 to 1. */
+  served(share: number): void;
   /** Notes that the answer is whole. */
   finished(): void;
 };
@@ -21,7 +21,8 @@ export class FairShares {
   /** The turns that are not answered yet. */
   readonly #open = new Set<() => void>();
   #wanting = 0;
-  #running = 0;
+  /** The shares at which turns are served, together. */
+  #serving = 0;
   /** The fair share of one who has wanted to run since the begin, in milliseconds. */
   #fairMs = 0;
   #changedMs = 0;
@@ -39,26 +40,26 @@ export class FairShares {
     const session = this.#sessions.get(name) ?? { servedMs: 0, fairMs: 0 };
     this.#sessions.set(name, session);
     let fairMs = this.#fairMs;
-    let startedMs: number | undefined;
+    let share = 0;
+    let sinceMs = this.#nowMs();
     const settle = () => {
       this.#account();
       session.fairMs += this.#fairMs - fairMs;
       fairMs = this.#fairMs;
-      if (startedMs === undefined) return;
-      session.servedMs += this.#nowMs() - startedMs;
-      startedMs = this.#nowMs();
+      session.servedMs += share * (this.#nowMs() - sinceMs);
+      sinceMs = this.#nowMs();
+    };
+    const served = (next: number) => {
+      settle();
+      this.#serving += next - share;
+      share = next;
     };
     this.#open.add(settle);
     return {
-      started: () => {
-        this.#account();
-        this.#running += 1;
-        startedMs = this.#nowMs();
-      },
+      served,
       finished: () => {
-        settle();
+        served(0);
         this.#open.delete(settle);
-        this.#running -= 1;
         this.#wanting -= 1;
       },
     };
@@ -80,7 +81,7 @@ export class FairShares {
 
   #account(): void {
     const nowMs = this.#nowMs();
-    if (this.#wanting > 0) this.#fairMs += ((nowMs - this.#changedMs) * this.#running) / this.#wanting;
+    if (this.#wanting > 0) this.#fairMs += ((nowMs - this.#changedMs) * this.#serving) / this.#wanting;
     this.#changedMs = nowMs;
   }
 }

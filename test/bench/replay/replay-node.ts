@@ -25,6 +25,11 @@ export type Job = {
   readonly prompt: Prompt;
   /** Called when the prefill begins; `cachedTokens` of the prompt were found in the cache. */
   readonly onStarted: (cachedTokens: number) => void;
+  /**
+   * Called when the request is served from now on at another share, above 0 and at most 1, of what it would be alone: prompts
+   * that are prefilled at once share the node's speed, and answers do not.
+   */
+  readonly onShare: (share: number) => void;
   /** Called while the prompt is prefilled, with the tokens of it that are, cached ones included. */
   readonly onProgress: (prefilledTokens: number) => void;
   /** Called when the prompt is prefilled. */
@@ -42,21 +47,32 @@ export type ReplayNodeParts = {
   readonly caches: PieceCaches;
   /** The number of the cache in which the node keeps prompts. */
   readonly cache: number;
+  /** The most prompts that the node prefills at once, all equally fast; the others wait in order of arrival. */
+  readonly prefillsAtOnce: number;
   /** Called when the node has another prompt to prefill, or has prefilled one. */
   readonly onChange: () => void;
 };
 
-/** A node in virtual time: it prefills one prompt after the other in order of arrival, and decodes side by side. */
+/** A prompt that is prefilled. */
+type Prefill = {
+  readonly job: Job;
+  readonly beganMs: number;
+  /** The tokens that were left when the number of prompts that are prefilled changed last. */
+  leftTokens: number;
+};
+
+/** A node in virtual time: it prefills some prompts at once, in order of arrival, and decodes side by side. */
 export class ReplayNode {
   readonly #time: EventQueue;
   readonly #caches: PieceCaches;
   readonly #cache: number;
+  readonly #prefillsAtOnce: number;
   readonly #onChange: () => void;
   readonly #queue: { readonly job: Job; readonly uncachedTokens: number }[] = [];
   #queuedTokens = 0;
-  /** The tokens that the prompt that is prefilled lacked at its begin; 0 where none is. */
-  #prefilling = 0;
-  #prefillingSinceMs = 0;
+  #prefills: readonly Prefill[] = [];
+  /** When the prompts that are prefilled were others last. */
+  #prefillsSinceMs = 0;
   #decoding = 0;
   #runningTokens = 0;
   #changedMs = 0;
@@ -64,19 +80,20 @@ export class ReplayNode {
   #prefillMs = 0;
 
   /** Makes an idle node. */
-  constructor({ time, caches, cache, onChange }: ReplayNodeParts) {
+  constructor({ time, caches, cache, prefillsAtOnce, onChange }: ReplayNodeParts) {
     this.#time = time;
     this.#onChange = onChange;
     this.#caches = caches;
     this.#cache = cache;
+    this.#prefillsAtOnce = prefillsAtOnce;
   }
 
   /** What the node says of itself now. */
   get report(): NodeReport {
     return {
-      running: this.#decoding + (this.#prefilling > 0 ? 1 : 0),
+      running: this.#decoding + this.#prefills.length,
       waiting: this.#queue.length,
-      queuedUncachedTokens: this.#unread() + this.#queuedTokens,
+      queuedUncachedTokens: this.#prefills.reduce((sum, prefill) => sum + this.#unread(prefill), this.#queuedTokens),
       kvUse: Math.min(1, this.#runningTokens / this.#caches.capacity),
       retentionMs: this.#caches.retentionMs(this.#cache),
     };
@@ -99,46 +116,71 @@ export class ReplayNode {
   }
 
   #prefillNext(): void {
-    const next = this.#prefilling > 0 ? undefined : this.#queue.shift();
+    const next = this.#prefills.length < this.#prefillsAtOnce ? this.#queue.shift() : undefined;
     if (!next) return;
     const { job } = next;
     const { prompt } = job;
     this.#queuedTokens -= next.uncachedTokens;
     const uncachedTokens = this.#uncached(prompt);
-    // Even a prompt that is all in the cache takes a step.
-    this.#prefilling = Math.max(1, uncachedTokens);
-    this.#prefillingSinceMs = this.#time.nowMs();
     this.#runningTokens += prompt.tokens;
-    const prefillMs = (this.#prefilling * 1_000) / PREFILL_TOKENS_PER_SECOND;
     job.onStarted(prompt.tokens - uncachedTokens);
-    const untilMs = this.#time.nowMs() + prefillMs;
+    // Even a prompt that is all in the cache takes a step.
+    const prefill = { job, beganMs: this.#time.nowMs(), leftTokens: Math.max(1, uncachedTokens) };
     const tell = () => {
-      if (this.#time.nowMs() >= untilMs) return;
-      job.onProgress(prompt.tokens - this.#unread());
+      if (!this.#prefills.includes(prefill)) return;
+      job.onProgress(prompt.tokens - this.#unread(prefill));
       this.#time.after(PROGRESS_MS, tell);
     };
     this.#time.after(PROGRESS_MS, tell);
-    this.#time.after(prefillMs, () => {
-      this.#account();
-      this.#prefilling = 0;
-      this.#decoding += 1;
-      this.#caches.use(this.#cache, prompt.last);
-      job.onFirstToken();
-      this.#onChange();
-      this.#time.after(prompt.outputTokens * DECODE_MS_PER_TOKEN, () => {
-        this.#account();
-        this.#decoding -= 1;
-        this.#runningTokens -= prompt.tokens;
-        job.onFinished(prefillMs);
-      });
-      this.#prefillNext();
+    this.#share([...this.#prefills, prefill]);
+    this.#prefillNext();
+  }
+
+  /** Has the speed of the node shared by other prompts from now on. */
+  #share(prefills: readonly Prefill[]): void {
+    for (const prefill of this.#prefills) prefill.leftTokens = this.#leftTokens(prefill);
+    this.#prefills = prefills;
+    this.#prefillsSinceMs = this.#time.nowMs();
+    for (const { job } of prefills) job.onShare(1 / prefills.length);
+    let first: Prefill | undefined;
+    for (const prefill of prefills) if (!first || prefill.leftTokens < first.leftTokens) first = prefill;
+    if (!first) return;
+    const { leftTokens } = first;
+    const ended = first;
+    this.#time.after((leftTokens * prefills.length * 1_000) / PREFILL_TOKENS_PER_SECOND, () => {
+      // Others have come or gone meanwhile, and the next to end was looked for again.
+      if (this.#prefills === prefills) this.#end(ended);
     });
   }
 
-  /** Returns how many tokens of the prompt that is prefilled are yet to be. */
-  #unread(): number {
-    const readMs = this.#time.nowMs() - this.#prefillingSinceMs;
-    return Math.max(0, Math.ceil(this.#prefilling - (readMs * PREFILL_TOKENS_PER_SECOND) / 1_000));
+  #end(prefill: Prefill): void {
+    const { job, beganMs } = prefill;
+    const { prompt } = job;
+    this.#account();
+    this.#decoding += 1;
+    this.#share(this.#prefills.filter((other) => other !== prefill));
+    job.onShare(1);
+    this.#caches.use(this.#cache, prompt.last);
+    job.onFirstToken();
+    this.#onChange();
+    const prefillMs = this.#time.nowMs() - beganMs;
+    this.#time.after(prompt.outputTokens * DECODE_MS_PER_TOKEN, () => {
+      this.#account();
+      this.#decoding -= 1;
+      this.#runningTokens -= prompt.tokens;
+      job.onFinished(prefillMs);
+    });
+    this.#prefillNext();
+  }
+
+  /** Returns how many tokens of a prompt that is prefilled are yet to be. */
+  #unread(prefill: Prefill): number {
+    return Math.ceil(this.#leftTokens(prefill));
+  }
+
+  #leftTokens({ leftTokens }: Prefill): number {
+    const readMs = (this.#time.nowMs() - this.#prefillsSinceMs) / this.#prefills.length;
+    return Math.max(0, leftTokens - (readMs * PREFILL_TOKENS_PER_SECOND) / 1_000);
   }
 
   #uncached({ tokens, last }: Prompt): number {
@@ -150,6 +192,6 @@ export class ReplayNode {
     this.#changedMs = this.#time.nowMs();
     const { running, waiting } = this.report;
     this.#requestMs += elapsedMs * (running + waiting);
-    if (this.#prefilling > 0) this.#prefillMs += elapsedMs;
+    if (this.#prefills.length > 0) this.#prefillMs += elapsedMs;
   }
 }

@@ -28,6 +28,7 @@ export type ReplayResult = {
 /** Follows one request of a replay. */
 export type TurnRecord = {
   started(cachedTokens: number): void;
+  served(share: number): void;
   firstToken(): void;
   finished(): void;
 };
@@ -51,14 +52,14 @@ export class ReplayRecord {
 
   /** Notes that a request comes. */
   arrived({ tokens, session }: Prompt): TurnRecord {
-    const share = this.#shares.arrived(session);
+    const turn = this.#shares.arrived(session);
     const arrivedMs = this.#time.nowMs();
     let cached = 0;
     return {
       started: (cachedTokens) => {
         cached = cachedTokens;
-        share.started();
       },
+      served: turn.served,
       firstToken: () => {
         if (!this.#counts) return;
         this.#ttftsMs.push(this.#time.nowMs() - arrivedMs);
@@ -66,7 +67,7 @@ export class ReplayRecord {
         this.#cachedTokens += cached;
       },
       finished: () => {
-        share.finished();
+        turn.finished();
         if (this.#counts) this.#answers += 1;
       },
     };

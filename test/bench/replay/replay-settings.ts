@@ -6,6 +6,13 @@ export type ReplaySettings = {
   readonly trace: string | undefined;
   /** The number of nodes. */
   readonly nodes: number;
+  /**
+   * The most prompts that a node prefills at once: 1 where each waits for those before it, as in vLLM by default; many where
+   * they share the node's steps, as on nodes of this project.
+   */
+  readonly prefillsAtOnce: number;
+  /** The gateways' setting of how much prefill an endpoint may have yet to do when it is sent a long one, in seconds. */
+  readonly maxAheadSeconds: number | undefined;
   /** The numbers of gateways that share nothing. */
   readonly gateways: readonly number[];
   /** The numbers of sessions for each node; a trace of arrivals has a load of its own. */

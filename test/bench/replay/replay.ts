@@ -31,6 +31,10 @@ export type Scenario = {
   readonly gateways: number;
   /** The tokens that the KV cache of a node holds. */
   readonly cacheTokens: number;
+  /** The most prompts that a node prefills at once. */
+  readonly prefillsAtOnce: number;
+  /** The gateways' setting of this name; their default where undefined. */
+  readonly maxAheadSeconds?: number | undefined;
   /** The begin of what is counted. */
   readonly warmUpMs: number;
   /** The end, warm-up included. */
@@ -40,7 +44,7 @@ export type Scenario = {
 
 /** Replays recorded traffic in virtual time. */
 export async function replay(scenario: Scenario): Promise<ReplayResult> {
-  const { policy, nodes: count, cacheTokens, seed, traffic, warmUpMs, untilMs } = scenario;
+  const { policy, nodes: count, cacheTokens, prefillsAtOnce, seed, traffic, warmUpMs, untilMs } = scenario;
   const time = new EventQueue();
   const nowMs = () => time.nowMs();
   const store = new PieceStore();
@@ -62,11 +66,16 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   };
   const nodes: readonly ReplayNode[] = Array.from(
     { length: count },
-    (_, node) => new ReplayNode({ time, caches, cache: pooled ? 0 : node, onChange: () => tellSoon(node) }),
+    (_, node) =>
+      new ReplayNode({
+        ...{ time, caches, cache: pooled ? 0 : node, prefillsAtOnce },
+        onChange: () => tellSoon(node),
+      }),
   );
   const random = seededRandom(seed + 2_000);
   const judge = new ReasonJudge(store, caches);
-  const ofAll = { fleet: { nodes, caches }, gateways: scenario.gateways, world, time, random, judge };
+  const { maxAheadSeconds } = scenario;
+  const ofAll = { fleet: { nodes, caches }, gateways: scenario.gateways, maxAheadSeconds, world, time, random, judge };
   const gateways = Array.from({ length: scenario.gateways }, (_, number) =>
     REPLAY_POLICIES[policy]({ ...ofAll, number }),
   );
@@ -83,6 +92,7 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
           turn.started(cachedTokens);
           follower?.started(cachedTokens);
         },
+        onShare: turn.served,
         onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
         onFirstToken: () => {
           turn.firstToken();

@@ -47,6 +47,8 @@ export type GatewayParts = {
   readonly nodes: number;
   /** The number of gateways in front of the nodes. */
   readonly gateways: number;
+  /** The setting of this name; its default where undefined. */
+  readonly maxAheadSeconds: number | undefined;
   readonly clock: Clock;
   readonly random: () => number;
   /** What the nodes tell of their caches; undefined where they tell nothing. */
@@ -75,7 +77,7 @@ export class Gateway implements Router {
   readonly #number: number;
 
   constructor(parts: GatewayParts) {
-    const { lbPolicy, nodes, gateways, clock, random, prefixes = NOTHING_TOLD } = parts;
+    const { lbPolicy, nodes, gateways, maxAheadSeconds, clock, random, prefixes = NOTHING_TOLD } = parts;
     this.#judge = parts.judge;
     this.#number = parts.number;
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
@@ -86,7 +88,10 @@ export class Gateway implements Router {
       {
         ...{ type: "static", model: MODEL, lbPolicy },
         endpoints: this.#addresses.map((address) => ({ address })),
-        circuitBreakers: { maxPendingRequests: MAX_WAITING, maxPendingRequestsPerKey: MAX_WAITING },
+        circuitBreakers: {
+          ...{ maxPendingRequests: MAX_WAITING, maxPendingRequestsPerKey: MAX_WAITING },
+          prefillTurns: { maxAheadSeconds },
+        },
       },
     ]);
     if (!settings) throw new Error("there is no cluster");

@@ -13,7 +13,8 @@ const sessions = readSessions(gunzipSync(readFileSync(TRACE)).toString());
 /** Ten minutes of few sessions on two nodes. */
 function run(policy: ReplayPolicy, gateways = 1) {
   return replay({
-    ...{ policy, gateways, nodes: 2, cacheTokens: 3_000_000, warmUpMs: 300_000, untilMs: 900_000, seed: 1 },
+    ...{ policy, gateways, nodes: 2, cacheTokens: 3_000_000, prefillsAtOnce: 1, seed: 1 },
+    ...{ warmUpMs: 300_000, untilMs: 900_000 },
     traffic: { kind: "sessions", sessions, perNode: 8 },
   });
 }
@@ -45,7 +46,8 @@ test("replays requests at their own times", async () => {
     { timestamp: 20_000, input_length: 1_024, output_length: 10, hash_ids: [0, 6] },
   ];
   const result = await replay({
-    ...{ policy: "oracle", gateways: 1, nodes: 2, cacheTokens: 3_000_000, warmUpMs: 0, untilMs: 60_000, seed: 1 },
+    ...{ policy: "oracle", gateways: 1, nodes: 2, cacheTokens: 3_000_000, prefillsAtOnce: 1, seed: 1 },
+    ...{ warmUpMs: 0, untilMs: 60_000 },
     traffic: { kind: "arrivals", ...readArrivals(lines.map((line) => JSON.stringify(line)).join("\n")) },
   });
   expect(result.answers).toBe(3);

@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { PieceCaches } from "../../../../bench/replay/piece-cache.ts";
+import { PieceStore } from "../../../../bench/replay/piece-store.ts";
+import { ReplayNode } from "../../../../bench/replay/replay-node.ts";
+import { EventQueue } from "../../../../bench/routing/event-queue.ts";
+
+/** Has a node prefill prompts of 120,000 and 12,000 tokens, 10 s and 1 s of its own work, the second one 2 s later. */
+function played(prefillsAtOnce: number) {
+  const time = new EventQueue();
+  const store = new PieceStore();
+  const caches = new PieceCaches(store, 1, 3_000_000, () => time.nowMs());
+  const node = new ReplayNode({ time, caches, cache: 0, prefillsAtOnce, onChange: () => {} });
+  const seen: string[] = [];
+  const submit = (name: string, tokens: number) => {
+    const note = (what: string) => seen.push(`${time.nowMs() / 1_000} ${name} ${what}`);
+    node.submit({
+      prompt: {
+        ...{ last: store.add(-1, tokens), tokens, outputTokens: 100, affinityKey: name, session: name, ofUser: true },
+        shape: { boundaries: [], lastTurn: undefined },
+      },
+      onStarted: () => note("begins"),
+      onShare: (share) => note(`has ${share}`),
+      onProgress: () => {},
+      onFirstToken: () => note("is prefilled"),
+      onFinished: (prefillMs) => note(`ends after ${prefillMs / 1_000}`),
+    });
+  };
+  submit("long", 120_000);
+  time.runUntil(2_000);
+  submit("short", 12_000);
+  const { queuedUncachedTokens, running, waiting } = node.report;
+  time.runUntil(30_000);
+  return { seen, told: { queuedUncachedTokens, running, waiting }, prefilledMs: node.use.prefillMs };
+}
+
+test("a node that prefills one prompt after the other lets the short one wait for the long one", () => {
+  expect(played(1)).toEqual({
+    seen: [
+      ...["0 long begins", "0 long has 1", "10 long has 1", "10 long is prefilled"],
+      ...["10 short begins", "10 short has 1", "11 short has 1", "11 short is prefilled"],
+      ...["12 long ends after 10", "13 short ends after 1"],
+    ],
+    told: { queuedUncachedTokens: 108_000, running: 1, waiting: 1 },
+    prefilledMs: 11_000,
+  });
+});
+
+test("prompts that are prefilled at once share the speed, and none gets more than that", () => {
+  expect(played(2)).toEqual({
+    seen: [
+      ...["0 long begins", "0 long has 1", "2 short begins", "2 long has 0.5", "2 short has 0.5"],
+      ...["4 long has 1", "4 short has 1", "4 short is prefilled", "6 short ends after 2"],
+      ...["11 long has 1", "11 long is prefilled", "13 long ends after 11"],
+    ],
+    told: { queuedUncachedTokens: 108_000, running: 2, waiting: 0 },
+    prefilledMs: 11_000,
+  });
+});
