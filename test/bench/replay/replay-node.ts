@@ -57,7 +57,7 @@ export type ReplayNodeParts = {
 type Prefill = {
   readonly job: Job;
   readonly beganMs: number;
-  /** The tokens that were left when the number of prompts that are prefilled changed last. */
+  /** The tokens that were left when another prompt last began or ended beside it; all that it lacked at its begin. */
   leftTokens: number;
 };
 
@@ -71,7 +71,7 @@ export class ReplayNode {
   readonly #queue: { readonly job: Job; readonly uncachedTokens: number }[] = [];
   #queuedTokens = 0;
   #prefills: readonly Prefill[] = [];
-  /** When the prompts that are prefilled were others last. */
+  /** When a prompt last began or ended. */
   #prefillsSinceMs = 0;
   #decoding = 0;
   #runningTokens = 0;
@@ -142,14 +142,11 @@ export class ReplayNode {
     this.#prefills = prefills;
     this.#prefillsSinceMs = this.#time.nowMs();
     for (const { job } of prefills) job.onShare(1 / prefills.length);
-    let first: Prefill | undefined;
-    for (const prefill of prefills) if (!first || prefill.leftTokens < first.leftTokens) first = prefill;
+    const [first] = [...prefills].sort((a, b) => a.leftTokens - b.leftTokens);
     if (!first) return;
-    const { leftTokens } = first;
-    const ended = first;
-    this.#time.after((leftTokens * prefills.length * 1_000) / PREFILL_TOKENS_PER_SECOND, () => {
-      // Others have come or gone meanwhile, and the next to end was looked for again.
-      if (this.#prefills === prefills) this.#end(ended);
+    this.#time.after((first.leftTokens * prefills.length * 1_000) / PREFILL_TOKENS_PER_SECOND, () => {
+      // Where others have come or gone meanwhile, the next to end was looked for again.
+      if (this.#prefills === prefills) this.#end(first);
     });
   }
 

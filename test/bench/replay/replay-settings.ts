@@ -7,8 +7,8 @@ export type ReplaySettings = {
   /** The number of nodes. */
   readonly nodes: number;
   /**
-   * The most prompts that a node prefills at once: 1 where each waits for those before it, as in vLLM by default; many where
-   * they share the node's steps, as on nodes of this project.
+   * The most prompts that a node prefills at once: 1 where each waits for those before it, as in vLLM by default; more where
+   * they share the node's steps, as with llama.cpp on nodes of this project.
    */
   readonly prefillsAtOnce: number;
   /** The gateways' setting of how much prefill an endpoint may have yet to do when it is sent a long one, in seconds. */
