@@ -7,7 +7,7 @@ import type { EndpointViews } from "./endpoint-views.ts";
 import { HashRing } from "./hash-ring.ts";
 import type { HeldPrefixes } from "./held-prefixes.ts";
 import { createPolicy } from "./policies.ts";
-import type { Policy, PolicyPick, SharedConversations } from "./policy.ts";
+import type { Policy, PolicyPick } from "./policy.ts";
 import type { Route } from "./route.ts";
 import type { WorkLedger } from "./work-ledger.ts";
 
@@ -58,11 +58,6 @@ export class Balancer {
     };
     this.#policy = createPolicy(settings, { ring: ringOfMembers, prefixes, slowStart, work, clock, random });
     views.follow({ changed() {}, left: ({ address }) => this.#policy.forget?.(address) });
-  }
-
-  /** What gateways tell each other of where conversations are; undefined where the policy does not go by them. */
-  get conversations(): SharedConversations | undefined {
-    return this.#policy.conversations;
   }
 
   /**

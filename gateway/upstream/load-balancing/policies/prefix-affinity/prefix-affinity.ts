@@ -1,7 +1,7 @@
 import { headOf, promptBytes } from "../../boundary-hashes.ts";
 import type { Candidates } from "../../candidates.ts";
 import type { HashRing } from "../../hash-ring.ts";
-import { type Policy, type PolicyParts, type PolicyPick, policyRow, type SharedConversations } from "../../policy.ts";
+import { type Policy, type PolicyParts, type PolicyPick, policyRow } from "../../policy.ts";
 import type { Route } from "../../route.ts";
 import { slowStartShare } from "../../slow-start.ts";
 import { PlacementMap } from "./placement-map.ts";
@@ -18,7 +18,6 @@ export const prefixAffinity = policyRow({
 });
 
 class PrefixAffinity implements Policy {
-  readonly conversations: SharedConversations;
   readonly #settings: PrefixAffinitySettings;
   readonly #parts: PolicyParts;
   readonly #placements: PlacementMap;
@@ -30,7 +29,6 @@ class PrefixAffinity implements Policy {
     this.#parts = parts;
     this.#placements = new PlacementMap(settings);
     this.#learning = new PrefixLearning(this.#placements);
-    this.conversations = this.#learning.workingSets;
     this.#ring = parts.ring();
   }
 
