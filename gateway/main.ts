@@ -19,13 +19,13 @@ import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { type GatewayConfig, gatewayConfigSchema } from "./config.ts";
 import { drainWhenTold } from "./drain.ts";
-import { Fleet } from "./fleet/fleet.ts";
+import { FleetHistory } from "./fleet/fleet-history.ts";
 import type { GrpcListener } from "./grpc/grpc-listener.ts";
 import { type AdminDeps, buildAdmin, buildHealth } from "./http/admin/admin-server.ts";
 import { openAdminTls } from "./http/admin/admin-tls.ts";
 import { AdminToken, AdminTokenError } from "./http/admin/admin-token.ts";
 import { registerClusterStats } from "./http/admin/fleet/cluster-stats.ts";
-import { ownReport } from "./http/admin/fleet/own-report.ts";
+import { ownCounts } from "./http/admin/fleet/own-counts.ts";
 import type { Listener } from "./http/admin/server-routes.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { FollowedSealing } from "./sealing/followed-sealing.ts";
@@ -39,7 +39,6 @@ import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
 import { EndpointOrders } from "./upstream/endpoint-orders.ts";
 import { warmUp } from "./warm-up/warm-up.ts";
-import { Workers } from "./workers.ts";
 
 /**
  * The time between two lines that say that a gateway lacks a sealing key, at least, in milliseconds: every caller may
@@ -56,9 +55,8 @@ async function run(config: GatewayConfig): Promise<number> {
   const stats = openStats(config);
   const log = openLog(config, stats);
   const { lifecycle, crashed } = beginLife(log);
-  const workers = openWorkers(config);
   await measureYoungGeneration();
-  const { close: closeShared, board, fleetBoard, keysLoaded, ...shared } = await openShared(config, stats, log);
+  const { close: closeShared, board, keysLoaded, ...shared } = await openShared(config, stats, log);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log, config.upstream);
   const orders = await EndpointOrders.open(clusters, board, systemClock);
@@ -76,16 +74,18 @@ async function run(config: GatewayConfig): Promise<number> {
     ...openCallersTls(config, log),
     hardStop: lifecycle.hardStop,
   });
-  const facts = { clusters, traffic, live: stats.live, lifecycle, connections: () => sockets.open, workers, clock };
-  const fleet = await Fleet.open({ board: fleetBoard, report: ownReport(facts), clock });
+  const history = new FleetHistory(ownCounts({ clusters, traffic, live: stats.live }), clock);
   const listeners: Listener[] = [];
   const access = await openAccess(config, log);
   const adminDeps: AdminDeps = {
     config,
     version: packageVersion(),
     listeners: () => listeners.filter(({ name }) => name !== "public" || app.server.listening),
-    ...facts,
-    fleet,
+    clusters,
+    lifecycle,
+    connections: () => sockets.open,
+    clock,
+    history,
     orders,
     stats,
     sealing: sealing.sealing,
@@ -101,11 +101,11 @@ async function run(config: GatewayConfig): Promise<number> {
   if (!lifecycle.stop.aborted) {
     listeners.push(...(await listenToCallers(app, config, grpc)));
     lifecycle.listening();
-    const ready = announce(listeners, log);
-    if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
+    announce(listeners, log);
     await drainWhenTold({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
   }
-  for (const part of [apps.admin, apps.health, access, fleet, orders, clusters, sealing, tracing]) await part?.close();
+  for (const part of [apps.admin, apps.health, access, history, orders, clusters, sealing, tracing])
+    await part?.close();
   await closeShared();
   log.info("stopped");
   return Number(crashed());
@@ -141,13 +141,6 @@ function openLog({ log: { level }, worker }: GatewayConfig, stats: Stats): Logge
 async function loadTracing(config: TracingConfig, log: Logger): Promise<Tracing> {
   const { startTracing } = await import("./tracing/start-tracing.ts");
   return startTracing(config, log, systemClock.nowMs);
-}
-
-/** Returns the workers that share the port. A gateway alone is a worker of one. */
-function openWorkers({ worker }: GatewayConfig): Workers {
-  const workers = new Workers(worker ?? { index: 1, count: 1 });
-  if (worker) process.on("message", (message) => workers.take(message));
-  return workers;
 }
 
 /**
@@ -326,8 +319,8 @@ async function listening(
   return `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-/** Tells, in the log and for whoever has started the process, that the gateway listens. Returns what it told. */
-function announce(listeners: readonly Listener[], log: Logger) {
+/** Tells, in the log and for whoever has started the process, that the gateway listens. */
+function announce(listeners: readonly Listener[], log: Logger): void {
   const urlOf = (wanted: string) => listeners.find(({ name }) => name === wanted)?.address;
   const healthUrl = urlOf("health");
   const grpcAddress = urlOf("grpc");
@@ -335,7 +328,6 @@ function announce(listeners: readonly Listener[], log: Logger) {
   const ready = { baseUrl: urlOf("public"), adminUrl: String(urlOf("admin")), ...more };
   log.info(ready, "listening");
   process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
-  return ready;
 }
 
 process.exitCode = await runConfigured({

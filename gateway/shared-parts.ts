@@ -4,9 +4,6 @@ import { ConfigError } from "../deploy/runtime/config/load-config.ts";
 import { processChannel } from "../deploy/runtime/process/process-channel.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "./config.ts";
-import { type FleetBoard, FleetBook } from "./fleet/fleet-board.ts";
-import { RedisBoard } from "./fleet/redis-board.ts";
-import { FLEET_TOPIC, type FleetReply, type FleetRequest, WorkerBoard } from "./fleet/worker-board.ts";
 import { FileKeyStore } from "./keys/file-key-store.ts";
 import { registerKeyStats } from "./keys/key-stats.ts";
 import type { KeyStore } from "./keys/key-store.ts";
@@ -50,7 +47,6 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
     limitStore: limits.store,
     usage,
     board: openOrderBoard(config, state),
-    fleetBoard: openFleetBoard(config, state),
     notes: () => [
       ...(keys.status().loadedAtMs === 0 ? ["keys: the shared store is away; callers are not listened to"] : []),
       ...(limits.notes?.() ?? []),
@@ -126,13 +122,6 @@ function openOrderBoard({ worker }: GatewayConfig, state: RedisState | undefined
   if (state) return new RedisOrders(state, systemClock);
   if (!worker || !cluster.isWorker) return new OrderBook(systemClock);
   return new WorkerOrders(processChannel<OrderRequest, OrderReply>(process, ORDERS_TOPIC), systemClock);
-}
-
-/** Opens what carries the reports of gateways that belong together: as it is with the orders of operators. */
-function openFleetBoard({ worker }: GatewayConfig, state: RedisState | undefined): FleetBoard {
-  if (state) return new RedisBoard(state);
-  if (!worker || !cluster.isWorker) return new FleetBook(systemClock);
-  return new WorkerBoard(processChannel<FleetRequest, FleetReply>(process, FLEET_TOPIC), systemClock);
 }
 
 /**

@@ -1,6 +1,4 @@
 import cluster from "node:cluster";
-import { FleetBook } from "../../gateway/fleet/fleet-board.ts";
-import { answerReports, FLEET_TOPIC } from "../../gateway/fleet/worker-board.ts";
 import { LimitHost } from "../../gateway/limits/limit-host.ts";
 import { LIMITS_TOPIC } from "../../gateway/limits/limit-message.ts";
 import { MemoryLimitStore } from "../../gateway/limits/memory-limit-store.ts";
@@ -8,7 +6,6 @@ import { OrderBook } from "../../gateway/upstream/orders/order-board.ts";
 import { answerOrders, ORDERS_TOPIC } from "../../gateway/upstream/orders/worker-orders.ts";
 import { UsageBook } from "../../gateway/usage/usage-book.ts";
 import { answerUsage, USAGE_TOPIC } from "../../gateway/usage/worker-usage.ts";
-import type { WorkersMessage } from "../../gateway/workers.ts";
 import { processChannel } from "../runtime/process/process-channel.ts";
 import { systemClock } from "../runtime/time/clock.ts";
 import { Child, startWorker } from "./child.ts";
@@ -44,7 +41,6 @@ export class GatewayWorkers {
   readonly #limits = new LimitHost(new MemoryLimitStore(systemClock));
   readonly #orders = new OrderBook(systemClock);
   readonly #usage = new UsageBook(systemClock);
-  readonly #fleet = new FleetBook(systemClock);
   readonly #places: readonly Place[];
   /** The public port as the workers that run were told it: 0 where they were told to take any free one. */
   #port: number;
@@ -83,7 +79,6 @@ export class GatewayWorkers {
     const process = startWorker(program, ["--config", config], state.compiledFolder);
     process.once("exit", this.#limits.attach(processChannel(process, LIMITS_TOPIC)));
     process.once("exit", answerOrders(this.#orders, processChannel(process, ORDERS_TOPIC)));
-    answerReports(this.#fleet, processChannel(process, FLEET_TOPIC));
     answerUsage(this.#usage, processChannel(process, USAGE_TOPIC));
     place.process = process;
     const child = new Child(`gateway ${index}`, process);
@@ -92,22 +87,10 @@ export class GatewayWorkers {
         this.#knownPort = portOf(baseUrl);
         place.adminPort = portOf(adminUrl);
         place.adminUrl = String(adminUrl);
-        this.#tellAll();
       },
       () => {},
     );
     return child;
-  }
-
-  /**
-   * Tells every worker the admin URLs of all. It waits until all are known: a page that names some of them would be
-   * taken for the whole.
-   */
-  #tellAll(): void {
-    const workers = this.adminUrls;
-    if (workers.length < this.#places.length) return;
-    const message: WorkersMessage = { workers };
-    for (const { process } of this.#places) if (process?.connected) process.send(message, () => {});
   }
 }
 

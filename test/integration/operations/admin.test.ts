@@ -35,7 +35,6 @@ describe("reading", () => {
     "/server_info",
     "/listeners",
     "/help",
-    "/live",
     "/fleet",
     "/",
   ])("%s answers GET, and is never kept or framed", async (path) => {
@@ -134,17 +133,7 @@ describe("reading", () => {
     );
     expect(secrets.length).toBeGreaterThan(1);
     const { id } = keys[0] ?? {};
-    const paths = [
-      "/config_dump",
-      "/stats",
-      "/clusters",
-      "/live",
-      "/fleet",
-      "/server_info",
-      "/runtime",
-      "/memory",
-      "/",
-    ];
+    const paths = ["/config_dump", "/stats", "/clusters", "/fleet", "/server_info", "/runtime", "/memory", "/"];
     for (const path of [...paths, "/keys/status", `/limits/${id}`, `/keys/${id}/usage`]) {
       const shown = await rig.admin.text(path);
       for (const secret of secrets) expect(shown).not.toContain(secret);
