@@ -1,4 +1,3 @@
-import cluster from "node:cluster";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { ConfigError } from "../deploy/runtime/config/load-config.ts";
@@ -129,10 +128,8 @@ function openStats({ clusters }: GatewayConfig): Stats {
   return stats;
 }
 
-/** Opens the log. One of several workers names itself in every line. */
-function openLog({ log: { level }, worker }: GatewayConfig, stats: Stats): Logger {
-  const base = worker ? { worker: worker.index } : null;
-  const log = processLog({ level, base, onDrop: () => stats.logLinesDropped.inc() });
+function openLog({ log: { level } }: GatewayConfig, stats: Stats): Logger {
+  const log = processLog({ level, base: null, onDrop: () => stats.logLinesDropped.inc() });
   logWarnings(log);
   return log;
 }
@@ -185,24 +182,15 @@ async function followSealing(file: string, log: Logger, onUnknownKey: (id: strin
 
 /** Begins a life that signals end, and a fault of ours. `crashed` returns whether it was a fault. */
 function beginLife(log: Logger) {
-  const lifecycle = new Lifecycle(obeySignals());
+  const orders = new StopOrders(systemClock.nowMs);
+  orders.obeySignals();
+  const lifecycle = new Lifecycle(orders);
   const crashed = endOnCrash(() => {
     // A process that is not to be relied on takes nothing more, whoever has noticed.
     lifecycle.drainListeners(false);
     lifecycle.quit();
   }, log);
   return { lifecycle, crashed };
-}
-
-/** Takes orders to stop from signals alone: Node would end a worker whose supervisor has gone, amid its answers. */
-function obeySignals(): StopOrders {
-  const orders = new StopOrders(systemClock.nowMs);
-  orders.obeySignals();
-  const { worker } = cluster;
-  worker?.once("disconnect", () => {
-    worker.exitedAfterDisconnect = true;
-  });
-  return orders;
 }
 
 /**
@@ -281,9 +269,7 @@ type App = GatewayServer["app"];
 /** Lets those listeners listen that operators use. They come first: whoever is sent to callers' has to find all ready. */
 async function listenToOperators(apps: Apps, { admin, health }: GatewayConfig): Promise<Listener[]> {
   const listeners: Listener[] = [];
-  // Of several workers each has its own.
-  const exclusive = { host: admin.host, port: admin.port, exclusive: true };
-  listeners.push({ name: "admin", address: await listening(apps.admin, exclusive, admin.tls ? "https" : "http") });
+  listeners.push({ name: "admin", address: await listening(apps.admin, admin, admin.tls ? "https" : "http") });
   if (apps.health && health) listeners.push({ name: "health", address: await listening(apps.health, health) });
   return listeners;
 }
@@ -307,14 +293,10 @@ function cannotListen(cause: unknown): never {
 /** Lets `app` listen. Resolves to its URL. */
 async function listening(
   app: App,
-  {
-    host,
-    port: wanted,
-    exclusive = false,
-  }: { readonly host: string; readonly port: number; readonly exclusive?: boolean },
+  { host, port: wanted }: { readonly host: string; readonly port: number },
   scheme = "http",
 ): Promise<string> {
-  await app.listen({ host, port: wanted, exclusive });
+  await app.listen({ host, port: wanted });
   const { address, family, port } = app.server.address() as AddressInfo;
   return `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }

@@ -54,9 +54,8 @@ const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSetti
   cancel: cancelBench,
 };
 
-/** The gateways of the replay, and the workers of the stand, unless others are asked for. */
+/** The gateways of the replay, unless others are asked for. */
 const REPLAYED_GATEWAYS: readonly number[] = [1, 4];
-const ALONE_ONLY: readonly number[] = [1];
 
 const NAMES: readonly string[] = [...Object.keys(ALONE), ...Object.keys(PROCESSES)];
 
@@ -96,7 +95,6 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     hostile: options.hostile,
     ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
-    workers: options.gateways ?? ALONE_ONLY,
     replay: replaySettings(options),
     scale: options.scale ?? (quick ? QUICK_SCALE : WHOLE_SCALE),
   };
@@ -213,11 +211,7 @@ async function main(): Promise<number> {
     .option("--nodes <n>", "nodes of the replay", positive, 8)
     .option("--prefills-at-once <n>", "prompts that a node of the replay prefills at once", positive, 1)
     .option("--max-ahead-seconds <n>", "maxAheadSeconds of the replay's gateways; default: theirs", positive)
-    .option(
-      "--gateways <n,...>",
-      "gateways of the replay that share nothing (1,4), workers of the stand (1)",
-      positives,
-    )
+    .option("--gateways <n,...>", "gateways of the replay, which share nothing (1,4)", positives)
     .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])
     .option("--seed <n,...>", "seeds of the replay", positives, [1, 2, 3])
     .option("--policies <name,...>", "policies of the replay", policies, ALL_REPLAY_POLICIES)

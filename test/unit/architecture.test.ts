@@ -389,13 +389,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["deploy/monitoring/", []],
   ["deploy/images/", [RUNTIME, "deploy/local/child.ts", "gateway/catalog.ts", "gateway/keys/"]],
-  [
-    "deploy/local/",
-    [
-      ...[RUNTIME, "gateway/catalog.ts", "gateway/keys/", "gateway/limits/"],
-      ...["gateway/upstream/orders/", "gateway/usage/"],
-    ],
-  ],
+  ["deploy/local/", [RUNTIME, "gateway/catalog.ts", "gateway/keys/"]],
   [GEN, []],
   // Tests look inwards, and what supports them knows no test.
   ["test/support/checkers/", ["gateway/formats/"]],

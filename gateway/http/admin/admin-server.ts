@@ -27,7 +27,7 @@ export type AdminDeps = ServerFacts &
     readonly stats: Stats;
     /** The keys that are in force. */
     readonly keys: KeyStore;
-    /** Has all workers do what operators order of endpoints. */
+    /** Takes the orders of operators about endpoints. */
     readonly orders: EndpointOrders;
     /** Knows what keys have used of their limits. */
     readonly limiter: Limiter;

@@ -14,8 +14,6 @@ export type Target = {
   readonly port: number;
   /** The process whose time counts; undefined where nothing stands in the middle. */
   readonly pid: number | undefined;
-  /** The processes of workers, whose time counts with that of the process that has started them. Default: none. */
-  readonly workers?: readonly number[];
   /** A whole HTTP request. */
   request(directive: Directive): string;
 };

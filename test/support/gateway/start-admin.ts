@@ -11,7 +11,6 @@ import { ownCounts } from "../../../gateway/http/admin/fleet/own-counts.ts";
 import { registerKeyStats } from "../../../gateway/keys/key-stats.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
-import { OrderBook } from "../../../gateway/upstream/orders/order-board.ts";
 import { metricSum } from "../metric-text.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 
@@ -61,7 +60,7 @@ export async function startAdmin(
     listeners: () => [{ name: "public", address: gateway.baseUrl }],
     lifecycle,
     clusters,
-    orders: await EndpointOrders.open(clusters, new OrderBook(systemClock), systemClock),
+    orders: await EndpointOrders.open(clusters, undefined, systemClock),
     stats,
     keys,
     sealing,
