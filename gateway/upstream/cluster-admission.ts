@@ -173,11 +173,11 @@ export class ClusterAdmission<Member = ClusterMember> {
     const sinceMs = this.#clock.nowMs();
     const demand = this.#places.want(request.tenant, sinceMs);
     this.#followEndpoints();
-    const { levels } = this.room;
+    const { endpoints } = this.room;
     // Nobody passes those who wait but where they cannot go; bad news may. Coming makes no room.
-    const mayAsk = request.underWay || this.#queue.size === 0 || levels.usable === 0 || this.#hasSpareRoom;
+    const mayAsk = request.underWay || this.#queue.size === 0 || endpoints.available.size === 0 || this.#hasSpareRoom;
     const seeker = { request, demand, sinceMs, overdue: false };
-    const first = mayAsk ? this.#search.find(seeker, this.#waits.count > 0) : noPick(levels.levels, request.tried);
+    const first = mayAsk ? this.#search.find(seeker, this.#waits.count > 0) : noPick(endpoints, request.tried);
     if (!isNoRoom(first) && !(request.mayHold && isOutage(first))) {
       if (typeof first === "string") demand.end();
       return Promise.resolve(first);
@@ -280,12 +280,12 @@ export class ClusterAdmission<Member = ClusterMember> {
   /** Lets the limits follow the endpoints as they come and go. */
   #followEndpoints(): void {
     const { maxRequests, maxPendingRequests, maxHeldRequests } = this.#cluster.settings.circuitBreakers;
-    const { usable, places } = this.room.levels;
-    const bySlots = limitsForSlots(places);
-    const maxWaiting = usable > 0 ? (maxPendingRequests ?? bySlots.maxPendingRequests) : maxHeldRequests;
+    const { available, capacity } = this.room.endpoints;
+    const bySlots = limitsForSlots(capacity);
+    const maxWaiting = available.size > 0 ? (maxPendingRequests ?? bySlots.maxPendingRequests) : maxHeldRequests;
     this.breaker.setLimits({ maxRequests: maxRequests ?? bySlots.maxRequests, maxPendingRequests: maxWaiting });
     this.#queue.setMaxPending(maxWaiting);
-    this.#outage.note(usable, this.#clock.nowMs());
+    this.#outage.note(available.size, this.#clock.nowMs());
   }
 
   /** Gives free places to those who wait, and lets those go for whom there will be none in time. */
@@ -294,7 +294,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     this.#followEndpoints();
     const nowMs = this.#clock.nowMs();
     const hasMore = this.#dismissLate(nowMs);
-    if (this.room.levels.usable > 0) {
+    if (this.room.endpoints.available.size > 0) {
       this.#dismissHopeless();
       this.#serveInOrder(nowMs);
     }
@@ -308,18 +308,18 @@ export class ClusterAdmission<Member = ClusterMember> {
     for (const item of late) {
       const { value } = item;
       if (value.wait && !value.overdue && !value.held) this.#waits.beOverdue(item, nowMs);
-      else value.settle(this.room.levels.usable > 0 ? "pending_timeout" : "none_available");
+      else value.settle(this.room.endpoints.available.size > 0 ? "pending_timeout" : "none_available");
     }
     return late.length === SENT_AWAY_PER_TURN;
   }
 
   /** Lets those go that wait for an endpoint which is no more: all others have had their try. */
   #dismissHopeless(): void {
-    const { changes, levels } = this.room.levels;
-    if (changes === this.#hopelessAt) return;
-    this.#hopelessAt = changes;
+    const { endpoints } = this.room;
+    if (endpoints.changes === this.#hopelessAt) return;
+    this.#hopelessAt = endpoints.changes;
     const isHopeless = ({ request: { tried } }: Waiting<Member>) =>
-      tried.size > 0 && noPick(levels, tried) === "all_tried";
+      tried.size > 0 && noPick(endpoints, tried) === "all_tried";
     for (const { value } of this.#queue.giveUp(isHopeless)) value.settle("all_tried");
   }
 
@@ -347,7 +347,7 @@ export class ClusterAdmission<Member = ClusterMember> {
         }
         // Whoever has room has had its try at this one; it may be another's turn.
         if (result === "all_full") triedAll += 1;
-        if (triedAll >= this.room.levels.usable) break;
+        if (triedAll >= this.room.endpoints.available.size) break;
         continue;
       }
       this.#queue.served(item, nowMs);

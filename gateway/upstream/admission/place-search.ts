@@ -105,11 +105,11 @@ export class PlaceSearch<Member> {
    */
   find(seeker: Seeker, isLast = false): Admitted<Member> | NotAdmitted | NoRoom {
     const { balancer, room, clock } = this.#parts;
-    const { breaker, levels } = room;
+    const { breaker, endpoints } = room;
     const { route, tried, underWay } = seeker.request;
     const mayTake = underWay || seeker.demand.mayTake(breaker.maxRequests, clock.nowMs());
-    if (levels.usable > 0 && !mayTake) return "kept_for_others";
-    const choice = breaker.isFull ? { none: noPick(levels.levels, tried) } : balancer.pick(levels, route, tried);
+    if (endpoints.available.size > 0 && !mayTake) return "kept_for_others";
+    const choice = breaker.isFull ? { none: noPick(endpoints, tried) } : balancer.pick(endpoints, route, tried);
     if ("none" in choice) return choice.none;
     return this.#turnOf(seeker, choice.pick, isLast) ?? this.#take(seeker, choice.pick);
   }
@@ -124,7 +124,7 @@ export class PlaceSearch<Member> {
       isLast,
       overdue,
       pickAnywhere: () => {
-        const anywhere = balancer.pickAnywhere(room.levels, route, tried);
+        const anywhere = balancer.pickAnywhere(room.endpoints, route, tried);
         return "pick" in anywhere ? anywhere.pick : undefined;
       },
     });

@@ -1,5 +1,5 @@
 import type { ToldTurns } from "../../../gateway/upstream/admission/peer-gateways.ts";
-import type { EventQueue } from "../routing/event-queue.ts";
+import type { EventQueue } from "./event-queue.ts";
 import type { Router } from "./routers/router.ts";
 
 /** The time between two looks of a gateway at what the others tell, in milliseconds: that of a fleet of four. */

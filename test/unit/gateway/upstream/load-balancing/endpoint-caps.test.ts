@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { isWithinCaps } from "../../../../../gateway/upstream/load-balancing/endpoint-caps.ts";
-import { DEFAULT_ENDPOINT_CAPS } from "../../../../support/gateway/default-settings.ts";
 import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
 
 test.each([
@@ -9,5 +8,5 @@ test.each([
   ["with a full queue", { waiting: 5 }, false],
   ["with a full KV cache", { kvUse: 0.95 }, false],
 ])("an endpoint %s", (_, given, expected) => {
-  expect(isWithinCaps(endpointWith({ address: "e", ...given }), DEFAULT_ENDPOINT_CAPS)).toBe(expected);
+  expect(isWithinCaps(endpointWith({ address: "e", ...given }))).toBe(expected);
 });

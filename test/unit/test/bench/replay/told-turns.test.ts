@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import { EventQueue } from "../../../../bench/replay/event-queue.ts";
 import type { Router } from "../../../../bench/replay/routers/router.ts";
 import { tellEachOther } from "../../../../bench/replay/told-turns.ts";
-import { EventQueue } from "../../../../bench/routing/event-queue.ts";
 
 test("each gateway hears the newest of every other one, and when that was told", async () => {
   const time = new EventQueue();
