@@ -25,7 +25,6 @@ import { type AdminDeps, buildAdmin, buildHealth } from "./http/admin/admin-serv
 import { openAdminTls } from "./http/admin/admin-tls.ts";
 import { AdminToken, AdminTokenError } from "./http/admin/admin-token.ts";
 import { registerClusterStats } from "./http/admin/fleet/cluster-stats.ts";
-import { hearOthers } from "./http/admin/fleet/hear-others.ts";
 import { ownReport } from "./http/admin/fleet/own-report.ts";
 import type { Listener } from "./http/admin/server-routes.ts";
 import { Lifecycle } from "./lifecycle.ts";
@@ -78,7 +77,7 @@ async function run(config: GatewayConfig): Promise<number> {
     hardStop: lifecycle.hardStop,
   });
   const facts = { clusters, traffic, live: stats.live, lifecycle, connections: () => sockets.open, workers, clock };
-  const fleet = await Fleet.open({ board: fleetBoard, report: ownReport(facts), onOthers: hearOthers(facts), clock });
+  const fleet = await Fleet.open({ board: fleetBoard, report: ownReport(facts), clock });
   const listeners: Listener[] = [];
   const access = await openAccess(config, log);
   const adminDeps: AdminDeps = {

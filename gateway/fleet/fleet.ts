@@ -14,8 +14,6 @@ export type FleetOptions = {
   readonly board: FleetBoard;
   /** Returns what this gateway has to tell of itself. */
   readonly report: () => GatewayReport;
-  /** Called at each look with the newest reports of the others, where they are known. */
-  readonly onOthers?: (others: readonly SeenReport[]) => void;
   /** The clock by which reports are exchanged, and points of the charts are dated. */
   readonly clock: Clock;
 };
@@ -58,12 +56,11 @@ export class Fleet {
   }
 
   async #look(): Promise<void> {
-    const { board, report, clock, onOthers } = this.#options;
+    const { board, report, clock } = this.#options;
     const own = report();
     const seen = await board.exchange(own);
     this.#shared = seen !== undefined;
     this.#seen = seen ?? [{ report: own, ageMs: 0 }];
-    onOthers?.(this.#seen.filter((one) => one.report.id !== own.id));
     // One that tells nothing any more has gone, and what it ran with it.
     const living = this.#seen.filter(({ ageMs }) => ageMs < this.lateMs);
     this.history.add(

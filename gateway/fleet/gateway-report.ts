@@ -2,8 +2,7 @@ import * as z from "zod";
 
 /*
  * What a gateway tells the others about itself. Totals count from the start of its process, so that whoever reads two
- * reports takes differences. Names and numbers of ours only: nothing of a request, and of its caller no more than keyed
- * digests of sessions and conversations.
+ * reports takes differences. Names and numbers of ours only: nothing of a request.
  */
 
 const count = z.number();
@@ -15,39 +14,6 @@ const cacheReasonReport = z.object({
   requests: count,
   /** The tokens of their prompts that might have been in the cache and were not. */
   lostTokens: count,
-});
-
-const sessionReport = z.object({
-  /** The keyed digest of the session, which all gateways make alike. */
-  session: z.string().max(64),
-  /** The seconds of prefill and answers that the gateway served it; what was earlier counts less. */
-  served: count,
-  /** The seconds for which the session wanted to be served there, counted alike. */
-  wanted: count,
-});
-
-const conversationReport = z.object({
-  /** The name of the conversation: keyed digests, which all gateways make alike. */
-  conversation: z.string().max(128),
-  /** The address of the node that had its last turn, host and port. */
-  address: z.string().max(512),
-  /** The number of tokens that it takes up there. */
-  tokens: count,
-  /** The time since that turn was sent, in milliseconds. */
-  ageMs: count,
-});
-
-const turnReport = z.object({
-  /** The seconds of prefill and answers that the gateway served of all sessions; what was earlier counts less. */
-  served: count,
-  /** The seconds for which all sessions wanted to be served there, counted alike. */
-  wanted: count,
-  /** The seconds until the first turn is due that waits there for its prefill; null where none does. */
-  dueSeconds: count.nullable(),
-  /** The sessions that the gateway served of late. */
-  sessions: z.array(sessionReport).max(1_024).readonly(),
-  /** Where the conversations are that the gateway placed of late; none from one that does not tell. */
-  conversations: z.array(conversationReport).max(1_024).readonly().default([]),
 });
 
 const modelReport = z.object({
@@ -73,8 +39,6 @@ const modelReport = z.object({
   cachedTokens: count,
   /** The reasons for what was not in caches, as far as there were any; none from a gateway that does not tell. */
   cacheReasons: z.array(cacheReasonReport).max(64).default([]),
-  /** What the gateways have to know of each other to be fair to sessions; nothing from one that does not tell. */
-  turns: turnReport.optional(),
 });
 
 const nodeReport = z.object({

@@ -3,7 +3,6 @@ import { onAbort } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { EndpointRoom } from "./admission/endpoint-room.ts";
 import { type Holdable, OutageHold } from "./admission/outage-hold.ts";
-import { PeerGateways } from "./admission/peer-gateways.ts";
 import {
   type Admitted,
   isNoRoom,
@@ -17,7 +16,6 @@ import {
 import { PrefillTurns, type PrefillWait } from "./admission/prefill-turns.ts";
 import { type PrefillWaiter, PrefillWaits } from "./admission/prefill-waits.ts";
 import { RecheckTimer } from "./admission/recheck-timer.ts";
-import { SessionAccounts } from "./admission/session-accounts.ts";
 import { FIRST_RANK, SessionService } from "./admission/session-service.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
@@ -61,8 +59,6 @@ export class ClusterAdmission<Member = ClusterMember> {
   readonly breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
   /** Knows which endpoints have room; whoever hears of one that it takes none for a while has it held back there. */
   readonly room: EndpointRoom;
-  /** What gateways before the same endpoints tell each other, so that all are fair to the same sessions. */
-  readonly peers: PeerGateways;
   readonly #cluster: AdmittedCluster<Member>;
   readonly #balancer: Balancer;
   readonly #clock: Clock;
@@ -70,8 +66,7 @@ export class ClusterAdmission<Member = ClusterMember> {
   readonly #places: TenantPlaces;
   readonly #outage: OutageHold<Waiting<Member>>;
   readonly #turns: PrefillTurns;
-  readonly #accounts = new SessionAccounts();
-  readonly #service = new SessionService(this.#accounts);
+  readonly #service = new SessionService();
   readonly #waits: PrefillWaits<Waiting<Member>>;
   readonly #search: PlaceSearch<Member>;
   readonly #recheck: RecheckTimer;
@@ -96,11 +91,6 @@ export class ClusterAdmission<Member = ClusterMember> {
     });
     const { prefillTurns, workingSetWaitMs } = circuitBreakers;
     this.#waits = new PrefillWaits({ queue: this.#queue, service: this.#service, workingSetWaitMs });
-    this.peers = new PeerGateways({
-      accounts: this.#accounts,
-      firstDueMs: () => this.#waits.firstDueMs(),
-      conversations: balancer.conversations,
-    });
     this.#recheck = new RecheckTimer(clock, () => this.#serve());
     this.room = new EndpointRoom(cluster, this.breaker, clock, () => {
       if (this.#queue.size > 0) this.#recheck.armNow();
@@ -108,7 +98,6 @@ export class ClusterAdmission<Member = ClusterMember> {
     this.#turns = new PrefillTurns({
       ...{ settings: prefillTurns, clock, random, views: cluster.views },
       hasRoom: (view) => this.room.has(view),
-      moreUrgent: (nowMs) => this.peers.moreUrgent(nowMs),
     });
     this.#search = new PlaceSearch({
       ...{ balancer, room: this.room, service: this.#service, clock },

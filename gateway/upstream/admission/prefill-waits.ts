@@ -1,7 +1,7 @@
 import type { Pending, PendingQueue } from "../queue/pending-queue.ts";
 import type { PlaceRequest } from "./place-search.ts";
 import type { PrefillWait } from "./prefill-turns.ts";
-import { dueMsOf, FIRST_RANK, type SessionService } from "./session-service.ts";
+import { FIRST_RANK, type SessionService } from "./session-service.ts";
 
 /** A request that may have to wait for its prefill. */
 export type PrefillWaiter = {
@@ -16,7 +16,7 @@ export type PrefillWaiter = {
 /** What waits are ordered by. */
 export type PrefillWaitsParts<Value extends PrefillWaiter> = {
   /** The queue in which they wait. */
-  readonly queue: Pick<PendingQueue<Value>, "order" | "reschedule" | "rerank" | "pushAgain">;
+  readonly queue: Pick<PendingQueue<Value>, "reschedule" | "rerank" | "pushAgain">;
   /** What each session was served of late. */
   readonly service: SessionService;
   /** The time after which a request that waits for its prefill is overdue, in milliseconds. */
@@ -36,13 +36,6 @@ export class PrefillWaits<Value extends PrefillWaiter> {
   /** The number of requests that wait for their prefill, not for a place alone. */
   get count(): number {
     return this.#count;
-  }
-
-  /** Returns the monotonic milliseconds at which the first of those is due that wait; undefined where nobody does. */
-  firstDueMs(): number | undefined {
-    if (this.#count === 0) return undefined;
-    const ranks = this.#parts.queue.order().filter(({ value }) => value.wait?.kind === "prefill");
-    return ranks.length === 0 ? undefined : dueMsOf(Math.max(...ranks.map(({ rank }) => rank)));
   }
 
   /** Has a request that waits, or begins to, wait for its prefill; for a place alone where `wait` is undefined. */

@@ -77,8 +77,3 @@ export class SessionService {
     return DUE_PART * Math.min(1, (AT_FIRST.served + served) / (AT_FIRST.wanted + wanted));
   }
 }
-
-/** Returns the monotonic time, in milliseconds, at which a turn with such a rank of `SessionService` is due. */
-export function dueMsOf(rank: number): number {
-  return (FIRST_RANK - FOREVER_SECONDS - rank) * 1_000;
-}

@@ -6,7 +6,7 @@ import type { EndpointViews } from "./endpoint-views.ts";
 import type { HeldPrefixes } from "./held-prefixes.ts";
 import type { PickableEndpoints } from "./pickable-endpoints.ts";
 import { createPolicy, type LbPolicy } from "./policies.ts";
-import type { Policy, PolicyPick, SharedConversations } from "./policy.ts";
+import type { Policy, PolicyPick } from "./policy.ts";
 import type { Route } from "./route.ts";
 import type { WorkLedger } from "./work-ledger.ts";
 
@@ -37,11 +37,6 @@ export class Balancer {
     const { settings, prefixes, views } = cluster;
     this.#policy = createPolicy(settings.lbPolicy, { prefixes, work, clock, random });
     views.follow({ changed() {}, left: ({ address }) => this.#policy.forget?.(address) });
-  }
-
-  /** What gateways tell each other of where conversations are; undefined where the policy does not go by them. */
-  get conversations(): SharedConversations | undefined {
-    return this.#policy.conversations;
   }
 
   /**

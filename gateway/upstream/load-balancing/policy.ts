@@ -18,26 +18,6 @@ export type PolicyParts = {
   readonly random: () => number;
 };
 
-/** Where a conversation was at its last turn, as one gateway tells it to others. */
-export type ToldConversation = {
-  /** The name of the conversation: keyed digests, which all gateways make alike. */
-  readonly conversation: string;
-  /** The address of the endpoint, `host:port`. */
-  readonly address: string;
-  /** The number of tokens that it takes up there. */
-  readonly tokens: number;
-  /** The time since the turn was sent, in milliseconds. */
-  readonly ageMs: number;
-};
-
-/** What the policies of gateways before the same endpoints tell each other of conversations. */
-export type SharedConversations = {
-  /** Returns what this gateway has to tell at the monotonic time `nowMs`. */
-  tell(nowMs: number): readonly ToldConversation[];
-  /** Takes what another gateway told at the monotonic time `atMs`. */
-  hear(told: readonly ToldConversation[], atMs: number): void;
-};
-
 /**
  * A load-balancing policy at work for one cluster. It owns whatever it remembers between picks; nobody else keeps state
  * for it. What it wants to learn from a try it learns through the `Placement` that its pick gives out.
@@ -48,8 +28,6 @@ export type Policy = {
    * them suits. There may be thousands: a policy that can looks only at some of them.
    */
   pick(candidates: Candidates, route: Route, nowMs: number): PolicyPick | undefined;
-  /** What the policy tells those of other gateways, and hears of them; absent where it does not go by conversations. */
-  readonly conversations?: SharedConversations;
   /** Returns the number of tokens of a prompt, where the policy has learned how many there are to a byte. */
   expectedTokens?(route: Route): number;
   /** Tells the policy that an endpoint has left the cluster, and with it what was in its cache. */

@@ -28,9 +28,7 @@ export type ReportFacts = {
   readonly clock: Clock;
 };
 
-type Queue = Pick<ClusterTraffic["admission"], "pending"> & {
-  readonly peers: Pick<ClusterTraffic["admission"]["peers"], "tell">;
-};
+type Queue = Pick<ClusterTraffic["admission"], "pending">;
 
 /** Makes what returns the report of this gateway process, under an id that it has until it ends. */
 export function ownReport(facts: ReportFacts): () => GatewayReport {
@@ -56,9 +54,8 @@ export function ownReport(facts: ReportFacts): () => GatewayReport {
         const { firstTokens: _, firstTokenCounts, cacheReasons, ...totals } = live.model(model);
         const admission = traffic.find(({ cluster }) => cluster.model === model)?.admission;
         const queued = admission?.pending ?? 0;
-        const turns = admission?.peers.tell(nowMs);
         const reasons = [...cacheReasons].map(([reason, counts]) => ({ reason, ...counts }));
-        return { model, queued, ...totals, cacheReasons: reasons, turns, firstTokens: [...firstTokenCounts] };
+        return { model, queued, ...totals, cacheReasons: reasons, firstTokens: [...firstTokenCounts] };
       }),
       nodes: nodesOf(facts, nowMs),
     };

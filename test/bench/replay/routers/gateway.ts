@@ -62,7 +62,6 @@ export type GatewayParts = {
 
 /** One gateway: the real `Balancer` with the default settings, in front of nodes that report their load. */
 export class Gateway implements Router {
-  readonly peers: NonNullable<Router["peers"]>;
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
   readonly #gateways: number;
@@ -114,8 +113,6 @@ export class Gateway implements Router {
       onHealthChange: () => () => {},
     };
     this.#admission = new ClusterAdmission(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
-    const { peers } = this.#admission;
-    this.peers = { tell: () => peers.tell(clock.nowMs()), hear: (...heard) => peers.hear(...heard) };
   }
 
   /** Takes what a node says of itself. */

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Fleet } from "../../../../gateway/fleet/fleet.ts";
 import { FleetBook } from "../../../../gateway/fleet/fleet-board.ts";
-import type { GatewayReport, SeenReport } from "../../../../gateway/fleet/gateway-report.ts";
+import type { GatewayReport } from "../../../../gateway/fleet/gateway-report.ts";
 import {
   answerReports,
   type FleetReply,
@@ -24,9 +24,7 @@ function setUp() {
     const channel = new ChannelPair<FleetRequest, FleetReply>();
     answerReports(book, channel.host);
     const board = new WorkerBoard(channel.worker, clock);
-    const heard: string[][] = [];
-    const onOthers = (others: readonly SeenReport[]) => heard.push(others.map(({ report }) => report.id));
-    return { channel, heard, fleet: await Fleet.open({ board, report: () => reportOf(id), onOthers, clock }) };
+    return { channel, fleet: await Fleet.open({ board, report: () => reportOf(id), clock }) };
   };
   return { clock, worker };
 }
@@ -59,15 +57,4 @@ test("one whose starting process is silent tells of itself, and says that it is 
   await one.channel.comeBack();
   await clock.advance(5_000);
   expect([one.fleet.shared, idsOf(one.fleet)]).toEqual([true, ["1", "2"]]);
-});
-
-test("each look tells of the others, and of nobody while the starting process is silent", async () => {
-  const { clock, worker } = setUp();
-  const [one, two] = [await worker("1"), await worker("2")];
-  expect([one.heard, two.heard]).toEqual([[[]], [["1"]]]);
-  await clock.advance(5_000);
-  expect(one.heard.at(-1)).toEqual(["2"]);
-  one.channel.stick();
-  await clock.advance(10_000);
-  expect(one.heard.at(-1)).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { headOf, promptBytes } from "../../boundary-hashes.ts";
 import type { Candidates } from "../../candidates.ts";
-import type { Policy, PolicyParts, PolicyPick, PolicyRow, SharedConversations } from "../../policy.ts";
+import type { Policy, PolicyParts, PolicyPick, PolicyRow } from "../../policy.ts";
 import type { Route } from "../../route.ts";
 import { slowStartShare } from "../../slow-start.ts";
 import { PlacementMap } from "./placement-map.ts";
@@ -21,7 +21,6 @@ export const prefixAffinity: PolicyRow = {
 export const BELIEVED_MS = 3_600_000;
 
 class PrefixAffinity implements Policy {
-  readonly conversations: SharedConversations;
   readonly #parts: PolicyParts;
   readonly #placements: PlacementMap;
   readonly #learning: PrefixLearning;
@@ -30,7 +29,6 @@ class PrefixAffinity implements Policy {
     this.#parts = parts;
     this.#placements = new PlacementMap();
     this.#learning = new PrefixLearning(this.#placements);
-    this.conversations = this.#learning.workingSets;
   }
 
   pick(candidates: Candidates, route: Route, nowMs: number): PolicyPick | undefined {

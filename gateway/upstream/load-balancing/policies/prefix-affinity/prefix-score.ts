@@ -202,10 +202,10 @@ function heldUpSeconds({ meanRequests }: EndpointView, seconds: number): number 
 }
 
 /**
- * Returns how many tokens the conversations of late take up on an endpoint, for comparison with others. A gateway among
- * several that tell it nothing has seen a part of their turns only; how long the cache keeps what nobody uses tells of
- * those of all: as much as comes to it in that time fills it. That is late, and where all caches are overfull it says
- * little, so that what was seen counts as ever.
+ * Returns how many tokens the recent conversations take up on an endpoint, for comparison with others. One of several
+ * gateways has placed a part of them only; the retention of the cache accounts for the rest: the tokens that arrive in
+ * that time fill the cache. Retention follows late, and where all caches are overfull it differs little, so that the
+ * tokens this gateway placed count in any case.
  */
 function crowdTokens(
   { address, gateways, retentionMs }: EndpointView,
@@ -213,8 +213,7 @@ function crowdTokens(
 ): number {
   const seenTokens = learned.workingSets.tokensOn(address, nowMs);
   const totalTokens = prefixes.fillOf(address)?.totalTokens ?? 0;
-  const seesAll = gateways <= 1 || learned.workingSets.isShared(nowMs);
-  if (seesAll || totalTokens === 0 || retentionMs === undefined) return seenTokens;
+  if (gateways <= 1 || totalTokens === 0 || retentionMs === undefined) return seenTokens;
   const toldTokens = totalTokens * Math.min(MAX_CROWD, WORKING_SET_MS / Math.max(1, retentionMs));
   return seenTokens + toldTokens * (1 - 1 / gateways);
 }

@@ -282,18 +282,6 @@ test("a gateway among several begins conversations where full caches keep longes
   expect(picked(1)).toBe("e0");
 });
 
-test("a gateway among several that tell each other begins conversations where all of theirs take up least", () => {
-  const workingSets = new WorkingSets();
-  const told = POOL.map(({ address }) => ({
-    ...{ conversation: `on ${address}`, address, ageMs: 0 },
-    tokens: address === "e1" ? 10_000 : 900_000,
-  }));
-  workingSets.hear(told, 0);
-  const pool = POOL.map((one) => ({ ...one, gateways: 4, retentionMs: one.address === "e2" ? 600_000 : 250_000 }));
-  const given = context({ learned: learned({ strangers: 0, workingSets }), prefixes: telling({}, true) });
-  expect(pick(turn("s", 0), given, pool)?.endpoint.address).toBe("e1");
-});
-
 test("a belief lasts until the endpoint has evicted what was used as long ago", () => {
   const picked = (evictedBeforeMs: number) => {
     const given = context({ nowMs: 1_000_000, learned: learned({ strangers: 0 }) });
