@@ -14,9 +14,8 @@ import {
   type Seeker,
 } from "./admission/place-search.ts";
 import { PrefillTurns, type PrefillWait } from "./admission/prefill-turns.ts";
-import { type PrefillWaiter, PrefillWaits } from "./admission/prefill-waits.ts";
+import { FIRST_RANK, type PrefillWaiter, PrefillWaits } from "./admission/prefill-waits.ts";
 import { RecheckTimer } from "./admission/recheck-timer.ts";
-import { FIRST_RANK, SessionService } from "./admission/session-service.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import type { Balancer } from "./load-balancing/balancer.ts";
@@ -66,7 +65,6 @@ export class ClusterAdmission<Member = ClusterMember> {
   readonly #places: TenantPlaces;
   readonly #outage: OutageHold<Waiting<Member>>;
   readonly #turns: PrefillTurns;
-  readonly #service = new SessionService();
   readonly #waits: PrefillWaits<Waiting<Member>>;
   readonly #search: PlaceSearch<Member>;
   readonly #recheck: RecheckTimer;
@@ -90,7 +88,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       mayHaveEndpoints: () => cluster.mayHaveEndpoints,
     });
     const { prefillTurns, workingSetWaitMs } = circuitBreakers;
-    this.#waits = new PrefillWaits({ queue: this.#queue, service: this.#service, workingSetWaitMs });
+    this.#waits = new PrefillWaits({ queue: this.#queue, workingSetWaitMs });
     this.#recheck = new RecheckTimer(clock, () => this.#serve());
     this.room = new EndpointRoom(cluster, this.breaker, clock, () => {
       if (this.#queue.size > 0) this.#recheck.armNow();
@@ -100,7 +98,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       hasRoom: (view) => this.room.has(view),
     });
     this.#search = new PlaceSearch({
-      ...{ balancer, room: this.room, service: this.#service, clock },
+      ...{ balancer, room: this.room, clock },
       turns: workingSetWaitMs > 0 ? this.#turns : undefined,
       member: (address) => cluster.member(address),
       onRelease: (running) => {
@@ -159,13 +157,12 @@ export class ClusterAdmission<Member = ClusterMember> {
    * Aborting the signal takes the request out of the queue at once; the result then means nothing.
    */
   acquire(request: PlaceRequest, signal: AbortSignal): Promise<Admitted<Member> | NotAdmitted> {
-    const sinceMs = this.#clock.nowMs();
-    const demand = this.#places.want(request.tenant, sinceMs);
+    const demand = this.#places.want(request.tenant, this.#clock.nowMs());
     this.#followEndpoints();
     const { endpoints } = this.room;
     // Nobody passes those who wait but where they cannot go; bad news may. Coming makes no room.
     const mayAsk = request.underWay || this.#queue.size === 0 || endpoints.available.size === 0 || this.#hasSpareRoom;
-    const seeker = { request, demand, sinceMs, overdue: false };
+    const seeker = { request, demand, overdue: false };
     const first = mayAsk ? this.#search.find(seeker, this.#waits.count > 0) : noPick(endpoints, request.tried);
     if (!isNoRoom(first) && !(request.mayHold && isOutage(first))) {
       if (typeof first === "string") demand.end();
@@ -202,10 +199,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       item.value.held?.release();
       letGo();
       this.#waits.waitFor(item, undefined, nowMs);
-      if (typeof result === "string") {
-        demand.end();
-        this.#service.want(request.route.session, (nowMs - item.queuedMs) / 1_000, nowMs);
-      }
+      if (typeof result === "string") demand.end();
       resolve(result);
     };
     const item = this.#pending(seeker, settle);
@@ -235,7 +229,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     letGo = onAbort(signal, () => leave("pending_timeout"));
   }
 
-  #pending({ request, demand, sinceMs }: Seeker, settle: Waiting<Member>["settle"]): Pending<Waiting<Member>> {
+  #pending({ request, demand }: Seeker, settle: Waiting<Member>["settle"]): Pending<Waiting<Member>> {
     const { route, tenant, hints, timeoutMs, underWay } = request;
     const nowMs = this.#clock.nowMs();
     return {
@@ -256,7 +250,6 @@ export class ClusterAdmission<Member = ClusterMember> {
       value: {
         request,
         demand,
-        sinceMs,
         settle,
         held: undefined,
         holdUntilMs: undefined,

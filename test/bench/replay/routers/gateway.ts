@@ -128,10 +128,10 @@ export class Gateway implements Router {
 
   /** Sends a request where the balancer picks, at once or when its turn has come. */
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void {
-    const { affinityKey, shape, session, ofUser } = prompt;
+    const { affinityKey, shape } = prompt;
     const request = {
       ...{
-        route: { shape, affinityKey, session, ofUser, ttlMs: undefined },
+        route: { shape, affinityKey, ttlMs: undefined },
         tenant: "tenant",
         hints: HINTS,
         tried: new Set<string>(),

@@ -30,13 +30,13 @@ function twoEndpoints() {
   return { clock, views, room, roomy, run, report, gained: () => gained };
 }
 
-test("an endpoint has room below its requests, its node's queue and its cache, and whoever waits hears of new room", () => {
+test("an endpoint has room below its requests, its node's queue and its cache, and onRoom is called when it gains some", () => {
   const { roomy, run, report, gained } = twoEndpoints();
   const [end] = [run("e0"), run("e0")];
   expect([roomy(), gained()]).toEqual([["e1"], 2]);
   end?.();
   expect([roomy(), gained()]).toEqual([["e0", "e1"], 3]);
-  for (const full of [{ waiting: 5 }, { kvUse: 0.95 }]) {
+  for (const full of [{ waiting: 8 }, { kvUse: 0.95 }]) {
     report(full);
     expect(roomy()).toEqual(["e1"]);
     report({});

@@ -10,8 +10,6 @@ const CANDIDATES = new EndpointList(endpoints(3));
 const ROUTE = {
   shape: { boundaries: [{ hash: "h", bytes: 4_000, marked: false }], lastTurn: undefined },
   affinityKey: "k",
-  session: "s",
-  ofUser: true,
   ttlMs: undefined,
 };
 

@@ -15,7 +15,7 @@ function played(prefillsAtOnce: number) {
     const note = (what: string) => seen.push(`${time.nowMs() / 1_000} ${name} ${what}`);
     node.submit({
       prompt: {
-        ...{ last: store.add(-1, tokens), tokens, outputTokens: 100, affinityKey: name, session: name, ofUser: true },
+        ...{ last: store.add(-1, tokens), tokens, outputTokens: 100, affinityKey: name, session: name },
         shape: { boundaries: [], lastTurn: undefined },
       },
       onStarted: () => note("begins"),
