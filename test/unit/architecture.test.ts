@@ -423,7 +423,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "test/unit/deploy/",
     [
       ...["deploy/", "gateway/config.ts", "gateway/reference/", "gateway/stats/", "engine/config.ts"],
-      ...["engine/metrics/", "test/bench/routing/", SUPPORT],
+      ...["engine/metrics/", SUPPORT],
     ],
   ],
   [
@@ -433,7 +433,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "deploy/docs/families/family-cases.ts",
     ],
   ],
-  ["test/unit/gateway/", [GEN, RUNTIME, "gateway/", "engine/errors.ts", "test/bench/routing/", SUPPORT]],
+  ["test/unit/gateway/", [GEN, RUNTIME, "gateway/", "engine/errors.ts", SUPPORT]],
   ["test/unit/test/", ["test/bench/", SUPPORT]],
   ["test/unit/", [SUPPORT]],
   ["test/golden/", [GEN, "gateway/", SUPPORT]],

@@ -91,8 +91,6 @@ function endpointValues(endpoint: EndpointStatus): readonly (readonly [string, s
     ["health_flags", endpoint.healthFlags.join("") || "healthy"],
     ...(endpoint.healthFailure === undefined ? [] : [["health_failure", endpoint.healthFailure] as const]),
     ["weight", endpoint.weight],
-    ["zone", endpoint.zone],
-    ["priority", endpoint.priority],
     ["slots", endpoint.slots],
     ["running", endpoint.running],
     ["waiting", endpoint.waiting],
@@ -134,8 +132,6 @@ function hostJson(endpoint: EndpointStatus) {
       ...(endpoint.healthFailure !== undefined && { health_failure: endpoint.healthFailure }),
     },
     weight: endpoint.weight,
-    priority: endpoint.priority,
-    locality: { zone: endpoint.zone },
     load: {
       slots: endpoint.slots,
       running: endpoint.running,

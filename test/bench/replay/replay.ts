@@ -1,5 +1,5 @@
-import { EventQueue } from "../routing/event-queue.ts";
-import { seededRandom } from "../routing/seeded-random.ts";
+import { seededRandom } from "../../support/seeded-random.ts";
+import { EventQueue } from "./event-queue.ts";
 import { PieceCaches } from "./piece-cache.ts";
 import { PieceStore } from "./piece-store.ts";
 import { PlayedWorld } from "./played-session.ts";

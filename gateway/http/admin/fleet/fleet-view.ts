@@ -146,8 +146,6 @@ function loadOf(all: readonly EndpointStatus[]): object {
   if (!first) return {};
   const most = (of: (endpoint: EndpointStatus) => number) => Math.max(...all.map(of));
   return {
-    zone: first.zone,
-    priority: first.priority,
     weight: first.weight,
     healthFailure: all.find(({ healthFailure }) => healthFailure !== undefined)?.healthFailure,
     slots: most(({ slots }) => slots),

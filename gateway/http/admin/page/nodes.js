@@ -85,7 +85,6 @@ const table = new Table(byId("nodes").querySelector("table"), [
   ["state", "as Envoy's health flags", (n) => stateOf(n)[0], (n) => stateOf(n)[1]],
   ["orders", "to all gateways", buttons],
   ["models", "", (n) => n.models.join(", ") || "–", () => "wrap"],
-  ["zone / priority", "", (n) => (n.zone === undefined ? "–" : `${n.zone || "–"} / ${n.priority}`)],
   ["weight", "", (n) => number(n.weight)],
   ["load", "generations that run there, by its slots", load],
   ["waiting", "in the engine's own queue", (n) => number(n.waiting)],
@@ -106,7 +105,7 @@ function filter() {
   for (const node of nodes) {
     const [state, cls] = stateOf(node);
     const { tr } = table.rows.get(node.address);
-    const text = `${node.address} ${node.models.join(" ")} ${node.zone ?? ""} ${state}`.toLowerCase();
+    const text = `${node.address} ${node.models.join(" ")} ${state}`.toLowerCase();
     tr.hidden = !text.includes(words) || (troubled && cls === "good");
     if (!tr.hidden) shown += 1;
   }
