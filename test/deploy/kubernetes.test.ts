@@ -5,48 +5,22 @@ import { checkConfig } from "../../deploy/runtime/config/load-config.ts";
 import { engineConfigSchema } from "../../engine/config.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { gatewayConfigSchema } from "../../gateway/config.ts";
-import { faultsOf, noKustomize, noSchemas, type Resource, rendered, resourcesOf } from "../support/tools/manifests.ts";
+import {
+  configFile,
+  containersOf,
+  dataOf,
+  faultsOf,
+  type Labels,
+  noKustomize,
+  noSchemas,
+  type Pod,
+  podsOf,
+  rendered,
+  resourcesOf,
+  selects,
+} from "../support/tools/manifests.ts";
 
 const FLEETS = ["gpus/h200", "gpus/b200", "gpus/b300", "cpu"];
-
-type Labels = Readonly<Record<string, string>>;
-type Container = {
-  readonly name: string;
-  readonly args?: readonly string[];
-  readonly envFrom?: readonly { readonly configMapRef: { readonly name: string } }[];
-  readonly resources?: { readonly limits?: Readonly<Record<string, string>> };
-};
-type Pod = {
-  readonly metadata: { readonly labels: Labels };
-  readonly spec: {
-    readonly terminationGracePeriodSeconds: number;
-    readonly initContainers?: readonly Container[];
-    readonly containers: readonly Container[];
-    readonly volumes: readonly { readonly name: string; readonly configMap?: { readonly name: string } }[];
-  };
-};
-
-/** Returns the templates of pods of a resource: of one that has several, the leader's first. */
-function podsOf({ kind, spec }: Resource): readonly Pod[] {
-  if (kind === "Deployment" || kind === "StatefulSet") return [(spec as { readonly template: Pod }).template];
-  if (kind !== "LeaderWorkerSet") return [];
-  const { leaderWorkerTemplate: both } = spec as {
-    readonly leaderWorkerTemplate: { readonly leaderTemplate: Pod; readonly workerTemplate: Pod };
-  };
-  return [both.leaderTemplate, both.workerTemplate];
-}
-
-const dataOf = (resources: readonly Resource[], name: string | undefined) =>
-  (resources.find(({ kind, metadata }) => kind === "ConfigMap" && metadata.name === name)?.data ?? {}) as Labels;
-
-const selects = (selector: Labels, labels: Labels) =>
-  Object.entries(selector).every(([name, value]) => labels[name] === value);
-
-/** Returns a file of a pod's `config` volume. */
-function configFile(resources: readonly Resource[], { spec }: Pod, file: string): string {
-  const volume = spec.volumes.find(({ name }) => name === "config");
-  return dataOf(resources, volume?.configMap?.name)[file] ?? "";
-}
 
 /** Checks the text of a configuration as the program does, in the environment of its container. */
 function checked<T extends Parameters<typeof checkConfig>[0]>(schema: T, text: string, env: Labels) {
@@ -79,7 +53,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       const config = checked(gatewayConfigSchema, configFile(resources, gateway, "gateway.yaml"), {});
       const addresses = new Map(config.clusters.map((one) => [one.model, one.type === "strict_dns" && one.address]));
       const services = resources.filter(
-        ({ kind, spec }) => kind === "Service" && (spec as Labels).clusterIP === "None",
+        ({ kind, spec }) => kind === "Service" && "svc/role" in (spec as { readonly selector: Labels }).selector,
       );
       expect(services.length).toBe(nodes.length);
       for (const { metadata, spec } of services) {
@@ -127,6 +101,15 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         }
     });
 
+    test("leave no core file: the images of this project by their entry, others by the command", () => {
+      for (const { name, image, command } of pods.flatMap(containersOf)) {
+        // Valkey holds digests of keys and counts, and nothing of prompts.
+        if (name === "valkey") continue;
+        const own = image.startsWith("registry.example/svc-");
+        expect([name, command?.slice(0, 2)]).toEqual([name, own ? undefined : ["prlimit", "--core=0"]]);
+      }
+    });
+
     test("select with every rule and budget the pods that are meant", () => {
       const selectors = resources.flatMap(({ kind, metadata, spec }) => {
         const { selector, podSelector } = (spec ?? {}) as {
@@ -144,7 +127,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         ]);
       const rules = JSON.stringify(resources.filter(({ kind }) => kind === "NetworkPolicy"));
       for (const [, name] of rules.matchAll(/"app.kubernetes.io\/name":"([^"]+)"/g))
-        expect(["svc-gateway", "svc-engine", "svc-state"]).toContain(name);
+        expect(["svc-edge", "svc-gateway", "svc-engine", "svc-state"]).toContain(name);
       expect(rules).not.toContain("svc/model");
     });
   });
