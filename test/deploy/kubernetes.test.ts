@@ -1,5 +1,8 @@
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
-import { parseDocument } from "yaml";
+import { parse, parseDocument } from "yaml";
 import { fillFromEnvironment } from "../../deploy/runtime/config/environment.ts";
 import { checkConfig } from "../../deploy/runtime/config/load-config.ts";
 import { engineConfigSchema } from "../../engine/config.ts";
@@ -15,10 +18,12 @@ import {
   noSchemas,
   type Pod,
   podsOf,
+  type Resource,
   rendered,
   resourcesOf,
   selects,
 } from "../support/tools/manifests.ts";
+import { portFaults } from "../support/tools/ports.ts";
 
 const FLEETS = ["gpus/h200", "gpus/b200", "gpus/b300", "cpu"];
 
@@ -27,6 +32,60 @@ function checked<T extends Parameters<typeof checkConfig>[0]>(schema: T, text: s
   const document = parseDocument(text);
   expect(fillFromEnvironment(document, { ...env, POD_NAME: "pod-1" })).toEqual([]);
   return checkConfig(schema, document.toJS(), "config");
+}
+
+/** A pod of an engine: how many GPUs it asks for, and which hosts it asks for. */
+type OnGpus = { readonly gpus: number; readonly product: string; readonly host: string };
+
+/** Returns every pod of a rendered fleet that asks for GPUs, replicas and ranks one by one. */
+function onGpus(resources: readonly Resource[]): readonly OnGpus[] {
+  return resources.flatMap((resource) => {
+    const { replicas = 1, leaderWorkerTemplate: set } = (resource.spec ?? {}) as {
+      readonly replicas?: number;
+      readonly leaderWorkerTemplate?: { readonly size: number };
+    };
+    return podsOf(resource).flatMap((pod, at) => {
+      const gpus = containersOf(pod).reduce(
+        (sum, { resources: asked }) => sum + Number(asked?.limits?.["nvidia.com/gpu"] ?? 0),
+        0,
+      );
+      const { "nvidia.com/gpu.product": product = "", "svc/host": host = "" } = pod.spec.nodeSelector ?? {};
+      const copies = set && at > 0 ? replicas * (set.size - 1) : replicas;
+      return gpus === 0 ? [] : Array.from({ length: copies }, () => ({ gpus, product, host }));
+    });
+  });
+}
+
+/** Whether every pod finds room on hosts of eight GPUs, in whatever order and on whichever host a scheduler puts them. */
+function fitsInAnyOrder(pods: readonly number[], free: readonly number[], seen = new Set<string>()): boolean {
+  const state = JSON.stringify([pods, free.toSorted()]);
+  if (seen.has(state)) return true;
+  seen.add(state);
+  return [...new Set(pods)].every((gpus) => {
+    const at = pods.indexOf(gpus);
+    const places = free.flatMap((room, host) => (room >= gpus ? [host] : []));
+    const rest = pods.toSpliced(at, 1);
+    return (
+      places.length > 0 && places.every((host) => fitsInAnyOrder(rest, free.with(host, (free[host] ?? 0) - gpus), seen))
+    );
+  });
+}
+
+const README = readFileSync(join(import.meta.dirname, "../../deploy/kubernetes/README.md"), "utf8");
+
+/** Renders a kustomization that stands beside a checkout with the name `svc`. */
+function renderedBeside(kustomization: string): string {
+  const folder = mkdtempSync(join(tmpdir(), "svc-own-"));
+  try {
+    const checkout = relative(realpathSync(folder), join(import.meta.dirname, "../.."));
+    writeFileSync(
+      join(folder, "kustomization.yaml"),
+      kustomization.replaceAll(/\bsvc\/deploy\b/g, `${checkout}/deploy`),
+    );
+    return rendered(relative(join(import.meta.dirname, "../../deploy/kubernetes"), folder));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 describe.skipIf(noKustomize !== "")("the manifests", () => {
@@ -40,6 +99,87 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     expect(faultsOf(text.replace("startupPolicy:", "startPolicy:"))).toContain("startPolicy");
     expect(faultsOf(text.replaceAll("maxUnavailable: 0", "maxUnavailabe: 0"))).toContain("maxUnavailabe");
     expect(faultsOf(text.replace("clusterIP: None", "clusterIP: [1]"))).toContain("clusterIP");
+  });
+
+  test.each(FLEETS.filter((folder) => folder.startsWith("gpus/")))(
+    "of %s ask for the GPUs that the page says, and find them host by host",
+    (folder) => {
+      const pods = onGpus(resourcesOf(rendered(folder)));
+      const row = new RegExp(`^\\| \`${folder}\` \\| (\\d+) (\\w+) \\| (\\d+) whole, (\\d+) shared \\|`, "m");
+      const [, sum, kind, whole = 0, shared = 0] = row.exec(README) ?? [];
+      const hosts = { whole: Number(whole), shared: Number(shared) };
+      expect(new Set(pods.map(({ product }) => product))).toEqual(new Set([`NVIDIA-${kind}`]));
+      expect(pods.reduce((total, { gpus }) => total + gpus, 0)).toBe(Number(sum));
+      const on = (host: string) => pods.filter((pod) => pod.host === host).map(({ gpus }) => gpus);
+      expect(on("whole")).toEqual(Array.from({ length: hosts.whole }, () => 8));
+      expect(
+        fitsInAnyOrder(
+          on("shared"),
+          Array.from({ length: hosts.shared }, () => 8),
+        ),
+      ).toBe(true);
+      expect(on("whole").length + on("shared").length).toBe(pods.length);
+      if (folder === "gpus/h200") expect(hosts.whole + hosts.shared).toBe(8);
+    },
+  );
+
+  test("would ask for room that is not there in every order with a third node of four GPUs in gpus/h200", () => {
+    expect(fitsInAnyOrder([4, 4, 1, 1, 1, 1], [8, 8])).toBe(true);
+    expect(fitsInAnyOrder([4, 4, 4, 1, 1], [8, 8])).toBe(false);
+  });
+
+  test.skipIf(noSchemas !== "")(
+    "of the page's own kustomization are taken, with a way out for what is beyond the fleet",
+    () => {
+      const [, own = ""] = /^```yaml\n(# kustomization\.yaml[\s\S]+?)^```$/m.exec(README) ?? [];
+      const text = renderedBeside(own);
+      const resources = resourcesOf(text);
+      expect(faultsOf(text)).toBe("");
+      expect(portFaults(resources)).toEqual([]);
+      const policy = resources.find(
+        ({ kind, metadata }) => kind === "NetworkPolicy" && metadata.name === "svc-gateway",
+      );
+      const { egress = [] } = (policy?.spec ?? {}) as {
+        readonly egress?: readonly { readonly to?: unknown; readonly ports: readonly { readonly port: number }[] }[];
+      };
+      const ports = egress.flatMap(({ ports: some }) => some.map(({ port }) => port));
+      expect(ports).toEqual(expect.arrayContaining([6379, 4318, 443]));
+      // DNS alone may be anywhere.
+      const open = egress.filter(({ to }) => to === undefined).map(({ ports: some }) => some.map(({ port }) => port));
+      expect(open).toEqual([[53, 53, 5353, 5353]]);
+      const engines = resources
+        .flatMap(podsOf)
+        .flatMap(containersOf)
+        .filter(({ name }) => ["vllm", "sglang"].includes(name));
+      const ranks = engines.filter(({ resources: asked }) => asked?.limits?.["rdma/ib"] === "1");
+      expect(ranks.map(({ name }) => name)).toEqual(["sglang", "sglang", "vllm", "vllm"]);
+      for (const { securityContext, env } of ranks) {
+        expect(securityContext?.capabilities).toEqual({ drop: ["ALL"], add: ["IPC_LOCK"] });
+        expect(env?.map(({ name }) => name)).toEqual(expect.arrayContaining(["NCCL_IB_HCA", "NCCL_SOCKET_IFNAME"]));
+      }
+    },
+  );
+
+  test("scale gateways by their processor alone, and with an adapter by what its rules make", () => {
+    type Metric = { readonly type: string; readonly pods?: { readonly metric: { readonly name: string } } };
+    const metricsOf = (resources: readonly Resource[]) => {
+      const scaler = resources.find(({ kind }) => kind === "HorizontalPodAutoscaler");
+      return (scaler?.spec as { readonly metrics: readonly Metric[] } | undefined)?.metrics ?? [];
+    };
+    for (const folder of FLEETS)
+      expect([folder, metricsOf(resourcesOf(rendered(folder))).map(({ type }) => type)]).toEqual([
+        folder,
+        ["Resource"],
+      ]);
+    const folder = "deploy/kubernetes/monitoring/scaling";
+    const more = metricsOf(
+      resourcesOf(renderedBeside(`resources: [svc/deploy/kubernetes/gateway]\ncomponents: [svc/${folder}]\n`)),
+    );
+    const rules = parse(readFileSync(join(import.meta.dirname, "../..", folder, "adapter-rules.yaml"), "utf8")) as {
+      readonly seriesQuery: string;
+    }[];
+    const made = rules.map(({ seriesQuery }) => /^(\w+)\{job="svc-gateway"/.exec(seriesQuery)?.[1]);
+    expect(more.flatMap(({ pods }) => pods?.metric.name ?? [])).toEqual(made);
   });
 
   describe.each(FLEETS)("of %s", (folder) => {
@@ -99,6 +239,29 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
           const env = dataOf(resources, leaderTemplate.spec.containers[0]?.envFrom?.[0]?.configMapRef.name);
           expect(Number(env.PP)).toBe(size);
         }
+    });
+
+    test("keep what engines compile apart by model, on the volume that the fleet claims", () => {
+      const engines = pods.filter((pod) => containersOf(pod).some(({ name }) => ["vllm", "sglang"].includes(name)));
+      for (const pod of engines) {
+        const [engine] = containersOf(pod);
+        const mount = engine?.volumeMounts?.find(({ name }) => name === "compiled");
+        expect(mount).toMatchObject({ mountPath: "/scratch/.cache", subPathExpr: "$(MODEL_ID)" });
+        const volume = pod.spec.volumes.find(({ name }) => name === "compiled");
+        const claim = volume?.persistentVolumeClaim?.claimName;
+        expect(
+          resources.some(({ kind, metadata }) => kind === "PersistentVolumeClaim" && metadata.name === claim),
+        ).toBe(true);
+        const folders = engine?.env
+          ?.filter(({ name }) => /_CACHE_(?:DIR|PATH)$|^HOME$/.test(name))
+          .map(({ value }) => value);
+        expect(folders).toEqual(
+          ["/scratch", "triton", "torchinductor", "cuda"].map((name, at) =>
+            at === 0 ? name : `/scratch/.cache/${name}`,
+          ),
+        );
+      }
+      expect(engines.length > 0).toBe(folder !== "cpu");
     });
 
     test("leave no core file: the images of this project by their entry, others by the command", () => {
