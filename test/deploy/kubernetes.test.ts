@@ -136,6 +136,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       const resources = resourcesOf(text);
       expect(faultsOf(text)).toBe("");
       expect(portFaults(resources)).toEqual([]);
+      expect(text).not.toContain("registry.example");
       const policy = resources.find(
         ({ kind, metadata }) => kind === "NetworkPolicy" && metadata.name === "svc-gateway",
       );

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { noKustomize, rendered, resourcesOf } from "../support/tools/manifests.ts";
+import { configFile, noKustomize, podsOf, rendered, resourcesOf } from "../support/tools/manifests.ts";
 import { envoyTargets, listensOn, portFaults } from "../support/tools/ports.ts";
 
 /* Every port and name that something in deploy/ calls, against what should answer there. */
@@ -16,6 +16,10 @@ describe.skipIf(noKustomize !== "")("in Kubernetes", () => {
     (folder) => {
       const whole = [rendered(folder), rendered("monitoring"), rendered("autoscaling")].flatMap(resourcesOf);
       expect(portFaults(whole)).toEqual([]);
+      const edge = whole.flatMap(podsOf).find(({ metadata }) => "svc/edge" in metadata.labels);
+      expect(edge && envoyTargets(configFile(whole, edge, "envoy.yaml")).map(({ port }) => port)).toEqual([
+        8080, 9902, 50050, 9902,
+      ]);
     },
   );
 

@@ -42,6 +42,8 @@ type Caller = { readonly labels: Labels; readonly namespace?: Labels };
 
 /** What another namespace has whose Prometheus reads metrics. */
 const MONITORING: Caller = { labels: {}, namespace: { "svc/monitoring": "true" } };
+/** What another namespace has whose proxies stand in front of gateways. */
+const OTHER_EDGE: Caller = { labels: {}, namespace: { "svc/edge": "true" } };
 
 type AddressAndPort = { readonly address: string; readonly port_value: number };
 type EnvoyConfig = {
@@ -203,6 +205,8 @@ function programFaults(set: RenderedSet, pod: Pod): string[] {
     String(listening) === String(declared) ? [] : [`${nameOf(pod)} listens on ${listening} and declares ${declared}`];
   if (envoy) faults.push(...envoyTargets(envoy).flatMap((call) => callFaults(set, pod, { ...call, each: true })));
   if (!gateway) return faults;
+  for (const port of listening.filter((one) => !set.reaches(OTHER_EDGE, pod, one)))
+    faults.push(`no policy lets an edge of another namespace reach port ${port} of ${nameOf(pod)}`);
   const { clusters, state } = config as {
     readonly clusters: readonly { readonly model: string; readonly address: string }[];
     readonly state: { readonly redis: { readonly addresses: readonly string[] } };
