@@ -54,7 +54,9 @@ function parseJson(path: string, bytes: Buffer): unknown {
 function notValid(path: string, issue: core.$ZodIssue | undefined, at: readonly PropertyKey[]): KeyStoreError {
   const where = [...at, ...(issue?.path ?? [])].join(".") || "the top level";
   const unknown = issue?.code === "unrecognized_keys" ? `: unknown field ${issue.keys.join(", ")}` : "";
-  return new KeyStoreError("not_valid", `${path} is not a valid key file, at ${where}${unknown}`);
+  const newer =
+    issue?.path.at(-1) === "v" ? ": it is of another release, which wrote what this one must not pass over" : "";
+  return new KeyStoreError("not_valid", `${path} is not a valid key file, at ${where}${unknown}${newer}`);
 }
 
 /** The bytes of a key file that are read at a time, and the most that a record is looked for in. */

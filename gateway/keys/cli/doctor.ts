@@ -7,7 +7,7 @@ import { readAudit } from "../audit-log.ts";
 import { stateOf } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
 import type { KeyFile } from "../key-file.ts";
-import type { KeySet } from "../key-record.ts";
+import { type KeySet, RECORD_FIELDS } from "../key-record.ts";
 import { isKeyStoreError } from "../key-store-error.ts";
 import type { KeyVault } from "../key-vault.ts";
 import { assertNotOlder, readSeenRevision } from "../seen-revision.ts";
@@ -109,7 +109,13 @@ export function auditFinding(file: string, bytes: Buffer, set: KeySet, pepper: P
 }
 
 function examineKeys({ keys }: KeySet, nowMs: number): Finding[] {
-  return keys.flatMap((record) => {
+  const names = new Set(keys.flatMap((record) => Object.keys(record).filter((name) => !RECORD_FIELDS.has(name))));
+  const unknown = [...names].map((name) =>
+    warning(
+      `keys have the field ${JSON.stringify(name)}, which this release keeps and passes over: a newer one wrote it, or it is misspelt`,
+    ),
+  );
+  const found = keys.flatMap((record) => {
     const expired = stateOf(record, nowMs) === "expired" ? [warning(`the key ${record.id} has expired`)] : [];
     const strange = record.models.filter((model) => model !== "*" && findModel(model) === undefined);
     return [
@@ -117,6 +123,7 @@ function examineKeys({ keys }: KeySet, nowMs: number): Finding[] {
       ...strange.map((model) => warning(`the key ${record.id} is for ${model}, which is not in the default catalog`)),
     ];
   });
+  return [...unknown, ...found];
 }
 
 function ok(text: string): Finding {
