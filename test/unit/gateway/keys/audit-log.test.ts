@@ -165,15 +165,22 @@ describe("D13 verifying the log", () => {
     await append(2, CHANGE, CHANGE);
     head = known;
     expect(await verdict(1)).toMatch(/^error: .*a change was broken off/);
-    await append(2, CHANGE);
-    expect(await verdict(2)).toBe("ok: LOG is as it was written: 4 lines");
+    await append(2, { ...CHANGE, action: "revoke" });
+    expect(await verdict(2)).toBe("ok: LOG is as it was written: 5 lines");
+    await append(3, CHANGE);
+    // Nobody takes the lines of a change that never was for one that was.
+    expect((await read()).entries.map(({ revision, action, keyId }) => `${revision} ${action} ${keyId}`)).toEqual([
+      ...["1 set-limits AbcdEfgh1234", "2 set-limits AbcdEfgh1234", "2 set-limits AbcdEfgh1234"],
+      ...["2 broken-off *", "2 revoke AbcdEfgh1234", "3 set-limits AbcdEfgh1234"],
+    ]);
   });
 
   test("of a first change that was broken off goes on behind it", async () => {
     await append(1, CHANGE);
     head = undefined;
     await append(1, CHANGE);
-    expect(await verdict(1)).toBe("ok: LOG is as it was written: 2 lines");
+    expect(await verdict(1)).toBe("ok: LOG is as it was written: 3 lines");
+    expect((await read()).entries.map(({ action }) => action)).toEqual(["set-limits", "broken-off", "set-limits"]);
   });
 
   test("vouches for the lines of before the log was keyed from the first keyed one on", async () => {
