@@ -1,6 +1,7 @@
 import cluster from "node:cluster";
 import type { Logger } from "pino";
 import { ConfigError } from "../deploy/runtime/config/load-config.ts";
+import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { processChannel } from "../deploy/runtime/process/process-channel.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "./config.ts";
@@ -20,6 +21,7 @@ import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
 import { RedisLimitStore } from "./limits/redis/redis-limit-store.ts";
 import { SharedLimitStore } from "./limits/shared-limit-store.ts";
 import { RedisState } from "./state/redis-state.ts";
+import type { RedisSettings } from "./state/state-settings.ts";
 import type { Stats } from "./stats/stats.ts";
 import { type OrderBoard, OrderBook } from "./upstream/orders/order-board.ts";
 import { RedisOrders } from "./upstream/orders/redis-orders.ts";
@@ -53,6 +55,7 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
     fleetBoard: openFleetBoard(config, state),
     notes: () => [
       ...(keys.status().loadedAtMs === 0 ? ["keys: the shared store is away; callers are not listened to"] : []),
+      ...(tokens?.everRead === false ? ["tokens: the keys of the issuer were never read; no token is taken"] : []),
       ...(limits.notes?.() ?? []),
     ],
     async close() {
@@ -91,6 +94,7 @@ async function openLimits(
 /** Connects to the store that gateways share, where there is one. Throws `ConfigError`. */
 async function openState({ state: { redis } }: GatewayConfig, log: Logger): Promise<RedisState | undefined> {
   if (!redis) return undefined;
+  warnOfPlainText(redis, log);
   const onReload = (fault: string | undefined) => {
     if (fault) log.error({ fault }, "the certificates of the shared store cannot be used; the last good ones stay");
     else log.info("certificates of the shared store loaded");
@@ -98,6 +102,14 @@ async function openState({ state: { redis } }: GatewayConfig, log: Logger): Prom
   const state = new RedisState({ settings: redis, clock: systemClock, onReload });
   await state.connect();
   return state;
+}
+
+/** Warns once where a password goes to a store on another machine in plain text. */
+function warnOfPlainText({ addresses, tls, sentinel, ...own }: RedisSettings, log: Logger): void {
+  const far = addresses.find((address) => !isLoopback(address.replace(/:\d+$/, "")));
+  const secrets = [own.password, own.passwordFile, sentinel?.password, sentinel?.passwordFile];
+  if (far === undefined || tls || secrets.every((secret) => secret === undefined)) return;
+  log.warn({ address: far }, "the password of the shared store travels in plain text: state.redis has no tls");
 }
 
 async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): Promise<OpenLimits> {
@@ -179,8 +191,9 @@ async function openTokens(
   log: Logger,
 ): Promise<TokenVerifier | undefined> {
   if (!jwt) return undefined;
-  const onReload = (fault: string | undefined) => {
-    if (fault) log.error({ fault }, "the keys of the tokens' issuer cannot be used; the last good ones stay");
+  const onReload = (fault: string | undefined, everRead: boolean) => {
+    const becomes = everRead ? "; the last good ones stay" : ", and never were: no token is taken until they are";
+    if (fault) log.error({ fault }, `the keys of the tokens' issuer cannot be used${becomes}`);
     else log.info("keys of the tokens' issuer loaded");
   };
   const { TokenVerifier: Verifier } = await import("./keys/tokens/token-verifier.ts");
