@@ -19,11 +19,12 @@ import { KeyStoreError } from "./key-store-error.ts";
 
 const hex32 = z.string().regex(/^[0-9a-f]{64}$/);
 
-const entry = z.strictObject({
+/** A newer release may write more into a line; its MAC is of the text, so that the line holds all the same. */
+const entry = z.object({
   /** The time of the change, RFC 3339 in UTC. */
   ts: z.iso.datetime(),
   /** Who made the change. `uid` is null on a system without user ids; `program` is the file that was run. */
-  actor: z.strictObject({ uid: z.int().nullable(), host: z.string(), program: z.string() }),
+  actor: z.object({ uid: z.int().nullable(), host: z.string(), program: z.string() }),
   action: z.string(),
   keyId: z.string(),
   fields: z.array(z.string()),

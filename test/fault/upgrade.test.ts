@@ -2,8 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { systemClock } from "../../deploy/runtime/time/clock.ts";
-import { FileKeyStore } from "../../gateway/keys/file-key-store.ts";
+import { becomes } from "../support/becomes.ts";
 import {
   ANSWER_PATHS,
   type AnswerPath,
@@ -113,11 +112,13 @@ describe.skipIf(NO_EARLIER_RELEASE !== "")(`beside the release before${skipped}`
     const file = join(folder, "keys.json");
     const earlier = release.createKey(file);
     release.keyCommand(file, "set-limits", earlier.split("_")[2] ?? "", "--rpm", "7");
-    const store = await FileKeyStore.open({ file, clock: systemClock });
-    fleet.onEnd(() => store.close());
-    expect(store.find(earlier)).toMatchObject({ models: "all", limits: { rpm: 7 } });
-    await createKey(file, "--name", "present", "--models", "all");
-    expect(await keyCommand(file, "audit", "verify")).toContain("is as it was written: 3 lines");
+    const gateway = await fleet.gateway({ endpoints: [] }, { keys: { file } });
+    expect((await gateway.models(earlier)).status).toBe(200);
+    const present = await createKey(file, "--name", "present", "--models", "all");
+    await becomes(async () => (await gateway.models(present)).status === 200, "the new key is known");
+    await keyCommand(file, "revoke", earlier.split("_")[2] ?? "");
+    await becomes(async () => (await gateway.models(earlier)).status === 401, "the revocation is known");
+    expect(await keyCommand(file, "audit", "verify")).toContain("is as it was written: 4 lines");
     expect(JSON.parse(await keyCommand(file, "list", "--json"))).toHaveLength(2);
   });
 });

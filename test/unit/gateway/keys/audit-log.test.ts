@@ -60,6 +60,17 @@ describe("the audit log", () => {
     expect(entries[0]?.actor).toMatchObject({ uid: process.getuid?.() ?? null, host: expect.any(String) });
   });
 
+  test("holds lines of a newer release, which say more", async () => {
+    const later = { ...CHANGE, laterField: { nested: [1] } };
+    await append(1, CHANGE);
+    await append(2, later);
+    await append(3, CHANGE);
+    expect(await text()).toContain("laterField");
+    expect(await verdict(3)).toBe("ok: LOG is as it was written: 3 lines");
+    await writeFile(file, (await text()).replace("[1]", "[2]"));
+    expect((await read()).brokenAt).toBe(2);
+  });
+
   test.each<readonly [what: string, alter: (lines: string[]) => string[], brokenAt: number]>([
     ["altered", (lines) => lines.map((line, at) => (at === 1 ? line.replace("revoke", "enable") : line)), 2],
     ["taken out", (lines) => lines.filter((_, at) => at !== 1), 2],
