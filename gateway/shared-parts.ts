@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import { ConfigError } from "../deploy/runtime/config/load-config.ts";
+import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "./config.ts";
 import { FileKeyStore } from "./keys/file-key-store.ts";
@@ -13,6 +14,7 @@ import type { LimitStore } from "./limits/limit-store.ts";
 import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
 import { RedisLimitStore } from "./limits/redis/redis-limit-store.ts";
 import { RedisState } from "./state/redis-state.ts";
+import type { RedisSettings } from "./state/state-settings.ts";
 import type { Stats } from "./stats/stats.ts";
 import { RedisOrders } from "./upstream/orders/redis-orders.ts";
 import { KeySeries } from "./usage/key-series.ts";
@@ -43,6 +45,7 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
     board: state && new RedisOrders(state, systemClock),
     notes: () => [
       ...(keys.status().loadedAtMs === 0 ? ["keys: the shared store is away; callers are not listened to"] : []),
+      ...(tokens?.everRead === false ? ["tokens: the keys of the issuer were never read; no token is taken"] : []),
       ...(limits.notes?.() ?? []),
     ],
     async close() {
@@ -61,6 +64,7 @@ type OpenLimits = { readonly store: LimitStore; notes?(): readonly string[]; clo
 /** Connects to the store that gateways share, where there is one. Throws `ConfigError`. */
 async function openState({ state: { redis } }: GatewayConfig, log: Logger): Promise<RedisState | undefined> {
   if (!redis) return undefined;
+  warnOfPlainText(redis, log);
   const onReload = (fault: string | undefined) => {
     if (fault) log.error({ fault }, "the certificates of the shared store cannot be used; the last good ones stay");
     else log.info("certificates of the shared store loaded");
@@ -68,6 +72,14 @@ async function openState({ state: { redis } }: GatewayConfig, log: Logger): Prom
   const state = new RedisState({ settings: redis, clock: systemClock, onReload });
   await state.connect();
   return state;
+}
+
+/** Warns once where a password goes to a store on another machine in plain text. */
+function warnOfPlainText({ addresses, tls, sentinel, ...own }: RedisSettings, log: Logger): void {
+  const far = addresses.find((address) => !isLoopback(address.replace(/:\d+$/, "")));
+  const secrets = [own.password, own.passwordFile, sentinel?.password, sentinel?.passwordFile];
+  if (far === undefined || tls || secrets.every((secret) => secret === undefined)) return;
+  log.warn({ address: far }, "the password of the shared store travels in plain text: state.redis has no tls");
 }
 
 async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): Promise<OpenLimits> {
@@ -126,8 +138,9 @@ async function openTokens(
   log: Logger,
 ): Promise<TokenVerifier | undefined> {
   if (!jwt) return undefined;
-  const onReload = (fault: string | undefined) => {
-    if (fault) log.error({ fault }, "the keys of the tokens' issuer cannot be used; the last good ones stay");
+  const onReload = (fault: string | undefined, everRead: boolean) => {
+    const becomes = everRead ? "; the last good ones stay" : ", and never were: no token is taken until they are";
+    if (fault) log.error({ fault }, `the keys of the tokens' issuer cannot be used${becomes}`);
     else log.info("keys of the tokens' issuer loaded");
   };
   const { TokenVerifier: Verifier } = await import("./keys/tokens/token-verifier.ts");
