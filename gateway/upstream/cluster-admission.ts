@@ -86,8 +86,8 @@ export class ClusterAdmission<Member = ClusterMember> {
     this.#balancer = balancer;
     this.#clock = clock;
     const { circuitBreakers } = cluster.settings;
-    const { maxPendingRequestsPerKey: maxPendingPerKey, classShares, adaptiveLifo } = circuitBreakers;
-    this.#queue = new PendingQueue({ maxPendingPerKey, classShares, adaptiveLifo });
+    const { maxPendingRequestsPerKey: maxPendingPerKey, classShares } = circuitBreakers;
+    this.#queue = new PendingQueue({ maxPendingPerKey, classShares });
     this.#places = new TenantPlaces(circuitBreakers.tenantReservePercent);
     this.#outage = new OutageHold({
       settings: circuitBreakers,
@@ -114,10 +114,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       ...{ balancer, room: this.room, service: this.#service, clock },
       turns: workingSetWaitMs > 0 ? this.#turns : undefined,
       member: (address) => cluster.member(address),
-      onRelease: (running) => {
-        this.#queue.ended(running);
-        this.#serve();
-      },
+      onRelease: () => this.#serve(),
     });
     cluster.onMembersChange(() => {
       this.#turns.forgetLeft();
@@ -260,9 +257,8 @@ export class ClusterAdmission<Member = ClusterMember> {
       weight: hints.weight,
       cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
       queuedMs: nowMs,
-      queuedTurns: this.#queue.turns,
       deadlineMs: nowMs + timeoutMs,
-      outwaits: underWay,
+      hasFixedDeadline: underWay,
       rank: FIRST_RANK,
       value: {
         request,
@@ -350,7 +346,7 @@ export class ClusterAdmission<Member = ClusterMember> {
         if (triedAll >= this.room.levels.usable) break;
         continue;
       }
-      this.#queue.served(item, nowMs);
+      this.#queue.served(nowMs);
       item.value.settle(result);
     }
     this.#queue.putBack(passedOver.map(({ item }) => item));

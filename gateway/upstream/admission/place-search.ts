@@ -87,8 +87,8 @@ export type PlaceSearchParts<Member> = {
   readonly service: SessionService;
   /** The clock by which turns are measured. */
   readonly clock: Pick<Clock, "nowMs">;
-  /** Called after a place was given back of which `running` were taken before. */
-  readonly onRelease: (running: number) => void;
+  /** Called after a place was given back. */
+  readonly onRelease: () => void;
 };
 
 /** Finds places on the endpoints of a cluster, as they are at this moment: it has nobody wait. */
@@ -157,10 +157,9 @@ export class PlaceSearch<Member> {
       placement?.end();
       turn.end(clock.nowMs());
       demand.end();
-      const running = room.breaker.active;
       permit.release();
       room.reconsider(address);
-      onRelease(running);
+      onRelease();
     };
     const see = (events: readonly Event[]) => {
       placement?.see(events);

@@ -55,8 +55,8 @@ export class PrefillWaits<Value extends PrefillWaiter> {
     this.#count += Number(wait?.kind === "prefill") - Number(before?.kind === "prefill");
     if (!wait) return;
     const waitMs = this.#waitMsOf(value);
-    if (!item.outwaits) {
-      item.outwaits = true;
+    if (!item.hasFixedDeadline) {
+      item.hasFixedDeadline = true;
       queue.reschedule(item, nowMs + waitMs);
     }
     const { session, ofUser } = value.request.route;

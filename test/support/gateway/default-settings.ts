@@ -3,7 +3,6 @@ import { timeoutsOf, timeoutsSchema } from "../../../gateway/upstream/call/timeo
 import { continuationSchema } from "../../../gateway/upstream/continuation/continuation-settings.ts";
 import { endpointCapsSchema } from "../../../gateway/upstream/load-balancing/endpoint-caps.ts";
 import { outlierSchema } from "../../../gateway/upstream/outlier/outlier-settings.ts";
-import { adaptiveLifoSchema } from "../../../gateway/upstream/queue/adaptive-lifo.ts";
 import { retryBudgetSchema, retrySchema } from "../../../gateway/upstream/retry/retry-settings.ts";
 
 /* What the schemas give for a configuration that says nothing. */
@@ -18,8 +17,6 @@ export const DEFAULT_TIMEOUTS = timeoutsOf(timeoutsSchema.parse(undefined));
 export const DEFAULT_ENDPOINT_CAPS = endpointCapsSchema.parse(undefined);
 /** The settings of outlier detection. */
 export const DEFAULT_OUTLIER_DETECTION = outlierSchema.parse(undefined);
-/** The settings on when a queue is served newest first. */
-export const DEFAULT_ADAPTIVE_LIFO = adaptiveLifoSchema.parse(undefined);
 /** The settings of the retry budget. */
 export const DEFAULT_RETRY_BUDGET = retryBudgetSchema.parse(undefined);
 /** The settings on how answers outlive their engines. */

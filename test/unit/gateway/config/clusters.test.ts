@@ -68,7 +68,6 @@ describe("what is left out", () => {
         workingSetWaitMs: 240_000,
         prefillTurns: { longSeconds: 2, maxAheadSeconds: 2 },
         classShares: { high: 80, default: 15, low: 5 },
-        adaptiveLifo: { targetMs: 5_000, intervalMs: 10_000, timeoutMs: 5_000 },
         endpointCaps: { maxWaiting: 5, maxKvUse: 0.95 },
         retryBudget: { budgetPercent: 20, minRetryConcurrency: 3 },
       },
