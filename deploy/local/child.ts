@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import cluster from "node:cluster";
 import { createInterface } from "node:readline";
-import { compileCacheEnv } from "../runtime/process/compile-cache.ts";
 import { memoryEnv } from "../runtime/process/memory-env.ts";
 import { NODE_FLAGS } from "../runtime/process/node-flags.ts";
 
@@ -14,28 +13,25 @@ export type Ready = Readonly<Record<string, unknown>>;
  */
 const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
-/**
- * Starts `program`, the path of a script, in a Node process of its own. What is compiled of it is kept in the folder
- * `compiled`, to which nobody else may write.
- */
-export function startProcess(program: string, args: readonly string[], compiled: string): ChildProcess {
-  return spawn(process.execPath, [...NODE_FLAGS, program, ...args], { stdio: [...STDIO], env: envOf(compiled) });
+/** Starts `program`, the path of a script, in a Node process of its own. */
+export function startProcess(program: string, args: readonly string[]): ChildProcess {
+  return spawn(process.execPath, [...NODE_FLAGS, program, ...args], { stdio: [...STDIO], env: childEnv() });
 }
 
 /**
  * Starts `program`, the path of a script, in a process that shares its listening ports with the other workers, by
- * Node's cluster module. What is compiled of it is kept in the folder `compiled`, to which nobody else may write.
+ * Node's cluster module.
  */
-export function startWorker(program: string, args: readonly string[], compiled: string): ChildProcess {
+export function startWorker(program: string, args: readonly string[]): ChildProcess {
   // Those of this process too, which the workers would have without ours.
   const execArgv = [...NODE_FLAGS, ...process.execArgv];
   cluster.setupPrimary({ exec: program, execArgv, args: [...args], stdio: [...STDIO] });
-  return cluster.fork(envOf(compiled)).process;
+  return cluster.fork(childEnv()).process;
 }
 
 /** Returns the environment of a child. What whoever started this process has set comes before our own. */
-function envOf(compiled: string): NodeJS.ProcessEnv {
-  return { ...memoryEnv(), ...compileCacheEnv(compiled), ...process.env };
+function childEnv(): NodeJS.ProcessEnv {
+  return { ...memoryEnv(), ...process.env };
 }
 
 /** What the system does to a process for which there is no memory: it cannot say so itself. */

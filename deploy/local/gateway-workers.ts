@@ -77,10 +77,9 @@ export class GatewayWorkers {
     const { program, state, options, engines } = this.#options;
     // Workers share a socket only under the same name for it: a free port must not be asked for by its number while some live.
     if (Object.keys(cluster.workers ?? {}).length === 0) this.#port = this.#knownPort;
-    const isWaitedFor = place.process === undefined || this.#places.length === 1;
-    const where = { index, port: this.#port, adminPort: place.adminPort, isWaitedFor };
+    const where = { index, port: this.#port, adminPort: place.adminPort };
     const config = await writeGatewayConfig(state, options, engines, where);
-    const process = startWorker(program, ["--config", config], state.compiledFolder);
+    const process = startWorker(program, ["--config", config]);
     process.once("exit", this.#limits.attach(processChannel(process, LIMITS_TOPIC)));
     process.once("exit", answerOrders(this.#orders, processChannel(process, ORDERS_TOPIC)));
     answerReports(this.#fleet, processChannel(process, FLEET_TOPIC));

@@ -95,7 +95,7 @@ function engineProgram(state: State, options: LocalOptions, model: LocalModel, i
     async start() {
       const place = { index: index + 1, port, metricsPort: metricsPort(options, index) };
       const config = await writeEngineConfig(state, options, model, place);
-      const child = new Child(name, startProcess(PROGRAM.engine, ["--config", config], state.compiledFolder));
+      const child = new Child(name, startProcess(PROGRAM.engine, ["--config", config]));
       // A node that is started again must be found where the gateway looks for it.
       child.ready.then(
         (ready) => {

@@ -9,7 +9,6 @@ import { crowdBench } from "./crowd-bench.ts";
 import { encodersBench } from "./encoders-bench.ts";
 import { fleetBench } from "./fleet-bench.ts";
 import { floodBench } from "./flood-bench.ts";
-import { freshBench } from "./fresh-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
 import { placementBench } from "./placement-bench.ts";
@@ -42,7 +41,6 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   schemas: schemasBench,
   llama: llamaBench,
   stand: standBench,
-  fresh: freshBench,
   beside: besideBench,
   crowd: crowdBench,
 };

@@ -223,7 +223,6 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["gateway/lifecycle.ts", [RUNTIME]],
   ["gateway/server.ts", ["gateway/", GEN, RUNTIME]],
-  ["gateway/warm-up/", ["gateway/", GEN, RUNTIME]],
   ["gateway/main.ts", ["gateway/", RUNTIME]],
   ["gateway/shared-parts.ts", ["gateway/", RUNTIME]],
   ["gateway/errors.ts", ["gateway/outcome.ts"]],

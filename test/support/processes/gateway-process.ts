@@ -47,10 +47,9 @@ export class GatewayProcess {
     const file = join(folder, "keys.json");
     const nobodyLeaves = new AbortController().signal;
     const key = await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, nobodyLeaves);
-    // Nobody stands in front who would have to notice that it ends, and nobody times its first answers.
+    // Nothing in front has to notice that the gateway ends.
     const upstream = { wire: env.SVC_TEST_WIRE };
-    const quick = { drainGraceMs: 0, warmUpMs: 0 };
-    const whole = { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, ...quick, upstream, ...config };
+    const whole = { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, drainGraceMs: 0, upstream, ...config };
     const { process, ready } = await FleetProcess.start<Ready>("gateway/main.js", whole, through);
     return new GatewayProcess(process, ready, key, folder);
   }

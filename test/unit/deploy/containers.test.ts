@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { loadConfig } from "../../../deploy/runtime/config/load-config.ts";
-import { compileCacheEnv } from "../../../deploy/runtime/process/compile-cache.ts";
 import { NODE_FLAGS } from "../../../deploy/runtime/process/node-flags.ts";
 import { engineConfigSchema } from "../../../engine/config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
@@ -37,20 +36,7 @@ describe("the images", () => {
       ["gateway", "engine", "engine"].map((name) => ["node", ...NODE_FLAGS, `dist/${name}/main.js`]),
     );
     const users = text.split(/^FROM /m).flatMap((stage) => stage.match(/^USER .+$/gm)?.at(-1) ?? []);
-    expect(users).toEqual(["USER 10001:10001", "USER 10001:10001"]);
-  });
-
-  test("have compiled the gateway when all of it is there, as its user and where it looks", () => {
-    const stage = text.split(/^FROM /m).find((steps) => steps.startsWith("base AS gateway\n")) ?? "";
-    const folder = "/app/compiled";
-    const [variable = ""] = Object.entries(compileCacheEnv(folder)).map((entry) => entry.join("="));
-    const last = stage.slice(stage.lastIndexOf("\nCOPY "));
-    expect(last).toMatch(
-      new RegExp(
-        `^USER 10001:10001\nRUN node dist/deploy/images/fill-compile-cache.js ${folder}\nENV ${variable}$`,
-        "m",
-      ),
-    );
+    expect(users).toEqual(["USER 10001:10001"]);
   });
 });
 
