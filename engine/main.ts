@@ -17,7 +17,6 @@ import { type EngineConfig, engineConfigSchema } from "./config.ts";
 import { EngineError } from "./errors.ts";
 import { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { serveMetrics } from "./metrics/metrics-server.ts";
-import { watchMemory } from "./node/memory-watch.ts";
 import { EngineServer } from "./server.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
@@ -59,13 +58,11 @@ async function run(config: EngineConfig): Promise<number> {
   if (!(await started(backend, orders.stop))) return crashed() ? 1 : 0;
   for (const note of backend.startNotes?.() ?? []) log.warn(note);
   server.serve();
-  const watchNoMore = watchMemory({ clock: systemClock });
   const ready = { address: hostPort(config.listen.host, port), metricsPort: metricsServer.port, models: config.models };
   log.info(ready, "serving");
   process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
 
   await untilAborted(orders.stop);
-  watchNoMore();
   await server.close(config.drainTimeoutMs, orders.stopNow);
   await backend.close();
   await work.close();

@@ -1,8 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import cluster from "node:cluster";
 import { createInterface } from "node:readline";
-import { memoryEnv } from "../runtime/process/memory-env.ts";
-import { NODE_FLAGS } from "../runtime/process/node-flags.ts";
 
 /** The fields that a process says on its standard output, as `ready {…}`, once it takes requests. */
 export type Ready = Readonly<Record<string, unknown>>;
@@ -15,7 +13,7 @@ const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
 /** Starts `program`, the path of a script, in a Node process of its own. */
 export function startProcess(program: string, args: readonly string[]): ChildProcess {
-  return spawn(process.execPath, [...NODE_FLAGS, program, ...args], { stdio: [...STDIO], env: childEnv() });
+  return spawn(process.execPath, [program, ...args], { stdio: [...STDIO] });
 }
 
 /**
@@ -23,15 +21,8 @@ export function startProcess(program: string, args: readonly string[]): ChildPro
  * Node's cluster module.
  */
 export function startWorker(program: string, args: readonly string[]): ChildProcess {
-  // Those of this process too, which the workers would have without ours.
-  const execArgv = [...NODE_FLAGS, ...process.execArgv];
-  cluster.setupPrimary({ exec: program, execArgv, args: [...args], stdio: [...STDIO] });
-  return cluster.fork(childEnv()).process;
-}
-
-/** Returns the environment of a child. What whoever started this process has set comes before our own. */
-function childEnv(): NodeJS.ProcessEnv {
-  return { ...memoryEnv(), ...process.env };
+  cluster.setupPrimary({ exec: program, args: [...args], stdio: [...STDIO] });
+  return cluster.fork().process;
 }
 
 /** What the system does to a process for which there is no memory: it cannot say so itself. */
