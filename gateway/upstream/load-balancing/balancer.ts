@@ -49,9 +49,7 @@ export class Balancer {
     let ring: HashRing | undefined;
     const ringOfMembers = () => {
       if (ring) return ring;
-      // In slices, as all later changes: of a thousand members it takes some hundred milliseconds.
-      const made = new HashRing();
-      made.update(views);
+      const made = new HashRing(views);
       cluster.onMembersChange(() => made.update(views));
       ring = made;
       return made;

@@ -1,6 +1,5 @@
 import { hash } from "node:crypto";
 import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
-import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 
 /** The number of points on the ring for an endpoint of the smallest weight. */
 const POINTS_PER_WEIGHT = 100;
@@ -8,8 +7,6 @@ const POINTS_PER_WEIGHT = 100;
 const POSITION_BYTES = 6;
 /** The positions that one digest gives. */
 const POSITIONS_PER_DIGEST = 5;
-/** The number of members that join or leave the ring in one turn of the event loop; a thousand others cost little. */
-const MEMBERS_PER_TURN = 32;
 /** The most keys whose positions are remembered, some 200 bytes each. */
 const MAX_POSITIONS = 5_000;
 /** What the room of a row of points grows by when it is full. */
@@ -41,32 +38,28 @@ export class HashRing {
   /** The owners by their slots; a slot without an owner is free. */
   readonly #bySlot: (Owner | undefined)[] = [];
   readonly #freeSlots: number[] = [];
-  /** The number of points that each member shall have. */
-  #wanted: ReadonlyMap<string, number> = new Map();
-  readonly #slices = new TurnSlices(1);
-  #isChanging = false;
   /** Where the keys of late are on the ring: a conversation asks again with each of its turns. */
   readonly #positions = new BoundedMap<string, number>(MAX_POSITIONS);
 
-  /** Makes the ring of these members, complete at once. */
+  /** Makes the ring of these members. */
   constructor(members: Iterable<RingMember> = []) {
-    this.#wanted = pointsOf(members);
-    let more = true;
-    while (more) more = this.#changeSome();
+    this.update(members);
   }
 
-  /**
-   * Takes other members. A few changes are made at once; of many the others follow in the next turns of the event loop,
-   * in which the ring serves as far as it is.
-   */
+  /** Replaces the members; what stays the same keeps its points. */
   update(members: Iterable<RingMember>): void {
-    this.#wanted = pointsOf(members);
-    if (!this.#isChanging) this.#change();
+    const wanted = pointsOf(members);
+    const leaving = [...this.#owners.values()].filter(({ address, points }) => wanted.get(address) !== points);
+    for (const owner of leaving) this.#leave(owner);
+    if (leaving.length > 0) this.#row.takeOut(leaving.flatMap(pointsOn).sort(inOrder));
+    const joining = [...wanted].filter(([address]) => !this.#owners.has(address));
+    const joined = joining.map(([address, points]) => this.#join(address, points));
+    if (joined.length > 0) this.#row.putIn(joined.flatMap(pointsOn).sort(inOrder), (slot) => this.#bySlot[slot]);
   }
 
   /**
-   * Yields the addresses of all members in the order in which `key` prefers them. It is to be walked as far as needed,
-   * and within one turn of the event loop: the ring may be another one in the next.
+   * Yields the addresses of all members in the order in which `key` prefers them. It is to be walked as far as needed
+   * before `update` is called again.
    */
   *ownersOf(key: string): Generator<string> {
     const row = this.#row;
@@ -86,32 +79,6 @@ export class HashRing {
     const position = this.#positions.get(key) ?? positionOf(key);
     this.#positions.set(key, position);
     return position;
-  }
-
-  #change(): void {
-    this.#isChanging = true;
-    this.#slices.run(() => {
-      if (this.#changeSome()) this.#change();
-      else this.#isChanging = false;
-    });
-  }
-
-  /** Brings some members closer to what is wanted. Returns whether there may be more to do. */
-  #changeSome(): boolean {
-    const leaving: Owner[] = [];
-    for (const [address, owner] of this.#owners) {
-      if (leaving.length >= MEMBERS_PER_TURN) break;
-      if (this.#wanted.get(address) !== owner.points) leaving.push(owner);
-    }
-    for (const owner of leaving) this.#leave(owner);
-    if (leaving.length > 0) this.#row.takeOut(leaving.flatMap(pointsOn).sort(inOrder));
-    const joining: Owner[] = [];
-    for (const [address, points] of this.#wanted) {
-      if (joining.length >= MEMBERS_PER_TURN) break;
-      if (!this.#owners.has(address)) joining.push(this.#join(address, points));
-    }
-    if (joining.length > 0) this.#row.putIn(joining.flatMap(pointsOn).sort(inOrder), (slot) => this.#bySlot[slot]);
-    return Math.max(leaving.length, joining.length) >= MEMBERS_PER_TURN;
   }
 
   #join(address: string, points: number): Owner {

@@ -175,13 +175,13 @@ export class PendingQueue<T> {
     return hopeless;
   }
 
-  /** Takes out and returns the requests whose time is up, at most `most` of them; by default all. */
-  expire(nowMs: number, most = Number.POSITIVE_INFINITY): Pending<T>[] {
+  /** Takes out and returns the requests whose time is up. */
+  expire(nowMs: number): Pending<T>[] {
     if (nowMs < this.#noneLateUntilMs) return [];
     const late: Pending<T>[] = [];
     let soonestMs = Number.POSITIVE_INFINITY;
     for (const item of this.#items()) {
-      if (item.deadlineMs <= nowMs && late.length < most) late.push(item);
+      if (item.deadlineMs <= nowMs) late.push(item);
       else soonestMs = Math.min(soonestMs, item.deadlineMs);
     }
     this.#noneLateUntilMs = soonestMs;

@@ -59,9 +59,8 @@ describe("a ring that changes", () => {
   const members = (count: number, from = 0) =>
     Array.from({ length: count }, (_, index) => ({ address: `e${from + index}`, weight: 1 }));
   const owners = (ring: HashRing) => KEYS.slice(0, 200).map((key) => ownerOf(ring, key));
-  const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-  test("is the one that is made of the same members anew, whatever came, went and changed its weight", async () => {
+  test("is the one that is made of the same members anew, whatever came, went and changed its weight", () => {
     const ring = new HashRing();
     const steps = [
       members(5),
@@ -73,12 +72,11 @@ describe("a ring that changes", () => {
     ];
     for (const step of steps) {
       ring.update(step);
-      await turn();
       expect(owners(ring)).toEqual(owners(new HashRing(step.toReversed())));
     }
   });
 
-  test("has nothing left of whoever came and went, and nothing in another order", async () => {
+  test("has nothing left of whoever came and went, and nothing in another order", () => {
     const random = new SeededRandom(12);
     const ring = new HashRing();
     let now: readonly { readonly address: string; readonly weight: number }[] = members(40);
@@ -87,31 +85,8 @@ describe("a ring that changes", () => {
       const at = random.below(now.length);
       now = random.below(2) === 0 ? now.toSpliced(at, 1) : now.toSpliced(at, 0, { address: `new ${change}`, weight });
       ring.update(now);
-      for (let turns = 0; turns < 3; turns += 1) await turn();
       const anew = new HashRing(now.toReversed());
       for (const key of KEYS.slice(0, 3)) expect([...ring.ownersOf(key)]).toEqual([...anew.ownersOf(key)]);
     }
-  });
-
-  test("takes a few at once, the others turn by turn, and serves meanwhile", async () => {
-    const ring = new HashRing(members(10));
-    ring.update(members(200));
-    const sizes = [[...ring.ownersOf("key")].length];
-    while (sizes.at(-1) !== 200) {
-      await turn();
-      sizes.push([...ring.ownersOf("key")].length);
-    }
-    const joined = sizes.slice(1).map((size, at) => size - (sizes[at] ?? 0));
-    expect(Math.max(...joined, (sizes[0] ?? 0) - 10)).toBeLessThanOrEqual(32);
-    expect(owners(ring)).toEqual(owners(new HashRing(members(200))));
-  });
-
-  test("comes to what was wanted last, even if that changes on the way", async () => {
-    const ring = new HashRing(members(10));
-    ring.update(members(200));
-    await turn();
-    ring.update(members(40, 100));
-    for (let turns = 0; turns < 20; turns += 1) await turn();
-    expect(owners(ring)).toEqual(owners(new HashRing(members(40, 100))));
   });
 });
