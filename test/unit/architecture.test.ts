@@ -351,15 +351,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "engine/grammar/validation/",
     ],
   ],
-  [
-    "engine/grpc/",
-    [
-      ...ENGINE_LEAVES,
-      "engine/backends/loop-turns.ts",
-      "engine/calls/generation-call.ts",
-      "engine/load/load-report.ts",
-    ],
-  ],
+  ["engine/grpc/", [...ENGINE_LEAVES, "engine/calls/generation-call.ts", "engine/load/load-report.ts"]],
   ["engine/tracing/", [...ENGINE_LEAVES, "engine/calls/generation-log.ts"]],
   [
     "engine/metrics/",
