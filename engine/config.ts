@@ -82,18 +82,9 @@ export const engineConfigSchema = z.strictObject({
     .min(1)
     .describe("The model ids under which the node serves its checkpoint."),
   listen: listenSchema(50_051).describe("Where the node listens for gRPC calls."),
-  metrics: listenSchema(9464)
-    .unwrap()
-    .extend({
-      vllmNames: z
-        .boolean()
-        .optional()
-        .describe(
-          "Whether some metrics are shown as `vllm:…`, too, for what was made to read those of vLLM. By itself: beside every engine but vLLM, whose own metrics would then count twice.",
-        ),
-    })
-    .prefault({})
-    .describe("Where metrics are served to Prometheus, and `/healthz` and `/readyz` to probes, over HTTP."),
+  metrics: listenSchema(9464).describe(
+    "Where metrics are served to Prometheus, and `/healthz` and `/readyz` to probes, over HTTP.",
+  ),
   reflection: z
     .boolean()
     .default(false)

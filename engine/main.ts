@@ -3,7 +3,6 @@ import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { followTls } from "../deploy/runtime/grpc/server-tls.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
-import { registerViews } from "../deploy/runtime/metrics/metric-view.ts";
 import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { runConfigured } from "../deploy/runtime/process/run-main.ts";
@@ -18,8 +17,6 @@ import { type EngineConfig, engineConfigSchema } from "./config.ts";
 import { EngineError } from "./errors.ts";
 import { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { serveMetrics } from "./metrics/metrics-server.ts";
-import { vllmViews } from "./metrics/vllm-names.ts";
-import { watchMemory } from "./node/memory-watch.ts";
 import { EngineServer } from "./server.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
@@ -54,7 +51,6 @@ async function run(config: EngineConfig): Promise<number> {
     tracing,
   });
   const metricsServer = await serveMetrics(metrics.registry, () => server.phase, config.metrics);
-  if (showsVllmNames(config)) registerViews(metrics.registry, vllmViews(models[0] ?? ""));
   // Health answers NOT_SERVING while the model loads: a gateway sees a node that comes up, not one that is missing.
   const port = await server.listen(config.listen.host, config.listen.port);
   log.info(startingFacts(config), "starting");
@@ -62,13 +58,11 @@ async function run(config: EngineConfig): Promise<number> {
   if (!(await started(backend, orders.stop))) return crashed() ? 1 : 0;
   for (const note of backend.startNotes?.() ?? []) log.warn(note);
   server.serve();
-  const watchNoMore = watchMemory({ clock: systemClock });
   const ready = { address: hostPort(config.listen.host, port), metricsPort: metricsServer.port, models: config.models };
   log.info(ready, "serving");
   process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
 
   await untilAborted(orders.stop);
-  watchNoMore();
   await server.close(config.drainTimeoutMs, orders.stopNow);
   await backend.close();
   await work.close();
@@ -77,12 +71,6 @@ async function run(config: EngineConfig): Promise<number> {
   tls?.close();
   log.info("stopped");
   return crashed() ? 1 : 0;
-}
-
-/** Returns whether the node shows metrics as vLLM names them: unless told otherwise, where no vLLM stands beside it. */
-function showsVllmNames({ metrics, backend }: EngineConfig): boolean {
-  const besideVllm = backend.kind === "openai-compatible" && backend.dialect === "vllm";
-  return metrics.vllmNames ?? !besideVllm;
 }
 
 /** Warns of a gRPC port that other machines reach, and that checks no callers: whoever gets there may generate. */

@@ -18,7 +18,11 @@ import { TlsCredentials } from "../deploy/runtime/grpc/server-tls.ts";
 import { answerUnknownMethods, withStatusDetails } from "../deploy/runtime/grpc/status-details.ts";
 import { type Clock, systemClock } from "../deploy/runtime/time/clock.ts";
 import { durationMs } from "../deploy/runtime/time/proto-duration.ts";
-import type { CountTokensRequest, CountTokensResponse } from "../proto/gen/svc/inference/v1/inference_service.ts";
+import {
+  type CountTokensRequest,
+  type CountTokensResponse,
+  InferenceServiceService,
+} from "../proto/gen/svc/inference/v1/inference_service.ts";
 import {
   Capability,
   type DescribeNodeResponse,
@@ -41,7 +45,6 @@ import { OpenCalls } from "./calls/open-calls.ts";
 import { EngineError, toEngineError, toFailedCall } from "./errors.ts";
 import { drainedByTrusted, onlyCallersNamed } from "./grpc/allowed-callers.ts";
 import { type ConnectionLimits, withinLimits } from "./grpc/connection-limits.ts";
-import { decodedInTurns, INFERENCE_SERVICE } from "./grpc/decoded-requests.ts";
 import { type GenerateStream, generationSink } from "./grpc/generation-sink.ts";
 import { explained, UNKNOWN_METHOD } from "./grpc/status-details.ts";
 import { loadReport } from "./load/load-report.ts";
@@ -179,7 +182,6 @@ export class EngineServer {
         ...(names ? [onlyCallersNamed(names)] : []),
         drainedByTrusted,
         ...(connection ? [withinLimits(connection, (limit) => metrics.callsRefused.inc({ limit }))] : []),
-        decodedInTurns(clock),
       ],
     });
     answerUnknownMethods(this.#server, UNKNOWN_METHOD);
@@ -263,7 +265,7 @@ export class EngineServer {
   }
 
   #addServices(): void {
-    this.#server.addService(INFERENCE_SERVICE, {
+    this.#server.addService(InferenceServiceService, {
       generate: (call: GenerateStream) => void this.#generate(call),
       countTokens: (
         call: ServerUnaryCall<CountTokensRequest, CountTokensResponse>,

@@ -217,7 +217,6 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["gateway/lifecycle.ts", [RUNTIME]],
   ["gateway/server.ts", ["gateway/", GEN, RUNTIME]],
-  ["gateway/warm-up/", ["gateway/", GEN, RUNTIME]],
   ["gateway/main.ts", ["gateway/", RUNTIME]],
   ["gateway/shared-parts.ts", ["gateway/", RUNTIME]],
   ["gateway/errors.ts", ["gateway/outcome.ts"]],
@@ -345,15 +344,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "engine/grammar/validation/",
     ],
   ],
-  [
-    "engine/grpc/",
-    [
-      ...ENGINE_LEAVES,
-      "engine/backends/loop-turns.ts",
-      "engine/calls/generation-call.ts",
-      "engine/load/load-report.ts",
-    ],
-  ],
+  ["engine/grpc/", [...ENGINE_LEAVES, "engine/calls/generation-call.ts", "engine/load/load-report.ts"]],
   ["engine/tracing/", [...ENGINE_LEAVES, "engine/calls/generation-log.ts"]],
   [
     "engine/metrics/",

@@ -2,8 +2,6 @@ import type { Server } from "node:http";
 import { Server as SecureServer } from "node:https";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { FollowedPems, Pems } from "../../../deploy/runtime/files/followed-pems.ts";
-import { FairSlices } from "../../../deploy/runtime/queue/fair-slices.ts";
-import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import { envelopeOf } from "../../routes.ts";
 import { atOnce } from "../at-once.ts";
 import { fromFastify } from "../fastify-error.ts";
@@ -12,7 +10,6 @@ import { RequestRecord, routeLabels } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
 import { routeOf } from "../request-context.ts";
 import { answerBrokenRequest } from "./broken-request.ts";
-import { callerOf } from "./caller-of.ts";
 import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
 
@@ -46,8 +43,6 @@ export function publicApp(
   tls?: FollowedPems,
 ): { readonly app: FastifyInstance; readonly sockets: SocketTable } {
   const { clock, tracing } = sinks;
-  // Callers that leave together must not hold up others.
-  const closings = new TurnSlices();
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
     const { raw } = request;
     const spec = routeOf(request);
@@ -60,9 +55,8 @@ export function publicApp(
     });
     request.record = record;
     reply.headers({ "x-request-id": record.requestId, "request-id": record.requestId });
-    if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks, closings);
+    if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks);
   };
-  const slices = new TurnSlices();
   const http = {
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: timeouts.requestHeadersTimeoutMs,
@@ -79,8 +73,7 @@ export function publicApp(
     return503OnClosing: false,
     routerOptions: { maxParamLength: 512 },
     ...(tls ? { https: { ...http, ...secured(tls, timeouts) } } : { http }),
-    // Node finds all connections that were too slow in one turn.
-    clientErrorHandler: (error, socket) => slices.run(() => answerBrokenRequest(error, socket, sockets)),
+    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, sockets),
     frameworkErrors: (error, request, reply) => {
       begin(request, reply as never);
       void sendError(request, reply as never, envelopeOf(pathOf(request.raw)), fromFastify(error));
@@ -91,9 +84,6 @@ export function publicApp(
   const sockets = new SocketTable(server as Server);
   app.decorateRequest("record");
   app.addHook("onRequest", atOnce(begin));
-  // A thousand whose heads came at once must hold up neither the answers that run nor another caller's request.
-  const arrivals = new FairSlices();
-  app.addHook("onRequest", (request, _reply, done) => arrivals.run(callerOf(request), done));
   return { app, sockets };
 }
 
