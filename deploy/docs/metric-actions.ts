@@ -74,7 +74,10 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "The fleet has more sessions than its KV caches hold, or too little prefill for them. Add nodes, or KV memory; `circuitBreakers.workingSetWaitMs` only says who is served first.",
     svc_cluster_upstream_cx_none_healthy_total:
       "Look at `/clusters`: each endpoint has the reason why its newest health check failed.",
-    svc_cluster_membership: "A fall that nobody meant comes from discovery: see the update counters.",
+    svc_cluster_membership:
+      "A fall that nobody meant is a node that is gone from discovery, or discovery itself: see the update counters. `SvcEndpointsGone` is raised below `svc_cluster_expected_endpoints`, or without that below the median of the last hour.",
+    svc_cluster_expected_endpoints:
+      "It moves with `expectedEndpoints` of the cluster alone. Set that where the number of nodes is scaled, to the least that there should be.",
     svc_cluster_membership_healthy:
       "Alert below half of `svc_cluster_membership`, and page at 0. `/clusters` says what is wrong with each.",
     svc_cluster_membership_draining: "If it stays above 0, somebody has forgotten `/undrain`.",
