@@ -319,6 +319,25 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
     });
   });
 
+  test("has a number for the panels of limits before the first request, too", () => {
+    const panels = keys.rows.filter(({ title }) => title === "Limits").flatMap((row) => row.panels);
+    const series = {
+      'svc_ratelimit_decisions_total{dim="all",decision="allowed"}': "0x20",
+      'svc_ratelimit_decisions_total{dim="rpm",decision="refused"}': "0x20",
+      'svc_ratelimit_store_seconds_bucket{le="0.1"}': "0x20",
+      'svc_ratelimit_store_seconds_bucket{le="+Inf"}': "0x20",
+    };
+    const zero = panels.flatMap(({ queries }) =>
+      queries.map(([expr]) => ({
+        expr: `sum(${expr.replaceAll("$__rate_interval", "5m")})`,
+        eval_time: "10m",
+        exp_samples: [{ labels: "{}", value: 0 }],
+      })),
+    );
+    expect(zero.length).toBeGreaterThan(3);
+    expect(disagreement("1m", "1m", series, zero)).toBe("");
+  });
+
   test.each(Object.entries(CASES))("raises %s when it should, and not otherwise", (alert, given) => {
     const { minutes: after, raised, quiet } = given;
     // Every rule is worked out at every step.
