@@ -29,8 +29,16 @@ export type EdgeLine = {
   readonly request_id: string | null;
 };
 
-/** A gateway as the edge finds it: the ports of its public, its health and its gRPC listener, on this host. */
-export type EdgeUpstream = { readonly port: number; readonly healthPort: number; readonly grpcPort?: number };
+/**
+ * A gateway as the edge finds it: the ports of its public, its health and its gRPC listener, and their address, which is
+ * 127.0.0.1 by default.
+ */
+export type EdgeUpstream = {
+  readonly host?: string;
+  readonly port: number;
+  readonly healthPort: number;
+  readonly grpcPort?: number;
+};
 
 /** A configuration of Envoy, of which the tests change some addresses. */
 type Config = {
@@ -46,7 +54,8 @@ type EdgeTls = {
   };
 };
 
-const addressOf = (port: number) => ({ socket_address: { address: "127.0.0.1", port_value: port } });
+const HERE = "127.0.0.1";
+const addressOf = (port: number, address = HERE) => ({ socket_address: { address, port_value: port } });
 
 /** Runs Envoy with the shipped configuration: only addresses and paths of files are those of the test. */
 export class EnvoyProcess {
@@ -111,13 +120,13 @@ export class EnvoyProcess {
       return port !== 0;
     }, "Envoy listens");
     const envoy = new EnvoyProcess(port, adminUrl, child, log, folder);
-    for (const gateway of gateways) await envoy.untilHealthy(gateway.port);
+    for (const { port: at, host } of gateways) await envoy.untilHealthy(at, host);
     return envoy;
   }
 
   /** Resolves when Envoy finds the gateway with this public port healthy. */
-  untilHealthy(port: number): Promise<void> {
-    const line = `gateways::127.0.0.1:${port}::health_flags::healthy`;
+  untilHealthy(port: number, host = HERE): Promise<void> {
+    const line = `gateways::${host}:${port}::health_flags::healthy`;
     return becomes(async () => (await this.#admin("/clusters")).includes(line), `the gateway at ${port} is healthy`);
   }
 
@@ -153,9 +162,9 @@ function configFor(gateways: readonly EdgeUpstream[], secretsFile: string, chang
   }
   for (const { name, load_assignment } of config.static_resources.clusters)
     for (const locality of load_assignment.endpoints)
-      locality.lb_endpoints = gateways.map(({ port, healthPort, grpcPort = port }) => ({
+      locality.lb_endpoints = gateways.map(({ host, port, healthPort, grpcPort = port }) => ({
         endpoint: {
-          address: addressOf(name === "gateways_grpc" ? grpcPort : port),
+          address: addressOf(name === "gateways_grpc" ? grpcPort : port, host),
           health_check_config: { port_value: healthPort },
         },
       }));
