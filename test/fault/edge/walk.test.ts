@@ -13,7 +13,7 @@ import { type EdgeUpstream, EnvoyProcess, HAS_ENVOY, NO_ENVOY } from "../../supp
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
 import { alertRules } from "../../support/monitoring/alert-rules.ts";
 import { HAS_PROMETHEUS, NO_PROMETHEUS, PrometheusProcess } from "../../support/monitoring/prometheus-process.ts";
-import { size } from "../../support/processes/fleet.ts";
+import { show, size } from "../../support/processes/fleet.ts";
 import { FleetProcess } from "../../support/processes/fleet-process.ts";
 import { createKey } from "../../support/processes/key-command.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
@@ -172,8 +172,11 @@ async function raised(...names: readonly string[]): Promise<void> {
     };
     await becomes(reached, `${names.join(" and ")}: ${states.join(" or ")}`, limitMs);
   };
+  const fromMs = Date.now();
   await within(["pending", "firing"], PENDING_MS);
+  const pendingMs = Date.now() - fromMs;
   await within(["firing"], FIRING_MS);
+  show(names.join(" and "), { faster: FASTER, pendingMs, firingMs: Date.now() - fromMs });
 }
 
 beforeAll(async () => {
