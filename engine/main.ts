@@ -25,7 +25,7 @@ async function run(config: EngineConfig): Promise<number> {
   const log = processLog({ level: config.log.level, base: { node_id: config.nodeId } });
   logWarnings(log);
   const tls = config.tls && followTls(config.tls, systemClock, log);
-  const { nodeId, models, maxStepAgeMs, handoverGraceMs, reflection } = config;
+  const { nodeId, models, maxStepAgeMs, livenessStepAgeMs, handoverGraceMs, reflection } = config;
   const metrics = new EngineMetrics();
   const work = new CallerWork({ clock: systemClock, onEnd: workRecorder(metrics, log) });
   const backend = await backendKind(config.backend).create(config.backend, { nodeId, models }, work);
@@ -46,11 +46,12 @@ async function run(config: EngineConfig): Promise<number> {
     allowedClientNames: config.tls?.allowedClientNames,
     connection: config.connection,
     maxStepAgeMs,
+    livenessStepAgeMs,
     handoverGraceMs,
     reflection,
     tracing,
   });
-  const metricsServer = await serveMetrics(metrics.registry, () => server.phase, config.metrics);
+  const metricsServer = await serveMetrics(metrics.registry, server, config.metrics);
   // Health answers NOT_SERVING while the model loads: a gateway sees a node that comes up, not one that is missing.
   const port = await server.listen(config.listen.host, config.listen.port);
   log.info(startingFacts(config), "starting");

@@ -98,6 +98,10 @@ export type EngineServerOptions = {
    */
   readonly maxStepAgeMs?: number;
   /**
+   * The time without a step of the engine, in milliseconds, after which `engineHung` holds. Absent: it never does.
+   */
+  readonly livenessStepAgeMs?: number;
+  /**
    * The time for which running generations that another node can go on with may go on once the node drains, in
    * milliseconds. Absent: they go on as all others do.
    */
@@ -153,6 +157,7 @@ export class EngineServer {
         clock,
         log,
         stallMs: maxStepAgeMs,
+        hangMs: options.livenessStepAgeMs,
         state: this.#state,
         calls: this.#calls,
         onChange: () => this.#loadStreams.tell(),
@@ -211,6 +216,11 @@ export class EngineServer {
   /** The phase of the node's life; it takes new calls while it is `serving`. */
   get phase(): NodePhase {
     return this.#state.now;
+  }
+
+  /** Whether running work has seen no step of the engine for `livenessStepAgeMs`; false while the engine starts. */
+  get engineHung(): boolean {
+    return this.#watchdog?.hung ?? false;
   }
 
   /**

@@ -296,7 +296,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   [
     `${OPENAI_COMPATIBLE}watch/`,
-    [...[RUNTIME, "engine/errors.ts", "engine/profiles/"], ...within(OPENAI_COMPATIBLE, "dialect", "http")],
+    [
+      ...[RUNTIME, "engine/backend.ts", "engine/errors.ts", "engine/profiles/"],
+      ...within(OPENAI_COMPATIBLE, "dialect", "http"),
+    ],
   ],
   [
     `${OPENAI_COMPATIBLE}generation/`,
@@ -444,7 +447,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "test/deploy/",
     [
       ...["deploy/", "gateway/config.ts", "gateway/upstream/endpoint/", "gateway/upstream/wire/", "engine/config.ts"],
-      ...["engine/backends/scripted/", "engine/profiles/", SUPPORT],
+      ...["engine/backends/scripted/", "engine/metrics/metrics-server.ts", "engine/profiles/", SUPPORT],
     ],
   ],
   ["test/browser/", [...GIVEN, SUPPORT]],

@@ -1,6 +1,12 @@
 import { readFileSync } from "node:fs";
+import { pino } from "pino";
+import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
+import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
+import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
+import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../../support/gateway/start-admin.ts";
 import { POST_PATHS } from "../../support/requests/minimal-bodies.ts";
@@ -126,6 +132,19 @@ describe("the measurements", () => {
     const page = readFileSync(new URL("../../../gateway/docs/metrics.md", import.meta.url), "utf8");
     const ours = [...types.keys()].filter((name) => /^svc_/.test(name));
     expect(ours.filter((name) => !page.includes(`| \`${name}\` |`))).toEqual([]);
+  });
+
+  test("say how many endpoints a cluster should have, where its configuration does", async () => {
+    const registry = new Registry();
+    const clusters = clustersSchema.parse([
+      { model: "svc-qwen", endpoints: [], expectedEndpoints: 3 },
+      { model: "svc-glm53", endpoints: [] },
+    ]);
+    registerClusterStats(registry, new ClusterManager(clusters, systemClock, pino({ enabled: false })));
+    const said = await registry.getSingleMetricAsString("svc_cluster_expected_endpoints");
+    expect(said.split("\n").filter((line) => !line.startsWith("#"))).toEqual([
+      'svc_cluster_expected_endpoints{cluster="svc-qwen"} 3',
+    ]);
   });
 
   test("say nothing of callers: no key or text of a request, and the id of a key only where its use is shown", () => {
