@@ -145,7 +145,13 @@ export class FleetHistory {
     for (const report of reports) {
       const before = this.#before.get(report.id);
       if (!before) continue;
-      add("", { ...NOTHING, cpuMs: Math.max(0, report.cpuMs - before.cpuMs) });
+      const { withoutModel } = report;
+      add("", {
+        ...NOTHING,
+        cpuMs: Math.max(0, report.cpuMs - before.cpuMs),
+        requests: Math.max(0, withoutModel.requests - before.withoutModel.requests),
+        errors: Math.max(0, withoutModel.errors - before.withoutModel.errors),
+      });
       for (const model of report.models) {
         const old = before.models.find((one) => one.model === model.model);
         if (!old) continue;

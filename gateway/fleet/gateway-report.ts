@@ -114,6 +114,8 @@ export const gatewayReportSchema = z.object({
   loopActiveMs: count,
   /** The models that it serves. */
   models: z.array(modelReport),
+  /** The requests that were over before their model was known; none from a gateway that does not report them. */
+  withoutModel: z.object({ requests: count, errors: count }).default({ requests: 0, errors: 0 }),
   /** The nodes that it knows. */
   nodes: z.array(nodeReport),
 });

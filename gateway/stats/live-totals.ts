@@ -47,6 +47,11 @@ export type EndpointTotals = { deltas: number };
 export class LiveTotals {
   /** The newest times to first token of all models together, in milliseconds. */
   readonly firstTokens = new RecentTimes(FIRST_TOKEN_SPAN_MS);
+  /**
+   * The requests that were over before their model was known, such as those that overload or a limit refused, and how
+   * many of them failed for a reason of the service.
+   */
+  readonly withoutModel: Pick<ModelTotals, "requests" | "errors"> = { requests: 0, errors: 0 };
   readonly #models = new Map<string, ModelTotals>();
   readonly #endpoints = new Map<string, EndpointTotals>();
 

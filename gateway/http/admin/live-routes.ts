@@ -94,6 +94,7 @@ function snapshot({ clusters, live, lifecycle, connections, workers, clock }: Li
     loop: { active: Math.round(active), idle: Math.round(idle) },
     p50,
     p95,
+    withoutModel: live.withoutModel,
     clusters: clusterStatuses(clusters, nowMs).map(({ model, lbPolicy, endpoints }) => {
       const totals = live.model(model);
       const [modelP50, modelP95] = totals.firstTokens.percentiles(SHARES, nowMs);

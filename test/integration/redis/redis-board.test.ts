@@ -5,7 +5,8 @@ import { connectTo } from "../../support/redis/open-limits.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
 
 function reportOf(id: string): GatewayReport {
-  const rest = { uptimeMs: 0, connections: 0, rssBytes: 0, cpuMs: 0, loopActiveMs: 0, models: [], nodes: [] };
+  const withoutModel = { requests: 0, errors: 0 };
+  const rest = { uptimeMs: 0, connections: 0, rssBytes: 0, cpuMs: 0, loopActiveMs: 0, models: [], nodes: [], withoutModel };
   return { id, host: "h", worker: 1, state: "LIVE", ...rest };
 }
 

@@ -70,7 +70,8 @@ export function fleetView(
 }
 
 function gatewayRow({ report, ageMs }: SeenReport, late: boolean): object {
-  const { id, host, worker, state, uptimeMs, connections, rssBytes, cpuMs, loopActiveMs, models } = report;
+  const { id, host, worker, state, uptimeMs, connections, rssBytes, cpuMs, loopActiveMs, models, withoutModel } =
+    report;
   return {
     id,
     host,
@@ -83,8 +84,8 @@ function gatewayRow({ report, ageMs }: SeenReport, late: boolean): object {
     cpuMs,
     loopActiveMs,
     active: sum(models, ({ active }) => active),
-    requests: sum(models, ({ requests }) => requests),
-    errors: sum(models, ({ errors }) => errors),
+    requests: withoutModel.requests + sum(models, ({ requests }) => requests),
+    errors: withoutModel.errors + sum(models, ({ errors }) => errors),
     deltas: sum(models, ({ deltas }) => deltas),
   };
 }

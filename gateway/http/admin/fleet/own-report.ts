@@ -60,6 +60,7 @@ export function ownReport(facts: ReportFacts): () => GatewayReport {
         const reasons = [...cacheReasons].map(([reason, counts]) => ({ reason, ...counts }));
         return { model, queued, ...totals, cacheReasons: reasons, turns, firstTokens: [...firstTokenCounts] };
       }),
+      withoutModel: { ...live.withoutModel },
       nodes: nodesOf(facts, nowMs),
     };
   };

@@ -8,12 +8,18 @@ const SHARES = [0.5, 0.95];
 
 type ModelReport = GatewayReport["models"][number];
 
-function report(id: string, model: Partial<ModelReport> = {}, cpuMs = 0): GatewayReport {
+function report(
+  id: string,
+  model: Partial<ModelReport> = {},
+  cpuMs = 0,
+  withoutModel = { requests: 0, errors: 0 },
+): GatewayReport {
   const counts = { active: 0, queued: 0, requests: 0, errors: 0, deltas: 0 };
   const caches = { promptTokens: 0, expectedTokens: 0, cachedTokens: 0, cacheReasons: [] };
   return {
     ...{ id, host: "h", worker: 1, state: "LIVE", uptimeMs: 1, connections: 0, rssBytes: 0, cpuMs, loopActiveMs: 0 },
     models: [{ model: "m", ...counts, ...caches, firstTokens: noFirstTokens(), ...model }],
+    withoutModel,
     nodes: [],
   };
 }
@@ -54,6 +60,14 @@ test("a point is the sum over all gateways, and rates are by the time that has p
   expect(history.newest("")).toMatchObject({ spanMs: STEP_MS, requests: 2, deltas: 50 });
   expect(history.newest("m")).toMatchObject({ spanMs: STEP_MS, errors: 1 });
   expect(history.recentFirstTokens("m", SHARES)).toEqual([point?.p50Ms, point?.p95Ms]);
+});
+
+test("requests that were over before their model was known count in all together, and of no model", () => {
+  const history = new FleetHistory();
+  history.add([report("a", { requests: 1 }, 0, { requests: 5, errors: 2 })], 0, 1_000_000);
+  history.add([report("a", { requests: 2 }, 0, { requests: 9, errors: 5 })], STEP_MS, 1_000_000 + STEP_MS);
+  expect(history.newest("")).toMatchObject({ requests: 5, errors: 3 });
+  expect(history.newest("m")).toMatchObject({ requests: 1, errors: 0 });
 });
 
 test("a model has points of its own, without the processor time that gateways tell of all", () => {

@@ -12,7 +12,17 @@ import { ChannelPair } from "../../../support/channel-pair.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 function reportOf(id: string): GatewayReport {
-  const rest = { uptimeMs: 0, connections: 0, rssBytes: 0, cpuMs: 0, loopActiveMs: 0, models: [], nodes: [] };
+  const withoutModel = { requests: 0, errors: 0 };
+  const rest = {
+    uptimeMs: 0,
+    connections: 0,
+    rssBytes: 0,
+    cpuMs: 0,
+    loopActiveMs: 0,
+    models: [],
+    nodes: [],
+    withoutModel,
+  };
   return { id, host: "h", worker: 1, state: "LIVE", ...rest };
 }
 
