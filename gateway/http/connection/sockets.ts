@@ -31,9 +31,12 @@ export class SocketTable {
     server.prependListener("request", (request: IncomingMessage, response: ServerResponse) => {
       // Taken now: when the response has ended it no longer knows its socket.
       const { socket } = request;
-      this.#requests.get(socket)?.set(response, request);
+      const running = this.#requests.get(socket);
+      running?.set(response, request);
       if (this.#leaving && !response.headersSent) response.setHeader("connection", "close");
-      response.on("close", () => this.#requestDone(socket, response));
+      response.on("close", () => {
+        if (running?.delete(response) && running.size === 0) this.#answered(socket);
+      });
     });
   }
 
@@ -96,10 +99,15 @@ export class SocketTable {
   }
 
   #stands(socket: Socket): void {
-    this.#requests.set(socket, new Map());
+    const running = new Map<ServerResponse, IncomingMessage>();
+    this.#requests.set(socket, running);
     socket.once("close", () => {
       this.#requests.delete(socket);
       this.#closed();
+      // Node 20 closes only the first of the answers that are due: the others would run on and have no record.
+      setImmediate(() => {
+        for (const response of running.keys()) response.emit("close");
+      });
     });
   }
 
@@ -107,10 +115,8 @@ export class SocketTable {
     if (this.open === 0) for (const resolve of this.#whenEmpty.splice(0)) resolve();
   }
 
-  #requestDone(socket: Socket, response: ServerResponse): void {
-    const running = this.#requests.get(socket);
-    running?.delete(response);
-    if (running?.size === 0 && (this.#draining || this.#closing.has(socket))) socket.end();
+  #answered(socket: Socket): void {
+    if (this.#draining || this.#closing.has(socket)) socket.end();
   }
 }
 
