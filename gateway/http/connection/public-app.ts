@@ -1,5 +1,6 @@
 import type { Server } from "node:http";
 import { Server as SecureServer } from "node:https";
+import type { Socket } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { FollowedPems, Pems } from "../../../deploy/runtime/files/followed-pems.ts";
 import { FairSlices } from "../../../deploy/runtime/queue/fair-slices.ts";
@@ -63,6 +64,8 @@ export function publicApp(
     if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks, closings);
   };
   const slices = new TurnSlices();
+  // Node finds all connections that were too slow in one turn.
+  const answerBroken = (error: Error, socket: Socket) => slices.run(() => answerBrokenRequest(error, socket, sockets));
   const http = {
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: timeouts.requestHeadersTimeoutMs,
@@ -79,8 +82,10 @@ export function publicApp(
     return503OnClosing: false,
     routerOptions: { maxParamLength: 512 },
     ...(tls ? { https: { ...http, ...secured(tls, timeouts) } } : { http }),
-    // Node finds all connections that were too slow in one turn.
-    clientErrorHandler: (error, socket) => slices.run(() => answerBrokenRequest(error, socket, sockets)),
+    clientErrorHandler(error, socket) {
+      if (error.code !== "ERR_HTTP_REQUEST_TIMEOUT") answerBroken(error, socket);
+      else sockets.unlessWhole(socket, () => answerBroken(error, socket));
+    },
     frameworkErrors: (error, request, reply) => {
       begin(request, reply as never);
       void sendError(request, reply as never, envelopeOf(pathOf(request.raw)), fromFastify(error));
