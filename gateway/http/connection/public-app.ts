@@ -1,4 +1,4 @@
-import type { Server } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
 import { Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
@@ -12,7 +12,7 @@ import { logWhenClosed, type RecordSinks } from "../record/access-log.ts";
 import { RequestRecord, routeLabels } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
 import { routeOf } from "../request-context.ts";
-import { answerBrokenRequest } from "./broken-request.ts";
+import { answerBrokenRequest, recordDropped } from "./broken-request.ts";
 import { callerOf } from "./caller-of.ts";
 import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
@@ -49,6 +49,8 @@ export function publicApp(
   const { clock, tracing } = sinks;
   // Callers that leave together must not hold up others.
   const closings = new TurnSlices();
+  /** The records of requests, for answers that Node's parser makes necessary. */
+  const records = new WeakMap<IncomingMessage, RequestRecord>();
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
     const { raw } = request;
     const spec = routeOf(request);
@@ -60,12 +62,14 @@ export function publicApp(
       traced: tracing !== undefined,
     });
     request.record = record;
+    records.set(raw, record);
     reply.headers({ "x-request-id": record.requestId, "request-id": record.requestId });
     if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks, closings);
   };
   const slices = new TurnSlices();
   // Node finds all connections that were too slow in one turn.
-  const answerBroken = (error: Error, socket: Socket) => slices.run(() => answerBrokenRequest(error, socket, sockets));
+  const answerBroken = (error: Error, socket: Socket) =>
+    slices.run(() => answerBrokenRequest(error, socket, { sockets, records, sinks }));
   const http = {
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: timeouts.requestHeadersTimeoutMs,
@@ -94,6 +98,8 @@ export function publicApp(
   const { server } = app;
   if (server instanceof SecureServer) tls?.onChange((renewed) => server.setSecureContext(secureContext(renewed)));
   const sockets = new SocketTable(server as Server);
+  // Node has answered it with 503: it came on a connection whose last answer has said that it closes.
+  server.on("dropRequest", (_request, socket) => recordDropped(503, socket as Socket, sinks));
   app.decorateRequest("record");
   app.addHook("onRequest", atOnce(begin));
   // A thousand whose heads came at once must hold up neither the answers that run nor another caller's request.

@@ -7,6 +7,7 @@ import { publicApp } from "../../../gateway/http/connection/public-app.ts";
 import { Stats } from "../../../gateway/stats/stats.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { stallLoop } from "../../support/stall-loop.ts";
+import { until } from "../../support/until.ts";
 
 /* Time limits of connections that expire while the event loop stands still: what came in time was not read yet. */
 
@@ -62,11 +63,24 @@ test("a request on a new connection is answered that came before the loop found 
   expect(lines).toMatchObject([{ code: 200 }]);
 });
 
-test("a request whose head is not whole behind the stall is refused", async () => {
-  const { connected } = await listening();
+test("a request whose head is not whole behind the stall is refused, and has its line", async () => {
+  const { connected, lines } = await listening();
   const connection = await connected();
   await stallLoop(STALL_MS, () => connection.write(GET.slice(0, -2)));
   const refused = await connection.reply();
   expect(refused.status).toBe(408);
   await connection.untilClosed();
+  expect(lines).toMatchObject([
+    { code: 408, route: "unknown", detail: "request_timeout", request_id: refused.headers.get("x-request-id") },
+  ]);
+});
+
+test("a request behind the last one that its connection may carry is counted, which Node answers", async () => {
+  const { connected, server, lines } = await listening();
+  server.maxRequestsPerSocket = 1;
+  const connection = (await connected()).write(GET + GET);
+  expect((await connection.reply()).status).toBe(200);
+  expect((await connection.reply()).status).toBe(503);
+  await until(() => lines.length === 2, "both have their line");
+  expect(lines.map(({ code }) => code).sort()).toEqual([200, 503]);
 });

@@ -6,7 +6,16 @@ import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-pro
 
 function reportOf(id: string): GatewayReport {
   const withoutModel = { requests: 0, errors: 0 };
-  const rest = { uptimeMs: 0, connections: 0, rssBytes: 0, cpuMs: 0, loopActiveMs: 0, models: [], nodes: [], withoutModel };
+  const rest = {
+    uptimeMs: 0,
+    connections: 0,
+    rssBytes: 0,
+    cpuMs: 0,
+    loopActiveMs: 0,
+    models: [],
+    nodes: [],
+    withoutModel,
+  };
   return { id, host: "h", worker: 1, state: "LIVE", ...rest };
 }
 
