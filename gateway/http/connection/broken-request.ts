@@ -8,7 +8,7 @@ import { addressOf } from "../record/client-address.ts";
 import { RequestRecord, routeLabels } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
 import { pathOf } from "./envelope.ts";
-import type { SocketTable } from "./sockets.ts";
+import { endConnection, type SocketTable } from "./sockets.ts";
 
 const MESSAGE = {
   bad_request: "The request is not valid HTTP.",
@@ -70,7 +70,7 @@ export function answerBrokenRequest(
   const envelope = envelopeFor(request, error.rawPacket);
   const status = statusOf(refusal, envelope);
   const text = answerText(status, JSON.stringify(errorBody(refusal, envelope, record.requestId)), record.requestId);
-  socket.end(text);
+  endConnection(socket, text);
   // A sender that ends in the middle has left, as a rule, and does not read its answer.
   if (error.code === "HPE_INVALID_EOF_STATE") return;
   record.answeredPast(status, refusal.detail);

@@ -1,6 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
+import { LINGER_MS } from "./unread-body.ts";
 
 /**
  * Knows the connections of a server and how many requests run on each. Node's own `close` waits for connections that
@@ -128,6 +130,7 @@ export class SocketTable {
     socket.once("close", () => {
       this.#requests.delete(socket);
       this.#closed();
+      if (running.size === 0) return;
       // Node 20 closes only the first of the answers that are due: the others would run on and have no record.
       setImmediate(() => {
         for (const response of running.keys()) response.emit("close");
@@ -140,8 +143,21 @@ export class SocketTable {
   }
 
   #answered(socket: Socket): void {
-    if (this.#draining || this.#closing.has(socket)) socket.end();
+    if (this.#draining || this.#closing.has(socket)) endConnection(socket);
   }
+}
+
+/**
+ * Ends a connection behind `last`, which is sent on it first. A client that keeps its half open is cut after a second: no
+ * time limit of Node is over such a connection.
+ */
+export function endConnection(socket: Socket, last = ""): void {
+  if (socket.destroyed) return;
+  socket.end(last);
+  socket.once(
+    "close",
+    systemClock.after(LINGER_MS, () => socket.destroy()),
+  );
 }
 
 /** Returns the address and port of whoever has opened a connection, which no two have at one time. */

@@ -184,6 +184,16 @@ describe("B: bodies", () => {
     expect(JSON.parse(line() ?? "")).toMatchObject({ code: 408, route: "/v1/messages", detail: "request_timeout" });
   });
 
+  test("connections end that were refused for their time, although their senders keep their half", async () => {
+    const { sockets } = caller.gateway;
+    const before = sockets.open;
+    const begun = (await caller.connection()).write("GET /v1/models HTTP/1.1\r\n");
+    const waits = (await caller.connection()).write(caller.post("/v1/messages", CHAT, ["content-length: 999"]));
+    expectRefusal(await begun.reply(), 408);
+    expectRefusal(await waits.reply(), 408, "b");
+    await until(() => sockets.open <= before, "none is left");
+  });
+
   test("bytes that are no request have a line, under the id that their sender was told", async () => {
     const refused = await caller.sent("evil\r\n\r\n");
     expectRefusal(refused, 400);
