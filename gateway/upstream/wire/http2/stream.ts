@@ -1,5 +1,6 @@
 import { ErrorCode, FrameType, numberFrame } from "./frames.ts";
 import { type Headers, isWellFormed } from "./header-reader.ts";
+import { HeldBytes } from "./held-bytes.ts";
 import type { Outbox } from "./outbox.ts";
 
 /**
@@ -7,6 +8,8 @@ import type { Outbox } from "./outbox.ts";
  * deltas, and all of them are kept here.
  */
 export const STREAM_WINDOW_BYTES = 64 * 1024;
+/** The most bytes that are read at once of what a paused reader has not taken: it may pause again behind any of them. */
+const READ_BYTES = 4 * 1024;
 
 /** Takes what comes on one stream. Nothing is called behind the end. */
 export type StreamListener = {
@@ -37,7 +40,7 @@ export class Http2Stream {
   #readBytes = 0;
   #paused = false;
   /** What has come while the reader was paused. */
-  #held: Buffer[] = [];
+  #held = new HeldBytes();
   #answered = false;
   /** Whether the other side has said all. */
   #complete = false;
@@ -73,7 +76,7 @@ export class Http2Stream {
   cancel(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#held = [];
+    this.#held = new HeldBytes();
     this.#message = undefined;
     this.#leave(this, ErrorCode.CANCEL);
   }
@@ -117,7 +120,7 @@ export class Http2Stream {
     if (this.#window < 0) return ErrorCode.FLOW_CONTROL_ERROR;
     const padding = counted - (to - from);
     if (this.#paused || this.#held.length > 0) {
-      if (from < to) this.#held.push(Buffer.from(bytes.subarray(from, to)));
+      if (from < to) this.#held.add(bytes, from, to, STREAM_WINDOW_BYTES);
       this.#giveBack(padding);
       return undefined;
     }
@@ -136,15 +139,14 @@ export class Http2Stream {
   broken(code: number, lost: boolean): void {
     if (this.#over) return;
     this.#over = true;
-    this.#held = [];
+    this.#held = new HeldBytes();
     this.#message = undefined;
     this.#listener.broken(code, lost);
   }
 
   #readHeld(): void {
-    while (!this.#over && !this.#paused) {
-      const piece = this.#held.shift();
-      if (!piece) break;
+    while (!this.#over && !this.#paused && this.#held.length > 0) {
+      const piece = this.#held.take(READ_BYTES);
       this.#listener.data(piece, 0, piece.length);
       this.#giveBack(piece.length);
     }
