@@ -9,6 +9,7 @@ import { headerBlock } from "../../../gateway/upstream/wire/http2/header-writer.
 import type { Http2Stream } from "../../../gateway/upstream/wire/http2/stream.ts";
 import { frame, headersFrame, RawHttp2Peer, settings, uint32 } from "../../support/gateway/raw-http2-peer.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
+import { threadCpuMs } from "../../support/thread-cpu.ts";
 import { until } from "../../support/until.ts";
 
 /* The client's side of a connection, by the sections of RFC 9113. */
@@ -258,6 +259,22 @@ test("what comes in frames of a byte while nobody reads takes up little more tha
   for (const { stream } of slow) stream.resume();
   await until(() => slow.every(({ got }) => got.includes("ended")), "all are read");
   for (const { got } of slow) expect(got.join("").match(/m{65536}/)).not.toBeNull();
+});
+
+test("first windows that change again and again cost no more for many streams than for one", async () => {
+  const changes = Array.from({ length: 2_700 }, (_, at) => [Setting.INITIAL_WINDOW_SIZE, 65_535 + (at % 2)] as const);
+  const frames = Array.from({ length: 50 }, () => frame(FrameType.SETTINGS, 0, 0, settings(...changes)));
+  const cost = async (streams: number) => {
+    const { peer, connection } = await standing();
+    for (let at = 0; at < streams; at += 1) opened(connection);
+    await peer.came(FrameType.DATA, 2 * streams - 1);
+    const before = threadCpuMs();
+    peer.send(...frames);
+    await peer.settled();
+    return threadCpuMs() - before;
+  };
+  const one = await cost(1);
+  expect(await cost(900)).toBeLessThan(10 * one);
 });
 
 test("an answer before the message was all sent: the rest is not sent any more", async () => {

@@ -335,8 +335,10 @@ export class Http2Connection {
   /** Follows one setting. Returns the code of what is wrong with it; undefined where nothing is. */
   #setting(id: number, value: number): number | undefined {
     if (id === Setting.MAX_CONCURRENT_STREAMS) this.#maxStreams = value;
-    if (id === Setting.INITIAL_WINDOW_SIZE && (value > MAX_31_BITS || !this.#outbox.resize(value)))
-      return ErrorCode.FLOW_CONTROL_ERROR;
+    if (id === Setting.INITIAL_WINDOW_SIZE) {
+      if (value > MAX_31_BITS) return ErrorCode.FLOW_CONTROL_ERROR;
+      this.#outbox.resize(value);
+    }
     if (id === Setting.MAX_FRAME_SIZE) {
       if (value < DEFAULT_MAX_FRAME_BYTES || value >= 2 ** 24) return ErrorCode.PROTOCOL_ERROR;
       this.#outbox.maxFrameBytes = value;
