@@ -102,7 +102,7 @@ test("a whole answer; settings and pings are answered, and what nobody knows is 
   expect([ping.payload.toString(), ping.flags]).toEqual(["opaque!!", Flag.ACK]);
 });
 
-test("frames that come byte by byte, padded, in parts and behind an interim answer", async () => {
+test("frames that come byte by byte, padded, in parts and behind as many interim answers as may be", async () => {
   const { peer, connection } = await standing();
   const { got } = opened(connection);
   await peer.came(FrameType.DATA);
@@ -110,7 +110,7 @@ test("frames that come byte by byte, padded, in parts and behind an interim answ
   const padded = Buffer.concat([Buffer.from([3]), Buffer.alloc(5), block.subarray(0, 4), Buffer.alloc(3)]);
   await peer.trickle(
     Buffer.concat([
-      headersFrame(1, { ":status": "103", link: "x" }),
+      ...Array.from({ length: 16 }, () => headersFrame(1, { ":status": "103", link: "x" })),
       frame(FrameType.HEADERS, Flag.PADDED | Flag.PRIORITY, 1, padded),
       frame(FrameType.CONTINUATION, 0, 1, block.subarray(4, 7)),
       frame(FrameType.CONTINUATION, Flag.END_HEADERS, 1, block.subarray(7)),
@@ -352,6 +352,11 @@ describe("nonsense in the framing ends the connection", () => {
     ["PING of a stream", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.PING, 0, 1, Buffer.alloc(8))]],
     ["PING that is cut", ErrorCode.FRAME_SIZE_ERROR, [frame(FrameType.PING, 0, 0, Buffer.alloc(7))]],
     ["GOAWAY of a stream", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.GOAWAY, 0, 1, Buffer.alloc(8))]],
+    [
+      "GOAWAY again and again",
+      ErrorCode.ENHANCE_YOUR_CALM,
+      Array.from({ length: 17 }, () => frame(FrameType.GOAWAY, 0, 0, uint32(0x7fff_ffff, 0))),
+    ],
     ["GOAWAY that is cut", ErrorCode.FRAME_SIZE_ERROR, [frame(FrameType.GOAWAY, 0, 0, Buffer.alloc(7))]],
     ["a window made wider by nothing", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.WINDOW_UPDATE, 0, 0, uint32(0))]],
     [
@@ -393,6 +398,11 @@ describe("nonsense on a stream ends that stream", () => {
     ["a name in capitals", ErrorCode.PROTOCOL_ERROR, [headersFrame(1, { ...OK, Name: "x" })]],
     ["a line's end in a value", ErrorCode.PROTOCOL_ERROR, [headersFrame(1, { ...OK, a: "b\r\nc" })]],
     ["headers in the middle", ErrorCode.PROTOCOL_ERROR, [headersFrame(1, OK), headersFrame(1, OK)]],
+    [
+      "interim answers without an end",
+      ErrorCode.ENHANCE_YOUR_CALM,
+      Array.from({ length: 17 }, () => headersFrame(1, { ":status": "100" })),
+    ],
     ["a window made wider by nothing", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.WINDOW_UPDATE, 0, 1, uint32(0))]],
     [
       "a window wider than it can be",

@@ -10,6 +10,8 @@ import type { Outbox } from "./outbox.ts";
 export const STREAM_WINDOW_BYTES = 64 * 1024;
 /** The most bytes that are read at once of what a paused reader has not taken: it may pause again behind any of them. */
 const READ_BYTES = 4 * 1024;
+/** The most interim answers of a stream. */
+const MAX_INTERIM_ANSWERS = 16;
 
 /** Takes what comes on one stream. Nothing is called behind the end. */
 export type StreamListener = {
@@ -41,6 +43,7 @@ export class Http2Stream {
   #paused = false;
   /** What has come while the reader was paused. */
   #held = new HeldBytes();
+  #interimAnswers = 0;
   #answered = false;
   /** Whether the other side has said all. */
   #complete = false;
@@ -96,9 +99,13 @@ export class Http2Stream {
   /** Takes headers of the other side. Returns the code of what is wrong with them; undefined where nothing is. */
   headersCame(headers: Headers, isLast: boolean): number | undefined {
     if (this.#over) return undefined;
-    if ((!isLast && this.#answered) || !isWellFormed(headers)) return ErrorCode.PROTOCOL_ERROR;
-    // An interim answer says nothing that a call of gRPC could want.
-    if (!isLast && headers[":status"]?.startsWith("1")) return undefined;
+    if (!isLast && this.#answered) return ErrorCode.PROTOCOL_ERROR;
+    // An interim answer has no field that a call of gRPC could want, and none of them is looked at.
+    if (!isLast && headers[":status"]?.startsWith("1")) {
+      this.#interimAnswers += 1;
+      return this.#interimAnswers > MAX_INTERIM_ANSWERS ? ErrorCode.ENHANCE_YOUR_CALM : undefined;
+    }
+    if (!isWellFormed(headers)) return ErrorCode.PROTOCOL_ERROR;
     if (this.#answered) this.#listener.trailers(headers);
     else if (headers[":status"] === undefined) return ErrorCode.PROTOCOL_ERROR;
     else {
