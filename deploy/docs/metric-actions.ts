@@ -112,7 +112,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
   },
   "Keys and limits": {
     svc_ratelimit_decisions_total:
-      "`refused` by `dim` says which limit is hit most. The log lines name the key; raise its limit or talk to its owner.",
+      "`refused` by `dim` says which limit is hit most. The log lines name the key; raise its limit or talk to its owner. `wasted_calls`: a key floods the gRPC port with calls that it resets or that are refused; the log names it now and then, revoke it.",
     svc_ratelimit_store_seconds:
       "Above 0.01 s, asking for the counts of a key takes noticeable time: the store that gateways share is busy or far away.",
     svc_ratelimit_store_up:

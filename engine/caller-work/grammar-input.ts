@@ -72,14 +72,18 @@ function lengthOf({ tools, constraint }: GrammarInput): number {
   return tools.reduce((sum, { parametersJsonSchema }) => sum + parametersJsonSchema.length, answer);
 }
 
-/** Returns the digest of an input, the same for equal ones: what a grammar is known by. */
-export function digestOf({ tools, constraint, ...rest }: GrammarInput): string {
+/**
+ * Returns the digest that a grammar is known by: the same for equal inputs of the same `isolation`, which names those who
+ * may meet each other's grammars.
+ */
+export function digestOf({ tools, constraint, ...rest }: GrammarInput, isolation: string): string {
   const hash = createHash("sha256");
   const kind = constraint?.kind;
   const answer = kind?.$case === "jsonSchema" ? kind.value.schemaJson : "";
   const schemas = [answer, ...tools.map(({ parametersJsonSchema }) => parametersJsonSchema)];
   // A text of a megabyte takes half a millisecond as it is, and six times that written as a part of JSON.
   const others = {
+    isolation,
     ...rest,
     kind: kind?.$case === "jsonSchema" ? { ...kind, value: { ...kind.value, schemaJson: "" } } : kind,
     tools: tools.map((tool) => ({ ...tool, parametersJsonSchema: "" })),

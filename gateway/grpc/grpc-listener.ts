@@ -13,6 +13,7 @@ import { failedRpc, raisedError } from "./failed-rpc.ts";
 import type { GrpcSettings } from "./grpc-settings.ts";
 import { type CountCall, countTokens, type GenerateStream, generate, type InferenceDeps } from "./inference-methods.ts";
 import { RpcGatekeeper, type RpcGates } from "./rpc-gates.ts";
+import { WastedCalls } from "./wasted-calls.ts";
 
 /** The one service of the contract that callers reach; the others are for gateways and nodes. */
 const SERVICE = "svc.inference.v1.InferenceService";
@@ -38,6 +39,7 @@ const BYTES = { serialize: (bytes: Buffer) => bytes, deserialize: (bytes: Buffer
 export class GrpcListener {
   readonly #server: GrpcServer;
   readonly #health = new HealthImplementation();
+  readonly #wasted: WastedCalls;
   readonly #gatekeeper: RpcGatekeeper;
   readonly #deps: GrpcListenerDeps;
   #bound: string | undefined;
@@ -46,7 +48,8 @@ export class GrpcListener {
   constructor(deps: GrpcListenerDeps) {
     this.#deps = deps;
     const { settings, bodies } = deps;
-    this.#gatekeeper = new RpcGatekeeper(deps);
+    this.#wasted = new WastedCalls({ ...deps.auth, ...deps.sinks });
+    this.#gatekeeper = new RpcGatekeeper(deps, this.#wasted);
     this.#server = new GrpcServer({
       "grpc.max_receive_message_length": bodies.maxBodyBytes,
       "grpc.max_send_message_length": -1,
@@ -74,7 +77,10 @@ export class GrpcListener {
     return new Promise((resolve, reject) => {
       this.#server.bindAsync(address, credentials, (error, bound) => {
         if (error) return reject(error);
-        for (const server of serversOf(this.#server)) capConnections(server, maxConnections, cap);
+        for (const server of serversOf(this.#server)) {
+          capConnections(server, maxConnections, cap);
+          this.#wasted.guard(server);
+        }
         this.#bound = address.replace(/\d+$/, String(bound));
         this.#setHealth("SERVING");
         resolve(this.#bound);

@@ -1,4 +1,4 @@
-import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { constants, type Http2Session, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { Metadata, type ServerInterceptingCallInterface, status } from "@grpc/grpc-js";
 import type { FailedCall } from "../../deploy/runtime/grpc/failed-call.ts";
 import type { EndingStatus } from "../../deploy/runtime/grpc/status-details.ts";
@@ -44,6 +44,11 @@ export class RpcCall implements ReplyUnderWay {
     this.#call = call;
     this.#stream = stream;
     this.tell({ "x-request-id": record.requestId });
+  }
+
+  /** The connection that the call runs on; undefined once it is gone. */
+  get session(): Http2Session | undefined {
+    return this.#stream.session;
   }
 
   /** Whether nobody can get the reply any more. */

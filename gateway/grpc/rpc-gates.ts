@@ -24,6 +24,7 @@ import { rateLimitHeaders } from "../limits/rate-limit-headers.ts";
 import { RPCS } from "../routes.ts";
 import { failedRpc, raisedError } from "./failed-rpc.ts";
 import { RpcCall } from "./rpc-call.ts";
+import type { WastedCalls } from "./wasted-calls.ts";
 
 /** The parts that a call has to pass before its method is reached: those of the public API. */
 export type RpcGates = {
@@ -62,12 +63,14 @@ const OPEN: ReadonlySet<string> = new Set(Object.values(HealthService).map(({ pa
  */
 export class RpcGatekeeper {
   readonly #gates: RpcGates;
+  readonly #wasted: Pick<WastedCalls, "hasKey">;
   readonly #calls = new WeakMap<Metadata, RpcCall>();
   readonly #open = new Set<RpcCall>();
   #whenIdle: (() => void)[] = [];
 
-  constructor(gates: RpcGates) {
+  constructor(gates: RpcGates, wasted: Pick<WastedCalls, "hasKey">) {
     this.#gates = gates;
+    this.#wasted = wasted;
   }
 
   /** The interceptor that every call of the server goes through. */
@@ -185,6 +188,7 @@ export class RpcGatekeeper {
     const { record, address } = rpc;
     const onTooMany = () => rpc.endConnection();
     const principal = await authenticate({ record, rawHeaders: rawHeadersOf(metadata), address, onTooMany }, auth);
+    if (rpc.session) this.#wasted.hasKey(rpc.session, principal.keyId);
     const { use } = method;
     refuseInTrouble({ use, priority: principal.priority }, bodies.overload, bodies.random);
     const show: NonNullable<RpcCall["limited"]>["show"] = ({ readings }) =>

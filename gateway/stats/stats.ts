@@ -205,6 +205,7 @@ export class Stats extends Registered {
     this.rateLimitDecisions.of("all", "allowed").inc(0);
     for (const { dim } of Object.values<OutcomeRow>(OUTCOMES))
       if (dim !== undefined) this.rateLimitDecisions.of(dim, "refused").inc(0);
+    this.rateLimitDecisions.of("wasted_calls", "refused").inc(0);
     for (const reason of WITHOUT_KEY) this.authFailures.inc({ reason }, 0);
   }
 

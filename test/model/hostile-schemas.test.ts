@@ -9,6 +9,7 @@ import { tool } from "../support/engine/canonical.ts";
 import { ask, missing, never, request, startBackend } from "../support/engine/demo-engine.ts";
 import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
 import { workHere } from "../support/engine/work-here.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
 import { markersOf } from "../unit/engine/output-parser/families.ts";
 
 const nested = (levels: number): object => (levels === 0 ? {} : { items: nested(levels - 1) });
@@ -170,7 +171,7 @@ test.skipIf(missing !== "")(
     const MAX_BYTES = 64 * 1024;
     const { getLlama } = await loadLibrary();
     const llama = await getLlama({ gpu: false, build: "never", skipDownload: true, progressLogs: false });
-    const cache = new GrammarCache(llama, workHere, MAX_BYTES);
+    const cache = new GrammarCache(llama, workHere, new VirtualClock(), MAX_BYTES);
     const get = (title: number, tenant: string) => {
       const schemaJson = JSON.stringify({
         title: String(title),
@@ -185,7 +186,7 @@ test.skipIf(missing !== "")(
         constraint: { kind },
         reasoning: "none",
       } as const;
-      return cache.get({ ...wish, markers: HERMES_MARKERS }, { tenant, signal: never() });
+      return cache.get({ ...wish, markers: HERMES_MARKERS }, { tenant, isolation: tenant, signal: never() });
     };
     const flood = async (...tenants: readonly string[]) => {
       let most = 0;

@@ -2,6 +2,8 @@ import { execFileSync } from "node:child_process";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import type { Llama } from "node-llama-cpp";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
@@ -29,7 +31,7 @@ const input = (schema: object, more: Partial<GrammarInput> = {}): GrammarInput =
   markers: HERMES_MARKERS,
   ...more,
 });
-const order = (tenant = "t", signal = never()) => ({ tenant, signal });
+const order = (tenant = "t", signal = never()) => ({ tenant, signal, isolation: tenant });
 
 /** Programs that stand in for one that a schema has brought down. */
 const program = (body: string) =>
@@ -171,7 +173,7 @@ describe("a schema whose reading was given up", () => {
   const cached = (strict: boolean) => {
     work = new CallerWork({ clock: new VirtualClock(), threads: 1, program: unread });
     const kind = { $case: "jsonSchema" as const, value: { name: "x", schemaJson: "{}", strict } };
-    return new GrammarCache(llama, work).get(input({}, { constraint: { kind } }), order());
+    return new GrammarCache(llama, work, new VirtualClock()).get(input({}, { constraint: { kind } }), order());
   };
 
   test("holds an answer to nothing where it was no promise, and is refused where it was", async () => {
@@ -181,22 +183,56 @@ describe("a schema whose reading was given up", () => {
   });
 });
 
-test("a schema that was refused is remembered: sent again it costs no work", async () => {
-  work = new CallerWork({ clock: systemClock, program: undefined });
-  let pieces = 0;
-  const counted: Pick<CallerWork, "run"> = {
-    run: (kind, of, by) => {
+describe("a schema that comes again", () => {
+  const llama = { createGrammar: async ({ grammar }: { grammar: string }) => ({ grammar }) } as unknown as Llama;
+  const clock = new VirtualClock();
+  let pieces: number;
+
+  function counted(): GrammarCache {
+    work = new CallerWork({ clock: systemClock, program: undefined });
+    pieces = 0;
+    const run: CallerWork["run"] = (kind, of, by) => {
       pieces += 1;
       return work.run(kind, of, by);
-    },
-  };
-  // Nothing comes so far as to be compiled.
-  const cache = new GrammarCache({} as Llama, counted);
-  for (const tenant of ["a", "a", "b"])
-    await expect(cache.get(input({ type: "x" }), order(tenant))).rejects.toMatchObject({ reason: "INVALID_SCHEMA" });
-  expect(pieces).toBe(1);
-  await expect(cache.get(input({ type: "y" }), order())).rejects.toMatchObject({ reason: "INVALID_SCHEMA" });
-  expect(pieces).toBe(2);
+    };
+    return new GrammarCache(llama, { run }, clock);
+  }
+
+  const secret = input({ enum: ["a customer"] });
+  const refused = input({ type: "x" });
+  const isRefused = (asked: Promise<unknown>) => expect(asked).rejects.toMatchObject({ reason: "INVALID_SCHEMA" });
+
+  test("costs no work, nor does one that was refused, where tenant and salt are the same, and all of it elsewhere", async () => {
+    const cache = counted();
+    const first = await cache.get(secret, order());
+    expect(await cache.get(secret, order())).toBe(first);
+    await isRefused(cache.get(refused, order()));
+    await isRefused(cache.get(refused, order()));
+    expect(pieces).toBe(2);
+    expect(await cache.get(secret, order("other tenant"))).not.toBe(first);
+    expect(await cache.get(secret, { ...order(), isolation: "other salt" })).not.toBe(first);
+    await isRefused(cache.get(refused, order("other tenant")));
+    expect(pieces).toBe(5);
+  });
+
+  test("is let go of once it was not used for ten minutes, though nobody asks", async () => {
+    const cache = counted();
+    const held = new WeakRef((await cache.get(secret, order())) ?? {});
+    await isRefused(cache.get(refused, order()));
+    await clock.advance(9 * 60_000);
+    await cache.get(secret, order());
+    await clock.advance(9 * 60_000);
+    expect(cache.bytes).toBeGreaterThan(0);
+    await isRefused(cache.get(refused, order()));
+    expect(pieces).toBe(3);
+    await clock.advance(60_000);
+    expect(cache.bytes).toBe(0);
+    setFlagsFromString("--expose-gc");
+    const collect: unknown = runInNewContext("gc");
+    if (typeof collect !== "function") throw new Error("nothing can be collected");
+    collect();
+    expect(held.deref()).toBeUndefined();
+  });
 });
 
 test("every piece of work is told how it ended", async () => {

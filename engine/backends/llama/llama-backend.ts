@@ -227,7 +227,7 @@ export class LlamaBackend implements Backend {
       markTokens: marks,
       texts: new TokenTexts(model, marks),
       prompts: newEncoder({ model, vocabulary, format, contextWindow, work: this.#work }),
-      grammars: new GrammarCache(llama, this.#work),
+      grammars: new GrammarCache(llama, this.#work, this.#clock),
       endRepetition,
       undeclared: this.#options.undeclaredProperties ? "any" : "declared",
       grammarStates: grammarStates(runtime.library, llama, model),

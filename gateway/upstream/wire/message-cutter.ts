@@ -1,3 +1,5 @@
+import { HeldBytes } from "./http2/held-bytes.ts";
+
 /** The bytes before each message: whether it is compressed, and how long it is. */
 const PREFIX_BYTES = 5;
 
@@ -11,9 +13,8 @@ export type CutFault = { readonly kind: "compressed" } | { readonly kind: "too_l
 export class MessageCutter {
   readonly #maxBytes: number;
   readonly #onMessage: (bytes: Buffer, from: number, to: number) => void;
-  /** The pieces of a message that is not whole. */
-  #held: Buffer[] = [];
-  #heldBytes = 0;
+  /** What has come of a message that is not whole. */
+  readonly #held = new HeldBytes();
   /** The bytes that are to be there before it is looked again. */
   #neededBytes = 0;
 
@@ -28,12 +29,10 @@ export class MessageCutter {
    * nothing is.
    */
   take(piece: Buffer, from: number, to: number): CutFault | undefined {
-    if (this.#heldBytes === 0) return this.#cut(piece, from, to);
-    this.#hold(piece, from, to);
-    if (this.#heldBytes < this.#neededBytes) return undefined;
-    const all = Buffer.concat(this.#held, this.#heldBytes);
-    this.#held = [];
-    this.#heldBytes = 0;
+    if (this.#held.length === 0) return this.#cut(piece, from, to);
+    this.#held.add(piece, from, to, this.#neededBytes);
+    if (this.#held.length < this.#neededBytes) return undefined;
+    const all = this.#held.take();
     return this.#cut(all, 0, all.length);
   }
 
@@ -53,13 +52,8 @@ export class MessageCutter {
       at = from + length;
       this.#onMessage(bytes, from, at);
     }
-    if (at < end) this.#hold(bytes, at, end);
+    if (at < end) this.#held.add(bytes, at, end, this.#neededBytes);
     return undefined;
-  }
-
-  #hold(piece: Buffer, from: number, to: number): void {
-    this.#held.push(Buffer.from(piece.subarray(from, to)));
-    this.#heldBytes += to - from;
   }
 }
 

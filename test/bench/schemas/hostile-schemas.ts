@@ -122,7 +122,7 @@ function inProcess(markers: OutputMarkers): (schema: string) => readonly Piece[]
     const key = Object.keys(JSON.parse(schema).properties ?? {})[0] ?? "a";
     const types = () => argumentTypes([{ name: "f", parametersJsonSchema: schema }])("f", [key]);
     const ofInputs = inputsOf(schema, markers).flatMap((input): Piece[] => [
-      { on: "loop", work: () => digestOf(worthReading(input)) },
+      { on: "loop", work: () => digestOf(worthReading(input), "") },
       { on: "thread", work: { kind: "grammar", input: worthReading(input) } },
     ]);
     return [{ on: "loop", work: types }, ...ofInputs];

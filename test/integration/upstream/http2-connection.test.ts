@@ -9,6 +9,7 @@ import { headerBlock } from "../../../gateway/upstream/wire/http2/header-writer.
 import type { Http2Stream } from "../../../gateway/upstream/wire/http2/stream.ts";
 import { frame, headersFrame, RawHttp2Peer, settings, uint32 } from "../../support/gateway/raw-http2-peer.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
+import { threadCpuMs } from "../../support/thread-cpu.ts";
 import { until } from "../../support/until.ts";
 
 /* The client's side of a connection, by the sections of RFC 9113. */
@@ -101,7 +102,7 @@ test("a whole answer; settings and pings are answered, and what nobody knows is 
   expect([ping.payload.toString(), ping.flags]).toEqual(["opaque!!", Flag.ACK]);
 });
 
-test("frames that come byte by byte, padded, in parts and behind an interim answer", async () => {
+test("frames that come byte by byte, padded, in parts and behind as many interim answers as may be", async () => {
   const { peer, connection } = await standing();
   const { got } = opened(connection);
   await peer.came(FrameType.DATA);
@@ -109,7 +110,7 @@ test("frames that come byte by byte, padded, in parts and behind an interim answ
   const padded = Buffer.concat([Buffer.from([3]), Buffer.alloc(5), block.subarray(0, 4), Buffer.alloc(3)]);
   await peer.trickle(
     Buffer.concat([
-      headersFrame(1, { ":status": "103", link: "x" }),
+      ...Array.from({ length: 16 }, () => headersFrame(1, { ":status": "103", link: "x" })),
       frame(FrameType.HEADERS, Flag.PADDED | Flag.PRIORITY, 1, padded),
       frame(FrameType.CONTINUATION, 0, 1, block.subarray(4, 7)),
       frame(FrameType.CONTINUATION, Flag.END_HEADERS, 1, block.subarray(7)),
@@ -238,8 +239,42 @@ test("one that does not read holds up nobody else, and reads on where it stopped
   expect(slow.got.map((text) => text.slice(0, 8))).toEqual(["headers ", "trailers"]);
   slow.stream.resume();
   await until(() => slow.got.includes("ended"), "it is read whole, too");
-  const texts = ({ got }: { got: readonly string[] }) => got.filter((text) => /^\d/.test(text));
-  expect(texts(slow)).toEqual(texts(fast));
+  const texts = ({ got }: { got: readonly string[] }) => got.filter((text) => /^\d/.test(text)).join("");
+  expect(texts(slow) === texts(fast)).toBe(true);
+});
+
+test("what comes in frames of a byte while nobody reads takes up little more than its bytes, and is read at once", async () => {
+  const { peer, connection } = await standing();
+  const slow = Array.from({ length: 8 }, () => opened(connection));
+  await peer.came(FrameType.DATA, 15);
+  for (const { stream } of slow) stream.pause();
+  const before = process.memoryUsage().heapUsed;
+  for (const id of slow.map((_, at) => 2 * at + 1)) {
+    const many = Buffer.concat(Array.from({ length: 1_024 }, () => frame(FrameType.DATA, 0, id, Buffer.from("m"))));
+    peer.send(headersFrame(id, OK), ...Array.from({ length: 64 }, () => many), headersFrame(id, TRAILERS, LAST));
+  }
+  await peer.settled();
+  // An object for each of the half a million would take 70 MB.
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(25_000_000);
+  for (const { stream } of slow) stream.resume();
+  await until(() => slow.every(({ got }) => got.includes("ended")), "all are read");
+  for (const { got } of slow) expect(got.join("").match(/m{65536}/)).not.toBeNull();
+});
+
+test("first windows that change again and again cost no more for many streams than for one", async () => {
+  const changes = Array.from({ length: 2_700 }, (_, at) => [Setting.INITIAL_WINDOW_SIZE, 65_535 + (at % 2)] as const);
+  const frames = Array.from({ length: 50 }, () => frame(FrameType.SETTINGS, 0, 0, settings(...changes)));
+  const cost = async (streams: number) => {
+    const { peer, connection } = await standing();
+    for (let at = 0; at < streams; at += 1) opened(connection);
+    await peer.came(FrameType.DATA, 2 * streams - 1);
+    const before = threadCpuMs();
+    peer.send(...frames);
+    await peer.settled();
+    return threadCpuMs() - before;
+  };
+  const one = await cost(1);
+  expect(await cost(900)).toBeLessThan(10 * one);
 });
 
 test("an answer before the message was all sent: the rest is not sent any more", async () => {
@@ -317,6 +352,11 @@ describe("nonsense in the framing ends the connection", () => {
     ["PING of a stream", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.PING, 0, 1, Buffer.alloc(8))]],
     ["PING that is cut", ErrorCode.FRAME_SIZE_ERROR, [frame(FrameType.PING, 0, 0, Buffer.alloc(7))]],
     ["GOAWAY of a stream", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.GOAWAY, 0, 1, Buffer.alloc(8))]],
+    [
+      "GOAWAY again and again",
+      ErrorCode.ENHANCE_YOUR_CALM,
+      Array.from({ length: 17 }, () => frame(FrameType.GOAWAY, 0, 0, uint32(0x7fff_ffff, 0))),
+    ],
     ["GOAWAY that is cut", ErrorCode.FRAME_SIZE_ERROR, [frame(FrameType.GOAWAY, 0, 0, Buffer.alloc(7))]],
     ["a window made wider by nothing", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.WINDOW_UPDATE, 0, 0, uint32(0))]],
     [
@@ -358,6 +398,11 @@ describe("nonsense on a stream ends that stream", () => {
     ["a name in capitals", ErrorCode.PROTOCOL_ERROR, [headersFrame(1, { ...OK, Name: "x" })]],
     ["a line's end in a value", ErrorCode.PROTOCOL_ERROR, [headersFrame(1, { ...OK, a: "b\r\nc" })]],
     ["headers in the middle", ErrorCode.PROTOCOL_ERROR, [headersFrame(1, OK), headersFrame(1, OK)]],
+    [
+      "interim answers without an end",
+      ErrorCode.ENHANCE_YOUR_CALM,
+      Array.from({ length: 17 }, () => headersFrame(1, { ":status": "100" })),
+    ],
     ["a window made wider by nothing", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.WINDOW_UPDATE, 0, 1, uint32(0))]],
     [
       "a window wider than it can be",

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, describe, expect, test } from "vitest";
@@ -9,9 +9,7 @@ import { HandOver } from "../../../gateway/upstream/wire/hand-over.ts";
 import { Http2Wire } from "../../../gateway/upstream/wire/http2-wire.ts";
 import { FaultyWire } from "../../support/engine/faulty-wire.ts";
 import { WireNode } from "../../support/engine/wire-node.ts";
-import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { SeededRandom } from "../../support/seeded-random.ts";
-import { sizeOf } from "../../support/size.ts";
+import { started } from "../../support/events/events.ts";
 import { until } from "../../support/until.ts";
 
 const closing: (() => void)[] = [];
@@ -207,94 +205,4 @@ test("a wire that was closed ends its calls, and opens no others", async () => {
   await until(() => running.messages() === 1, "the answer begins");
   wire.close();
   expect([await running.ended, await call(wire).ended]).toEqual([UNAVAILABLE, UNAVAILABLE]);
-});
-
-/** Records what a node sends back for one call that is answered well. */
-async function recorded(): Promise<Buffer> {
-  const node = await WireNode.start({
-    models: [],
-    play: async (played) => {
-      for (const event of [started(), textStart(0), delta(0, "abc"), blockEnd(0), finished()]) played.send(event);
-      played.end();
-    },
-  });
-  closing.push(() => node.stop());
-  const pieces: Buffer[] = [];
-  const between = createServer((near) => {
-    const far = connect(Number(node.address.split(":")[1]), "127.0.0.1");
-    far.on("data", (bytes) => pieces.push(bytes));
-    near.pipe(far).pipe(near);
-    for (const socket of [near, far]) socket.on("error", () => {});
-  }).listen(0, "127.0.0.1");
-  await once(between, "listening");
-  closing.push(() => between.close());
-  expect(await call(wireTo(`127.0.0.1:${(between.address() as AddressInfo).port}`)).ended).toBe("OK");
-  return Buffer.concat(pieces);
-}
-
-/** The bytes that a client begins a connection with, before its frames. */
-const PREFACE_BYTES = 24;
-const HEADERS_FRAME = 1;
-
-/** Returns where the first frame of headers stands in the frames from `at` on; -1 where there is none yet. */
-function headersIn(bytes: Buffer, at: number): number {
-  for (let from = at; from + 9 <= bytes.length; from += 9 + bytes.readUIntBE(from, 3))
-    if (bytes[from + 3] === HEADERS_FRAME) return from;
-  return -1;
-}
-
-/** Resolves when a client has asked for something. */
-function asked(socket: Socket): Promise<void> {
-  return new Promise((resolve) => {
-    let had = Buffer.alloc(0);
-    socket.on("data", (bytes) => {
-      had = Buffer.concat([had, bytes]);
-      if (headersIn(had, PREFACE_BYTES) >= 0) resolve();
-    });
-    socket.on("close", () => resolve());
-  });
-}
-
-test("whatever bytes a node sends, a call ends once, and the process goes on", async () => {
-  const bytes = await recorded();
-  const answerAt = headersIn(bytes, 0);
-  const random = new SeededRandom(7);
-  const below = (bound: number) => random.below(bound);
-  const server = createServer((socket) => {
-    socket.on("error", () => {});
-    const sent = Buffer.from(bytes);
-    const changes = below(4);
-    for (let change = 0; change < changes; change += 1) sent[below(sent.length)] = below(256);
-    const end = below(3) === 0 ? below(sent.length) : sent.length;
-    const request = asked(socket);
-    socket.once("data", async () => {
-      // A call is put on a connection once its settings have come; what was changed in them may be that they never do.
-      socket.write(sent.subarray(0, Math.min(end, answerAt)));
-      // What was changed may be that the client asks for nothing.
-      await Promise.race([request, new Promise((resolve) => setTimeout(resolve, 1_000))]);
-      for (let at = answerAt; at < end; ) {
-        const next = at + 1 + below(60);
-        socket.write(sent.subarray(at, Math.min(end, next)));
-        at = next;
-        if (below(3) === 0) await new Promise((resolve) => setImmediate(resolve));
-      }
-      // Behind all that was sent the connection ends, as a call may wait for what never comes.
-      if (below(3) === 0) socket.destroy();
-      else socket.end();
-    });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  closing.push(() => server.close());
-  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const calls = sizeOf({ quick: 150, exhaustive: 1_000, promised: 20_000 });
-  const outcomes = new Map<string, number>();
-  for (let at = 0; at < calls; at += 50) {
-    // Each on a connection of its own.
-    const wires = Array.from({ length: 50 }, () => wireTo(address));
-    const ends = await Promise.all(wires.map((wire) => call(wire, 10_000).ended));
-    for (const end of ends) outcomes.set(end, (outcomes.get(end) ?? 0) + 1);
-    for (const wire of wires) wire.close();
-  }
-  expect(outcomes.get("OK")).toBeGreaterThan(calls / 10);
-  expect(outcomes.size).toBeGreaterThan(2);
 });

@@ -17,6 +17,7 @@ import { formOf } from "../../../tool-calls/forms.ts";
 import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
 import { continuedAnswer, notOfThisAnswer } from "../../request-plan/continued-answer.ts";
 import { limitOutput, type OutputLimit } from "../../request-plan/output-limit.ts";
+import type { GrammarOrder } from "../grammar/grammar-cache.ts";
 import { GrammarGate } from "../grammar/grammar-gate.ts";
 import type { Demand } from "../slots/slots.ts";
 import type { Prompt } from "../tokens/prompt-encoder.ts";
@@ -82,7 +83,8 @@ export async function prepareGeneration(
   const prompt = await parts.prompts.encode({ ...plan.conversation, counts }, order);
   const limit = limitOutput(request, prompt.tokens.length, runtime.contextWindow);
   const given = givenTokens(parts, continued, limit);
-  const gate = await newGate(parts, plan, prompt, order);
+  const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
+  const gate = await newGate(parts, plan, prompt, { ...order, isolation });
   const newCourse: NewCourse = (use, courseGate, tokens) =>
     new AnswerCourse({
       ...limit,
@@ -101,7 +103,7 @@ export async function prepareGeneration(
   return {
     demand: {
       prompt: generated.length === 0 ? prompt.tokens : [...prompt.tokens, ...generated],
-      isolation: JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]),
+      isolation,
       affinityKey: request.cache?.affinityKey ?? "",
       line: lineOf(request.model, marks, prompt),
     },
@@ -203,7 +205,7 @@ async function newGate(
   { markers, grammars, grammarStates, undeclared }: EngineParts,
   { conversation, fixed, mustCall, json }: AnswerPlan,
   prompt: Prompt,
-  order: WorkOrder,
+  order: GrammarOrder,
 ): Promise<GrammarGate> {
   if (mustCall && !markers.toolCall) {
     throw new EngineError("UNSUPPORTED_FEATURE", "tool_choice: this model calls no tools.");

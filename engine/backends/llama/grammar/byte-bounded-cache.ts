@@ -1,5 +1,7 @@
-/** A value that is kept, whose it is, and the bytes that it holds. */
-type Entry<Value> = { readonly value: Value; readonly bytes: number; readonly owner: string };
+import type { MonotonicClock } from "../../../../deploy/runtime/time/clock.ts";
+
+/** A value that is kept, whose it is, the bytes that it holds, and when it was used last, in monotonic milliseconds. */
+type Entry<Value> = { readonly value: Value; readonly bytes: number; readonly owner: string; readonly usedMs: number };
 /** What one owner has in a cache: the keys, of which the first is the one unused for longest, and the bytes together. */
 type Owned = { readonly keys: Set<string>; bytes: number };
 
@@ -9,22 +11,28 @@ export type CacheBounds = {
   readonly maxBytes: number;
   /** The most bytes that the values of one owner hold together. */
   readonly maxBytesOfOwner: number;
+  /** The time without use after which a value is dropped, in milliseconds. */
+  readonly maxUnusedMs: number;
 };
 
 /**
  * A map that forgets what was not used for longest once all of it together, or what one owner brought, is larger than
- * its bound: who brings something new each time drives out little that others use.
+ * its bound: who brings something new each time drives out little that others use. It drops what was not used for a
+ * time when that is over, without being asked for anything.
  */
 export class ByteBoundedCache<Value> {
   readonly #bounds: CacheBounds;
+  readonly #clock: MonotonicClock;
   /** The values, of which the first is the one unused for longest. */
   readonly #entries = new Map<string, Entry<Value>>();
   readonly #owners = new Map<string, Owned>();
   #bytes = 0;
+  #sweepDue = false;
 
-  /** Makes an empty cache within these bounds. */
-  constructor(bounds: CacheBounds) {
+  /** Makes an empty cache within these bounds, which keeps times by `clock`. */
+  constructor(bounds: CacheBounds, clock: MonotonicClock) {
     this.#bounds = bounds;
+    this.#clock = clock;
   }
 
   /** The number of bytes that the values hold together, about. */
@@ -63,13 +71,34 @@ export class ByteBoundedCache<Value> {
     }
   }
 
-  #add(key: string, entry: Entry<Value>): void {
+  /** Drops what was not used for too long, now and whenever the next value has come to that age. */
+  #sweep(): void {
+    this.#sweepDue = false;
+    for (const [key, entry] of this.#entries) {
+      const leftMs = entry.usedMs + this.#bounds.maxUnusedMs - this.#clock.nowMs();
+      if (leftMs > 0) {
+        this.#sweepAfter(leftMs);
+        return;
+      }
+      this.#remove(key, entry);
+    }
+  }
+
+  #sweepAfter(ms: number): void {
+    if (this.#sweepDue) return;
+    this.#sweepDue = true;
+    this.#clock.after(ms, () => this.#sweep());
+  }
+
+  #add(key: string, used: Omit<Entry<Value>, "usedMs">): void {
+    const entry = { ...used, usedMs: this.#clock.nowMs() };
     const own = this.#owners.get(entry.owner) ?? { keys: new Set(), bytes: 0 };
     this.#owners.set(entry.owner, own);
     own.keys.add(key);
     own.bytes += entry.bytes;
     this.#entries.set(key, entry);
     this.#bytes += entry.bytes;
+    this.#sweepAfter(this.#bounds.maxUnusedMs);
   }
 
   #remove(key: string, { owner, bytes }: Entry<Value>): void {

@@ -1,5 +1,6 @@
 import type { Llama, LlamaGrammar } from "node-llama-cpp";
 import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
+import type { MonotonicClock } from "../../../../deploy/runtime/time/clock.ts";
 import { type CallerWork, WorkGivenUp } from "../../../caller-work/caller-work.ts";
 import {
   digestOf,
@@ -21,6 +22,8 @@ const BYTES_PER_GRAMMAR = 1024;
 /** The most that remembered refusals of schemas may hold together, in bytes. */
 const MAX_REFUSAL_BYTES = 1024 * 1024;
 const BYTES_PER_REFUSAL = 1024;
+/** The time without use after which grammars and refusals are dropped, in milliseconds: schemas may hold names of customers. */
+const MAX_UNUSED_MS = 10 * 60_000;
 
 /** The grammar of an output, ready to use. */
 export type CompiledGrammar = {
@@ -30,24 +33,31 @@ export type CompiledGrammar = {
   readonly behindReasoning: LlamaGrammar;
 };
 
+/** Whose grammars an answer may use, and the work for a new one. */
+export type GrammarOrder = WorkOrder & {
+  /** The tenant and the salt of its caches: only requests with the same meet each other's grammars, even by timing. */
+  readonly isolation: string;
+};
+
 /**
  * Keeps grammars by what they were made from: an agent sends the same tools again at each turn. What cannot be made
- * into a grammar is remembered too, so that it costs its work once.
+ * into a grammar is remembered too, so that it costs its work once. Both are dropped 10 minutes after their last use.
  */
 export class GrammarCache {
   readonly #llama: Llama;
   readonly #work: Pick<CallerWork, "run">;
   readonly #compiled: ByteBoundedCache<CompiledGrammar>;
-  readonly #refused = new ByteBoundedCache<EngineError>(boundsOf(MAX_REFUSAL_BYTES));
+  readonly #refused: ByteBoundedCache<EngineError>;
 
   /**
    * Makes an empty cache. `work` turns schemas into text on threads of its own; `maxBytes` is what the grammars may
    * hold together, 32 MiB by default; those of one tenant hold half of it.
    */
-  constructor(llama: Llama, work: Pick<CallerWork, "run">, maxBytes = MAX_BYTES) {
+  constructor(llama: Llama, work: Pick<CallerWork, "run">, clock: MonotonicClock, maxBytes = MAX_BYTES) {
     this.#llama = llama;
     this.#work = work;
-    this.#compiled = new ByteBoundedCache(boundsOf(maxBytes));
+    this.#compiled = new ByteBoundedCache(boundsOf(maxBytes), clock);
+    this.#refused = new ByteBoundedCache(boundsOf(MAX_REFUSAL_BYTES), clock);
   }
 
   /** The number of bytes that the grammars hold, about. */
@@ -59,13 +69,13 @@ export class GrammarCache {
    * Resolves to the grammar of an answer; undefined where nothing is fixed. Throws `EngineError`: INVALID_SCHEMA where
    * a schema cannot be used, QUEUE_FULL where too many wait to be read, or why the caller left.
    */
-  async get(input: GrammarInput, order: WorkOrder): Promise<CompiledGrammar | undefined> {
+  async get(input: GrammarInput, order: GrammarOrder): Promise<CompiledGrammar | undefined> {
     if (!needsGrammar(input)) return undefined;
     return this.#get(worthReading(input), order);
   }
 
-  async #get(input: GrammarInput, order: WorkOrder): Promise<CompiledGrammar | undefined> {
-    const key = digestOf(input);
+  async #get(input: GrammarInput, order: GrammarOrder): Promise<CompiledGrammar | undefined> {
+    const key = digestOf(input, order.isolation);
     const known = this.#compiled.get(key);
     if (known) return known;
     const refusal = this.#refused.get(key);
@@ -79,7 +89,7 @@ export class GrammarCache {
     }
   }
 
-  async #make(key: string, input: GrammarInput, order: WorkOrder): Promise<CompiledGrammar | undefined> {
+  async #make(key: string, input: GrammarInput, order: GrammarOrder): Promise<CompiledGrammar | undefined> {
     const text = await this.#write(input, order);
     if (text === undefined) return undefined;
     const whole = await this.#parse(text, "root");
@@ -91,7 +101,7 @@ export class GrammarCache {
     return grammar;
   }
 
-  async #write(input: GrammarInput, order: WorkOrder): Promise<string | undefined> {
+  async #write(input: GrammarInput, order: GrammarOrder): Promise<string | undefined> {
     try {
       return (await this.#work.run("grammar", input, order)).text;
     } catch (error) {
@@ -112,5 +122,5 @@ export class GrammarCache {
 }
 
 function boundsOf(maxBytes: number): CacheBounds {
-  return { maxBytes, maxBytesOfOwner: maxBytes * TENANT_SHARE };
+  return { maxBytes, maxBytesOfOwner: maxBytes * TENANT_SHARE, maxUnusedMs: MAX_UNUSED_MS };
 }

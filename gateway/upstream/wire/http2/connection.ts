@@ -23,6 +23,8 @@ import { Http2Stream, STREAM_WINDOW_BYTES, type StreamListener } from "./stream.
 const CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
 /** The most bytes of headers that an answer may have, counted as HTTP/2 does. */
 const MAX_HEADER_LIST_BYTES = 64 * 1024;
+/** The most GOAWAY frames of a connection, each of which is held against all its streams: one is enough, two are usual. */
+const MAX_GOAWAYS = 16;
 /** The most bytes that may wait for the system when it is asked for another answer: the other side does not read them. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 
@@ -72,6 +74,7 @@ export class Http2Connection {
   #maxStreams = Number.POSITIVE_INFINITY;
   #standing = false;
   #goingAway = false;
+  #goaways = 0;
   #closed = false;
   /** The resets that the other side takes at the moment beside it, in milliseconds of the monotonic clock. */
   #resets = RESET_BURST;
@@ -335,8 +338,10 @@ export class Http2Connection {
   /** Follows one setting. Returns the code of what is wrong with it; undefined where nothing is. */
   #setting(id: number, value: number): number | undefined {
     if (id === Setting.MAX_CONCURRENT_STREAMS) this.#maxStreams = value;
-    if (id === Setting.INITIAL_WINDOW_SIZE && (value > MAX_31_BITS || !this.#outbox.resize(value)))
-      return ErrorCode.FLOW_CONTROL_ERROR;
+    if (id === Setting.INITIAL_WINDOW_SIZE) {
+      if (value > MAX_31_BITS) return ErrorCode.FLOW_CONTROL_ERROR;
+      this.#outbox.resize(value);
+    }
     if (id === Setting.MAX_FRAME_SIZE) {
       if (value < DEFAULT_MAX_FRAME_BYTES || value >= 2 ** 24) return ErrorCode.PROTOCOL_ERROR;
       this.#outbox.maxFrameBytes = value;
@@ -356,6 +361,8 @@ export class Http2Connection {
   #goawayCame(streamId: number, bytes: Buffer, from: number, to: number): boolean {
     if (streamId !== 0) return this.#fail(ErrorCode.PROTOCOL_ERROR);
     if (to - from < 8) return this.#fail(ErrorCode.FRAME_SIZE_ERROR);
+    this.#goaways += 1;
+    if (this.#goaways > MAX_GOAWAYS) return this.#fail(ErrorCode.ENHANCE_YOUR_CALM);
     this.#goingAway = true;
     this.#listener.goingAway(bytes.readUInt32BE(from + 4), bytes.toString("latin1", from + 8, to));
     const lastId = bytes.readUInt32BE(from) & MAX_31_BITS;

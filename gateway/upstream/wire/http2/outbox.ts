@@ -30,7 +30,10 @@ export class Outbox {
   /** What the other side still takes of all streams together, in bytes. */
   #window = DEFAULT_WINDOW_BYTES;
   #firstWindow = DEFAULT_WINDOW_BYTES;
-  /** What it still takes of each stream; less than none where it has made the windows smaller. */
+  /**
+   * The difference between the window of each stream and the first window, in bytes: a new first window changes those of
+   * all streams and costs the same for any number of them.
+   */
   readonly #windows = new Map<number, number>();
   /** The messages that are not all sent, by stream. */
   readonly #bodies = new Map<number, Body>();
@@ -53,7 +56,7 @@ export class Outbox {
 
   /** Begins a stream, whose headers have been added: the other side takes something of it. */
   open(streamId: number): void {
-    this.#windows.set(streamId, this.#firstWindow);
+    this.#windows.set(streamId, 0);
   }
 
   /** Sends a message, and with it the end of what is said on the stream. */
@@ -79,14 +82,13 @@ export class Outbox {
     // It has ended here, and the other side does not know it yet.
     if (window === undefined) return true;
     this.#windows.set(streamId, window + bytes);
-    return window + bytes <= MAX_31_BITS;
+    return this.#firstWindow + window + bytes <= MAX_31_BITS;
   }
 
-  /** Takes another first window, which changes those of all streams. Returns false where one gets too large. */
-  resize(firstWindow: number): boolean {
-    const by = firstWindow - this.#firstWindow;
+  /** Takes another first window, which changes those of all streams: they may become less than none. */
+  resize(firstWindow: number): void {
+    if (this.#bodies.size > 0) this.#schedule();
     this.#firstWindow = firstWindow;
-    return [...this.#windows.keys()].every((streamId) => this.widen(streamId, by));
   }
 
   #schedule(): void {
@@ -142,7 +144,7 @@ export class Outbox {
     const { streamId, pieces, onTaken } = body;
     const window = this.#windows.get(streamId) ?? 0;
     const [first, ...more] = pieces;
-    const bytes = Math.min(first?.length ?? 0, this.maxFrameBytes, this.#window, window);
+    const bytes = Math.min(first?.length ?? 0, this.maxFrameBytes, this.#window, this.#firstWindow + window);
     if (first && bytes <= 0) return undefined;
     this.#window -= bytes;
     this.#windows.set(streamId, window - bytes);

@@ -1,5 +1,6 @@
 import { ErrorCode, FrameType, numberFrame } from "./frames.ts";
 import { type Headers, isWellFormed } from "./header-reader.ts";
+import { HeldBytes } from "./held-bytes.ts";
 import type { Outbox } from "./outbox.ts";
 
 /**
@@ -7,6 +8,10 @@ import type { Outbox } from "./outbox.ts";
  * deltas, and all of them are kept here.
  */
 export const STREAM_WINDOW_BYTES = 64 * 1024;
+/** The most bytes that are read at once of what a paused reader has not taken: it may pause again behind any of them. */
+const READ_BYTES = 4 * 1024;
+/** The most interim answers of a stream. */
+const MAX_INTERIM_ANSWERS = 16;
 
 /** Takes what comes on one stream. Nothing is called behind the end. */
 export type StreamListener = {
@@ -37,7 +42,8 @@ export class Http2Stream {
   #readBytes = 0;
   #paused = false;
   /** What has come while the reader was paused. */
-  #held: Buffer[] = [];
+  #held = new HeldBytes();
+  #interimAnswers = 0;
   #answered = false;
   /** Whether the other side has said all. */
   #complete = false;
@@ -73,7 +79,7 @@ export class Http2Stream {
   cancel(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#held = [];
+    this.#held = new HeldBytes();
     this.#message = undefined;
     this.#leave(this, ErrorCode.CANCEL);
   }
@@ -93,9 +99,13 @@ export class Http2Stream {
   /** Takes headers of the other side. Returns the code of what is wrong with them; undefined where nothing is. */
   headersCame(headers: Headers, isLast: boolean): number | undefined {
     if (this.#over) return undefined;
-    if ((!isLast && this.#answered) || !isWellFormed(headers)) return ErrorCode.PROTOCOL_ERROR;
-    // An interim answer says nothing that a call of gRPC could want.
-    if (!isLast && headers[":status"]?.startsWith("1")) return undefined;
+    if (!isLast && this.#answered) return ErrorCode.PROTOCOL_ERROR;
+    // An interim answer has no field that a call of gRPC could want, and none of them is looked at.
+    if (!isLast && headers[":status"]?.startsWith("1")) {
+      this.#interimAnswers += 1;
+      return this.#interimAnswers > MAX_INTERIM_ANSWERS ? ErrorCode.ENHANCE_YOUR_CALM : undefined;
+    }
+    if (!isWellFormed(headers)) return ErrorCode.PROTOCOL_ERROR;
     if (this.#answered) this.#listener.trailers(headers);
     else if (headers[":status"] === undefined) return ErrorCode.PROTOCOL_ERROR;
     else {
@@ -117,7 +127,7 @@ export class Http2Stream {
     if (this.#window < 0) return ErrorCode.FLOW_CONTROL_ERROR;
     const padding = counted - (to - from);
     if (this.#paused || this.#held.length > 0) {
-      if (from < to) this.#held.push(Buffer.from(bytes.subarray(from, to)));
+      if (from < to) this.#held.add(bytes, from, to, STREAM_WINDOW_BYTES);
       this.#giveBack(padding);
       return undefined;
     }
@@ -136,15 +146,14 @@ export class Http2Stream {
   broken(code: number, lost: boolean): void {
     if (this.#over) return;
     this.#over = true;
-    this.#held = [];
+    this.#held = new HeldBytes();
     this.#message = undefined;
     this.#listener.broken(code, lost);
   }
 
   #readHeld(): void {
-    while (!this.#over && !this.#paused) {
-      const piece = this.#held.shift();
-      if (!piece) break;
+    while (!this.#over && !this.#paused && this.#held.length > 0) {
+      const piece = this.#held.take(READ_BYTES);
       this.#listener.data(piece, 0, piece.length);
       this.#giveBack(piece.length);
     }

@@ -193,8 +193,9 @@ describe("the digest of an input", () => {
   });
 
   test("is the same for equal inputs, and another wherever they differ", () => {
-    const same = digestOf(input("{}", "true"));
-    expect(digestOf(input("{}", "true"))).toBe(same);
+    const same = digestOf(input("{}", "true"), "one");
+    expect(digestOf(input("{}", "true"), "one")).toBe(same);
+    expect(digestOf(input("{}", "true"), "other")).not.toBe(same);
     const others = [
       input("true", "{}"),
       input("{}t", "rue"),
@@ -205,7 +206,7 @@ describe("the digest of an input", () => {
       { ...input("{}", "true"), constraint: undefined },
       { ...input("{}", "true"), tools: input("{}", "true").tools.map((tool) => ({ ...tool, strict: false })) },
     ];
-    expect(new Set([same, ...others.map(digestOf)]).size).toBe(1 + others.length);
+    expect(new Set([same, ...others.map((other) => digestOf(other, "one"))]).size).toBe(1 + others.length);
   });
 });
 

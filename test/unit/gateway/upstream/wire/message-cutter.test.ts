@@ -43,3 +43,16 @@ test("what is too large or compressed is said before it is there, behind what wa
   expect(found).toEqual(["well"]);
   expect(cutting().cutter.take(Buffer.from([1, 0, 0, 0, 0]), 0, 5)).toEqual({ kind: "compressed" });
 });
+
+test("a message in pieces of a byte takes up little more than its bytes", () => {
+  const { cutter, found } = cutting(2_000_000);
+  const prefix = prefixOf(1_000_000);
+  cutter.take(prefix, 0, prefix.length);
+  const piece = Buffer.from("m");
+  const before = process.memoryUsage().heapUsed;
+  for (let at = 1; at < 1_000_000; at += 1) cutter.take(piece, 0, 1);
+  // An object for each of them would take a hundred megabytes.
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(20_000_000);
+  cutter.take(piece, 0, 1);
+  expect(found).toEqual(["m".repeat(1_000_000)]);
+});

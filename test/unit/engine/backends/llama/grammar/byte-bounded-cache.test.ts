@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { ByteBoundedCache } from "../../../../../../engine/backends/llama/grammar/byte-bounded-cache.ts";
+import { VirtualClock } from "../../../../../support/virtual-clock.ts";
 
-const cacheOf = (maxBytes: number, maxBytesOfOwner = maxBytes) =>
-  new ByteBoundedCache<number>({ maxBytes, maxBytesOfOwner });
+const cacheOf = (maxBytes: number, maxBytesOfOwner = maxBytes, clock = new VirtualClock()) =>
+  new ByteBoundedCache<number>({ maxBytes, maxBytesOfOwner, maxUnusedMs: 100 }, clock);
 
 test("what was not used for longest goes first, whoever brought it, and the bound holds at any time", () => {
   const cache = cacheOf(100);
@@ -58,4 +59,23 @@ test.each([
   const cache = cacheOf(maxBytes, maxBytesOfOwner);
   cache.set("a", 1, 101, "one");
   expect([cache.get("a"), cache.bytes]).toEqual([undefined, 0]);
+});
+
+test("what was not used for the time that it may be kept goes then, and nothing else", async () => {
+  const clock = new VirtualClock();
+  const cache = cacheOf(100, 100, clock);
+  const bytesAfter = async (ms: number) => {
+    await clock.advance(ms);
+    return cache.bytes;
+  };
+  cache.set("a", 1, 1, "one");
+  cache.set("b", 2, 10, "other");
+  await clock.advance(60);
+  cache.get("a");
+  cache.set("c", 3, 50, "one");
+  expect([await bytesAfter(39), await bytesAfter(1), await bytesAfter(59), await bytesAfter(1)]).toEqual([
+    61, 51, 51, 0,
+  ]);
+  cache.set("d", 4, 4, "one");
+  expect([await bytesAfter(99), await bytesAfter(1)]).toEqual([4, 0]);
 });

@@ -1,0 +1,42 @@
+const NO_BYTES = Buffer.alloc(0);
+
+/** Holds bytes that come in pieces, in one buffer: what it takes up depends on the bytes and not on the pieces. */
+export class HeldBytes {
+  #room = NO_BYTES;
+  #from = 0;
+  #to = 0;
+
+  /** The number of bytes that are held. */
+  get length(): number {
+    return this.#to - this.#from;
+  }
+
+  /**
+   * Adds a copy of the bytes of `piece` from `from` to before `to`. The room for them is at most twice as large as they
+   * are, and no larger than `expected`, the bytes that are to come in all, unless more have come.
+   */
+  add(piece: Buffer, from: number, to: number, expected = Number.POSITIVE_INFINITY): void {
+    const length = this.length + to - from;
+    if (this.#to + to - from > this.#room.length) {
+      const room = Buffer.allocUnsafe(Math.max(length, Math.min(2 * length, expected)));
+      this.#room.copy(room, 0, this.#from, this.#to);
+      this.#to = this.length;
+      this.#from = 0;
+      this.#room = room;
+    }
+    piece.copy(this.#room, this.#to, from, to);
+    this.#to += to - from;
+  }
+
+  /** Takes out and returns the first `most` bytes, or all where there are no more: none are left without `most`. */
+  take(most = Number.POSITIVE_INFINITY): Buffer {
+    const bytes = this.#room.subarray(this.#from, Math.min(this.#to, this.#from + most));
+    this.#from += bytes.length;
+    if (this.#from === this.#to) {
+      this.#room = NO_BYTES;
+      this.#from = 0;
+      this.#to = 0;
+    }
+    return bytes;
+  }
+}
