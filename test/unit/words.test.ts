@@ -20,7 +20,12 @@ test("comments and test names do not use banned forms", () => {
   const counts = ["gateway", "engine", "deploy", "test"].flatMap((room) =>
     readdirSync(join(ROOT, room), { recursive: true, encoding: "utf8" })
       .filter((file) => file.endsWith(".ts"))
-      .map((file) => proseOf(readFileSync(join(ROOT, room, file), "utf8")).join("\n").match(BANNED)?.length ?? 0),
+      .map(
+        (file) =>
+          proseOf(readFileSync(join(ROOT, room, file), "utf8"))
+            .join("\n")
+            .match(BANNED)?.length ?? 0,
+      ),
   );
   expect(counts.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(LEFT);
 });
