@@ -5,6 +5,7 @@ import { becomes } from "../../support/becomes.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
 import { type OpenLimits, openLimits } from "../../support/redis/open-limits.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
+import { shippedUsers } from "../../support/redis/shipped-store.ts";
 import { sizeOf } from "../../support/size.ts";
 
 /* A store that is reached in each of the ways that `state.redis` knows. */
@@ -52,11 +53,11 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
       const [caFile, certFile, keyFile] = ["ca.pem", "peer.pem", "peer.key"].map((name) => certificates.file(name));
       if (!caFile || !certFile || !keyFile) throw new Error("there are three");
       writeFileSync(passwordFile, "a-long-password\n", { mode: 0o600 });
-      const rights = ["~svc:*", "&svc:*", "-@all", "+@read", "+@write", "+@scripting", "+@pubsub", "+@connection"];
+      const users = shippedUsers("a-long-password").trim().split("\n");
       const redis = await started(
         ...["--tls-port", "--tls-cert-file", certFile, "--tls-key-file", keyFile],
-        ...["--tls-ca-cert-file", caFile, "--user", "default", "off"],
-        ...["--user", "gateway", "on", ">a-long-password", ...rights, "+time", "+info"],
+        ...["--tls-ca-cert-file", caFile],
+        ...users.flatMap((line) => line.split(" ").with(0, "--user")),
       );
       const tls = { caFile, certFile, keyFile, serverName: "localhost" };
       await counts(await opened(redis, { tls, username: "gateway", passwordFile }), 1);
