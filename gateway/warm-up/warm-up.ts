@@ -161,7 +161,10 @@ function storeOf(index: KeyIndex, clock: Clock): KeyStore {
     byId: (id) => index.byId(id),
     inForce: (id) => index.inForce(id, clock.wallMs()),
     mustEnd: (id) => index.mustEnd(id),
-    status: () => ({ keys: 1, counts, revision: 1, loadedAtMs: clock.wallMs(), loadErrors: 0, fault: undefined }),
+    status: () => ({
+      ...{ keys: 1, counts, revision: 1, loadedAtMs: clock.wallMs(), loadErrors: 0, fault: undefined },
+      ...{ refused: [], wentBack: 0 },
+    }),
     onChange: () => () => {},
     async close() {},
   };
