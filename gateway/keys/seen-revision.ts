@@ -28,7 +28,7 @@ export function seenFileOf(file: string): string {
 }
 
 /**
- * Resolves to the newest revision of a key file that was ever used; 0 where nobody has noted any, as in a new folder.
+ * Resolves to the newest revision of a key file that was ever used; 0 where none was noted, as in a new folder.
  * Throws what `isKeyStoreError` knows when that cannot be found out.
  */
 export async function readSeenRevision(keyFile: string): Promise<number> {

@@ -15,11 +15,11 @@ import { RecordSigner, readUnverified } from "../signed-record.ts";
 import { assertFollows, KeysReader, type Reading } from "./keys-reader.ts";
 import { StoredKeys } from "./stored-keys.ts";
 
-/** How often a change is tried again as somebody else changed keys meanwhile. */
+/** How often a change is tried again as another one came first. */
 const TRIES = 5;
 /** The most records of one change. */
 const BATCH = 500;
-/** The time for which a command waits for an answer, at least, in milliseconds: nobody is held up by it. */
+/** The time for which a command waits for an answer, at least, in milliseconds. */
 const PATIENCE_MS = 5_000;
 
 /**

@@ -10,7 +10,7 @@ import { Forwarder } from "../../support/redis/forwarder.ts";
 import { HAS_REDIS, NO_REDIS, OPERATOR, RedisProcess, SERVERS } from "../../support/redis/redis-process.ts";
 import { SHIPPED_USER } from "../../support/redis/shipped-store.ts";
 
-/* Keys of four gateways in a shipped store that loses a change, is emptied, or is written to by somebody else. */
+/* Keys of four gateways in a shipped store that loses a change, is emptied, or is written to without the pepper. */
 
 const fleet = new Fleet();
 const GATEWAYS = 4;
