@@ -141,15 +141,6 @@ const gatewayKeys = z.strictObject({
   admin: adminSchema,
   health: healthSchema,
   grpc: grpcSchema,
-  worker: z
-    .strictObject({
-      index: z.int().min(1).describe("The number of this worker, counted from 1."),
-      count: z.int().min(1).describe("The number of all workers, this one with them."),
-    })
-    .optional()
-    .describe(
-      "This process is one of several workers on one port, whose limits the starting process counts; npm start writes this.",
-    ),
   keys: keysSchema,
   sealingKeyFile: z
     .string()

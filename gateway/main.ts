@@ -1,4 +1,3 @@
-import cluster from "node:cluster";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { ConfigError } from "../deploy/runtime/config/load-config.ts";
@@ -19,14 +18,13 @@ import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { type GatewayConfig, gatewayConfigSchema } from "./config.ts";
 import { drainWhenTold } from "./drain.ts";
-import { Fleet } from "./fleet/fleet.ts";
+import { FleetHistory } from "./fleet/fleet-history.ts";
 import type { GrpcListener } from "./grpc/grpc-listener.ts";
 import { type AdminDeps, buildAdmin, buildHealth } from "./http/admin/admin-server.ts";
 import { openAdminTls } from "./http/admin/admin-tls.ts";
 import { AdminToken, AdminTokenError } from "./http/admin/admin-token.ts";
 import { registerClusterStats } from "./http/admin/fleet/cluster-stats.ts";
-import { hearOthers } from "./http/admin/fleet/hear-others.ts";
-import { ownReport } from "./http/admin/fleet/own-report.ts";
+import { ownCounts } from "./http/admin/fleet/own-counts.ts";
 import type { Listener } from "./http/admin/server-routes.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { FollowedSealing } from "./sealing/followed-sealing.ts";
@@ -40,7 +38,6 @@ import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
 import { EndpointOrders } from "./upstream/endpoint-orders.ts";
 import { warmUp } from "./warm-up/warm-up.ts";
-import { Workers } from "./workers.ts";
 
 /**
  * The time between two lines that say that a gateway lacks a sealing key, at least, in milliseconds: every caller may
@@ -57,9 +54,8 @@ async function run(config: GatewayConfig): Promise<number> {
   const stats = openStats(config);
   const log = openLog(config, stats);
   const { lifecycle, crashed } = beginLife(log);
-  const workers = openWorkers(config);
   await measureYoungGeneration();
-  const { close: closeShared, board, fleetBoard, keysLoaded, ...shared } = await openShared(config, stats, log);
+  const { close: closeShared, board, keysLoaded, ...shared } = await openShared(config, stats, log);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log, config.upstream);
   const orders = await EndpointOrders.open(clusters, board, systemClock);
@@ -77,16 +73,18 @@ async function run(config: GatewayConfig): Promise<number> {
     ...openCallersTls(config, log),
     hardStop: lifecycle.hardStop,
   });
-  const facts = { clusters, traffic, live: stats.live, lifecycle, connections: () => sockets.open, workers, clock };
-  const fleet = await Fleet.open({ board: fleetBoard, report: ownReport(facts), onOthers: hearOthers(facts), clock });
+  const history = new FleetHistory(ownCounts({ clusters, traffic, live: stats.live }), clock);
   const listeners: Listener[] = [];
   const access = await openAccess(config, log);
   const adminDeps: AdminDeps = {
     config,
     version: packageVersion(),
     listeners: () => listeners.filter(({ name }) => name !== "public" || app.server.listening),
-    ...facts,
-    fleet,
+    clusters,
+    lifecycle,
+    connections: () => sockets.open,
+    clock,
+    history,
     orders,
     stats,
     sealing: sealing.sealing,
@@ -102,11 +100,11 @@ async function run(config: GatewayConfig): Promise<number> {
   if (!lifecycle.stop.aborted) {
     listeners.push(...(await listenToCallers(app, config, grpc)));
     lifecycle.listening();
-    const ready = announce(listeners, log);
-    if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
+    announce(listeners, log);
     await drainWhenTold({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
   }
-  for (const part of [apps.admin, apps.health, access, fleet, orders, clusters, sealing, tracing]) await part?.close();
+  for (const part of [apps.admin, apps.health, access, history, orders, clusters, sealing, tracing])
+    await part?.close();
   await closeShared();
   log.info("stopped");
   return Number(crashed());
@@ -130,10 +128,8 @@ function openStats({ clusters }: GatewayConfig): Stats {
   return stats;
 }
 
-/** Opens the log. One of several workers names itself in every line. */
-function openLog({ log: { level }, worker }: GatewayConfig, stats: Stats): Logger {
-  const base = worker ? { worker: worker.index } : null;
-  const log = processLog({ level, base, onDrop: () => stats.logLinesDropped.inc() });
+function openLog({ log: { level } }: GatewayConfig, stats: Stats): Logger {
+  const log = processLog({ level, base: null, onDrop: () => stats.logLinesDropped.inc() });
   logWarnings(log);
   return log;
 }
@@ -142,13 +138,6 @@ function openLog({ log: { level }, worker }: GatewayConfig, stats: Stats): Logge
 async function loadTracing(config: TracingConfig, log: Logger): Promise<Tracing> {
   const { startTracing } = await import("./tracing/start-tracing.ts");
   return startTracing(config, log, systemClock.nowMs);
-}
-
-/** Returns the workers that share the port. A gateway alone is a worker of one. */
-function openWorkers({ worker }: GatewayConfig): Workers {
-  const workers = new Workers(worker ?? { index: 1, count: 1 });
-  if (worker) process.on("message", (message) => workers.take(message));
-  return workers;
 }
 
 /**
@@ -193,24 +182,15 @@ async function followSealing(file: string, log: Logger, onUnknownKey: (id: strin
 
 /** Begins a life that signals end, and a fault of ours. `crashed` returns whether it was a fault. */
 function beginLife(log: Logger) {
-  const lifecycle = new Lifecycle(obeySignals());
+  const orders = new StopOrders(systemClock.nowMs);
+  orders.obeySignals();
+  const lifecycle = new Lifecycle(orders);
   const crashed = endOnCrash(() => {
     // A process that is not to be relied on takes nothing more, whoever has noticed.
     lifecycle.drainListeners(false);
     lifecycle.quit();
   }, log);
   return { lifecycle, crashed };
-}
-
-/** Takes orders to stop from signals alone: Node would end a worker whose supervisor has gone, amid its answers. */
-function obeySignals(): StopOrders {
-  const orders = new StopOrders(systemClock.nowMs);
-  orders.obeySignals();
-  const { worker } = cluster;
-  worker?.once("disconnect", () => {
-    worker.exitedAfterDisconnect = true;
-  });
-  return orders;
 }
 
 /**
@@ -289,9 +269,7 @@ type App = GatewayServer["app"];
 /** Lets those listeners listen that operators use. They come first: whoever is sent to callers' has to find all ready. */
 async function listenToOperators(apps: Apps, { admin, health }: GatewayConfig): Promise<Listener[]> {
   const listeners: Listener[] = [];
-  // Of several workers each has its own.
-  const exclusive = { host: admin.host, port: admin.port, exclusive: true };
-  listeners.push({ name: "admin", address: await listening(apps.admin, exclusive, admin.tls ? "https" : "http") });
+  listeners.push({ name: "admin", address: await listening(apps.admin, admin, admin.tls ? "https" : "http") });
   if (apps.health && health) listeners.push({ name: "health", address: await listening(apps.health, health) });
   return listeners;
 }
@@ -315,20 +293,16 @@ function cannotListen(cause: unknown): never {
 /** Lets `app` listen. Resolves to its URL. */
 async function listening(
   app: App,
-  {
-    host,
-    port: wanted,
-    exclusive = false,
-  }: { readonly host: string; readonly port: number; readonly exclusive?: boolean },
+  { host, port: wanted }: { readonly host: string; readonly port: number },
   scheme = "http",
 ): Promise<string> {
-  await app.listen({ host, port: wanted, exclusive });
+  await app.listen({ host, port: wanted });
   const { address, family, port } = app.server.address() as AddressInfo;
   return `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-/** Tells, in the log and for whoever has started the process, that the gateway listens. Returns what it told. */
-function announce(listeners: readonly Listener[], log: Logger) {
+/** Tells, in the log and for whoever has started the process, that the gateway listens. */
+function announce(listeners: readonly Listener[], log: Logger): void {
   const urlOf = (wanted: string) => listeners.find(({ name }) => name === wanted)?.address;
   const healthUrl = urlOf("health");
   const grpcAddress = urlOf("grpc");
@@ -336,7 +310,6 @@ function announce(listeners: readonly Listener[], log: Logger) {
   const ready = { baseUrl: urlOf("public"), adminUrl: String(urlOf("admin")), ...more };
   log.info(ready, "listening");
   process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
-  return ready;
 }
 
 process.exitCode = await runConfigured({

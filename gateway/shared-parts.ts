@@ -1,35 +1,26 @@
-import cluster from "node:cluster";
 import type { Logger } from "pino";
 import { ConfigError } from "../deploy/runtime/config/load-config.ts";
-import { processChannel } from "../deploy/runtime/process/process-channel.ts";
+import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "./config.ts";
-import { type FleetBoard, FleetBook } from "./fleet/fleet-board.ts";
-import { RedisBoard } from "./fleet/redis-board.ts";
-import { FLEET_TOPIC, type FleetReply, type FleetRequest, WorkerBoard } from "./fleet/worker-board.ts";
 import { FileKeyStore } from "./keys/file-key-store.ts";
 import { registerKeyStats } from "./keys/key-stats.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { isKeyStoreError } from "./keys/key-store-error.ts";
 import { RedisKeyStore } from "./keys/redis/redis-key-store.ts";
 import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
-import { LIMITS_TOPIC, type LimitReply, type LimitRequest } from "./limits/limit-message.ts";
 import { registerLimitStats } from "./limits/limit-stats.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
 import { RedisLimitStore } from "./limits/redis/redis-limit-store.ts";
-import { SharedLimitStore } from "./limits/shared-limit-store.ts";
 import { RedisState } from "./state/redis-state.ts";
+import type { RedisSettings } from "./state/state-settings.ts";
 import type { Stats } from "./stats/stats.ts";
-import { type OrderBoard, OrderBook } from "./upstream/orders/order-board.ts";
 import { RedisOrders } from "./upstream/orders/redis-orders.ts";
-import { ORDERS_TOPIC, type OrderReply, type OrderRequest, WorkerOrders } from "./upstream/orders/worker-orders.ts";
 import { KeySeries } from "./usage/key-series.ts";
 import { KeyUsage } from "./usage/key-usage.ts";
 import { RedisUsage } from "./usage/redis-usage.ts";
 import { UsageBook } from "./usage/usage-book.ts";
-import type { UsageStore } from "./usage/usage-store.ts";
-import { USAGE_TOPIC, type UsageReply, type UsageRequest, WorkerUsage } from "./usage/worker-usage.ts";
 
 /**
  * Opens the keys, what they have used of their limits and what operators have ordered, in this process or in the store
@@ -37,7 +28,9 @@ import { USAGE_TOPIC, type UsageReply, type UsageRequest, WorkerUsage } from "./
  */
 export async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
   const state = await openState(config, log);
-  const limits = await openLimits(config, state, stats, log);
+  const limits: OpenLimits = state
+    ? await openSharedLimits(state, stats, log)
+    : { store: new MemoryLimitStore(systemClock) };
   const { keys, loaded: keysLoaded } = await openKeys(config, state, stats, log);
   // Whoever starts the gateway asks what has become of them once the rest is there.
   keysLoaded.catch(() => {});
@@ -49,10 +42,10 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
     tokens,
     limitStore: limits.store,
     usage,
-    board: openOrderBoard(config, state),
-    fleetBoard: openFleetBoard(config, state),
+    board: state && new RedisOrders(state, systemClock),
     notes: () => [
       ...(keys.status().loadedAtMs === 0 ? ["keys: the shared store is away; callers are not listened to"] : []),
+      ...(tokens?.everRead === false ? ["tokens: the keys of the issuer were never read; no token is taken"] : []),
       ...(limits.notes?.() ?? []),
     ],
     async close() {
@@ -68,29 +61,10 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
 /** The counts of the limits of keys, and what is amiss with them. */
 type OpenLimits = { readonly store: LimitStore; notes?(): readonly string[]; close?(): Promise<void> };
 
-/**
- * Opens the counts of the limits of keys. Without a store that gateways share, whoever starts several workers counts
- * for all of them; a worker that was started by hand counts by itself.
- */
-async function openLimits(
-  { worker }: GatewayConfig,
-  state: RedisState | undefined,
-  stats: Stats,
-  log: Logger,
-): Promise<OpenLimits> {
-  if (state) return await openSharedLimits(state, stats, log);
-  if (!worker || !cluster.isWorker) return { store: new MemoryLimitStore(systemClock) };
-  const onSilence = () =>
-    log.warn("the limits of keys are counted by this worker alone: the starting process is silent");
-  const channel = processChannel<LimitRequest, LimitReply>(process, LIMITS_TOPIC);
-  const store = new SharedLimitStore({ channel, clock: systemClock, workers: worker.count, onSilence });
-  registerLimitStats(stats.registry, () => store.shared);
-  return { store };
-}
-
 /** Connects to the store that gateways share, where there is one. Throws `ConfigError`. */
 async function openState({ state: { redis } }: GatewayConfig, log: Logger): Promise<RedisState | undefined> {
   if (!redis) return undefined;
+  warnOfPlainText(redis, log);
   const onReload = (fault: string | undefined) => {
     if (fault) log.error({ fault }, "the certificates of the shared store cannot be used; the last good ones stay");
     else log.info("certificates of the shared store loaded");
@@ -98,6 +72,14 @@ async function openState({ state: { redis } }: GatewayConfig, log: Logger): Prom
   const state = new RedisState({ settings: redis, clock: systemClock, onReload });
   await state.connect();
   return state;
+}
+
+/** Warns once where a password goes to a store on another machine in plain text. */
+function warnOfPlainText({ addresses, tls, sentinel, ...own }: RedisSettings, log: Logger): void {
+  const far = addresses.find((address) => !isLoopback(address.replace(/:\d+$/, "")));
+  const secrets = [own.password, own.passwordFile, sentinel?.password, sentinel?.passwordFile];
+  if (far === undefined || tls || secrets.every((secret) => secret === undefined)) return;
+  log.warn({ address: far }, "the password of the shared store travels in plain text: state.redis has no tls");
 }
 
 async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): Promise<OpenLimits> {
@@ -118,34 +100,11 @@ async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): P
   };
 }
 
-/**
- * Opens what carries the orders of operators to other gateways and keeps them for later ones: the store that they share,
- * or else whoever starts several workers. A gateway alone keeps them itself.
- */
-function openOrderBoard({ worker }: GatewayConfig, state: RedisState | undefined): OrderBoard {
-  if (state) return new RedisOrders(state, systemClock);
-  if (!worker || !cluster.isWorker) return new OrderBook(systemClock);
-  return new WorkerOrders(processChannel<OrderRequest, OrderReply>(process, ORDERS_TOPIC), systemClock);
-}
-
-/** Opens what carries the reports of gateways that belong together: as it is with the orders of operators. */
-function openFleetBoard({ worker }: GatewayConfig, state: RedisState | undefined): FleetBoard {
-  if (state) return new RedisBoard(state);
-  if (!worker || !cluster.isWorker) return new FleetBook(systemClock);
-  return new WorkerBoard(processChannel<FleetRequest, FleetReply>(process, FLEET_TOPIC), systemClock);
-}
-
-/**
- * Opens the counting of what keys use: in the store that gateways share, or else at whoever starts several workers, or
- * else in this process.
- */
-function openUsage({ worker, stats: { keySeries } }: GatewayConfig, state: RedisState | undefined, stats: Stats) {
+/** Opens the counting of what keys use, in the store that gateways share or in this process. */
+function openUsage({ stats: { keySeries } }: GatewayConfig, state: RedisState | undefined, stats: Stats) {
   const series = new KeySeries(stats.registry, keySeries, systemClock.nowMs);
-  const own = (): UsageStore =>
-    worker && cluster.isWorker
-      ? new WorkerUsage(processChannel<UsageRequest, UsageReply>(process, USAGE_TOPIC), systemClock)
-      : new UsageBook(systemClock);
-  return new KeyUsage({ store: state ? new RedisUsage(state, systemClock) : own(), series, clock: systemClock });
+  const store = state ? new RedisUsage(state, systemClock) : new UsageBook(systemClock);
+  return new KeyUsage({ store, series, clock: systemClock });
 }
 
 /**
@@ -188,8 +147,9 @@ async function openTokens(
   log: Logger,
 ): Promise<TokenVerifier | undefined> {
   if (!jwt) return undefined;
-  const onReload = (fault: string | undefined) => {
-    if (fault) log.error({ fault }, "the keys of the tokens' issuer cannot be used; the last good ones stay");
+  const onReload = (fault: string | undefined, everRead: boolean) => {
+    const becomes = everRead ? "; the last good ones stay" : ", and never were: no token is taken until they are";
+    if (fault) log.error({ fault }, `the keys of the tokens' issuer cannot be used${becomes}`);
     else log.info("keys of the tokens' issuer loaded");
   };
   const { TokenVerifier: Verifier } = await import("./keys/tokens/token-verifier.ts");

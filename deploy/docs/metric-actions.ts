@@ -26,7 +26,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_queue_wait_seconds:
       "A p95 above 10 s means too few slots for the load: add engine nodes. If only one class waits, the others outrank it as configured in their keys.",
     svc_inter_delta_gap_seconds:
-      "Gaps that users see as stutter. Long ones together with a high event loop utilization come from this gateway: add workers. Otherwise they come from engines: look at the node's step age.",
+      "Gaps that users see as stutter. Long ones together with a high event loop utilization come from this gateway: add gateways. Otherwise they come from engines: look at the node's step age.",
     svc_streams_active:
       "The load to plan for. A value that never falls while no requests come is a leak worth a bug report.",
     svc_streams_paused_backpressure:
@@ -111,9 +111,9 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_ratelimit_decisions_total:
       "`refused` by `dim` says which limit is hit most. The log lines name the key; raise its limit or talk to its owner.",
     svc_ratelimit_store_seconds:
-      "Above 0.01 s, asking for the counts of a key takes noticeable time: the starting process of the workers, or the store that gateways share, is busy or far away.",
+      "Above 0.01 s, asking for the counts of a key takes noticeable time: the store that gateways share is busy or far away.",
     svc_ratelimit_store_up:
-      "0: this gateway goes by its share of each limit, or refuses (`state.redis.whenAway`), as whoever counts does not answer: the store that gateways share, or the process that started the workers. Look at that, and at the log for the reason. A gateway that counts for itself does not have this metric.",
+      "0: this gateway goes by its share of each limit, or refuses (`state.redis.whenAway`), as the store that gateways share does not answer. Look at that, and at the log for the reason. A gateway that counts for itself does not have this metric.",
     svc_auth_failures_total:
       "A burst of `api_key_invalid` is a revoked key still in use, or somebody guessing. The log lines have the network.",
     svc_key_requests_total:
@@ -140,7 +140,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "Alert on 1: revoked keys may open the service until the file or the store is mended. `npm run keys -- doctor` says what is wrong.",
   },
   "This process": {
-    svc_overload_pressure_ratio: "How near each resource is to its end. Above 0.8 for long: add gateways or workers.",
+    svc_overload_pressure_ratio: "How near each resource is to its end. Above 0.8 for long: add gateways.",
     svc_overload_action_active:
       "Alert on 1: this gateway turns requests away to stay alive. `svc_overload_pressure_ratio` says which resource it is.",
     svc_downstream_cx_overflow_total:
@@ -152,8 +152,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_answers_kept_bytes:
       "Near `svc_answers_kept_limit_bytes`, further answers are not kept, and fail with their engine.",
     svc_answers_kept_limit_bytes: "It never moves; alert where `svc_answers_kept_bytes` is above 0.9 of it.",
-    nodejs_eventloop_utilization_ratio:
-      "Above 0.9 for long, the core is full: add workers with `--gateways`, or gateways.",
+    nodejs_eventloop_utilization_ratio: "Above 0.9 for long, the core is full: add gateways.",
   },
 };
 

@@ -27,14 +27,10 @@ export function routesPage(): string {
         ]),
       ),
       "## Load-balancing policies",
-      "`clusters[].lbPolicy`. Settings of their own are in the [configuration](configuration.md).",
+      "`clusters[].lbPolicy`.",
       table(
-        ["policy", "how it picks", "settings"],
-        LB_POLICIES.map((name) => [
-          code(name),
-          POLICIES[name].summary,
-          Object.keys(POLICIES[name].settings).map(code).join(", "),
-        ]),
+        ["policy", "how it picks"],
+        LB_POLICIES.map((name) => [code(name), POLICIES[name].summary]),
       ),
     ],
   );

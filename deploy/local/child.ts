@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import cluster from "node:cluster";
 import { createInterface } from "node:readline";
 import { compileCacheEnv } from "../runtime/process/compile-cache.ts";
 import { memoryEnv } from "../runtime/process/memory-env.ts";
@@ -8,10 +7,7 @@ import { NODE_FLAGS } from "../runtime/process/node-flags.ts";
 /** The fields that a process says on its standard output, as `ready {…}`, once it takes requests. */
 export type Ready = Readonly<Record<string, unknown>>;
 
-/**
- * The streams of every child. That the `ipc` channel closes tells a child that its supervisor has died; messages over
- * it concern gateway workers alone.
- */
+/** The streams of every child. The `ipc` channel carries no messages: it closes when the supervisor dies, and the child ends. */
 const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
 /**
@@ -20,17 +16,6 @@ const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
  */
 export function startProcess(program: string, args: readonly string[], compiled: string): ChildProcess {
   return spawn(process.execPath, [...NODE_FLAGS, program, ...args], { stdio: [...STDIO], env: envOf(compiled) });
-}
-
-/**
- * Starts `program`, the path of a script, in a process that shares its listening ports with the other workers, by
- * Node's cluster module. What is compiled of it is kept in the folder `compiled`, to which nobody else may write.
- */
-export function startWorker(program: string, args: readonly string[], compiled: string): ChildProcess {
-  // Those of this process too, which the workers would have without ours.
-  const execArgv = [...NODE_FLAGS, ...process.execArgv];
-  cluster.setupPrimary({ exec: program, execArgv, args: [...args], stdio: [...STDIO] });
-  return cluster.fork(envOf(compiled)).process;
 }
 
 /** Returns the environment of a child. What whoever started this process has set comes before our own. */

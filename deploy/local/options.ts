@@ -7,10 +7,7 @@ import type { WantedPort } from "./free-ports.ts";
 export type LocalOptions = {
   /** The port of the API; 0 stands for any free one. Default: 8080. */
   readonly port: number;
-  /**
-   * The port of the first gateway worker's admin listener, which those of the others follow; 0 stands for any free
-   * ones. Default: 9901.
-   */
+  /** The port of the gateway's admin listener; 0 stands for any free one. Default: 9901. */
   readonly adminPort: number;
   /**
    * The gRPC port of the first engine node, which those of the others follow; 0 stands for any free ones. Default:
@@ -30,11 +27,9 @@ export type LocalOptions = {
   readonly contextTokens?: number;
   /** The number of engine nodes, 1 to 64. Default: 1. */
   readonly engines: number;
-  /** The number of gateway workers, 1 to 64, which share the API's port. Default: 1. */
-  readonly gateways: number;
   /**
-   * The time, in seconds, for which the gateway workers go on taking connections after the order to end, while their
-   * `/ready` fails: what a proxy in front needs to notice. Default: 0.
+   * The time, in seconds, for which the gateway goes on taking connections after the order to end, while its `/ready`
+   * fails: what a proxy in front needs to notice. Default: 0.
    */
   readonly drainGrace: number;
   /** The least severe entries of the log that are written. Default: `warn`. */
@@ -63,18 +58,16 @@ const following = (first: number, index: number): number => (first === 0 ? 0 : f
 export const enginePort = ({ enginePort }: LocalOptions, index: number): number => following(enginePort, index);
 /** Returns the port of the metrics of the engine node at `index`, from 0; 0 stands for any free port. */
 export const metricsPort = ({ metricsPort }: LocalOptions, index: number): number => following(metricsPort, index);
-/** Returns the admin port of the gateway worker at `index`, from 0; 0 stands for any free port. */
-export const adminPort = ({ adminPort }: LocalOptions, index: number): number => following(adminPort, index);
 
 /** Returns all ports that the options ask for, with their flags. */
 export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
-  const many = (count: number, flag: string, portAt: (options: LocalOptions, index: number) => number) =>
-    Array.from({ length: count }, (_, index) => ({ flag, port: portAt(options, index) }));
+  const ofEngines = (flag: string, portAt: (options: LocalOptions, index: number) => number) =>
+    Array.from({ length: options.engines }, (_, index) => ({ flag, port: portAt(options, index) }));
   return [
     { flag: "--port", port: options.port },
-    ...many(options.gateways, "--admin-port", adminPort),
-    ...many(options.engines, "--engine-port", enginePort),
-    ...many(options.engines, "--metrics-port", metricsPort),
+    { flag: "--admin-port", port: options.adminPort },
+    ...ofEngines("--engine-port", enginePort),
+    ...ofEngines("--metrics-port", metricsPort),
   ];
 }
 
@@ -100,12 +93,7 @@ function startCommand(): Command {
     .description(`Starts the whole service on this machine, with one model under all of ${CATALOG.length} model ids.`)
     .version(programVersion("start"), "--version", "print name and version")
     .option("--port <n>", "the API; 0 picks a free port", port, 8080)
-    .option(
-      "--admin-port <n>",
-      "admin listener of the first gateway, the others' follow; 0 picks free ports",
-      port,
-      9901,
-    )
+    .option("--admin-port <n>", "admin listener of the gateway; 0 picks a free port", port, 9901)
     .option("--engine-port <n>", "gRPC of the first engine node, the others' follow; 0 picks free ports", port, 50_051)
     .option("--metrics-port <n>", "metrics of the first engine node, the others' follow; 0 picks free ports", port, 0)
     .option("--state-dir <folder>", "keys and generated configuration", ".svc")
@@ -115,8 +103,7 @@ function startCommand(): Command {
     )
     .option("--context-tokens <n>", "prompt and answer together, per generation", whole(256, 4_194_304))
     .option("--engines <n>", "engine nodes", whole(1, 64), 1)
-    .option("--gateways <n>", "gateway workers that share the port", whole(1, 64), 1)
-    .option("--drain-grace <s>", "time for a proxy in front to notice that the gateways end", whole(0, 3_600), 0)
+    .option("--drain-grace <s>", "time for a proxy in front to notice that the gateway ends", whole(0, 3_600), 0)
     .addOption(
       new Option("--log-level <level>", "what is written to standard error")
         .choices(["debug", "info", "warn", "error"])

@@ -8,10 +8,9 @@ import { onAbort, untilAborted } from "../runtime/time/abort.ts";
 import { systemClock } from "../runtime/time/clock.ts";
 import { Child, ChildFailed, startProcess } from "./child.ts";
 import { PortError, requireFreePorts } from "./free-ports.ts";
-import { GatewayWorkers } from "./gateway-workers.ts";
 import { findModel, type LocalModel, ModelError } from "./model.ts";
 import { enginePort, type LocalOptions, metricsPort, parseOptions, wantedPorts } from "./options.ts";
-import { localKey, openState, type State, writeEngineConfig } from "./state.ts";
+import { localKey, openState, type State, writeEngineConfig, writeGatewayConfig } from "./state.ts";
 import { ownState, StateFolderError, stateFolder } from "./state-lock.ts";
 import { type Program, Supervisor } from "./supervisor.ts";
 
@@ -54,7 +53,7 @@ async function run(options: LocalOptions): Promise<void> {
   });
 }
 
-/** Starts the engines, then the gateway workers, and announces them when all are ready. */
+/** Starts the engines, then the gateway, and announces them when all are ready. */
 async function bringUp(
   supervisor: Supervisor,
   folder: string,
@@ -69,16 +68,14 @@ async function bringUp(
     .start(Array.from({ length: options.engines }, (_, index) => engineProgram(state, options, model, index)))
     .finally(() => clearTimeout(notice));
   const addresses = engines.map((ready) => String(ready.address));
-  const workers = new GatewayWorkers({ program: PROGRAM.gateway, state, options, engines: addresses });
-  const [gateway] = await supervisor.start(workers.programs);
-  const { adminUrls } = workers;
-  await Promise.all(adminUrls.map((adminUrl) => untilReady(adminUrl, stop)));
+  const [gateway] = await supervisor.start([gatewayProgram(state, options, addresses)]);
+  const adminUrl = String(gateway?.adminUrl);
+  await untilReady(adminUrl, stop);
   if (stop.aborted) return;
   const metricsUrls = engines.map(({ metricsPort: at }) => `http://127.0.0.1:${at}/metrics`);
   const ready = {
     baseUrl: String(gateway?.baseUrl),
-    adminUrl: adminUrls[0],
-    ...(adminUrls.length > 1 && { adminUrls }),
+    adminUrl,
     engine: addresses[0],
     engineMetricsUrl: metricsUrls[0],
     ...(metricsUrls.length > 1 && { engineMetricsUrls: metricsUrls }),
@@ -108,6 +105,30 @@ function engineProgram(state: State, options: LocalOptions, model: LocalModel, i
   };
 }
 
+function gatewayProgram(state: State, options: LocalOptions, engines: readonly string[]): Program {
+  const name = "gateway";
+  let place = { port: options.port, adminPort: options.adminPort };
+  return {
+    name,
+    async start() {
+      const config = await writeGatewayConfig(state, options, engines, place);
+      const child = new Child(name, startProcess(PROGRAM.gateway, ["--config", config], state.compiledFolder));
+      // A gateway that is started again must be found at the URLs that were announced.
+      child.ready.then(
+        ({ baseUrl, adminUrl }) => {
+          place = { port: portOf(baseUrl), adminPort: portOf(adminUrl) };
+        },
+        () => {},
+      );
+      return child;
+    },
+  };
+}
+
+function portOf(url: unknown): number {
+  return Number(new URL(String(url)).port || 80);
+}
+
 /** Resolves when the gateway has seen its engines serve, or `signal` is aborted. */
 async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -118,7 +139,7 @@ async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> 
 }
 
 /** The announcement of a start when the service takes requests. */
-type Ready = { readonly baseUrl: string; readonly adminUrl: string | undefined } & Readonly<Record<string, unknown>>;
+type Ready = { readonly baseUrl: string; readonly adminUrl: string } & Readonly<Record<string, unknown>>;
 
 function announce(ready: Ready, key: string): void {
   console.log(`

@@ -76,38 +76,28 @@ export async function writeEngineConfig(
   });
 }
 
-/** The place of a gateway worker among those of one start. */
-export type WorkerPlace = {
-  /** The number of the worker, from 1. */
-  readonly index: number;
-  /** Its public port; 0 stands for any free one. */
-  readonly port: number;
-  /** Its admin port; 0 stands for any free one. */
-  readonly adminPort: number;
-  /** Whether no other worker serves while it starts: somebody waits for it, and it does not warm up. */
-  readonly isWaitedFor: boolean;
-};
+/** The public port of the gateway and that of its admin listener; 0 stands for any free one. */
+export type GatewayPlace = { readonly port: number; readonly adminPort: number };
 
 /**
- * Writes the configuration of one gateway worker in front of the nodes at `engines`, each `host:port`. Resolves to the
- * path of the file.
+ * Writes the configuration of the gateway in front of the nodes at `engines`, each `host:port`. Resolves to the path of
+ * the file.
  */
 export async function writeGatewayConfig(
   state: State,
   options: LocalOptions,
   engines: readonly string[],
-  { index, port, adminPort, isWaitedFor }: WorkerPlace,
+  { port, adminPort }: GatewayPlace,
 ): Promise<string> {
   const endpoints = engines.map((address) => ({ address }));
-  return writeConfig(state, `gateway-${index}.yaml`, {
+  return writeConfig(state, "gateway.yaml", {
     listen: { port },
     admin: { port: adminPort },
     tryIt: {},
-    worker: { index, count: options.gateways },
     keys: { file: state.keyFile },
     sealingKeyFile: state.sealingKeyFile,
     clusters: CATALOG.map(({ id }) => ({ model: id, endpoints })),
-    ...(isWaitedFor && { warmUpMs: 0 }),
+    warmUpMs: 0,
     drainGraceMs: options.drainGrace * 1_000,
     drainTimeoutMs: DRAIN_TIMEOUT_MS,
     log: { level: options.logLevel },

@@ -6,7 +6,7 @@ const ASK_AGAIN_MS = 600;
 
 /** A program that the supervisor keeps running. */
 export type Program = {
-  /** The name of the program in messages: `engine 1`, `gateway 1`. */
+  /** The name of the program in messages: `engine 1`, `gateway`. */
   readonly name: string;
   /** Starts a process of the program. */
   start(): Promise<Child> | Child;

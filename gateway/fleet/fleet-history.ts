@@ -1,36 +1,58 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { percentile } from "../stats/first-token-times.ts";
-import type { GatewayReport } from "./gateway-report.ts";
 
+/** The interval at which the counts are read, in milliseconds. */
+const INTERVAL_MS = 2_000;
 /** The span of one point of the charts, in milliseconds. */
 export const POINT_MS = 10_000;
 /** The number of points that are kept: an hour. */
 const POINTS = 360;
-/** The number of points over which times to first token are taken for now: a minute. */
+/** The number of points over which recent times to first token are taken: a minute. */
 const RECENT_POINTS = 6;
 
-/** What went on between two looks, or in the span of a point: differences of totals, of one model or of all. */
-export type Traffic = {
-  /** The time that it is about, in milliseconds. */
-  readonly spanMs: number;
+/** The counts of one model since the process started. */
+export type ModelCounts = {
+  /** The catalog id of the model. */
+  readonly model: string;
+  /** The number of answers that run now. */
+  readonly active: number;
+  /** The number of requests that wait for an endpoint now. */
+  readonly queued: number;
   /** The number of requests that ended. */
   readonly requests: number;
   /** The number of requests that failed for a reason of the service. */
   readonly errors: number;
-  /** The number of deltas, which stand for tokens. */
+  /** The number of deltas that engines sent, which stand for tokens. */
   readonly deltas: number;
-  /** The number of first tokens by the time until them. */
-  readonly firstTokens: readonly number[];
-  /** The tokens of prompts of which an engine told what was in its cache. */
+  /** The number of first tokens by the time until them: each below the bound of its place in `FIRST_TOKEN_BOUNDS_MS`. */
+  readonly firstTokenCounts: readonly number[];
+  /** The tokens of prompts of which an engine reported what was in its cache. */
   readonly promptTokens: number;
   /** The tokens of these prompts that were expected in caches. */
   readonly expectedTokens: number;
   /** The tokens of these prompts that were in caches. */
   readonly cachedTokens: number;
-  /** The time for which gateways used processors, in milliseconds. */
+};
+
+/** The counts of the gateway since it started. */
+export type GatewayCounts = {
+  /** The processor time of the process, in milliseconds. */
+  readonly cpuMs: number;
+  /** The counts of each model. */
+  readonly models: readonly ModelCounts[];
+  /** The number of deltas from each node, by address. */
+  readonly nodeDeltas: ReadonlyMap<string, number>;
+};
+
+/** The differences of counts between two readings or over the span of a point, of one model or of all. */
+export type Traffic = Omit<ModelCounts, "model" | "active" | "queued"> & {
+  /** The span, in milliseconds. */
+  readonly spanMs: number;
+  /** The processor time of the gateway, in milliseconds; 0 for one model, as it is not divided between models. */
   readonly cpuMs: number;
 };
 
-/** One point of the charts: the whole fleet, or one model of it, over ten seconds. What is not known is undefined. */
+/** One point of the charts: all models or one, over ten seconds. Unknown values are undefined. */
 export type FleetPoint = {
   /** The end of the span, in milliseconds since the epoch. */
   readonly atMs: number;
@@ -48,11 +70,11 @@ export type FleetPoint = {
   readonly expectedShare: number | undefined;
   /** The share of prompt tokens that were in caches, from 0 to 1. */
   readonly cachedShare: number | undefined;
-  /** The number of requests that waited at gateways at the end of the span. */
+  /** The number of requests that waited at the end of the span. */
   readonly queued: number;
   /** The number of answers that ran at the end of the span. */
   readonly active: number;
-  /** The processor time of gateways for each delta, in milliseconds; undefined of one model, as it is not told apart. */
+  /** The processor time of the gateway for each delta, in milliseconds; undefined for one model. */
   readonly cpuMsPerDelta: number | undefined;
 };
 
@@ -61,124 +83,131 @@ const NOTHING: Traffic = {
   requests: 0,
   errors: 0,
   deltas: 0,
-  firstTokens: [],
+  firstTokenCounts: [],
   promptTokens: 0,
   expectedTokens: 0,
   cachedTokens: 0,
   cpuMs: 0,
 };
 
-/**
- * Keeps what went on in a fleet over the last hour, from the reports of its gateways, in a bounded number of points. A
- * gateway counts from the second of its reports on, and one that comes back counts from there on.
- */
+/** Reads the counts of this gateway every two seconds and keeps the last hour of them in a bounded number of points. */
 export class FleetHistory {
+  readonly #counts: () => GatewayCounts;
+  readonly #clock: Clock;
   /** The points by model, and of all models together as "". */
   #points: ReadonlyMap<string, readonly FleetPoint[]> = new Map();
-  #before: ReadonlyMap<string, GatewayReport> = new Map();
-  #beforeMs: number | undefined;
+  #before: { readonly counts: GatewayCounts; readonly atMs: number } | undefined;
   #newest: ReadonlyMap<string, Traffic> = new Map();
   /** The tokens a second of each node, by address. */
   #nodes: ReadonlyMap<string, number> = new Map();
-  /** What went on in the span of the point that is not complete, by model, and in the points of the last minute. */
-  #spans: ReadonlyMap<string, Traffic>[] = [new Map()];
+  /** The traffic by model: of the point that is not complete, then of the points of the last minute. */
+  #spans: readonly ReadonlyMap<string, Traffic>[] = [new Map()];
+  #cancel = () => {};
 
-  /**
-   * Returns the points of the last hour, oldest first, of one model or, as "", of all together; none of a model that no
-   * gateway serves.
-   */
+  /** Reads `counts` now, and from now on until `close`. `clock` also dates the points. */
+  constructor(counts: () => GatewayCounts, clock: Clock) {
+    this.#counts = counts;
+    this.#clock = clock;
+    this.#read();
+  }
+
+  /** The counts at this moment. */
+  get counts(): GatewayCounts {
+    return this.#counts();
+  }
+
+  /** Returns the points of the last hour, oldest first, of one model or, as "", of all together. */
   points(model: string): readonly FleetPoint[] {
     return this.#points.get(model) ?? [];
   }
 
-  /** Takes the newest report of each gateway, at `nowMs` in monotonic milliseconds and `wallMs` since the epoch. */
-  add(reports: readonly GatewayReport[], nowMs: number, wallMs: number): void {
-    const spanMs = this.#beforeMs === undefined ? 0 : nowMs - this.#beforeMs;
-    this.#newest = this.#differences(reports, spanMs);
-    this.#nodes = spanMs > 0 ? this.#nodeRates(reports, spanMs) : new Map();
-    this.#before = new Map(reports.map((report) => [report.id, report]));
-    this.#beforeMs = nowMs;
-    const [span = new Map(), ...older] = this.#spans;
-    const summed = new Map(span);
-    for (const [name, traffic] of this.#newest) summed.set(name, sumOf([summed.get(name) ?? NOTHING, traffic]));
-    this.#spans = [summed, ...older];
-    const pointMs = summed.get("")?.spanMs ?? 0;
-    if (pointMs < POINT_MS) return;
-    const pointsOf = (name: string, traffic: Traffic) =>
-      [...this.points(name), pointOf(name, { ...traffic, spanMs: pointMs }, reports, wallMs)].slice(-POINTS);
-    this.#points = new Map([...summed].map(([name, traffic]) => [name, pointsOf(name, traffic)]));
-    this.#spans = [new Map(), ...this.#spans].slice(0, RECENT_POINTS + 1);
-  }
-
-  /** Returns what went on between the newest two looks, with one model or, as "", with all together. */
+  /** Returns the traffic between the newest two readings, of one model or, as "", of all together. */
   newest(model: string): Traffic {
     return this.#newest.get(model) ?? NOTHING;
   }
 
-  /** Returns the tokens a second that all gateways got from a node between the newest two looks; undefined before. */
+  /** Returns the tokens a second from a node between the newest two readings; undefined before the second one. */
   nodeTokensPerSecond(address: string): number | undefined {
     return this.#nodes.get(address);
   }
 
   /** Returns the times to first token of the last minute below which these shares lie, of one model or, as "", of all. */
   recentFirstTokens(model: string, shares: readonly number[]): readonly (number | undefined)[] {
-    const { firstTokens } = sumOf(this.#spans.map((span) => span.get(model) ?? NOTHING));
-    return shares.map((share) => percentile(firstTokens, share));
+    const { firstTokenCounts } = sumOf(this.#spans.map((span) => span.get(model) ?? NOTHING));
+    return shares.map((share) => percentile(firstTokenCounts, share));
   }
 
-  #nodeRates(reports: readonly GatewayReport[], spanMs: number): ReadonlyMap<string, number> {
-    const rates = new Map<string, number>();
-    for (const { id, nodes } of reports) {
-      const before = new Map(this.#before.get(id)?.nodes.map(({ address, deltas }) => [address, deltas]));
-      for (const { address, deltas } of nodes) {
-        const since = Math.max(0, deltas - (before.get(address) ?? deltas));
-        rates.set(address, (rates.get(address) ?? 0) + (1_000 * since) / spanMs);
-      }
-    }
-    return rates;
+  /** Stops the readings. */
+  close(): void {
+    this.#cancel();
   }
 
-  #differences(reports: readonly GatewayReport[], spanMs: number): ReadonlyMap<string, Traffic> {
-    const found = new Map<string, Traffic>([["", { ...NOTHING, spanMs }]]);
-    const add = (name: string, traffic: Traffic) =>
-      found.set(name, { ...sumOf([found.get(name) ?? NOTHING, traffic]), spanMs });
-    for (const report of reports) {
-      const before = this.#before.get(report.id);
-      if (!before) continue;
-      add("", { ...NOTHING, cpuMs: Math.max(0, report.cpuMs - before.cpuMs) });
-      for (const model of report.models) {
-        const old = before.models.find((one) => one.model === model.model);
-        if (!old) continue;
-        const since = (name: "requests" | "errors" | "deltas" | "promptTokens" | "expectedTokens" | "cachedTokens") =>
-          Math.max(0, model[name] - old[name]);
-        const traffic: Traffic = {
-          spanMs: 0,
-          requests: since("requests"),
-          errors: since("errors"),
-          deltas: since("deltas"),
-          firstTokens: model.firstTokens.map((count, at) => Math.max(0, count - (old.firstTokens[at] ?? 0))),
-          promptTokens: since("promptTokens"),
-          expectedTokens: since("expectedTokens"),
-          cachedTokens: since("cachedTokens"),
-          cpuMs: 0,
-        };
-        add("", traffic);
-        add(model.model, traffic);
-      }
-    }
-    return found;
+  #read(): void {
+    const counts = this.#counts();
+    const atMs = this.#clock.nowMs();
+    if (this.#before) this.#add(counts, this.#before.counts, atMs - this.#before.atMs);
+    this.#before = { counts, atMs };
+    this.#cancel = this.#clock.after(INTERVAL_MS, () => this.#read());
   }
+
+  #add(counts: GatewayCounts, before: GatewayCounts, spanMs: number): void {
+    this.#newest = trafficBetween(before, counts, spanMs);
+    this.#nodes = nodeRates(before.nodeDeltas, counts.nodeDeltas, spanMs);
+    const [span = new Map(), ...older] = this.#spans;
+    const summed = new Map(span);
+    for (const [name, traffic] of this.#newest) summed.set(name, sumOf([summed.get(name) ?? NOTHING, traffic]));
+    this.#spans = [summed, ...older];
+    if ((summed.get("")?.spanMs ?? 0) < POINT_MS) return;
+    const wallMs = this.#clock.wallMs();
+    const pointsOf = (name: string, traffic: Traffic) =>
+      [...this.points(name), pointOf(name, traffic, counts.models, wallMs)].slice(-POINTS);
+    this.#points = new Map([...summed].map(([name, traffic]) => [name, pointsOf(name, traffic)]));
+    this.#spans = [new Map(), ...this.#spans].slice(0, RECENT_POINTS + 1);
+  }
+}
+
+/** Returns the traffic of each model, and of all models together as "". */
+function trafficBetween(before: GatewayCounts, counts: GatewayCounts, spanMs: number): ReadonlyMap<string, Traffic> {
+  const found = new Map<string, Traffic>();
+  for (const model of counts.models) {
+    const old = before.models.find((one) => one.model === model.model);
+    if (!old) continue;
+    found.set(model.model, {
+      spanMs,
+      requests: model.requests - old.requests,
+      errors: model.errors - old.errors,
+      deltas: model.deltas - old.deltas,
+      firstTokenCounts: model.firstTokenCounts.map((count, at) => count - (old.firstTokenCounts[at] ?? 0)),
+      promptTokens: model.promptTokens - old.promptTokens,
+      expectedTokens: model.expectedTokens - old.expectedTokens,
+      cachedTokens: model.cachedTokens - old.cachedTokens,
+      cpuMs: 0,
+    });
+  }
+  found.set("", { ...sumOf([...found.values()]), spanMs, cpuMs: counts.cpuMs - before.cpuMs });
+  return found;
+}
+
+/** Returns the deltas a second of each node. The count of a node that left and came back begins at 0 again. */
+function nodeRates(
+  before: ReadonlyMap<string, number>,
+  deltas: ReadonlyMap<string, number>,
+  spanMs: number,
+): ReadonlyMap<string, number> {
+  const rateOf = (address: string, count: number) =>
+    (1_000 * Math.max(0, count - (before.get(address) ?? count))) / spanMs;
+  return new Map([...deltas].map(([address, count]) => [address, rateOf(address, count)]));
 }
 
 function sumOf(all: readonly Traffic[]): Traffic {
   const sum = (of: (traffic: Traffic) => number) => all.reduce((total, traffic) => total + of(traffic), 0);
-  const places = Math.max(0, ...all.map(({ firstTokens }) => firstTokens.length));
+  const places = Math.max(0, ...all.map(({ firstTokenCounts }) => firstTokenCounts.length));
   return {
     spanMs: sum(({ spanMs }) => spanMs),
     requests: sum(({ requests }) => requests),
     errors: sum(({ errors }) => errors),
     deltas: sum(({ deltas }) => deltas),
-    firstTokens: Array.from({ length: places }, (_, at) => sum(({ firstTokens }) => firstTokens[at] ?? 0)),
+    firstTokenCounts: Array.from({ length: places }, (_, at) => sum((traffic) => traffic.firstTokenCounts[at] ?? 0)),
     promptTokens: sum(({ promptTokens }) => promptTokens),
     expectedTokens: sum(({ expectedTokens }) => expectedTokens),
     cachedTokens: sum(({ cachedTokens }) => cachedTokens),
@@ -186,17 +215,17 @@ function sumOf(all: readonly Traffic[]): Traffic {
   };
 }
 
-function pointOf(name: string, traffic: Traffic, reports: readonly GatewayReport[], atMs: number): FleetPoint {
+function pointOf(name: string, traffic: Traffic, all: readonly ModelCounts[], atMs: number): FleetPoint {
   const seconds = traffic.spanMs / 1_000;
   const share = (part: number, whole: number) => (whole > 0 ? part / whole : undefined);
-  const models = reports.flatMap((report) => report.models).filter(({ model }) => name === "" || model === name);
+  const models = all.filter(({ model }) => name === "" || model === name);
   return {
     atMs,
     requestsPerSecond: traffic.requests / seconds,
     errorsPerSecond: traffic.errors / seconds,
     tokensPerSecond: traffic.deltas / seconds,
-    p50Ms: percentile(traffic.firstTokens, 0.5),
-    p95Ms: percentile(traffic.firstTokens, 0.95),
+    p50Ms: percentile(traffic.firstTokenCounts, 0.5),
+    p95Ms: percentile(traffic.firstTokenCounts, 0.95),
     expectedShare: share(traffic.expectedTokens, traffic.promptTokens),
     cachedShare: share(traffic.cachedTokens, traffic.promptTokens),
     queued: models.reduce((sum, { queued }) => sum + queued, 0),

@@ -19,12 +19,12 @@ import { KeyStoreError } from "./key-store-error.ts";
 
 const hex32 = z.string().regex(/^[0-9a-f]{64}$/);
 
-/* Fields of a newer program are passed over; the MAC covers them. */
-const entry = z.looseObject({
+/** A newer release may write more into a line; its MAC is of the text, so that the line holds all the same. */
+const entry = z.object({
   /** The time of the change, RFC 3339 in UTC. */
   ts: z.iso.datetime(),
   /** Who made the change. `uid` is null on a system without user ids; `program` is the file that was run. */
-  actor: z.looseObject({ uid: z.int().nullable(), host: z.string(), program: z.string() }),
+  actor: z.object({ uid: z.int().nullable(), host: z.string(), program: z.string() }),
   action: z.string(),
   keyId: z.string(),
   fields: z.array(z.string()),
@@ -52,6 +52,11 @@ export type AuditLog = {
 
 /** What the first line of a log has as its link to the line before. */
 export const NO_LINE = "0".repeat(64);
+/**
+ * The line that says of those before it with the same revision that their change was broken off before it took effect.
+ * The change that makes the revision after all writes it.
+ */
+const BROKEN_OFF: KeyChange = { action: "broken-off", keyId: "*", fields: [] };
 /** The bytes in which the last line surely fits: far more than one line can have. */
 const TAIL_BYTES = 65_536;
 /**
@@ -148,7 +153,9 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
     const last = await lastLine(handle);
     // A change of nothing that is logged leaves the chain as it is.
     if (changes.length === 0) return addition.head;
-    const { lines, head } = auditLines(addition, await linkOf(handle, last.text, addition));
+    const { prev, brokenOff } = await linkOf(handle, last.text, addition);
+    const told = brokenOff ? [BROKEN_OFF, ...changes] : changes;
+    const { lines, head } = auditLines({ ...addition, changes: told }, prev);
     await handle.appendFile((last.whole ? "" : "\n") + lines.map((line) => `${line}\n`).join(""));
     await handle.sync();
     return head;
@@ -160,23 +167,27 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
   }
 }
 
+/** What the next line links to, and whether lines of a change that was broken off stand before it. */
+type Link = { readonly prev: string; readonly brokenOff: boolean };
+
 /**
  * Returns what the next line links to. That is the last line, where it is the one that the key set knows, or one that a
  * change which was broken off has left behind that.
  */
-async function linkOf(handle: FileHandle, last: string, { head, revision, pepper }: AuditAddition): Promise<string> {
+async function linkOf(handle: FileHandle, last: string, { head, revision, pepper }: AuditAddition): Promise<Link> {
   const found = parseLine(last);
-  if (found?.mac !== undefined && found.mac === head) return head;
+  const to = (prev: string): Link => ({ prev, brokenOff: false });
+  if (found?.mac !== undefined && found.mac === head) return to(head);
   const key = auditKey(pepper);
   const isLeftOver = found?.mac !== undefined && found.mac === macOf(last, key) && found.revision === revision;
-  if (head === undefined) {
-    if (last === "") return NO_LINE;
-    // A key set that has lost its head must not make what was cut good.
-    return found?.mac === undefined ? sha256(last) : isLeftOver ? found.mac : NO_LINE;
+  if (isLeftOver) {
+    const { entries, brokenAt } = readAudit((await wholeText(handle)).toString("utf8"), pepper);
+    const isBehind = head === undefined || (brokenAt === undefined && entries.some(({ mac }) => mac === head));
+    return isBehind ? { prev: found.mac, brokenOff: true } : to(head);
   }
-  if (!isLeftOver) return head;
-  const { entries, brokenAt } = readAudit((await wholeText(handle)).toString("utf8"), pepper);
-  return brokenAt === undefined && entries.some(({ mac }) => mac === head) ? found.mac : head;
+  if (head !== undefined) return to(head);
+  // A key set that has lost its head must not make what was cut good.
+  return to(last === "" || found?.mac !== undefined ? NO_LINE : sha256(last));
 }
 
 /**

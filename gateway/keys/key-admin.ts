@@ -1,7 +1,15 @@
 import { keyDigest, type Pepper } from "./key-digest.ts";
 import type { KeySetChange } from "./key-file.ts";
 import { type GeneratedKey, generateKey, generateKeyId, type KeyEnv, type RandomBytes } from "./key-format.ts";
-import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySecret, KeySet } from "./key-record.ts";
+import {
+  type KeyLimits,
+  type KeyPriority,
+  type KeyQuota,
+  type KeyRecord,
+  type KeySecret,
+  type KeySet,
+  RECORD_FIELDS,
+} from "./key-record.ts";
 
 /*
  * The life of a key: created, limited, rotated, disabled, enabled, revoked. Every function takes a set and returns the
@@ -253,9 +261,13 @@ export type KeySummary = Omit<KeyRecord, "v" | "status" | "secrets" | "cacheSalt
   readonly secrets: readonly Pick<KeySecret, "last4" | "created" | "notAfter">[];
 };
 
-/** Makes the summary of a record at `nowMs`, in milliseconds since the epoch. */
+/**
+ * Makes the summary of a record at `nowMs`, in milliseconds since the epoch. Fields that this release does not know are
+ * left out: one of them may be a secret.
+ */
 export function summarize(record: KeyRecord, nowMs: number): KeySummary {
-  const { v: _v, status: _status, cacheSalt: _salt, secrets, ...rest } = record;
+  const known = Object.entries(record).filter(([name]) => RECORD_FIELDS.has(name));
+  const { v: _v, status: _status, cacheSalt: _salt, secrets, ...rest } = Object.fromEntries(known) as KeyRecord;
   return {
     ...rest,
     state: stateOf(record, nowMs),

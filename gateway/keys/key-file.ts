@@ -1,5 +1,5 @@
 import { hash, randomBytes } from "node:crypto";
-import { mkdir } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { core } from "zod";
 import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
@@ -8,6 +8,7 @@ import {
   openPrivateFile,
   type PrivateFile,
   readPrivateFile,
+  unfinishedWrites,
   writePrivateFile,
 } from "../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
@@ -54,7 +55,9 @@ function parseJson(path: string, bytes: Buffer): unknown {
 function notValid(path: string, issue: core.$ZodIssue | undefined, at: readonly PropertyKey[]): KeyStoreError {
   const where = [...at, ...(issue?.path ?? [])].join(".") || "the top level";
   const unknown = issue?.code === "unrecognized_keys" ? `: unknown field ${issue.keys.join(", ")}` : "";
-  return new KeyStoreError("not_valid", `${path} is not a valid key file, at ${where}${unknown}`);
+  const newer =
+    issue?.path.at(-1) === "v" ? ": it is of another release, which wrote what this one must not pass over" : "";
+  return new KeyStoreError("not_valid", `${path} is not a valid key file, at ${where}${unknown}${newer}`);
 }
 
 /** The bytes of a key file that are read at a time, and the most that a record is looked for in. */
@@ -287,6 +290,26 @@ export async function makePepperFile(path: string): Promise<Pepper> {
   return makePepper(bytes);
 }
 
+/** Runs `run` under the lock of the key file, once what changes that were killed have left beside it is removed. */
+async function whileLocked<T>(path: string, run: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  return await withFileLock(
+    `${path}.lock`,
+    async () => {
+      for (const left of await unfinishedKeyWrites(path)) await rm(left, { force: true }).catch(() => {});
+      return await run();
+    },
+    signal,
+  );
+}
+
+/**
+ * Resolves to the paths of what changes that were killed have left beside the key file `path`. While a change runs, what
+ * that one writes is among them.
+ */
+export async function unfinishedKeyWrites(path: string): Promise<readonly string[]> {
+  return [...(await unfinishedWrites(path)), ...(await unfinishedWrites(pepperFileOf(path)))];
+}
+
 async function changeLocked<T>(path: string, create: boolean, change: KeySetChanger<T>): Promise<T> {
   const file = await readKeyFile(path);
   if (file === undefined && !create) throw new KeyStoreError("missing", `there is no key file at ${path}`);
@@ -320,8 +343,8 @@ async function writeSet(path: string, set: KeySet, addition: Omit<AuditAddition,
  * aborts while another process holds the lock.
  */
 export async function restoreKeyFile(path: string, from: string, signal: AbortSignal): Promise<KeySet> {
-  return await withFileLock(
-    `${path}.lock`,
+  return await whileLocked(
+    path,
     async () => {
       const bytes = await readPrivateFile(from);
       if (bytes === undefined) throw new KeyStoreError("missing", `there is no file ${from}`);
@@ -360,5 +383,5 @@ export async function updateKeyFile<T>(
   } else if ((await readPrivateFile(path)) === undefined) {
     throw new KeyStoreError("missing", `there is no key file at ${path}`);
   }
-  return await withFileLock(`${path}.lock`, () => changeLocked(path, create, change), signal);
+  return await whileLocked(path, () => changeLocked(path, create, change), signal);
 }

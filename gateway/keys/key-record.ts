@@ -3,9 +3,21 @@ import { isNetwork } from "./allowed-networks.ts";
 import { KEY_ENVS } from "./key-format.ts";
 
 /*
- * What is stored about keys. Strict: an unknown field makes the whole set invalid, so that a misspelt limit is noticed
- * and not ignored. Nothing in a record opens the service: of the secret it holds a keyed digest only.
+ * What is stored about keys. Nothing in a record opens the service: of the secret it holds a keyed digest only.
+ *
+ * A newer release may have written a set, and an older one reads it after a way back. Fields that a release does not
+ * know are kept, passed over and written again. So a release that adds what an older one must not pass over, such as a
+ * restriction, raises `v`: of a record where one key is restricted, of the set otherwise. A set with another `v` is
+ * refused as a whole. Limits and quotas are restrictions, each of them: an unknown one there refuses the set without a
+ * higher `v`, a misspelt one included.
  */
+
+/** Returns the schema of an object whose unknown fields are kept; its type does not show them. */
+function keepingUnknown<Shape extends z.ZodRawShape>(
+  known: z.ZodObject<Shape>,
+): z.ZodType<z.output<z.ZodObject<Shape>>, unknown> {
+  return known.loose();
+}
 
 /** A moment, RFC 3339 in UTC, as `Date.prototype.toISOString` writes it. */
 const instant = z.iso.datetime();
@@ -48,7 +60,7 @@ const quota = z.strictObject({
   tokensPerDay: positive.optional(),
 });
 
-const secret = z.strictObject({
+const secret = z.object({
   /** The HMAC-SHA256 of the whole key under the pepper, in base64url. */
   hash: z.string().regex(/^[A-Za-z0-9_-]{43}$/),
   /** The id of the pepper that made `hash`. */
@@ -63,7 +75,7 @@ const secret = z.strictObject({
   last4: z.string().regex(/^[0-9A-Za-z]{4}$/),
 });
 
-const record = z.strictObject({
+const record = z.object({
   /** The version of the form of this record. */
   v: z.literal(1),
   /** The public part of the key, 12 base62 characters. It never changes, also not by rotation. */
@@ -82,7 +94,7 @@ const record = z.strictObject({
    */
   endRunning: z.literal(true).optional(),
   /** The secrets, newest last: one, or two while the holder changes over to a new one. */
-  secrets: z.array(secret).min(1).max(2),
+  secrets: z.array(keepingUnknown(secret)).min(1).max(2),
   /** The catalog ids of the models that the key may use, or `["*"]` for every model. */
   models: z.array(z.string().min(1).max(64)).refine((list) => list.length === 1 || !list.includes("*")),
   /**
@@ -108,11 +120,13 @@ const record = z.strictObject({
   revision: positive,
 });
 
-/** The schema of what is stored of one key. */
-export const keyRecordSchema = record;
+/** The schema of what is stored of one key. Unknown fields are kept. */
+export const keyRecordSchema = keepingUnknown(record);
 
-/** The schema of everything that is stored: what the key file holds. */
-export const keySetSchema = z.strictObject({
+/** The names of the fields of a record that this release knows. */
+export const RECORD_FIELDS: ReadonlySet<string> = new Set(Object.keys(record.shape));
+
+const keySet = z.object({
   /** The version of the form of the set. */
   v: z.literal(1),
   /**
@@ -125,8 +139,11 @@ export const keySetSchema = z.strictObject({
     .string()
     .regex(/^[0-9a-f]{64}$/)
     .optional(),
-  keys: z.array(record).refine((keys) => new Set(keys.map((key) => key.id)).size === keys.length),
+  keys: z.array(keyRecordSchema).refine((keys) => new Set(keys.map((key) => key.id)).size === keys.length),
 });
+
+/** The schema of everything that is stored: what the key file holds. Unknown fields are kept. */
+export const keySetSchema = keepingUnknown(keySet);
 
 /** What is stored of one key. */
 export type KeyRecord = Readonly<z.infer<typeof record>>;

@@ -1,13 +1,10 @@
 import { Gauge, type Registry } from "prom-client";
 
-/**
- * Registers the gauge of a gateway whose limits are counted elsewhere, for it and others together. `shared` returns
- * whether whoever counts answers.
- */
+/** Registers the gauge of a gateway whose limits are counted in a store. `shared` returns whether the store answers. */
 export function registerLimitStats(registry: Registry, shared: () => boolean): void {
   new Gauge({
     name: "svc_ratelimit_store_up",
-    help: "1 while whoever counts the limits of keys for several gateways answers; else 0.",
+    help: "1 while the store in which several gateways count the limits of keys answers; else 0.",
     registers: [registry],
     collect() {
       this.set(shared() ? 1 : 0);

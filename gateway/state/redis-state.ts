@@ -14,7 +14,7 @@ export type RedisStateOptions = {
   readonly onReload: (fault: string | undefined) => void;
 };
 
-/** The error for a store that did not answer in time. */
+/** The error for a store whose answers do not come in time. */
 export class StoreTimeout extends Error {
   override readonly name = "StoreTimeout";
 }
@@ -28,6 +28,8 @@ export class RedisState {
   /** The listeners by the names of their channels. */
   readonly #listeners = new Map<string, (message: string) => void>();
   #fault: string | undefined;
+  /** The time from which on answers have been late, by the clock's monotonic milliseconds; undefined after one in time. */
+  #lateSinceMs: number | undefined;
 
   /** Prepares a connection. Throws `ConfigError` where a file of the settings cannot be used. */
   constructor(options: RedisStateOptions) {
@@ -67,7 +69,7 @@ export class RedisState {
 
   /**
    * Runs a script on these entries, which share a hash tag, with one argument. Rejects where the store does not take it,
-   * or has not answered in time; the script may have run all the same, or may run later.
+   * or is away, as `ask` says; the script may have run all the same, or may run later.
    */
   async run(script: RedisScript, names: readonly string[], argument: string): Promise<unknown> {
     const keys = names.map((name) => this.nameOf(name));
@@ -81,14 +83,29 @@ export class RedisState {
     });
   }
 
-  /** Asks the store something. Rejects where it fails, or has not answered in time. */
+  /**
+   * Asks the store something. Rejects where it fails, or is away: an answer that is late after `commandTimeoutMs` is waited
+   * for once more as long, unless the question was asked after another answer was late already.
+   */
   async ask<T>(question: (client: RedisClient) => Promise<T>): Promise<T> {
+    const { clock } = this.#options;
+    const { commandTimeoutMs } = this.settings;
+    const askedAtMs = clock.nowMs();
+    let isLate = false;
     let cancel = () => {};
-    const late = new Promise<never>((_resolve, reject) => {
-      cancel = this.#options.clock.after(this.settings.commandTimeoutMs, () => reject(new StoreTimeout()));
+    const away = new Promise<never>((_resolve, reject) => {
+      const giveUp = () => reject(new StoreTimeout());
+      cancel = clock.after(commandTimeoutMs, () => {
+        isLate = true;
+        if (this.#lateSinceMs !== undefined && this.#lateSinceMs <= askedAtMs) return giveUp();
+        this.#lateSinceMs ??= clock.nowMs();
+        cancel = clock.after(commandTimeoutMs, giveUp);
+      });
     });
     try {
-      return await Promise.race([question(this.#client), late]);
+      const answer = await Promise.race([question(this.#client), away]);
+      if (!isLate) this.#lateSinceMs = undefined;
+      return answer;
     } finally {
       cancel();
     }

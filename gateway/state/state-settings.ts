@@ -64,7 +64,9 @@ const redisFields = z.strictObject({
     .int()
     .min(10)
     .default(500)
-    .describe("The time, in milliseconds, after which a store that has not answered counts as away."),
+    .describe(
+      "The time, in milliseconds, after which an answer of the store is late. The store counts as away when two answers in a row are late, or one takes twice as long; where processors are short, 2000 keeps moments of load from counting.",
+    ),
   whenAway: z
     .enum(["share", "refuse"])
     .default("share")

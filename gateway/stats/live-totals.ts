@@ -1,8 +1,5 @@
 import { noFirstTokens } from "./first-token-times.ts";
 
-/** The span over which times to first token are shown, in milliseconds. */
-const FIRST_TOKEN_SPAN_MS = 60_000;
-
 /** The totals of one model since the start; whoever shows rates takes differences. */
 export type ModelTotals = {
   /** The number of requests that are over. */
@@ -25,8 +22,6 @@ export type ModelTotals = {
   readonly cacheReasons: Map<string, CacheReasonTotals>;
   /** The number of first tokens by the time until them, a place for each of `FIRST_TOKEN_BOUNDS_MS` and one beyond. */
   readonly firstTokenCounts: number[];
-  /** The newest times to first token, in milliseconds. */
-  readonly firstTokens: RecentTimes;
 };
 
 /** The totals of one reason why prompts were not in caches as far as they might have been, since the start. */
@@ -45,8 +40,6 @@ export type EndpointTotals = { deltas: number };
  * of ours, so neither table can be made to grow.
  */
 export class LiveTotals {
-  /** The newest times to first token of all models together, in milliseconds. */
-  readonly firstTokens = new RecentTimes(FIRST_TOKEN_SPAN_MS);
   readonly #models = new Map<string, ModelTotals>();
   readonly #endpoints = new Map<string, EndpointTotals>();
 
@@ -54,7 +47,6 @@ export class LiveTotals {
   model(id: string): ModelTotals {
     const known = this.#models.get(id);
     if (known) return known;
-    const firstTokens = new RecentTimes(FIRST_TOKEN_SPAN_MS);
     const counts = {
       requests: 0,
       errors: 0,
@@ -64,7 +56,7 @@ export class LiveTotals {
       expectedTokens: 0,
       cachedTokens: 0,
     };
-    const totals = { ...counts, cacheReasons: new Map(), firstTokenCounts: noFirstTokens(), firstTokens };
+    const totals = { ...counts, cacheReasons: new Map(), firstTokenCounts: noFirstTokens() };
     this.#models.set(id, totals);
     return totals;
   }
@@ -81,40 +73,5 @@ export class LiveTotals {
   /** Forgets the endpoints that are not among `addresses`. Answers that still run on them count for nobody. */
   keepEndpoints(addresses: ReadonlySet<string>): void {
     for (const address of this.#endpoints.keys()) if (!addresses.has(address)) this.#endpoints.delete(address);
-  }
-}
-
-/** The number of samples that are kept; where more fall into the span, only the newest count. */
-const CAPACITY = 1_024;
-
-/** The newest samples of a quantity, for percentiles over the last span of time. */
-export class RecentTimes {
-  readonly #spanMs: number;
-  readonly #atMs = new Float64Array(CAPACITY);
-  readonly #values = new Float64Array(CAPACITY);
-  #count = 0;
-
-  /** Starts without a sample. `spanMs` is how long a sample counts, in milliseconds. */
-  constructor(spanMs: number) {
-    this.#spanMs = spanMs;
-  }
-
-  /** Adds a sample that was taken at `nowMs`, in monotonic milliseconds. */
-  add(value: number, nowMs: number): void {
-    const at = this.#count % CAPACITY;
-    this.#atMs[at] = nowMs;
-    this.#values[at] = value;
-    this.#count += 1;
-  }
-
-  /**
-   * Returns the values below which these shares (above 0, up to 1) of the span's samples lie; undefined without any
-   * sample.
-   */
-  percentiles(shares: readonly number[], nowMs: number): readonly (number | undefined)[] {
-    const kept = Math.min(this.#count, CAPACITY);
-    const recent = this.#values.slice(0, kept).filter((_, at) => nowMs - (this.#atMs[at] ?? 0) <= this.#spanMs);
-    recent.sort();
-    return shares.map((share) => recent[Math.max(0, Math.ceil(share * recent.length) - 1)]);
   }
 }

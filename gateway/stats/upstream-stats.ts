@@ -24,7 +24,7 @@ export class UpstreamStats {
   readonly #noneHealthy: Counter<"cluster">;
   readonly #prefillOverdue: Counter<"cluster">;
   readonly #requestsOfDeath: Counter<"cluster">;
-  readonly #ejections: Counter<"cluster" | "type" | "enforced">;
+  readonly #ejections: Counter<"cluster" | "enforced">;
   readonly #continuation: Counter<"cluster">;
 
   constructor(registry: Registry) {
@@ -82,7 +82,7 @@ export class UpstreamStats {
     });
     this.#ejections = new Counter({
       name: "svc_cluster_outlier_ejections_total",
-      help: "Outliers among the endpoints, by what found them; enforced=false: left, as too many were ejected already.",
+      help: "Endpoints whose calls failed in a row; enforced=false: not ejected, as too many were ejected already.",
       labelNames: ["cluster", "type", "enforced"],
       registers: [registry],
     });
@@ -118,9 +118,9 @@ export class UpstreamStats {
     };
   }
 
-  /** Counts an outlier. `type` is what found it; `enforced` says whether it was ejected. */
-  ejected(cluster: string, type: string, enforced: boolean): void {
-    this.#ejections.inc({ cluster, type, enforced: String(enforced) });
+  /** Counts an outlier; `enforced` says whether it was ejected. */
+  ejected(cluster: string, enforced: boolean): void {
+    this.#ejections.inc({ cluster, enforced: String(enforced) });
   }
 
   /** Counts a request that was refused because it kills endpoints. */

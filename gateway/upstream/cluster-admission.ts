@@ -3,7 +3,6 @@ import { onAbort } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { EndpointRoom } from "./admission/endpoint-room.ts";
 import { type Holdable, OutageHold } from "./admission/outage-hold.ts";
-import { PeerGateways } from "./admission/peer-gateways.ts";
 import {
   type Admitted,
   isNoRoom,
@@ -15,10 +14,8 @@ import {
   type Seeker,
 } from "./admission/place-search.ts";
 import { PrefillTurns, type PrefillWait } from "./admission/prefill-turns.ts";
-import { type PrefillWaiter, PrefillWaits } from "./admission/prefill-waits.ts";
+import { FIRST_RANK, type PrefillWaiter, PrefillWaits } from "./admission/prefill-waits.ts";
 import { RecheckTimer } from "./admission/recheck-timer.ts";
-import { SessionAccounts } from "./admission/session-accounts.ts";
-import { FIRST_RANK, SessionService } from "./admission/session-service.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import type { Balancer } from "./load-balancing/balancer.ts";
@@ -61,8 +58,6 @@ export class ClusterAdmission<Member = ClusterMember> {
   readonly breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
   /** Knows which endpoints have room; whoever hears of one that it takes none for a while has it held back there. */
   readonly room: EndpointRoom;
-  /** What gateways before the same endpoints tell each other, so that all are fair to the same sessions. */
-  readonly peers: PeerGateways;
   readonly #cluster: AdmittedCluster<Member>;
   readonly #balancer: Balancer;
   readonly #clock: Clock;
@@ -70,8 +65,6 @@ export class ClusterAdmission<Member = ClusterMember> {
   readonly #places: TenantPlaces;
   readonly #outage: OutageHold<Waiting<Member>>;
   readonly #turns: PrefillTurns;
-  readonly #accounts = new SessionAccounts();
-  readonly #service = new SessionService(this.#accounts);
   readonly #waits: PrefillWaits<Waiting<Member>>;
   readonly #search: PlaceSearch<Member>;
   readonly #recheck: RecheckTimer;
@@ -95,12 +88,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       mayHaveEndpoints: () => cluster.mayHaveEndpoints,
     });
     const { prefillTurns, workingSetWaitMs } = circuitBreakers;
-    this.#waits = new PrefillWaits({ queue: this.#queue, service: this.#service, workingSetWaitMs });
-    this.peers = new PeerGateways({
-      accounts: this.#accounts,
-      firstDueMs: () => this.#waits.firstDueMs(),
-      conversations: balancer.conversations,
-    });
+    this.#waits = new PrefillWaits({ queue: this.#queue, workingSetWaitMs });
     this.#recheck = new RecheckTimer(clock, () => this.#serve());
     this.room = new EndpointRoom(cluster, this.breaker, clock, () => {
       if (this.#queue.size > 0) this.#recheck.armNow();
@@ -108,10 +96,9 @@ export class ClusterAdmission<Member = ClusterMember> {
     this.#turns = new PrefillTurns({
       ...{ settings: prefillTurns, clock, random, views: cluster.views },
       hasRoom: (view) => this.room.has(view),
-      moreUrgent: (nowMs) => this.peers.moreUrgent(nowMs),
     });
     this.#search = new PlaceSearch({
-      ...{ balancer, room: this.room, service: this.#service, clock },
+      ...{ balancer, room: this.room, clock },
       turns: workingSetWaitMs > 0 ? this.#turns : undefined,
       member: (address) => cluster.member(address),
       onRelease: (running) => {
@@ -170,14 +157,13 @@ export class ClusterAdmission<Member = ClusterMember> {
    * Aborting the signal takes the request out of the queue at once; the result then means nothing.
    */
   acquire(request: PlaceRequest, signal: AbortSignal): Promise<Admitted<Member> | NotAdmitted> {
-    const sinceMs = this.#clock.nowMs();
-    const demand = this.#places.want(request.tenant, sinceMs);
+    const demand = this.#places.want(request.tenant, this.#clock.nowMs());
     this.#followEndpoints();
-    const { levels } = this.room;
+    const { endpoints } = this.room;
     // Nobody passes those who wait but where they cannot go; bad news may. Coming makes no room.
-    const mayAsk = request.underWay || this.#queue.size === 0 || levels.usable === 0 || this.#hasSpareRoom;
-    const seeker = { request, demand, sinceMs, overdue: false };
-    const first = mayAsk ? this.#search.find(seeker, this.#waits.count > 0) : noPick(levels.levels, request.tried);
+    const mayAsk = request.underWay || this.#queue.size === 0 || endpoints.available.size === 0 || this.#hasSpareRoom;
+    const seeker = { request, demand, overdue: false };
+    const first = mayAsk ? this.#search.find(seeker, this.#waits.count > 0) : noPick(endpoints, request.tried);
     if (!isNoRoom(first) && !(request.mayHold && isOutage(first))) {
       if (typeof first === "string") demand.end();
       return Promise.resolve(first);
@@ -213,10 +199,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       item.value.held?.release();
       letGo();
       this.#waits.waitFor(item, undefined, nowMs);
-      if (typeof result === "string") {
-        demand.end();
-        this.#service.want(request.route.session, (nowMs - item.queuedMs) / 1_000, nowMs);
-      }
+      if (typeof result === "string") demand.end();
       resolve(result);
     };
     const item = this.#pending(seeker, settle);
@@ -246,7 +229,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     letGo = onAbort(signal, () => leave("pending_timeout"));
   }
 
-  #pending({ request, demand, sinceMs }: Seeker, settle: Waiting<Member>["settle"]): Pending<Waiting<Member>> {
+  #pending({ request, demand }: Seeker, settle: Waiting<Member>["settle"]): Pending<Waiting<Member>> {
     const { route, tenant, hints, timeoutMs, underWay } = request;
     const nowMs = this.#clock.nowMs();
     return {
@@ -267,7 +250,6 @@ export class ClusterAdmission<Member = ClusterMember> {
       value: {
         request,
         demand,
-        sinceMs,
         settle,
         held: undefined,
         holdUntilMs: undefined,
@@ -280,12 +262,12 @@ export class ClusterAdmission<Member = ClusterMember> {
   /** Lets the limits follow the endpoints as they come and go. */
   #followEndpoints(): void {
     const { maxRequests, maxPendingRequests, maxHeldRequests } = this.#cluster.settings.circuitBreakers;
-    const { usable, places } = this.room.levels;
-    const bySlots = limitsForSlots(places);
-    const maxWaiting = usable > 0 ? (maxPendingRequests ?? bySlots.maxPendingRequests) : maxHeldRequests;
+    const { available, capacity } = this.room.endpoints;
+    const bySlots = limitsForSlots(capacity);
+    const maxWaiting = available.size > 0 ? (maxPendingRequests ?? bySlots.maxPendingRequests) : maxHeldRequests;
     this.breaker.setLimits({ maxRequests: maxRequests ?? bySlots.maxRequests, maxPendingRequests: maxWaiting });
     this.#queue.setMaxPending(maxWaiting);
-    this.#outage.note(usable, this.#clock.nowMs());
+    this.#outage.note(available.size, this.#clock.nowMs());
   }
 
   /** Gives free places to those who wait, and lets those go for whom there will be none in time. */
@@ -294,7 +276,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     this.#followEndpoints();
     const nowMs = this.#clock.nowMs();
     const hasMore = this.#dismissLate(nowMs);
-    if (this.room.levels.usable > 0) {
+    if (this.room.endpoints.available.size > 0) {
       this.#dismissHopeless();
       this.#serveInOrder(nowMs);
     }
@@ -308,18 +290,18 @@ export class ClusterAdmission<Member = ClusterMember> {
     for (const item of late) {
       const { value } = item;
       if (value.wait && !value.overdue && !value.held) this.#waits.beOverdue(item, nowMs);
-      else value.settle(this.room.levels.usable > 0 ? "pending_timeout" : "none_available");
+      else value.settle(this.room.endpoints.available.size > 0 ? "pending_timeout" : "none_available");
     }
     return late.length === SENT_AWAY_PER_TURN;
   }
 
   /** Lets those go that wait for an endpoint which is no more: all others have had their try. */
   #dismissHopeless(): void {
-    const { changes, levels } = this.room.levels;
-    if (changes === this.#hopelessAt) return;
-    this.#hopelessAt = changes;
+    const { endpoints } = this.room;
+    if (endpoints.changes === this.#hopelessAt) return;
+    this.#hopelessAt = endpoints.changes;
     const isHopeless = ({ request: { tried } }: Waiting<Member>) =>
-      tried.size > 0 && noPick(levels, tried) === "all_tried";
+      tried.size > 0 && noPick(endpoints, tried) === "all_tried";
     for (const { value } of this.#queue.giveUp(isHopeless)) value.settle("all_tried");
   }
 
@@ -347,7 +329,7 @@ export class ClusterAdmission<Member = ClusterMember> {
         }
         // Whoever has room has had its try at this one; it may be another's turn.
         if (result === "all_full") triedAll += 1;
-        if (triedAll >= this.room.levels.usable) break;
+        if (triedAll >= this.room.endpoints.available.size) break;
         continue;
       }
       this.#queue.served(item, nowMs);

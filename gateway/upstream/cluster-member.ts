@@ -65,8 +65,6 @@ class MemberView implements EndpointView {
   ejected = false;
   slots = 1;
   weight = 1;
-  priority = 0;
-  locality = "";
   healthySinceMs: number | undefined;
   load: EndpointLoad = UNKNOWN_LOAD;
   readonly #endpoint: Endpoint;
@@ -188,8 +186,7 @@ export class ClusterMember {
   }
 
   /**
-   * Returns whether the member may get requests at `nowMs`, in milliseconds of the monotonic clock; panic, in which no
-   * health counts, is not looked at.
+   * Returns whether the member may get requests at `nowMs`, in milliseconds of the monotonic clock.
    */
   isAvailable(nowMs: number): boolean {
     return this.healthFlags(nowMs).length === 0;
@@ -262,8 +259,6 @@ export class ClusterMember {
     view.ejected = outliers.isEjected(address, nowMs);
     view.slots = this.slots;
     view.weight = this.#spec.loadBalancingWeight;
-    view.priority = this.#spec.priority;
-    view.locality = this.#spec.locality;
     view.healthySinceMs = latest(this.#healthySinceMs, ejectedUntilMs);
     view.load = this.endpoint.report.load(settings.model, nowMs);
     this.#refreshBy(nowMs, [ejectedUntilMs, this.endpoint.report.freshUntilMs]);

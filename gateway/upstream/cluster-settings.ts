@@ -3,7 +3,6 @@ import { discoveryShapes } from "./discovery/discovery-settings.ts";
 import { tlsSchema } from "./endpoint/upstream-tls.ts";
 import { healthCheckSchema } from "./health/health-settings.ts";
 import { balancerShape } from "./load-balancing/balancer-settings.ts";
-import { endpointCapsSchema } from "./load-balancing/endpoint-caps.ts";
 import { outlierSchema } from "./outlier/outlier-settings.ts";
 import { circuitBreakerShape } from "./queue/circuit-breaker-settings.ts";
 import { retryBudgetSchema } from "./retry/retry-settings.ts";
@@ -20,7 +19,7 @@ const everyCluster = {
   healthChecks: healthCheckSchema,
   outlierDetection: outlierSchema,
   circuitBreakers: z
-    .strictObject({ ...circuitBreakerShape, endpointCaps: endpointCapsSchema, retryBudget: retryBudgetSchema })
+    .strictObject({ ...circuitBreakerShape, retryBudget: retryBudgetSchema })
     .prefault({})
     .describe("How many requests run and wait at once."),
   tls: tlsSchema.optional(),

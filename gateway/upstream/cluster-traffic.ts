@@ -3,6 +3,7 @@ import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { Cluster } from "./cluster.ts";
 import { ClusterAdmission } from "./cluster-admission.ts";
 import { Balancer } from "./load-balancing/balancer.ts";
+import { BELIEVED_MS } from "./load-balancing/policies/prefix-affinity/prefix-affinity.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
 import { outlierOutcome } from "./outlier/outlier-outcome.ts";
@@ -25,7 +26,6 @@ export class ClusterTraffic {
   readonly budget: RetryBudget;
   /** Explains what the caches of the endpoints did not have. */
   readonly ledger: CacheLedger;
-  readonly #clock: Clock;
   readonly #onEjection: (ejection: Ejection) => void;
 
   /**
@@ -46,14 +46,12 @@ export class ClusterTraffic {
     this.ledger = new CacheLedger({
       prefixes: cluster.prefixes,
       lifeOf: (address) => cluster.member(address)?.endpoint.startedAtMs,
-      believedMs: () => cluster.settings.prefixAffinityLbConfig.idleTtlMs,
+      believedMs: () => BELIEVED_MS,
       blockTokensOf: (address) => described(address)?.kvBlockTokens ?? 0,
       keptConversationsOf: (address) => described(address)?.keptConversations ?? 0,
       viewOf: (address) => cluster.views.get(address),
     });
-    this.#clock = clock;
     this.#onEjection = onEjection;
-    this.#tick();
   }
 
   /** Counts how a call on one of the endpoints ended; `failure` is undefined where it ended with the whole answer. */
@@ -66,13 +64,5 @@ export class ClusterTraffic {
     if (ending.kind === "status" && ending.notReady && fullForMs !== undefined) room.holdBack(address, fullForMs);
     // Else the places that have become free there would go to those who wait, each of whom would lose a try by it.
     if (ending.kind === "reset" || ending.kind === "connect_failure") room.holdBack(address, LOSS_KNOWN_MS);
-  }
-
-  /** Judges the rates of an interval and lets the memory of ejections fade, interval by interval. */
-  #tick(): void {
-    this.#clock.after(this.cluster.settings.outlierDetection.intervalMs, () => {
-      for (const ejection of this.cluster.outliers.tick(this.#clock.nowMs())) this.#onEjection(ejection);
-      this.#tick();
-    });
   }
 }

@@ -63,9 +63,7 @@ export class Cluster {
 
   constructor(config: ClusterConfig, parts: ClusterParts) {
     this.settings = config;
-    this.outliers = new OutlierDetector(config.outlierDetection, parts.random, (address) =>
-      this.member(address)?.refresh(),
-    );
+    this.outliers = new OutlierDetector(config.outlierDetection, (address) => this.member(address)?.refresh());
     this.mayHaveEndpoints = config.type !== "static" || config.endpoints.length > 0;
     this.#parts = parts;
     this.#facts = new EndpointFacts(config.model);

@@ -1,6 +1,5 @@
 import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { encodeResumable } from "./continuation/resumable-message.ts";
 import { type Boundary, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { type Beyond, beyondBounds, type PromptBound, userTextBytes } from "./prompt-bound.ts";
@@ -22,8 +21,6 @@ export type PromptFacts = {
   readonly tenant: string;
   /** The digests and sizes of the prompt, by which prefixes are compared. */
   readonly shape: PromptShape;
-  /** Whether the turn begins with a message of the user, not with what a tool returned. */
-  readonly ofUser: boolean;
   /** The digest of the caller's own cache key; empty where the caller gave none. */
   readonly cacheKey: string;
   /**
@@ -64,7 +61,6 @@ export function encodeRequest(
     tenant,
     shape,
     cacheKey: cache?.affinityKey ?? "",
-    ofUser: messages.at(-1)?.role === Role.USER,
     ttlMs: cache?.ttl && durationMs(cache.ttl),
     userTextBytes: textBytes,
     beyond,

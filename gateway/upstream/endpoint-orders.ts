@@ -8,16 +8,16 @@ type OrderedClusters = Pick<ClusterManager, "clusters" | "drained" | "setDrained
 /** An ejection as this gateway obeys it: which order it is, and its end in monotonic milliseconds. */
 type Obeyed = { readonly endsAtMs: number | undefined; readonly untilMs: number };
 
-/** Does in this gateway what operators order of endpoints here and, over a board, at other gateways. */
+/** Obeys the orders of operators about endpoints: those given here and, over a board, those given at other gateways. */
 export class EndpointOrders {
   readonly #clusters: OrderedClusters;
-  readonly #board: OrderBoard;
+  readonly #board: OrderBoard | undefined;
   readonly #clock: Pick<Clock, "nowMs">;
   /** The ejections that were ordered, by address. */
   #ejected: ReadonlyMap<string, Obeyed> = new Map();
   #unfollow = () => {};
 
-  private constructor(clusters: OrderedClusters, board: OrderBoard, clock: Pick<Clock, "nowMs">) {
+  private constructor(clusters: OrderedClusters, board: OrderBoard | undefined, clock: Pick<Clock, "nowMs">) {
     this.#clusters = clusters;
     this.#board = board;
     this.#clock = clock;
@@ -25,53 +25,60 @@ export class EndpointOrders {
 
   /**
    * Follows the orders on `board`, and resolves once those that hold are obeyed in `clusters`: a gateway that takes
-   * requests before that would send them where none are to go. `clock` is that of the clusters.
+   * requests before that would send them where none are to go. Without a board, orders are kept in this process alone.
+   * `clock` is that of the clusters.
    */
   static async open(
     clusters: OrderedClusters,
-    board: OrderBoard,
+    board: OrderBoard | undefined,
     clock: Pick<Clock, "nowMs">,
   ): Promise<EndpointOrders> {
     const orders = new EndpointOrders(clusters, board, clock);
-    orders.#unfollow = await board.follow({
-      standing({ drained, ejected }) {
-        clusters.setDrained(new Set(drained));
-        orders.#setEjected(ejected);
-      },
-      unejected: (address) => orders.#uneject(address),
-    });
+    if (board)
+      orders.#unfollow = await board.follow({
+        standing({ drained, ejected }) {
+          clusters.setDrained(new Set(drained));
+          orders.#setEjected(ejected);
+        },
+        unejected: (address) => orders.#uneject(address),
+      });
     return orders;
   }
 
   /**
-   * Has an order obeyed by all gateways that share the board. Resolves to false where the board is silent: then the order
-   * is obeyed here, and the others follow when the board goes on.
+   * Has an order obeyed by all gateways that share the board. Resolves to false while the store behind it is away: then
+   * the order is obeyed here, and the others follow when the store is back.
    */
   async give(given: EndpointOrder): Promise<boolean> {
-    if (await this.#board.give(given)) return true;
-    const { order, address } = given;
-    switch (order) {
-      case "drain":
-        this.#clusters.setDrained(new Set([...this.#clusters.drained, address]));
-        return false;
-      case "undrain":
-        this.#clusters.setDrained(new Set([...this.#clusters.drained].filter((one) => one !== address)));
-        return false;
-      case "eject":
-        this.#obey(new Map(this.#ejected).set(address, this.#endingIn(given.forMs, undefined)));
-        return false;
-      case "uneject":
-        this.#obey(new Map([...this.#ejected].filter(([one]) => one !== address)));
-        this.#uneject(address);
-        return false;
-      default:
-        return order satisfies never;
-    }
+    if (await this.#board?.give(given)) return true;
+    this.#obeyHere(given);
+    return this.#board === undefined;
   }
 
   /** Stops following the orders of others. */
   close(): void {
     this.#unfollow();
+  }
+
+  #obeyHere(given: EndpointOrder): void {
+    const { order, address } = given;
+    switch (order) {
+      case "drain":
+        this.#clusters.setDrained(new Set([...this.#clusters.drained, address]));
+        return;
+      case "undrain":
+        this.#clusters.setDrained(new Set([...this.#clusters.drained].filter((one) => one !== address)));
+        return;
+      case "eject":
+        this.#obey(new Map(this.#ejected).set(address, this.#endingIn(given.forMs, undefined)));
+        return;
+      case "uneject":
+        this.#obey(new Map([...this.#ejected].filter(([one]) => one !== address)));
+        this.#uneject(address);
+        return;
+      default:
+        order satisfies never;
+    }
   }
 
   /** Takes the ejections that hold. One that is known already keeps its end, however long its being told took. */
@@ -88,9 +95,9 @@ export class EndpointOrders {
   }
 
   #obey(ejected: ReadonlyMap<string, Obeyed>): void {
-    this.#ejected = ejected;
-    const ends = new Map([...ejected].map(([address, { untilMs }]) => [address, untilMs]));
     const nowMs = this.#clock.nowMs();
+    this.#ejected = new Map([...ejected].filter(([, { untilMs }]) => untilMs > nowMs));
+    const ends = new Map([...this.#ejected].map(([address, { untilMs }]) => [address, untilMs]));
     for (const { outliers } of this.#clusters.clusters) outliers.setOrdered(ends, nowMs);
   }
 

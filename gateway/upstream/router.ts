@@ -28,7 +28,7 @@ export class Router {
     const deaths = new RequestsOfDeath(options.requestOfDeath);
     this.#parts = { ...options, deaths, refusals: new Refusals(stats, random) };
     const traffic = clusters.clusters.map((cluster) => {
-      const onEjection = ({ type, enforced }: Ejection) => stats.ejected(cluster.model, type, enforced);
+      const onEjection = ({ enforced }: Ejection) => stats.ejected(cluster.model, enforced);
       return new ClusterTraffic(cluster, clusters.work, clock, random, onEjection);
     });
     this.#traffic = new Map(traffic.map((one) => [one.cluster.model, one]));

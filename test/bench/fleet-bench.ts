@@ -43,7 +43,6 @@ const demonstrated = (more = {}): Fleet => ({
 const FLEETS: Readonly<Record<string, Fleet>> = {
   least_request: simulated("least_request"),
   round_robin: simulated("round_robin"),
-  ring_hash: simulated("ring_hash"),
   prefix_affinity: simulated("prefix_affinity"),
   [SILENT]: simulated("prefix_affinity", { prefixEvents: false }),
   [LLAMA]: demonstrated(),

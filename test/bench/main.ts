@@ -2,39 +2,23 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Command, CommanderError, InvalidArgumentError } from "commander";
 import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
-import { besideBench } from "./beside-bench.ts";
-import { bodyBench } from "./body-bench.ts";
-import { cancelBench } from "./cancel-bench.ts";
-import { crowdBench } from "./crowd-bench.ts";
-import { encodersBench } from "./encoders-bench.ts";
 import { fleetBench } from "./fleet-bench.ts";
-import { floodBench } from "./flood-bench.ts";
-import { freshBench } from "./fresh-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
-import { placementBench } from "./placement-bench.ts";
-import { startTargets, type Targets } from "./processes/targets.ts";
 import { CELL_NAMES } from "./references/stand-cells.ts";
 import type { ReplayPolicy } from "./replay/replay-policies.ts";
 import { ALL_REPLAY_POLICIES, isReplayPolicy, type ReplaySettings } from "./replay/replay-settings.ts";
 import { replayBench } from "./replay-bench.ts";
 import type { BenchResult } from "./report/bench-result.ts";
 import { loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report/report.ts";
-import { requestBench } from "./request-bench.ts";
-import { routingBench } from "./routing-bench.ts";
 import { scaleBench } from "./scale/scale-bench.ts";
 import { parseScale, QUICK_SCALE, type ScaleSettings, WHOLE_SCALE } from "./scale/scale-settings.ts";
 import { schemasBench } from "./schemas-bench.ts";
 import type { BenchSettings } from "./settings.ts";
 import { STAND_TARGETS, standBench } from "./stand-bench.ts";
-import { streamBench } from "./stream-bench.ts";
 
-/** The benches that bring what they measure; the others share processes that are started once. */
-const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
-  encoders: encodersBench,
-  body: bodyBench,
-  routing: routingBench,
-  placement: placementBench,
+/** All benches by their names. */
+const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
   replay: replayBench,
   fleet: fleetBench,
   hostile: hostileBench,
@@ -42,30 +26,17 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   schemas: schemasBench,
   llama: llamaBench,
   stand: standBench,
-  fresh: freshBench,
-  beside: besideBench,
-  crowd: crowdBench,
 };
 
-const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSettings) => Promise<BenchResult>>> = {
-  stream: streamBench,
-  flood: floodBench,
-  request: requestBench,
-  cancel: cancelBench,
-};
-
-/** The gateways of the replay, and the workers of the stand, unless others are asked for. */
+/** The gateways of the replay, unless others are asked for. */
 const REPLAYED_GATEWAYS: readonly number[] = [1, 4];
-const ALONE_ONLY: readonly number[] = [1];
 
-const NAMES: readonly string[] = [...Object.keys(ALONE), ...Object.keys(PROCESSES)];
+const NAMES: readonly string[] = Object.keys(BENCHES);
 
 type Options = {
   readonly json?: string;
   readonly seconds: number;
   readonly quick: boolean;
-  readonly profile?: string;
-  readonly against?: string;
   readonly data?: string;
   readonly full: boolean;
   readonly cells?: readonly string[];
@@ -96,32 +67,17 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     hostile: options.hostile,
     ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
-    workers: options.gateways ?? ALONE_ONLY,
     replay: replaySettings(options),
     scale: options.scale ?? (quick ? QUICK_SCALE : WHOLE_SCALE),
   };
   const results: Measured[] = [];
-  let targets: Targets | undefined;
-  try {
-    for (const name of names) {
-      const loadBefore = loadAverage();
-      const alone = ALONE[name];
-      const onTargets = PROCESSES[name];
-      let result = await alone?.(settings);
-      if (onTargets) {
-        targets ??= await startTargets({
-          ...(options.profile !== undefined && { profileFolder: resolve(options.profile) }),
-          ...(options.against !== undefined && { against: resolve(options.against) }),
-        });
-        result = await onTargets(targets, settings);
-      }
-      if (!result) continue;
-      const measured = { ...result, name, loadBefore, loadAfter: loadAverage() };
-      console.log(resultText(measured));
-      results.push(measured);
-    }
-  } finally {
-    await targets?.stop();
+  for (const name of names) {
+    const loadBefore = loadAverage();
+    const result = await BENCHES[name]?.(settings);
+    if (!result) continue;
+    const measured = { ...result, name, loadBefore, loadAfter: loadAverage() };
+    console.log(resultText(measured));
+    results.push(measured);
   }
   const file = options.json ?? `bench-results/${startedAt.replaceAll(":", "-")}.json`;
   await writeResults(file, { startedAt, ...machineFacts(), ...settings }, results);
@@ -206,18 +162,12 @@ async function main(): Promise<number> {
     )
     .option("--hostile", "for `schemas`: what schemas cost that are made to cost much", false)
     .option("--page <file>", "the page that the stand writes, with its plots beside it")
-    .option("--profile <folder>", "leave a CPU profile of the gateway there")
-    .option("--against <file>", "the gateway/main.js of another build, measured in the same run")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
     .option("--prefills-at-once <n>", "prompts that a node of the replay prefills at once", positive, 1)
     .option("--max-ahead-seconds <n>", "maxAheadSeconds of the replay's gateways; default: theirs", positive)
-    .option(
-      "--gateways <n,...>",
-      "gateways of the replay that share nothing (1,4), workers of the stand (1)",
-      positives,
-    )
+    .option("--gateways <n,...>", "gateways of the replay, which share nothing (1,4)", positives)
     .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])
     .option("--seed <n,...>", "seeds of the replay", positives, [1, 2, 3])
     .option("--policies <name,...>", "policies of the replay", policies, ALL_REPLAY_POLICIES)

@@ -19,8 +19,6 @@ export type BenchSettings = {
   readonly hostile?: boolean;
   /** The file of the page that the stand writes, with its plots beside it. Default: none. */
   readonly page?: string;
-  /** How many workers share the port of a gateway of the stand, beside the one that is alone. */
-  readonly workers: readonly number[];
   /** The folder of public data that a bench reads. Default: none, and only data of our own is measured. */
   readonly data?: string;
   /** What the replay runs. */

@@ -4,16 +4,16 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { measureWindow } from "./load/load-window.ts";
 import { SaturatingClient } from "./load/saturating-client.ts";
+import type { Target } from "./load/target.ts";
 import { type RunningChild, startChild } from "./processes/child-process.ts";
-import { GATEWAY_PROGRAM, startBenchGateway, startBenchWorkers } from "./processes/gateway-process.ts";
+import { GATEWAY_PROGRAM, startBenchGateway } from "./processes/gateway-process.ts";
 import { BENCH_FORMATS, type BenchFormat, replyRequestText, requestText } from "./processes/request-text.ts";
-import type { Target } from "./processes/targets.ts";
 import { pin, type Reference } from "./references/reference.ts";
 import { REFERENCE_NAMES, startReferences } from "./references/references.ts";
 import { writeTokenizer } from "./references/stamp-tokenizer.ts";
 import { type Cell, cellsOf, cellTitle, type Extent } from "./references/stand-cells.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
-import { cpuMs, cpuOf, residentOf } from "./report/cpu.ts";
+import { cpuOf, residentOf } from "./report/cpu.ts";
 import { interleave } from "./report/interleave.ts";
 import { writePage } from "./report/page.ts";
 import { median, percentile } from "./report/percentile.ts";
@@ -35,7 +35,7 @@ const MOST_REST_MS = 5_000;
 const RESTING = 0.1;
 const PHASES = { random: 64, step: 1 } as const;
 
-/** The gateways of one worker, with the settings in which they differ. */
+/** The gateways, with the settings in which they differ. */
 const GATEWAYS = {
   gateway: { upstream: { wire: "fast" } },
   "gateway-grpc": { upstream: { wire: "grpc" } },
@@ -80,11 +80,9 @@ export type StandReading = {
   readonly gapP99Ms: number;
   /** The resident memory of the process under this load, in MB. */
   readonly residentMb: number;
-  /** How far the CPU time of the workers of one port lies apart: the most less the least, in per cent of their mean. */
-  readonly apartPercent: number;
 };
 
-const READINGS = ["cpuUs", "perSecond", "p50Ms", "p99Ms", "gapP99Ms", "residentMb", "apartPercent"] as const;
+const READINGS = ["cpuUs", "perSecond", "p50Ms", "p99Ms", "gapP99Ms", "residentMb"] as const;
 /** What ratios are given to, where it runs. */
 const COMPARED = ["nginx", "smg", "envoy"] as const;
 
@@ -100,7 +98,7 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
   const engine = await startChild("engine", engineProgram, ["127.0.0.1", tokenizerFolder], folder);
   const { address, ssePort: originPort, tokenPort } = engine.ready as EngineReady;
   const wanted = (name: string) => settings.targets?.includes(name) ?? !LEFT_OUT[extent].includes(name);
-  const gateways = await startGateways(address, folder, settings.workers, wanted);
+  const gateways = await startGateways(address, folder, wanted);
   const names = REFERENCE_NAMES.filter(wanted);
   const { running, absent } = await startReferences(names, { originPort, tokenPort, tokenizerFolder }, folder);
   try {
@@ -108,7 +106,7 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
       ...gateways.flatMap(([name, gateway]) => gatewayTargets(name, gateway)),
       ...running.flatMap((reference) => referenceTargets(reference, several)),
     ];
-    if (several) for (const { pid, workers = [] } of all) for (const one of [pid, ...workers]) pin(one, MEASURED);
+    if (several) for (const { pid } of all) pin(pid, MEASURED);
     const rows: Row[] = [];
     for (const cell of cellsOf(extent, settings.cells)) rows.push(...(await measureCell(cell, all, settings)));
     const result = resultOf(rows, absent, settings, several);
@@ -120,30 +118,25 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
   }
 }
 
-/** A running gateway, with the workers that it may have. */
-type StoodGateway = RunningChild & Pick<Stood, "port" | "key" | "workers">;
+/** A running gateway. */
+type StoodGateway = RunningChild & Pick<Stood, "port" | "key">;
 
-/** Starts the gateway with each of its wires, the default one first, and as so many workers as asked for. */
+/** Starts the gateway with each of its wires, the default one first. */
 async function startGateways(
   address: string,
   folder: string,
-  workers: readonly number[],
   wanted: (name: string) => boolean,
 ): Promise<readonly (readonly [string, StoodGateway])[]> {
   const start = async (name: string, settings: object) =>
     [name, await startBenchGateway(GATEWAY_PROGRAM, join(folder, name), { engines: [address], settings })] as const;
   const started: (readonly [string, StoodGateway])[] = [];
   for (const [name, settings] of Object.entries(GATEWAYS)) if (wanted(name)) started.push(await start(name, settings));
-  for (const count of workers.filter((one) => one > 1)) {
-    const name = `gateway-x${count}`;
-    started.push([name, await startBenchWorkers(count, address, join(folder, name))]);
-  }
   return started;
 }
 
-function gatewayTargets(name: string, { pid, port, key, workers = [] }: StoodGateway): readonly Stood[] {
+function gatewayTargets(name: string, { pid, port, key }: StoodGateway): readonly Stood[] {
   return BENCH_FORMATS.map((format) => ({
-    ...{ name: nameOf(name, format), pid, workers, port, key, headers: [] },
+    ...{ name: nameOf(name, format), pid, port, key, headers: [] },
     request: (directive) => requestText(format, key, directive),
   }));
 }
@@ -240,26 +233,12 @@ async function streams(
   { warmMs, seconds }: Span,
 ): Promise<StandReading> {
   const load = { streams: count, eventsPerSecond, eventsPerWrite: 1, phases: PHASES[clocks] };
-  const before = workersMs(target);
   const window = await measureWindow(target, load, seconds, true, warmMs);
   return {
     ...{ cpuUs: window.cpuUs / window.events, perSecond: window.events / seconds },
     ...{ p50Ms: window.delayP50Ms, p99Ms: window.delayP99Ms, gapP99Ms: window.gapP99Ms },
     residentMb: window.residentMb,
-    apartPercent: apart(before, workersMs(target)),
   };
-}
-
-/** Returns the CPU time of each worker of a target, in milliseconds. */
-function workersMs({ workers = [] }: Stood): readonly number[] {
-  return workers.map(cpuMs);
-}
-
-/** Returns how far what each worker has used in the meantime lies apart, in per cent of their mean; NaN without any. */
-function apart(before: readonly number[], after: readonly number[]): number {
-  const used = after.map((ms, at) => ms - (before[at] ?? Number.NaN));
-  const mean = used.reduce((sum, ms) => sum + ms, 0) / used.length;
-  return used.length === 0 ? Number.NaN : (100 * (Math.max(...used) - Math.min(...used))) / mean;
 }
 
 async function requests(
@@ -273,7 +252,6 @@ async function requests(
     await sleep(warmMs);
     client.start();
     const before = cpuOf(target);
-    const workersBefore = workersMs(target);
     await sleep(seconds * 1_000);
     const timesMs = client.read();
     const cpuUs = (cpuOf(target) - before) * 1_000;
@@ -281,7 +259,6 @@ async function requests(
       ...{ cpuUs: cpuUs / timesMs.length, perSecond: timesMs.length / seconds },
       ...{ p50Ms: percentile(timesMs, 0.5), p99Ms: percentile(timesMs, 0.99), gapP99Ms: Number.NaN },
       residentMb: residentOf(target),
-      apartPercent: apart(workersBefore, workersMs(target)),
     };
   } finally {
     client.close();
@@ -307,7 +284,6 @@ function resultOf(
       { key: "p99Ms", title: "p99 ms", digits: 1 },
       { key: "gapP99Ms", title: "p99 gap ms", digits: 1 },
       { key: "residentMb", title: "MB", digits: 0 },
-      { key: "apartPercent", title: "workers apart %", digits: 0 },
     ],
     rows,
     notes: [

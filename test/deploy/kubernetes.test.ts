@@ -1,58 +1,91 @@
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
-import { parseDocument } from "yaml";
+import { parse, parseDocument } from "yaml";
 import { fillFromEnvironment } from "../../deploy/runtime/config/environment.ts";
 import { checkConfig } from "../../deploy/runtime/config/load-config.ts";
 import { engineConfigSchema } from "../../engine/config.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { gatewayConfigSchema } from "../../gateway/config.ts";
-import { faultsOf, noKustomize, noSchemas, type Resource, rendered, resourcesOf } from "../support/tools/manifests.ts";
+import {
+  configFile,
+  containersOf,
+  dataOf,
+  faultsOf,
+  type Labels,
+  noKustomize,
+  noSchemas,
+  type Pod,
+  podsOf,
+  type Resource,
+  rendered,
+  resourcesOf,
+  selects,
+} from "../support/tools/manifests.ts";
+import { portFaults } from "../support/tools/ports.ts";
 
 const FLEETS = ["gpus/h200", "gpus/b200", "gpus/b300", "cpu"];
-
-type Labels = Readonly<Record<string, string>>;
-type Container = {
-  readonly name: string;
-  readonly args?: readonly string[];
-  readonly envFrom?: readonly { readonly configMapRef: { readonly name: string } }[];
-  readonly resources?: { readonly limits?: Readonly<Record<string, string>> };
-};
-type Pod = {
-  readonly metadata: { readonly labels: Labels };
-  readonly spec: {
-    readonly terminationGracePeriodSeconds: number;
-    readonly initContainers?: readonly Container[];
-    readonly containers: readonly Container[];
-    readonly volumes: readonly { readonly name: string; readonly configMap?: { readonly name: string } }[];
-  };
-};
-
-/** Returns the templates of pods of a resource: of one that has several, the leader's first. */
-function podsOf({ kind, spec }: Resource): readonly Pod[] {
-  if (kind === "Deployment" || kind === "StatefulSet") return [(spec as { readonly template: Pod }).template];
-  if (kind !== "LeaderWorkerSet") return [];
-  const { leaderWorkerTemplate: both } = spec as {
-    readonly leaderWorkerTemplate: { readonly leaderTemplate: Pod; readonly workerTemplate: Pod };
-  };
-  return [both.leaderTemplate, both.workerTemplate];
-}
-
-const dataOf = (resources: readonly Resource[], name: string | undefined) =>
-  (resources.find(({ kind, metadata }) => kind === "ConfigMap" && metadata.name === name)?.data ?? {}) as Labels;
-
-const selects = (selector: Labels, labels: Labels) =>
-  Object.entries(selector).every(([name, value]) => labels[name] === value);
-
-/** Returns a file of a pod's `config` volume. */
-function configFile(resources: readonly Resource[], { spec }: Pod, file: string): string {
-  const volume = spec.volumes.find(({ name }) => name === "config");
-  return dataOf(resources, volume?.configMap?.name)[file] ?? "";
-}
 
 /** Checks the text of a configuration as the program does, in the environment of its container. */
 function checked<T extends Parameters<typeof checkConfig>[0]>(schema: T, text: string, env: Labels) {
   const document = parseDocument(text);
   expect(fillFromEnvironment(document, { ...env, POD_NAME: "pod-1" })).toEqual([]);
   return checkConfig(schema, document.toJS(), "config");
+}
+
+/** A pod of an engine: how many GPUs it asks for, and which hosts it asks for. */
+type OnGpus = { readonly gpus: number; readonly product: string; readonly host: string };
+
+/** Returns every pod of a rendered fleet that asks for GPUs, replicas and ranks one by one. */
+function onGpus(resources: readonly Resource[]): readonly OnGpus[] {
+  return resources.flatMap((resource) => {
+    const { replicas = 1, leaderWorkerTemplate: set } = (resource.spec ?? {}) as {
+      readonly replicas?: number;
+      readonly leaderWorkerTemplate?: { readonly size: number };
+    };
+    return podsOf(resource).flatMap((pod, at) => {
+      const gpus = containersOf(pod).reduce(
+        (sum, { resources: asked }) => sum + Number(asked?.limits?.["nvidia.com/gpu"] ?? 0),
+        0,
+      );
+      const { "nvidia.com/gpu.product": product = "", "svc/host": host = "" } = pod.spec.nodeSelector ?? {};
+      const copies = set && at > 0 ? replicas * (set.size - 1) : replicas;
+      return gpus === 0 ? [] : Array.from({ length: copies }, () => ({ gpus, product, host }));
+    });
+  });
+}
+
+/** Whether every pod finds room on hosts of eight GPUs, in whatever order and on whichever host a scheduler puts them. */
+function fitsInAnyOrder(pods: readonly number[], free: readonly number[], seen = new Set<string>()): boolean {
+  const state = JSON.stringify([pods, free.toSorted()]);
+  if (seen.has(state)) return true;
+  seen.add(state);
+  return [...new Set(pods)].every((gpus) => {
+    const at = pods.indexOf(gpus);
+    const places = free.flatMap((room, host) => (room >= gpus ? [host] : []));
+    const rest = pods.toSpliced(at, 1);
+    return (
+      places.length > 0 && places.every((host) => fitsInAnyOrder(rest, free.with(host, (free[host] ?? 0) - gpus), seen))
+    );
+  });
+}
+
+const README = readFileSync(join(import.meta.dirname, "../../deploy/kubernetes/README.md"), "utf8");
+
+/** Renders a kustomization that stands beside a checkout with the name `svc`. */
+function renderedBeside(kustomization: string): string {
+  const folder = mkdtempSync(join(tmpdir(), "svc-own-"));
+  try {
+    const checkout = relative(realpathSync(folder), join(import.meta.dirname, "../.."));
+    writeFileSync(
+      join(folder, "kustomization.yaml"),
+      kustomization.replaceAll(/\bsvc\/deploy\b/g, `${checkout}/deploy`),
+    );
+    return rendered(relative(join(import.meta.dirname, "../../deploy/kubernetes"), folder));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 describe.skipIf(noKustomize !== "")("the manifests", () => {
@@ -68,6 +101,88 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     expect(faultsOf(text.replace("clusterIP: None", "clusterIP: [1]"))).toContain("clusterIP");
   });
 
+  test.each(FLEETS.filter((folder) => folder.startsWith("gpus/")))(
+    "of %s ask for the GPUs that the page says, and find them host by host",
+    (folder) => {
+      const pods = onGpus(resourcesOf(rendered(folder)));
+      const row = new RegExp(`^\\| \`${folder}\` \\| (\\d+) (\\w+) \\| (\\d+) whole, (\\d+) shared \\|`, "m");
+      const [, sum, kind, whole = 0, shared = 0] = row.exec(README) ?? [];
+      const hosts = { whole: Number(whole), shared: Number(shared) };
+      expect(new Set(pods.map(({ product }) => product))).toEqual(new Set([`NVIDIA-${kind}`]));
+      expect(pods.reduce((total, { gpus }) => total + gpus, 0)).toBe(Number(sum));
+      const on = (host: string) => pods.filter((pod) => pod.host === host).map(({ gpus }) => gpus);
+      expect(on("whole")).toEqual(Array.from({ length: hosts.whole }, () => 8));
+      expect(
+        fitsInAnyOrder(
+          on("shared"),
+          Array.from({ length: hosts.shared }, () => 8),
+        ),
+      ).toBe(true);
+      expect(on("whole").length + on("shared").length).toBe(pods.length);
+      if (folder === "gpus/h200") expect(hosts.whole + hosts.shared).toBe(8);
+    },
+  );
+
+  test("would ask for room that is not there in every order with a third node of four GPUs in gpus/h200", () => {
+    expect(fitsInAnyOrder([4, 4, 1, 1, 1, 1], [8, 8])).toBe(true);
+    expect(fitsInAnyOrder([4, 4, 4, 1, 1], [8, 8])).toBe(false);
+  });
+
+  test.skipIf(noSchemas !== "")(
+    "of the page's own kustomization are taken, with a way out for what is beyond the fleet",
+    () => {
+      const [, own = ""] = /^```yaml\n(# kustomization\.yaml[\s\S]+?)^```$/m.exec(README) ?? [];
+      const text = renderedBeside(own);
+      const resources = resourcesOf(text);
+      expect(faultsOf(text)).toBe("");
+      expect(portFaults(resources)).toEqual([]);
+      expect(text).not.toContain("registry.example");
+      const policy = resources.find(
+        ({ kind, metadata }) => kind === "NetworkPolicy" && metadata.name === "svc-gateway",
+      );
+      const { egress = [] } = (policy?.spec ?? {}) as {
+        readonly egress?: readonly { readonly to?: unknown; readonly ports: readonly { readonly port: number }[] }[];
+      };
+      const ports = egress.flatMap(({ ports: some }) => some.map(({ port }) => port));
+      expect(ports).toEqual(expect.arrayContaining([6379, 4318, 443]));
+      // DNS alone may be anywhere.
+      const open = egress.filter(({ to }) => to === undefined).map(({ ports: some }) => some.map(({ port }) => port));
+      expect(open).toEqual([[53, 53, 5353, 5353]]);
+      const engines = resources
+        .flatMap(podsOf)
+        .flatMap(containersOf)
+        .filter(({ name }) => ["vllm", "sglang"].includes(name));
+      const ranks = engines.filter(({ resources: asked }) => asked?.limits?.["rdma/ib"] === "1");
+      expect(ranks.map(({ name }) => name)).toEqual(["sglang", "sglang", "vllm", "vllm"]);
+      for (const { securityContext, env } of ranks) {
+        expect(securityContext?.capabilities).toEqual({ drop: ["ALL"], add: ["IPC_LOCK"] });
+        expect(env?.map(({ name }) => name)).toEqual(expect.arrayContaining(["NCCL_IB_HCA", "NCCL_SOCKET_IFNAME"]));
+      }
+    },
+  );
+
+  test("scale gateways by their processor alone, and with an adapter by what its rules make", () => {
+    type Metric = { readonly type: string; readonly pods?: { readonly metric: { readonly name: string } } };
+    const metricsOf = (resources: readonly Resource[]) => {
+      const scaler = resources.find(({ kind }) => kind === "HorizontalPodAutoscaler");
+      return (scaler?.spec as { readonly metrics: readonly Metric[] } | undefined)?.metrics ?? [];
+    };
+    for (const folder of FLEETS)
+      expect([folder, metricsOf(resourcesOf(rendered(folder))).map(({ type }) => type)]).toEqual([
+        folder,
+        ["Resource"],
+      ]);
+    const folder = "deploy/kubernetes/monitoring/scaling";
+    const more = metricsOf(
+      resourcesOf(renderedBeside(`resources: [svc/deploy/kubernetes/gateway]\ncomponents: [svc/${folder}]\n`)),
+    );
+    const rules = parse(readFileSync(join(import.meta.dirname, "../..", folder, "adapter-rules.yaml"), "utf8")) as {
+      readonly seriesQuery: string;
+    }[];
+    const made = rules.map(({ seriesQuery }) => /^(\w+)\{job="svc-gateway"/.exec(seriesQuery)?.[1]);
+    expect(more.flatMap(({ pods }) => pods?.metric.name ?? [])).toEqual(made);
+  });
+
   describe.each(FLEETS)("of %s", (folder) => {
     const resources = noKustomize === "" ? resourcesOf(rendered(folder)) : [];
     const pods = resources.flatMap(podsOf);
@@ -79,7 +194,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       const config = checked(gatewayConfigSchema, configFile(resources, gateway, "gateway.yaml"), {});
       const addresses = new Map(config.clusters.map((one) => [one.model, one.type === "strict_dns" && one.address]));
       const services = resources.filter(
-        ({ kind, spec }) => kind === "Service" && (spec as Labels).clusterIP === "None",
+        ({ kind, spec }) => kind === "Service" && "svc/role" in (spec as { readonly selector: Labels }).selector,
       );
       expect(services.length).toBe(nodes.length);
       for (const { metadata, spec } of services) {
@@ -127,6 +242,38 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         }
     });
 
+    test("keep what engines compile apart by model, on the volume that the fleet claims", () => {
+      const engines = pods.filter((pod) => containersOf(pod).some(({ name }) => ["vllm", "sglang"].includes(name)));
+      for (const pod of engines) {
+        const [engine] = containersOf(pod);
+        const mount = engine?.volumeMounts?.find(({ name }) => name === "compiled");
+        expect(mount).toMatchObject({ mountPath: "/scratch/.cache", subPathExpr: "$(MODEL_ID)" });
+        const volume = pod.spec.volumes.find(({ name }) => name === "compiled");
+        const claim = volume?.persistentVolumeClaim?.claimName;
+        expect(
+          resources.some(({ kind, metadata }) => kind === "PersistentVolumeClaim" && metadata.name === claim),
+        ).toBe(true);
+        const folders = engine?.env
+          ?.filter(({ name }) => /_CACHE_(?:DIR|PATH)$|^HOME$/.test(name))
+          .map(({ value }) => value);
+        expect(folders).toEqual(
+          ["/scratch", "triton", "torchinductor", "cuda"].map((name, at) =>
+            at === 0 ? name : `/scratch/.cache/${name}`,
+          ),
+        );
+      }
+      expect(engines.length > 0).toBe(folder !== "cpu");
+    });
+
+    test("leave no core file: the images of this project by their entry, others by the command", () => {
+      for (const { name, image, command } of pods.flatMap(containersOf)) {
+        // Valkey holds digests of keys and counts, and nothing of prompts.
+        if (name === "valkey") continue;
+        const own = image.startsWith("registry.example/svc-");
+        expect([name, command?.slice(0, 2)]).toEqual([name, own ? undefined : ["prlimit", "--core=0"]]);
+      }
+    });
+
     test("select with every rule and budget the pods that are meant", () => {
       const selectors = resources.flatMap(({ kind, metadata, spec }) => {
         const { selector, podSelector } = (spec ?? {}) as {
@@ -144,7 +291,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         ]);
       const rules = JSON.stringify(resources.filter(({ kind }) => kind === "NetworkPolicy"));
       for (const [, name] of rules.matchAll(/"app.kubernetes.io\/name":"([^"]+)"/g))
-        expect(["svc-gateway", "svc-engine", "svc-state"]).toContain(name);
+        expect(["svc-edge", "svc-gateway", "svc-engine", "svc-state"]).toContain(name);
       expect(rules).not.toContain("svc/model");
     });
   });

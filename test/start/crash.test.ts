@@ -1,7 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
-import { ask, endOfStream, liveOf, openStream, workerProcess } from "../support/processes/gateway-workers.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
+import {
+  ask,
+  endOfStream,
+  gatewayProcess,
+  isLive,
+  openStream,
+  startSimulated,
+} from "../support/processes/simulated-service.ts";
 import { type Service, startService } from "../support/processes/start-service.ts";
 
 /* An error in a process that nobody catches. */
@@ -23,7 +30,7 @@ describe.runIf(process.platform === "linux")("an error that nobody catches", () 
   // One for all tests: each leaves it as it was.
   let service: Service;
   beforeAll(async () => {
-    service = await startService([0, 0, 0], { args: ["--model", "simulator"], env });
+    service = await startSimulated({ env });
   });
   afterAll(async () => {
     await service?.stop("SIGKILL");
@@ -49,14 +56,14 @@ describe.runIf(process.platform === "linux")("an error that nobody catches", () 
     async ({ signal, said }) => {
       const heard = newlySaid();
       const stream = await openStream(service, 60);
-      process.kill(workerProcess(service, 1), signal);
+      process.kill(gatewayProcess(service), signal);
       expect(await endOfStream(stream)).toBe("complete");
-      await becomes(async () => heard().includes("the gateway 1 ended (exit code 1)"), "it has ended");
+      await becomes(async () => heard().includes("the gateway ended (exit code 1)"), "it has ended");
       const { at, ...line } = crashLine(heard());
       expect(line).toMatchObject({ level: 60, ...said });
       expect(at).toContainEqual(expect.stringMatching(/^at /));
       expect(service.said()).not.toContain(CANARY);
-      await becomes(async () => (await liveOf(service.adminUrl))?.state === "LIVE", "it is there again");
+      await becomes(() => isLive(service), "it is there again");
       expect((await ask(service, { max_tokens: 1 })).status).toBe(200);
     },
   );

@@ -41,7 +41,7 @@ test("without its key file it ends with code 2, the setting's name and what to d
 
 test.each([
   ["is cut", '{"v":1,', "is not valid JSON"],
-  ["has a field too many", '{"v":1,"revision":1,"keys":[],"more":1}', "unknown field more"],
+  ["is of another release", '{"v":2,"revision":1,"keys":[]}', "at v: it is of another release"],
 ])("with a key file that %s it ends with code 2", async (_what, text, reason) => {
   await writeFile(file, text, { mode: 0o600 });
   const said = await ending();

@@ -1,6 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chownSync, cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -30,8 +30,11 @@ const LOCAL = { host: "127.0.0.1", port: 0 };
 const BUILD_MS = 900_000;
 
 const closing: (() => unknown)[] = [];
+/** The processes that the running test has started. */
+const pids: number[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
+  pids.length = 0;
 });
 
 /** Makes a folder that a program may read. */
@@ -62,6 +65,7 @@ async function started(
   const { line, cwd } = installed.command(folder, "--config", file);
   const [program = "", ...args] = line;
   const child = spawn(program, args, { cwd, stdio: ["ignore", "pipe", "pipe"] });
+  pids.push(child.pid ?? 0);
   const ended = once(child, "close");
   closing.push(async () => {
     child.kill("SIGTERM");
@@ -119,6 +123,9 @@ describe.each(["lies in a bare folder", ...(IMAGES ? ["stands in the images that
           clusters: [{ model: "svc-qwen", endpoints: [{ address }] }],
         });
         await becomes(async () => (await fetch(`${adminUrl}/readyz`)).ok, "the node is healthy");
+        // Of images the processes are buildah's, and the programs are below them.
+        for (const pid of bare && process.platform === "linux" ? pids : [])
+          expect(readFileSync(`/proc/${pid}/limits`, "utf8")).toMatch(/^Max core file size +0 +0 /m);
         for (const path of ANSWER_PATHS) {
           const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
           const body = JSON.stringify(bodyFor(path, "hello"));

@@ -112,21 +112,3 @@ test.each(["--port", "--admin-port", "--engine-port"])("a port in use is named w
   expect([code, stderr]).toEqual([1, `start: ${flag}: 127.0.0.1:${port} is in use by another process\n`]);
   expect(readdirSync(state)).toEqual([]);
 });
-
-test("of several gateways, the port that is in use is named", async () => {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  cleanUps.push(() => server.close());
-  const { port } = server.address() as { readonly port: number };
-  const state = await newFolder();
-  const { stderr } = await refusal(
-    ...ANY_PORTS,
-    "--gateways",
-    "3",
-    "--admin-port",
-    `${port - 2}`,
-    "--state-dir",
-    state,
-  );
-  expect(stderr).toMatch(/^start: --admin-port: 127\.0\.0\.1:\d+ is in use by another process\n$/);
-});

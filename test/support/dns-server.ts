@@ -44,6 +44,8 @@ export function whyNoOwnResolver(): string | undefined {
 export class DnsServer {
   /** The answer to every question from now on; empty at first. */
   answer: DnsAnswer = [];
+  /** The only name that there is, others do not exist; undefined, as at first, where every name is there. */
+  only: string | undefined;
   /** The number of questions for IPv4 addresses so far. */
   questions = 0;
   readonly #udp: Socket = createSocket("udp4");
@@ -78,14 +80,18 @@ export class DnsServer {
     });
   }
 
-  /** Starts a name server on port 53 of `address`, which is one of this host. */
-  static async start(address: string): Promise<DnsServer> {
+  /**
+   * Starts a name server on port 53 of `address`, which is one of this host. Hosts that ask it look for short names in the
+   * domain `search`, as pods do; in none by default.
+   */
+  static async start(address: string, search?: string): Promise<DnsServer> {
     const server = new DnsServer();
     server.#udp.bind(DNS_PORT, address);
     await once(server.#udp, "listening");
     server.#tcp.listen(DNS_PORT, address);
     await once(server.#tcp, "listening");
-    const lines = [`nameserver ${address}`, "options timeout:1 attempts:1"];
+    const domain = search === undefined ? [] : [`search ${search}`, "options ndots:5"];
+    const lines = [`nameserver ${address}`, "options timeout:1 attempts:1", ...domain];
     writeFileSync(join(server.#folder, "resolv.conf"), `${lines.join("\n")}\n`);
     return server;
   }
@@ -111,6 +117,8 @@ export class DnsServer {
     if (answer === "NXDOMAIN" || answer === "SERVFAIL")
       return { ...head, flags: AUTHORITATIVE_ANSWER | RCODES[answer], answers: [] };
     const { name, type } = question;
+    if (this.only !== undefined && this.only !== name)
+      return { ...head, flags: AUTHORITATIVE_ANSWER | RCODES.NXDOMAIN, answers: [] };
     const answers: Answer[] = type === "A" ? answer.map((data) => ({ type: "A", name, ttl: 0, data })) : [];
     return { ...head, flags: AUTHORITATIVE_ANSWER, answers };
   }

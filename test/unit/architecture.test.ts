@@ -33,7 +33,7 @@ const within = (room: string, ...names: readonly string[]): string[] => names.ma
 
 const SUPPORT = "test/support/";
 /** What tests of a running service may know of the gateway: what its operators and callers are given. */
-const GIVEN = ["gateway/catalog.ts", "gateway/keys/", "gateway/workers.ts"];
+const GIVEN = ["gateway/catalog.ts", "gateway/keys/"];
 
 /**
  * What each room may import of ours, first match wins; the direction of imports is one, from the outside in. A room may
@@ -90,10 +90,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["gateway/keys/principal.ts", "gateway/keys/key-record.ts"],
     ],
   ],
-  [
-    "gateway/fleet/",
-    [RUNTIME, "gateway/state/redis-state.ts", "gateway/state/redis-script.ts", "gateway/stats/first-token-times.ts"],
-  ],
+  ["gateway/fleet/", [RUNTIME, "gateway/stats/first-token-times.ts"]],
   ["gateway/usage/", [RUNTIME, "gateway/state/redis-state.ts", "gateway/state/redis-script.ts"]],
   ["gateway/overload/", [RUNTIME]],
   ["gateway/sealing/", [RUNTIME, "gateway/formats/format.ts"]],
@@ -112,16 +109,13 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/http/try-it/", [...GATEWAY_LEAVES, RUNTIME, "gateway/routes.ts", "gateway/http/page-files.ts"]],
   [
     "gateway/http/admin/fleet/",
-    [
-      ...[RUNTIME, "gateway/upstream/", "gateway/fleet/", "gateway/stats/live-totals.ts"],
-      ...["gateway/lifecycle.ts", "gateway/workers.ts"],
-    ],
+    [RUNTIME, "gateway/upstream/", "gateway/fleet/", "gateway/stats/live-totals.ts", "gateway/lifecycle.ts"],
   ],
   [
     "gateway/http/admin/",
     [
       ...[...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/overload/", "gateway/stats/"],
-      ...["gateway/sealing/", "gateway/upstream/", "gateway/config.ts", "gateway/lifecycle.ts", "gateway/workers.ts"],
+      ...["gateway/sealing/", "gateway/upstream/", "gateway/config.ts", "gateway/lifecycle.ts"],
       ...["gateway/usage/", "gateway/fleet/", "gateway/http/page-files.ts"],
     ],
   ],
@@ -231,7 +225,6 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/hmac.ts", []],
   ["gateway/routes.ts", ["gateway/errors.ts", "gateway/formats/", "gateway/limits/limiter.ts"]],
   ["gateway/catalog.ts", []],
-  ["gateway/workers.ts", []],
   ["engine/work-budget.ts", []],
   ["engine/gbnf/", ["engine/work-budget.ts"]],
   ["engine/tool-calls/readers/", [GEN, "engine/work-budget.ts"]],
@@ -396,13 +389,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["deploy/monitoring/", []],
   ["deploy/images/", [RUNTIME, "deploy/local/child.ts", "gateway/catalog.ts", "gateway/keys/"]],
-  [
-    "deploy/local/",
-    [
-      ...[RUNTIME, "gateway/catalog.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"],
-      ...["gateway/upstream/orders/", "gateway/usage/", "gateway/fleet/"],
-    ],
-  ],
+  ["deploy/local/", [RUNTIME, "gateway/catalog.ts", "gateway/keys/"]],
   [GEN, []],
   // Tests look inwards, and what supports them knows no test.
   ["test/support/checkers/", ["gateway/formats/"]],
@@ -436,7 +423,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "test/unit/deploy/",
     [
       ...["deploy/", "gateway/config.ts", "gateway/reference/", "gateway/stats/", "engine/config.ts"],
-      ...["engine/metrics/", "test/bench/routing/", SUPPORT],
+      ...["engine/metrics/", SUPPORT],
     ],
   ],
   [
@@ -446,7 +433,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "deploy/docs/families/family-cases.ts",
     ],
   ],
-  ["test/unit/gateway/", [GEN, RUNTIME, "gateway/", "engine/errors.ts", "test/bench/routing/", SUPPORT]],
+  ["test/unit/gateway/", [GEN, RUNTIME, "gateway/", "engine/errors.ts", SUPPORT]],
   ["test/unit/test/", ["test/bench/", SUPPORT]],
   ["test/unit/", [SUPPORT]],
   ["test/golden/", [GEN, "gateway/", SUPPORT]],
@@ -469,7 +456,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["engine/backends/scripted/", "engine/profiles/", SUPPORT],
     ],
   ],
-  ["test/browser/", [...GIVEN, RUNTIME, "gateway/fleet/fleet-board.ts", SUPPORT]],
+  ["test/browser/", [...GIVEN, SUPPORT]],
   ["test/start/", [...GIVEN, RUNTIME, "deploy/local/child.ts", SUPPORT]],
   ["test/fault/", [GEN, ...GIVEN, SUPPORT]],
   [

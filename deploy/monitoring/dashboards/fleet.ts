@@ -167,7 +167,7 @@ export const fleet: Dashboard = {
       panels: [
         {
           title: "Event loop",
-          text: "The share of time in which the loop had work; above 0.9 the core is full: add workers or gateways.",
+          text: "The share of time in which the loop had work; above 0.9 the core is full: add gateways.",
           unit: "percentunit",
           queries: [["nodejs_eventloop_utilization_ratio", "{{instance}}"]],
         },

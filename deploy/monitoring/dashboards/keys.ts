@@ -33,13 +33,13 @@ export const keys: Dashboard = {
         },
         {
           title: "Time to count",
-          text: "How long requests wait for the counts of their key; above 10 ms whoever counts is busy.",
+          text: "How long requests wait for the counts of their key; above 10 ms the shared store is busy.",
           unit: "s",
           queries: [[quantile(0.99, "svc_ratelimit_store_seconds", []), "p99"]],
         },
         {
           title: "Gateways that count alone",
-          text: "Gateways for which whoever counts for all does not answer: each goes by its share of every limit, or refuses.",
+          text: "Gateways for which the shared store does not answer: each goes by its share of every limit, or refuses.",
           unit: "short",
           queries: [["count(svc_ratelimit_store_up == 0) or vector(0)", "gateways"]],
         },

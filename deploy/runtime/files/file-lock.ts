@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { constants } from "node:fs";
-import { copyFile, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { open, readFile, rm, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { errnoOf } from "./errno.ts";
@@ -62,26 +61,28 @@ export async function lockState(path: string): Promise<"free" | "held" | "stale"
   return (await isStale(path, text)) ? "stale" : "held";
 }
 
-/** Takes away a lock whose owner died, and gives it back when it turns out to be another's that came in between. */
-async function removeStale(path: string, seen: string): Promise<void> {
-  const aside = `${path}.${randomBytes(6).toString("hex")}`;
-  try {
-    await rename(path, aside);
-  } catch (error) {
-    if (errnoOf(error) === "ENOENT") return;
-    throw error;
+/**
+ * Removes a lock whose owner is gone. Processes do so one at a time, under a lock of its own, and look again before: a
+ * process that was late would otherwise remove the lock of the one that had taken over.
+ */
+async function removeStale(path: string, mine: string): Promise<void> {
+  const guard = `${path}.stale`;
+  if (!(await makeLock(guard, mine))) {
+    const other = await readLock(guard);
+    // Its owner was killed between the two lines below.
+    if (other !== undefined && (await isStale(guard, other))) await rm(guard, { force: true });
+    return;
   }
   try {
-    if ((await readLock(aside)) !== seen) await copyFile(aside, path, constants.COPYFILE_EXCL);
+    if ((await lockState(path)) === "stale") await rm(path, { force: true });
   } finally {
-    await rm(aside, { force: true });
+    await rm(guard, { force: true });
   }
 }
 
 async function tryLock(path: string, mine: string): Promise<boolean> {
   if (await makeLock(path, mine)) return true;
-  const seen = await readLock(path);
-  if (seen !== undefined && (await isStale(path, seen))) await removeStale(path, seen);
+  if ((await lockState(path)) === "stale") await removeStale(path, mine);
   return false;
 }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
-import { type FileHandle, lstat, open, rename, rm } from "node:fs/promises";
-import { dirname } from "node:path";
+import { type FileHandle, lstat, open, readdir, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { errnoOf } from "./errno.ts";
 import { FileError } from "./file-error.ts";
 
@@ -134,6 +134,18 @@ async function fileInPlace(path: string): Promise<Stats | undefined> {
     if (errnoOf(error) === "ENOENT") return undefined;
     throw error;
   }
+}
+
+/**
+ * Resolves to the paths of the files that `writePrivateFile` has begun for `path` and not put in its place: where no
+ * process writes `path` now, those of processes that were killed.
+ */
+export async function unfinishedWrites(path: string): Promise<readonly string[]> {
+  const begin = `${basename(path)}.`;
+  const names = await readdir(dirname(path)).catch((): string[] => []);
+  return names
+    .filter((name) => name.startsWith(begin) && /^\d+\.[0-9a-f]{12}\.tmp$/.test(name.slice(begin.length)))
+    .map((name) => join(dirname(path), name));
 }
 
 /**

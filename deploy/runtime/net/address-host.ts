@@ -5,7 +5,8 @@ import { isIP } from "node:net";
  * undefined where there is none or it has no such form.
  */
 export function hostName(host: string | undefined): string | undefined {
-  if (host === undefined || !URL.canParse(`http://${host}`)) return undefined;
+  // What a URL has beside a host, a `Host` has not: a user before an "@" would be passed over.
+  if (host === undefined || /[@/\\?#]/.test(host) || !URL.canParse(`http://${host}`)) return undefined;
   return new URL(`http://${host}`).hostname.replace(/^\[|\]$/g, "");
 }
 

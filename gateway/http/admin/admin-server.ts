@@ -1,7 +1,7 @@
 import type { RequestListener } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type RawServerDefault } from "fastify";
 import type { Logger } from "pino";
-import type { Fleet } from "../../fleet/fleet.ts";
+import type { FleetHistory } from "../../fleet/fleet-history.ts";
 import type { KeyStore } from "../../keys/key-store.ts";
 import type { Limiter } from "../../limits/limiter.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
@@ -13,13 +13,12 @@ import { type AdminProof, refusal } from "./admin-access.ts";
 import type { AdminReply, AdminRoute } from "./admin-route.ts";
 import type { AdminTls } from "./admin-tls.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
+import { fleetRoutes } from "./fleet-routes.ts";
 import { keyRoutes } from "./key-routes.ts";
-import { liveRoutes } from "./live-routes.ts";
 import { processRoutes } from "./process-routes.ts";
 import { type ServerFacts, serverRoutes } from "./server-routes.ts";
 import { type HealthFacts, healthRoutes, stateRoutes } from "./state-routes.ts";
 import { metricsRoute, statsRoutes } from "./stats-routes.ts";
-import { workersRoutes } from "./workers-routes.ts";
 
 /** What the admin listener shows and changes, beside the facts about the server. */
 export type AdminDeps = ServerFacts &
@@ -28,12 +27,12 @@ export type AdminDeps = ServerFacts &
     readonly stats: Stats;
     /** The keys that are in force. */
     readonly keys: KeyStore;
-    /** Has all workers do what operators order of endpoints. */
+    /** Takes the orders of operators about endpoints. */
     readonly orders: EndpointOrders;
     /** Knows what keys have used of their limits. */
     readonly limiter: Limiter;
-    /** Follows all gateways that belong together. */
-    readonly fleet: Fleet;
+    /** The counts of this gateway, now and over the last hour. */
+    readonly history: FleetHistory;
     /** Knows what keys have used. */
     readonly usage: Pick<KeyUsage, "read">;
     /** Knows the resources of the process and what is done about them. */
@@ -60,15 +59,13 @@ const HEADERS = {
  * may do everything here.
  */
 export function buildAdmin(deps: AdminDeps): FastifyInstance {
-  const { stats, clusters, orders, clock, lifecycle, connections, workers, keys, limiter, usage, overload, fleet } =
-    deps;
+  const { stats, clusters, orders, clock, lifecycle, connections, keys, limiter, usage, overload, history } = deps;
   const { proof = {}, tls } = deps;
   // Here, where every metric that they show has been registered.
   registerForeignNames(stats.registry, deps.config.stats);
   const app = newListener(tls);
   const routes: AdminRoute[] = [
-    ...liveRoutes({ clusters, live: stats.live, lifecycle, connections, workers, fleet, clock }),
-    ...workersRoutes(workers),
+    ...fleetRoutes({ clusters, live: stats.live, lifecycle, connections, history, clock }),
     ...healthRoutes(deps),
     ...stateRoutes(lifecycle),
     ...statsRoutes(stats.registry),

@@ -13,11 +13,8 @@ import {
 } from "./admin-route.ts";
 import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./fleet/cluster-status.ts";
 
-/** The reply to an order that is obeyed here while whoever passes orders on to the others is silent. */
-const HERE: AdminReply = {
-  status: 202,
-  body: "OK here; other gateways follow when whoever passes orders on answers\n",
-};
+/** The reply to an order that is obeyed here while the store that gateways share is away. */
+const HERE: AdminReply = { status: 202, body: "OK here; other gateways follow when the shared store is back\n" };
 
 /** The time for which an endpoint is ejected by hand where the order does not say, in seconds: time to look at it. */
 const EJECT_SECONDS = 300;
@@ -25,8 +22,8 @@ const EJECT_SECONDS = 300;
 const MOST_EJECT_SECONDS = 86_400;
 
 /**
- * Makes the paths that show `/clusters` as Envoy prints it, and that do to the endpoints at an address what may be done by
- * hand, in all workers and wherever a store is shared.
+ * Makes the paths that show `/clusters` as Envoy prints it, and that order something of the endpoints at an address, at
+ * all gateways that share a store.
  */
 export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, clock: Clock): readonly AdminRoute[] {
   const change = (order: EndpointOrder["order"], help: string): AdminRoute => ({
@@ -55,13 +52,13 @@ export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, 
         return { body: clustersText(statuses) };
       },
     },
-    change("drain", "give it no new requests, in any cluster, from any worker"),
+    change("drain", "give it no new requests, in any cluster, from any gateway that shares the store"),
     change("undrain", "take that back"),
     change(
       "eject",
-      `eject it, in any cluster, from any worker; ?seconds= says for how long, ${EJECT_SECONDS} by default`,
+      `eject it, in any cluster, at all gateways that share the store; ?seconds= says for how long, ${EJECT_SECONDS} by default`,
     ),
-    change("uneject", "end its ejection, in all clusters of all workers"),
+    change("uneject", "end its ejection, in all clusters of all gateways that share the store"),
   ];
 }
 
@@ -94,8 +91,6 @@ function endpointValues(endpoint: EndpointStatus): readonly (readonly [string, s
     ["health_flags", endpoint.healthFlags.join("") || "healthy"],
     ...(endpoint.healthFailure === undefined ? [] : [["health_failure", endpoint.healthFailure] as const]),
     ["weight", endpoint.weight],
-    ["zone", endpoint.zone],
-    ["priority", endpoint.priority],
     ["slots", endpoint.slots],
     ["running", endpoint.running],
     ["waiting", endpoint.waiting],
@@ -137,8 +132,6 @@ function hostJson(endpoint: EndpointStatus) {
       ...(endpoint.healthFailure !== undefined && { health_failure: endpoint.healthFailure }),
     },
     weight: endpoint.weight,
-    priority: endpoint.priority,
-    locality: { zone: endpoint.zone },
     load: {
       slots: endpoint.slots,
       running: endpoint.running,

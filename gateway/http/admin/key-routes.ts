@@ -58,7 +58,7 @@ export function keyRoutes(keys: KeyStore, limiter: Limiter, usage: Pick<KeyUsage
         const principal = keys.byId(params.keyId ?? "");
         if (!principal) return { status: 404, body: "no such key\n" };
         const stored = await usage.read(principal.keyId);
-        if (!stored) return { status: 503, body: "whoever counts the use of keys does not answer\n" };
+        if (!stored) return { status: 503, body: "the store that counts the use of keys does not answer\n" };
         return jsonReply({ key_id: principal.keyId, ...usageJson(stored) });
       },
     },

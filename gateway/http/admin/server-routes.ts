@@ -4,7 +4,6 @@ import type { GatewayConfig } from "../../config.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
 import type { Sealing } from "../../sealing/sealing.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
-import type { Workers } from "../../workers.ts";
 import { type AdminRoute, badRequest, jsonReply, OK, wantsJson } from "./admin-route.ts";
 import { maskFields, parseFieldMask } from "./field-mask.ts";
 import { maskSecrets } from "./mask-secrets.ts";
@@ -26,8 +25,6 @@ export type ServerFacts = {
   readonly lifecycle: Lifecycle;
   /** The clusters, by which the gateway is initialized once some model can be served. */
   readonly clusters: ClusterManager;
-  /** The workers that share the public port. */
-  readonly workers: Workers;
   /** The log whose level may be changed. */
   readonly log: Logger;
   /** The clock by which the time since the start is measured. */
@@ -39,7 +36,7 @@ const LEVELS = ["debug", "info", "warn", "error"];
 
 /** Makes the paths that say what this process is, how it was set up, and how much it logs. */
 export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
-  const { config, version, listeners, sealing, lifecycle, clusters, workers, log, clock } = facts;
+  const { config, version, listeners, sealing, lifecycle, clusters, log, clock } = facts;
   const startedMs = clock.nowMs();
   const reads = (path: string, help: string, handle: AdminRoute["handle"]): AdminRoute => ({
     path,
@@ -55,7 +52,6 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
         uptime_current_epoch: `${Math.floor((clock.nowMs() - startedMs) / 1000)}s`,
         node: { version: process.version, pid: process.pid },
         sealing: { key_ids: sealing.keyIds, ends_with_process: config.sealingKeyFile === undefined },
-        worker: { index: workers.index, count: workers.count, admin_urls: workers.adminUrls },
       }),
     ),
     reads("/listeners", "addresses that are listened on; ?format=json", (request) => {

@@ -1,4 +1,3 @@
-import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { countFirstToken } from "../../stats/first-token-times.ts";
 import type { EndpointTotals, LiveTotals, ModelTotals } from "../../stats/live-totals.ts";
@@ -8,15 +7,13 @@ import type { RequestRecord } from "../record/request-record.ts";
 export class AnswerProgress {
   readonly #record: RequestRecord;
   readonly #grant: RequestRecord["grant"];
-  readonly #clock: Clock;
   readonly #live: LiveTotals;
   readonly #ofModel: ModelTotals;
   #ofEndpoint: EndpointTotals | undefined;
 
-  constructor(record: RequestRecord, model: string, live: LiveTotals, clock: Clock) {
+  constructor(record: RequestRecord, model: string, live: LiveTotals) {
     this.#record = record;
     this.#grant = record.grant;
-    this.#clock = clock;
     this.#live = live;
     this.#ofModel = live.model(model);
   }
@@ -54,10 +51,6 @@ export class AnswerProgress {
 
   #firstDelta(): void {
     const { firstDeltaMs } = this.#record;
-    if (firstDeltaMs === undefined) return;
-    const nowMs = this.#clock.nowMs();
-    this.#ofModel.firstTokens.add(firstDeltaMs, nowMs);
-    countFirstToken(this.#ofModel.firstTokenCounts, firstDeltaMs);
-    this.#live.firstTokens.add(firstDeltaMs, nowMs);
+    if (firstDeltaMs !== undefined) countFirstToken(this.#ofModel.firstTokenCounts, firstDeltaMs);
   }
 }

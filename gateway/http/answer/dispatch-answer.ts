@@ -56,10 +56,10 @@ export type Giving = {
 /** Has a request answered, and follows its answer for record, limits and statistics. Throws `ApiError`. */
 export async function dispatchAnswer(paid: PaidRequest, giving: Giving, deps: DispatchDeps): Promise<void> {
   const { model, request, facts, hints, record, answer } = paid;
-  const { router, running, stats, clock } = deps;
+  const { router, running, stats } = deps;
   const { sink, ...terms } = giving;
   const { deltas } = sink;
-  const progress = new AnswerProgress(record, model, stats.live, clock);
+  const progress = new AnswerProgress(record, model, stats.live);
   const followed: EventSink = {
     wentOn: () => progress.wentOn(),
     ...sink,

@@ -32,6 +32,7 @@ type CreateOptions = LimitOptions & {
   readonly priority: KeyPriority;
   readonly weight: number;
   readonly expires?: number;
+  readonly quiet: boolean;
 };
 
 type SetLimitsOptions = LimitOptions & { readonly clear?: ReadonlySet<string> | "all" };
@@ -39,6 +40,8 @@ type SetLimitsOptions = LimitOptions & { readonly clear?: ReadonlySet<string> | 
 const MODELS_HELP = "catalog ids with commas between, those of a gateway's own catalog behind a plus, or all";
 
 const NETWORKS_HELP = "addresses and networks that the key may be used from, with commas between, or any";
+
+const QUIET = ["--quiet", "print the key alone", false] as const;
 
 /** Adds the commands that change keys to `program`. */
 export function addChangeCommands(program: Command, context: CliContext): void {
@@ -51,6 +54,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .option("--allow-ips <list>", NETWORKS_HELP, parseNetworks, "any")
     .option("--expires <duration>", "such as 90d; never by default", parseLifetimeMs)
     .option("--weight <n>", "share among waiting keys", parseWeight, 1)
+    .option(...QUIET)
     .addOption(
       new Option("--priority <class>", "while requests wait").choices(["HIGH", "DEFAULT", "LOW"]).default("DEFAULT"),
     )
@@ -65,8 +69,11 @@ export function addChangeCommands(program: Command, context: CliContext): void {
         .argParser(parseOverlapMs)
         .default(24 * 3_600_000, "24h"),
     )
-    .action((id: string, { overlap }: { overlap: number }) =>
-      mint(context, false, (set, pepper, nowMs) => rotateKey(set, id, overlap, { pepper, nowMs, random: randomBytes })),
+    .option(...QUIET)
+    .action((id: string, { overlap, quiet }: { overlap: number; quiet: boolean }) =>
+      mint(context, { create: false, quiet }, (set, pepper, nowMs) =>
+        rotateKey(set, id, overlap, { pepper, nowMs, random: randomBytes }),
+      ),
     );
 
   const setLimitsCommand = program
@@ -140,8 +147,8 @@ function addStatusCommands(program: Command, context: CliContext): void {
 }
 
 function createCommand(context: CliContext, options: CreateOptions): Promise<void> {
-  const { name, owner, env, models, allowIps, priority, weight, expires } = options;
-  return mint(context, true, (set, pepper, nowMs) => {
+  const { name, owner, env, models, allowIps, priority, weight, expires, quiet } = options;
+  return mint(context, { create: true, quiet }, (set, pepper, nowMs) => {
     const expiresAtMs = expires === undefined ? null : nowMs + expires;
     const who = { name, owner: owner ?? null, env, models, allowIps, priority, weight };
     const request = { ...who, ...limitsOf(options), expiresAtMs };
@@ -151,10 +158,12 @@ function createCommand(context: CliContext, options: CreateOptions): Promise<voi
 
 type Mint = (set: KeySet, pepper: Pepper, nowMs: number) => KeySetChange<MintedKey>;
 
-/** Makes a secret and prints it. With `create` a missing store is made. */
-async function mint(context: CliContext, create: boolean, make: Mint): Promise<void> {
+/** Makes a secret and prints it, with `quiet` the key alone. With `create` a missing store is made. */
+async function mint(context: CliContext, how: { create: boolean; quiet: boolean }, make: Mint): Promise<void> {
   const nowMs = context.io.nowMs();
-  context.printMinted(await context.update(create, (set, pepper) => make(set, pepper, nowMs)));
+  const minted = await context.update(how.create, (set, pepper) => make(set, pepper, nowMs));
+  if (how.quiet) context.io.out(`${minted.key}\n`);
+  else context.printMinted(minted);
 }
 
 async function change(context: CliContext, by: (set: KeySet) => KeySetChange<KeyRecord>): Promise<void> {

@@ -6,8 +6,8 @@ import { findModel } from "../../catalog.ts";
 import { readAudit } from "../audit-log.ts";
 import { stateOf } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
-import type { KeyFile } from "../key-file.ts";
-import type { KeySet } from "../key-record.ts";
+import { type KeyFile, unfinishedKeyWrites } from "../key-file.ts";
+import { type KeySet, RECORD_FIELDS } from "../key-record.ts";
 import { isKeyStoreError } from "../key-store-error.ts";
 import type { KeyVault } from "../key-vault.ts";
 
@@ -30,7 +30,7 @@ const MIN_DIFFERENT_BYTES = 16;
 export async function examine(vault: KeyVault, nowMs: number): Promise<readonly Finding[]> {
   const { name, isFile } = vault;
   const folder = isFile ? await examineFolder(dirname(name)) : [];
-  const lock = isFile ? await examineLock(`${name}.lock`) : [];
+  const lock = isFile ? await examineLock(name) : [];
   try {
     const found = await vault.read();
     return [
@@ -64,11 +64,14 @@ function examinePepper(pepper: Pepper | undefined): Finding[] {
   return [weak ? warning("the pepper is weak: it should be 32 random bytes") : ok(`the pepper ${pepper.id} fits`)];
 }
 
-async function examineLock(lock: string): Promise<Finding[]> {
+async function examineLock(keyFile: string): Promise<Finding[]> {
+  const lock = `${keyFile}.lock`;
   const state = await lockState(lock);
-  if (state === "free") return [];
-  if (state === "stale") return [warning(`${lock} was left behind; the next change takes it over`)];
-  return [warning(`${lock} is held; if no process is changing keys, remove that file`)];
+  if (state === "held") return [warning(`${lock} is held; if no process is changing keys, remove that file`)];
+  const left = (await unfinishedKeyWrites(keyFile)).map((path) =>
+    warning(`${path} was left behind by a change that was killed; the next change removes it`),
+  );
+  return state === "free" ? left : [warning(`${lock} was left behind; the next change takes it over`), ...left];
 }
 
 async function examineAudit(vault: KeyVault, { set, pepper }: KeyFile): Promise<Finding[]> {
@@ -108,7 +111,13 @@ export function auditFinding(file: string, bytes: Buffer, set: KeySet, pepper: P
 }
 
 function examineKeys({ keys }: KeySet, nowMs: number): Finding[] {
-  return keys.flatMap((record) => {
+  const names = new Set(keys.flatMap((record) => Object.keys(record).filter((name) => !RECORD_FIELDS.has(name))));
+  const unknown = [...names].map((name) =>
+    warning(
+      `keys have the field ${JSON.stringify(name)}, which this release keeps and passes over: a newer one wrote it, or it is misspelt`,
+    ),
+  );
+  const found = keys.flatMap((record) => {
     const expired = stateOf(record, nowMs) === "expired" ? [warning(`the key ${record.id} has expired`)] : [];
     const strange = record.models.filter((model) => model !== "*" && findModel(model) === undefined);
     return [
@@ -116,6 +125,7 @@ function examineKeys({ keys }: KeySet, nowMs: number): Finding[] {
       ...strange.map((model) => warning(`the key ${record.id} is for ${model}, which is not in the default catalog`)),
     ];
   });
+  return [...unknown, ...found];
 }
 
 function ok(text: string): Finding {

@@ -1,6 +1,7 @@
 import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
 import { type KeyedEntry, lineCheck, NO_LINE } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
+import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { KeyStoreError } from "../key-store-error.ts";
 import { parseSeenHead, type SeenHead, seenHeadText } from "../seen-revision.ts";
@@ -167,7 +168,7 @@ export class KeysReader {
       if (!entry || (!walk.head && entry.action !== "restore" && entry.prev !== NO_LINE)) throw notSigned(walk);
       step(walk, entry, line);
       if (walk.isOver) return named;
-      if (entry.action !== "restore") named.add(entry.keyId);
+      if (isKeyId(entry.keyId)) named.add(entry.keyId);
     }
     if (!walk.head) throw notSigned(walk);
     return named;
@@ -184,7 +185,7 @@ function step(walk: Walk, { action, keyId, revision, mac, ts }: KeyedEntry, last
   if (action === "restore" && head) walk.isOver = true;
   else if (action === "restore") [walk.restored, walk.restoredAt] = [revision, ts];
   else if (action === "remove") walk.revisions.delete(keyId);
-  else walk.revisions.set(keyId, revision);
+  else if (isKeyId(keyId)) walk.revisions.set(keyId, revision);
   if (walk.known.some(({ auditHead }) => auditHead === mac)) walk.met.add(mac);
   walk.head = { base, id: head?.id ?? mac, revision, auditHead: mac, ts, length: (head?.length ?? base) + 1, last };
 }

@@ -19,8 +19,11 @@ export type IssuerKeysOptions = {
   readonly file: string | undefined;
   /** The clock that says when to read again. */
   readonly clock: Clock;
-  /** Called when the newest keys could not be read or used, and with undefined when they can again. */
-  readonly onReload: (fault: string | undefined) => void;
+  /**
+   * Called when the newest keys could not be read or used, and with undefined when they can again; `everRead` says
+   * whether there are earlier ones.
+   */
+  readonly onReload: (fault: string | undefined, everRead: boolean) => void;
 };
 
 /** Keeps the public keys of an issuer. Keys that cannot be read take none away: the last good ones stay in force. */
@@ -61,6 +64,11 @@ export class IssuerKeys {
   /** The number of different sets of keys so far: what an earlier one has verified may be by a key that is withdrawn. */
   get edition(): number {
     return this.#edition;
+  }
+
+  /** Whether keys were read since the start; before, no token can be verified. */
+  get everRead(): boolean {
+    return this.#edition > 0;
   }
 
   /** Finds the key that a token names. Rejects with an error of jose where there is none. */
@@ -110,7 +118,7 @@ export class IssuerKeys {
       // Neither an address nor what stands there is for the log.
       this.#fault = "the keys cannot be read, or are no JWKS";
     }
-    if (this.#fault !== before && !this.#closed) this.#options.onReload(this.#fault);
+    if (this.#fault !== before && !this.#closed) this.#options.onReload(this.#fault, this.everRead);
   }
 
   async #published(): Promise<string> {

@@ -1,9 +1,17 @@
 import * as z from "zod";
+import { isLoopback } from "../../../deploy/runtime/net/loopback.ts";
 
 /** The signatures that are taken: those whose keys can be published. */
 const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"] as const;
 
 const claim = z.string().min(1).max(64);
+
+/** Returns whether an answer of this address cannot be changed on its path here. What is no address is judged elsewhere. */
+function isSecure(address: string): boolean {
+  if (!URL.canParse(address)) return true;
+  const { protocol, hostname } = new URL(address);
+  return protocol === "https:" || isLoopback(hostname);
+}
 
 /** The schema of the tokens that are taken in the place of keys. */
 export const tokensSchema = z
@@ -19,6 +27,12 @@ export const tokensSchema = z
       .describe(
         "The address of the issuer's public keys (a JWKS); it is read at the start, every 5 minutes and, at most once in 30 s, for a key that is not known.",
       ),
+    allowInsecureJwks: z
+      .boolean()
+      .default(false)
+      .describe(
+        "Whether jwksUrl may be `http:` on another machine: an attacker on the path can replace the keys, and so make tokens.",
+      ),
     jwksFile: z
       .string()
       .min(1)
@@ -29,6 +43,13 @@ export const tokensSchema = z
       .min(1)
       .default(["RS256", "ES256", "EdDSA"])
       .describe("The signatures that are taken. All of them are of public keys."),
+    requiredType: z
+      .string()
+      .regex(/^[A-Za-z0-9][A-Za-z0-9!#$&^_.+/-]{0,126}$/, "expected a media type such as at+jwt")
+      .optional()
+      .describe(
+        "The type (`typ`) that a token's header has to have, such as `at+jwt` for access tokens (RFC 9068), in any case and with or without the prefix of `application/at+jwt`; without it, an ID token of the issuer for this audience is taken too.",
+      ),
     keyClaim: claim
       .default("svc_key")
       .describe(
@@ -59,6 +80,10 @@ export const tokensSchema = z
     ({ jwksUrl, jwksFile }) => (jwksUrl === undefined) !== (jwksFile === undefined),
     "expected one of jwksUrl and jwksFile",
   )
+  .refine(({ jwksUrl, allowInsecureJwks }) => allowInsecureJwks || jwksUrl === undefined || isSecure(jwksUrl), {
+    path: ["jwksUrl"],
+    message: "expected https: beyond this machine, or allowInsecureJwks",
+  })
   .describe(
     "Short-lived tokens (JWT) of people and builds, which are taken beside keys; without this section none is.",
   );

@@ -21,8 +21,11 @@ export type TokenVerifierOptions = {
   readonly keys: KeyStore;
   /** The clock by which tokens end. */
   readonly clock: Clock;
-  /** Called when the newest keys of the issuer could not be read or used, and with undefined when they can again. */
-  readonly onReload: (fault: string | undefined) => void;
+  /**
+   * Called when the newest keys of the issuer could not be read or used, and with undefined when they can again;
+   * `everRead` says whether there are earlier ones.
+   */
+  readonly onReload: (fault: string | undefined, everRead: boolean) => void;
 };
 
 /** What a verified token says: until when it is valid, and whose rights it has; and which keys of the issuer say so. */
@@ -54,6 +57,11 @@ export class TokenVerifier {
     const { settings, clock, onReload } = options;
     const { jwksUrl: url, jwksFile: file } = settings;
     return new TokenVerifier(options, await IssuerKeys.open({ url, file, clock, onReload }));
+  }
+
+  /** Whether keys of the issuer were read since the start; before, every token is refused. */
+  get everRead(): boolean {
+    return this.#issuer.everRead;
   }
 
   /** The length, in characters, of the longest token that is looked at. */
@@ -117,10 +125,11 @@ export class TokenVerifier {
   }
 
   async #payloadOf(token: string): Promise<JWTPayload | undefined> {
-    const { issuer, audience, algorithms, leewaySeconds } = this.#options.settings;
+    const { issuer, audience, algorithms, requiredType, leewaySeconds } = this.#options.settings;
     const verify = async () => {
       const { payload } = await jwtVerify(token, this.#issuer.find, {
         ...{ issuer, audience: [...audience], algorithms: [...algorithms], requiredClaims: ["exp"] },
+        ...(requiredType !== undefined && { typ: requiredType }),
         ...{ clockTolerance: leewaySeconds, currentDate: new Date(this.#options.clock.wallMs()) },
       });
       return payload;

@@ -9,6 +9,8 @@ import { RedisScript } from "../../state/redis-script.ts";
  *   p|<gateway>|<name>  the places that a gateway holds: their number, time of the last change
  *   s|<gateway>         what became of a gateway's questions: number of the first, a character each, time of the last
  *
+ * Fields with another beginning are a newer release's, and stay as they are.
+ *
  * A question is numbered by its gateway, for each key from 1. The store keeps what became of it until the gateway has
  * said, by `ack`, that it knows: so a question that is asked again does nothing twice, and one that had no answer can be
  * asked after, and ruled out where it has not arrived: `1` was taken, `0` refused, `f` found no place, `x` was ruled
@@ -224,7 +226,7 @@ local function keep()
       if tonumber(string.match(value, '^%S+')) < math.floor(now / DAY) then drop(field) else ttl = math.max(ttl, untilMidnight()) end
     elseif kind == 'p' then
       ttl = math.max(ttl, DAY)
-    elseif field ~= own and now - tonumber(string.match(value, '%S+$')) > KEEP then
+    elseif kind == 's' and field ~= own and now - tonumber(string.match(value, '%S+$')) > KEEP then
       drop(field)
     end
   end

@@ -1,9 +1,8 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { type EndpointCaps, isWithinCaps } from "../load-balancing/endpoint-caps.ts";
-import { EndpointLevels } from "../load-balancing/endpoint-levels.ts";
+import { isWithinCaps } from "../load-balancing/endpoint-caps.ts";
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import type { EndpointViews } from "../load-balancing/endpoint-views.ts";
-import type { PrioritySettings } from "../load-balancing/priority-levels.ts";
+import { PickableEndpoints } from "../load-balancing/pickable-endpoints.ts";
 import type { CircuitBreaker } from "../queue/circuit-breaker.ts";
 
 /** The longest time for which an endpoint is believed that it has no room, in milliseconds. */
@@ -11,13 +10,11 @@ const MAX_HOLD_BACK_MS = 60_000;
 
 /** A cluster whose endpoints may have room, as far as finding that out needs to know it. */
 export type RoomyCluster = {
-  /** The settings of the cluster on priorities, and on what an endpoint may have to do. */
-  readonly settings: PrioritySettings & {
+  /** The settings of the cluster on how many requests run at once. */
+  readonly settings: {
     readonly circuitBreakers: {
       /** The most requests that run at once on an endpoint; without it, as many as it has slots. */
       readonly maxRequestsPerEndpoint?: number | undefined;
-      /** What an endpoint may have to do and still be sent more. */
-      readonly endpointCaps: EndpointCaps;
     };
   };
   /** The endpoints of the cluster. */
@@ -29,8 +26,8 @@ export type RoomyCluster = {
  * not beyond their caps, and that have not said that they take none for a while.
  */
 export class EndpointRoom {
-  /** The endpoints by their priorities, and which of them have room: they are told whenever that may have changed. */
-  readonly levels: EndpointLevels;
+  /** The endpoints that a pick may choose, and which of them have room. */
+  readonly endpoints: PickableEndpoints;
   /** Counts the requests that run, on each endpoint and in all. */
   readonly breaker: CircuitBreaker;
   readonly #cluster: RoomyCluster;
@@ -43,10 +40,10 @@ export class EndpointRoom {
     this.breaker = breaker;
     this.#cluster = cluster;
     this.#clock = clock;
-    const { settings, views } = cluster;
+    const { views } = cluster;
     const hasRoom = (view: EndpointView) => this.has(view);
-    this.levels = new EndpointLevels(settings, { hasRoom, capOf: (view) => this.capOf(view), onRoom });
-    views.follow(this.levels);
+    this.endpoints = new PickableEndpoints({ hasRoom, capOf: (view) => this.capOf(view), onRoom });
+    views.follow(this.endpoints);
     views.follow({ changed() {}, left: ({ address }) => this.#endHoldBack(address) });
   }
 
@@ -59,18 +56,18 @@ export class EndpointRoom {
   has(view: EndpointView): boolean {
     const { address } = view;
     if (this.#heldBack.has(address) || this.breaker.requestsOn(address) >= this.capOf(view)) return false;
-    return isWithinCaps(view, this.#cluster.settings.circuitBreakers.endpointCaps);
+    return isWithinCaps(view);
   }
 
   /** Whether one more request may run, and some endpoint has room for it. */
   get any(): boolean {
-    return !this.breaker.isFull && this.levels.hasRoom;
+    return !this.breaker.isFull && this.endpoints.roomy.size > 0;
   }
 
   /** Finds out again whether an endpoint has room, where it still is one of the cluster's. */
   reconsider(address: string): void {
     const view = this.#cluster.views.get(address);
-    if (view) this.levels.reconsider(view);
+    if (view) this.endpoints.reconsider(view);
   }
 
   /** Keeps requests away from an endpoint that has said that it takes none for `ms` milliseconds; at most 60 s. */

@@ -1,5 +1,4 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Balancer } from "../load-balancing/balancer.ts";
 import { type NoPick, noPick } from "../load-balancing/choose.ts";
 import type { Placement, PolicyPick } from "../load-balancing/policy.ts";
@@ -8,8 +7,6 @@ import type { RoutingHints } from "../load-balancing/routing-hints.ts";
 import type { PlaceDemand } from "../queue/tenant-places.ts";
 import type { EndpointRoom } from "./endpoint-room.ts";
 import type { PrefillTurns, PrefillWait } from "./prefill-turns.ts";
-import { ServedTurn } from "./served-turn.ts";
-import type { SessionService } from "./session-service.ts";
 
 /** A request that asks for a place on an endpoint of the cluster. */
 export type PlaceRequest = {
@@ -43,8 +40,6 @@ export type Seeker = {
   readonly request: PlaceRequest;
   /** Knows whether the tenant of the request may have one more place. */
   readonly demand: PlaceDemand;
-  /** Monotonic milliseconds at which the request came. */
-  readonly sinceMs: number;
   /** Whether the request has waited for its prefill for as long as it may. */
   readonly overdue: boolean;
 };
@@ -83,8 +78,6 @@ export type PlaceSearchParts<Member> = {
   readonly room: EndpointRoom;
   /** Knows whose turn it is of the prompts that need much prefill; undefined where nobody waits for that. */
   readonly turns: PrefillTurns | undefined;
-  /** Counts what sessions are served. */
-  readonly service: SessionService;
   /** The clock by which turns are measured. */
   readonly clock: Pick<Clock, "nowMs">;
   /** Called after a place was given back of which `running` were taken before. */
@@ -105,11 +98,11 @@ export class PlaceSearch<Member> {
    */
   find(seeker: Seeker, isLast = false): Admitted<Member> | NotAdmitted | NoRoom {
     const { balancer, room, clock } = this.#parts;
-    const { breaker, levels } = room;
+    const { breaker, endpoints } = room;
     const { route, tried, underWay } = seeker.request;
     const mayTake = underWay || seeker.demand.mayTake(breaker.maxRequests, clock.nowMs());
-    if (levels.usable > 0 && !mayTake) return "kept_for_others";
-    const choice = breaker.isFull ? { none: noPick(levels.levels, tried) } : balancer.pick(levels, route, tried);
+    if (endpoints.available.size > 0 && !mayTake) return "kept_for_others";
+    const choice = breaker.isFull ? { none: noPick(endpoints, tried) } : balancer.pick(endpoints, route, tried);
     if ("none" in choice) return choice.none;
     return this.#turnOf(seeker, choice.pick, isLast) ?? this.#take(seeker, choice.pick);
   }
@@ -124,28 +117,20 @@ export class PlaceSearch<Member> {
       isLast,
       overdue,
       pickAnywhere: () => {
-        const anywhere = balancer.pickAnywhere(room.levels, route, tried);
+        const anywhere = balancer.pickAnywhere(room.endpoints, route, tried);
         return "pick" in anywhere ? anywhere.pick : undefined;
       },
     });
   }
 
   /** Takes a place for a request where the policy picked. */
-  #take(
-    { demand, request, sinceMs, overdue }: Seeker,
-    { endpoint, placement, uncachedTokens = 0 }: PolicyPick,
-  ): Admitted<Member> | NoRoom {
-    const { room, service, clock, onRelease } = this.#parts;
-    const { address, prefillTokensPerSecond, outstandingPrefillTokens } = endpoint;
+  #take({ demand, overdue }: Seeker, { endpoint, placement }: PolicyPick): Admitted<Member> | NoRoom {
+    const { room, onRelease } = this.#parts;
+    const { address } = endpoint;
     const member = this.#parts.member(address);
     // A place that is taken for one which has left meanwhile would never be given back.
     const permit = member && room.breaker.tryRequest(address, room.capOf(endpoint));
     if (!member || !permit) return "all_full";
-    const aheadMs = (1_000 * outstandingPrefillTokens) / prefillTokensPerSecond;
-    const prefillMs = (1_000 * uncachedTokens) / prefillTokensPerSecond;
-    const beganMs = clock.nowMs();
-    const { session } = request.route;
-    const turn = new ServedTurn({ service, session, aheadMs, prefillMs, sinceMs, beganMs });
     room.reconsider(address);
     demand.take();
     // At once: whoever is let in behind this request in the same turn is to know of its work.
@@ -155,18 +140,13 @@ export class PlaceSearch<Member> {
       if (!held) return;
       held = false;
       placement?.end();
-      turn.end(clock.nowMs());
       demand.end();
       const running = room.breaker.active;
       permit.release();
       room.reconsider(address);
       onRelease(running);
     };
-    const see = (events: readonly Event[]) => {
-      placement?.see(events);
-      turn.see(events);
-    };
-    return { member, placement: placement && { see }, overdue, release };
+    return { member, placement, overdue, release };
   }
 }
 

@@ -36,8 +36,6 @@ export type PrefillTurnParts = {
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
-  /** Returns which part of the other gateways has more urgent turns that wait, from 0 to 1; undefined where none tell. */
-  readonly moreUrgent: (nowMs: number) => number | undefined;
 };
 
 /** One look at those who wait, all in the same turn of the event loop. */
@@ -131,12 +129,11 @@ export class PrefillTurns {
 
   /**
    * Returns whether an endpoint has little to prefill. Gateways that share it see at the same moment that this has come,
-   * and would all send it a long prompt: each of them takes it for idle at a moment of its own, and then no more if
-   * another one came first. Whose turns are more urgent looks earlier, as far as gateways tell each other: by chance alone
-   * one with many that wait would get no more turns than one with few.
+   * and would all send it a long prompt: each of them takes it for idle at a random moment of its own, and then no more
+   * if another one came first.
    */
   #isIdle({ address, outstandingPrefillTokens, prefillTokensPerSecond, gateways }: EndpointView): boolean {
-    const { settings, clock } = this.#parts;
+    const { settings, clock, random } = this.#parts;
     if (outstandingPrefillTokens > settings.maxAheadSeconds * prefillTokensPerSecond) {
       this.#idleFromMs.set(address, undefined);
       return false;
@@ -144,18 +141,10 @@ export class PrefillTurns {
     if (!this.#idleFromMs.has(address)) return true;
     const nowMs = clock.nowMs();
     const spreadMs = gateways > 1 ? Math.min(MAX_APART_MS, gateways * APART_MS) : 0;
-    const idleFromMs = this.#idleFromMs.get(address) ?? nowMs + spreadMs * this.#turnAmongGateways(nowMs);
+    const idleFromMs = this.#idleFromMs.get(address) ?? nowMs + spreadMs * random();
     this.#idleFromMs.set(address, idleFromMs);
     if (nowMs < idleFromMs) return false;
     this.#idleFromMs.delete(address);
     return true;
-  }
-
-  /** Returns how late this gateway looks, from 0 to 1: half of it chance, as what is told is seconds old and may be alike. */
-  #turnAmongGateways(nowMs: number): number {
-    const { random, moreUrgent } = this.#parts;
-    const chance = random();
-    const behind = moreUrgent(nowMs);
-    return behind === undefined ? chance : (behind + chance) / 2;
   }
 }

@@ -1,7 +1,15 @@
 import type { Pending, PendingQueue } from "../queue/pending-queue.ts";
 import type { PlaceRequest } from "./place-search.ts";
 import type { PrefillWait } from "./prefill-turns.ts";
-import { dueMsOf, FIRST_RANK, type SessionService } from "./session-service.ts";
+
+/** The rank of a request that waits for a place alone: higher ranks are served first. */
+export const FIRST_RANK = 0;
+
+/**
+ * The times of its own prefill by which a request comes later than it arrived, among those of its tenant that wait for
+ * their prefill: so that short ones do not wait for long behind long ones.
+ */
+const OWN_PREFILL_WEIGHT = 8;
 
 /** A request that may have to wait for its prefill. */
 export type PrefillWaiter = {
@@ -16,9 +24,7 @@ export type PrefillWaiter = {
 /** What waits are ordered by. */
 export type PrefillWaitsParts<Value extends PrefillWaiter> = {
   /** The queue in which they wait. */
-  readonly queue: Pick<PendingQueue<Value>, "order" | "reschedule" | "rerank" | "pushAgain">;
-  /** What each session was served of late. */
-  readonly service: SessionService;
+  readonly queue: Pick<PendingQueue<Value>, "reschedule" | "rerank" | "pushAgain">;
   /** The time after which a request that waits for its prefill is overdue, in milliseconds. */
   readonly workingSetWaitMs: number;
 };
@@ -38,16 +44,9 @@ export class PrefillWaits<Value extends PrefillWaiter> {
     return this.#count;
   }
 
-  /** Returns the monotonic milliseconds at which the first of those is due that wait; undefined where nobody does. */
-  firstDueMs(): number | undefined {
-    if (this.#count === 0) return undefined;
-    const ranks = this.#parts.queue.order().filter(({ value }) => value.wait?.kind === "prefill");
-    return ranks.length === 0 ? undefined : dueMsOf(Math.max(...ranks.map(({ rank }) => rank)));
-  }
-
   /** Has a request that waits, or begins to, wait for its prefill; for a place alone where `wait` is undefined. */
   waitFor(item: Pending<Value>, wait: PrefillWait | undefined, nowMs: number): void {
-    const { queue, service } = this.#parts;
+    const { queue } = this.#parts;
     const { value } = item;
     const { wait: before } = value;
     value.wait = wait;
@@ -59,10 +58,8 @@ export class PrefillWaits<Value extends PrefillWaiter> {
       item.outwaits = true;
       queue.reschedule(item, nowMs + waitMs);
     }
-    const { session, ofUser } = value.request.route;
-    const { queuedMs: sinceMs } = item;
-    const turn = { session, ofUser, seconds: wait.seconds, sinceMs, latestMs: sinceMs + waitMs };
-    queue.rerank(item, wait.kind === "place" ? FIRST_RANK : service.rankOf(turn, nowMs));
+    const dueMs = item.queuedMs + Math.min(waitMs, OWN_PREFILL_WEIGHT * wait.seconds * 1_000);
+    queue.rerank(item, wait.kind === "place" ? FIRST_RANK : FIRST_RANK - 1 - dueMs);
   }
 
   /**

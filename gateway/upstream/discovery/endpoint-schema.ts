@@ -4,13 +4,6 @@ import { hostPortSchema } from "../../../deploy/runtime/config/host-port-schema.
 /** The schema of one endpoint of a cluster, as configuration and endpoint files name it. */
 export const endpointSchema = z.strictObject({
   address: hostPortSchema.describe("The host and port of an engine node's gRPC, as host:port."),
-  priority: z
-    .int()
-    .min(0)
-    .max(127)
-    .default(0)
-    .describe("The priority of the endpoint: those of 0 are used first, the next ones as far as these are not enough."),
-  locality: z.string().max(128).default("").describe("The zone or rack of the endpoint."),
   loadBalancingWeight: z
     .int()
     .min(1)

@@ -9,8 +9,6 @@ export type AffinityKey = {
    * A keyed digest that all gateways make alike for the same session of the same caller. It tells nothing about either.
    */
   readonly key: string;
-  /** A keyed digest of the session alone, which all agents share that work for it. */
-  readonly session: string;
 };
 
 /** What an affinity key can be made from. */
@@ -45,11 +43,9 @@ const SESSION_HEADERS: readonly (readonly string[])[] = [
 export function affinityKey(input: AffinityInput, digest: (...parts: readonly string[]) => string): AffinityKey {
   const { tenant } = input;
   const named = namedSession(input.headers);
-  const session = named && digest(tenant, "session", named.names[0] ?? "", named.values[0] ?? "");
-  if (input.cacheKey !== "") return { source: "cache_key", key: input.cacheKey, session: session ?? input.cacheKey };
-  if (named && session) return { source: "session", key: digest(tenant, ...named.names, ...named.values), session };
-  const conversation = digest(tenant, "conversation", input.conversationHead);
-  return { source: "conversation", key: conversation, session: conversation };
+  if (input.cacheKey !== "") return { source: "cache_key", key: input.cacheKey };
+  if (named) return { source: "session", key: digest(tenant, ...named.names, ...named.values) };
+  return { source: "conversation", key: digest(tenant, "conversation", input.conversationHead) };
 }
 
 function namedSession(headers: AffinityInput["headers"]) {

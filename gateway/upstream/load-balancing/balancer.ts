@@ -1,13 +1,12 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { BalancerSettings } from "./balancer-settings.ts";
 import { promptBytes } from "./boundary-hashes.ts";
+import type { Candidates } from "./candidates.ts";
 import { type Choice, pickFrom } from "./choose.ts";
-import type { EndpointLevels } from "./endpoint-levels.ts";
 import type { EndpointViews } from "./endpoint-views.ts";
-import { HashRing } from "./hash-ring.ts";
 import type { HeldPrefixes } from "./held-prefixes.ts";
-import { createPolicy } from "./policies.ts";
-import type { Policy, PolicyPick, SharedConversations } from "./policy.ts";
+import type { PickableEndpoints } from "./pickable-endpoints.ts";
+import { createPolicy, type LbPolicy } from "./policies.ts";
+import type { Policy, PolicyPick } from "./policy.ts";
 import type { Route } from "./route.ts";
 import type { WorkLedger } from "./work-ledger.ts";
 
@@ -17,24 +16,16 @@ const TOKENS_PER_BYTE = 0.25;
 /** A cluster whose endpoints are picked, as far as picking needs to know it. */
 export type BalancedCluster = {
   /** The settings on how an endpoint is picked. */
-  readonly settings: BalancerSettings;
+  readonly settings: { readonly lbPolicy: LbPolicy };
   /** What picks see of the members, kept up to date. */
   readonly views: EndpointViews;
   /** What the members tell of their caches. */
   readonly prefixes: HeldPrefixes;
-  /**
-   * Calls the listener after members joined, left or changed their weight, once for all that did so together. Returns
-   * the function that ends this.
-   */
-  onMembersChange(listener: () => void): () => void;
 };
 
-/**
- * Picks endpoints of one cluster by its load-balancing policy, among those that `EndpointLevels` has at their priority.
- */
+/** Picks endpoints of one cluster by its load-balancing policy. */
 export class Balancer {
   readonly #clock: Clock;
-  readonly #random: () => number;
   readonly #policy: Policy;
 
   /**
@@ -43,26 +34,9 @@ export class Balancer {
    */
   constructor(cluster: BalancedCluster, work: WorkLedger, clock: Clock, random: () => number) {
     this.#clock = clock;
-    this.#random = random;
     const { settings, prefixes, views } = cluster;
-    const { slowStart } = settings;
-    let ring: HashRing | undefined;
-    const ringOfMembers = () => {
-      if (ring) return ring;
-      // In slices, as all later changes: of a thousand members it takes some hundred milliseconds.
-      const made = new HashRing();
-      made.update(views);
-      cluster.onMembersChange(() => made.update(views));
-      ring = made;
-      return made;
-    };
-    this.#policy = createPolicy(settings, { ring: ringOfMembers, prefixes, slowStart, work, clock, random });
+    this.#policy = createPolicy(settings.lbPolicy, { prefixes, work, clock, random });
     views.follow({ changed() {}, left: ({ address }) => this.#policy.forget?.(address) });
-  }
-
-  /** What gateways tell each other of where conversations are; undefined where the policy does not go by them. */
-  get conversations(): SharedConversations | undefined {
-    return this.#policy.conversations;
   }
 
   /**
@@ -77,21 +51,17 @@ export class Balancer {
    * Picks an endpoint for one try of a request, or says why there is none. `tried` holds the addresses of the endpoints
    * that have had their try.
    */
-  pick({ levels }: EndpointLevels, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
-    const nowMs = this.#clock.nowMs();
-    return pickFrom(levels, {
-      tried,
-      random: this.#random,
-      policy: (candidates) => this.#policy.pick(candidates, route, nowMs),
-    });
+  pick(endpoints: PickableEndpoints, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
+    return this.#pick(endpoints, endpoints.roomy, route, tried);
   }
 
   /** Picks as `pick` does, but also among the endpoints that have no room. */
-  pickAnywhere({ levels }: EndpointLevels, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
+  pickAnywhere(endpoints: PickableEndpoints, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
+    return this.#pick(endpoints, endpoints.available, route, tried);
+  }
+
+  #pick(endpoints: PickableEndpoints, from: Candidates, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
     const nowMs = this.#clock.nowMs();
-    return pickFrom(
-      levels.map((level) => ({ ...level, roomy: level.usable })),
-      { tried, random: this.#random, policy: (candidates) => this.#policy.pick(candidates, route, nowMs) },
-    );
+    return pickFrom(endpoints, from, tried, (candidates) => this.#policy.pick(candidates, route, nowMs));
   }
 }

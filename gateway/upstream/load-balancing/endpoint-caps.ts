@@ -1,32 +1,17 @@
-import * as z from "zod";
 import type { EndpointView } from "./endpoint-view.ts";
 
-/** The schema of the settings on what an endpoint may have to do and still be sent more. */
-export const endpointCapsSchema = z
-  .strictObject({
-    // Long waits belong in the gateway's queue, which is fair.
-    maxWaiting: z
-      .int()
-      .min(1)
-      .default(5)
-      .describe("The number of requests in a node's own queue from which the endpoint is passed over."),
-    // Above it, the engine would soon preempt what runs.
-    maxKvUse: z
-      .number()
-      .gt(0)
-      .max(1)
-      .default(0.95)
-      .describe("The share of a node's KV cache in use, 0 to 1, from which the endpoint is passed over."),
-  })
-  .prefault({})
-  .describe("Where all endpoints are beyond their caps, requests wait in the gateway.");
-
-/** The settings on what an endpoint may have to do and still be sent more, checked, with their defaults. */
-export type EndpointCaps = Readonly<z.infer<typeof endpointCapsSchema>>;
+/**
+ * The least number of requests in a node's own queue from which it is sent no more: long waits belong in the gateway's
+ * queue. A node that runs many at once may have as many that wait. Where it may have fewer, a conversation that is cached
+ * there is prefilled on another node, which evicts others, and so on.
+ */
+const MIN_WAITING = 5;
+/** The share of a node's KV cache in use from which it is sent no more: the engine would soon preempt what runs. */
+const MAX_KV_USE = 0.95;
 
 /**
  * Returns whether an endpoint may be sent more now. Where all are beyond their caps, the request waits in the gateway.
  */
-export function isWithinCaps({ waiting, kvUse }: EndpointView, { maxWaiting, maxKvUse }: EndpointCaps): boolean {
-  return waiting < maxWaiting && kvUse < maxKvUse;
+export function isWithinCaps({ waiting, kvUse, slots }: EndpointView): boolean {
+  return waiting < Math.max(MIN_WAITING, slots) && kvUse < MAX_KV_USE;
 }

@@ -31,10 +31,6 @@ export type EndpointView = {
   readonly slots: number;
   /** The share of requests that the endpoint gets beside others, Envoy's `load_balancing_weight`; above 0. */
   readonly weight: number;
-  /** The priority of the endpoint; those of priority 0 are used first. */
-  readonly priority: number;
-  /** The zone or rack of the endpoint; empty where none was given. */
-  readonly locality: string;
   /**
    * Monotonic milliseconds at which the endpoint last became available; undefined when it was so from the beginning.
    */
@@ -76,12 +72,7 @@ export function requestsOn({ activeRequests, running, waiting }: EndpointView): 
   return Math.max(activeRequests, running + waiting);
 }
 
-/** Returns whether an endpoint may get requests, panic aside. */
-export function isAvailable(endpoint: EndpointView): boolean {
-  return endpoint.healthy && !endpoint.ejected && canServe(endpoint);
-}
-
-/** Returns whether sending to an endpoint makes any sense: not even panic sends to one that would refuse every call. */
-export function canServe({ compatible, draining }: EndpointView): boolean {
-  return compatible && !draining;
+/** Returns whether an endpoint may get requests. */
+export function isAvailable({ healthy, ejected, compatible, draining }: EndpointView): boolean {
+  return healthy && !ejected && compatible && !draining;
 }

@@ -1,51 +1,21 @@
-import type * as z from "zod";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Candidates } from "./candidates.ts";
 import type { EndpointView } from "./endpoint-view.ts";
-import type { HashRing } from "./hash-ring.ts";
 import type { HeldPrefixes } from "./held-prefixes.ts";
 import type { Route } from "./route.ts";
-import type { SlowStartSettings } from "./slow-start.ts";
 import type { WorkLedger } from "./work-ledger.ts";
 
 /** The parts of a cluster and of the gateway that a policy works with. */
 export type PolicyParts = {
-  /**
-   * Returns the hash ring of all members of the cluster by their weights. It is one ring for good, which is kept up to
-   * date from the first call on: a policy that needs none does not pay for it.
-   */
-  readonly ring: () => HashRing;
   /** What the endpoints of the cluster tell of their caches. */
   readonly prefixes: HeldPrefixes;
-  /** The settings on how endpoints that came back warm up. */
-  readonly slowStart: SlowStartSettings;
   /** The prefill work on all endpoints, of all clusters: a node prefills for all its models in one row. */
   readonly work: WorkLedger;
   /** The clock of the gateway. */
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
-};
-
-/** Where a conversation was at its last turn, as one gateway tells it to others. */
-export type ToldConversation = {
-  /** The name of the conversation: keyed digests, which all gateways make alike. */
-  readonly conversation: string;
-  /** The address of the endpoint, `host:port`. */
-  readonly address: string;
-  /** The number of tokens that it takes up there. */
-  readonly tokens: number;
-  /** The time since the turn was sent, in milliseconds. */
-  readonly ageMs: number;
-};
-
-/** What the policies of gateways before the same endpoints tell each other of conversations. */
-export type SharedConversations = {
-  /** Returns what this gateway has to tell at the monotonic time `nowMs`. */
-  tell(nowMs: number): readonly ToldConversation[];
-  /** Takes what another gateway told at the monotonic time `atMs`. */
-  hear(told: readonly ToldConversation[], atMs: number): void;
 };
 
 /**
@@ -58,8 +28,6 @@ export type Policy = {
    * them suits. There may be thousands: a policy that can looks only at some of them.
    */
   pick(candidates: Candidates, route: Route, nowMs: number): PolicyPick | undefined;
-  /** What the policy tells those of other gateways, and hears of them; absent where it does not go by conversations. */
-  readonly conversations?: SharedConversations;
   /** Returns the number of tokens of a prompt, where the policy has learned how many there are to a byte. */
   expectedTokens?(route: Route): number;
   /** Tells the policy that an endpoint has left the cluster, and with it what was in its cache. */
@@ -89,21 +57,9 @@ export type Placement = {
 };
 
 /** A policy as the table of all policies has it. */
-export type PolicyRow<Settings extends z.ZodRawShape> = {
+export type PolicyRow = {
   /** One sentence on how the policy picks, for the reference of the configuration. */
   readonly summary: string;
-  /**
-   * The schema of the policy's own settings under its key in the configuration of a cluster; empty when it has none.
-   */
-  readonly settings: Settings;
   /** Makes the policy for one cluster. */
-  create(settings: SettingsOf<Settings>, parts: PolicyParts): Policy;
+  create(parts: PolicyParts): Policy;
 };
-
-/** The values that a shape of schemas checks. */
-export type SettingsOf<Shape extends z.ZodRawShape> = { readonly [Key in keyof Shape]: z.infer<Shape[Key]> };
-
-/** Gives a row of the table of policies its type. */
-export function policyRow<Settings extends z.ZodRawShape>(row: PolicyRow<Settings>): PolicyRow<Settings> {
-  return row;
-}

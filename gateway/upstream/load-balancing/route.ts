@@ -8,10 +8,6 @@ export type Route = {
   readonly shape: PromptShape;
   /** A digest of the caller, session or conversation that the request belongs to. */
   readonly affinityKey: string;
-  /** A digest of the session that the request belongs to; sub-agents belong to the session that they work for. */
-  readonly session: string;
-  /** Whether the turn begins with a message of the user, not with what a tool returned. */
-  readonly ofUser: boolean;
   /**
    * The time for which the prompt is to stay in an engine's cache, in milliseconds; undefined when the request does not
    * say.
@@ -20,7 +16,7 @@ export type Route = {
 };
 
 /** What a route is made from beside hints. */
-export type Routed = Omit<Route, "affinityKey" | "session"> & {
+export type Routed = Omit<Route, "affinityKey"> & {
   /** The tenant that the request belongs to. */
   readonly tenant: string;
   /** The digest of the caller's own cache key; empty where the caller gave none. */
@@ -28,8 +24,8 @@ export type Routed = Omit<Route, "affinityKey" | "session"> & {
 };
 
 /** Makes the route of a request. */
-export function routeOf({ shape, ofUser, ttlMs, tenant, cacheKey }: Routed, { headers, digest }: RoutingHints): Route {
+export function routeOf({ shape, ttlMs, tenant, cacheKey }: Routed, { headers, digest }: RoutingHints): Route {
   const input = { cacheKey, headers, tenant, conversationHead: headOf(shape) };
-  const { key, session } = affinityKey(input, digest);
-  return { shape, affinityKey: key, session, ofUser, ttlMs };
+  const { key } = affinityKey(input, digest);
+  return { shape, affinityKey: key, ttlMs };
 }

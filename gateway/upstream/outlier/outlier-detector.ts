@@ -1,20 +1,10 @@
 import type { OutlierOutcome } from "./outlier-outcome.ts";
-import { byFailurePercentage, bySuccessRate, type CallCounts } from "./outlier-rates.ts";
 import type { OutlierSettings } from "./outlier-settings.ts";
-
-/** The rule that found an outlier, in the words of Envoy's statistics. */
-export type EjectionType =
-  | "consecutive_gateway_failure"
-  | "consecutive_local_origin_failure"
-  | "failure_percentage"
-  | "success_rate";
 
 /** An endpoint that was found to be an outlier. */
 export type Ejection = {
   /** The address of the endpoint, `host:port`. */
   readonly address: string;
-  /** The rule that found the endpoint. */
-  readonly type: EjectionType;
   /** Whether the endpoint is ejected; false where too many are ejected already. */
   readonly enforced: boolean;
   /**
@@ -24,42 +14,33 @@ export type Ejection = {
   readonly untilMs: number;
 };
 
-type Origin = "external" | "local";
-const ORIGINS: readonly Origin[] = ["external", "local"];
-
-type Tally = { consecutive: number; successes: number; failures: number };
-
 type Host = {
-  /**
-   * The calls of the interval. Wrong answers and failures to answer are counted apart, as with Envoy's
-   * `split_external_local_origin_errors`.
-   */
-  readonly tallies: Readonly<Record<Origin, Tally>>;
+  consecutiveFailures: number;
   ejectedUntilMs: number | undefined;
-  /** The number of ejections in a row, by which the next one is longer; it falls while the host does well. */
-  multiplier: number;
+  /** The number of ejections in a row, by which the next one is longer. */
+  ejections: number;
 };
 
+/** The time without an ejection after which one of the ejections in a row no longer counts, in milliseconds. */
+const FADE_MS = 5_000;
+
 /**
- * Judges the endpoints of one cluster by the calls on them: who does worse than it should is taken out for a while, and
- * then tried again. A passed health check ends no ejection: health may be served while the GPU hangs.
+ * Ejects endpoints of one cluster whose calls fail in a row, each for a while. A passed health check ends no ejection:
+ * health may be served while the GPU hangs.
  */
 export class OutlierDetector {
   readonly #settings: OutlierSettings;
-  readonly #random: () => number;
   readonly #onChange: (address: string) => void;
   readonly #hosts = new Map<string, Host>();
   /** The ends of the ejections that operators have ordered, in monotonic milliseconds, by address. */
   #ordered: ReadonlyMap<string, number> = new Map();
 
   /**
-   * Makes a detector for one cluster. `random` gives numbers that are even over [0, 1); `onChange` is called with the
-   * address of an endpoint that was ejected, by its calls or by order, or put back by hand, not when its ejection has
-   * lasted long enough.
+   * Makes a detector for one cluster. `onChange` is called with the address of an endpoint that was ejected, by its calls
+   * or by order, or put back by hand, not when its ejection has lasted long enough.
    */
-  constructor(settings: OutlierSettings, random: () => number, onChange: (address: string) => void = () => {}) {
+  constructor(settings: OutlierSettings, onChange: (address: string) => void = () => {}) {
     this.#settings = settings;
-    this.#random = random;
     this.#onChange = onChange;
   }
 
@@ -115,46 +96,11 @@ export class OutlierDetector {
     const host = this.#hosts.get(address);
     // Calls from before its ejection that end only now say nothing new.
     if (!host || outcome === "neutral" || this.isEjected(address, nowMs)) return undefined;
-    // It was reached, and answered: as far as that goes a wrong answer is a success, too.
-    if (outcome !== "local_failure") succeeded(host.tallies.local);
-    if (outcome === "success") {
-      succeeded(host.tallies.external);
-      return undefined;
-    }
-    const origin: Origin = outcome === "external_failure" ? "external" : "local";
-    const tally = host.tallies[origin];
-    tally.failures += 1;
-    tally.consecutive += 1;
-    const { consecutiveGatewayFailure, consecutiveLocalOriginFailure } = this.#settings;
-    const limit = origin === "external" ? consecutiveGatewayFailure : consecutiveLocalOriginFailure;
-    if (limit === 0 || tally.consecutive < limit) return undefined;
-    tally.consecutive = 0;
-    const type = origin === "external" ? "consecutive_gateway_failure" : "consecutive_local_origin_failure";
-    return this.#eject(address, host, type, nowMs);
-  }
-
-  /**
-   * Judges the rates of the interval that is over, and returns the ejections that they led to. It is to be called every
-   * `intervalMs`.
-   */
-  tick(nowMs: number): readonly Ejection[] {
-    const ejections: Ejection[] = [];
-    const within = [...this.#hosts].filter(([address]) => !this.isEjected(address, nowMs));
-    for (const [, host] of within) host.multiplier = Math.max(0, host.multiplier - 1);
-    for (const origin of ORIGINS) {
-      const counts = within.map(([address, { tallies }]): CallCounts => ({ address, ...tallies[origin] }));
-      for (const [type, addresses] of [
-        ["success_rate", bySuccessRate(counts, this.#settings.successRate)],
-        ["failure_percentage", byFailurePercentage(counts, this.#settings.failurePercentage)],
-      ] as const) {
-        for (const address of addresses) {
-          const host = this.#hosts.get(address);
-          if (host && !this.isEjected(address, nowMs)) ejections.push(this.#eject(address, host, type, nowMs));
-        }
-      }
-    }
-    for (const host of this.#hosts.values()) clearRates(host);
-    return ejections;
+    host.consecutiveFailures = outcome === "failure" ? host.consecutiveFailures + 1 : 0;
+    const limit = this.#settings.consecutiveGatewayFailure;
+    if (limit === 0 || host.consecutiveFailures < limit) return undefined;
+    host.consecutiveFailures = 0;
+    return this.#eject(address, host, nowMs);
   }
 
   /** Puts an endpoint back by hand, with a clean record; an ordered ejection stays. */
@@ -164,43 +110,25 @@ export class OutlierDetector {
     this.#onChange(address);
   }
 
-  #eject(address: string, host: Host, type: EjectionType, nowMs: number): Ejection {
-    if (!this.#mayEject(nowMs)) return { address, type, enforced: false, untilMs: nowMs };
-    const { baseEjectionTimeMs, maxEjectionTimeMs, maxEjectionTimeJitterMs } = this.#settings;
-    host.multiplier += 1;
+  #eject(address: string, host: Host, nowMs: number): Ejection {
+    if (!this.#mayEject(nowMs)) return { address, enforced: false, untilMs: nowMs };
+    const { baseEjectionTimeMs, maxEjectionTimeMs } = this.#settings;
     // As in Envoy, the longest time is never below the base time.
     const longestMs = Math.max(baseEjectionTimeMs, maxEjectionTimeMs);
-    const ejectionMs = Math.min(baseEjectionTimeMs * host.multiplier, longestMs);
-    host.ejectedUntilMs = nowMs + ejectionMs + this.#random() * maxEjectionTimeJitterMs;
+    const faded = Math.floor((nowMs - (host.ejectedUntilMs ?? nowMs)) / FADE_MS);
     // A longer count would only overshoot: fading would then take longer than the ejection was.
-    host.multiplier = Math.min(host.multiplier, Math.ceil(longestMs / baseEjectionTimeMs));
-    for (const origin of ORIGINS) host.tallies[origin].consecutive = 0;
-    clearRates(host);
+    host.ejections = Math.min(Math.max(0, host.ejections - faded) + 1, Math.ceil(longestMs / baseEjectionTimeMs));
+    host.ejectedUntilMs = nowMs + Math.min(baseEjectionTimeMs * host.ejections, longestMs);
     this.#onChange(address);
-    return { address, type, enforced: true, untilMs: host.ejectedUntilMs };
+    return { address, enforced: true, untilMs: host.ejectedUntilMs };
   }
 
   #mayEject(nowMs: number): boolean {
-    const { maxEjectionPercent, alwaysEjectOneHost } = this.#settings;
     const out = [...this.#hosts.keys()].filter((address) => this.isEjected(address, nowMs)).length;
-    if (out === 0 && alwaysEjectOneHost) return true;
-    return ((out + 1) * 100) / this.#hosts.size <= maxEjectionPercent;
+    return out === 0 || ((out + 1) * 100) / this.#hosts.size <= this.#settings.maxEjectionPercent;
   }
-}
-
-function succeeded(tally: Tally): void {
-  tally.consecutive = 0;
-  tally.successes += 1;
 }
 
 function newHost(): Host {
-  const tally = () => ({ consecutive: 0, successes: 0, failures: 0 });
-  return { tallies: { external: tally(), local: tally() }, ejectedUntilMs: undefined, multiplier: 0 };
-}
-
-function clearRates({ tallies }: Host): void {
-  for (const origin of ORIGINS) {
-    tallies[origin].successes = 0;
-    tallies[origin].failures = 0;
-  }
+  return { consecutiveFailures: 0, ejectedUntilMs: undefined, ejections: 0 };
 }

@@ -18,11 +18,8 @@ export type CallEnding =
   /** The gateway ended the call: the client left, reads too slowly, or the time of the whole request is up. */
   | { readonly kind: "cancelled" };
 
-/**
- * What an ending says about an endpoint: `external_failure` that it answered, wrongly; `local_failure` that it could
- * not be reached or did not answer; `neutral` nothing. Both failures are counted, apart.
- */
-export type OutlierOutcome = "success" | "external_failure" | "local_failure" | "neutral";
+/** What an ending says about the health of an endpoint; `neutral` says nothing. */
+export type OutlierOutcome = "success" | "failure" | "neutral";
 
 /** The gRPC statuses that are the endpoint's own fault; all others are the request's, or ours. */
 const FAILURES: ReadonlySet<status> = new Set([
@@ -42,14 +39,13 @@ export function outlierOutcome(ending: CallEnding): OutlierOutcome {
     case "completed":
       return "success";
     case "status":
-      return !ending.notReady && FAILURES.has(ending.code) ? "external_failure" : "neutral";
+      return !ending.notReady && FAILURES.has(ending.code) ? "failure" : "neutral";
     case "protocol_violation":
     case "version_mismatch":
-      return "external_failure";
     case "connect_failure":
     case "reset":
     case "stalled":
-      return "local_failure";
+      return "failure";
     case "cancelled":
       return "neutral";
     default:

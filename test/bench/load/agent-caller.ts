@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { exponential, seededRandom } from "../../support/seeded-random.ts";
 import type { BenchGateway } from "../processes/gateway-process.ts";
-import { exponential, seededRandom } from "../routing/seeded-random.ts";
 
 /** Four characters are a simulated token. */
 const CHARACTERS_PER_TOKEN = 4;

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { MARK, nowUs, STAMP_LENGTH, stampedUs } from "../processes/stamp.ts";
-import type { Target } from "../processes/targets.ts";
+import type { Target } from "./target.ts";
 
 const HEAD_OK = "HTTP/1.1 200";
 /**

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Directive, ENDLESS } from "../processes/directive.ts";
-import type { Target } from "../processes/targets.ts";
 import { cpuOf, residentOf } from "../report/cpu.ts";
 import { percentile } from "../report/percentile.ts";
 import { LoadClient } from "./load-client.ts";
+import type { Target } from "./target.ts";
 
 /** Streams begin at different moments and code gets hot: what comes in this time is not measured, in milliseconds. */
 export const SETTLE_MS = 500;

@@ -1,7 +1,7 @@
 import { connect, type Socket } from "node:net";
 import { isWholeAnswer } from "../../../gateway/warm-up/warm-up-caller.ts";
 import { nowUs } from "../processes/stamp.ts";
-import type { Target } from "../processes/targets.ts";
+import type { Target } from "./target.ts";
 
 /** The requests that a connection is used for: the gateway closes one after a thousand. */
 const REQUESTS_PER_CONNECTION = 900;

@@ -65,31 +65,6 @@ export async function startBenchGateway(
   return { ...child, port: Number(new URL(baseUrl).port), key };
 }
 
-/** Running gateway workers of the benches, which share a port. */
-export type BenchWorkers = RunningChild & {
-  /** The port of the workers' API on this machine. */
-  readonly port: number;
-  /** The text of an API key without limits, for all models. */
-  readonly key: string;
-  /** The processes of the workers; the process of the child itself has started them. */
-  readonly workers: readonly number[];
-};
-
-/** Starts so many gateway workers as `npm start` does, in front of the engine at `engine`. Resolves when all are ready. */
-export async function startBenchWorkers(count: number, engine: string, folder: string): Promise<BenchWorkers> {
-  await mkdir(folder, { recursive: true });
-  const program = join(import.meta.dirname, "workers-process.js");
-  const child = await startChild("workers", program, [folder, String(count), engine], folder);
-  const { baseUrl, adminUrls, key, pids } = child.ready as {
-    readonly baseUrl: string;
-    readonly adminUrls: readonly string[];
-    readonly key: string;
-    readonly pids: readonly number[];
-  };
-  for (const adminUrl of adminUrls) await untilReady(`${adminUrl}/readyz`, READY_MS);
-  return { ...child, port: Number(new URL(baseUrl).port), key, workers: pids };
-}
-
 async function untilReady(url: string, timeoutMs: number): Promise<void> {
   const deadline = AbortSignal.timeout(timeoutMs);
   for (;;) {

@@ -50,7 +50,7 @@ export function readArrivals(text: string): RecordedArrivals {
     // What all have in common is the application's; whatever else was there before is of the same conversation.
     const lastTurn = known > 1 ? known - 1 : undefined;
     const agent = own[1] ?? own[0] ?? 0;
-    return { agent, pauseMs: 0, ofUser: true, tokens, outputTokens, lastPiece, boundaries: own, lastTurn };
+    return { agent, pauseMs: 0, tokens, outputTokens, lastPiece, boundaries: own, lastTurn };
   });
   return { requests: { turns, pieces: cutter.pieces, boundaries }, arrivalsMs: arrivalsOf(raws) };
 }

@@ -61,7 +61,7 @@ export class PlayedSession {
     const recorded = this.#recorded.turns[turn];
     if (!recorded) return undefined;
     this.#goOnWith(this.#newest);
-    const { agent, ofUser, tokens, outputTokens, lastPiece, lastTurn } = recorded;
+    const { agent, tokens, outputTokens, lastPiece, lastTurn } = recorded;
     this.#newest = {
       last: this.#pieces[lastPiece] ?? -1,
       tokens,
@@ -69,7 +69,6 @@ export class PlayedSession {
       shape: { boundaries: recorded.boundaries.map((number) => this.#boundary(number)), lastTurn },
       affinityKey: `${this.#name}/${agent}`,
       session: this.#name,
-      ofUser,
     };
     return this.#newest;
   }

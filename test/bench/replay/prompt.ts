@@ -14,6 +14,4 @@ export type Prompt = {
   readonly affinityKey: string;
   /** The session that the request belongs to; its sub-agents belong to it, too. */
   readonly session: string;
-  /** Whether the turn begins with a message of the user, not with what a tool returned. */
-  readonly ofUser: boolean;
 };

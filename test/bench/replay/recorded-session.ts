@@ -4,8 +4,6 @@ export type RecordedTurn = {
   readonly agent: number;
   /** The pause before the turn, after the answer to the one before it, in milliseconds. */
   readonly pauseMs: number;
-  /** Whether the turn begins with a message of the user, not with what a tool returned. */
-  readonly ofUser: boolean;
   /** The tokens of the prompt. */
   readonly tokens: number;
   /** The tokens of the answer. */

@@ -1,4 +1,4 @@
-import type { EventQueue } from "../routing/event-queue.ts";
+import type { EventQueue } from "./event-queue.ts";
 import type { PieceCaches } from "./piece-cache.ts";
 import type { Prompt } from "./prompt.ts";
 

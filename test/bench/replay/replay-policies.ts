@@ -1,4 +1,4 @@
-import type { EventQueue } from "../routing/event-queue.ts";
+import type { EventQueue } from "./event-queue.ts";
 import type { PlayedWorld } from "./played-session.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
 import { exactPrefixes, Gateway } from "./routers/gateway.ts";
@@ -25,14 +25,13 @@ export type ReplayPolicy =
   | "oracle"
   | "omniscient"
   | "least_request"
-  | "ring_hash"
   | "prefix_tree"
   | "llmd"
   | "prefix_affinity"
   | "prefix_affinity_exact";
 
 const gateway =
-  (lbPolicy: "least_request" | "ring_hash" | "prefix_affinity", exact = false) =>
+  (lbPolicy: "least_request" | "prefix_affinity", exact = false) =>
   ({
     fleet: { nodes, caches },
     gateways,
@@ -54,7 +53,6 @@ export const REPLAY_POLICIES: Readonly<Record<ReplayPolicy, (parts: RouterParts)
   oracle: ({ fleet }) => oracle(fleet),
   omniscient: ({ fleet }) => omniscient(fleet),
   least_request: gateway("least_request"),
-  ring_hash: gateway("ring_hash"),
   prefix_tree: ({ fleet, world, time }) => prefixTree(fleet, world.store, () => time.nowMs()),
   llmd: ({ fleet, random }) => llmd(fleet, random),
   prefix_affinity: gateway("prefix_affinity"),

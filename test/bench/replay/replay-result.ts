@@ -1,5 +1,5 @@
 import { percentile } from "../report/percentile.ts";
-import type { EventQueue } from "../routing/event-queue.ts";
+import type { EventQueue } from "./event-queue.ts";
 import { FairShares } from "./fair-shares.ts";
 import type { Prompt } from "./prompt.ts";
 import type { NodeUse } from "./replay-node.ts";

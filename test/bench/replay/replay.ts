@@ -1,5 +1,5 @@
-import { EventQueue } from "../routing/event-queue.ts";
-import { seededRandom } from "../routing/seeded-random.ts";
+import { seededRandom } from "../../support/seeded-random.ts";
+import { EventQueue } from "./event-queue.ts";
 import { PieceCaches } from "./piece-cache.ts";
 import { PieceStore } from "./piece-store.ts";
 import { PlayedWorld } from "./played-session.ts";
@@ -9,7 +9,6 @@ import type { RecordedSession } from "./recorded-session.ts";
 import { ReplayNode } from "./replay-node.ts";
 import { REPLAY_POLICIES, type ReplayPolicy } from "./replay-policies.ts";
 import { ReplayRecord, type ReplayResult } from "./replay-result.ts";
-import { tellEachOther } from "./told-turns.ts";
 import { playArrivals, playUsers } from "./traffic.ts";
 
 /** The time between two reports of a node that has nothing new to tell, in milliseconds. */
@@ -111,7 +110,6 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     time.after(REPORT_INTERVAL_MS, report);
   };
   report();
-  tellEachOther(gateways, time);
   const played = { world, time, seed, send };
   if (traffic.kind === "sessions") playUsers(traffic.sessions, traffic.perNode * count, played);
   else playArrivals(traffic.requests, traffic.arrivalsMs, played);

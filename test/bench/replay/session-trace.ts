@@ -19,7 +19,6 @@ type RawTurn = {
   readonly out: number;
   /** Seconds. */
   readonly think_time?: number | null;
-  readonly stop: string;
   readonly ids: readonly (number | readonly [number, number])[];
 };
 
@@ -40,7 +39,7 @@ type RawSession = {
 /** The tools and the system prompt of an agent; two agents are taken to share them where they have the same sizes. */
 type Head = { readonly name: string; readonly tokens: number };
 
-type Turn = Pick<RecordedTurn, "agent" | "pauseMs" | "ofUser" | "tokens" | "outputTokens"> & {
+type Turn = Pick<RecordedTurn, "agent" | "pauseMs" | "tokens" | "outputTokens"> & {
   readonly head: Head;
   readonly runs: BlockRuns;
 };
@@ -90,11 +89,11 @@ class SessionDraft {
   finish(headCuts: HeadCuts): RecordedSession {
     this.cutter.addHeadCuts(headCuts);
     const turns = this.#turns.map((turn, index): RecordedTurn => {
-      const { agent, pauseMs, ofUser, tokens, outputTokens } = turn;
+      const { agent, pauseMs, tokens, outputTokens } = turn;
       const lastPiece = this.cutter.lastPiece(turn.runs, BLOCK_TOKENS);
       const boundaries = this.#boundariesOf[index] ?? [];
       const lastTurn = this.#lastTurns[index];
-      return { agent, pauseMs, ofUser, tokens, outputTokens, lastPiece, boundaries, lastTurn };
+      return { agent, pauseMs, tokens, outputTokens, lastPiece, boundaries, lastTurn };
     });
     const boundaries = this.#boundaries.map(({ runs, tokens, sharedAs }): RecordedBoundary => {
       const piece = this.cutter.pieceEndingAt(blockAt(runs, Math.floor(tokens / BLOCK_TOKENS)));
@@ -159,22 +158,19 @@ function flat(session: RawSession): readonly Turn[] {
   const turns: Turn[] = [];
   let agents = 0;
   let waitedMs = 0;
-  const add = (raw: RawTurn, agent: number, head: Head, before: string) => {
+  const add = (raw: RawTurn, agent: number, head: Head) => {
     const pauseMs = Math.min(MAX_PAUSE_MS, Math.max(0, (raw.think_time ?? 0) * 1_000 - waitedMs));
     const runs = raw.ids.map((id): readonly [number, number] => (typeof id === "number" ? [id, id] : id));
-    turns.push({ agent, pauseMs, ofUser: before !== "tool_use", tokens: raw.in, outputTokens: raw.out, head, runs });
+    turns.push({ agent, pauseMs, tokens: raw.in, outputTokens: raw.out, head, runs });
     waitedMs = 0;
   };
-  let stop = "";
   for (const request of session.requests) {
     if (request.type === undefined) {
-      add(request, 0, headOf(session), stop);
-      stop = request.stop;
+      add(request, 0, headOf(session));
       continue;
     }
     agents += 1;
-    // What a sub-agent is asked is its parent's doing, not the user's.
-    for (const turn of request.requests) add(turn, agents, headOf(request), "tool_use");
+    for (const turn of request.requests) add(turn, agents, headOf(request));
     waitedMs = request.duration_ms;
   }
   return turns;

@@ -1,5 +1,5 @@
-import type { EventQueue } from "../routing/event-queue.ts";
-import { seededRandom } from "../routing/seeded-random.ts";
+import { seededRandom } from "../../support/seeded-random.ts";
+import type { EventQueue } from "./event-queue.ts";
 import { PlayedSession, type PlayedWorld } from "./played-session.ts";
 import type { Prompt } from "./prompt.ts";
 import type { RecordedSession } from "./recorded-session.ts";

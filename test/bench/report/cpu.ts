@@ -19,21 +19,17 @@ export function cpuMs(pid: number): number {
   return parseProcessStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }
 
-/** What is measured: a process, with the workers that it has started. */
-type Measured = { readonly pid: number | undefined; readonly workers?: readonly number[] };
+/** What is measured: a process, or nothing. */
+type Measured = { readonly pid: number | undefined };
 
-/** Returns the CPU time of all processes of a target, in milliseconds; NaN where it has none. */
-export function cpuOf({ pid, workers = [] }: Measured): number {
-  return pid === undefined ? Number.NaN : sum([pid, ...workers].map(cpuMs));
+/** Returns the CPU time of the process of a target, in milliseconds; NaN where it has none. */
+export function cpuOf({ pid }: Measured): number {
+  return pid === undefined ? Number.NaN : cpuMs(pid);
 }
 
-/** Returns the resident memory of all processes of a target, in MB; NaN where it has none. */
-export function residentOf({ pid, workers = [] }: Measured): number {
-  return pid === undefined ? Number.NaN : sum([pid, ...workers].map(residentMb));
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0);
+/** Returns the resident memory of the process of a target, in MB; NaN where it has none. */
+export function residentOf({ pid }: Measured): number {
+  return pid === undefined ? Number.NaN : residentMb(pid);
 }
 
 /** Returns the resident memory of a process, in MB. Throws when there is no such process. */

@@ -33,7 +33,6 @@ test("H9 and H13 a node that died of its work and is started again, empty, gets 
   if (!died) throw new Error("three nodes were started");
   const gateway = await fleet.inFrontOf(nodes, {
     lbPolicy: "round_robin",
-    slowStart: { windowMs: 120_000, minWeightPercent: 10 },
     outlierDetection: { baseEjectionTimeMs: 1_000 },
   });
   const load = closedLoop(gateway, CLIENTS);
@@ -61,7 +60,7 @@ test("H10 a node that stops and goes on again and again costs no request that ha
     {
       lbPolicy: "round_robin",
       healthChecks: { intervalMs: 500, intervalJitterMs: 0, unhealthyIntervalMs: 200, timeoutMs: 300 },
-      outlierDetection: { baseEjectionTimeMs: 500, consecutiveLocalOriginFailure: 2 },
+      outlierDetection: { baseEjectionTimeMs: 500, consecutiveGatewayFailure: 2 },
       circuitBreakers: { retryBudget: { minRetryConcurrency: 100 } },
     },
     { timeouts: { acceptTimeoutMs: 1_000, perTryIdleTimeoutMs: 1_000 } },
@@ -91,7 +90,6 @@ test("H11 of four nodes that all fail two are ejected at most, and the others ar
     outlierDetection: {
       consecutiveGatewayFailure: 2,
       baseEjectionTimeMs: 60_000,
-      failurePercentage: { requestVolume: 10_000 },
     },
   });
   const asked = () => nodes.reduce((sum, { calls }) => sum + calls.length, 0);

@@ -37,7 +37,6 @@ describe.skipIf(why)("a host", () => {
       nodes,
       {
         lbPolicy: "round_robin",
-        slowStart: { windowMs: 120_000, minWeightPercent: 10 },
         outlierDetection: { baseEjectionTimeMs: 3_000 },
       },
       { timeouts: { acceptTimeoutMs: 1_500, perTryIdleTimeoutMs: 1_500 } },

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
+import { tokensSchema } from "../../../gateway/keys/tokens/token-settings.ts";
 import { TokenVerifier } from "../../../gateway/keys/tokens/token-verifier.ts";
 import { becomes } from "../../support/becomes.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
@@ -105,6 +106,25 @@ test("D14 a token that was seen before ends with the record, and with its own ti
   await becomes(async () => (await ask(short)).status === 401, "the token has ended, leeway included");
 });
 
+test("a type of token that is required keeps all others out", async () => {
+  const jwksFile = join(folder, "jwks.json");
+  const typed = (typ?: string) =>
+    new SignJWT({ svc_key: keyId, aud: AUDIENCE, iss: ISSUER })
+      .setProtectedHeader({ alg: "ES256", kid: "one", ...(typ !== undefined && { typ }) })
+      .setExpirationTime("10m")
+      .sign(ours.privateKey);
+  for (const requiredType of ["at+jwt", "application/AT+jwt"]) {
+    const jwt = { issuer: ISSUER, audience: [AUDIENCE], jwksFile, requiredType };
+    const settings = tokensSchema.parse(jwt);
+    const verifier = await TokenVerifier.open({ settings, keys: gateway.keys, clock: systemClock, onReload: () => {} });
+    for (const typ of ["at+jwt", "AT+JWT", "application/at+jwt", "Application/At+Jwt"])
+      expect((await verifier.find(await typed(typ)))?.keyId, typ).toBe(keyId);
+    for (const typ of [undefined, "JWT", "id+jwt", "at+jwt2", "text/at+jwt", ""])
+      expect(await verifier.find(await typed(typ)), typ).toBeUndefined();
+    verifier.close();
+  }
+});
+
 test("an issuer's keys are followed by their address, also when they are changed, and no oftener than they may", async () => {
   let keys = [await jwk(ours, "one")];
   let reads = 0;
@@ -117,7 +137,14 @@ test("an issuer's keys are followed by their address, also when they are changed
   const { port } = server.address() as AddressInfo;
   const settings = {
     ...{ issuer: ISSUER, audience: [AUDIENCE], jwksUrl: `http://127.0.0.1:${port}`, algorithms: ["ES256" as const] },
-    ...{ keyClaim: "svc_key", subjectIsTenant: true, leewaySeconds: 0, maxLifetimeSeconds: 3_600, maxBytes: 4_096 },
+    ...{
+      allowInsecureJwks: false,
+      keyClaim: "svc_key",
+      subjectIsTenant: true,
+      leewaySeconds: 0,
+      maxLifetimeSeconds: 3_600,
+      maxBytes: 4_096,
+    },
   };
   const verifier = await TokenVerifier.open({ settings, keys: gateway.keys, clock, onReload: () => {} });
   const seen = await token();

@@ -5,6 +5,7 @@ import { blockEnd, delta, finished, reasoningStart, textStart, toolCallStart } f
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
 import { ANSWER_PATHS, type AnswerPath, bodyFor, brokenEnd } from "../../support/http/answer-check.ts";
 import { readBody } from "../../support/http/read-until.ts";
+import { preferred } from "../../support/preferred.ts";
 import { until } from "../../support/until.ts";
 
 /*
@@ -92,8 +93,8 @@ async function inFrontOf(nodes: readonly ResumableNode[], holdMs = 5_000): Promi
     clusters: [
       {
         model: "svc-qwen",
-        endpoints: nodes.map(({ address }, priority) => ({ address, priority })),
-        outlierDetection: { consecutiveGatewayFailure: 0, consecutiveLocalOriginFailure: 0 },
+        ...preferred(nodes.map(({ address }) => address)),
+        outlierDetection: { consecutiveGatewayFailure: 0 },
         circuitBreakers: { noEndpointHoldMs: holdMs },
       },
     ],

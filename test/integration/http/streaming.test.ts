@@ -12,6 +12,7 @@ import { type RunningGateway, startGateway } from "../../support/gateway/start-g
 import { endOf } from "../../support/http/answer-check.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
+import { preferred } from "../../support/preferred.ts";
 import { until } from "../../support/until.ts";
 
 const running: { stop(): Promise<void> }[] = [];
@@ -226,9 +227,9 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
         throw new EngineError("ENGINE_DOWN", "gone");
       });
       const well = await engineWith(() => [textAnswer("fine")]);
-      const addresses = [silent, well].slice(0, 1 + others).map(({ address }, priority) => ({ address, priority }));
+      const addresses = [silent, well].slice(0, 1 + others).map(({ address }) => address);
       const gateway = await gatewayFor([silent, well], {
-        clusters: [{ model: "svc-qwen", endpoints: addresses }],
+        clusters: [{ model: "svc-qwen", ...preferred(addresses) }],
         timeouts: { headerCommitMs: 20 },
       });
       const response = await gateway.post(path, { ...body, stream: true });

@@ -32,7 +32,7 @@ beforeAll(async () => {
   const files = { certFile: file("live.pem"), keyFile: file("live.key"), clientCaFile: file("authority.pem") };
   const tls = openAdminTls(files, systemClock, (fault) => reloads.push(fault));
   const token = await AdminToken.open(file("token"), systemClock, () => {});
-  admin = await startAdmin(service.gateway, {}, undefined, { tls, proof: { token, certificates: true } });
+  admin = await startAdmin(service.gateway, {}, { tls, proof: { token, certificates: true } });
   closing.push(
     () => tls.close(),
     () => token.close(),

@@ -12,7 +12,7 @@ const CANARY = "canary-5b1f";
 const rig = administeredService({
   limits: { headerPrefix: "shown" },
   sealingKeyFile: "/nowhere/sealing.key",
-  clusters: [{ model: MODEL, endpoints: [{ address: "engine:1", locality: `https://user:${CANARY}@proxy` }] }],
+  clusters: [{ model: MODEL, endpoints: [{ address: "engine:1" }], tls: { caFile: `https://user:${CANARY}@proxy` } }],
 });
 
 async function status(path: string): Promise<number> {
@@ -35,7 +35,6 @@ describe("reading", () => {
     "/server_info",
     "/listeners",
     "/help",
-    "/live",
     "/fleet",
     "/",
   ])("%s answers GET, and is never kept or framed", async (path) => {
@@ -85,7 +84,6 @@ describe("reading", () => {
       {
         address: { socket_address: { address: host, port_value: Number(port) } },
         health_status: { eds_health_status: "HEALTHY" },
-        priority: 0,
         load: { slots: 1_000 },
       },
     ]);
@@ -134,17 +132,7 @@ describe("reading", () => {
     );
     expect(secrets.length).toBeGreaterThan(1);
     const { id } = keys[0] ?? {};
-    const paths = [
-      "/config_dump",
-      "/stats",
-      "/clusters",
-      "/live",
-      "/fleet",
-      "/server_info",
-      "/runtime",
-      "/memory",
-      "/",
-    ];
+    const paths = ["/config_dump", "/stats", "/clusters", "/fleet", "/server_info", "/runtime", "/memory", "/"];
     for (const path of [...paths, "/keys/status", `/limits/${id}`, `/keys/${id}/usage`]) {
       const shown = await rig.admin.text(path);
       for (const secret of secrets) expect(shown).not.toContain(secret);
@@ -155,7 +143,7 @@ describe("reading", () => {
     expect(await rig.admin.json("/config_dump?mask=bootstrap.limits.headerPrefix")).toEqual({
       bootstrap: { limits: { headerPrefix: "shown" } },
     });
-    expect(await rig.admin.text("/config_dump?mask=bootstrap.clusters.endpoints.locality")).not.toContain(CANARY);
+    expect(await rig.admin.text("/config_dump?mask=bootstrap.clusters.tls.caFile")).not.toContain(CANARY);
     expect((await rig.admin.get("/config_dump?mask=a..b")).status).toBe(400);
   });
 
@@ -290,8 +278,8 @@ describe("changing", () => {
     const { address } = rig.service.engine;
     const cluster = rig.service.gateway.clusters.cluster(MODEL);
     if (!cluster) throw new Error("no cluster");
-    const failures = cluster.settings.outlierDetection.consecutiveLocalOriginFailure;
-    for (let i = 0; i < failures; i += 1) cluster.outliers.report(address, "local_failure", performance.now());
+    const failures = cluster.settings.outlierDetection.consecutiveGatewayFailure;
+    for (let i = 0; i < failures; i += 1) cluster.outliers.report(address, "failure", performance.now());
     expect(await rig.admin.stat("svc_cluster_outlier_ejections_active", `cluster="${MODEL}"`)).toBe(1);
     expect(await rig.admin.text("/clusters")).toContain(`${MODEL}::${address}::health_flags::/failed_outlier_check`);
     expect(await status(`/endpoint/${address}/uneject`)).toBe(200);

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -149,6 +149,20 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     expect((await keys("import", file)).out).toBe("0 keys added, 1 were here already\n");
     const store = await open();
     expect(store.find(key)?.keyId).toBe(idOf(key));
+  });
+
+  test("fields of a newer release are kept by changes, and open nothing else", async () => {
+    const file = join(folder, "keys.json");
+    const key = await createKey(file, "--name", "later", "--models", "all");
+    const { keys: records, ...set } = JSON.parse(readFileSync(file, "utf8"));
+    const later = { laterField: { nested: [1, "a", null] } };
+    writeFileSync(file, JSON.stringify({ ...set, keys: [{ ...records[0], ...later }] }));
+    expect((await keys("import", file)).code).toBe(0);
+    const store = await open();
+    expect(store.find(key)?.keyId).toBe(idOf(key));
+    expect((await keys("set-limits", idOf(key), "--rpm", "7")).code).toBe(0);
+    await becomes(async () => store.find(key)?.limits.rpm === 7, "the limit is known");
+    expect(JSON.parse((await keys("export")).out).keys).toMatchObject([{ ...later, limits: { rpm: 7 } }]);
   });
 
   test("what cannot be used is named", async () => {

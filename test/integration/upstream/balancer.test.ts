@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
-import { EndpointLevels } from "../../../gateway/upstream/load-balancing/endpoint-levels.ts";
+import { PickableEndpoints } from "../../../gateway/upstream/load-balancing/pickable-endpoints.ts";
 import { LB_POLICIES } from "../../../gateway/upstream/load-balancing/policies.ts";
 import type { Route } from "../../../gateway/upstream/load-balancing/route.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
@@ -27,14 +27,14 @@ async function balanced(cluster: Readonly<Record<string, unknown>>, nodeCount = 
   const random = () => (drawn++ % 10) / 10;
   const balancer = new Balancer(rig.cluster, rig.manager.work, rig.clock, random);
   const pick = (route: Route, tried = NONE, hasRoom: (view: { address: string }) => boolean = () => true) => {
-    const levels = new EndpointLevels(rig.cluster.settings, { hasRoom });
-    rig.cluster.views.follow(levels)();
-    const choice = balancer.pick(levels, route, tried);
+    const pickable = new PickableEndpoints({ hasRoom });
+    rig.cluster.views.follow(pickable)();
+    const choice = balancer.pick(pickable, route, tried);
     return "pick" in choice ? choice.pick.endpoint.address : choice.none;
   };
-  const levels = new EndpointLevels(rig.cluster.settings);
-  rig.cluster.views.follow(levels);
-  return { rig, cluster: rig.cluster, levels, balancer, pick, addresses: nodes.map(({ address }) => address) };
+  const pickable = new PickableEndpoints();
+  rig.cluster.views.follow(pickable);
+  return { rig, cluster: rig.cluster, pickable, balancer, pick, addresses: nodes.map(({ address }) => address) };
 }
 
 const route = (text: string, headers: Record<string, string> = {}) =>
@@ -50,7 +50,7 @@ describe.each(LB_POLICIES)("%s", (lbPolicy) => {
       expect(pick(route(text), new Set([first]))).not.toBe(first);
       expect(pick(route(text), NONE, ({ address }) => address === second)).toBe(second);
     }
-    for (let failure = 0; failure < 5; failure += 1) cluster.outliers.report(third, "local_failure", 0);
+    for (let failure = 0; failure < 5; failure += 1) cluster.outliers.report(third, "failure", 0);
     for (let index = 0; index < 20; index += 1) expect(pick(route(`later ${index}`))).not.toBe(third);
     expect(pick(route("all"), new Set(addresses))).toBe("all_tried");
     expect(pick(route("all"), NONE, () => false)).toBe("all_full");
@@ -64,20 +64,11 @@ test("round robin takes each in its turn", async () => {
   expect(picks.slice(3)).toEqual(picks.slice(0, 3));
 });
 
-test("a ring hash keeps a session together by its header alone", async () => {
-  const { pick } = await balanced({ lbPolicy: "ring_hash" });
-  for (let session = 0; session < 10; session += 1) {
-    const headers = { "x-session-id": `s${session}` };
-    const picks = new Set(["one", "two", "three"].map((text) => pick(route(text, headers))));
-    expect(picks.size).toBe(1);
-  }
-});
-
 describe("prefix affinity", () => {
   test("the next turn goes where the last one went, and is expected to cost its new part only", async () => {
-    const { balancer, levels } = await balanced({ lbPolicy: "prefix_affinity" });
+    const { balancer, pickable } = await balanced({ lbPolicy: "prefix_affinity" });
     const first = generateRequest({}, "a long beginning ".repeat(2_000));
-    const choice = balancer.pick(levels, routeFor(first, HINTS), NONE);
+    const choice = balancer.pick(pickable, routeFor(first, HINTS), NONE);
     if (!("pick" in choice) || !choice.pick.placement) throw new Error("there was no placement");
     choice.pick.placement.begin();
     choice.pick.placement.see([
@@ -91,14 +82,14 @@ describe("prefix affinity", () => {
     ]);
     const more = generateRequest({ messages: [...first.messages, ...first.messages.slice(0, 1)] });
     for (let index = 0; index < 5; index += 1) {
-      const next = balancer.pick(levels, routeFor(more, HINTS), NONE);
+      const next = balancer.pick(pickable, routeFor(more, HINTS), NONE);
       expect("pick" in next && next.pick.endpoint.address).toBe(choice.pick.endpoint.address);
     }
   });
 
   test("the placement's work is on the endpoint as long as the try runs", async () => {
-    const { balancer, levels, cluster } = await balanced({ lbPolicy: "prefix_affinity" }, 1);
-    const choice = balancer.pick(levels, route("x".repeat(40_000)), NONE);
+    const { balancer, pickable, cluster } = await balanced({ lbPolicy: "prefix_affinity" }, 1);
+    const choice = balancer.pick(pickable, route("x".repeat(40_000)), NONE);
     if (!("pick" in choice) || !choice.pick.placement) throw new Error("there was no placement");
     const outstanding = () => cluster.members[0]?.view.outstandingPrefillTokens;
     expect(outstanding()).toBe(0);
@@ -110,8 +101,8 @@ describe("prefix affinity", () => {
 });
 
 test("a policy that remembers nothing makes no placement", async () => {
-  const { balancer, levels } = await balanced({ lbPolicy: "random" }, 1);
-  const choice = balancer.pick(levels, route("x"), NONE);
+  const { balancer, pickable } = await balanced({ lbPolicy: "round_robin" }, 1);
+  const choice = balancer.pick(pickable, route("x"), NONE);
   expect("pick" in choice && Object.keys(choice.pick)).toEqual(["endpoint"]);
 });
 

@@ -97,7 +97,7 @@ describe("health is printed as Envoy does", () => {
     const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address)] }]);
     await managed.becomes(one.address, "healthy");
     const { outliers } = managed.cluster();
-    for (let failure = 0; failure < 5; failure += 1) outliers.report(one.address, "external_failure", 0);
+    for (let failure = 0; failure < 5; failure += 1) outliers.report(one.address, "failure", 0);
     expect(managed.health(one.address)).toBe("/failed_outlier_check");
     expect(managed.view(one.address)?.ejected).toBe(true);
     expect(managed.cluster().healthyEndpoints).toEqual([]);
@@ -148,7 +148,7 @@ describe("a view", () => {
   test("has what discovery, the node and the gateway say", async () => {
     const one = await node();
     const managed = new Managed([
-      { model: "svc-qwen", endpoints: [endpoint(one.address, { priority: 1, locality: "a", loadBalancingWeight: 3 })] },
+      { model: "svc-qwen", endpoints: [endpoint(one.address, { loadBalancingWeight: 3 })] },
     ]);
     await managed.becomes(one.address, "healthy");
     const [found] = managed.cluster().endpoints;
@@ -179,8 +179,6 @@ describe("a view", () => {
       kvUse: 0.5,
       slots: 4,
       weight: 3,
-      priority: 1,
-      locality: "a",
       healthySinceMs: undefined,
       outstandingPrefillTokens: 700,
       prefillTokensPerSecond: 9_000,

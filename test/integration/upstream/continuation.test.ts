@@ -6,6 +6,7 @@ import { DEFAULT_REQUEST_OF_DEATH } from "../../support/gateway/default-settings
 import { FrontRig, type FrontRigOptions } from "../../support/gateway/front-rig.ts";
 import { settle, settleUntil } from "../../support/gateway/upstream/settle.ts";
 import { metricSum } from "../../support/metric-text.ts";
+import { preferred } from "../../support/preferred.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
@@ -19,7 +20,7 @@ const PIECES = ["The ", "answer", " is 4", "2", ", of ", "course."];
 const STEPS = stepsOf(textStart(0), ...PIECES);
 const TEXT = PIECES.join("");
 
-/** Resumable nodes by priority: the first gets all requests that it can take. */
+/** Resumable nodes, of which the first is preferred. */
 async function nodes(...options: readonly Partial<ResumableNodeOptions>[]): Promise<ResumableNode[]> {
   return Promise.all(
     options.map(async (own) => {
@@ -31,10 +32,12 @@ async function nodes(...options: readonly Partial<ResumableNodeOptions>[]): Prom
 }
 
 async function inFrontOf(some: readonly ResumableNode[], options: FrontRigOptions = {}): Promise<FrontRig> {
-  const rig = new FrontRig(
-    some.map(({ address }, priority) => ({ address, priority })),
-    { ...options, continuation: { maxBytes: 1_000_000, ...options.continuation } },
-  );
+  const { endpoints, ...policy } = preferred(some.map(({ address }) => address));
+  const rig = new FrontRig(endpoints, {
+    ...options,
+    cluster: { ...policy, ...options.cluster },
+    continuation: { maxBytes: 1_000_000, ...options.continuation },
+  });
   closing.push(() => rig.close());
   return rig.ready();
 }

@@ -151,14 +151,3 @@ test("the age of the outage is known from its beginning, and counts anew when an
   await comeBack();
   expect(admission.outageMs()).toBeUndefined();
 });
-
-test("panic sends to those that are not well, as many as their slots were", async () => {
-  const { ask, nodes, cluster, admission } = await admitting({}, 2, 30_000, { healthyPanicThreshold: 50 });
-  for (const node of nodes) node.tell(Serving.NOT_SERVING);
-  await until(() => cluster.healthyEndpoints.length === 0, "none is healthy");
-  expect(await fill(() => ask(), 8)).toHaveLength(8);
-  const ninth = ask();
-  expect(admission.pending).toBe(1);
-  ninth.leave();
-  await ninth.result;
-});

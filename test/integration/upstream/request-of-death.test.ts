@@ -1,8 +1,7 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { started } from "../../support/events/events.ts";
-import { FrontRig } from "../../support/gateway/front-rig.ts";
-import { engine, hello, inFrontOf, staysAt, wireTo } from "../../support/gateway/upstream/routed.ts";
+import { engine, inFrontOf, staysAt, wireTo } from "../../support/gateway/upstream/routed.ts";
 import { settle, settleUntil } from "../../support/gateway/upstream/settle.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
@@ -95,22 +94,5 @@ describe("a request that kills engines", () => {
       wire.cut();
     }
     expect(await settle(rig, sent.outcome)).toBe("upstream_reset");
-  });
-
-  test("is not one that never reached them: who cannot be connected to was not killed", async () => {
-    const engines = await Promise.all([engine(hello), engine(hello), engine(hello)]);
-    for (const one of engines) await one.stop();
-    const endpoints = engines.map(({ address }) => address);
-    const rig = new FrontRig(endpoints, {
-      cluster: { healthyPanicThreshold: 100 },
-      healthy: 0,
-    });
-    onTestFinished(() => rig.close());
-    for (let index = 0; index < 2; index += 1) {
-      const sent = rig.send();
-      expect(await settle(rig, sent.outcome)).toBe("upstream_connect_failure");
-      expect(sent.calls.attempts).toBe(3);
-    }
-    await rig.atRest();
   });
 });

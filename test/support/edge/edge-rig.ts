@@ -15,6 +15,18 @@ type Place = { readonly port: number; readonly healthPort: number; readonly grpc
 /** A gateway behind the edge, in its place. */
 type Member = { readonly place: Place; process: FleetProcess };
 
+/** Makes the certificate of the edge, `live`, signed by `authority`, and that of gateways, `gateway`, by `gateways-ca`. */
+export function edgeCertificates(): Certificates {
+  const certificates = new Certificates();
+  certificates.authority("authority");
+  certificates.signed("first", "authority", "DNS:localhost,IP:127.0.0.1");
+  for (const part of ["pem", "key"])
+    copyFileSync(certificates.file(`first.${part}`), certificates.file(`live.${part}`));
+  certificates.authority("gateways-ca");
+  certificates.signed("gateway", "gateways-ca", "DNS:svc-gateway");
+  return certificates;
+}
+
 /** An engine, two gateways with their shipped times, and Envoy in front with the shipped configuration. */
 export class EdgeRig {
   /** The edge as callers know it. */
@@ -50,13 +62,7 @@ export class EdgeRig {
     const keyFile = join(folder, "keys.json");
     const never = new AbortController().signal;
     const key = await issueLocalKey({ file: keyFile, existing: undefined, nowMs: Date.now() }, never);
-    const certificates = new Certificates();
-    certificates.authority("authority");
-    certificates.signed("first", "authority", "DNS:localhost,IP:127.0.0.1");
-    for (const part of ["pem", "key"])
-      copyFileSync(certificates.file(`first.${part}`), certificates.file(`live.${part}`));
-    certificates.authority("gateways-ca");
-    certificates.signed("gateway", "gateways-ca", "DNS:svc-gateway");
+    const certificates = edgeCertificates();
     const grpcTls = { certFile: certificates.file("gateway.pem"), keyFile: certificates.file("gateway.key") };
     const engine = await EngineProcess.start("behind", backend);
     const config = ({ port, healthPort, grpcPort }: Place) => ({

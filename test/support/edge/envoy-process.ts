@@ -36,7 +36,7 @@ export type EdgeUpstream = { readonly port: number; readonly healthPort: number;
 type Config = {
   admin: { address: unknown };
   static_resources: {
-    listeners: { address: unknown; filter_chains: { transport_socket: { typed_config: EdgeTls } }[] }[];
+    listeners: { address: unknown; filter_chains: { transport_socket?: { typed_config: EdgeTls } }[] }[];
     clusters: { name: string; load_assignment: { endpoints: { lb_endpoints: unknown[] }[] } }[];
   };
 };
@@ -52,18 +52,27 @@ const addressOf = (port: number) => ({ socket_address: { address: "127.0.0.1", p
 export class EnvoyProcess {
   /** The port of the public listener. */
   readonly port: number;
+  /** The port of the listener that answers for Envoy's own health. */
+  readonly healthPort: number;
   /** The lines of the access log so far. */
   readonly log: readonly EdgeLine[];
   readonly #adminUrl: string;
   readonly #child: ChildProcess;
   readonly #folder: string;
 
-  private constructor(port: number, adminUrl: string, child: ChildProcess, log: readonly EdgeLine[], folder: string) {
-    this.port = port;
-    this.log = log;
-    this.#adminUrl = adminUrl;
-    this.#child = child;
-    this.#folder = folder;
+  private constructor(parts: {
+    readonly ports: Readonly<Record<"public" | "health", number>>;
+    readonly adminUrl: string;
+    readonly child: ChildProcess;
+    readonly log: EdgeLine[];
+    readonly folder: string;
+  }) {
+    this.port = parts.ports.public;
+    this.healthPort = parts.ports.health;
+    this.log = parts.log;
+    this.#adminUrl = parts.adminUrl;
+    this.#child = parts.child;
+    this.#folder = parts.folder;
   }
 
   /**
@@ -76,23 +85,41 @@ export class EnvoyProcess {
     certificates: Certificates,
     change: (config: string) => string = (config) => config,
   ): Promise<EnvoyProcess> {
+    const config = configFor(change(readFileSync(join(ROOT, "deploy/envoy/envoy.yaml"), "utf8")), certificates);
+    for (const { name, load_assignment } of config.static_resources.clusters)
+      for (const locality of load_assignment.endpoints)
+        locality.lb_endpoints = gateways.map(({ port, healthPort, grpcPort = port }) => ({
+          endpoint: {
+            address: addressOf(name === "gateways_grpc" ? grpcPort : port),
+            health_check_config: { port_value: healthPort },
+          },
+        }));
+    const envoy = await EnvoyProcess.#launch(config, certificates, []);
+    for (const gateway of gateways) await envoy.untilHealthy(gateway.port);
+    return envoy;
+  }
+
+  /**
+   * Starts Envoy with the text of a configuration, whose gateways stay as they are, with certificates as `start` has
+   * them. `through` is a command that runs it in surroundings of its own. Resolves when it takes connections.
+   */
+  static startAs(text: string, certificates: Certificates, through: readonly string[]): Promise<EnvoyProcess> {
+    return EnvoyProcess.#launch(configFor(text, certificates), certificates, through);
+  }
+
+  static async #launch(config: Config, certificates: Certificates, through: readonly string[]): Promise<EnvoyProcess> {
     const folder = mkdtempSync(join(tmpdir(), "svc-edge-"));
     const addressFile = join(folder, "admin");
     writeFileSync(join(folder, "tls.yaml"), secretsFor(certificates));
-    const whole = (config: string) =>
-      change(config.replace("/etc/envoy/gateways/ca.crt", certificates.file("gateways-ca.pem")));
-    writeFileSync(join(folder, "envoy.yaml"), configFor(gateways, join(folder, "tls.yaml"), whole));
-    const args = [
-      "--concurrency",
-      "1",
-      "--disable-hot-restart",
-      "--log-level",
-      "warn",
-      "--file-flush-interval-msec",
-      "50",
-    ];
+    for (const { filter_chains } of config.static_resources.listeners)
+      for (const { transport_socket } of filter_chains)
+        for (const secret of transport_socket?.typed_config.common_tls_context.tls_certificate_sds_secret_configs ?? [])
+          secret.sds_config.path_config_source.path = join(folder, "tls.yaml");
+    writeFileSync(join(folder, "envoy.yaml"), stringify(config, { aliasDuplicateObjects: false }));
+    const settings = "--concurrency 1 --disable-hot-restart --log-level warn --file-flush-interval-msec 50".split(" ");
     const files = ["-c", join(folder, "envoy.yaml"), "--admin-address-path", addressFile];
-    const child = spawn(BINARY, [...args, ...files], { stdio: ["ignore", "pipe", "pipe"] });
+    const [program = "", ...args] = [...through, BINARY, ...settings, ...files];
+    const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
     const log: EdgeLine[] = [];
     createInterface({ input: child.stdout }).on("line", (line) => log.push(JSON.parse(line)));
     let said = "";
@@ -104,20 +131,24 @@ export class EnvoyProcess {
       return existsSync(addressFile) && readFileSync(addressFile, "utf8").includes(":");
     }, "Envoy has come up");
     const adminUrl = `http://${readFileSync(addressFile, "utf8").trim()}`;
-    let port = 0;
+    const ports = { public: 0, health: 0 };
     await becomes(async () => {
       const found = await (await fetch(`${adminUrl}/listeners`)).text();
-      port = Number(/^public::127\.0\.0\.1:(\d+)$/m.exec(found)?.[1] ?? 0);
-      return port !== 0;
+      for (const [, name, port] of found.matchAll(/^(public|health)::127\.0\.0\.1:(\d+)$/gm))
+        ports[name as keyof typeof ports] = Number(port);
+      return ports.public !== 0 && ports.health !== 0;
     }, "Envoy listens");
-    const envoy = new EnvoyProcess(port, adminUrl, child, log, folder);
-    for (const gateway of gateways) await envoy.untilHealthy(gateway.port);
-    return envoy;
+    return new EnvoyProcess({ ports, adminUrl, child, log, folder });
   }
 
-  /** Resolves when Envoy finds the gateway with this public port healthy. */
-  untilHealthy(port: number): Promise<void> {
-    const line = `gateways::127.0.0.1:${port}::health_flags::healthy`;
+  /** The port of Envoy's admin listener. */
+  get adminPort(): number {
+    return Number(new URL(this.#adminUrl).port);
+  }
+
+  /** Resolves when Envoy finds the gateway at this port healthy, of the cluster for HTTP and on this host by default. */
+  untilHealthy(port: number, host = "127.0.0.1", cluster = "gateways"): Promise<void> {
+    const line = `${cluster}::${host}:${port}::health_flags::healthy`;
     return becomes(async () => (await this.#admin("/clusters")).includes(line), `the gateway at ${port} is healthy`);
   }
 
@@ -141,25 +172,13 @@ export class EnvoyProcess {
   }
 }
 
-/** Writes the shipped configuration with the addresses of a test. */
-function configFor(gateways: readonly EdgeUpstream[], secretsFile: string, change: (config: string) => string): string {
-  const config = parse(change(readFileSync(join(ROOT, "deploy/envoy/envoy.yaml"), "utf8"))) as Config;
+/** Reads a configuration of Envoy, whose own listeners get free ports of this host. */
+function configFor(text: string, certificates: Certificates): Config {
+  const own = text.replace("/etc/envoy/gateways/ca.crt", certificates.file("gateways-ca.pem"));
+  const config = parse(own) as Config;
   config.admin.address = addressOf(0);
-  for (const listener of config.static_resources.listeners) {
-    listener.address = addressOf(0);
-    for (const chain of listener.filter_chains)
-      for (const secret of chain.transport_socket.typed_config.common_tls_context.tls_certificate_sds_secret_configs)
-        secret.sds_config.path_config_source.path = secretsFile;
-  }
-  for (const { name, load_assignment } of config.static_resources.clusters)
-    for (const locality of load_assignment.endpoints)
-      locality.lb_endpoints = gateways.map(({ port, healthPort, grpcPort = port }) => ({
-        endpoint: {
-          address: addressOf(name === "gateways_grpc" ? grpcPort : port),
-          health_check_config: { port_value: healthPort },
-        },
-      }));
-  return stringify(config, { aliasDuplicateObjects: false });
+  for (const listener of config.static_resources.listeners) listener.address = addressOf(0);
+  return config;
 }
 
 function secretsFor(certificates: Certificates): string {

@@ -1,7 +1,6 @@
 import { jsonLimitsSchema } from "../../../gateway/json/json-scan.ts";
 import { timeoutsOf, timeoutsSchema } from "../../../gateway/upstream/call/timeouts.ts";
 import { continuationSchema } from "../../../gateway/upstream/continuation/continuation-settings.ts";
-import { endpointCapsSchema } from "../../../gateway/upstream/load-balancing/endpoint-caps.ts";
 import { outlierSchema } from "../../../gateway/upstream/outlier/outlier-settings.ts";
 import { adaptiveLifoSchema } from "../../../gateway/upstream/queue/adaptive-lifo.ts";
 import { retryBudgetSchema, retrySchema } from "../../../gateway/upstream/retry/retry-settings.ts";
@@ -14,8 +13,6 @@ const retry = retrySchema.parse(undefined);
 export const DEFAULT_JSON_LIMITS = jsonLimitsSchema.parse(undefined);
 /** The time limits of requests and their calls. */
 export const DEFAULT_TIMEOUTS = timeoutsOf(timeoutsSchema.parse(undefined));
-/** The caps on what an endpoint may have to do and still be sent more. */
-export const DEFAULT_ENDPOINT_CAPS = endpointCapsSchema.parse(undefined);
 /** The settings of outlier detection. */
 export const DEFAULT_OUTLIER_DETECTION = outlierSchema.parse(undefined);
 /** The settings on when a queue is served newest first. */

@@ -4,16 +4,13 @@ import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { StopOrders } from "../../../deploy/runtime/process/stop-orders.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
-import { Fleet } from "../../../gateway/fleet/fleet.ts";
-import { type FleetBoard, FleetBook } from "../../../gateway/fleet/fleet-board.ts";
+import { FleetHistory } from "../../../gateway/fleet/fleet-history.ts";
 import { type AdminDeps, buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
 import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
-import { ownReport } from "../../../gateway/http/admin/fleet/own-report.ts";
+import { ownCounts } from "../../../gateway/http/admin/fleet/own-counts.ts";
 import { registerKeyStats } from "../../../gateway/keys/key-stats.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
-import { OrderBook } from "../../../gateway/upstream/orders/order-board.ts";
-import { Workers } from "../../../gateway/workers.ts";
 import { metricSum } from "../metric-text.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 
@@ -42,14 +39,12 @@ export type RunningAdmin = {
 
 /**
  * Starts the admin listener of a gateway, on a free port. `config` is what it shows as its configuration, `access` how
- * it is secured, `board` over what it hears of other gateways.
+ * it is secured.
  */
 export async function startAdmin(
   gateway: RunningGateway,
   config: Readonly<Record<string, unknown>> = {},
-  workers = new Workers({ index: 1, count: 1 }),
   access: Pick<AdminDeps, "proof" | "tls"> = {},
-  board: FleetBoard = new FleetBook(systemClock),
 ): Promise<RunningAdmin> {
   const lifecycle = new Lifecycle(new StopOrders(systemClock.nowMs));
   lifecycle.listening();
@@ -58,25 +53,22 @@ export async function startAdmin(
   const { clusters, stats, keys, sealing, keyFile, limiter, usage, overload, traffic } = gateway;
   registerClusterStats(stats.registry, clusters);
   registerKeyStats(stats.registry, keys);
-  const connections = () => 0;
-  const facts = { clusters, traffic, live: stats.live, lifecycle, connections, workers, clock: systemClock };
-  const fleet = await Fleet.open({ board, report: ownReport(facts), clock: systemClock });
+  const history = new FleetHistory(ownCounts({ clusters, traffic, live: stats.live }), systemClock);
   const app = buildAdmin({
     config: checkConfig(gatewayConfigSchema, { keys: { file: keyFile }, clusters: [], ...config }, "test"),
     version: "1.2.3",
     listeners: () => [{ name: "public", address: gateway.baseUrl }],
     lifecycle,
     clusters,
-    orders: await EndpointOrders.open(clusters, new OrderBook(systemClock), systemClock),
+    orders: await EndpointOrders.open(clusters, undefined, systemClock),
     stats,
     keys,
     sealing,
     limiter,
     usage,
     overload,
-    connections,
-    fleet,
-    workers,
+    connections: () => 0,
+    history,
     log,
     clock: systemClock,
     ...access,
@@ -96,7 +88,7 @@ export async function startAdmin(
     stat: async (name, labels) => metricSum(await text(`/stats?filter=${name.replace(/_count$/, "")}`), name, labels),
     post: (path, headers = {}) => fetch(`${url}${path}`, { method: "POST", headers }),
     async stop() {
-      fleet.close();
+      history.close();
       await app.close();
     },
   };

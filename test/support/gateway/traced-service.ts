@@ -2,6 +2,7 @@ import { pino } from "pino";
 import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
 import { startTracing } from "../../../engine/tracing/start-tracing.ts";
 import { type RunningNode, startNode } from "../engine/start-node.ts";
+import { preferred } from "../preferred.ts";
 import { until } from "../until.ts";
 import { type CollectedSpan, OtlpCollector } from "./otlp-collector.ts";
 import { type RunningGateway, startGateway } from "./start-gateway.ts";
@@ -42,9 +43,9 @@ export class TracedService {
       return node;
     });
     const nodes = await Promise.all(starting);
-    const endpoints = nodes.map(({ address }, priority) => ({ address, priority }));
     const addresses = nodes.map(({ address }) => address);
-    const gateway = await startGateway(addresses, { tracing, clusters: [{ model: "svc-qwen", endpoints }] });
+    const clusters = [{ model: "svc-qwen", ...preferred(addresses) }];
+    const gateway = await startGateway(addresses, { tracing, clusters });
     return new TracedService(collector, gateway, nodes, closings);
   }
 

@@ -1,5 +1,7 @@
+import { join } from "node:path";
 import { freePort } from "../free-port.ts";
 import { metricSum } from "../metric-text.ts";
+import type { EarlierRelease } from "./earlier-release.ts";
 import { FleetProcess } from "./fleet-process.ts";
 
 type Ready = { readonly address: string; readonly metricsPort: number };
@@ -15,6 +17,8 @@ export type EnginePlace = {
   readonly metricsHost?: string;
   /** The command that runs the node elsewhere, as `FleetProcess` says. */
   readonly through?: readonly string[];
+  /** The release that the node is of. Default: this one. */
+  readonly release?: Pick<EarlierRelease, "dist"> | undefined;
 };
 
 /** A node with a simulated (or scripted) engine as a process of its own. */
@@ -129,7 +133,7 @@ export class EngineProcess {
 
 const LOOPBACK = "127.0.0.1";
 
-async function startOn(config: object, { host = LOOPBACK, port, through = [] }: EnginePlace) {
+async function startOn(config: object, { host = LOOPBACK, port, through = [], release }: EnginePlace) {
   const listen = { host, port: port ?? (await freePort()) };
-  return FleetProcess.start<Ready>("engine/main.js", { ...config, listen }, through);
+  return FleetProcess.start<Ready>(join(release?.dist ?? "", "engine/main.js"), { ...config, listen }, through);
 }

@@ -1,5 +1,6 @@
 import { becomes } from "../becomes.ts";
 import { type BodyReader, readBody } from "../http/read-until.ts";
+import { preferred } from "../preferred.ts";
 import { GatewayProcess, type LoggedRequest } from "./gateway-process.ts";
 
 /** The models of both clusters; that of the first has all endpoints, that of the second only the first endpoint. */
@@ -14,23 +15,17 @@ const TIMEOUTS = {
   headerCommitMs: 60_000,
   keepAliveIntervalMs: 60_000,
 };
-const NO_EJECTIONS = {
-  consecutiveGatewayFailure: 0,
-  consecutiveLocalOriginFailure: 0,
-  failurePercentage: { requestVolume: 1_000 },
-};
 
 /**
- * Starts a gateway in front of endpoints of which the next one is only used when those before it were tried. It ejects
+ * Starts a gateway in front of endpoints of which the first is preferred. It ejects
  * and holds nobody and is short of nothing, so that each request meets its fault.
  */
 export function startFront(addresses: readonly string[], circuitBreakers: object = {}): Promise<GatewayProcess> {
-  const all = addresses.map((address, priority) => ({ address, priority }));
   return GatewayProcess.start({
     clusters: FRONT_MODELS.map((model, index) => ({
       model,
-      endpoints: index === 0 ? all : all.slice(0, 1),
-      outlierDetection: NO_EJECTIONS,
+      ...preferred(index === 0 ? addresses : addresses.slice(0, 1)),
+      outlierDetection: { consecutiveGatewayFailure: 0 },
       healthChecks: { intervalMs: 60_000, intervalJitterMs: 0, unhealthyIntervalMs: 200 },
       circuitBreakers: { retryBudget: { minRetryConcurrency: 100 }, noEndpointHoldMs: 0, ...circuitBreakers },
     })),

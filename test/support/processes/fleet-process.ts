@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { memoryEnv } from "../../../deploy/runtime/process/memory-env.ts";
 import { NODE_FLAGS } from "../../../deploy/runtime/process/node-flags.ts";
@@ -29,7 +29,7 @@ export class FleetProcess {
   }
 
   /**
-   * Starts `program`, a path below `dist/`. `through` is a command that runs it in surroundings of its own and becomes
+   * Starts `program`, a path below `dist/` or that of a program of another release. `through` is a command that runs it in surroundings of its own and becomes
    * it. Resolves when the process has said that it is ready, with what it said.
    */
   static async start<Ready>(
@@ -40,14 +40,14 @@ export class FleetProcess {
     const folder = mkdtempSync(join(tmpdir(), "svc-fleet-"));
     const file = join(folder, "config.yaml");
     writeFileSync(file, JSON.stringify(config));
-    const main = join(ROOT, "dist", program);
+    const main = resolve(ROOT, "dist", program);
     const [command, ...args] = [...through, process.execPath, ...NODE_FLAGS, main, "--config", file];
     const env = { ...memoryEnv(), ...process.env };
     const child = spawn(command ?? process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env });
     const started = new FleetProcess(child, folder);
-    const ready = await new Promise<Ready>((resolve, reject) => {
+    const ready = await new Promise<Ready>((isReady, reject) => {
       createInterface({ input: child.stdout }).on("line", (line) => {
-        if (line.startsWith("ready ")) resolve(JSON.parse(line.slice(6)));
+        if (line.startsWith("ready ")) isReady(JSON.parse(line.slice(6)));
       });
       void started.ended.then((code) => reject(new Error(`${program} ended with ${code}: ${started.#lastWords()}`)));
     });

@@ -51,12 +51,16 @@ export class Fleet {
 
   /**
    * Starts a gateway, which ends after the test. `cluster` holds the settings of its one cluster, `svc-qwen`, over
-   * health checks that are quick.
+   * health checks that are quick; `more` and the rest are what `GatewayProcess.start` takes.
    */
-  async gateway(cluster: object, more: object = {}, through: readonly string[] = []): Promise<GatewayProcess> {
+  async gateway(
+    cluster: object,
+    more: object = {},
+    ...rest: Tail<Parameters<typeof GatewayProcess.start>>
+  ): Promise<GatewayProcess> {
     const healthChecks = { intervalMs: 1_000, intervalJitterMs: 200, unhealthyIntervalMs: 200 };
     const clusters = [{ model: "svc-qwen", healthChecks, ...cluster }];
-    const gateway = await GatewayProcess.start({ clusters, ...more }, through);
+    const gateway = await GatewayProcess.start({ clusters, ...more }, ...rest);
     this.onEnd(() => gateway.end());
     return gateway;
   }

@@ -5,6 +5,7 @@ import { env } from "node:process";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { becomes } from "../becomes.ts";
 import { metricSum } from "../metric-text.ts";
+import type { EarlierRelease } from "./earlier-release.ts";
 import { FleetProcess } from "./fleet-process.ts";
 import { createKey } from "./key-command.ts";
 
@@ -40,18 +41,31 @@ export class GatewayProcess {
 
   /**
    * Starts a gateway. `config` is its configuration beside ports and keys, `through` a command as `FleetProcess` says.
-   * Its wire is that of `SVC_TEST_WIRE`, where that is set.
+   * Its wire is that of `SVC_TEST_WIRE`, where that is set. An earlier `release` makes its key itself.
    */
-  static async start(config: object, through: readonly string[] = []): Promise<GatewayProcess> {
+  static async start(
+    config: object,
+    through: readonly string[] = [],
+    release?: EarlierRelease,
+  ): Promise<GatewayProcess> {
     const folder = mkdtempSync(join(tmpdir(), "svc-front-"));
     const file = join(folder, "keys.json");
     const nobodyLeaves = new AbortController().signal;
-    const key = await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, nobodyLeaves);
+    const key =
+      release?.createKey(file) ?? (await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, nobodyLeaves));
     // Nobody stands in front who would have to notice that it ends, and nobody times its first answers.
     const upstream = { wire: env.SVC_TEST_WIRE };
-    const quick = { drainGraceMs: 0, warmUpMs: 0 };
-    const whole = { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, ...quick, upstream, ...config };
-    const { process, ready } = await FleetProcess.start<Ready>("gateway/main.js", whole, through);
+    const quick = { drainGraceMs: 0, ...(!release && { warmUpMs: 0 }) };
+    const whole = {
+      listen: { port: 0 },
+      admin: { port: 0 },
+      keys: { file },
+      ...quick,
+      ...(!release && { upstream }),
+      ...config,
+    };
+    const program = join(release?.dist ?? "", "gateway/main.js");
+    const { process, ready } = await FleetProcess.start<Ready>(program, whole, through);
     return new GatewayProcess(process, ready, key, folder);
   }
 

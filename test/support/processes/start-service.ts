@@ -18,17 +18,15 @@ export function hasLlama(): boolean {
 /** A running `npm start`, and how to use it. */
 export type Service = {
   readonly baseUrl: string;
-  /** The admin URL of the first gateway worker. */
+  /** The URL of the gateway's admin listener. */
   readonly adminUrl: string;
-  /** The admin URLs of all gateway workers, in their order. */
-  readonly adminUrls: readonly string[];
   /** The address of the first engine's gRPC, `host:port`. */
   readonly engine: string;
   readonly engineMetricsUrl: string;
   readonly key: string;
   readonly stateDir: string;
   readonly process: ChildProcess;
-  /** The ports of the API, of the first admin listener and of the first engine, as text. */
+  /** The ports of the API, of the admin listener and of the first engine, as text. */
   readonly ports: readonly string[];
   /** Returns what the service wrote to its standard error so far. */
   said(): string;
@@ -50,8 +48,8 @@ export type StartOptions = {
   readonly env?: Readonly<Record<string, string>>;
 };
 
-/** The most gateways, or engines, of a service of the tests: each has a port of its own behind that of the first. */
-const MOST_OF_A_KIND = 4;
+/** The most engines of a service of the tests: each has a port of its own behind that of the first. */
+const MOST_ENGINES = 4;
 
 /** The path of the built `npm start`. */
 export const START = join(ROOT, "dist/deploy/local/main.js");
@@ -64,7 +62,7 @@ export async function startService(
   const stateDir = state ?? (await mkdtemp(join(tmpdir(), "svc-start-")));
   // Processes that are replaced come back on their ports.
   const [port, adminPort, enginePort] = await Promise.all(
-    ports.map(async (one) => one || (await freePort(MOST_OF_A_KIND))),
+    ports.map(async (one) => one || (await freePort(MOST_ENGINES))),
   );
   const own = ["--port", port, "--admin-port", adminPort, "--engine-port", enginePort, "--state-dir", stateDir];
   const child = spawn(process.execPath, [START, ...own.map(String), ...args], {
@@ -78,20 +76,17 @@ export async function startService(
     errors += chunk;
   });
   const ended = once(child, "close").then(([code]) => code as number | null);
-  const ready = await new Promise<Record<string, string> & { readonly adminUrls?: readonly string[] }>(
-    (resolve, reject) => {
-      createInterface({ input: child.stdout }).on("line", (line) => {
-        if (line.startsWith("ready ")) resolve(JSON.parse(line.slice(6)));
-      });
-      void ended.then((code) => reject(new Error(`the service ended with ${code}: ${errors}`)));
-    },
-  );
+  const ready = await new Promise<Record<string, string>>((resolve, reject) => {
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      if (line.startsWith("ready ")) resolve(JSON.parse(line.slice(6)));
+    });
+    void ended.then((code) => reject(new Error(`the service ended with ${code}: ${errors}`)));
+  });
   const { baseUrl = "", adminUrl = "", engine = "", engineMetricsUrl = "", keyFile = "" } = ready;
   const key = readFileSync(keyFile, "utf8").trim();
   return {
     baseUrl,
     adminUrl,
-    adminUrls: ready.adminUrls ?? [adminUrl],
     engine,
     engineMetricsUrl,
     key,

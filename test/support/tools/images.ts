@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 const ROOT = join(import.meta.dirname, "../../..");
 const CONTAINERFILE = join(ROOT, "deploy/images/Containerfile");
 /** What Node and `RUN` need of a system, unpacked and no more: the base image of a registry has little else. */
-const PACKAGES = ["base-files", "coreutils", "dash", "libatomic1", "libjemalloc2", "libstdc++6"];
+const PACKAGES = ["base-files", "coreutils", "dash", "libatomic1", "libjemalloc2", "libstdc++6", "util-linux"];
 const BASE = `FROM scratch
 ADD root.tar /
 COPY node /usr/local/bin/node
@@ -66,8 +66,11 @@ export function bareFolders(): Targets {
       else cpSync(join(ROOT, from.replace(/^\/src\//, "")), join(cwd, to), { recursive: true, filter: shipped });
     }
     const entry: readonly string[] = JSON.parse(/^ENTRYPOINT (.+)$/m.exec(stepsOf(target))?.[1] ?? "[]");
+    // What stands before it is a program of Linux.
+    const node = entry.indexOf("node");
+    const before = process.platform === "linux" ? entry.slice(0, node) : [];
     return {
-      command: (_, ...args) => ({ line: [process.execPath, ...entry.slice(1), ...args], cwd }),
+      command: (_, ...args) => ({ line: [...before, process.execPath, ...entry.slice(node + 1), ...args], cwd }),
       user: undefined,
     };
   };

@@ -23,6 +23,74 @@ export type Resource = {
   readonly [field: string]: unknown;
 };
 
+/** Labels, or other texts by name. */
+export type Labels = Readonly<Record<string, string>>;
+
+/** A container of a pod, as far as tests look at it. */
+export type Container = {
+  readonly name: string;
+  readonly image: string;
+  readonly command?: readonly string[];
+  readonly args?: readonly string[];
+  readonly env?: readonly { readonly name: string; readonly value?: string }[];
+  readonly envFrom?: readonly { readonly configMapRef: { readonly name: string } }[];
+  readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly resources?: { readonly requests?: Labels; readonly limits?: Labels };
+  readonly volumeMounts?: readonly {
+    readonly name: string;
+    readonly mountPath: string;
+    readonly subPathExpr?: string;
+  }[];
+  readonly securityContext?: { readonly capabilities?: { readonly add?: readonly string[] } };
+  readonly lifecycle?: { readonly preStop?: { readonly exec?: { readonly command: readonly string[] } } };
+};
+
+/** A template of pods. */
+export type Pod = {
+  readonly metadata: { readonly labels: Labels };
+  readonly spec: {
+    readonly terminationGracePeriodSeconds: number;
+    readonly nodeSelector?: Labels;
+    readonly initContainers?: readonly Container[];
+    readonly containers: readonly Container[];
+    readonly volumes: readonly {
+      readonly name: string;
+      readonly configMap?: { readonly name: string };
+      readonly persistentVolumeClaim?: { readonly claimName: string };
+    }[];
+  };
+};
+
+/** Returns the templates of pods of a resource: of one that has several, the leader's first. */
+export function podsOf({ kind, spec }: Resource): readonly Pod[] {
+  if (kind === "Deployment" || kind === "StatefulSet") return [(spec as { readonly template: Pod }).template];
+  if (kind !== "LeaderWorkerSet") return [];
+  const { leaderWorkerTemplate: both } = spec as {
+    readonly leaderWorkerTemplate: { readonly leaderTemplate: Pod; readonly workerTemplate: Pod };
+  };
+  return [both.leaderTemplate, both.workerTemplate];
+}
+
+/** Returns all containers of a pod, sidecars first. */
+export const containersOf = ({ spec }: Pod): readonly Container[] => [
+  ...(spec.initContainers ?? []),
+  ...spec.containers,
+];
+
+/** Returns the data of a ConfigMap; empty where there is none of this name. */
+export const dataOf = (resources: readonly Resource[], name: string | undefined): Labels =>
+  (resources.find(({ kind, metadata }) => kind === "ConfigMap" && metadata.name === name)?.data ?? {}) as Labels;
+
+/** Whether a selector by labels selects what has these. */
+export const selects = (selector: Labels, labels: Labels): boolean =>
+  Object.entries(selector).every(([name, value]) => labels[name] === value);
+
+/** Returns a file of a pod's `config` volume; the empty text where the pod has none. */
+export function configFile(resources: readonly Resource[], { spec }: Pod, file: string): string {
+  const volume = spec.volumes.find(({ name }) => name === "config");
+  return dataOf(resources, volume?.configMap?.name)[file] ?? "";
+}
+
 const has = (program: string, ...args: string[]) => spawnSync(program, args).status === 0;
 
 /** The program that renders kustomizations, with its arguments; undefined where there is none. */

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { loadConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { checkConfig, loadConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { compileCacheEnv } from "../../../deploy/runtime/process/compile-cache.ts";
 import { NODE_FLAGS } from "../../../deploy/runtime/process/node-flags.ts";
 import { engineConfigSchema } from "../../../engine/config.ts";
@@ -17,6 +17,7 @@ type Service = {
   readonly stop_grace_period?: string;
   readonly volumes?: readonly string[];
   readonly read_only?: boolean;
+  readonly ulimits?: { readonly core?: number };
   readonly build?: { readonly context: string; readonly dockerfile: string; readonly target: string };
 };
 
@@ -34,7 +35,10 @@ describe("the images", () => {
   test("run the programs themselves, as a user without rights", () => {
     const entries = [...text.matchAll(/^ENTRYPOINT (.+)$/gm)].map(([, entry = ""]) => JSON.parse(entry));
     expect(entries).toEqual(
-      ["gateway", "engine", "engine"].map((name) => ["node", ...NODE_FLAGS, `dist/${name}/main.js`]),
+      ["gateway", "engine", "engine"].map((name) => [
+        ...["prlimit", "--core=0"],
+        ...["node", ...NODE_FLAGS, `dist/${name}/main.js`],
+      ]),
     );
     const users = text.split(/^FROM /m).flatMap((stage) => stage.match(/^USER .+$/gm)?.at(-1) ?? []);
     expect(users).toEqual(["USER 10001:10001", "USER 10001:10001"]);
@@ -69,6 +73,10 @@ describe("the compose file", () => {
     }
   });
 
+  test("leaves no core file of any of its containers", () => {
+    for (const [name, { ulimits }] of Object.entries(services)) expect([name, ulimits?.core]).toEqual([name, 0]);
+  });
+
   test("gives programs configurations that they take, and longer to end than they drain", () => {
     const gateway = loadConfig(gatewayConfigSchema, join(COMPOSE, "config/gateway.yaml"));
     const engine = loadConfig(engineConfigSchema, join(COMPOSE, "config/engine.yaml"), { HOSTNAME: "4f2a" });
@@ -77,5 +85,22 @@ describe("the compose file", () => {
     expect(graceMs("gateway-1")).toBeGreaterThan(gateway.drainGraceMs + gateway.drainTimeoutMs);
     expect(graceMs("engine")).toBeGreaterThan(engine.drainTimeoutMs);
     for (const name of ["gateway-1", "gateway-2", "engine"]) expect(services[name]?.read_only).toBe(true);
+  });
+});
+
+describe("the unit of the page on services", () => {
+  const page = readFileSync(join(ROOT, "deploy/docs/run-as-a-service.md"), "utf8");
+  const [, unit = ""] = /^```ini\n([\s\S]+?)^```$/m.exec(page) ?? [];
+  const setting = (name: string) => new RegExp(`^${name}=(.+)$`, "m").exec(unit)?.[1];
+
+  test("leaves no core file, and longer to end than a gateway drains", () => {
+    const { drainGraceMs, drainTimeoutMs } = checkConfig(
+      gatewayConfigSchema,
+      { keys: { file: "keys.json" }, clusters: [] },
+      "test",
+    );
+    expect(setting("LimitCORE")).toBe("0");
+    expect(setting("ExecStart")).toContain(`node ${NODE_FLAGS.join(" ")} dist/gateway/main.js --config `);
+    expect(Number(setting("TimeoutStopSec")) * 1000).toBeGreaterThan(drainGraceMs + drainTimeoutMs);
   });
 });

@@ -18,10 +18,6 @@ export type EndpointStatus = {
   readonly rqContinued: number;
   /** The share of requests that the endpoint is to get, relative to the others. */
   readonly weight: number;
-  /** The priority level of the endpoint; 0 is used first. */
-  readonly priority: number;
-  /** The zone of the endpoint; empty where none was given. */
-  readonly zone: string;
   /** The number of generations that the endpoint runs at once. */
   readonly slots: number;
   /** The number of generations of all gateways that run on the endpoint, as it reports; 0 where it reports nothing. */
@@ -63,8 +59,6 @@ export function clusterStatuses({ clusters }: ClusterManager, nowMs: number): re
         rqError: calls.failed,
         rqContinued: calls.continued,
         weight: view.weight,
-        priority: view.priority,
-        zone: view.locality,
         slots: view.slots,
         running: view.running,
         waiting: view.waiting,

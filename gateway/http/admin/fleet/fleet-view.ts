@@ -1,132 +1,103 @@
-import type { Fleet } from "../../../fleet/fleet.ts";
-import { type FleetPoint, POINT_MS } from "../../../fleet/fleet-history.ts";
-import type { GatewayReport, SeenReport } from "../../../fleet/gateway-report.ts";
-import type { ClusterStatus, EndpointStatus } from "./cluster-status.ts";
+import { hostname } from "node:os";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
+import { type FleetHistory, type FleetPoint, type GatewayCounts, POINT_MS } from "../../../fleet/fleet-history.ts";
+import type { Lifecycle } from "../../../lifecycle.ts";
+import type { LiveTotals, ModelTotals } from "../../../stats/live-totals.ts";
+import type { ClusterManager } from "../../../upstream/cluster-manager.ts";
+import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./cluster-status.ts";
 
 const SHARES = [0.5, 0.95];
 
-/** What the page for people shows of the fleet. */
+/** The parts of a gateway that the page for people shows. */
+export type FleetParts = {
+  /** The clusters and their endpoints. */
+  readonly clusters: ClusterManager;
+  /** The totals by model and by endpoint. */
+  readonly live: LiveTotals;
+  /** The counts of this gateway, now and over the last hour. */
+  readonly history: FleetHistory;
+  /** The lifecycle, which names the state of the gateway. */
+  readonly lifecycle: Lifecycle;
+  /** Returns the number of connections of the public listener. */
+  readonly connections: () => number;
+  /** The clock by which ejections end. */
+  readonly clock: Clock;
+};
+
+/** The content of the page for people: this gateway, its models and its nodes. */
 export type FleetView = {
-  /** Whether the reports of all gateways are known: false while whoever carries them is silent. */
-  readonly shared: boolean;
-  /** The name of the machine that was asked. */
+  /** The name of the machine. */
   readonly host: string;
-  /** The sums over all gateways that answer. */
+  /** The state of the gateway in Envoy's words. */
+  readonly state: string;
+  /** The sums over all models, and the resources of the process. */
   readonly total: object;
-  /** A row for each gateway, in the order of machines and workers. */
-  readonly gateways: readonly object[];
-  /** A row for each model that some gateway serves. */
+  /** A row for each model. */
   readonly models: readonly object[];
-  /** A row for each node that some gateway knows, whatever models it has. */
+  /** A row for each node, whatever models it has. */
   readonly nodes: readonly object[];
   /** The points of the charts, and the span of each in milliseconds. */
   readonly history: { readonly pointMs: number; readonly points: readonly FleetPoint[] };
 };
 
-/** What the gateway that is asked knows of the nodes. */
-export type KnownHere = {
-  /** The state of the clusters and their endpoints. */
-  readonly statuses: readonly ClusterStatus[];
-  /** The addresses that are drained by order. */
-  readonly drained: ReadonlySet<string>;
-};
-
-/** The points of the charts that are asked for. */
+/** The points of the charts that a request asks for. */
 export type WantedPoints = {
-  /** The catalog id of the model that they are of; "" for all models together. */
+  /** The catalog id of the model; "" for all models together. */
   readonly model: string;
-  /** The time, in milliseconds since the epoch, than which they are newer. */
+  /** The time, in milliseconds since the epoch, after which the points end. */
   readonly sinceMs: number;
 };
 
-/** Returns what the page shows: what all gateways told, and `known`, what the one that is asked knows itself. */
-export function fleetView(
-  fleet: Pick<Fleet, "seen" | "shared" | "history" | "lateMs">,
-  known: KnownHere,
-  host: string,
-  { model, sinceMs }: WantedPoints,
-): FleetView {
-  const { seen, shared, history, lateMs } = fleet;
-  const isLate = ({ ageMs }: SeenReport) => ageMs >= lateMs;
-  const living = seen.filter((one) => !isLate(one)).map(({ report }) => report);
-  const inOrder = [...seen].sort(
-    ({ report: a }, { report: b }) => a.host.localeCompare(b.host) || a.worker - b.worker || a.uptimeMs - b.uptimeMs,
-  );
+/** Returns the content of the page at this moment. */
+export function fleetView(parts: FleetParts, { model, sinceMs }: WantedPoints): FleetView {
+  const { clusters, live, history, lifecycle, connections, clock } = parts;
+  const statuses = clusterStatuses(clusters, clock.nowMs());
+  const { models } = history.counts;
   return {
-    shared,
-    host,
+    host: hostname(),
+    state: lifecycle.state(clusters.ready),
     total: {
       ...ratesOf(history, ""),
-      active: sum(living, (report) => sum(report.models, ({ active }) => active)),
-      queued: sum(living, (report) => sum(report.models, ({ queued }) => queued)),
-      connections: sum(living, ({ connections }) => connections),
-      rssBytes: sum(living, ({ rssBytes }) => rssBytes),
+      active: sum(models, ({ active }) => active),
+      queued: sum(models, ({ queued }) => queued),
+      connections: connections(),
+      rssBytes: process.memoryUsage.rss(),
     },
-    gateways: inOrder.map((one) => gatewayRow(one, isLate(one))),
-    models: modelRows(living, known.statuses, history),
-    nodes: nodeRows(living, known, history),
+    models: modelRows(models, statuses, live, history),
+    nodes: nodeRows(statuses, clusters.drained, live, history),
     history: { pointMs: POINT_MS, points: history.points(model).filter(({ atMs }) => atMs > sinceMs) },
   };
 }
 
-function gatewayRow({ report, ageMs }: SeenReport, late: boolean): object {
-  const { id, host, worker, state, uptimeMs, connections, rssBytes, cpuMs, loopActiveMs, models } = report;
-  return {
-    id,
-    host,
-    worker,
-    state: late ? "no answer" : state,
-    ageMs,
-    uptimeMs,
-    connections,
-    rssBytes,
-    cpuMs,
-    loopActiveMs,
-    active: sum(models, ({ active }) => active),
-    requests: sum(models, ({ requests }) => requests),
-    errors: sum(models, ({ errors }) => errors),
-    deltas: sum(models, ({ deltas }) => deltas),
-  };
-}
-
 function modelRows(
-  reports: readonly GatewayReport[],
+  all: GatewayCounts["models"],
   statuses: readonly ClusterStatus[],
-  history: Fleet["history"],
+  live: LiveTotals,
+  history: FleetHistory,
 ): readonly object[] {
-  const names = [...new Set(reports.flatMap(({ models }) => models.map(({ model }) => model)))];
-  return names.map((name) => {
-    const status = statuses.find(({ model }) => model === name);
-    const told = reports.flatMap(({ models }) => models.filter(({ model }) => model === name));
+  return all.map(({ model, active, queued, requests, errors, promptTokens }) => {
+    const status = statuses.find((one) => one.model === model);
     return {
-      model: name,
+      model,
       lbPolicy: status?.lbPolicy,
       nodes: status?.endpoints.length ?? 0,
       healthy: status?.endpoints.filter(({ healthFlags }) => healthFlags.length === 0).length ?? 0,
-      ...ratesOf(history, name),
-      active: sum(told, ({ active }) => active),
-      queued: sum(told, ({ queued }) => queued),
-      requests: sum(told, ({ requests }) => requests),
-      errors: sum(told, ({ errors }) => errors),
-      promptTokens: sum(told, ({ promptTokens }) => promptTokens),
-      cacheReasons: cacheReasonRows(told),
+      ...ratesOf(history, model),
+      ...{ active, queued, requests, errors, promptTokens },
+      cacheReasons: cacheReasonRows(live.model(model).cacheReasons),
     };
   });
 }
 
 /** Returns why prompts of a model were not in caches as far as they might have been, the dearest reason first. */
-function cacheReasonRows(told: GatewayReport["models"]): readonly object[] {
-  const all = told.flatMap(({ cacheReasons }) => cacheReasons);
-  const rows = [...new Set(all.map(({ reason }) => reason))].map((name) => {
-    const same = all.filter(({ reason }) => reason === name);
-    const requests = sum(same, (one) => one.requests);
-    return { reason: name, requests, lostTokens: sum(same, ({ lostTokens }) => lostTokens) };
-  });
-  return rows.sort((a, b) => b.lostTokens - a.lostTokens || b.requests - a.requests);
+function cacheReasonRows(reasons: ModelTotals["cacheReasons"]): readonly object[] {
+  return [...reasons]
+    .map(([reason, totals]) => ({ reason, ...totals }))
+    .sort((a, b) => b.lostTokens - a.lostTokens || b.requests - a.requests);
 }
 
-/** Returns what went on since the look before, a second, and how long first tokens took in the last minute. */
-function ratesOf(history: Fleet["history"], model: string): object {
+/** Returns the newest rates a second, and the times to first token of the last minute. */
+function ratesOf(history: FleetHistory, model: string): object {
   const { spanMs, requests, errors, deltas } = history.newest(model);
   const [p50Ms, p95Ms] = history.recentFirstTokens(model, SHARES);
   if (spanMs === 0) return { p50Ms, p95Ms };
@@ -140,47 +111,41 @@ function ratesOf(history: Fleet["history"], model: string): object {
   };
 }
 
-/** Returns a row for each node. What it reports of itself is what the gateway that is asked has heard. */
+/** Returns a row for each node, whose calls are those for all its models. */
 function nodeRows(
-  reports: readonly GatewayReport[],
-  { statuses, drained }: KnownHere,
-  history: Fleet["history"],
+  statuses: readonly ClusterStatus[],
+  drained: ReadonlySet<string>,
+  live: LiveTotals,
+  history: FleetHistory,
 ): readonly object[] {
-  const known = new Map<string, { readonly models: string[]; readonly all: EndpointStatus[] }>();
+  const nodes = new Map<string, { readonly models: string[]; readonly all: EndpointStatus[] }>();
   for (const { model, endpoints } of statuses)
     for (const endpoint of endpoints) {
-      const { models, all } = known.get(endpoint.address) ?? { models: [], all: [] };
-      known.set(endpoint.address, { models: [...models, model], all: [...all, endpoint] });
+      const { models, all } = nodes.get(endpoint.address) ?? { models: [], all: [] };
+      nodes.set(endpoint.address, { models: [...models, model], all: [...all, endpoint] });
     }
-  const addresses = new Set([...known.keys(), ...reports.flatMap(({ nodes }) => nodes.map(({ address }) => address))]);
-  return [...addresses].sort().map((address) => {
-    const told = reports.flatMap(({ nodes }) => nodes.filter((node) => node.address === address));
-    const flags = [...new Set(told.flatMap((node) => node.flags))];
-    const { models, all } = known.get(address) ?? { models: [], all: [] };
-    return {
+  return [...nodes]
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([address, { models, all }]) => ({
       address,
       models,
-      gateways: told.length,
       drained: drained.has(address),
       tokensPerSecond: history.nodeTokensPerSecond(address),
-      flags: flags.map((flag) => ({ flag, gateways: told.filter((node) => node.flags.includes(flag)).length })),
-      active: sum(told, ({ active }) => active),
-      total: sum(told, ({ total }) => total),
-      errors: sum(told, ({ errors }) => errors),
-      deltas: sum(told, ({ deltas }) => deltas),
+      flags: [...new Set(all.flatMap(({ healthFlags }) => healthFlags))],
+      active: sum(all, ({ rqActive }) => rqActive),
+      total: sum(all, ({ rqTotal }) => rqTotal),
+      errors: sum(all, ({ rqError }) => rqError),
+      deltas: live.endpoint(address).deltas,
       ...loadOf(all),
-    };
-  });
+    }));
 }
 
-/** Returns what a node says of itself, which is the same under each of its models: the highest, where they differ. */
+/** Returns the load that a node reports, which is the same under each of its models: the highest, where they differ. */
 function loadOf(all: readonly EndpointStatus[]): object {
   const [first] = all;
   if (!first) return {};
   const most = (of: (endpoint: EndpointStatus) => number) => Math.max(...all.map(of));
   return {
-    zone: first.zone,
-    priority: first.priority,
     weight: first.weight,
     healthFailure: all.find(({ healthFailure }) => healthFailure !== undefined)?.healthFailure,
     slots: most(({ slots }) => slots),

@@ -33,7 +33,7 @@ const CHARTS = [
     ],
   ],
   ["Errors a second", number, [["errors", (p) => p.errorsPerSecond]]],
-  ["Processor time of gateways a token", time, [["time", (p) => p.cpuMsPerDelta]]],
+  ["Processor time of the gateway a token", time, [["time", (p) => p.cpuMsPerDelta]]],
 ];
 
 function line(svg, second) {

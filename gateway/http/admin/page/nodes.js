@@ -5,15 +5,14 @@ import { byId, make, number, paint, percent, put, span, Table } from "./dom.js";
 const SURE_MS = 10_000;
 
 /** The state of a node in words, and the class that colours it. */
-export function stateOf({ flags, gateways, ejectedForMs }) {
+export function stateOf({ flags, ejectedForMs }) {
   if (flags.length === 0) return ["healthy", "good"];
-  const names = flags.map(({ flag, gateways: some }) => {
-    const at = some < gateways ? ` at ${some} of ${gateways}` : "";
+  const names = flags.map((flag) => {
     if (flag === "/failed_outlier_check")
-      return `ejected${ejectedForMs === undefined ? "" : `, ${span(ejectedForMs)} left`}${at}`;
-    return `${flag.slice(1).replaceAll("_", " ").replace(/ hc$/, " health check")}${at}`;
+      return `ejected${ejectedForMs === undefined ? "" : `, ${span(ejectedForMs)} left`}`;
+    return flag.slice(1).replaceAll("_", " ").replace(/ hc$/, " health check");
   });
-  return [names.join(", "), flags.every(({ flag }) => flag === "/draining") ? "warn" : "bad"];
+  return [names.join(", "), flags.every((flag) => flag === "/draining") ? "warn" : "bad"];
 }
 
 /** Orders something of a node, at all gateways, and says what became of it. */
@@ -52,14 +51,8 @@ function button(cell, name, address, what, asks) {
 }
 
 /** Shows the buttons that make sense for a node, made anew only where others do. */
-function buttons({ address, drained, flags, gateways }) {
-  const out = flags.filter(({ flag }) => flag === "/failed_outlier_check");
-  const everywhere = out.some(({ gateways: some }) => some === gateways);
-  const wanted = [
-    drained ? "undrain" : "drain",
-    ...(everywhere ? [] : ["eject"]),
-    ...(out.length > 0 ? ["uneject"] : []),
-  ];
+function buttons({ address, drained, flags }) {
+  const wanted = [drained ? "undrain" : "drain", flags.includes("/failed_outlier_check") ? "uneject" : "eject"];
   return (cell) => {
     if (cell.dataset.shown === wanted.join()) return;
     cell.dataset.shown = wanted.join();
@@ -79,7 +72,7 @@ function load({ running, active, slots }) {
       make("span", box);
       bar = make("i", make("span", box, undefined, "bar"));
     }
-    // A node that reports nothing runs at least what gateways sent it, as far as it has slots.
+    // A node that reports nothing runs at least what this gateway sent it, as far as it has slots.
     const now = running || Math.min(active, slots);
     put(cell.querySelector(".load > span"), `${now} / ${slots}`);
     bar.style.width = `${Math.min(100, (100 * now) / slots)}%`;
@@ -92,15 +85,14 @@ const table = new Table(byId("nodes").querySelector("table"), [
   ["state", "as Envoy's health flags", (n) => stateOf(n)[0], (n) => stateOf(n)[1]],
   ["orders", "to all gateways", buttons],
   ["models", "", (n) => n.models.join(", ") || "–", () => "wrap"],
-  ["zone / priority", "", (n) => (n.zone === undefined ? "–" : `${n.zone || "–"} / ${n.priority}`)],
   ["weight", "", (n) => number(n.weight)],
   ["load", "generations that run there, by its slots", load],
   ["waiting", "in the engine's own queue", (n) => number(n.waiting)],
   ["KV", "share of the KV cache in use", (n) => percent(n.kvUse)],
   ["prefill", "prompt tokens of this gateway that are yet to be read", (n) => number(n.outstandingPrefillTokens)],
-  ["calls", "of all gateways, that run now", (n) => number(n.active)],
-  ["tokens/s", "of all gateways", (n) => number(n.tokensPerSecond)],
-  ["total", "calls of all gateways so far", (n) => number(n.total)],
+  ["calls", "of this gateway, that run now", (n) => number(n.active)],
+  ["tokens/s", "to this gateway", (n) => number(n.tokensPerSecond)],
+  ["total", "calls of this gateway so far", (n) => number(n.total)],
   ["errors", "calls that failed", (n) => number(n.errors), (n) => (n.errors ? "bad" : "")],
 ]);
 let nodes = [];
@@ -113,7 +105,7 @@ function filter() {
   for (const node of nodes) {
     const [state, cls] = stateOf(node);
     const { tr } = table.rows.get(node.address);
-    const text = `${node.address} ${node.models.join(" ")} ${node.zone ?? ""} ${state}`.toLowerCase();
+    const text = `${node.address} ${node.models.join(" ")} ${state}`.toLowerCase();
     tr.hidden = !text.includes(words) || (troubled && cls === "good");
     if (!tr.hidden) shown += 1;
   }

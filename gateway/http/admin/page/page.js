@@ -14,8 +14,6 @@ const POINTS = 360;
 
 const showCharts = makeCharts(byId("charts"));
 const tiles = new Map();
-/** The newest different report of each gateway, and what happened since the one before. */
-const gateways = new Map();
 let points = [];
 /** The model that the charts show, "" for all. */
 let charted = "";
@@ -40,26 +38,12 @@ function tile(name, text, cls = "") {
   paint(dd, cls);
 }
 
-const gatewayTable = new Table(byId("gateways").querySelector("table"), [
-  ["gateway", "", (g) => `${g.host} ${g.worker}`],
-  ["state", "", (g) => g.state, (g) => (g.state === "LIVE" ? "good" : g.state === "no answer" ? "bad" : "warn")],
-  ["up", "", (g) => span(g.uptimeMs)],
-  ["answers running", "", (g) => number(g.active)],
-  ["connections", "", (g) => number(g.connections)],
-  ["tokens/s", "", (g) => number(g.tokensPerSecond)],
-  ["requests", "so far", (g) => number(g.requests)],
-  ["errors", "so far", (g) => number(g.errors), (g) => (g.errors ? "bad" : "")],
-  ["event loop busy", "", (g) => percent(g.loop)],
-  ["processor", "of one", (g) => percent(g.cpu)],
-  ["memory", "", (g) => mebibytes(g.rssBytes)],
-]);
-
 const modelTable = new Table(byId("models").querySelector("table"), [
   ["model", "", (m) => m.model],
   ["nodes healthy", "", (m) => `${m.healthy} / ${m.nodes}`, (m) => (m.healthy < m.nodes || !m.nodes ? "warn" : "")],
   ["policy", "", (m) => (m.lbPolicy ?? "–").replaceAll("_", " ")],
   ["running", "", (m) => number(m.active)],
-  ["waiting", "at gateways", (m) => number(m.queued), (m) => (m.queued ? "warn" : "")],
+  ["waiting", "for an endpoint", (m) => number(m.queued), (m) => (m.queued ? "warn" : "")],
   ["requests/s", "", (m) => number(m.requestsPerSecond)],
   ["errors/s", "", (m) => number(m.errorsPerSecond), (m) => (m.errorsPerSecond ? "bad" : "")],
   ["tokens/s", "", (m) => number(m.tokensPerSecond)],
@@ -86,55 +70,31 @@ function showMisses(models) {
   missTable.show(new Map(rows));
 }
 
-/** Returns a gateway with what it did between its newest two reports. */
-function withRates(gateway) {
-  const known = gateways.get(gateway.id);
-  const ms = gateway.uptimeMs - (known?.uptimeMs ?? 0);
-  if (known && ms <= 0) return { ...gateway, ...known.rates };
-  const since = (name) => Math.max(0, gateway[name] - known[name]);
-  const rates = known && {
-    tokensPerSecond: (1_000 * since("deltas")) / ms,
-    loop: since("loopActiveMs") / ms,
-    cpu: since("cpuMs") / ms,
-  };
-  gateways.set(gateway.id, { ...gateway, rates });
-  return { ...gateway, ...rates };
-}
-
-function showTiles({ total, nodes, gateways: all }) {
+function showTiles({ total, nodes }) {
   const well = nodes.filter((node) => stateOf(node)[1] === "good").length;
-  const ejected = nodes.filter(({ flags }) => flags.some(({ flag }) => flag === "/failed_outlier_check")).length;
+  const ejected = nodes.filter(({ flags }) => flags.includes("/failed_outlier_check")).length;
   tile("requests/s", number(total.requestsPerSecond));
   tile("errors/s", number(total.errorsPerSecond), total.errorsPerSecond ? "bad" : "");
   tile("tokens/s", number(total.tokensPerSecond));
   tile("answers running", number(total.active));
-  tile("waiting at gateways", number(total.queued), total.queued ? "warn" : "");
+  tile("waiting here", number(total.queued), total.queued ? "warn" : "");
   tile("waiting in engines", number(nodes.reduce((sum, { waiting = 0 }) => sum + waiting, 0)));
   tile("first token p50, 1 min", time(total.p50Ms));
   tile("first token p95, 1 min", time(total.p95Ms));
   tile("nodes healthy", `${well} / ${nodes.length}`, well === nodes.length ? "" : well === 0 ? "bad" : "warn");
   tile("ejected", number(ejected), ejected ? "bad" : "");
   tile("connections", number(total.connections));
-  tile(all.length > 1 ? "memory of gateways" : "memory", mebibytes(total.rssBytes));
+  tile("memory", mebibytes(total.rssBytes));
 }
 
 /** Shows a reply of `/fleet`. */
 function show(fleet) {
-  const { shared, host, history, models, nodes } = fleet;
-  document.title = `${host} · gateways`;
+  const { host, state, uptimeMs, history, models, nodes } = fleet;
+  document.title = `${host} · gateway`;
   put(byId("host"), host);
-  byId("alone").hidden = shared;
-  const live = fleet.gateways.filter(({ state }) => state === "LIVE").length;
-  const one = fleet.gateways.length === 1 ? fleet.gateways[0] : undefined;
-  put(
-    byId("state"),
-    one ? `${one.state}, up ${span(one.uptimeMs)}` : `${live} of ${fleet.gateways.length} gateways live`,
-  );
-  paint(byId("state"), `badge ${live === fleet.gateways.length ? "good" : live === 0 ? "bad" : "warn"}`);
+  put(byId("state"), `${state}, up ${span(uptimeMs)}`);
+  paint(byId("state"), `badge ${state === "LIVE" ? "good" : "warn"}`);
   showTiles(fleet);
-  byId("gateways").hidden = one !== undefined;
-  gatewayTable.show(new Map(fleet.gateways.map((gateway) => [gateway.id, withRates(gateway)])));
-  for (const id of gateways.keys()) if (!fleet.gateways.some((gateway) => gateway.id === id)) gateways.delete(id);
   modelTable.show(new Map(models.map((model) => [model.model, model])));
   showMisses(models);
   offer(models);

@@ -1,26 +1,20 @@
-import * as z from "zod";
 import { type EndpointView, requestsOn } from "../endpoint-view.ts";
-import { policyRow } from "../policy.ts";
+import type { PolicyRow } from "../policy.ts";
 import { slowStartWeights, type WeightOf } from "../slow-start.ts";
 
-/** The policy that compares a few endpoints drawn at random. It remembers nothing. */
-export const leastRequest = policyRow({
-  summary: "The least loaded of a few endpoints that are drawn at random.",
-  settings: {
-    leastRequestLbConfig: z
-      .strictObject({
-        choiceCount: z.int().min(2).default(2).describe("The number of endpoints that are drawn and compared."),
-      })
-      .prefault({})
-      .describe("Settings of the policy least_request."),
-  },
-  create: ({ leastRequestLbConfig: { choiceCount } }, { slowStart, random }) => ({
+/** The number of endpoints that are drawn and compared; two keep gateways apart that share nothing. */
+const CHOICE_COUNT = 2;
+
+/** The policy that compares two endpoints drawn at random. It remembers nothing. */
+export const leastRequest: PolicyRow = {
+  summary: "The less loaded of two endpoints that are drawn at random.",
+  create: ({ random }) => ({
     pick(candidates, _route, nowMs) {
-      const endpoint = pickLeastRequest(candidates.all, choiceCount, slowStartWeights(nowMs, slowStart), random);
+      const endpoint = pickLeastRequest(candidates.all, CHOICE_COUNT, slowStartWeights(nowMs), random);
       return endpoint && { endpoint };
     },
   }),
-});
+};
 
 /**
  * Picks the least loaded of `choiceCount` candidates drawn at random, or of all where there are no more; so gateways

@@ -1,22 +1,21 @@
 import type { EndpointView } from "../endpoint-view.ts";
-import { policyRow } from "../policy.ts";
+import type { PolicyRow } from "../policy.ts";
 import { slowStartWeights, type WeightOf } from "../slow-start.ts";
 
 /** The policy that takes all endpoints in turn. It remembers whose turn it is. */
-export const roundRobin = policyRow({
+export const roundRobin: PolicyRow = {
   summary: "Every endpoint in its turn, as often as its weight says.",
-  settings: {},
-  create: (_settings, { slowStart }) => {
+  create: () => {
     const turns = new RoundRobin();
     return {
       pick(candidates, _route, nowMs) {
-        const endpoint = turns.pick(candidates.all, slowStartWeights(nowMs, slowStart));
+        const endpoint = turns.pick(candidates.all, slowStartWeights(nowMs));
         return endpoint && { endpoint };
       },
       forget: (address) => turns.forget(address),
     };
   },
-});
+};
 
 /**
  * Weighted round robin: every pick gives each candidate credit by its weight; the richest is picked and pays for all.

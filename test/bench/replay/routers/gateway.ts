@@ -12,6 +12,7 @@ import {
   type HeldPrefixes,
   NOTHING_TOLD,
 } from "../../../../gateway/upstream/load-balancing/held-prefixes.ts";
+import { BELIEVED_MS } from "../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-affinity.ts";
 import type { LbPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";
 import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
@@ -61,7 +62,6 @@ export type GatewayParts = {
 
 /** One gateway: the real `Balancer` with the default settings, in front of nodes that report their load. */
 export class Gateway implements Router {
-  readonly peers: NonNullable<Router["peers"]>;
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
   readonly #gateways: number;
@@ -95,10 +95,9 @@ export class Gateway implements Router {
       },
     ]);
     if (!settings) throw new Error("there is no cluster");
-    const believedMs = settings.prefixAffinityLbConfig.idleTtlMs;
     const viewOf = (address: string) => this.#views.get(address);
     this.#ledger = new CacheLedger({
-      ...{ prefixes, lifeOf: () => 0, believedMs: () => believedMs, viewOf },
+      ...{ prefixes, lifeOf: () => 0, believedMs: () => BELIEVED_MS, viewOf },
       ...{ blockTokensOf: () => 0, keptConversationsOf: () => 0 },
     });
     for (let node = 0; node < nodes; node += 1) this.#views.set(this.#view(node));
@@ -114,8 +113,6 @@ export class Gateway implements Router {
       onHealthChange: () => () => {},
     };
     this.#admission = new ClusterAdmission(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
-    const { peers } = this.#admission;
-    this.peers = { tell: () => peers.tell(clock.nowMs()), hear: (...heard) => peers.hear(...heard) };
   }
 
   /** Takes what a node says of itself. */
@@ -131,10 +128,10 @@ export class Gateway implements Router {
 
   /** Sends a request where the balancer picks, at once or when its turn has come. */
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void {
-    const { affinityKey, shape, session, ofUser } = prompt;
+    const { affinityKey, shape } = prompt;
     const request = {
       ...{
-        route: { shape, affinityKey, session, ofUser, ttlMs: undefined },
+        route: { shape, affinityKey, ttlMs: undefined },
         tenant: "tenant",
         hints: HINTS,
         tried: new Set<string>(),
@@ -209,8 +206,6 @@ export class Gateway implements Router {
       },
       slots: SLOTS,
       weight: 1,
-      priority: 0,
-      locality: "",
       healthySinceMs: undefined,
       get outstandingPrefillTokens() {
         return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0);

@@ -1,4 +1,3 @@
-import type { ToldTurns } from "../../../../gateway/upstream/admission/peer-gateways.ts";
 import type { PieceCaches } from "../piece-cache.ts";
 import type { Prompt } from "../prompt.ts";
 import type { NodeReport, ReplayNode } from "../replay-node.ts";
@@ -20,11 +19,6 @@ export type Router = {
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void;
   /** Takes what a node says of itself, twice a second and shortly after a change. */
   reported?(node: number, report: NodeReport): void;
-  /** What the gateway tells others, and hears from them, to be fair to the same sessions, where it does. */
-  readonly peers?: {
-    readonly tell: () => ToldTurns;
-    readonly hear: (gateway: string, told: ToldTurns, atMs: number) => void;
-  };
 };
 
 /** What routers that know everything look at. */

@@ -14,8 +14,6 @@ export function endpointWith(given: Partial<EndpointView> & { readonly address: 
     kvUse: 0,
     slots: 8,
     weight: 1,
-    priority: 0,
-    locality: "",
     healthySinceMs: undefined,
     outstandingPrefillTokens: 0,
     gateways: 1,

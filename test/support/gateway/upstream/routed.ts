@@ -5,6 +5,7 @@ import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_ser
 import { FaultyWire } from "../../engine/faulty-wire.ts";
 import { type RunningEngine, startEngine } from "../../engine/start-engine.ts";
 import { textAnswer } from "../../events/events.ts";
+import { preferred } from "../../preferred.ts";
 import { FrontRig, type FrontRigOptions } from "../front-rig.ts";
 
 /** Answers with a short text. */
@@ -44,18 +45,16 @@ export async function wired<Scripts extends readonly Script[]>(...scripts: Scrip
   return wires as { [At in keyof Scripts]: FaultyWire };
 }
 
-/** Starts engines by priority, with a router before them: the first gets all requests that it can take. */
+/** Starts engines with a router before them, which prefers the first. */
 export async function routed(scripts: readonly Script[], options: FrontRigOptions = {}) {
   const engines = await Promise.all(scripts.map((script) => engine(script)));
   return { engines, ...(await inFrontOf(engines, options)) };
 }
 
-/** Starts a router before nodes by priority, for the time of the running test. */
+/** Starts a router before nodes, of which it prefers the first, for the time of the running test. */
 export async function inFrontOf(nodes: readonly { readonly address: string }[], options: FrontRigOptions = {}) {
-  const rig = new FrontRig(
-    nodes.map(({ address }, priority) => ({ address, priority })),
-    options,
-  );
+  const { endpoints, ...policy } = preferred(nodes.map(({ address }) => address));
+  const rig = new FrontRig(endpoints, { ...options, cluster: { ...policy, ...options.cluster } });
   onTestFinished(() => rig.close());
   await rig.ready();
   return { rig };

@@ -60,6 +60,17 @@ describe("the audit log", () => {
     expect(entries[0]?.actor).toMatchObject({ uid: process.getuid?.() ?? null, host: expect.any(String) });
   });
 
+  test("holds lines of a newer release, which say more", async () => {
+    const later = { ...CHANGE, laterField: { nested: [1] } };
+    await append(1, CHANGE);
+    await append(2, later);
+    await append(3, CHANGE);
+    expect(await text()).toContain("laterField");
+    expect(await verdict(3)).toBe("ok: LOG is as it was written: 3 lines");
+    await writeFile(file, (await text()).replace("[1]", "[2]"));
+    expect((await read()).brokenAt).toBe(2);
+  });
+
   test.each<readonly [what: string, alter: (lines: string[]) => string[], brokenAt: number]>([
     ["altered", (lines) => lines.map((line, at) => (at === 1 ? line.replace("revoke", "enable") : line)), 2],
     ["taken out", (lines) => lines.filter((_, at) => at !== 1), 2],
@@ -165,15 +176,22 @@ describe("D13 verifying the log", () => {
     await append(2, CHANGE, CHANGE);
     head = known;
     expect(await verdict(1)).toMatch(/^error: .*a change was broken off/);
-    await append(2, CHANGE);
-    expect(await verdict(2)).toBe("ok: LOG is as it was written: 4 lines");
+    await append(2, { ...CHANGE, action: "revoke" });
+    expect(await verdict(2)).toBe("ok: LOG is as it was written: 5 lines");
+    await append(3, CHANGE);
+    // Nobody takes the lines of a change that never was for one that was.
+    expect((await read()).entries.map(({ revision, action, keyId }) => `${revision} ${action} ${keyId}`)).toEqual([
+      ...["1 set-limits AbcdEfgh1234", "2 set-limits AbcdEfgh1234", "2 set-limits AbcdEfgh1234"],
+      ...["2 broken-off *", "2 revoke AbcdEfgh1234", "3 set-limits AbcdEfgh1234"],
+    ]);
   });
 
   test("of a first change that was broken off goes on behind it", async () => {
     await append(1, CHANGE);
     head = undefined;
     await append(1, CHANGE);
-    expect(await verdict(1)).toBe("ok: LOG is as it was written: 2 lines");
+    expect(await verdict(1)).toBe("ok: LOG is as it was written: 3 lines");
+    expect((await read()).entries.map(({ action }) => action)).toEqual(["set-limits", "broken-off", "set-limits"]);
   });
 
   test("vouches for the lines of before the log was keyed from the first keyed one on", async () => {

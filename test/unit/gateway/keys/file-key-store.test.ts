@@ -197,7 +197,7 @@ describe("a change of the file", () => {
 describe("a bad file", () => {
   test.each([
     ["cut text", async () => (await readFile(file, "utf8")).slice(0, 100), "not_json"],
-    ["an unknown field", async () => JSON.stringify({ v: 1, revision: 9, keys: [], more: 1 }), "not_valid"],
+    ["the form of another release", async () => JSON.stringify({ v: 2, revision: 9, keys: [] }), "not_valid"],
     ["no keys at all", async () => JSON.stringify({ v: 1, revision: 9, keys: [] }), "empty"],
     [
       "an old copy",

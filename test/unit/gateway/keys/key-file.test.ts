@@ -68,6 +68,16 @@ describe("updateKeyFile", () => {
     expect(await readFile(pepperFileOf(path))).toEqual(pepper);
   });
 
+  test("removes what changes that were killed have left behind, and nothing else", async () => {
+    await addKey();
+    const state = join(folder, "state");
+    const others = ["keys.json.seen.7.0123456789ab.tmp", "keys.json.7.backup", "other.json.7.0123456789ab.tmp"];
+    for (const name of ["keys.json.7.0123456789ab.tmp", "pepper.7.0123456789ab.tmp", ...others])
+      await writeFile(join(state, name), "left", { mode: 0o600 });
+    await addKey();
+    expect((await readdir(state)).sort()).toEqual([...others, "keys.json", "keys.json.audit.jsonl", "pepper"].sort());
+  });
+
   test("writes nothing where nothing changed", async () => {
     const { record } = await addKey();
     const before = await stat(path);

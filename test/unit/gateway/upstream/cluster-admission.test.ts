@@ -12,7 +12,6 @@ const LONG_BYTES = 400_000;
 
 type Turn = {
   readonly session?: string;
-  readonly ofUser?: boolean;
   readonly bytes?: number;
   readonly mayHold?: boolean;
 };
@@ -36,14 +35,14 @@ function admitting(count: number, circuitBreakers: object = {}) {
   });
   const { clock, views, admission } = viewedAdmission(addresses.map(viewOf), { circuitBreakers }, work);
   const order: string[] = [];
-  const ask = (name: string, { session = name, ofUser = false, bytes = LONG_BYTES, mayHold = true }: Turn = {}) => {
+  const ask = (name: string, { session = name, bytes = LONG_BYTES, mayHold = true }: Turn = {}) => {
     const controller = new AbortController();
     const boundaries = [
       { hash: `${session} head`, bytes: 100, marked: false },
       { hash: `${session} ${bytes}`, bytes, marked: false },
     ];
     const route = {
-      ...{ shape: { boundaries, lastTurn: undefined }, affinityKey: session, session, ofUser },
+      ...{ shape: { boundaries, lastTurn: undefined }, affinityKey: session },
       ttlMs: undefined,
     };
     const request = { route, tenant: "t", hints: HINTS, tried: new Set<string>(), timeoutMs: 30_000, mayHold };
@@ -109,22 +108,21 @@ describe("prompts that need much prefill", () => {
     expect(asked.every(({ result }) => result !== undefined)).toBe(true);
   });
 
-  test("come in the order of what their sessions were served, of one session first where a user waits", async () => {
+  test("come in the order of their arrival, long ones later by eight times their own prefill", async () => {
     const { clock, ask, order } = admitting(1);
-    const first = ask("first", { session: "much" });
+    const first = ask("first");
     await clock.advance(0);
-    const waiting = [
-      ask("much", { session: "much", bytes: LONG_BYTES + 4 }),
-      ask("new"),
-      ask("user", { session: "much", ofUser: true, bytes: LONG_BYTES + 8 }),
-    ];
-    await clock.advance(1_000);
+    const waiting = [ask("long", { bytes: 2 * LONG_BYTES }), ask("next")];
+    await clock.advance(70_000);
+    waiting.push(ask("later"));
+    await clock.advance(20_000);
+    waiting.push(ask("last"));
     first.prefilled();
     for (let left = waiting.length; left > 0; left -= 1) {
       await clock.advance(1_000);
       for (const one of waiting) if (one.result !== undefined) one.prefilled();
     }
-    expect(order).toEqual(["first", "new", "user", "much"]);
+    expect(order).toEqual(["first", "next", "later", "long", "last"]);
   });
 
   test("come first after workingSetWaitMs, and are known to have waited so long", async () => {
@@ -133,7 +131,7 @@ describe("prompts that need much prefill", () => {
     await clock.advance(0);
     const late = ask("late", { session: "much", bytes: LONG_BYTES + 4 });
     await clock.advance(59_000);
-    const fresh = ask("fresh", { ofUser: true });
+    const fresh = ask("fresh");
     await clock.advance(2_000);
     first.prefilled();
     await clock.advance(1_000);
@@ -180,7 +178,7 @@ async function fullHome({ clock, ask, report }: ReturnType<typeof admitting>): P
   first.prefilled();
   const home = first.result ?? "";
   first.end();
-  report(home, 5);
+  report(home, 8);
   return home;
 }
 

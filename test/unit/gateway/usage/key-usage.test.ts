@@ -4,13 +4,6 @@ import { KeySeries } from "../../../../gateway/usage/key-series.ts";
 import { KeyUsage } from "../../../../gateway/usage/key-usage.ts";
 import { UsageBook } from "../../../../gateway/usage/usage-book.ts";
 import { addCounts, NO_USE, type UsageBatch, type UsageStore } from "../../../../gateway/usage/usage-store.ts";
-import {
-  answerUsage,
-  type UsageReply,
-  type UsageRequest,
-  WorkerUsage,
-} from "../../../../gateway/usage/worker-usage.ts";
-import { ChannelPair } from "../../../support/channel-pair.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const DAY_MS = 86_400_000;
@@ -96,25 +89,6 @@ test("a store is told once a second, and not while there is nothing to tell", as
   usage.count("one", "m", USED);
   await usage.close();
   expect(store.numbers).toEqual([1, 2]);
-});
-
-test("workers count together, and one that asks a silent process is told so", async () => {
-  const clock = new VirtualClock("2026-03-01T12:00:00Z");
-  const book = new UsageBook(clock);
-  const worker = () => {
-    const channel = new ChannelPair<UsageRequest, UsageReply>();
-    answerUsage(book, channel.host);
-    return { channel, usage: usageOver(new WorkerUsage(channel.worker, clock), clock) };
-  };
-  const [one, two] = [worker(), worker()];
-  one.usage.count("k", "m", USED);
-  two.usage.count("k", "m", USED);
-  await clock.advance(1_000);
-  expect(await totalOf(one.usage, "k")).toMatchObject({ requests: 2, outputTokens: 14 });
-  const lonely = new ChannelPair<UsageRequest, UsageReply>();
-  const asked = usageOver(new WorkerUsage(lonely.worker, clock), clock).read("k");
-  await clock.advance(1_000);
-  expect(await asked).toBeUndefined();
 });
 
 test("a book forgets what is older than 31 days, and more where it is full, but never today", async () => {

@@ -1,6 +1,5 @@
 import { BoundedMap } from "../../../../../deploy/runtime/memory/bounded-map.ts";
 import type { Boundary } from "../../boundary-hashes.ts";
-import type { PrefixAffinitySettings } from "./prefix-affinity-settings.ts";
 
 /** The belief that an endpoint has a prefix in its cache. */
 export type Holder = {
@@ -16,8 +15,10 @@ export type Holder = {
   readonly confirmed: boolean;
 };
 
-/** The settings on how much a placement map remembers. */
-export type PlacementSettings = Pick<PrefixAffinitySettings, "maxPrefixes" | "maxHolders">;
+/** The number of prefixes whose endpoints are remembered, some 400 bytes each; those used longest ago go first. */
+const MAX_PREFIXES = 50_000;
+/** The number of endpoints that are remembered for one prefix; a head that all sessions share is soon everywhere. */
+const MAX_HOLDERS = 8;
 
 /** How a request uses its prefixes on an endpoint, as `PlacementMap.record` takes it. */
 type PrefixUse = {
@@ -38,7 +39,6 @@ const NOBODY: readonly Holder[] = [];
  * is not used expires.
  */
 export class PlacementMap {
-  readonly #settings: PlacementSettings;
   /** The holders of each prefix, by its hash. */
   readonly #entries: BoundedMap<string, readonly Holder[]>;
   /**
@@ -47,9 +47,9 @@ export class PlacementMap {
    */
   readonly #evictedUntilMs = new Map<string, number>();
 
-  constructor(settings: PlacementSettings) {
-    this.#settings = settings;
-    this.#entries = new BoundedMap(settings.maxPrefixes);
+  /** Makes an empty map of at most `maxPrefixes` prefixes. */
+  constructor(maxPrefixes = MAX_PREFIXES) {
+    this.#entries = new BoundedMap(maxPrefixes);
   }
 
   /** The number of prefixes that are remembered. */
@@ -122,7 +122,7 @@ export class PlacementMap {
       confirmed: confirmed || (same?.confirmed ?? false),
     };
     const others = before.length > (same ? 1 : 0) ? before.filter((other) => other !== same) : NOBODY;
-    this.#entries.set(hash, others.length > 0 ? [holder, ...others].slice(0, this.#settings.maxHolders) : [holder]);
+    this.#entries.set(hash, others.length > 0 ? [holder, ...others].slice(0, MAX_HOLDERS) : [holder]);
   }
 
   #isBelieved({ address, usedAtMs, expiresAtMs }: Holder, nowMs: number): boolean {

@@ -1,50 +1,45 @@
 import { headOf, promptBytes } from "../../boundary-hashes.ts";
 import type { Candidates } from "../../candidates.ts";
-import type { HashRing } from "../../hash-ring.ts";
-import { type Policy, type PolicyParts, type PolicyPick, policyRow, type SharedConversations } from "../../policy.ts";
+import type { Policy, PolicyParts, PolicyPick, PolicyRow } from "../../policy.ts";
 import type { Route } from "../../route.ts";
 import { slowStartShare } from "../../slow-start.ts";
 import { PlacementMap } from "./placement-map.ts";
-import { type PrefixAffinitySettings, prefixAffinitySchema } from "./prefix-affinity-settings.ts";
 import { PrefixLearning } from "./prefix-learning.ts";
 import { PrefixPlacement } from "./prefix-placement.ts";
 import { pickPrefixAffinity } from "./prefix-score.ts";
 
 /** The policy that sends a prompt where most of it is cached. It remembers which endpoint was sent which prefix. */
-export const prefixAffinity = policyRow({
+export const prefixAffinity: PolicyRow = {
   summary: "The endpoint that will have prefilled the prompt first, by what it holds of it and has yet to do.",
-  settings: { prefixAffinityLbConfig: prefixAffinitySchema },
-  create: ({ prefixAffinityLbConfig }, parts) => new PrefixAffinity(prefixAffinityLbConfig, parts),
-});
+  create: (parts) => new PrefixAffinity(parts),
+};
+
+/**
+ * The time for which an engine is believed to keep a prefix after its last use, in milliseconds, when neither the request
+ * says nor the node how long it has kept others.
+ */
+export const BELIEVED_MS = 3_600_000;
 
 class PrefixAffinity implements Policy {
-  readonly conversations: SharedConversations;
-  readonly #settings: PrefixAffinitySettings;
   readonly #parts: PolicyParts;
   readonly #placements: PlacementMap;
   readonly #learning: PrefixLearning;
-  readonly #ring: HashRing;
 
-  constructor(settings: PrefixAffinitySettings, parts: PolicyParts) {
-    this.#settings = settings;
+  constructor(parts: PolicyParts) {
     this.#parts = parts;
-    this.#placements = new PlacementMap(settings);
+    this.#placements = new PlacementMap();
     this.#learning = new PrefixLearning(this.#placements);
-    this.conversations = this.#learning.workingSets;
-    this.#ring = parts.ring();
   }
 
   pick(candidates: Candidates, route: Route, nowMs: number): PolicyPick | undefined {
-    const { prefixes, slowStart, random, work, clock } = this.#parts;
+    const { prefixes, random, work, clock } = this.#parts;
     const found = pickPrefixAffinity(candidates, route, {
       placements: this.#placements,
       prefixes,
-      ring: this.#ring,
       learned: this.#learning,
       nowMs,
-      shareOf: ({ healthySinceMs }) => slowStartShare(healthySinceMs, nowMs, slowStart),
+      shareOf: ({ healthySinceMs }) => slowStartShare(healthySinceMs, nowMs),
       random,
-      settings: this.#settings,
     });
     if (!found) return undefined;
     const { endpoint, prediction, compared } = found;
@@ -54,7 +49,7 @@ class PrefixAffinity implements Policy {
       conversation: `${route.affinityKey} ${headOf(route.shape)}`,
       address: endpoint.address,
       prediction,
-      ttlMs: route.ttlMs ?? this.#settings.idleTtlMs,
+      ttlMs: route.ttlMs ?? BELIEVED_MS,
     };
     const { uncachedTokens } = prediction;
     return { endpoint, uncachedTokens, placement: new PrefixPlacement(placed, this.#learning, work, clock) };

@@ -1,11 +1,10 @@
 import { headOf, type PromptShape } from "../../boundary-hashes.ts";
 import type { Candidates } from "../../candidates.ts";
 import { type EndpointView, requestsOn } from "../../endpoint-view.ts";
-import { type HashRing, hashShare } from "../../hash-ring.ts";
 import type { HeldPrefixes } from "../../held-prefixes.ts";
+import { hashShare, ownersOf } from "../../rendezvous.ts";
 import { type HeldPart, type HeldParts, heldParts } from "./held-parts.ts";
 import type { Holder, PlacementMap } from "./placement-map.ts";
-import type { PrefixAffinitySettings } from "./prefix-affinity-settings.ts";
 import { WORKING_SET_MS, type WorkingSets } from "./working-sets.ts";
 
 /**
@@ -19,6 +18,42 @@ const FULL_SHARE = 0.95;
 
 /** The most that a working set is taken to be by a cache's retention, in sizes of the cache. */
 const MAX_CROWD = 1.25;
+
+/* The weights below did best on recorded sessions, by `npm run bench -- replay`. */
+
+/** The number of endpoints up to which all of them are compared; of more, only the candidates are. */
+const SCORE_ALL_UP_TO = 8;
+/** The number of endpoints that are compared because they hold the longest part of the prompt. */
+const HOLDER_CANDIDATES = 2;
+/** The number of endpoints that are compared because they were drawn at random. */
+const RANDOM_CANDIDATES = 4;
+/** The number of endpoints that are compared because they own the conversation by rendezvous hashing. */
+const OWNER_CANDIDATES = 2;
+/**
+ * The cost of a token to be prefilled anew beside one that waits already. It is above 1, as every later request waits for
+ * it, too; at 1 a burst moves conversations from busy endpoints to others, where all of them is prefilled anew.
+ */
+const UNCACHED_WEIGHT = 2;
+/** The further cost of a token that another endpoint holds, where caches evict what was used a moment ago. */
+const EVICTION_WEIGHT = 60;
+/**
+ * The cost of a token of the conversations of the last five minutes on an endpoint, for a conversation of which it holds
+ * less than half, where caches are full.
+ */
+const WORKING_SET_WEIGHT = 0.8;
+/** The cost of a KV cache at one half, in seconds of prefill; it grows without bound towards a full one. */
+const KV_COST_SECONDS = 0.15;
+/** The cost of each request on an endpoint for a new one, in seconds of prefill. */
+const REQUEST_COST_SECONDS = 0.5;
+/**
+ * The mean time of a request on its endpoint, in seconds, by which the mean number of requests there says how many come
+ * while a prompt is prefilled. 10 and 25 come to much the same first tokens; 2.5 has more prefilled anew than that gains.
+ */
+const REQUEST_SECONDS = 25;
+/** The worth, in seconds of prefill, of the first and the second owner for a conversation that this gateway has not met. */
+const OWNER_WORTH_SECONDS = [5, 2];
+/** The share of the earlier turns that the first and the second owner are taken to hold where another gateway placed them. */
+const OWNER_BELIEF = [0.9, 0.3];
 
 /** The request that an endpoint is picked for. */
 export type PrefixRequest = {
@@ -34,8 +69,6 @@ export type PrefixContext = {
   readonly placements: PlacementMap;
   /** What the endpoints tell of their caches. */
   readonly prefixes: HeldPrefixes;
-  /** The hash ring of all members of the cluster. */
-  readonly ring: HashRing;
   /** What earlier requests have taught. */
   readonly learned: Learned;
   /** Monotonic milliseconds of the pick. */
@@ -44,8 +77,6 @@ export type PrefixContext = {
   readonly shareOf: (endpoint: EndpointView) => number;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
-  /** The settings of prefix affinity. */
-  readonly settings: PrefixAffinitySettings;
 };
 
 /** What the requests of a model have taught so far. */
@@ -83,9 +114,9 @@ export type PrefixPick = {
 /**
  * Picks the candidate that costs least: the seconds until it will have prefilled the prompt, what it costs others that it
  * does, and the time of the answer there. Candidates are the endpoints that hold most of the prompt, the owners of the
- * conversation on the ring, and some at random, who keep the others honest. Returns undefined for an empty list only.
+ * conversation, and some at random, who keep the others honest. Returns undefined for an empty list only.
  *
- * What endpoints tell of their caches counts first, what this gateway has sent them second. The ring comes last: by it
+ * What endpoints tell of their caches counts first, what this gateway has sent them second. Owners come last: by them
  * gateways that share nothing agree on conversations of which none of them knows where they are. Its key is caller and
  * conversation head together: a key that all callers share does not gather them on one endpoint, nor does a head that
  * all conversations share.
@@ -95,20 +126,19 @@ export function pickPrefixAffinity(
   request: PrefixRequest,
   context: PrefixContext,
 ): PrefixPick | undefined {
-  const { settings, prefixes, learned } = context;
+  const { prefixes, learned } = context;
   const held = heldParts(request.shape, context);
   const mayBeElsewhere = !held.upToDate && learned.strangers > 0;
   // Where all are compared, owners matter for what other gateways may have placed alone.
-  const owners =
-    mayBeElsewhere || endpoints.all.length > settings.scoreAllUpTo ? ringOwners(endpoints, request, context) : [];
+  const owners = mayBeElsewhere || endpoints.all.length > SCORE_ALL_UP_TO ? likelyOwners(endpoints, request) : [];
   const compared = candidatesOf(endpoints, held.byAddress, owners, context);
   const answerSeconds = answerTimes(compared, context);
   const predictions = compared.map((endpoint) => {
     // Another gateway's turns are no part of the map; where nobody knows anything, they are likely with the owners.
     const hope = held.upToDate || prefixes.fillOf(endpoint.address) ? 0 : learned.strangers;
     const rank = owners.indexOf(endpoint);
-    const prediction = predict(endpoint, request.shape, held, hope * (settings.ownerBelief[rank] ?? 0), context);
-    return { endpoint, prediction, worthSeconds: hope * (settings.ownerWorthSeconds[rank] ?? 0) };
+    const prediction = predict(endpoint, request.shape, held, hope * (OWNER_BELIEF[rank] ?? 0), context);
+    return { endpoint, prediction, worthSeconds: hope * (OWNER_WORTH_SECONDS[rank] ?? 0) };
   });
   const least = Math.min(...predictions.map(({ prediction }) => prediction.uncachedTokens));
   const scarcity = scarcityAmong(compared, context);
@@ -143,7 +173,7 @@ function costSeconds(
   { prediction: { tokens, uncachedTokens }, least, scarcity, headTokens }: PrefixWork,
   context: PrefixContext,
 ): number {
-  const { shareOf, settings } = context;
+  const { shareOf } = context;
   // What another one holds, of which there would be two copies.
   const copied = uncachedTokens - least;
   // Wherever a conversation is prefilled it stays, and wants room for its coming turns.
@@ -151,15 +181,15 @@ function costSeconds(
   const weighed =
     uncachedTokens +
     // Later conversations will find the head here, too.
-    (settings.uncachedWeight - 1) * Math.max(0, copied - headTokens) +
-    scarcity * (settings.evictionWeight * copied + settings.workingSetWeight * crowd);
+    (UNCACHED_WEIGHT - 1) * Math.max(0, copied - headTokens) +
+    scarcity * (EVICTION_WEIGHT * copied + WORKING_SET_WEIGHT * crowd);
   const speed = endpoint.prefillTokensPerSecond * shareOf(endpoint);
   return (
     (endpoint.outstandingPrefillTokens + weighed) / speed +
-    (settings.kvCostSeconds * endpoint.kvUse) / Math.max(1 - endpoint.kvUse, 0.001) +
-    settings.requestCostSeconds * requestsOn(endpoint) +
+    (KV_COST_SECONDS * endpoint.kvUse) / Math.max(1 - endpoint.kvUse, 0.001) +
+    REQUEST_COST_SECONDS * requestsOn(endpoint) +
     // Without room to spare it matters most where there is some.
-    Math.max(0, 1 - 2 * scarcity) * heldUpSeconds(endpoint, uncachedTokens / speed, settings)
+    Math.max(0, 1 - 2 * scarcity) * heldUpSeconds(endpoint, uncachedTokens / speed)
   );
 }
 
@@ -167,19 +197,15 @@ function costSeconds(
  * Returns for how long, in seconds, a prefill of `seconds` holds up those who come to the endpoint meanwhile: by Little's
  * law as many as are there on the average in so much of the time for which each is, and each for half of it.
  */
-function heldUpSeconds(
-  { meanRequests }: EndpointView,
-  seconds: number,
-  { requestSeconds }: PrefixAffinitySettings,
-): number {
-  return (meanRequests / requestSeconds) * (seconds ** 2 / 2);
+function heldUpSeconds({ meanRequests }: EndpointView, seconds: number): number {
+  return (meanRequests / REQUEST_SECONDS) * (seconds ** 2 / 2);
 }
 
 /**
- * Returns how many tokens the conversations of late take up on an endpoint, for comparison with others. A gateway among
- * several that tell it nothing has seen a part of their turns only; how long the cache keeps what nobody uses tells of
- * those of all: as much as comes to it in that time fills it. That is late, and where all caches are overfull it says
- * little, so that what was seen counts as ever.
+ * Returns how many tokens the recent conversations take up on an endpoint, for comparison with others. One of several
+ * gateways has placed a part of them only; the retention of the cache accounts for the rest: the tokens that arrive in
+ * that time fill the cache. Retention follows late, and where all caches are overfull it differs little, so that the
+ * tokens this gateway placed count in any case.
  */
 function crowdTokens(
   { address, gateways, retentionMs }: EndpointView,
@@ -187,8 +213,7 @@ function crowdTokens(
 ): number {
   const seenTokens = learned.workingSets.tokensOn(address, nowMs);
   const totalTokens = prefixes.fillOf(address)?.totalTokens ?? 0;
-  const seesAll = gateways <= 1 || learned.workingSets.isShared(nowMs);
-  if (seesAll || totalTokens === 0 || retentionMs === undefined) return seenTokens;
+  if (gateways <= 1 || totalTokens === 0 || retentionMs === undefined) return seenTokens;
   const toldTokens = totalTokens * Math.min(MAX_CROWD, WORKING_SET_MS / Math.max(1, retentionMs));
   return seenTokens + toldTokens * (1 - 1 / gateways);
 }
@@ -218,18 +243,9 @@ function answerTimes(endpoints: readonly EndpointView[], { learned, shareOf }: P
   );
 }
 
-function ringOwners(
-  endpoints: Candidates,
-  { shape, affinityKey }: PrefixRequest,
-  { ring, settings }: PrefixContext,
-): readonly EndpointView[] {
-  const owners: EndpointView[] = [];
-  for (const address of ring.ownersOf(`${affinityKey} ${headOf(shape)}`)) {
-    if (owners.length >= settings.ownerCandidates) break;
-    const owner = endpoints.get(address);
-    if (owner) owners.push(owner);
-  }
-  return inOrderOfLoad(owners, () => `${headOf(shape)} ${affinityKey}`);
+function likelyOwners(endpoints: Candidates, { shape, affinityKey }: PrefixRequest): readonly EndpointView[] {
+  const key = `${affinityKey} ${headOf(shape)}`;
+  return inOrderOfLoad(ownersOf(key, endpoints.all, OWNER_CANDIDATES), () => `${headOf(shape)} ${affinityKey}`);
 }
 
 /**
@@ -251,10 +267,10 @@ function candidatesOf(
   endpoints: Candidates,
   held: ReadonlyMap<string, HeldPart>,
   owners: readonly EndpointView[],
-  { settings, random }: PrefixContext,
+  { random }: PrefixContext,
 ): readonly EndpointView[] {
   const { all } = endpoints;
-  if (all.length <= settings.scoreAllUpTo) return all;
+  if (all.length <= SCORE_ALL_UP_TO) return all;
   const bytesAt = ({ address }: EndpointView) => held.get(address)?.bytes ?? 0;
   const holders: EndpointView[] = [];
   for (const address of held.keys()) {
@@ -263,12 +279,12 @@ function candidatesOf(
   }
   // Of equals the less busy ones.
   holders.sort((a, b) => bytesAt(b) - bytesAt(a) || requestsOn(a) - requestsOn(b));
-  const candidates = holders.slice(0, settings.placementCandidates);
+  const candidates = holders.slice(0, HOLDER_CANDIDATES);
   const add = (endpoint: EndpointView | undefined) => {
     if (endpoint && !candidates.includes(endpoint)) candidates.push(endpoint);
   };
   for (const owner of owners) add(owner);
-  for (let draw = 0; draw < settings.randomCandidates; draw += 1) add(all[Math.floor(random() * all.length)]);
+  for (let draw = 0; draw < RANDOM_CANDIDATES; draw += 1) add(all[Math.floor(random() * all.length)]);
   return candidates;
 }
 

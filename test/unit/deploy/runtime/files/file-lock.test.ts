@@ -1,9 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { setImmediate } from "node:timers/promises";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { lockState, withFileLock } from "../../../../../deploy/runtime/files/file-lock.ts";
 
 let folder: string;
@@ -65,6 +67,40 @@ test("gives up when the signal aborts, and leaves the other's lock alone", async
 
 test("takes over from a process that is gone", async () => {
   await writeFile(path, `${await deadProcessId()} ${hostname()} abc\n`);
+  await expect(withFileLock(path, () => Promise.resolve("done"), patient)).resolves.toBe("done");
+  expect(await readdir(folder)).toEqual([]);
+});
+
+test("does not take over from the one that has taken over before", async () => {
+  const dead = await deadProcessId();
+  await writeFile(path, `${dead} ${hostname()} abc\n`);
+  const kill = vi.spyOn(process, "kill");
+  kill.mockImplementationOnce((pid, signal) => {
+    // Between the look at the lock and its removal another process is quicker.
+    rmSync(path);
+    writeFileSync(path, `${process.pid} ${hostname()} other\n`);
+    kill.mockRestore();
+    return process.kill(pid, signal);
+  });
+  const leave = new AbortController();
+  const locked = withFileLock(path, () => Promise.resolve(), leave.signal);
+  let stolen = false;
+  // A third one tries all the time.
+  for (let tries = 0; tries < 2_000 && !stolen; tries += 1) {
+    await setImmediate();
+    stolen = !existsSync(path);
+  }
+  leave.abort();
+  await expect(locked).rejects.toMatchObject({ fault: "locked" });
+  expect(stolen).toBe(false);
+  expect(await readFile(path, "utf8")).toContain("other");
+  expect(await readdir(folder)).toEqual(["lock"]);
+});
+
+test("takes over although the one that was doing so was killed", async () => {
+  const dead = `${await deadProcessId()} ${hostname()} abc\n`;
+  await writeFile(path, dead);
+  await writeFile(`${path}.stale`, dead);
   await expect(withFileLock(path, () => Promise.resolve("done"), patient)).resolves.toBe("done");
   expect(await readdir(folder)).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { FairTurns, type Taken, type TurnItem } from "../../../../../deploy/runtime/queue/fair-turns.ts";
-import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
+import { seededRandom } from "../../../../support/seeded-random.ts";
 
 type Item = TurnItem & { readonly name: string };
 

@@ -61,6 +61,8 @@ describe("a request from this machine", () => {
     ["as localhost", { host: "localhost:9901" }, "POST", undefined],
     ["by a name that was pointed here", { host: "rebound.example.com" }, "GET", 403],
     ["with a host that is none", { host: "a b" }, "GET", 403],
+    ["with a user before the host", { host: "evil.example@127.0.0.1:9901" }, "GET", 403],
+    ["with a path behind the host", { host: "127.0.0.1:9901/evil.example" }, "GET", 403],
     ["by another site's script", { host: "127.0.0.1:9901", "sec-fetch-site": "cross-site" }, "POST", 403],
     ["by the page itself", { host: "127.0.0.1:9901", "sec-fetch-site": "same-origin" }, "POST", undefined],
     ["from another origin", { host: "127.0.0.1:9901", origin: "https://example.com" }, "POST", 403],

@@ -2,8 +2,10 @@ import { chmod, cp, mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
 import { auditFileOf } from "../../../../../gateway/keys/audit-log.ts";
 import { run } from "../../../../../gateway/keys/cli/main.ts";
+import { FileKeyStore } from "../../../../../gateway/keys/file-key-store.ts";
 import { pepperFileOf } from "../../../../../gateway/keys/key-file.ts";
 import { keyCommand } from "../../../../support/processes/key-command.ts";
 
@@ -148,6 +150,90 @@ describe("export and import", () => {
     await chmod(dump, 0o600);
     file = join(folder, "empty", "keys.json");
     expect(await failing("import", dump)).toEqual([4, expect.stringContaining("pepper is missing")]);
+  });
+});
+
+describe("fields of a newer release", () => {
+  /** What a newer release may have added, in the set, in a record and in a secret. */
+  const ADDED = { laterField: { keys: ["a", 1.5, null], nested: { deep: true } }, laterName: "\u{1f511}" };
+  const read = async () => JSON.parse(await readFile(file, "utf8"));
+  const write = (set: object) => writeFile(file, `${JSON.stringify(set, null, 2)}\n`);
+  /** Adds the fields to all that stands in the key file. */
+  const grow = async () => {
+    const { keys, ...set } = await read();
+    const grown = keys.map(({ secrets, ...record }: { secrets: object[] }) => ({
+      ...{ ...record, ...ADDED },
+      secrets: secrets.map((secret) => ({ ...secret, ...ADDED })),
+    }));
+    await write({ ...set, ...ADDED, keys: grown });
+  };
+
+  test("are kept by every change, and shown by none", async () => {
+    const { id } = await created("--rpm", "5");
+    await grow();
+    const backup = join(folder, "backup.json");
+    const dump = join(folder, "dump.json");
+    await keyCommand(file, "export", "--out", dump);
+    await cp(file, backup);
+    const changes: readonly (readonly [string, ...string[]])[] = [
+      ["create", "--name", "other", "--models", "all"],
+      ["set-limits", id, "--otpm", "7", "--per-model", "svc-qwen:rpm=2", "--clear", "rpm"],
+      ["set-models", id, "svc-glm53"],
+      ["set-ips", id, "10.0.0.0/8"],
+      ["set-ips", id, "any"],
+      ["disable", id, "--kill"],
+      ["enable", id],
+      ["rotate", id, "--overlap", "1h"],
+      ["revoke", id],
+      ["restore", backup],
+    ];
+    for (const change of changes) {
+      const { revision } = await read();
+      expect(await keyCommand(file, ...change)).not.toContain("later");
+      const set = await read();
+      expect(set).toMatchObject({ revision: revision + 1, ...ADDED });
+      expect(set.keys[0]).toMatchObject({ id, ...ADDED });
+      expect(set.keys[0].secrets[0]).toMatchObject(ADDED);
+    }
+    expect(await keyCommand(file, "show", id, "--json")).not.toContain("later");
+    expect(await keyCommand(file, "list", "--json")).not.toContain("later");
+    expect(await keyCommand(file, "doctor")).toMatch(/^warning +keys have the field "laterField"/m);
+
+    const others = join(folder, "others", "keys.json");
+    await mkdir(join(folder, "others"), { mode: 0o700 });
+    await cp(pepperFileOf(file), pepperFileOf(others));
+    await keyCommand(others, "import", dump);
+    expect(JSON.parse(await readFile(others, "utf8")).keys).toEqual((await read()).keys);
+  });
+
+  test("open what they opened at a gateway", async () => {
+    const { id, key } = await created();
+    await grow();
+    const store = await FileKeyStore.open({ file, clock: systemClock });
+    expect(store.find(key)).toMatchObject({ keyId: id });
+    await store.close();
+  });
+
+  test.each<readonly [string, (set: { v: number; keys: { v: number; limits: object }[] }) => object, RegExp]>([
+    ["set", (set) => ({ ...set, v: 2 }), /at v: it is of another release/],
+    [
+      "record",
+      (set) => ({ ...set, keys: set.keys.map((key) => ({ ...key, v: 2 })) }),
+      /at keys\.0\.v: it is of another/,
+    ],
+    [
+      "limit",
+      (set) => ({ ...set, keys: set.keys.map((key) => ({ ...key, limits: { images: 1 } })) }),
+      /at keys\.0\.limits: unknown field images$/m,
+    ],
+  ])("that may not be passed over stop all that reads the %s", async (_what, change, why) => {
+    const { id } = await created();
+    const text = JSON.stringify(change(await read()));
+    await writeFile(file, text);
+    for (const command of [["list"], ["revoke", id], ["create", "--name", "b", "--models", "all"]])
+      expect(await failing(...command)).toEqual([4, expect.stringMatching(why)]);
+    expect(await readFile(file, "utf8")).toBe(text);
+    await expect(FileKeyStore.open({ file, clock: systemClock })).rejects.toThrow(why);
   });
 });
 

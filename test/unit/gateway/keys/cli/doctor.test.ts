@@ -57,6 +57,11 @@ describe("the doctor", () => {
       () => writeFile(`${file}.lock`, `${NOBODY} ${hostname()} x\n`),
       /^warning: .*takes it over$/,
     ],
+    [
+      "what a change that was killed has left",
+      () => writeFile(`${file}.4711.0123456789ab.tmp`, "{}", { mode: 0o600 }),
+      /^warning: .*keys\.json\.4711\.0123456789ab\.tmp was left behind by a change that was killed/,
+    ],
     ["a lock that is held", () => writeFile(`${file}.lock`, `${process.pid} ${hostname()} x\n`), /^warning: .*is held/],
     ["a missing audit log", () => rm(auditFileOf(file)), /^error: there is no audit log at .*, and there was one$/],
     [

@@ -62,6 +62,16 @@ describe("create", () => {
     expect((await readdir(folder)).sort()).toEqual(["keys.json", "keys.json.audit.jsonl", "pepper"]);
   });
 
+  test("prints the key alone with --quiet, and so does rotate", async () => {
+    const { code, out, err } = await keys("create --name ci --models svc-qwen --quiet");
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+    expect(out).toBe(`${out.match(KEY_PATTERN)?.[0]}\n`);
+    const rotated = await keys(`rotate ${out.split("_")[2]} --quiet`);
+    expect(rotated).toEqual({ code: 0, out: `${rotated.out.match(KEY_PATTERN)?.[0]}\n`, err: "" });
+    expect(rotated.out).not.toBe(out);
+    expect((await keys("verify", { stdin: rotated.out })).code).toBe(0);
+  });
+
   test("keeps every limit that was given, and no other", async () => {
     const { id } = await created(
       "--models svc-qwen,svc-glm53 --owner team --rpm 60 --itpm 1000 --otpm 500 --concurrency 4 --queued 8" +

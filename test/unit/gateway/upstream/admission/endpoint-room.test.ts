@@ -11,14 +11,13 @@ function twoEndpoints() {
   const clock = new VirtualClock();
   const views = new EndpointViews();
   const breaker = new CircuitBreaker({ maxRequests: 3, maxPendingRequests: 0 });
-  const circuitBreakers = { maxRequestsPerEndpoint: 2, endpointCaps: { maxWaiting: 5, maxKvUse: 0.9 } };
-  const settings = { overprovisioningFactor: 140, healthyPanicThreshold: 0, circuitBreakers };
+  const settings = { circuitBreakers: { maxRequestsPerEndpoint: 2 } };
   let gained = 0;
   const room = new EndpointRoom({ settings, views }, breaker, clock, () => {
     gained += 1;
   });
   for (const view of endpoints(2)) views.set(view);
-  const roomy = () => room.levels.levels.flatMap(({ roomy: { all } }) => all.map(({ address }) => address)).sort();
+  const roomy = () => room.endpoints.roomy.all.map(({ address }) => address).sort();
   const run = (address: string) => {
     const permit = breaker.tryRequest(address, 2);
     room.reconsider(address);
@@ -31,13 +30,13 @@ function twoEndpoints() {
   return { clock, views, room, roomy, run, report, gained: () => gained };
 }
 
-test("an endpoint has room below its requests, its node's queue and its cache, and whoever waits hears of new room", () => {
+test("an endpoint has room below its requests, its node's queue and its cache, and onRoom is called when it gains some", () => {
   const { roomy, run, report, gained } = twoEndpoints();
   const [end] = [run("e0"), run("e0")];
   expect([roomy(), gained()]).toEqual([["e1"], 2]);
   end?.();
   expect([roomy(), gained()]).toEqual([["e0", "e1"], 3]);
-  for (const full of [{ waiting: 5 }, { kvUse: 0.9 }]) {
+  for (const full of [{ waiting: 8 }, { kvUse: 0.95 }]) {
     report(full);
     expect(roomy()).toEqual(["e1"]);
     report({});

@@ -1,23 +1,21 @@
 import { describe, expect, test } from "vitest";
 import { EndpointFileError, parseEndpointFile } from "../../../../../gateway/upstream/discovery/endpoint-file.ts";
 
-const DEFAULTS = { priority: 0, locality: "", loadBalancingWeight: 1, healthStatus: "healthy" };
+const DEFAULTS = { loadBalancingWeight: 1, healthStatus: "healthy" };
 
 test.each([
-  ["YAML", "endpoints:\n  - address: a:1\n  - address: '[::1]:2'\n    priority: 1\n"],
-  ["JSON", '{"endpoints":[{"address":"a:1"},{"address":"[::1]:2","priority":1}]}'],
+  ["YAML", "endpoints:\n  - address: a:1\n  - address: '[::1]:2'\n    loadBalancingWeight: 2\n"],
+  ["JSON", '{"endpoints":[{"address":"a:1"},{"address":"[::1]:2","loadBalancingWeight":2}]}'],
 ])("endpoints are read from %s", (_, text) => {
   expect(parseEndpointFile(text)).toEqual([
     { ...DEFAULTS, address: "a:1" },
-    { ...DEFAULTS, address: "[::1]:2", priority: 1 },
+    { ...DEFAULTS, address: "[::1]:2", loadBalancingWeight: 2 },
   ]);
 });
 
 test("everything about an endpoint may stand there", () => {
   const endpoint = {
     address: "a:1",
-    priority: 2,
-    locality: "zone-a",
     loadBalancingWeight: 3,
     healthStatus: "draining",
   };

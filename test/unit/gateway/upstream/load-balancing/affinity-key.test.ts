@@ -31,16 +31,6 @@ describe("the affinity key", () => {
     expect(new Set([keyOf({ headers: session }).key, sub("a"), sub("b")]).size).toBe(3);
   });
 
-  test("has sub-agents belong to their session, whatever keeps their turns together", () => {
-    const headers = { "x-claude-code-session-id": "one" };
-    const { session } = keyOf({ headers });
-    expect(keyOf({ headers: { ...headers, "x-claude-code-agent-id": "a" } }).session).toBe(session);
-    expect(keyOf({ headers, cacheKey: "digest" }).session).toBe(session);
-    expect(keyOf({ headers: { "x-claude-code-session-id": "two" } }).session).not.toBe(session);
-    expect(keyOf({ cacheKey: "digest" }).session).toBe("digest");
-    expect(keyOf().session).toBe(keyOf().key);
-  });
-
   test("takes the first header of the list that says something", () => {
     const both = keyOf({ headers: { "session-id": "two", "x-session-id": "one" } }).key;
     expect(both).toBe(keyOf({ headers: { "x-session-id": "one" } }).key);

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { OutlierDetector } from "../../../../../gateway/upstream/outlier/outlier-detector.ts";
 import type { OutlierOutcome } from "../../../../../gateway/upstream/outlier/outlier-outcome.ts";
-import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
 import { DEFAULT_OUTLIER_DETECTION } from "../../../../support/gateway/default-settings.ts";
+import { seededRandom } from "../../../../support/seeded-random.ts";
 
 const BASE_MS = DEFAULT_OUTLIER_DETECTION.baseEjectionTimeMs;
 
 function detector(hosts: number, change: Partial<typeof DEFAULT_OUTLIER_DETECTION> = {}): OutlierDetector {
-  const made = new OutlierDetector({ ...DEFAULT_OUTLIER_DETECTION, ...change }, () => 0.25);
+  const made = new OutlierDetector({ ...DEFAULT_OUTLIER_DETECTION, ...change });
   for (let index = 0; index < hosts; index += 1) made.add(`e${index}`);
   return made;
 }
@@ -18,42 +18,20 @@ function report(made: OutlierDetector, address: string, outcomes: readonly Outli
 }
 
 const times = (count: number, outcome: OutlierOutcome) => Array.from({ length: count }, () => outcome);
-const fail = (made: OutlierDetector, address: string, nowMs = 0) =>
-  report(made, address, times(5, "external_failure"), nowMs);
-
-test("an ejection is longer by its share of the jitter, beyond the longest one too", () => {
-  const made = detector(3, { maxEjectionTimeJitterMs: 4_000 });
-  expect(fail(made, "e0")?.untilMs).toBe(BASE_MS + 1_000);
-  const longest = detector(3, { maxEjectionTimeJitterMs: 4_000, maxEjectionTimeMs: BASE_MS });
-  expect(fail(longest, "e0", 100)?.untilMs).toBe(100 + BASE_MS + 1_000);
-});
-
-test("where it cannot be reached, what it answered wrongly before is not forgotten", () => {
-  const made = detector(3);
-  report(made, "e0", [...times(4, "external_failure"), "local_failure", "external_failure"]);
-  expect(made.isEjected("e0", 0)).toBe(true);
-});
+const fail = (made: OutlierDetector, address: string, nowMs = 0) => report(made, address, times(5, "failure"), nowMs);
 
 describe("failures in a row", () => {
-  test.each([
-    ["external_failure", "consecutive_gateway_failure"],
-    ["local_failure", "consecutive_local_origin_failure"],
-  ] as const)("eject at the fifth: %s", (outcome, type) => {
+  test("eject at the fifth", () => {
     const made = detector(3);
-    expect(report(made, "e0", times(4, outcome))).toBeUndefined();
-    expect(made.report("e0", outcome, 0)).toEqual({ address: "e0", type, enforced: true, untilMs: BASE_MS });
+    expect(report(made, "e0", times(4, "failure"))).toBeUndefined();
+    expect(made.report("e0", "failure", 0)).toEqual({ address: "e0", enforced: true, untilMs: BASE_MS });
     expect(made.isEjected("e0", 0)).toBe(true);
     expect(made.isEjected("e1", 0)).toBe(false);
   });
 
   test.each([
-    ["are interrupted by a success", [...times(4, "external_failure"), "success", ...times(4, "external_failure")]],
-    ["are counted apart by origin", [...times(4, "external_failure"), ...times(4, "local_failure")]],
-    [
-      "are interrupted by a wrong answer, as it was reached",
-      [...times(4, "local_failure"), "external_failure", ...times(4, "local_failure")],
-    ],
-    ["do not come from what says nothing", times(50, "neutral")],
+    ["are interrupted by a success", [...times(4, "failure"), "success", ...times(4, "failure")]],
+    ["are not counted from neutral outcomes", times(50, "neutral")],
   ] as const)("%s", (_, outcomes) => {
     const made = detector(3);
     report(made, "e0", outcomes);
@@ -62,13 +40,13 @@ describe("failures in a row", () => {
 
   test("are not interrupted by what says nothing", () => {
     const made = detector(3);
-    report(made, "e0", [...times(4, "local_failure"), "neutral", "local_failure"]);
+    report(made, "e0", [...times(4, "failure"), "neutral", "failure"]);
     expect(made.isEjected("e0", 0)).toBe(true);
   });
 
   test("may be switched off", () => {
     const made = detector(3, { consecutiveGatewayFailure: 0 });
-    expect(report(made, "e0", times(9, "external_failure"))).toBeUndefined();
+    expect(report(made, "e0", times(9, "failure"))).toBeUndefined();
   });
 
   test("of an address that is not in the cluster mean nothing", () => {
@@ -105,17 +83,14 @@ describe("an ejection", () => {
     const made = detector(3);
     fail(made, "e0");
     fail(made, "e0", BASE_MS);
-    const nowMs = 3 * BASE_MS;
-    made.tick(nowMs);
-    // One of two is forgotten: the next is the second in a row again.
+    const nowMs = 3 * BASE_MS + 5_000;
+    // One of two has faded: the next is the second in a row again.
     expect(fail(made, "e0", nowMs)?.untilMs).toBe(nowMs + 2 * BASE_MS);
   });
 
   test("does not fade while it lasts", () => {
     const made = detector(3);
     fail(made, "e0");
-    made.tick(1);
-    made.tick(2);
     expect(fail(made, "e0", BASE_MS)?.untilMs).toBe(BASE_MS + 2 * BASE_MS);
   });
 
@@ -125,7 +100,7 @@ describe("an ejection", () => {
     expect(fail(made, "e0", 10)).toBeUndefined();
     expect(made.ejectedUntilMs("e0")).toBe(BASE_MS);
     // They are no part of its record afterwards either.
-    expect(made.report("e0", "external_failure", BASE_MS)).toBeUndefined();
+    expect(made.report("e0", "failure", BASE_MS)).toBeUndefined();
   });
 
   test("can be ended by hand", () => {
@@ -150,7 +125,6 @@ describe("how many may be ejected at a time", () => {
     [8, {}, 4],
     [10, { maxEjectionPercent: 10 }, 1],
     [4, { maxEjectionPercent: 10 }, 1],
-    [4, { maxEjectionPercent: 10, alwaysEjectOneHost: false }, 0],
     [4, { maxEjectionPercent: 100 }, 4],
   ])("of %i hosts with %j: %i", (hosts, change, expected) => {
     expect(ejectAll(detector(hosts, change), hosts)).toBe(expected);
@@ -179,50 +153,10 @@ describe("how many may be ejected at a time", () => {
   });
 });
 
-describe("rates, judged once an interval", () => {
-  const mixed = (successes: number, failures: number) => {
-    const outcomes: OutlierOutcome[] = [];
-    // Spread out, so that no five failures stand in a row.
-    while (successes + failures > 0) {
-      const burst = Math.min(4, failures);
-      outcomes.push(...times(burst, "external_failure"));
-      failures -= burst;
-      if (successes > 0) outcomes.push("success");
-      successes = Math.max(0, successes - 1);
-    }
-    return outcomes;
-  };
-
-  test("eject by failure percentage, also the only endpoint", () => {
-    const made = detector(1, { failurePercentage: { thresholdPercent: 75, minHosts: 1, requestVolume: 10 } });
-    report(made, "e0", mixed(3, 12));
-    expect(made.tick(0)).toEqual([{ address: "e0", type: "failure_percentage", enforced: true, untilMs: BASE_MS }]);
-  });
-
-  test("eject by success rate from five endpoints", () => {
-    const made = detector(5);
-    for (const address of ["e0", "e1", "e2", "e3"]) report(made, address, times(20, "success"));
-    report(made, "e4", mixed(5, 15));
-    expect(made.tick(0)).toMatchObject([{ address: "e4", type: "success_rate", enforced: true }]);
-  });
-
-  test("begin anew with every interval", () => {
-    const made = detector(1, { failurePercentage: { thresholdPercent: 50, minHosts: 1, requestVolume: 10 } });
-    report(made, "e0", mixed(5, 4));
-    expect(made.tick(0)).toEqual([]);
-    report(made, "e0", mixed(0, 4));
-    expect(made.tick(5_000)).toEqual([]);
-  });
-});
-
 describe("an ejection by order", () => {
   test("holds until its end or until it is taken back, for who joins later and for the last one, too", () => {
     const changed: string[] = [];
-    const made = new OutlierDetector(
-      { ...DEFAULT_OUTLIER_DETECTION },
-      () => 0,
-      (address) => changed.push(address),
-    );
+    const made = new OutlierDetector({ ...DEFAULT_OUTLIER_DETECTION }, (address) => changed.push(address));
     made.setOrdered(
       new Map([
         ["e0", 1_000],
@@ -256,14 +190,13 @@ describe("an ejection by order", () => {
 test("whatever happens, no more are ejected than may be, and all come back", () => {
   const random = seededRandom(4);
   const made = detector(6);
-  const outcomes: readonly OutlierOutcome[] = ["success", "external_failure", "external_failure", "local_failure"];
+  const outcomes: readonly OutlierOutcome[] = ["success", "failure", "failure", "failure"];
   const out = (nowMs: number) => Array.from({ length: 6 }, (_, index) => made.isEjected(`e${index}`, nowMs));
   let nowMs = 0;
   let most = 0;
   for (let step = 0; step < 5_000; step += 1) {
     nowMs += random() * 100;
     made.report(`e${Math.floor(random() * 6)}`, outcomes[Math.floor(random() * 4)] ?? "success", nowMs);
-    if (step % 50 === 0) made.tick(nowMs);
     most = Math.max(most, out(nowMs).filter(Boolean).length);
   }
   expect(most).toBe(3);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ToldPrefixes } from "../../../../../gateway/upstream/prefixes/told-prefixes.ts";
 import type { WatchPrefixesResponse } from "../../../../../proto/gen/svc/inference/v1/node_service.ts";
-import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
+import { seededRandom } from "../../../../support/seeded-random.ts";
 
 const digest = (index: number) => Buffer.from(String(index).padStart(16, "0"), "latin1");
 const key = (index: number) => digest(index).toString("base64url");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { CircuitBreaker, limitsForSlots, type Permit } from "../../../../../gateway/upstream/queue/circuit-breaker.ts";
-import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
+import { seededRandom } from "../../../../support/seeded-random.ts";
 
 describe("the limits of a cluster", () => {
   test.each([

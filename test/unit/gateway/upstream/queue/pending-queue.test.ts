@@ -5,8 +5,8 @@ import {
   PendingQueue,
   type PendingQueueSettings,
 } from "../../../../../gateway/upstream/queue/pending-queue.ts";
-import { exponential, seededRandom } from "../../../../bench/routing/seeded-random.ts";
 import { DEFAULT_ADAPTIVE_LIFO } from "../../../../support/gateway/default-settings.ts";
+import { exponential, seededRandom } from "../../../../support/seeded-random.ts";
 
 const request = (key: string, change: Partial<Pending<number>> = {}): Pending<number> => ({
   key,

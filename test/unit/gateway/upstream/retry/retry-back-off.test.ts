@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { backOffMs } from "../../../../../gateway/upstream/retry/retry-back-off.ts";
-import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
 import { DEFAULT_BACK_OFF } from "../../../../support/gateway/default-settings.ts";
+import { seededRandom } from "../../../../support/seeded-random.ts";
 
 describe("the back-off", () => {
   test.each([

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { RetryBudget, type RetryPermit } from "../../../../../gateway/upstream/retry/retry-budget.ts";
-import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
 import { DEFAULT_RETRY_BUDGET } from "../../../../support/gateway/default-settings.ts";
+import { seededRandom } from "../../../../support/seeded-random.ts";
 
 describe("the retry budget", () => {
   test.each([

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
+import { EventQueue } from "../../../../bench/replay/event-queue.ts";
 import { PieceCaches } from "../../../../bench/replay/piece-cache.ts";
 import { PieceStore } from "../../../../bench/replay/piece-store.ts";
 import { ReplayNode } from "../../../../bench/replay/replay-node.ts";
-import { EventQueue } from "../../../../bench/routing/event-queue.ts";
 
 /** Has a node prefill prompts of 120,000 and 12,000 tokens, 10 s and 1 s of its own work, the second one 2 s later. */
 function played(prefillsAtOnce: number) {
@@ -15,7 +15,7 @@ function played(prefillsAtOnce: number) {
     const note = (what: string) => seen.push(`${time.nowMs() / 1_000} ${name} ${what}`);
     node.submit({
       prompt: {
-        ...{ last: store.add(-1, tokens), tokens, outputTokens: 100, affinityKey: name, session: name, ofUser: true },
+        ...{ last: store.add(-1, tokens), tokens, outputTokens: 100, affinityKey: name, session: name },
         shape: { boundaries: [], lastTurn: undefined },
       },
       onStarted: () => note("begins"),

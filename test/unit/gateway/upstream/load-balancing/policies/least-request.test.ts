@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { pickLeastRequest } from "../../../../../../gateway/upstream/load-balancing/policies/least-request.ts";
-import { seededRandom } from "../../../../../bench/routing/seeded-random.ts";
 import { endpoints, endpointWith, tally } from "../../../../../support/gateway/upstream/endpoint-with.ts";
+import { seededRandom } from "../../../../../support/seeded-random.ts";
 
 const byWeight = ({ weight }: { readonly weight: number }) => weight;
 

@@ -6,8 +6,7 @@ const at = (hash: string, bytes = 100, marked = false): Boundary => ({ hash, byt
 const chain = (length: number) => Array.from({ length }, (_, index) => at(`h${index}`, (index + 1) * 100));
 const USE = { tokensPerByte: 0.25, ttlMs: 1_000, nowMs: 0, confirmed: true };
 
-const map = (settings: Partial<{ maxPrefixes: number; maxHolders: number }> = {}) =>
-  new PlacementMap({ maxPrefixes: 100, maxHolders: 3, ...settings });
+const map = (maxPrefixes = 100) => new PlacementMap(maxPrefixes);
 const addresses = (placements: PlacementMap, hash: string, nowMs = 0) =>
   placements.holders(hash, nowMs).map(({ address }) => address);
 
@@ -36,7 +35,7 @@ describe("the placement map", () => {
   });
 
   test("is bounded: the prefix that was not used for longest goes", () => {
-    const placements = map({ maxPrefixes: 2 });
+    const placements = map(2);
     placements.record([at("h0")], "a", USE);
     placements.record([at("h1")], "a", USE);
     placements.record([at("h0")], "a", USE);
@@ -47,8 +46,8 @@ describe("the placement map", () => {
 
   test("keeps a bounded number of holders", () => {
     const placements = map();
-    for (const address of ["a", "b", "c", "d"]) placements.record([at("h")], address, USE);
-    expect(addresses(placements, "h")).toEqual(["d", "c", "b"]);
+    for (const address of ["a", "b", "c", "d", "e", "f", "g", "h", "i"]) placements.record([at("h")], address, USE);
+    expect(addresses(placements, "h")).toEqual(["i", "h", "g", "f", "e", "d", "c", "b"]);
   });
 
   test("of a long prompt keeps the head, the tail and what was marked", () => {

@@ -4,7 +4,6 @@ import {
   type Placed,
   PrefixLearning,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
-import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
 import { endpointWith } from "../../../../../../support/gateway/upstream/endpoint-with.ts";
 
 const SHAPE = {
@@ -16,7 +15,7 @@ const SHAPE = {
 };
 
 function learner() {
-  const placements = new PlacementMap(balancerSettings().prefixAffinityLbConfig);
+  const placements = new PlacementMap();
   return { placements, learning: new PrefixLearning(placements) };
 }
 

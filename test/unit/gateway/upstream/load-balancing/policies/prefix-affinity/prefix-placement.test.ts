@@ -5,14 +5,13 @@ import { PrefixPlacement } from "../../../../../../../gateway/upstream/load-bala
 import { WorkLedger } from "../../../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import type { Timings } from "../../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { delta, finished, progress, started } from "../../../../../../support/events/events.ts";
-import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
 import { VirtualClock } from "../../../../../../support/virtual-clock.ts";
 
 const ADDRESS = "127.0.0.1:1";
 const SHAPE = { boundaries: [{ hash: "h", bytes: 4_000, marked: false }], lastTurn: undefined };
 
 function placed() {
-  const placements = new PlacementMap(balancerSettings().prefixAffinityLbConfig);
+  const placements = new PlacementMap();
   const learning = new PrefixLearning(placements);
   const work = new WorkLedger();
   const prediction = { tokens: 1_000, uncachedTokens: 1_000, belief: undefined };

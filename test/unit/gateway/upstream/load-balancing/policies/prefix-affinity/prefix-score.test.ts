@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/candidates.ts";
 import type { EndpointView } from "../../../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { HashRing } from "../../../../../../../gateway/upstream/load-balancing/hash-ring.ts";
 import { type HeldPrefixes, NOTHING_TOLD } from "../../../../../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import { PlacementMap } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
 import {
@@ -11,12 +10,11 @@ import {
   pickPrefixAffinity,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-score.ts";
 import { WorkingSets } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/working-sets.ts";
-import { seededRandom } from "../../../../../../bench/routing/seeded-random.ts";
-import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
+import { ownersOf as owners } from "../../../../../../../gateway/upstream/load-balancing/rendezvous.ts";
 import { endpoints, endpointWith, tally } from "../../../../../../support/gateway/upstream/endpoint-with.ts";
+import { seededRandom } from "../../../../../../support/seeded-random.ts";
 
 const POOL = endpoints(8);
-const RING = new HashRing(POOL);
 const USE = { tokensPerByte: 0.25, ttlMs: 60_000, nowMs: 0, confirmed: true };
 
 /** A conversation after some turns: a shared head of 80,000 bytes, then 16,000 for each turn's message and answer. */
@@ -51,14 +49,12 @@ function telling(held: Readonly<Record<string, PromptShape>>, full = false): Hel
 
 function context(given: Partial<PrefixContext> = {}): PrefixContext {
   return {
-    placements: new PlacementMap(balancerSettings().prefixAffinityLbConfig),
-    ring: RING,
+    placements: new PlacementMap(),
     prefixes: NOTHING_TOLD,
     learned: learned({}),
     nowMs: 0,
     shareOf: () => 1,
     random: seededRandom(1),
-    settings: balancerSettings().prefixAffinityLbConfig,
     ...given,
   };
 }
@@ -67,7 +63,7 @@ const pick = (shape: PromptShape, given: PrefixContext, pool: readonly EndpointV
   pickPrefixAffinity(new EndpointList(pool), { shape, affinityKey }, given);
 
 function ownersOf(shape: PromptShape, affinityKey = "me"): string[] {
-  return [...RING.ownersOf(`${affinityKey} ${shape.boundaries[1]?.hash}`)];
+  return owners(`${affinityKey} ${shape.boundaries[1]?.hash}`, POOL, POOL.length).map(({ address }) => address);
 }
 
 function changed(address: string | undefined, change: Partial<EndpointView>): EndpointView[] {
@@ -169,9 +165,9 @@ describe("a conversation that was not met", () => {
 
   test("returns to its owner when another gateway had it since", () => {
     const given = context();
-    given.placements.record(turn("s", 1).boundaries, "e3", USE);
-    expect(first).not.toBe("e3");
-    expect(pick(turn("s", 2), given)?.endpoint.address).toBe("e3");
+    given.placements.record(turn("s", 1).boundaries, "e6", USE);
+    expect(first).not.toBe("e6");
+    expect(pick(turn("s", 2), given)?.endpoint.address).toBe("e6");
     expect(pick(turn("s", 9), given)?.endpoint.address).toBe(first);
   });
 
@@ -204,7 +200,7 @@ describe("what endpoints tell of their caches", () => {
     expect(pick(turn("s", 3), given)?.endpoint.address).toBe("e3");
   });
 
-  test("leaves nothing to the owners on the ring", () => {
+  test("leaves nothing to the owners", () => {
     const [first] = ownersOf(turn("s", 5));
     const holder = first === "e3" ? "e4" : "e3";
     // Another gateway had the last turns elsewhere, and they are gone.
@@ -286,18 +282,6 @@ test("a gateway among several begins conversations where full caches keep longes
   expect(picked(1)).toBe("e0");
 });
 
-test("a gateway among several that tell each other begins conversations where all of theirs take up least", () => {
-  const workingSets = new WorkingSets();
-  const told = POOL.map(({ address }) => ({
-    ...{ conversation: `on ${address}`, address, ageMs: 0 },
-    tokens: address === "e1" ? 10_000 : 900_000,
-  }));
-  workingSets.hear(told, 0);
-  const pool = POOL.map((one) => ({ ...one, gateways: 4, retentionMs: one.address === "e2" ? 600_000 : 250_000 }));
-  const given = context({ learned: learned({ strangers: 0, workingSets }), prefixes: telling({}, true) });
-  expect(pick(turn("s", 0), given, pool)?.endpoint.address).toBe("e1");
-});
-
 test("a belief lasts until the endpoint has evicted what was used as long ago", () => {
   const picked = (evictedBeforeMs: number) => {
     const given = context({ nowMs: 1_000_000, learned: learned({ strangers: 0 }) });
@@ -340,9 +324,8 @@ test("an endpoint in slow start is trusted with less", () => {
 test("a small pool is scored whole", () => {
   const small = POOL.slice(0, 4).map((endpoint) => ({ ...endpoint, outstandingPrefillTokens: 500_000 }));
   const idle = small.map((endpoint, index) => (index === 2 ? { ...endpoint, outstandingPrefillTokens: 0 } : endpoint));
-  const ring = new HashRing(small);
   for (let session = 0; session < 20; session += 1) {
-    expect(pick(turn(`s${session}:`, 0), context({ ring }), idle)?.endpoint.address).toBe("e2");
+    expect(pick(turn(`s${session}:`, 0), context(), idle)?.endpoint.address).toBe("e2");
   }
 });
 

@@ -1,0 +1,124 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { becomes } from "../support/becomes.ts";
+import {
+  ANSWER_PATHS,
+  type AnswerPath,
+  bodyFor,
+  brokenEnd,
+  endOf,
+  hasDelta,
+  textOf,
+} from "../support/http/answer-check.ts";
+import { readBody } from "../support/http/read-until.ts";
+import { EarlierRelease, NO_EARLIER_RELEASE } from "../support/processes/earlier-release.ts";
+import { Fleet, healthy } from "../support/processes/fleet.ts";
+import type { GatewayProcess } from "../support/processes/gateway-process.ts";
+import { createKey, keyCommand } from "../support/processes/key-command.ts";
+
+/*
+ * Programs and files of the release before this one beside those of this one, as they stand during an upgrade and a way
+ * back (deploy/docs/upgrade.md).
+ */
+
+const fleet = new Fleet();
+
+/** Answers that take some seconds, so that a node is lost in the middle of them. */
+const SLOW = { tokensPerSecond: 20, answerTokens: { min: 60, max: 60 } };
+
+type Whose = "earlier" | "present";
+
+/** A stream of which a delta has come. */
+type Begun = { readonly path: AnswerPath; readonly body: ReturnType<typeof readBody> };
+
+/** Two streams of each format. */
+function begin(gateway: GatewayProcess): Promise<readonly Begun[]> {
+  const paths = [...ANSWER_PATHS, ...ANSWER_PATHS];
+  return Promise.all(
+    paths.map(async (path) => {
+      const response = await gateway.post(path, bodyFor(path, "hi", { stream: true }));
+      expect(response.status).toBe(200);
+      const body = readBody(response);
+      await body.until((text) => hasDelta(path, text));
+      return { path, body };
+    }),
+  );
+}
+
+function ends(begun: readonly Begun[]) {
+  return Promise.all(
+    begun.map(async ({ path, body }) => {
+      const { text, cut } = await body.toEndOrCut();
+      return { path, end: endOf(path, text, cut).end, text: textOf(path, text) };
+    }),
+  );
+}
+
+const skipped = NO_EARLIER_RELEASE && ` (${NO_EARLIER_RELEASE})`;
+
+describe.skipIf(NO_EARLIER_RELEASE !== "")(`beside the release before${skipped}`, () => {
+  let release: EarlierRelease;
+
+  beforeAll(() => {
+    release = EarlierRelease.build();
+  });
+  afterAll(() => release?.remove());
+
+  const of = (whose: Whose) => (whose === "earlier" ? release : undefined);
+
+  test.each<readonly [gateway: Whose, lost: Whose, stays: Whose]>([
+    ["earlier", "present", "present"],
+    ["present", "earlier", "earlier"],
+    // What stands in the middle of an upgrade of the nodes, and of a way back.
+    ["present", "earlier", "present"],
+    ["earlier", "present", "earlier"],
+  ])(
+    "the %s gateway loses nothing but the answers of a lost %s node; its other one is %s",
+    async (whose, first, second) => {
+      const [lost, stays] = await Promise.all([
+        fleet.engine("lost", SLOW, undefined, { release: of(first) }),
+        fleet.engine("stays", SLOW, undefined, { release: of(second) }),
+      ]);
+      const endpoints = [lost, stays].map(({ address }) => ({ address }));
+      const gateway = await fleet.gateway({ endpoints, lbPolicy: "round_robin" }, {}, [], of(whose));
+      for (const { address } of endpoints) await healthy(gateway, address);
+
+      const begun = await begin(gateway);
+      await lost.kill();
+      const disturbed = await ends(begun);
+      const afterwards = await ends(await begin(gateway));
+      expect(afterwards.filter(({ end }) => end !== "complete")).toEqual([]);
+
+      const broken = disturbed.filter(({ end }) => end !== "complete");
+      expect(broken.length).toBeGreaterThan(0);
+      expect(broken.length).toBeLessThan(disturbed.length);
+      // Nodes of both releases answer the same.
+      const complete = [...disturbed, ...afterwards].filter(({ end }) => end === "complete");
+      const [whole = "", ...others] = new Set(complete.map(({ text }) => text));
+      expect(others).toEqual([]);
+      for (const { path, end, text } of broken) {
+        expect(end).toBe(whose === "earlier" ? "error" : brokenEnd(path));
+        expect(text).not.toBe(whole);
+        expect(whole.startsWith(text)).toBe(true);
+      }
+    },
+  );
+
+  test("its keys open here, and go on in one audit log", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "svc-upgrade-"));
+    fleet.onEnd(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "keys.json");
+    const earlier = release.createKey(file);
+    release.keyCommand(file, "set-limits", earlier.split("_")[2] ?? "", "--rpm", "7");
+    const gateway = await fleet.gateway({ endpoints: [] }, { keys: { file } });
+    expect((await gateway.models(earlier)).status).toBe(200);
+    const present = await createKey(file, "--name", "present", "--models", "all");
+    await becomes(async () => (await gateway.models(present)).status === 200, "the new key is known");
+    await keyCommand(file, "revoke", earlier.split("_")[2] ?? "");
+    await becomes(async () => (await gateway.models(earlier)).status === 401, "the revocation is known");
+    expect(await keyCommand(file, "audit", "verify")).toContain("is as it was written: 4 lines");
+    expect(JSON.parse(await keyCommand(file, "list", "--json"))).toHaveLength(2);
+  });
+});

@@ -1,0 +1,67 @@
+import { expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { administeredService } from "../../support/gateway/administered-service.ts";
+
+const MODEL = "svc-qwen";
+const CHAT = "/v1/chat/completions";
+
+const rig = administeredService();
+
+type Row = Readonly<Record<string, unknown>>;
+type Fleet = { readonly total: Row; readonly models: readonly Row[]; readonly nodes: readonly Row[] };
+const fleet = async () => (await rig.admin.json("/fleet")) as unknown as Fleet;
+
+test("/fleet counts requests, deltas and times to first token of the gateway, its models and its nodes", async () => {
+  const modelOf = ({ models }: Fleet) => models.find(({ model }) => model === MODEL);
+  const before = await fleet();
+  await rig.service.stream(CHAT);
+  await rig.service.reply(CHAT);
+  const requests = Number(modelOf(before)?.requests) + 2;
+  await becomes(async () => {
+    const now = await fleet();
+    return modelOf(now)?.requests === requests && Number(modelOf(now)?.p50Ms) > 0;
+  }, "both requests are counted");
+  const after = await fleet();
+  expect(modelOf(after)).toMatchObject({ nodes: 1, healthy: 1, active: 0, queued: 0, errors: 0 });
+  expect(after.total).toMatchObject({ active: 0, queued: 0, connections: 0 });
+  const [node, ...others] = after.nodes;
+  const { address } = rig.service.engine;
+  expect([node, others]).toEqual([expect.objectContaining({ address, flags: [], drained: false, errors: 0 }), []]);
+  expect(node?.models).toContain(MODEL);
+  expect(node?.total).toBe(Number(before.nodes[0]?.total) + 2);
+  expect(node?.deltas).toBeGreaterThanOrEqual(Number(before.nodes[0]?.deltas) + 2);
+  expect(await rig.admin.json("/fleet")).toMatchObject({ state: "LIVE", history: { pointMs: 10_000 } });
+  expect((await rig.admin.get("/fleet?since=x")).status).toBe(400);
+});
+
+test("/fleet shows that a node is drained", async () => {
+  const { address } = rig.service.engine;
+  await rig.admin.post(`/endpoint/${address}/drain`);
+  expect((await fleet()).nodes).toMatchObject([{ flags: ["/draining"], drained: true }]);
+  await rig.admin.post(`/endpoint/${address}/undrain`);
+  expect((await fleet()).nodes).toMatchObject([{ flags: [], drained: false }]);
+});
+
+test("the files of the page name no other origin, write nothing as markup, and stand under a strict policy", async () => {
+  const names = ["/"];
+  const texts: string[] = [];
+  for (const name of names) {
+    const reply = await rig.admin.get(name);
+    expect([name, reply.status]).toEqual([name, 200]);
+    const policy = reply.headers.get("content-security-policy") ?? "";
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).toContain("frame-ancestors 'none'");
+    expect(policy).not.toMatch(/unsafe|\*|http/);
+    const body = await reply.text();
+    texts.push(body);
+    for (const [, file = ""] of body.matchAll(/(?:"\/page|from "\.)\/([\w.]+)"/g))
+      if (!names.includes(`/page/${file}`)) names.push(`/page/${file}`);
+  }
+  expect(names).toHaveLength(7);
+  for (const body of texts) {
+    expect(body.replaceAll("http://www.w3.org/2000/svg", "")).not.toMatch(/https?:\/\//);
+    expect(body).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write|\son\w+=|eval\(/);
+  }
+  for (const name of ["/page/page.ts", "/page/..%2fpage.css", "/page/"])
+    expect((await rig.admin.get(name)).status).toBe(404);
+});

@@ -1,0 +1,78 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { RedisState } from "../../../gateway/state/redis-state.ts";
+import { stateSchema } from "../../../gateway/state/state-settings.ts";
+import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+const LATE_MS = 500;
+
+let redis: RedisProcess;
+let clock: VirtualClock;
+let state: RedisState;
+
+/** Asks the store; resolves to its answer, or to why there is none. */
+const ask = () => state.ask((client) => client.ping()).catch((error: Error) => error.name);
+
+describe.skipIf(!HAS_REDIS)(`answers of a store that are late${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
+  beforeAll(async () => {
+    redis = await RedisProcess.start();
+  });
+
+  beforeEach(async () => {
+    clock = new VirtualClock();
+    const { redis: settings } = stateSchema.parse({
+      redis: { addresses: [redis.address], commandTimeoutMs: LATE_MS, connectTimeoutMs: 60_000 },
+    });
+    if (!settings) throw new Error("there are settings");
+    state = new RedisState({ settings, clock, onReload: () => {} });
+    await state.connect();
+    expect(await ask()).toBe("PONG");
+    redis.signal("SIGSTOP");
+  });
+
+  afterEach(() => {
+    redis.signal("SIGCONT");
+    state.close();
+  });
+
+  afterAll(() => redis?.end());
+
+  test("one is waited for, however many questions wait with it", async () => {
+    const first = ask();
+    await clock.advance(LATE_MS - 1);
+    const second = ask();
+    await clock.advance(LATE_MS - 1);
+    redis.signal("SIGCONT");
+    expect(await Promise.all([first, second])).toEqual(["PONG", "PONG"]);
+  });
+
+  test("two in a row mean that it is away", async () => {
+    const first = ask();
+    await clock.advance(LATE_MS);
+    redis.signal("SIGCONT");
+    expect(await first).toBe("PONG");
+    redis.signal("SIGSTOP");
+    const second = ask();
+    await clock.advance(LATE_MS);
+    expect(await second).toBe("StoreTimeout");
+  });
+
+  test("with one in time between them they do not", async () => {
+    const first = ask();
+    await clock.advance(LATE_MS);
+    redis.signal("SIGCONT");
+    expect(await first).toBe("PONG");
+    expect(await ask()).toBe("PONG");
+    redis.signal("SIGSTOP");
+    const second = ask();
+    await clock.advance(LATE_MS);
+    redis.signal("SIGCONT");
+    expect(await second).toBe("PONG");
+  });
+
+  test("one that takes twice as long means that it is away", async () => {
+    const first = ask();
+    await clock.advance(2 * LATE_MS);
+    expect(await first).toBe("StoreTimeout");
+  });
+});

@@ -1,0 +1,139 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { becomes } from "../support/becomes.ts";
+import { processesWith } from "../support/processes/processes-with.ts";
+import {
+  adminText,
+  ask,
+  endOfStream,
+  gatewayProcess,
+  isLive,
+  type OpenStream,
+  openStream,
+  startSimulated,
+} from "../support/processes/simulated-service.ts";
+import type { Service } from "../support/processes/start-service.ts";
+
+/* The gateway of `npm start` as a process: its replacement and its end. */
+
+let service: Service;
+const end = async () => void (await service?.stop("SIGKILL"));
+
+/** Kills the gateway. Resolves when its end is noticed. */
+async function kill(): Promise<void> {
+  const noticed = () => service.said().split("the gateway ended (SIGKILL: was there too little memory for it?)").length;
+  const before = noticed();
+  process.kill(gatewayProcess(service), "SIGKILL");
+  await becomes(async () => noticed() > before, "its end is noticed");
+}
+
+/** Resolves when the gateway serves again, at the URLs that were announced. */
+async function untilBack(): Promise<void> {
+  await becomes(() => isLive(service), "the gateway serves again");
+  expect((await ask(service, { max_tokens: 1 })).status).toBe(200);
+}
+
+const endsOf = (streams: readonly OpenStream[]) => Promise.all(streams.map(endOfStream));
+const openStreams = (count: number, tokens: number) =>
+  Promise.all(Array.from({ length: count }, () => openStream(service, tokens)));
+
+describe.runIf(process.platform === "linux")("a gateway that ends", () => {
+  // Every test leaves it as it was.
+  beforeAll(async () => {
+    service = await startSimulated();
+  });
+  afterAll(end);
+
+  test("by force cuts its streams and is started again in its place", async () => {
+    const streams = await openStreams(3, 200);
+    const ends = endsOf(streams);
+    await kill();
+    expect(await ends).toEqual(["cut", "cut", "cut"]);
+    await untilBack();
+  });
+
+  test("again and again is started ever later, and comes back when it can", async () => {
+    const keyFile = join(service.stateDir, "keys.json");
+    const good = readFileSync(keyFile);
+    const before = service.said().length;
+    writeFileSync(keyFile, "no keys at all");
+    await kill();
+    const delays = () =>
+      [
+        ...service
+          .said()
+          .slice(before)
+          .matchAll(/the gateway .*starting it again in (\S+) s/g),
+      ].map(([, s]) => s);
+    await becomes(async () => delays().length === 3, "it was started in vain");
+    const [first, ...later] = delays().map(Number);
+    expect(later).toEqual([2 * Number(first), 4 * Number(first)]);
+    writeFileSync(keyFile, good);
+    await untilBack();
+  });
+
+  test("by order of its admin listener finishes its streams first", async () => {
+    const streams = await openStreams(3, 100);
+    await adminText(service, "/drain_listeners", "POST");
+    await becomes(
+      async () => (await adminText(service, "/listeners"))?.includes("public") === false,
+      "it listens no more",
+    );
+    expect(await adminText(service, "/ready")).toBe("DRAINING\n");
+    await adminText(service, "/quitquitquit", "POST");
+    expect(await endsOf(streams)).toEqual(["complete", "complete", "complete"]);
+    await becomes(async () => service.said().includes("the gateway ended (exit code 0)"), "it has ended");
+    await untilBack();
+  });
+});
+
+describe.runIf(process.platform === "linux")("stopping", () => {
+  afterEach(end);
+
+  test("lets answers finish, and ends what takes too long in an error frame", async () => {
+    service = await startSimulated();
+    const short = await openStreams(3, 60);
+    const long = await openStreams(3, 2_000);
+    // As a service manager does it: only the first process gets the signal.
+    service.process.kill("SIGTERM");
+    expect(await endsOf(short)).toEqual(["complete", "complete", "complete"]);
+    expect(await endsOf(long)).toEqual(["error", "error", "error"]);
+    expect(await service.stop()).toBe(0);
+    expect(processesWith(service.stateDir)).toEqual([]);
+  });
+
+  test("with a grace fails health at once and serves on", async () => {
+    // Longer than the test takes until it looks at what happens meanwhile.
+    service = await startSimulated({ args: ["--drain-grace", "20"] });
+    service.process.kill("SIGTERM");
+    await becomes(async () => (await adminText(service, "/ready")) === "DRAINING\n", "it fails health");
+    const answer = await ask(service, { max_tokens: 1 });
+    expect([answer.status, answer.headers.get("connection")]).toEqual([200, "close"]);
+    await answer.text();
+    expect(await service.stop("SIGTERM")).toBe(0);
+    expect(processesWith(service.stateDir)).toEqual([]);
+  });
+
+  test("for a second time cuts what still runs", async () => {
+    service = await startSimulated();
+    const streams = await openStreams(3, 2_000);
+    const deltas = () => streams.map(({ body }) => body.text().split('"content"').length);
+    const before = deltas();
+    const ended = endsOf(streams);
+    const again = setInterval(() => service.process.kill("SIGTERM"), 100);
+    expect(await ended).toEqual(["error", "error", "error"]);
+    clearInterval(again);
+    // Of 50 tokens a second, those of the whole drain time would be 250.
+    for (const [index, count] of deltas().entries()) expect(count - (before[index] ?? 0)).toBeLessThan(150);
+    expect(await service.stop()).toBe(0);
+  });
+
+  test("the first process by force leaves nothing running, and ends streams in an error frame", async () => {
+    service = await startSimulated();
+    const streams = await openStreams(3, 2_000);
+    service.process.kill("SIGKILL");
+    expect(await endsOf(streams)).toEqual(["error", "error", "error"]);
+    await becomes(async () => processesWith(service.stateDir).length === 0, "all have ended");
+  });
+});

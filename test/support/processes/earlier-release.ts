@@ -1,0 +1,66 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const ROOT = join(import.meta.dirname, "../../..");
+
+/**
+ * The commit that stands for the release before this one, until there is a release. The packages that it shares with this one
+ * have the same versions, so those of this one run it; a later commit may want some that are gone.
+ */
+const COMMIT = "77ad34000f401ea8b7018f9f0e6c977beb72810f";
+
+/** What `git archive` takes of the commit: the sources of the programs, and how they are built. */
+const SOURCES = ["proto", "gateway", "engine", "deploy", "package.json", "tsconfig.json"] as const;
+const MAX_ARCHIVE_BYTES = 256 * 1024 * 1024;
+
+/** The reason why the earlier release cannot be had, such as a clone without the commit; empty where it can. */
+export const NO_EARLIER_RELEASE =
+  spawnSync("git", ["cat-file", "-e", `${COMMIT}^{commit}`], { cwd: ROOT }).status === 0
+    ? ""
+    : `no commit ${COMMIT.slice(0, 8)} here: it takes git and a clone with the whole history`;
+
+/** The programs of the earlier release, built. */
+export class EarlierRelease {
+  readonly #folder: string;
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** Builds the programs in a folder of their own, with the packages that are installed here. */
+  static build(): EarlierRelease {
+    const folder = mkdtempSync(join(tmpdir(), "svc-earlier-"));
+    const archive = execFileSync("git", ["archive", "--format=tar", COMMIT, ...SOURCES], {
+      cwd: ROOT,
+      maxBuffer: MAX_ARCHIVE_BYTES,
+    });
+    execFileSync("tar", ["-x", "-C", folder], { input: archive });
+    symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+    const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
+    execFileSync(process.execPath, [compiler, "-p", "deploy/tsconfig.build.json"], { cwd: folder, stdio: "inherit" });
+    return new EarlierRelease(folder);
+  }
+
+  /** The folder of the built programs. */
+  get dist(): string {
+    return join(this.#folder, "dist");
+  }
+
+  /** Runs its command line of the keys; returns what that printed. Throws when it fails. */
+  keyCommand(file: string, ...args: readonly string[]): string {
+    const program = join(this.dist, "gateway/keys/cli.js");
+    return execFileSync(process.execPath, [program, "--file", file, ...args], { encoding: "utf8" });
+  }
+
+  /** Makes a key for all models in a key file, and returns its text. */
+  createKey(file: string): string {
+    return JSON.parse(this.keyCommand(file, "--json", "create", "--name", "earlier", "--models", "all")).key;
+  }
+
+  /** Removes the folder. */
+  remove(): void {
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,50 @@
+import { type BodyReader, readBody } from "../http/read-until.ts";
+import { processesWith } from "./processes-with.ts";
+import { type Service, type StartOptions, startService } from "./start-service.ts";
+
+/** Runs `npm start` with a simulated engine that writes 50 tokens a second. */
+export function startSimulated({ args = [], ...options }: StartOptions = {}): Promise<Service> {
+  return startService([0, 0, 0], { ...options, args: ["--model", "simulator", ...args] });
+}
+
+/** Resolves to the reply of the admin port as text; undefined when there is no answer. */
+export async function adminText(service: Service, path: string, method = "GET"): Promise<string | undefined> {
+  const response = await fetch(`${service.adminUrl}${path}`, { method }).catch(() => undefined);
+  return response?.text();
+}
+
+/** Resolves to whether the gateway serves. */
+export async function isLive(service: Service): Promise<boolean> {
+  return (await adminText(service, "/ready")) === "LIVE\n";
+}
+
+/** A streamed answer that has begun, and the reader of its body. */
+export type OpenStream = { readonly response: Response; readonly body: BodyReader };
+
+/** Opens a stream of so many tokens, over a connection of its own. Resolves when its first delta has come. */
+export async function openStream(service: Service, tokens: number): Promise<OpenStream> {
+  const response = await ask(service, { stream: true, max_tokens: tokens });
+  const body = readBody(response);
+  if (response.ok) await body.until((text) => /"content":"[^"]/.test(text));
+  return { response, body };
+}
+
+/** Sends a chat completion over a connection of its own. */
+export function ask(service: Service, fields: object): Promise<Response> {
+  const body = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], ...fields };
+  return service.post("/v1/chat/completions", body, { connection: "close" });
+}
+
+/** Resolves to how a stream ended: whole, in an error frame, or cut. */
+export async function endOfStream({ body }: OpenStream): Promise<"complete" | "error" | "cut"> {
+  const text = await body.toEnd().catch(() => undefined);
+  if (text === undefined || !text.trimEnd().endsWith("data: [DONE]")) return "cut";
+  return text.includes('"error":') ? "error" : "complete";
+}
+
+/** Returns the process id of the gateway; on Linux only. */
+export function gatewayProcess({ stateDir }: Service): number {
+  const [pid] = processesWith(`${stateDir}/gateway.yaml`);
+  if (pid === undefined) throw new Error("there is no gateway");
+  return pid;
+}
