@@ -23,8 +23,8 @@ export type KeyVault = {
   update<T>(create: boolean, change: KeySetChanger<T>): Promise<T>;
   /**
    * Puts keys in force on purpose that gateways would refuse, as older than what they have: those of the file `from`, or
-   * of the store as it stands; with `unverified` also those that were not signed. Rejects with what `isKeyStoreError`
-   * knows.
+   * of the store as it stands, without those that are refused; with `unverified` all of them, signed or not. Rejects with
+   * what `isKeyStoreError` knows.
    */
   restore(from: string | undefined, unverified: boolean): Promise<KeySet>;
   /** Reads the text of the audit log; undefined where there is none. */

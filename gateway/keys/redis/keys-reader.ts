@@ -221,7 +221,7 @@ function notSigned({ base, head }: Walk): KeyStoreError {
   const line = (head?.length ?? base) + 1;
   return new KeyStoreError(
     "not_signed",
-    `the audit log of the stored keys is not as it was written, from line ${line} on: put a backup of the store back, or run 'keys restore'`,
+    `the audit log of the stored keys is not as it was written, from line ${line} on: put a backup of the store back, or accept keys on purpose: 'keys restore BACKUP', or 'keys restore --unverified' for the records as they stand`,
   );
 }
 

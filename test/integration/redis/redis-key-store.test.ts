@@ -136,10 +136,13 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     const verified = await keys("audit", "verify");
     expect(verified.code).toBe(4);
     expect(verified.said).toContain("from line 3 on");
+    expect(await keys("restore")).toMatchObject({ code: 4, said: expect.stringContaining("--unverified") });
     await redis.ask("LTRIM", `${keyPrefix}{keys}:audit`, "0", "1");
     const cut = await keys("audit", "verify");
     expect(cut.code).toBe(4);
     expect(cut.said).toContain("has lost changes up to revision 5");
+    expect((await keys("restore", "--unverified")).out).toBe("5 keys are in force again, as revision 6\n");
+    expect((await keys("audit", "verify")).code).toBe(0);
   });
 
   test("keys of a file are taken over with their pepper", async () => {
