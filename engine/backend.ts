@@ -25,6 +25,16 @@ export type EngineSteps = {
    * reader holds back does not count.
    */
   readonly inFlight: number;
+  /**
+   * The time, in milliseconds, that one step may take before its age counts, as that of an engine which may compile in the
+   * middle of its work. Default: 0.
+   */
+  readonly stepTimeoutMs?: number;
+  /**
+   * The time, in milliseconds, that the engine may take to its first step, loading and compiling included. Absent once it
+   * has made one since it came up.
+   */
+  readonly startTimeoutMs?: number;
 };
 
 /** The load of a backend at one moment. All counts are of this process; what a backend cannot tell it leaves out. */

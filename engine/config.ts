@@ -82,18 +82,9 @@ export const engineConfigSchema = z.strictObject({
     .min(1)
     .describe("The model ids under which the node serves its checkpoint."),
   listen: listenSchema(50_051).describe("Where the node listens for gRPC calls."),
-  metrics: listenSchema(9464)
-    .unwrap()
-    .extend({
-      vllmNames: z
-        .boolean()
-        .optional()
-        .describe(
-          "Whether some metrics are shown as `vllm:…`, too, for what was made to read those of vLLM. By itself: beside every engine but vLLM, whose own metrics would then count twice.",
-        ),
-    })
-    .prefault({})
-    .describe("Where metrics are served to Prometheus, and `/healthz` and `/readyz` to probes, over HTTP."),
+  metrics: listenSchema(9464).describe(
+    "Where metrics are served to Prometheus, and `/healthz`, `/readyz` and `/livez/engine` to probes, over HTTP.",
+  ),
   reflection: z
     .boolean()
     .default(false)
@@ -107,6 +98,13 @@ export const engineConfigSchema = z.strictObject({
     .default(30_000)
     .describe(
       "The time, in milliseconds, without a step of the engine after which a node that has running work takes itself out of service.",
+    ),
+  livenessStepAgeMs: z
+    .int()
+    .min(1_000)
+    .default(300_000)
+    .describe(
+      "The time, in milliseconds, without a step of the engine after which `/livez/engine` answers 503 while work runs, so that the engine is restarted. Until an engine has made its first step it has the time that its start may take instead.",
     ),
   drainTimeoutMs: z
     .int()

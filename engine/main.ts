@@ -3,7 +3,6 @@ import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { followTls } from "../deploy/runtime/grpc/server-tls.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
-import { registerViews } from "../deploy/runtime/metrics/metric-view.ts";
 import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { runConfigured } from "../deploy/runtime/process/run-main.ts";
@@ -18,8 +17,6 @@ import { type EngineConfig, engineConfigSchema } from "./config.ts";
 import { EngineError } from "./errors.ts";
 import { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { serveMetrics } from "./metrics/metrics-server.ts";
-import { vllmViews } from "./metrics/vllm-names.ts";
-import { watchMemory } from "./node/memory-watch.ts";
 import { EngineServer } from "./server.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
@@ -28,7 +25,7 @@ async function run(config: EngineConfig): Promise<number> {
   const log = processLog({ level: config.log.level, base: { node_id: config.nodeId } });
   logWarnings(log);
   const tls = config.tls && followTls(config.tls, systemClock, log);
-  const { nodeId, models, maxStepAgeMs, handoverGraceMs, reflection } = config;
+  const { nodeId, models, maxStepAgeMs, livenessStepAgeMs, handoverGraceMs, reflection } = config;
   const metrics = new EngineMetrics();
   const work = new CallerWork({ clock: systemClock, onEnd: workRecorder(metrics, log) });
   const backend = await backendKind(config.backend).create(config.backend, { nodeId, models }, work);
@@ -49,12 +46,12 @@ async function run(config: EngineConfig): Promise<number> {
     allowedClientNames: config.tls?.allowedClientNames,
     connection: config.connection,
     maxStepAgeMs,
+    livenessStepAgeMs,
     handoverGraceMs,
     reflection,
     tracing,
   });
-  const metricsServer = await serveMetrics(metrics.registry, () => server.phase, config.metrics);
-  if (showsVllmNames(config)) registerViews(metrics.registry, vllmViews(models[0] ?? ""));
+  const metricsServer = await serveMetrics(metrics.registry, server, config.metrics);
   // Health answers NOT_SERVING while the model loads: a gateway sees a node that comes up, not one that is missing.
   const port = await server.listen(config.listen.host, config.listen.port);
   log.info(startingFacts(config), "starting");
@@ -62,13 +59,11 @@ async function run(config: EngineConfig): Promise<number> {
   if (!(await started(backend, orders.stop))) return crashed() ? 1 : 0;
   for (const note of backend.startNotes?.() ?? []) log.warn(note);
   server.serve();
-  const watchNoMore = watchMemory({ clock: systemClock });
   const ready = { address: hostPort(config.listen.host, port), metricsPort: metricsServer.port, models: config.models };
   log.info(ready, "serving");
   process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
 
   await untilAborted(orders.stop);
-  watchNoMore();
   await server.close(config.drainTimeoutMs, orders.stopNow);
   await backend.close();
   await work.close();
@@ -77,12 +72,6 @@ async function run(config: EngineConfig): Promise<number> {
   tls?.close();
   log.info("stopped");
   return crashed() ? 1 : 0;
-}
-
-/** Returns whether the node shows metrics as vLLM names them: unless told otherwise, where no vLLM stands beside it. */
-function showsVllmNames({ metrics, backend }: EngineConfig): boolean {
-  const besideVllm = backend.kind === "openai-compatible" && backend.dialect === "vllm";
-  return metrics.vllmNames ?? !besideVllm;
 }
 
 /** Warns of a gRPC port that other machines reach, and that checks no callers: whoever gets there may generate. */

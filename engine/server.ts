@@ -18,7 +18,11 @@ import { TlsCredentials } from "../deploy/runtime/grpc/server-tls.ts";
 import { answerUnknownMethods, withStatusDetails } from "../deploy/runtime/grpc/status-details.ts";
 import { type Clock, systemClock } from "../deploy/runtime/time/clock.ts";
 import { durationMs } from "../deploy/runtime/time/proto-duration.ts";
-import type { CountTokensRequest, CountTokensResponse } from "../proto/gen/svc/inference/v1/inference_service.ts";
+import {
+  type CountTokensRequest,
+  type CountTokensResponse,
+  InferenceServiceService,
+} from "../proto/gen/svc/inference/v1/inference_service.ts";
 import {
   Capability,
   type DescribeNodeResponse,
@@ -41,7 +45,6 @@ import { OpenCalls } from "./calls/open-calls.ts";
 import { EngineError, toEngineError, toFailedCall } from "./errors.ts";
 import { drainedByTrusted, onlyCallersNamed } from "./grpc/allowed-callers.ts";
 import { type ConnectionLimits, withinLimits } from "./grpc/connection-limits.ts";
-import { decodedInTurns, INFERENCE_SERVICE } from "./grpc/decoded-requests.ts";
 import { type GenerateStream, generationSink } from "./grpc/generation-sink.ts";
 import { explained, UNKNOWN_METHOD } from "./grpc/status-details.ts";
 import { loadReport } from "./load/load-report.ts";
@@ -94,6 +97,10 @@ export type EngineServerOptions = {
    * Absent where the node is not watched.
    */
   readonly maxStepAgeMs?: number;
+  /**
+   * The time without a step of the engine, in milliseconds, after which `engineHung` holds. Absent: it never does.
+   */
+  readonly livenessStepAgeMs?: number;
   /**
    * The time for which running generations that another node can go on with may go on once the node drains, in
    * milliseconds. Absent: they go on as all others do.
@@ -150,6 +157,7 @@ export class EngineServer {
         clock,
         log,
         stallMs: maxStepAgeMs,
+        hangMs: options.livenessStepAgeMs,
         state: this.#state,
         calls: this.#calls,
         onChange: () => this.#loadStreams.tell(),
@@ -179,7 +187,6 @@ export class EngineServer {
         ...(names ? [onlyCallersNamed(names)] : []),
         drainedByTrusted,
         ...(connection ? [withinLimits(connection, (limit) => metrics.callsRefused.inc({ limit }))] : []),
-        decodedInTurns(clock),
       ],
     });
     answerUnknownMethods(this.#server, UNKNOWN_METHOD);
@@ -209,6 +216,11 @@ export class EngineServer {
   /** The phase of the node's life; it takes new calls while it is `serving`. */
   get phase(): NodePhase {
     return this.#state.now;
+  }
+
+  /** Whether running work has seen no step of the engine for `livenessStepAgeMs`; false while the engine starts. */
+  get engineHung(): boolean {
+    return this.#watchdog?.hung ?? false;
   }
 
   /**
@@ -263,7 +275,7 @@ export class EngineServer {
   }
 
   #addServices(): void {
-    this.#server.addService(INFERENCE_SERVICE, {
+    this.#server.addService(InferenceServiceService, {
       generate: (call: GenerateStream) => void this.#generate(call),
       countTokens: (
         call: ServerUnaryCall<CountTokensRequest, CountTokensResponse>,

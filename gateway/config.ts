@@ -244,14 +244,6 @@ const gatewayKeys = z.strictObject({
   retry: retrySchema,
   continuation: continuationSchema,
   tracing: tracingSchema.optional(),
-  warmUpMs: z
-    .int()
-    .min(0)
-    .max(60_000)
-    .default(2_000)
-    .describe(
-      "The most time, in milliseconds, that a new process takes to exercise its own paths before it listens to callers, so that the first ones are served as fast as later ones; it ends earlier where it has exercised enough. 0 leaves it out.",
-    ),
   drainGraceMs: z
     .int()
     .min(0)

@@ -37,7 +37,6 @@ import { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
 import { EndpointOrders } from "./upstream/endpoint-orders.ts";
-import { warmUp } from "./warm-up/warm-up.ts";
 
 /**
  * The time between two lines that say that a gateway lacks a sealing key, at least, in milliseconds: every caller may
@@ -96,7 +95,8 @@ async function run(config: GatewayConfig): Promise<number> {
   };
   const apps = { admin: buildAdmin(adminDeps), ...(config.health && { health: buildHealth(adminDeps) }) };
   listeners.push(...(await listenToOperators(apps, config)));
-  await fitForCallers(config, keysLoaded, lifecycle, log);
+  // Without keys every caller would get a 401.
+  await Promise.race([keysLoaded, untilAborted(lifecycle.stop)]);
   if (!lifecycle.stop.aborted) {
     listeners.push(...(await listenToCallers(app, config, grpc)));
     lifecycle.listening();
@@ -108,17 +108,6 @@ async function run(config: GatewayConfig): Promise<number> {
   await closeShared();
   log.info("stopped");
   return Number(crashed());
-}
-
-/** Resolves once callers can be served as they expect, or the gateway has been told to end. */
-async function fitForCallers(
-  config: GatewayConfig,
-  keysLoaded: Promise<void>,
-  { stop }: Lifecycle,
-  log: Logger,
-): Promise<void> {
-  // Without keys every caller would be told that its key is wrong.
-  await Promise.race([Promise.all([keysLoaded, warmUp({ config, log, stop })]), untilAborted(stop)]);
 }
 
 /** Begins all counts, those of the clusters that are configured among them. */

@@ -74,7 +74,10 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "The fleet has more sessions than its KV caches hold, or too little prefill for them. Add nodes, or KV memory; `circuitBreakers.workingSetWaitMs` only says who is served first.",
     svc_cluster_upstream_cx_none_healthy_total:
       "Look at `/clusters`: each endpoint has the reason why its newest health check failed.",
-    svc_cluster_membership: "A fall that nobody meant comes from discovery: see the update counters.",
+    svc_cluster_membership:
+      "A fall that nobody meant is a node that is gone from discovery, or discovery itself: see the update counters. `SvcEndpointsGone` is raised below `svc_cluster_expected_endpoints`, or without that below the median of the last hour.",
+    svc_cluster_expected_endpoints:
+      "It moves with `expectedEndpoints` of the cluster alone. Set that where the number of nodes is scaled, to the least that there should be.",
     svc_cluster_membership_healthy:
       "Alert below half of `svc_cluster_membership`, and page at 0. `/clusters` says what is wrong with each.",
     svc_cluster_membership_draining: "If it stays above 0, somebody has forgotten `/undrain`.",
@@ -191,7 +194,7 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
     svc_engine_kv_cache_usage_ratio:
       "Near 1, cached prefixes are thrown out early. A smaller `contextTokens` or fewer `slots` leave more room for them.",
     svc_engine_step_age_seconds:
-      "Alert above 30: work is running and the engine makes no step. The node takes itself out at `maxStepAgeMs`; restart it if it does not come back.",
+      "Alert above 30: work is running and the engine makes no step. The node takes itself out at `maxStepAgeMs`. At `livenessStepAgeMs` its `/livez/engine` answers 503, by which Kubernetes restarts the engine beside it; elsewhere restart the engine, or the node that runs it, if it does not come back.",
     svc_engine_tokens_per_second:
       "The speeds that gateways route by. A fall without more load: look at the machine's clock rates and at other programs.",
     svc_engine_gpu_memory_bytes: "Near the card's size, the next growth of a cache fails. Leave some room.",

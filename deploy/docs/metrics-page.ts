@@ -1,5 +1,4 @@
 import type { Registry } from "prom-client";
-import type { MetricView } from "../runtime/metrics/metric-view.ts";
 import { code, page, table } from "./markdown.ts";
 import type { MetricActions } from "./metric-actions.ts";
 
@@ -15,9 +14,6 @@ export type MetricFacts = {
   readonly labels: readonly string[];
 };
 
-/** A group of names that others fixed: its heading, what it is for and how it is switched, and its metrics. */
-export type ForeignNames = { readonly heading: string; readonly intro: string; readonly views: readonly MetricView[] };
-
 /** The facts about a program's metrics from which its page is made. */
 export type MetricsPage = {
   /** The heading of the page. */
@@ -28,8 +24,6 @@ export type MetricsPage = {
   readonly intro: readonly string[];
   /** The registry that holds every metric of the program. */
   readonly registry: Registry;
-  /** The groups of names of others under which metrics are shown, too. */
-  readonly foreign: readonly ForeignNames[];
   /** The advice for each metric, which also gives the page its groups and their order. */
   readonly actions: MetricActions;
 };
@@ -48,7 +42,7 @@ const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
 const OF_THE_PLATFORM = /^(?:process|nodejs)_(?!eventloop_utilization_ratio$)/;
 
 /** Writes the page of a program's metrics. Throws where a metric has no advice, or advice has no metric. */
-export function metricsPage({ title, madeFrom, intro, registry, foreign, actions }: MetricsPage): string {
+export function metricsPage({ title, madeFrom, intro, registry, actions }: MetricsPage): string {
   const metrics = new Map(metricsOf(registry).map((metric) => [metric.name, metric]));
   const advised = Object.values(actions).flatMap((group) => Object.keys(group));
   const without = [...metrics.keys()].filter((name) => !advised.includes(name));
@@ -61,7 +55,7 @@ export function metricsPage({ title, madeFrom, intro, registry, foreign, actions
     });
     return `## ${heading}\n\n${table(["metric", "type", "labels", "unit", "meaning", "when it moves"], rows)}`;
   });
-  return page(title, madeFrom, [...intro, ...sections, ...foreign.map(foreignSection)]);
+  return page(title, madeFrom, [...intro, ...sections]);
 }
 
 /** Returns the metrics of ours in a registry. */
@@ -75,11 +69,6 @@ export function metricsOf(registry: Registry): readonly MetricFacts[] {
 /** Returns the names of a metric's labels, which the library keeps and leaves out of its types. */
 function labelsOf(metric: object): readonly string[] {
   return "labelNames" in metric && Array.isArray(metric.labelNames) ? metric.labelNames.map(String) : [];
-}
-
-function foreignSection({ heading, intro, views }: ForeignNames): string {
-  const rows = views.map(({ name, of, labelNames }) => [code(name), labelNames.map(code).join(", "), code(of)]);
-  return `## ${heading}\n\n${intro}\n\n${table(["metric", "labels", "shows"], rows)}`;
 }
 
 function metricRow({ name, type, help, labels }: MetricFacts, action: string): readonly string[] {

@@ -2,10 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
 import { engineConfigSchema } from "../../engine/config.ts";
-import { vllmViews } from "../../engine/metrics/vllm-names.ts";
 import { profileSchema } from "../../engine/profiles/profile.ts";
 import { gatewayConfigSchema } from "../../gateway/config.ts";
-import { ENVOY_VIEWS, GEN_AI_VIEWS } from "../../gateway/stats/foreign-names.ts";
 import { grafanaJson } from "../monitoring/dashboards/dashboard.ts";
 import { engine as engineDashboard } from "../monitoring/dashboards/engine.ts";
 import { fleet } from "../monitoring/dashboards/fleet.ts";
@@ -73,21 +71,6 @@ function gatewayMetrics(): string {
       PLATFORM_METRICS,
     ],
     registry: gatewayRegistry(),
-    foreign: [
-      {
-        heading: "Under Envoy's names",
-        intro: "For dashboards that were made for Envoy; `stats.envoyNames: false` leaves them out.",
-        views: ENVOY_VIEWS,
-      },
-      {
-        heading: "Under OpenTelemetry's names",
-        intro: [
-          "As the conventions for generative AI have them; `stats.openTelemetryNames: false` leaves them out. The provider is",
-          "`svc`, the operation `chat` in every format, and `error_type` the outcome of a request that did not end well.",
-        ].join("\n"),
-        views: GEN_AI_VIEWS,
-      },
-    ],
     actions: GATEWAY_METRIC_ACTIONS,
   });
 }
@@ -98,16 +81,6 @@ function engineMetrics(): string {
     madeFrom: "the registry of a node and `deploy/docs/metric-actions.ts`",
     intro: ["Served as Prometheus text at `/metrics` of `metrics.port`.", PLATFORM_METRICS],
     registry: engineRegistry(),
-    foreign: [
-      {
-        heading: "Under vLLM's names",
-        intro: [
-          "For the scheduler of Kubernetes' inference extension, autoscalers and dashboards that were made for vLLM. Unless",
-          "`metrics.vllmNames` says otherwise, every node shows them but one beside vLLM, which has its own.",
-        ].join("\n"),
-        views: vllmViews("svc-qwen"),
-      },
-    ],
     actions: ENGINE_METRIC_ACTIONS,
   });
 }

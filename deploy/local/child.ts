@@ -1,8 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { compileCacheEnv } from "../runtime/process/compile-cache.ts";
-import { memoryEnv } from "../runtime/process/memory-env.ts";
-import { NODE_FLAGS } from "../runtime/process/node-flags.ts";
 
 /** The fields that a process says on its standard output, as `ready {…}`, once it takes requests. */
 export type Ready = Readonly<Record<string, unknown>>;
@@ -10,17 +7,9 @@ export type Ready = Readonly<Record<string, unknown>>;
 /** The streams of every child. The `ipc` channel carries no messages: it closes when the supervisor dies, and the child ends. */
 const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
-/**
- * Starts `program`, the path of a script, in a Node process of its own. What is compiled of it is kept in the folder
- * `compiled`, to which nobody else may write.
- */
-export function startProcess(program: string, args: readonly string[], compiled: string): ChildProcess {
-  return spawn(process.execPath, [...NODE_FLAGS, program, ...args], { stdio: [...STDIO], env: envOf(compiled) });
-}
-
-/** Returns the environment of a child. What whoever started this process has set comes before our own. */
-function envOf(compiled: string): NodeJS.ProcessEnv {
-  return { ...memoryEnv(), ...compileCacheEnv(compiled), ...process.env };
+/** Starts `program`, the path of a script, in a Node process of its own. */
+export function startProcess(program: string, args: readonly string[]): ChildProcess {
+  return spawn(process.execPath, [program, ...args], { stdio: [...STDIO] });
 }
 
 /** What the system does to a process for which there is no memory: it cannot say so itself. */

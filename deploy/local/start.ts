@@ -92,7 +92,7 @@ function engineProgram(state: State, options: LocalOptions, model: LocalModel, i
     async start() {
       const place = { index: index + 1, port, metricsPort: metricsPort(options, index) };
       const config = await writeEngineConfig(state, options, model, place);
-      const child = new Child(name, startProcess(PROGRAM.engine, ["--config", config], state.compiledFolder));
+      const child = new Child(name, startProcess(PROGRAM.engine, ["--config", config]));
       // A node that is started again must be found where the gateway looks for it.
       child.ready.then(
         (ready) => {
@@ -112,7 +112,7 @@ function gatewayProgram(state: State, options: LocalOptions, engines: readonly s
     name,
     async start() {
       const config = await writeGatewayConfig(state, options, engines, place);
-      const child = new Child(name, startProcess(PROGRAM.gateway, ["--config", config], state.compiledFolder));
+      const child = new Child(name, startProcess(PROGRAM.gateway, ["--config", config]));
       // A gateway that is started again must be found at the URLs that were announced.
       child.ready.then(
         ({ baseUrl, adminUrl }) => {

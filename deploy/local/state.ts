@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG } from "../../gateway/catalog.ts";
@@ -21,26 +20,18 @@ export type State = {
   readonly localKeyFile: string;
   /** The path of the file with the 32 random bytes by which gateways seal what callers carry for them. */
   readonly sealingKeyFile: string;
-  /** The path of the folder that keeps what V8 has compiled of the programs, where Node can. */
-  readonly compiledFolder: string;
 };
 
-/**
- * Resolves to the files of the start in `folder`, which has to be there, and makes the sealing key and the folder of what
- * was compiled where they are missing.
- */
+/** Resolves to the files of the start in `folder`, which has to be there, and makes the sealing key where it is missing. */
 export async function openState(folder: string): Promise<State> {
   const state = {
     folder,
     keyFile: join(folder, "keys.json"),
     localKeyFile: join(folder, "local-key"),
     sealingKeyFile: join(folder, "sealing-key"),
-    compiledFolder: join(folder, "compiled"),
   };
   if ((await readPrivateFile(state.sealingKeyFile)) === undefined)
     await writePrivateFile(state.sealingKeyFile, randomBytes(32));
-  // What lies in it is run: nobody else may write there, whatever the umask is. Node would go by that.
-  await mkdir(state.compiledFolder, { recursive: true, mode: 0o700 });
   return state;
 }
 
@@ -97,7 +88,6 @@ export async function writeGatewayConfig(
     keys: { file: state.keyFile },
     sealingKeyFile: state.sealingKeyFile,
     clusters: CATALOG.map(({ id }) => ({ model: id, endpoints })),
-    warmUpMs: 0,
     drainGraceMs: options.drainGrace * 1_000,
     drainTimeoutMs: DRAIN_TIMEOUT_MS,
     log: { level: options.logLevel },

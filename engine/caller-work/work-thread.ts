@@ -1,9 +1,7 @@
 import { parentPort } from "node:worker_threads";
 import { ofThisThread } from "../../deploy/runtime/threads/grown-heap.ts";
-import { standBack } from "../../deploy/runtime/threads/stand-back.ts";
 import { replyTo, type WorkMessage } from "./work-reply.ts";
 
-standBack();
 parentPort?.on("message", (message: WorkMessage) => {
   parentPort?.postMessage({ ...replyTo(message), ...ofThisThread() });
 });

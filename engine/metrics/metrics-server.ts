@@ -9,19 +9,29 @@ export type MetricsServer = { readonly port: number; close(): Promise<void> };
 /** The address at which metrics are served; port 0 picks a free one. */
 export type MetricsAddress = { readonly host: string; readonly port: number };
 
+/** The state of a node that probes ask for. */
+export type ProbedNode = {
+  /** The phase of the node's life. */
+  readonly phase: NodePhase;
+  /** Whether the engine makes no step although work runs, for so long that only a restart helps; false while it starts. */
+  readonly engineHung: boolean;
+};
+
 /**
  * Serves a registry under `/metrics` over HTTP, and for probes `/healthz`, which is 200 as long as the process lives,
- * and `/readyz`, which is 200 while the node takes calls and 503 otherwise, with its phase as the text. Throws when the
- * address cannot be used.
+ * `/livez/engine`, which is 503 where the engine hangs and 200 otherwise, also while it starts, and `/readyz`, which is
+ * 200 while the node takes calls and 503 otherwise, with its phase as the text. Throws when the address cannot be used.
  */
 export async function serveMetrics(
   registry: Registry,
-  phase: () => NodePhase,
+  node: ProbedNode,
   { host, port }: MetricsAddress,
 ): Promise<MetricsServer> {
   const paths: Readonly<Record<string, (response: ServerResponse) => void>> = {
     "/healthz": (response) => response.writeHead(200).end("ok\n"),
-    "/readyz": (response) => response.writeHead(phase() === "serving" ? 200 : 503).end(`${phase()}\n`),
+    "/livez/engine": (response) =>
+      node.engineHung ? response.writeHead(503).end("hung\n") : response.writeHead(200).end("ok\n"),
+    "/readyz": (response) => response.writeHead(node.phase === "serving" ? 200 : 503).end(`${node.phase}\n`),
     "/metrics": (response) =>
       registry.metrics().then(
         (text) => response.writeHead(200, { "content-type": registry.contentType }).end(text),

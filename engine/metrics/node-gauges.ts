@@ -12,7 +12,7 @@ export type NodeReadings = {
   readonly running: () => number;
   /** Gives how many of the running generations wait for a slow reader. */
   readonly pausedStreams: () => number;
-  /** Gives for how many milliseconds running work has seen no step of the engine; 0 where nobody watches. */
+  /** Gives for how many milliseconds running work has seen no step of the engine, beyond what one may take; 0 where nobody watches. */
   readonly stepAgeMs: () => number;
   /** Gives the GPU memory in use, in bytes; undefined where there is no GPU or nobody knows. */
   readonly gpuMemoryBytes: () => Promise<number | undefined>;
@@ -41,7 +41,7 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
   gauge("svc_engine_streams_paused", "Generations that wait for a slow reader now.", pausedStreams);
   gauge(
     "svc_engine_step_age_seconds",
-    "Seconds for which running work has seen no step of the engine; 0 where it moves or nobody watches.",
+    "Seconds for which running work has seen no step of the engine, beyond what one may take; 0 where it moves or nobody watches.",
     () => stepAgeMs() / 1000,
   );
   gauge("svc_engine_gpu_memory_bytes", "GPU memory in use in bytes, where known.", () =>

@@ -15,6 +15,8 @@ export type WatchdogOptions = {
   readonly clock: Clock;
   /** The time for which steps may be in flight of which none is made, in milliseconds. */
   readonly stallMs: number;
+  /** The time without a step after which the engine counts as hung, in milliseconds. Default: it never does. */
+  readonly hangMs?: number | undefined;
   /** Gives the engine's pulse; undefined from an engine that does not count its steps. */
   readonly steps: () => EngineSteps | undefined;
   /** Called once when steps have been in flight for `stallMs` and none was made. */
@@ -32,20 +34,33 @@ export type WatchdogOptions = {
 export class Watchdog {
   readonly #options: WatchdogOptions;
   #cancel: (() => void) | undefined;
-  #lastMade: number | undefined;
   #lookedMs = 0;
+  /**
+   * The time since the last step in which the engine owed one. That callers leave an engine that stands still does not
+   * end it: they come again.
+   */
   #stillMs = 0;
   #stalled = false;
+  #lastMade: number | undefined;
+  #last: EngineSteps | undefined;
 
   constructor(options: WatchdogOptions) {
     this.#options = options;
   }
 
   /**
-   * The time for which running work has seen no step of the engine, in milliseconds; 0 where it moves or nothing runs.
+   * The time for which running work has seen no step of the engine, beyond what one step may take, in milliseconds; 0
+   * where it moves or nothing runs.
    */
   get stepAgeMs(): number {
-    return this.#stillMs;
+    const { inFlight = 0, stepTimeoutMs = 0 } = this.#last ?? {};
+    return this.#stalled || inFlight > 0 ? Math.max(0, this.#stillMs - stepTimeoutMs) : 0;
+  }
+
+  /** Whether the engine has made no step for `hangMs`, or for as long as its start may take: only a restart helps. */
+  get hung(): boolean {
+    const { hangMs = Number.POSITIVE_INFINITY } = this.#options;
+    return this.stepAgeMs >= Math.max(hangMs, this.#last?.startTimeoutMs ?? 0);
   }
 
   /** Begins to look, four times within `stallMs`. */
@@ -75,7 +90,8 @@ export class Watchdog {
     // A process that was itself held up has not watched for all of that time.
     const watchedMs = Math.min(now - this.#lookedMs, (2 * stallMs) / LOOKS);
     this.#lookedMs = now;
-    const { made, inFlight = 0 } = steps() ?? {};
+    this.#last = steps();
+    const { made, inFlight = 0 } = this.#last ?? {};
     const moved = made !== this.#lastMade;
     this.#lastMade = made;
     if (made === undefined || moved) {
@@ -83,14 +99,14 @@ export class Watchdog {
       if (!this.#stalled) return;
       this.#stalled = false;
       onRecover();
-    } else if (inFlight === 0) {
-      this.#stillMs = 0;
-      if (this.#stalled) probe();
     } else {
-      this.#stillMs += watchedMs;
-      if (this.#stalled || this.#stillMs < stallMs) return;
-      this.#stalled = true;
-      onStall();
+      if (inFlight > 0 || this.#stalled) this.#stillMs += watchedMs;
+      if (this.#stalled) {
+        if (inFlight === 0) probe();
+      } else if (this.stepAgeMs >= stallMs) {
+        this.#stalled = true;
+        onStall();
+      }
     }
   }
 }
@@ -113,6 +129,8 @@ export type WatchedNode = {
   readonly clock: Clock;
   /** The time for which running work may see no step before the node leaves service, in milliseconds. */
   readonly stallMs: number;
+  /** The time without a step after which the engine counts as hung, in milliseconds; undefined: it never does. */
+  readonly hangMs?: number | undefined;
   /** The state of the node, which becomes `stalled` and again `serving`. */
   readonly state: NodeState;
   /** The generations that fail when the engine stalls. */
@@ -130,10 +148,11 @@ export type WatchedNode = {
  * go on.
  */
 export function watchNode(node: WatchedNode): Watchdog {
-  const { backend, models, clock, stallMs, state, calls, log, onChange, signal } = node;
+  const { backend, models, clock, stallMs, hangMs, state, calls, log, onChange, signal } = node;
   return new Watchdog({
     clock,
     stallMs,
+    hangMs,
     steps: () => backend.load().steps,
     onStall: () => {
       if (!state.become("stalled")) return;

@@ -40,6 +40,8 @@ export type GatewayCounts = {
   readonly cpuMs: number;
   /** The counts of each model. */
   readonly models: readonly ModelCounts[];
+  /** The requests that ended before their model was known, and how many of them failed for a reason of the service. */
+  readonly withoutModel: Pick<ModelCounts, "requests" | "errors">;
   /** The number of deltas from each node, by address. */
   readonly nodeDeltas: ReadonlyMap<string, number>;
 };
@@ -184,7 +186,12 @@ function trafficBetween(before: GatewayCounts, counts: GatewayCounts, spanMs: nu
       cpuMs: 0,
     });
   }
-  found.set("", { ...sumOf([...found.values()]), spanMs, cpuMs: counts.cpuMs - before.cpuMs });
+  const unrouted = {
+    ...NOTHING,
+    requests: counts.withoutModel.requests - before.withoutModel.requests,
+    errors: counts.withoutModel.errors - before.withoutModel.errors,
+  };
+  found.set("", { ...sumOf([unrouted, ...found.values()]), spanMs, cpuMs: counts.cpuMs - before.cpuMs });
   return found;
 }
 

@@ -40,9 +40,6 @@ type Waiting = { readonly bytes: number; readonly settle: (lack: NoRoom | undefi
  */
 const SMALL_BODY_BYTES = 65_536;
 
-/** The size in bytes from which a body leaves so much garbage behind that V8 is told to collect it. */
-const BIG_BODY_BYTES = 4 * 1024 * 1024;
-
 /**
  * Counts the bytes of all request bodies on their way. A body that finds no room waits, unread, while others go: first
  * come, first served within a tenant, and tenants in turn. No tenant fills more than its share of what others leave.
@@ -53,7 +50,6 @@ export class InflightBodies {
   /** The bodies that wait, by tenant; the tenant that was served last is the last. No list is empty. */
   readonly #waiting = new Map<string, Waiting[]>();
   #bytes = 0;
-  #releasedBytes = 0;
 
   constructor(options: InflightBodiesOptions) {
     this.#options = options;
@@ -74,11 +70,6 @@ export class InflightBodies {
     let waiting = 0;
     for (const bodies of this.#waiting.values()) waiting += bodies.length;
     return waiting;
-  }
-
-  /** The bytes of all big bodies that were released since the start; V8 keeps up with what the others leave behind. */
-  get releasedBytes(): number {
-    return this.#releasedBytes;
   }
 
   /** Starts a body of `tenant`, which takes up nothing yet. */
@@ -112,7 +103,6 @@ export class InflightBodies {
       },
       release: () => {
         stopWaiting();
-        if (held >= BIG_BODY_BYTES) this.#releasedBytes += held;
         this.#take(tenant, -held);
         held = 0;
         this.#serve();

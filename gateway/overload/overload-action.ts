@@ -18,10 +18,9 @@ export type ResourceMonitor = (typeof RESOURCE_MONITORS)[number];
  * The actions that keep the process alive, the mildest first; all but three are Envoy's. `stopKeepingAnswers` keeps no
  * further answer so that another engine could go on with it, and `releaseKeptAnswers` lets go of those that are kept, the
  * largest first; `rejectNonCritical` refuses the counting of tokens, and
- * keys of low priority. `shrinkHeap` collects garbage, which V8 puts off while it sees no need.
+ * keys of low priority.
  */
 export const OVERLOAD_ACTIONS = [
-  "shrinkHeap",
   "stopKeepingAnswers",
   "disableHttpKeepalive",
   "rejectNonCritical",

@@ -1,6 +1,6 @@
+import { setFlagsFromString } from "node:v8";
 import { heapUse } from "../../deploy/runtime/process/heap-use.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { Garbage, keepFillingHeapsAlive } from "./garbage.ts";
 import { InflightBodies } from "./inflight-bodies.ts";
 import {
   type ActionState,
@@ -64,7 +64,6 @@ export class OverloadManager {
   readonly #usage: ProcessUsage;
   readonly #onAction: (change: ActionChange) => void;
   readonly #maxRssBytes: number;
-  readonly #garbage: Garbage;
   #pressures: Pressures = {
     eventLoopDelay: 0,
     eventLoopUtilization: 0,
@@ -73,7 +72,6 @@ export class OverloadManager {
     inflightBodyBytes: 0,
   };
   #states: Readonly<Record<OverloadAction, ActionState>> = {
-    shrinkHeap: RESTING,
     stopKeepingAnswers: RESTING,
     disableHttpKeepalive: RESTING,
     rejectNonCritical: RESTING,
@@ -87,22 +85,15 @@ export class OverloadManager {
   #translatedBytes = 0;
   #cancelLook: () => void = () => {};
 
-  /**
-   * Begins to watch the process. `onAction` is told of every action that begins or ends; `garbage` collects it, by
-   * default by V8.
-   */
-  constructor(
-    settings: OverloadSettings,
-    clock: Clock,
-    onAction: (change: ActionChange) => void = () => {},
-    garbage = new Garbage(),
-  ) {
+  /** Begins to watch the process. `onAction` is called with every action that begins or ends. */
+  constructor(settings: OverloadSettings, clock: Clock, onAction: (change: ActionChange) => void = () => {}) {
     this.#settings = settings;
     this.#clock = clock;
     this.#onAction = onAction;
-    this.#garbage = garbage;
     this.#usage = new ProcessUsage(clock);
-    keepFillingHeapsAlive();
+    // By default V8 ends the process where four collections in a row leave four fifths of the heap in use and take more
+    // time than the program: before the actions against overload that would help.
+    setFlagsFromString("--no-detect-ineffective-gcs-near-heap-limit");
     const { processMemory, inflightBodyBytes } = settings.resourceMonitors;
     this.#maxRssBytes = processMemory.maxRssBytes ?? memoryLimitBytes();
     const bySize = Math.floor(Math.min(MAX_BODIES_BYTES, BODIES_SHARE * this.#maxRssBytes));
@@ -194,9 +185,6 @@ export class OverloadManager {
       if (active !== before[action].active) this.#onAction({ action, active, pressures: this.#pressures });
     }
     for (const listener of this.#listeners) listener();
-    const { releasedBytes: goneBytes, bytes: heldBytes } = this.bodies;
-    const { eventLoopUtilization: utilization } = this.#pressures;
-    this.#garbage.look(this.#clock.nowMs(), states.shrinkHeap.active, { goneBytes, heldBytes, utilization });
   }
 
   #pressuresOf({ eventLoopDelayMs, eventLoopUtilization }: Usage): Pressures {

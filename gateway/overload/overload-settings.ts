@@ -113,10 +113,6 @@ export const overloadSchema = z
     resourceMonitors,
     actions: z
       .strictObject({
-        shrinkHeap: triggers(0.75, "Garbage is collected, at most every ten seconds.", {
-          eventLoopDelay: null,
-          inflightBodyBytes: null,
-        }),
         stopKeepingAnswers: triggers(
           0.8,
           "No further answer is kept for another engine to go on with: those that begin now fail with their engine.",

@@ -40,6 +40,11 @@ export type EndpointTotals = { deltas: number };
  * of ours, so neither table can be made to grow.
  */
 export class LiveTotals {
+  /**
+   * The requests that ended before their model was known, such as those that overload or a limit refused, and how many of
+   * them failed for a reason of the service.
+   */
+  readonly withoutModel: Pick<ModelTotals, "requests" | "errors"> = { requests: 0, errors: 0 };
   readonly #models = new Map<string, ModelTotals>();
   readonly #endpoints = new Map<string, EndpointTotals>();
 

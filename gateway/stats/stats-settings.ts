@@ -1,18 +1,8 @@
 import * as z from "zod";
 
-/** The schema of the settings on metrics that are shown beside our own, and on those by key. */
+/** The schema of the settings on metrics. */
 export const statsSchema = z
   .strictObject({
-    envoyNames: z
-      .boolean()
-      .default(true)
-      .describe("Whether clusters are shown as `envoy_cluster_…`, too, for dashboards that were made for Envoy."),
-    openTelemetryNames: z
-      .boolean()
-      .default(true)
-      .describe(
-        "Whether requests are shown as `gen_ai_…`, too, with the names and labels of OpenTelemetry's conventions for generative AI.",
-      ),
     keySeries: z
       .int()
       .min(0)
@@ -23,9 +13,4 @@ export const statsSchema = z
       ),
   })
   .prefault({})
-  .describe(
-    "Under which names of others the metrics are shown beside our own, and how many keys have metrics of their own.",
-  );
-
-/** The settings on names of metrics that others fixed and on metrics by key, with their defaults. */
-export type StatsSettings = z.output<typeof statsSchema>;
+  .describe("How many keys have metrics of their own.");

@@ -1,9 +1,7 @@
 import { parentPort } from "node:worker_threads";
 import { ofThisThread } from "../../deploy/runtime/threads/grown-heap.ts";
-import { standBack } from "../../deploy/runtime/threads/stand-back.ts";
 import { replyTo, type TranslationTask } from "./translation-task.ts";
 
-standBack();
 parentPort?.on("message", (task: TranslationTask) => {
   const reply = replyTo(task);
   const { end } = reply;

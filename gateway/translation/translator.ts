@@ -1,5 +1,4 @@
 import { type CrashReport, crashReport } from "../../deploy/runtime/process/end-on-crash.ts";
-import { loopWaits } from "../../deploy/runtime/threads/loop-waits.ts";
 import { canRun, WorkThreads } from "../../deploy/runtime/threads/work-threads.ts";
 import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
 import { ApiError, toApiError } from "../errors.ts";
@@ -82,8 +81,7 @@ export class Translator {
   constructor(options: TranslatorOptions) {
     this.#options = options;
     const { clock, program = PROGRAM } = options;
-    const waitedMs = () => loopWaits.totalMs();
-    const threads = { clock, program, threads: THREADS, maxHeapMiB: MAX_HEAP_MIB, restMs: REST_MS, waitedMs };
+    const threads = { clock, program, threads: THREADS, maxHeapMiB: MAX_HEAP_MIB, restMs: REST_MS };
     this.#threads = canRun(program) ? new WorkThreads(threads) : undefined;
   }
 

@@ -27,9 +27,6 @@ import { TenantPlaces } from "./queue/tenant-places.ts";
 /** The time between two looks at whether the time of waiting requests is up, in milliseconds. */
 const RECHECK_MS = 100;
 
-/** The number of waiting requests that are sent away in one turn of the event loop: each of them is answered then. */
-const SENT_AWAY_PER_TURN = 32;
-
 /** The number of requests that are looked at in one turn of those that wait for their prefill. */
 const LOOKED_AT_PER_TURN = 256;
 
@@ -79,8 +76,8 @@ export class ClusterAdmission<Member = ClusterMember> {
     this.#balancer = balancer;
     this.#clock = clock;
     const { circuitBreakers } = cluster.settings;
-    const { maxPendingRequestsPerKey: maxPendingPerKey, classShares, adaptiveLifo } = circuitBreakers;
-    this.#queue = new PendingQueue({ maxPendingPerKey, classShares, adaptiveLifo });
+    const { maxPendingRequestsPerKey: maxPendingPerKey, classShares } = circuitBreakers;
+    this.#queue = new PendingQueue({ maxPendingPerKey, classShares });
     this.#places = new TenantPlaces(circuitBreakers.tenantReservePercent);
     this.#outage = new OutageHold({
       settings: circuitBreakers,
@@ -101,10 +98,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       ...{ balancer, room: this.room, clock },
       turns: workingSetWaitMs > 0 ? this.#turns : undefined,
       member: (address) => cluster.member(address),
-      onRelease: (running) => {
-        this.#queue.ended(running);
-        this.#serve();
-      },
+      onRelease: () => this.#serve(),
     });
     cluster.onMembersChange(() => {
       this.#turns.forgetLeft();
@@ -243,9 +237,8 @@ export class ClusterAdmission<Member = ClusterMember> {
       weight: hints.weight,
       cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
       queuedMs: nowMs,
-      queuedTurns: this.#queue.turns,
       deadlineMs: nowMs + timeoutMs,
-      outwaits: underWay,
+      hasFixedDeadline: underWay,
       rank: FIRST_RANK,
       value: {
         request,
@@ -275,24 +268,22 @@ export class ClusterAdmission<Member = ClusterMember> {
     if (this.#queue.size === 0) return;
     this.#followEndpoints();
     const nowMs = this.#clock.nowMs();
-    const hasMore = this.#dismissLate(nowMs);
+    this.#dismissLate(nowMs);
     if (this.room.endpoints.available.size > 0) {
       this.#dismissHopeless();
       this.#serveInOrder(nowMs);
     }
     this.#recheck.disarm();
-    if (this.#queue.size > 0) this.#recheck.arm(hasMore ? 0 : RECHECK_MS);
+    if (this.#queue.size > 0) this.#recheck.arm(RECHECK_MS);
   }
 
-  /** Lets those go whose time is up, of many only some in this turn. Returns whether there may be more. */
-  #dismissLate(nowMs: number): boolean {
-    const late = this.#queue.expire(nowMs, SENT_AWAY_PER_TURN);
-    for (const item of late) {
+  /** Refuses waiting requests whose deadline has passed, or lets them wait as overdue. */
+  #dismissLate(nowMs: number): void {
+    for (const item of this.#queue.expire(nowMs)) {
       const { value } = item;
       if (value.wait && !value.overdue && !value.held) this.#waits.beOverdue(item, nowMs);
       else value.settle(this.room.endpoints.available.size > 0 ? "pending_timeout" : "none_available");
     }
-    return late.length === SENT_AWAY_PER_TURN;
   }
 
   /** Lets those go that wait for an endpoint which is no more: all others have had their try. */
@@ -332,7 +323,7 @@ export class ClusterAdmission<Member = ClusterMember> {
         if (triedAll >= this.room.endpoints.available.size) break;
         continue;
       }
-      this.#queue.served(item, nowMs);
+      this.#queue.served(nowMs);
       item.value.settle(result);
     }
     this.#queue.putBack(passedOver.map(({ item }) => item));

@@ -23,6 +23,14 @@ const everyCluster = {
     .prefault({})
     .describe("How many requests run and wait at once."),
   tls: tlsSchema.optional(),
+  expectedEndpoints: z
+    .int()
+    .min(0)
+    .max(100_000)
+    .optional()
+    .describe(
+      "The number of endpoints that the cluster should have: fewer raise the alert SvcEndpointsGone; without it, fewer than the median of the last hour do. It changes nothing else.",
+    ),
 };
 
 /** The schema of one cluster: which endpoints a model has, and how requests are spread over them. */

@@ -57,6 +57,16 @@ const gauge = (series: string, raised: string, quiet: string, minutes: number): 
   raised: { [series]: `${raised}x200` },
   quiet: { [series]: `${quiet}x200` },
 });
+/** The endpoints that two gateways have of a cluster. */
+const membership = (course: string): Series => ({
+  'svc_cluster_membership{cluster="c",instance="a"}': course,
+  'svc_cluster_membership{cluster="c",instance="b"}': course,
+});
+/** Two gateways as Prometheus finds them, of which the second takes this course. */
+const targets = (course: string): Series => ({
+  'up{job="svc-gateway",instance="a"}': "1x120",
+  'up{job="svc-gateway",instance="b"}': course,
+});
 const sealing = (second: string): Series => ({
   'svc_sealing_keys{key_id="1",does="seals",instance="a"}': "1x60",
   [`svc_sealing_keys{key_id="${second}",does="seals",instance="b"}`]: "1x60",
@@ -90,6 +100,7 @@ const CASES: Readonly<Record<string, Case>> = {
   SvcModelWithoutEndpoint: { minutes: 5, raised: members("0"), quiet: members("1") },
   SvcRequestsHeld: gauge('svc_cluster_upstream_rq_held{cluster="c"}', "2", "0", 5),
   SvcEndpointsMissing: { minutes: 10, raised: members("1"), quiet: members("2") },
+  SvcEndpointsGone: { minutes: 65, raised: membership("3x60 2x60"), quiet: membership("3x120") },
   SvcEndpointEjected: gauge('svc_cluster_outlier_ejections_active{cluster="c"}', "1", "0", 20),
   SvcEndpointDrainForgotten: gauge('svc_cluster_membership_draining{cluster="c"}', "1", "0", 130),
   SvcQueueWaitsLong: {
@@ -101,6 +112,7 @@ const CASES: Readonly<Record<string, Case>> = {
   SvcRequestOfDeath: gauge('svc_request_of_death_total{cluster="c"}', "0+1", "7", 5),
   SvcDiscoveryFails: { minutes: 30, raised: discovery("0+12", "9"), quiet: discovery("0+2", "0+10") },
   SvcGatewayDown: gauge('up{job="svc-gateway",instance="a"}', "0", "1", 5),
+  SvcGatewayGone: { minutes: 65, raised: targets("1x60 stale"), quiet: targets("0x120") },
   SvcGatewayShedsLoad: gauge('svc_overload_action_active{action="reject_non_critical"}', "1", "0", 5),
   SvcEventLoopLate: gauge("nodejs_eventloop_lag_p99_seconds", "0.3", "0.1", 10),
   SvcOpenFilesNearLimit: {
@@ -126,28 +138,168 @@ const CASES: Readonly<Record<string, Case>> = {
   SvcEngineSchemaFault: gauge('svc_engine_caller_work_total{instance="a",outcome="failed"}', "0+1", "3", 10),
 };
 
-/** Returns why promtool does not agree that the alert is raised with the series, or is not; empty where it does. */
-function disagreement(alert: string, { minutes, ...series }: Case, state: "raised" | "quiet"): string {
-  const path = written(`${alert}-${state}.json`, {
+/** Returns how many of an alert there are in a state at a time, as a test of promtool's. */
+const counted = (alert: string, state: "pending" | "firing", time: string, count: number) => ({
+  expr: `count(ALERTS{alertname="${alert}",alertstate="${state}"}) or vector(0)`,
+  eval_time: time,
+  exp_samples: [{ labels: "{}", value: count }],
+});
+
+/** Returns whether an alert fires after some minutes, as a test of promtool's. */
+const firing = (alert: string, after: number, raised: boolean) => ({
+  expr: `count(ALERTS{alertname="${alert}",alertstate="firing"}) > bool 0 or vector(0)`,
+  eval_time: `${after}m`,
+  exp_samples: [{ labels: "{}", value: raised ? 1 : 0 }],
+});
+
+/** Returns why promtool does not agree with what is expected of the rules with these series; empty where it does. */
+function disagreement(interval: string, evaluation: string, series: Series, expected: readonly object[]): string {
+  const path = written("rules.json", {
     rule_files: [ALERTS_FILE],
-    // Every rule is worked out at every step.
-    evaluation_interval: minutes > 200 ? "10m" : "1m",
+    evaluation_interval: evaluation,
     tests: [
       {
-        interval: "1m",
-        input_series: Object.entries(series[state]).map(([name, values]) => ({ series: name, values })),
-        promql_expr_test: [
-          {
-            expr: `count(ALERTS{alertname="${alert}",alertstate="firing"}) > bool 0 or vector(0)`,
-            eval_time: `${minutes}m`,
-            exp_samples: [{ labels: "{}", value: state === "raised" ? 1 : 0 }],
-          },
-        ],
+        interval,
+        input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+        promql_expr_test: expected,
       },
     ],
   });
   const { code, said } = promtool(["test", "rules", path]);
   return code === 0 ? "" : said;
+}
+
+/** Endpoints of a cluster as gateways count them, or gateways as targets of Prometheus, every 15 s. */
+type Course = { readonly what: string; readonly series: Series } & (
+  | { readonly never: string }
+  | { readonly at: readonly (readonly [time: string, state: "pending" | "firing" | "none"])[] }
+);
+
+/** Minutes of one value, in samples of 15 s. */
+const minutes = (value: number | string, length: number) => `${value}x${4 * length - 1}`;
+const endpoints = (...course: readonly (readonly [value: number, minutes: number])[]): Series =>
+  membership(course.map(([value, length]) => minutes(value, length)).join(" "));
+const expecting = (count: number): Series => ({
+  'svc_cluster_expected_endpoints{cluster="c",instance="a"}': `${count}x2000`,
+});
+/** Makes gateways, each of which is found for some of the time: minutes of absence, of presence, and so on. */
+const gatewaysThere = (...spans: readonly (readonly number[])[]): Series =>
+  Object.fromEntries(
+    spans.map((lengths, at) => [
+      `up{job="svc-gateway",instance="${at}"}`,
+      lengths
+        .flatMap((length, turn) =>
+          length === 0 ? [] : turn % 2 === 1 ? [minutes(1, length), "stale"] : [`_x${4 * length}`],
+        )
+        .join(" "),
+    ]),
+  );
+
+const ENDPOINTS: readonly Course[] = [
+  {
+    what: "one of three is gone from discovery",
+    series: endpoints([3, 60], [2, 120]),
+    at: [
+      ["59m", "none"],
+      ["61m", "pending"],
+      ["64m", "firing"],
+    ],
+  },
+  {
+    what: "one of three is gone soon after the first was seen",
+    series: endpoints([3, 5], [2, 60]),
+    at: [["9m", "firing"]],
+  },
+  {
+    what: "one gateway alone is not told of one",
+    series: { ...endpoints([3, 120]), 'svc_cluster_membership{cluster="c",instance="b"}': `3x239 2x200` },
+    at: [["65m", "firing"]],
+  },
+  {
+    what: "four are restarted one after the other, each away for two minutes",
+    series: endpoints([4, 60], [3, 2], [4, 8], [3, 2], [4, 8], [3, 2], [4, 8], [3, 2], [4, 30]),
+    never: "125m",
+  },
+  {
+    what: "a rollout has one more for twenty minutes",
+    series: endpoints([4, 60], [5, 20], [4, 90]),
+    never: "145m",
+  },
+  {
+    what: "four became two on purpose",
+    series: endpoints([4, 60], [2, 65]),
+    at: [
+      ["65m", "firing"],
+      ["95m", "none"],
+      ["120m", "none"],
+    ],
+  },
+  {
+    what: "four became two, which is what is expected",
+    series: { ...endpoints([4, 60], [2, 65]), ...expecting(2) },
+    never: "120m",
+  },
+  {
+    what: "there are fewer than are expected, beyond an hour",
+    series: { ...endpoints([2, 60], [1, 100]), ...expecting(2) },
+    at: [
+      ["59m", "none"],
+      ["64m", "firing"],
+      ["155m", "firing"],
+    ],
+  },
+];
+
+const GATEWAYS: readonly Course[] = [
+  {
+    what: "one of two is gone from discovery",
+    series: gatewaysThere([0, 180], [0, 60]),
+    at: [
+      ["59m", "none"],
+      ["61m", "pending"],
+      ["64m", "firing"],
+    ],
+  },
+  { what: "all are gone", series: gatewaysThere([0, 60], [0, 60]), at: [["64m", "firing"]] },
+  {
+    what: "two are replaced, and the old ones drain for ten minutes",
+    series: gatewaysThere([0, 72], [0, 73], [61, 85], [62, 85]),
+    never: "145m",
+  },
+  {
+    what: "an autoscaler had four, and may go down to two",
+    series: {
+      ...gatewaysThere([0, 125], [0, 125], [0, 60], [0, 60]),
+      'kube_horizontalpodautoscaler_spec_min_replicas{horizontalpodautoscaler="svc-gateway"}': "2x720",
+    },
+    never: "120m",
+  },
+  {
+    what: "four became two on purpose",
+    series: gatewaysThere([0, 125], [0, 125], [0, 60], [0, 60]),
+    at: [
+      ["65m", "firing"],
+      ["95m", "none"],
+      ["120m", "none"],
+    ],
+  },
+];
+
+/** Returns why promtool does not agree with the course of an alert. */
+function courseFault(alert: string, course: Course): string {
+  const expected =
+    "never" in course
+      ? [
+          {
+            expr: `count_over_time(ALERTS{alertname="${alert}",alertstate="firing"}[${course.never}])`,
+            eval_time: course.never,
+            exp_samples: [],
+          },
+        ]
+      : course.at.flatMap(([time, state]) =>
+          (["pending", "firing"] as const).map((one) => counted(alert, one, time, one === state ? 1 : 0)),
+        );
+  return disagreement("15s", "30s", course.series, expected);
 }
 
 describe.skipIf(noPromtool !== "")("promtool", () => {
@@ -168,9 +320,39 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
     });
   });
 
+  test("has a number for the panels of limits before the first request, too", () => {
+    const panels = keys.rows.filter(({ title }) => title === "Limits").flatMap((row) => row.panels);
+    const series = {
+      'svc_ratelimit_decisions_total{dim="all",decision="allowed"}': "0x20",
+      'svc_ratelimit_decisions_total{dim="rpm",decision="refused"}': "0x20",
+      'svc_ratelimit_store_seconds_bucket{le="0.1"}': "0x20",
+      'svc_ratelimit_store_seconds_bucket{le="+Inf"}': "0x20",
+    };
+    const zero = panels.flatMap(({ queries }) =>
+      queries.map(([expr]) => ({
+        expr: `sum(${expr.replaceAll("$__rate_interval", "5m")})`,
+        eval_time: "10m",
+        exp_samples: [{ labels: "{}", value: 0 }],
+      })),
+    );
+    expect(zero.length).toBeGreaterThan(3);
+    expect(disagreement("1m", "1m", series, zero)).toBe("");
+  });
+
   test.each(Object.entries(CASES))("raises %s when it should, and not otherwise", (alert, given) => {
-    expect(disagreement(alert, given, "raised")).toBe("");
-    expect(disagreement(alert, given, "quiet")).toBe("");
+    const { minutes: after, raised, quiet } = given;
+    // Every rule is worked out at every step.
+    const evaluation = after > 200 ? "10m" : "1m";
+    expect(disagreement("1m", evaluation, raised, [firing(alert, after, true)])).toBe("");
+    expect(disagreement("1m", evaluation, quiet, [firing(alert, after, false)])).toBe("");
+  });
+
+  test.each(ENDPOINTS)("SvcEndpointsGone, where $what", (course) => {
+    expect(courseFault("SvcEndpointsGone", course)).toBe("");
+  });
+
+  test.each(GATEWAYS)("SvcGatewayGone, where $what", (course) => {
+    expect(courseFault("SvcGatewayGone", course)).toBe("");
   });
 });
 

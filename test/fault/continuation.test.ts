@@ -268,7 +268,7 @@ async function threeNodes(
       // All nodes have answers at any time.
       ...{ lbPolicy: "round_robin", outlierDetection: { baseEjectionTimeMs: 1_000 } },
       // Four times as many ask as two small nodes can serve: here all of them wait, and nobody is told to come later.
-      circuitBreakers: { maxPendingRequests: 100, adaptiveLifo: { targetMs: WAIT_MS } },
+      circuitBreakers: { maxPendingRequests: 100 },
     },
     {
       // A node that is stopped, or a connection that brings nonsense, is noticed soon.

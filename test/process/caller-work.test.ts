@@ -1,6 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { getPriority } from "node:os";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Llama } from "node-llama-cpp";
@@ -38,14 +37,6 @@ const program = (body: string) =>
     `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", ({ input }) => { ${body}; parentPort.postMessage({ output: "fine" }); });`,
   );
 
-/** How far each thread of this process stands back, as Linux tells it: the 19th field of `stat` in proc(5). */
-function threadNiceness(): readonly number[] {
-  return readdirSync("/proc/self/task").map((thread) => {
-    const stat = readFileSync(`/proc/self/task/${thread}/stat`, "utf8");
-    return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[16]);
-  });
-}
-
 let work: CallerWork;
 afterEach(() => work.close());
 const grammar = (of: GrammarInput, tenant?: string, signal?: AbortSignal) =>
@@ -64,7 +55,6 @@ describe("on threads, with the program as it is deployed", () => {
   afterAll(() => rmSync(BUILT, { recursive: true, force: true }));
 
   test("schemas come back as grammars or with why they cannot, and answers checked", async () => {
-    const own = getPriority();
     const built = pathToFileURL(join(BUILT, "engine/caller-work/work-thread.js"));
     work = new CallerWork({ clock: systemClock, program: built });
     const text = { part: "answer" as const, strict: false, schema: '{"type":"null"}', text: "1" };
@@ -92,8 +82,6 @@ describe("on threads, with the program as it is deployed", () => {
       reason: { reason: "INVALID_SCHEMA", facts: { field, pointer: "/items/format" } },
     });
     expect(checked).toMatchObject({ value: { mismatches: [{ part: "answer", strict: false }], unchecked: 0 } });
-    expect(threadNiceness().filter((niceness) => niceness === Math.min(own + 15, 19)).length).toBeGreaterThan(0);
-    expect(getPriority()).toBe(own);
   }, 60_000);
 });
 

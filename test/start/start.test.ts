@@ -1,11 +1,9 @@
-import { readdirSync, statSync } from "node:fs";
-import { getPriority } from "node:os";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import { credentials, loadPackageDefinition, type ServiceClientConstructor } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseSse } from "../support/http/sse-reader.ts";
-import { processesWith } from "../support/processes/processes-with.ts";
 import { type Service, startService } from "../support/processes/start-service.ts";
 
 /* The service as a newcomer starts it: real processes, real gRPC, the demonstration model. */
@@ -159,15 +157,6 @@ test("an internal client generates with nothing but the .proto files", async () 
   client.close();
   expect(text).toContain("1, 2, 3, 4, 5");
   expect(last).toHaveProperty("finished");
-});
-
-test.skipIf(process.platform !== "linux")("what computes in an engine gives way to what serves", () => {
-  const [engine = 0] = processesWith(`${service.stateDir}/engine-1.yaml`);
-  const own = getPriority();
-  expect(getPriority(engine)).toBe(own);
-  const threads = readdirSync(`/proc/${engine}/task`).map((thread) => getPriority(Number(thread)));
-  // The four of Node's pool, on which llama.cpp computes.
-  expect(threads.filter((niceness) => niceness === own + 5)).toHaveLength(4);
 });
 
 test("the ready-made key lies in a file that only its owner reads", () => {

@@ -42,7 +42,7 @@ async function refusal(...args: readonly string[]): Promise<{ readonly code: num
   );
 }
 
-/** Every file with what stands in it, but those below folders: Node writes there what it has compiled. */
+/** The text of every file by its name. */
 function contents(folder: string): Record<string, string> {
   const files = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile());
   return Object.fromEntries(files.map(({ name }) => [name, readFileSync(join(folder, name), "latin1")]));

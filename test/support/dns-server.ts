@@ -16,7 +16,7 @@ import {
   TRUNCATED_RESPONSE,
 } from "dns-packet";
 
-/** The answer to every question: the addresses of every name, or how the server fails. */
+/** The answer to a question: the addresses of the name, or how the server fails. */
 export type DnsAnswer = readonly string[] | "NXDOMAIN" | "SERVFAIL" | "silence";
 
 /** The only port that /etc/resolv.conf has. */
@@ -42,10 +42,12 @@ export function whyNoOwnResolver(): string | undefined {
 
 /** A name server on an address of its own; what it says has a time to live of zero. */
 export class DnsServer {
-  /** The answer to every question from now on; empty at first. */
+  /** The answer to questions for names that `answers` has not, from now on; empty at first. */
   answer: DnsAnswer = [];
   /** The only name that there is, others do not exist; undefined, as at first, where every name is there. */
   only: string | undefined;
+  /** The answers to questions for these names, from now on. */
+  readonly answers = new Map<string, DnsAnswer>();
   /** The number of questions for IPv4 addresses so far. */
   questions = 0;
   readonly #udp: Socket = createSocket("udp4");
@@ -111,7 +113,7 @@ export class DnsServer {
   #replyTo({ id = 0, questions = [] }: Packet): Packet | undefined {
     const [question] = questions;
     if (question?.type === "A") this.questions += 1;
-    const { answer } = this;
+    const answer = this.answers.get(question?.name ?? "") ?? this.answer;
     if (!question || answer === "silence") return undefined;
     const head = { id, type: "response", questions } as const;
     if (answer === "NXDOMAIN" || answer === "SERVFAIL")

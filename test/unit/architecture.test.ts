@@ -217,7 +217,6 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["gateway/lifecycle.ts", [RUNTIME]],
   ["gateway/server.ts", ["gateway/", GEN, RUNTIME]],
-  ["gateway/warm-up/", ["gateway/", GEN, RUNTIME]],
   ["gateway/main.ts", ["gateway/", RUNTIME]],
   ["gateway/shared-parts.ts", ["gateway/", RUNTIME]],
   ["gateway/errors.ts", ["gateway/outcome.ts"]],
@@ -297,7 +296,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   [
     `${OPENAI_COMPATIBLE}watch/`,
-    [...[RUNTIME, "engine/errors.ts", "engine/profiles/"], ...within(OPENAI_COMPATIBLE, "dialect", "http")],
+    [
+      ...[RUNTIME, "engine/backend.ts", "engine/errors.ts", "engine/profiles/"],
+      ...within(OPENAI_COMPATIBLE, "dialect", "http"),
+    ],
   ],
   [
     `${OPENAI_COMPATIBLE}generation/`,
@@ -345,15 +347,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "engine/grammar/validation/",
     ],
   ],
-  [
-    "engine/grpc/",
-    [
-      ...ENGINE_LEAVES,
-      "engine/backends/loop-turns.ts",
-      "engine/calls/generation-call.ts",
-      "engine/load/load-report.ts",
-    ],
-  ],
+  ["engine/grpc/", [...ENGINE_LEAVES, "engine/calls/generation-call.ts", "engine/load/load-report.ts"]],
   ["engine/tracing/", [...ENGINE_LEAVES, "engine/calls/generation-log.ts"]],
   [
     "engine/metrics/",
@@ -453,7 +447,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "test/deploy/",
     [
       ...["deploy/", "gateway/config.ts", "gateway/upstream/endpoint/", "gateway/upstream/wire/", "engine/config.ts"],
-      ...["engine/backends/scripted/", "engine/profiles/", SUPPORT],
+      ...["engine/backends/scripted/", "engine/metrics/metrics-server.ts", "engine/profiles/", SUPPORT],
     ],
   ],
   ["test/browser/", [...GIVEN, SUPPORT]],

@@ -22,20 +22,21 @@ export const keys: Dashboard = {
         },
         {
           title: "Share that was refused",
-          text: "The share of requests that a limit refused. If it grows, keys have outgrown their limits.",
+          text: "The share of requests that a limit refused; 0 where no key has limits, and while no request comes. If it grows, keys have outgrown their limits.",
           unit: "percentunit",
           queries: [
             [
-              'sum(rate(svc_ratelimit_decisions_total{decision="refused"}[$__rate_interval])) / sum(rate(svc_ratelimit_decisions_total[$__rate_interval]))',
+              'sum(rate(svc_ratelimit_decisions_total{decision="refused"}[$__rate_interval])) / (sum(rate(svc_ratelimit_decisions_total[$__rate_interval])) > 0) or vector(0)',
               "refused",
             ],
           ],
         },
         {
           title: "Time to count",
-          text: "How long requests wait for the counts of their key; above 10 ms the shared store is busy.",
+          text: "How long requests wait for the counts of their key; 0 while no request comes. Above 10 ms the store is busy.",
           unit: "s",
-          queries: [[quantile(0.99, "svc_ratelimit_store_seconds", []), "p99"]],
+          // A quantile of nothing is NaN, which no comparison holds for.
+          queries: [[`${quantile(0.99, "svc_ratelimit_store_seconds", [])} >= 0 or vector(0)`, "p99"]],
         },
         {
           title: "Gateways that count alone",

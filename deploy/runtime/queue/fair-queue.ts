@@ -55,11 +55,6 @@ export class FairQueue<Item extends FairItem> {
     return PRIORITY_CLASSES.flatMap((name) => this.#turns[name].order());
   }
 
-  /** Sets which item of a key is its next one within a class: the first, as at the beginning, or the last. */
-  setNewestFirst(newestFirst: boolean): void {
-    for (const name of PRIORITY_CLASSES) this.#turns[name].setNewestFirst(newestFirst);
-  }
-
   /** Adds an item. */
   push(item: Item): void {
     const turns = this.#turns[item.priorityClass];

@@ -52,7 +52,6 @@ export class FairTurns<Item extends TurnItem> {
   #earned = 0;
   #turns = 0;
   #arrivals = 0;
-  #newestFirst = false;
 
   /** The number of items that wait, of all keys. */
   get size(): number {
@@ -78,18 +77,12 @@ export class FairTurns<Item extends TurnItem> {
   order(): readonly Item[] {
     const all = [...this.#flows.values()].flatMap((flow) => {
       let due = flow.brokeAt;
-      const items = this.#newestFirst ? flow.items.toReversed() : flow.items;
-      return items.map((item) => {
+      return flow.items.map((item) => {
         due += item.cost / flow.weight;
         return { item, due, flow };
       });
     });
     return all.sort((a, b) => a.due - b.due || precedence(a.flow, b.flow)).map(({ item }) => item);
-  }
-
-  /** Sets which item of a key is its next one: the first, as at the beginning, or the last. */
-  setNewestFirst(newestFirst: boolean): void {
-    this.#newestFirst = newestFirst;
   }
 
   /** Adds an item. A key that had none starts without earnings. */
@@ -113,13 +106,13 @@ export class FairTurns<Item extends TurnItem> {
    */
   peek(aside?: ReadonlySet<string>): Item | undefined {
     const flow = this.#soonest(aside);
-    return flow && this.#head(flow);
+    return flow?.items[0];
   }
 
   /** Takes out the item that `peek` returns, and has its key pay for it; undefined when there is none. */
   take(aside?: ReadonlySet<string>): Taken<Item> | undefined {
     const flow = this.#soonest(aside);
-    const item = flow && this.#head(flow);
+    const item = flow?.items[0];
     if (!flow || !item) return undefined;
     const before = { brokeAt: flow.brokeAt, lastTurn: flow.lastTurn, earned: this.#earned };
     flow.brokeAt += item.cost / flow.weight;
@@ -133,8 +126,7 @@ export class FairTurns<Item extends TurnItem> {
 
   #putBack(flow: Flow<Item>, item: Item, before: Before, turn: number): void {
     this.#flows.set(item.key, flow);
-    if (this.#newestFirst) flow.items.push(item);
-    else flow.items.unshift(item);
+    flow.items.unshift(item);
     this.#size += 1;
     // Whoever was served since keeps its turn, and has paid for it.
     if (flow.lastTurn === turn) Object.assign(flow, { brokeAt: before.brokeAt, lastTurn: before.lastTurn });
@@ -155,14 +147,10 @@ export class FairTurns<Item extends TurnItem> {
   #takeOut(flow: Flow<Item>, item: Item): void {
     flow.items.splice(flow.items.indexOf(item), 1);
     this.#size -= 1;
-    const head = this.#head(flow);
+    const [head] = flow.items;
     if (!head) this.#flows.delete(item.key);
     // What was earned for an item that has left pays for one other at most: nobody saves up by giving up.
     else flow.brokeAt = Math.max(flow.brokeAt, this.#earned - head.cost / flow.weight);
-  }
-
-  #head({ items }: Flow<Item>): Item | undefined {
-    return this.#newestFirst ? items.at(-1) : items[0];
   }
 
   #soonest(aside?: ReadonlySet<string>): Flow<Item> | undefined {
@@ -170,7 +158,7 @@ export class FairTurns<Item extends TurnItem> {
     let bestDue = Number.POSITIVE_INFINITY;
     for (const [key, flow] of this.#flows) {
       if (aside?.has(key)) continue;
-      const due = flow.brokeAt + (this.#head(flow)?.cost ?? Number.POSITIVE_INFINITY) / flow.weight;
+      const due = flow.brokeAt + (flow.items[0]?.cost ?? Number.POSITIVE_INFINITY) / flow.weight;
       if (best && (due > bestDue || (due === bestDue && precedence(flow, best) > 0))) continue;
       [best, bestDue] = [flow, due];
     }

@@ -2,7 +2,6 @@ import { type TransferListItem, Worker } from "node:worker_threads";
 import { onAbort } from "../time/abort.ts";
 import type { MonotonicClock } from "../time/clock.ts";
 import type { ThreadReply } from "./grown-heap.ts";
-import { restBehind } from "./processor-waits.ts";
 
 /** The shortest time between two signs to those who wait, in milliseconds. */
 const SIGN_MS = 1_000;
@@ -10,15 +9,6 @@ const SIGN_MS = 1_000;
 const HALF_LIFE_MS = 10_000;
 /** The used time that is as good as none, in milliseconds: a tenant without work is forgotten below it. */
 const FORGOTTEN_MS = 1;
-/** The longest that the work of a tenant stands aside behind the one before, in milliseconds. */
-const MAX_ASIDE_MS = 5_000;
-/** The shortest that it does, in milliseconds, which is what a timer can wait. */
-const MIN_ASIDE_MS = 1;
-/**
- * The time, in milliseconds, that a tenant has used of late when its work stands aside for as long as `restBehind` says; with
- * more or less of it in proportion. Whoever sends a long conversation every other second has used some 200.
- */
-const DEAR_MS = 250;
 
 /**
  * Why a piece of work has no result. `given_up` took longer or more memory than it may, or brought its thread down;
@@ -66,12 +56,6 @@ export type WorkThreadsOptions = {
    * grown, gives way to a new one: what that work left behind is gone with it. Default: 0.
    */
   readonly restMs?: number;
-  /**
-   * Returns for how long those who serve everybody have waited for a processor since they began, in milliseconds. Behind
-   * work during which they waited, the next work of its tenant stands aside, the longer the more the tenant has used of
-   * late. Default: it never does.
-   */
-  readonly waitedMs?: () => number;
 };
 
 /** The order of a piece of work: whose work it is, and who waits for it. */
@@ -111,16 +95,12 @@ type Thread<Message, Reply> = {
   isWorn: boolean;
   stopTimer: () => void;
   sinceMs: number;
-  /** How long those who serve everybody had waited when the thread got its work. */
-  waitedMs: number;
 };
 type Tenant<Message, Reply> = {
   readonly waiting: Job<Message, Reply>[];
   running: number;
   usedMs: number;
   atMs: number;
-  /** When the tenant's next work may begin. */
-  asideUntilMs: number;
 };
 
 /** Returns whether this Node can run a program from its source, if it is TypeScript. */
@@ -208,7 +188,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
   #tenant(name: string): Tenant<Message, Reply> {
     const known = this.#tenants.get(name);
     if (known) return known;
-    const tenant = { waiting: [], running: 0, usedMs: 0, atMs: this.#options.clock.nowMs(), asideUntilMs: 0 };
+    const tenant = { waiting: [], running: 0, usedMs: 0, atMs: this.#options.clock.nowMs() };
     this.#tenants.set(name, tenant);
     return tenant;
   }
@@ -222,7 +202,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
 
   /** Gives work to threads that have none, as long as there is both. */
   #next(): void {
-    const { clock, waitedMs = () => 0 } = this.#options;
+    const { clock } = this.#options;
     while (this.#waiting > 0 && !this.#closed) {
       const thread = this.#idle();
       const tenant = thread && this.#cheapest();
@@ -234,7 +214,6 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
       thread.job = job;
       thread.isWorn ||= job.terms.large === true;
       thread.sinceMs = clock.nowMs();
-      thread.waitedMs = waitedMs();
       thread.stopTimer = clock.after(job.terms.limitMs, () => this.#replace(thread));
       thread.worker.postMessage(job.message, job.terms.transfer ?? []);
     }
@@ -252,7 +231,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     for (const [name, tenant] of this.#tenants) {
       this.#forgive(tenant);
       if (tenant.waiting.length > 0) {
-        if (tenant.running >= most || this.#options.clock.nowMs() < tenant.asideUntilMs) continue;
+        if (tenant.running >= most) continue;
         if (!cheapest || tenant.usedMs < cheapest.usedMs) cheapest = tenant;
       } else if (tenant.running === 0 && tenant.usedMs < FORGOTTEN_MS) this.#tenants.delete(name);
     }
@@ -269,10 +248,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     const { program, maxHeapMiB } = this.#options;
     const worker = new Worker(program, { resourceLimits: { maxOldGenerationSizeMb: maxHeapMiB } });
     worker.unref();
-    const thread: Thread<Message, Reply> = {
-      ...{ worker, job: undefined, isWorn: false, sinceMs: 0, waitedMs: 0 },
-      stopTimer: () => {},
-    };
+    const thread: Thread<Message, Reply> = { worker, job: undefined, isWorn: false, sinceMs: 0, stopTimer: () => {} };
     worker.on("message", (reply: Reply) => {
       thread.isWorn ||= reply.hasGrown === true;
       this.#finish(thread)?.resolve(reply);
@@ -311,25 +287,9 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     if (!job) return undefined;
     this.#forgive(job.tenant);
     job.tenant.running -= 1;
-    const ms = this.#options.clock.nowMs() - thread.sinceMs;
-    job.tenant.usedMs += ms;
-    this.#standAside(job.tenant, ms, thread.waitedMs);
+    job.tenant.usedMs += this.#options.clock.nowMs() - thread.sinceMs;
     this.#moved();
     return job;
-  }
-
-  /** Has the next work of a tenant wait, where processors were short during the one before, which took `ms`. */
-  #standAside(tenant: Tenant<Message, Reply>, ms: number, waitedBeforeMs: number): void {
-    const { clock, waitedMs = () => 0 } = this.#options;
-    const restMs = restBehind(ms, waitedMs() - waitedBeforeMs);
-    const asideMs = Math.min(MAX_ASIDE_MS, restMs * (tenant.usedMs / DEAR_MS));
-    if (asideMs < MIN_ASIDE_MS) return;
-    const untilMs = clock.nowMs() + asideMs;
-    tenant.asideUntilMs = untilMs;
-    clock.after(asideMs, () => {
-      if (tenant.asideUntilMs === untilMs) tenant.asideUntilMs = 0;
-      this.#next();
-    });
   }
 
   /** Tells all who wait that a piece of work has come to an end, though not of each one. */

@@ -1,5 +1,3 @@
-import { TurnSlices } from "./turn-slices.ts";
-
 /**
  * Gives time as a parameter. Both programs read every clock and set every timer through a clock of this kind, so that a
  * test can hand in one that it moves itself.
@@ -19,22 +17,12 @@ export interface Clock {
 /** A clock that only measures and waits, for what must work without knowing the time of day. */
 export type MonotonicClock = Omit<Clock, "wallMs">;
 
-/** Timers of a process that expire together run in slices: 2,000 streams that began together are silent together. */
-const slices = new TurnSlices();
-
 /** The clock of the machine. */
 export const systemClock: Clock = {
   nowMs: () => performance.now(),
   wallMs: () => Date.now(),
   after(ms, run) {
-    let cancelSlice = () => {};
-    const timer = setTimeout(() => {
-      cancelSlice = slices.run(run);
-    }, ms);
-    timer.unref();
-    return () => {
-      clearTimeout(timer);
-      cancelSlice();
-    };
+    const timer = setTimeout(run, ms).unref();
+    return () => clearTimeout(timer);
   },
 };

@@ -208,7 +208,7 @@ export class LlamaBackend implements Backend {
     const format = promptFormat(source, vocabulary, profile, markers);
     const revision = await modelRevision(modelPath, metadata, markers);
     const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock: this.#clock });
-    const steps = new Steps(this.#clock, tokenCost(model.embeddingVectorSize), () => runtime.waits.sinceLastMs());
+    const steps = new Steps();
     const slots: Slots = new Slots({
       sequences: runtime.sequences,
       steps,
@@ -237,7 +237,7 @@ export class LlamaBackend implements Backend {
       leases: new Set(),
       queue,
       steps,
-      shares: new BatchShares(batchTokens, steps),
+      shares: new BatchShares(batchTokens, tokenCost(model.embeddingVectorSize)),
       clock: this.#clock,
     };
     return {

@@ -147,11 +147,10 @@ export class OpenAiCompatibleBackend implements Backend {
   }
 
   /**
-   * Returns the load now. Busy slots are those whose generation the engine has begun, as far as it tells. An engine
-   * that nobody reaches is one that stands still; while it answers, its steps are its own affair.
+   * Returns the load now. Busy slots are those whose generation the engine has begun, as far as it tells.
    */
   load(): BackendLoad {
-    const { gone, load } = this.#watch;
+    const { steps, load } = this.#watch;
     const waiting = Math.min(load?.waiting ?? 0, this.#busy);
     const told: { -readonly [Field in (typeof REPORTED_LOADS)[number]]?: number } = {};
     for (const field of REPORTED_LOADS) if (load?.[field] !== undefined) told[field] = load[field];
@@ -160,7 +159,7 @@ export class OpenAiCompatibleBackend implements Backend {
       busySlots: this.#busy - waiting,
       waiting,
       ...told,
-      ...(gone ? { steps: { made: 0, inFlight: 1 } } : {}),
+      ...(steps && { steps }),
     };
   }
 

@@ -5,7 +5,6 @@ import type { FleetHistory } from "../../fleet/fleet-history.ts";
 import type { KeyStore } from "../../keys/key-store.ts";
 import type { Limiter } from "../../limits/limiter.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
-import { registerForeignNames } from "../../stats/foreign-names.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { EndpointOrders } from "../../upstream/endpoint-orders.ts";
 import type { KeyUsage } from "../../usage/key-usage.ts";
@@ -61,8 +60,6 @@ const HEADERS = {
 export function buildAdmin(deps: AdminDeps): FastifyInstance {
   const { stats, clusters, orders, clock, lifecycle, connections, keys, limiter, usage, overload, history } = deps;
   const { proof = {}, tls } = deps;
-  // Here, where every metric that they show has been registered.
-  registerForeignNames(stats.registry, deps.config.stats);
   const app = newListener(tls);
   const routes: AdminRoute[] = [
     ...fleetRoutes({ clusters, live: stats.live, lifecycle, connections, history, clock }),

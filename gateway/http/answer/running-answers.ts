@@ -1,5 +1,4 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import type { ReplyUnderWay } from "../request-context.ts";
 
 /** One answer under way; its signal is aborted when nobody waits for it any more. */
@@ -37,13 +36,8 @@ class Entry implements RunningAnswer {
   }
 
   abort(): void {
-    this.left();
-    this.#controller.abort();
-  }
-
-  /** Notes that nobody waits from now on, unless that is known. */
-  left(): void {
     this.leftMs ??= this.#leftAtMs();
+    this.#controller.abort();
   }
 }
 
@@ -57,8 +51,6 @@ export class RunningAnswers {
   readonly #mustEnd: (keyId: string) => boolean;
   /** Returns the moment at which an answer that ends now was left; undefined where all have to stop. */
   readonly #leftAtMs: () => number | undefined;
-  /** Callers that leave together, as with a proxy that ends, must not hold up those that stay. */
-  readonly #leaving = new TurnSlices();
   #stopped = false;
 
   /** Holds nothing at first. `mustEnd` says whether what runs for a key has to end; by default nothing has. */
@@ -84,8 +76,7 @@ export class RunningAnswers {
       response.on("close", () => {
         this.#running.delete(entry);
         if (response.writableFinished) return;
-        entry.left();
-        this.#leaving.run(() => entry.abort());
+        entry.abort();
       });
     }
     return entry;

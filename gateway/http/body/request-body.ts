@@ -97,8 +97,7 @@ export function receiveBodies(app: FastifyInstance, limits: BodyLimits): void {
       if (lack) throw noRoom(lack, random);
       scan?.feed(chunk);
     };
-    const { tenant } = principalOf(request);
-    const bytes = await receiveBody(payload, maxBytesOf(request.record, limits), take, tenant);
+    const bytes = await receiveBody(payload, maxBytesOf(request.record, limits), take);
     request.record.bodyRead(bytes.length);
     return { bytes, scan, singleKeys } satisfies ReceivedBody;
   });

@@ -1,25 +1,22 @@
-import type { IncomingMessage } from "node:http";
+import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { ApiError, type Envelope, type ErrorCode } from "../../errors.ts";
-import { errorBody } from "../../formats/error-envelope.ts";
+import { errorBody, statusOf } from "../../formats/error-envelope.ts";
 import { envelopeOf } from "../../routes.ts";
-import { newRequestId } from "../record/random-id.ts";
+import { type RecordSinks, writeDown } from "../record/access-log.ts";
+import { addressOf } from "../record/client-address.ts";
+import { RequestRecord, routeLabels } from "../record/request-record.ts";
+import { traceContextOf } from "../record/trace-context.ts";
 import { pathOf } from "./envelope.ts";
-import type { SocketTable } from "./sockets.ts";
+import { endConnection, type SocketTable } from "./sockets.ts";
 
-const REASON_PHRASE = {
-  bad_request: "400 Bad Request",
-  request_timeout: "408 Request Timeout",
-  header_fields_too_large: "431 Request Header Fields Too Large",
-} as const satisfies Partial<Record<ErrorCode, string>>;
-
-const MESSAGE: Readonly<Record<keyof typeof REASON_PHRASE, string>> = {
+const MESSAGE = {
   bad_request: "The request is not valid HTTP.",
   request_timeout: "The request took too long to arrive.",
   header_fields_too_large: "The header fields of the request are too large.",
-};
+} as const satisfies Partial<Record<ErrorCode, string>>;
 
-const CODE_OF: Readonly<Record<string, keyof typeof REASON_PHRASE>> = {
+const CODE_OF: Readonly<Record<string, keyof typeof MESSAGE>> = {
   HPE_HEADER_OVERFLOW: "header_fields_too_large",
   ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
 };
@@ -35,16 +32,26 @@ function envelopeFor(request: IncomingMessage | undefined, packet: unknown): Env
   return path === undefined ? "a" : envelopeOf(path);
 }
 
+/** What answers broken requests works with. */
+export type BrokenRequestDeps = {
+  /** The connections of the server. */
+  readonly sockets: SocketTable;
+  /** The records of requests whose head was read. */
+  readonly records: { get(request: IncomingMessage): RequestRecord | undefined };
+  /** The places at which an answer without a request is written down. */
+  readonly sinks: RecordSinks;
+};
+
 /**
  * Answers bytes that Node's parser refused, and requests that took too long to arrive. They get no route, no hook and
  * no reply object; the connection closes, as nothing behind them can be trusted. While an answer is due or under way on
  * the connection nothing is written: it would be read as a part of that answer. The connection then closes behind it.
- * One on which nothing ever came has nobody who waits for an answer, and may be one of thousands.
+ * A connection on which nothing ever came has no caller that waits for an answer, and may be one of thousands.
  */
 export function answerBrokenRequest(
   error: NodeJS.ErrnoException & { readonly rawPacket?: unknown },
   socket: Socket,
-  sockets: SocketTable,
+  { sockets, records, sinks }: BrokenRequestDeps,
 ): void {
   const isSilent = error.code === "ERR_HTTP_REQUEST_TIMEOUT" && socket.bytesRead === 0;
   if (error.code === "ECONNRESET" || !socket.writable || isSilent) {
@@ -56,16 +63,45 @@ export function answerBrokenRequest(
     return;
   }
   const code = CODE_OF[error.code ?? ""] ?? "bad_request";
-  const requestId = newRequestId();
-  const envelope = envelopeFor(sockets.requestOn(socket), error.rawPacket);
-  const body = JSON.stringify(errorBody(new ApiError(code, MESSAGE[code]), envelope, requestId));
+  const request = sockets.requestOn(socket);
+  const known = request && records.get(request);
+  const record = known ?? unroutedRecord(sinks);
+  const refusal = new ApiError(code, MESSAGE[code]);
+  const envelope = envelopeFor(request, error.rawPacket);
+  const status = statusOf(refusal, envelope);
+  const text = answerText(status, JSON.stringify(errorBody(refusal, envelope, record.requestId)), record.requestId);
+  endConnection(socket, text);
+  // A sender that ends in the middle has left, as a rule, and does not read its answer.
+  if (error.code === "HPE_INVALID_EOF_STATE") return;
+  record.answeredPast(status, refusal.detail);
+  if (!known) writeDownUnrouted(record, socket, Buffer.byteLength(text), sinks);
+}
+
+/** Writes down a request that Node itself has answered with the status `code`, before any route. */
+export function recordDropped(code: number, socket: Socket, sinks: RecordSinks): void {
+  const record = unroutedRecord(sinks);
+  record.answeredPast(code, "server_is_overloaded");
+  writeDownUnrouted(record, socket, 0, sinks);
+}
+
+function unroutedRecord({ clock }: RecordSinks): RequestRecord {
+  return new RequestRecord({ labels: routeLabels(undefined), trace: traceContextOf({}), clock, traced: false });
+}
+
+function writeDownUnrouted(record: RequestRecord, socket: Socket, bytesOut: number, sinks: RecordSinks): void {
+  const headers = {};
+  const address = addressOf({ headers, socket }, sinks.trustedHops);
+  writeDown(record.closed(0, true), { method: undefined, address, headers, bytesOut }, sinks);
+}
+
+function answerText(status: number, body: string, requestId: string): string {
   const head = [
-    `HTTP/1.1 ${REASON_PHRASE[code]}`,
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     "content-type: application/json; charset=utf-8",
     `content-length: ${Buffer.byteLength(body)}`,
     `x-request-id: ${requestId}`,
     `request-id: ${requestId}`,
     "connection: close",
   ];
-  socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+  return `${head.join("\r\n")}\r\n\r\n${body}`;
 }

@@ -1,9 +1,8 @@
-import type { Server } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
 import { Server as SecureServer } from "node:https";
+import type { Socket } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { FollowedPems, Pems } from "../../../deploy/runtime/files/followed-pems.ts";
-import { FairSlices } from "../../../deploy/runtime/queue/fair-slices.ts";
-import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import { envelopeOf } from "../../routes.ts";
 import { atOnce } from "../at-once.ts";
 import { fromFastify } from "../fastify-error.ts";
@@ -11,8 +10,7 @@ import { logWhenClosed, type RecordSinks } from "../record/access-log.ts";
 import { RequestRecord, routeLabels } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
 import { routeOf } from "../request-context.ts";
-import { answerBrokenRequest } from "./broken-request.ts";
-import { callerOf } from "./caller-of.ts";
+import { answerBrokenRequest, recordDropped } from "./broken-request.ts";
 import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
 
@@ -46,8 +44,8 @@ export function publicApp(
   tls?: FollowedPems,
 ): { readonly app: FastifyInstance; readonly sockets: SocketTable } {
   const { clock, tracing } = sinks;
-  // Callers that leave together must not hold up others.
-  const closings = new TurnSlices();
+  /** The records of requests, for answers that Node's parser makes necessary. */
+  const records = new WeakMap<IncomingMessage, RequestRecord>();
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
     const { raw } = request;
     const spec = routeOf(request);
@@ -59,10 +57,12 @@ export function publicApp(
       traced: tracing !== undefined,
     });
     request.record = record;
+    records.set(raw, record);
     reply.headers({ "x-request-id": record.requestId, "request-id": record.requestId });
-    if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks, closings);
+    if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks);
   };
-  const slices = new TurnSlices();
+  const answerBroken = (error: Error, socket: Socket) =>
+    answerBrokenRequest(error, socket, { sockets, records, sinks });
   const http = {
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: timeouts.requestHeadersTimeoutMs,
@@ -79,8 +79,10 @@ export function publicApp(
     return503OnClosing: false,
     routerOptions: { maxParamLength: 512 },
     ...(tls ? { https: { ...http, ...secured(tls, timeouts) } } : { http }),
-    // Node finds all connections that were too slow in one turn.
-    clientErrorHandler: (error, socket) => slices.run(() => answerBrokenRequest(error, socket, sockets)),
+    clientErrorHandler(error, socket) {
+      if (error.code !== "ERR_HTTP_REQUEST_TIMEOUT") answerBroken(error, socket);
+      else sockets.unlessWhole(socket, () => answerBroken(error, socket));
+    },
     frameworkErrors: (error, request, reply) => {
       begin(request, reply as never);
       void sendError(request, reply as never, envelopeOf(pathOf(request.raw)), fromFastify(error));
@@ -89,11 +91,10 @@ export function publicApp(
   const { server } = app;
   if (server instanceof SecureServer) tls?.onChange((renewed) => server.setSecureContext(secureContext(renewed)));
   const sockets = new SocketTable(server as Server);
+  // Node has answered it with 503: it came on a connection whose last answer has said that it closes.
+  server.on("dropRequest", (_request, socket) => recordDropped(503, socket as Socket, sinks));
   app.decorateRequest("record");
   app.addHook("onRequest", atOnce(begin));
-  // A thousand whose heads came at once must hold up neither the answers that run nor another caller's request.
-  const arrivals = new FairSlices();
-  app.addHook("onRequest", (request, _reply, done) => arrivals.run(callerOf(request), done));
   return { app, sockets };
 }
 

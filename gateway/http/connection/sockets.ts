@@ -1,6 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
+import { LINGER_MS } from "./unread-body.ts";
 
 /**
  * Knows the connections of a server and how many requests run on each. Node's own `close` waits for connections that
@@ -11,6 +13,8 @@ export class SocketTable {
   readonly #arriving = new Map<string, Socket>();
   /** The answers that are due on each connection, and what they answer. */
   readonly #requests = new Map<Socket, Map<ServerResponse, IncomingMessage>>();
+  /** The connections on which a request took too long to arrive, with that request as soon as its head was read. */
+  readonly #overdue = new Map<Socket, IncomingMessage | undefined>();
   readonly #closing = new WeakSet<Socket>();
   #draining = false;
   #leaving = false;
@@ -27,13 +31,24 @@ export class SocketTable {
       this.#arriving.delete(callerOf(socket));
       this.#stands(socket);
     });
+    // An idle connection has expired. The next request may have come before, in a turn that took long: timers run first.
+    server.on("timeout", (socket: Socket) => {
+      const { bytesRead } = socket;
+      setImmediate(() => {
+        if (socket.bytesRead === bytesRead) socket.destroy();
+      });
+    });
     // Before whoever answers: an answer may be written in this very turn.
     server.prependListener("request", (request: IncomingMessage, response: ServerResponse) => {
       // Taken now: when the response has ended it no longer knows its socket.
       const { socket } = request;
-      this.#requests.get(socket)?.set(response, request);
+      const running = this.#requests.get(socket);
+      running?.set(response, request);
+      if (this.#overdue.has(socket)) this.#overdue.set(socket, request);
       if (this.#leaving && !response.headersSent) response.setHeader("connection", "close");
-      response.on("close", () => this.#requestDone(socket, response));
+      response.on("close", () => {
+        if (running?.delete(response) && running.size === 0) this.#answered(socket);
+      });
     });
   }
 
@@ -76,6 +91,20 @@ export class SocketTable {
     return running.length < 2 && running.every(([response, { complete }]) => !complete && !response.headersSent);
   }
 
+  /**
+   * Calls `act` unless the request that arrives on the connection, whose time to arrive is over, is whole once the event
+   * loop has read what the system holds: after a turn that took long, timers run before bytes are read that came in time.
+   */
+  unlessWhole(socket: Socket, act: () => void): void {
+    const arriving = [...(this.#requests.get(socket)?.values() ?? [])].find(({ complete }) => !complete);
+    this.#overdue.set(socket, arriving);
+    setImmediate(() => {
+      const request = this.#overdue.get(socket);
+      this.#overdue.delete(socket);
+      if (!request?.complete) act();
+    });
+  }
+
   /** Returns the request that has been on the connection longest without a whole answer. */
   requestOn(socket: Socket): IncomingMessage | undefined {
     return this.#requests.get(socket)?.values().next().value;
@@ -96,10 +125,16 @@ export class SocketTable {
   }
 
   #stands(socket: Socket): void {
-    this.#requests.set(socket, new Map());
+    const running = new Map<ServerResponse, IncomingMessage>();
+    this.#requests.set(socket, running);
     socket.once("close", () => {
       this.#requests.delete(socket);
       this.#closed();
+      if (running.size === 0) return;
+      // Node 20 closes only the first of the answers that are due: the others would run on and have no record.
+      setImmediate(() => {
+        for (const response of running.keys()) response.emit("close");
+      });
     });
   }
 
@@ -107,11 +142,22 @@ export class SocketTable {
     if (this.open === 0) for (const resolve of this.#whenEmpty.splice(0)) resolve();
   }
 
-  #requestDone(socket: Socket, response: ServerResponse): void {
-    const running = this.#requests.get(socket);
-    running?.delete(response);
-    if (running?.size === 0 && (this.#draining || this.#closing.has(socket))) socket.end();
+  #answered(socket: Socket): void {
+    if (this.#draining || this.#closing.has(socket)) endConnection(socket);
   }
+}
+
+/**
+ * Ends a connection behind `last`, which is sent on it first. A client that keeps its half open is cut after a second: no
+ * time limit of Node is over such a connection.
+ */
+export function endConnection(socket: Socket, last = ""): void {
+  if (socket.destroyed) return;
+  socket.end(last);
+  socket.once(
+    "close",
+    systemClock.after(LINGER_MS, () => socket.destroy()),
+  );
 }
 
 /** Returns the address and port of whoever has opened a connection, which no two have at one time. */

@@ -2,8 +2,8 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 
-/** The time that the caller may take to see the answer before its upload is cut, in milliseconds. */
-const LINGER_MS = 1_000;
+/** The time that the caller may take to see the answer before its connection is cut, in milliseconds. */
+export const LINGER_MS = 1_000;
 
 /**
  * Returns the answer to a request whose body is not going to be read. It is complete with its last byte, as its length

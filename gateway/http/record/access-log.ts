@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { Tracing } from "../../tracing/tracing.ts";
 import { addressOf, loggedNetwork } from "./client-address.ts";
@@ -28,14 +27,13 @@ export type RecordSinks = {
 
 /**
  * Writes one line of the log, one set of statistics and perhaps a trace of every request, when its reply or connection
- * is over; of many that are over at once, in the turns of the event loop that `slices` gives them.
+ * is over.
  */
 export function logWhenClosed(
   record: RequestRecord,
   request: Pick<IncomingMessage, "method" | "socket" | "headers">,
   response: ServerResponse,
   sinks: RecordSinks,
-  slices: TurnSlices,
 ): void {
   const { method, socket, headers } = request;
   const bytesBefore = socket.bytesWritten;
@@ -45,7 +43,7 @@ export function logWhenClosed(
     // No status line was sent: Envoy's code for a client that went away.
     const closed = record.closed(response.headersSent ? response.statusCode : 0, response.writableFinished);
     const surroundings = { method, address, headers, bytesOut: socket.bytesWritten - bytesBefore };
-    slices.run(() => writeDown(closed, surroundings, sinks));
+    writeDown(closed, surroundings, sinks);
   });
 }
 

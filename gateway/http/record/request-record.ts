@@ -153,6 +153,7 @@ export class RequestRecord implements CallRecord {
   #callSentMs: number | undefined;
   #failedTries: Set<Detail> | undefined;
   #detail: Detail | undefined;
+  #pastCode: number | undefined;
   #endReason: EndReason | undefined;
   #finished: Finished | undefined;
   #sentMs: number | undefined;
@@ -353,6 +354,12 @@ export class RequestRecord implements CallRecord {
     this.#detail ??= detail;
   }
 
+  /** Notes that the request was answered past its reply, with the status `code`, as it could not be read to its end. */
+  answeredPast(code: number, detail: Detail): void {
+    this.#pastCode = code;
+    this.refused(detail);
+  }
+
   /** Notes that an answer which was under way has failed. The first reason stays, which may be its client. */
   failed(detail: Detail, clientLeft: boolean): void {
     this.#detail ??= detail;
@@ -360,10 +367,11 @@ export class RequestRecord implements CallRecord {
   }
 
   /**
-   * Notes that the reply is over or its connection is, and returns all that is known of the request. `code` is the
-   * status that was sent, 0 for none; `whole` says whether the reply was written to its end.
+   * Notes that the reply is over or its connection is, and returns all that is known of the request. `replyCode` is the
+   * status that the reply was sent with, 0 for none; `whole` says whether the reply was written to its end.
    */
-  closed(code: number, whole: boolean): ClosedRequest {
+  closed(replyCode: number, whole: boolean): ClosedRequest {
+    const code = this.#pastCode ?? replyCode;
     // A refusal of an unread body is complete before it ends. Of anything else that was cut, its route learns only now.
     if (!whole && code < 400 && this.#endReason === undefined) this.failed("downstream_remote_disconnect", true);
     return {

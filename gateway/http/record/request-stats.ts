@@ -8,6 +8,9 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
   const { code, outcome, totalMs } = request;
   const { route, format, operation } = request.labels;
   stats.httpRequests.of(route, format, code, outcome).inc();
+  const counted = request.model === undefined ? stats.live.withoutModel : stats.live.model(request.model);
+  counted.requests += 1;
+  if (outcome === "server_error") counted.errors += 1;
   if (request.model === undefined) return;
   // It is the id of a model of the catalog, whatever the caller called it, so that no caller can make new series.
   const { model } = request;
@@ -30,7 +33,6 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
       stats.timePerOutputToken.of(model).observe((finishedMs - firstDeltaMs) / 1000 / (usage.outputTokens - 1));
   }
   const live = stats.live.model(model);
-  live.requests += 1;
   if (request.cache) {
     const { reason, lostTokens } = request.cache;
     const totals = live.cacheReasons.get(reason) ?? { requests: 0, lostTokens: 0 };
@@ -43,7 +45,6 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
     live.expectedTokens += request.cache.expectedTokens;
     live.cachedTokens += request.cache.cachedTokens;
   }
-  if (outcome === "server_error") live.errors += 1;
 }
 
 /** Returns how much of the prompt was read from the cache; `unknown` for a request that did not end well. */

@@ -73,7 +73,7 @@ export class OutageHold<Value extends Holdable> {
     value.held = this.#room.tryHold(tenant, bytes);
     if (!value.held) return false;
     value.holdUntilMs = holdUntilMs;
-    item.outwaits = true;
+    item.hasFixedDeadline = true;
     queue.reschedule(item, holdUntilMs);
     tried.clear();
     return true;

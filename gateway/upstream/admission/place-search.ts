@@ -80,8 +80,8 @@ export type PlaceSearchParts<Member> = {
   readonly turns: PrefillTurns | undefined;
   /** The clock by which turns are measured. */
   readonly clock: Pick<Clock, "nowMs">;
-  /** Called after a place was given back of which `running` were taken before. */
-  readonly onRelease: (running: number) => void;
+  /** Called after a place was given back. */
+  readonly onRelease: () => void;
 };
 
 /** Finds places on the endpoints of a cluster, as they are at this moment: it has nobody wait. */
@@ -141,10 +141,9 @@ export class PlaceSearch<Member> {
       held = false;
       placement?.end();
       demand.end();
-      const running = room.breaker.active;
       permit.release();
       room.reconsider(address);
-      onRelease(running);
+      onRelease();
     };
     return { member, placement, overdue, release };
   }

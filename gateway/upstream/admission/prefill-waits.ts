@@ -54,8 +54,8 @@ export class PrefillWaits<Value extends PrefillWaiter> {
     this.#count += Number(wait?.kind === "prefill") - Number(before?.kind === "prefill");
     if (!wait) return;
     const waitMs = this.#waitMsOf(value);
-    if (!item.outwaits) {
-      item.outwaits = true;
+    if (!item.hasFixedDeadline) {
+      item.hasFixedDeadline = true;
       queue.reschedule(item, nowMs + waitMs);
     }
     const dueMs = item.queuedMs + Math.min(waitMs, OWN_PREFILL_WEIGHT * wait.seconds * 1_000);

@@ -2,7 +2,6 @@ import { type ChannelCredentials, Client, connectivityState, credentials } from 
 import type { Pems } from "../../../deploy/runtime/files/followed-pems.ts";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { GenerateWire } from "../wire/generate-wire.ts";
 import { GrpcJsWire } from "../wire/grpc-js-wire.ts";
@@ -13,16 +12,8 @@ import { LastReport } from "./endpoint-load.ts";
 
 /** The size of the largest request message, in bytes. A prompt of a million tokens is several MB. */
 const MAX_REQUEST_BYTES = 64 * 1024 * 1024;
-/** The number of first calls on endpoints that are begun in one turn of the event loop. */
-const OPENINGS_PER_TURN = 4;
 /** The size of the largest reply message, in bytes. No single message of a stream comes near this. */
 export const MAX_REPLY_BYTES = 8 * 1024 * 1024;
-
-/**
- * Endpoints that come together are spoken to in slices: opening a channel and its first call takes about a millisecond,
- * and a thousand of them would hold the event loop for seconds.
- */
-const openings = new TurnSlices(OPENINGS_PER_TURN);
 
 /** How connections to an endpoint are secured. */
 export type EndpointTls = {
@@ -84,14 +75,6 @@ export class Endpoint {
       this.wire.warm();
     }
     return this.#client;
-  }
-
-  /**
-   * Calls `begin`, which makes the first call of its kind on the endpoint: at once, or in one of the next turns of the
-   * event loop where many endpoints have come together. Returns the function that takes it back if it is still to do.
-   */
-  open(begin: () => void): () => void {
-    return openings.run(begin);
   }
 
   #connected(): Client {

@@ -45,7 +45,7 @@ export class LoadReports {
 
   constructor(options: LoadReportsOptions) {
     this.#options = options;
-    this.#cancelTimer = options.endpoint.open(() => this.#open());
+    this.#open();
   }
 
   /** Stops following the node's load; the newest report stays until it is too old. */

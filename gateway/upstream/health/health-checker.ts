@@ -98,7 +98,7 @@ export class HealthChecker {
 
   /** Begins to watch and to check. */
   start(): void {
-    this.#cancelRewatch = this.#options.endpoint.open(() => this.#openWatch());
+    this.#openWatch();
     this.#armCheck();
   }
 

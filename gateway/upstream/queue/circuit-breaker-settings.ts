@@ -1,6 +1,5 @@
 import * as z from "zod";
 import { DEFAULT_CLASS_SHARES } from "../../../deploy/runtime/queue/class-share.ts";
-import { adaptiveLifoSchema } from "./adaptive-lifo.ts";
 import { MAX_PENDING_REQUESTS, PENDING_PER_SLOT } from "./circuit-breaker.ts";
 
 const limit = (text: string) => z.int().min(0).optional().describe(text);
@@ -104,5 +103,4 @@ export const circuitBreakerShape = {
     })
     .prefault({})
     .describe("What a class does not use of its share, the others get."),
-  adaptiveLifo: adaptiveLifoSchema,
 };

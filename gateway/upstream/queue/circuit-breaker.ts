@@ -73,11 +73,6 @@ export class CircuitBreaker {
     return this.#requests >= this.#limits.maxRequests;
   }
 
-  /** The number of requests that run. */
-  get active(): number {
-    return this.#requests;
-  }
-
   /** The number of requests that run or wait. */
   get activeAndPending(): number {
     return this.#requests + this.#pending;

@@ -1,6 +1,5 @@
 import type { ClassShares, PriorityClass } from "../../../deploy/runtime/queue/class-share.ts";
 import { FairQueue } from "../../../deploy/runtime/queue/fair-queue.ts";
-import { AdaptiveLifo, type AdaptiveLifoSettings, type Wait } from "./adaptive-lifo.ts";
 
 /** The share that the newest interval between two served requests has in their average: the last dozen or so count. */
 const NEWEST_SHARE = 0.15;
@@ -11,8 +10,6 @@ export type PendingQueueSettings = {
   readonly maxPendingPerKey: number;
   /** The shares of the endpoints' work that the classes of service are sure of while they wait. */
   readonly classShares: ClassShares;
-  /** The settings on when the queue is served newest first. */
-  readonly adaptiveLifo: AdaptiveLifoSettings;
 };
 
 /** The tokens that every request costs in the queue for its answer, on top of its prompt's tokens. */
@@ -44,15 +41,10 @@ export type Pending<T> = {
   readonly cost: number;
   /** Monotonic milliseconds at which the request began to wait. */
   readonly queuedMs: number;
-  /** The turns of the queue at which the request began to wait. */
-  readonly queuedTurns: number;
   /** Monotonic milliseconds at which the request gives up. Of one that waits, only `PendingQueue.reschedule` changes it. */
   deadlineMs: number;
-  /**
-   * Whether the wait of the request says nothing about the queue, and nothing but its deadline ends it: for some of it
-   * there was nobody who could have served it.
-   */
-  outwaits: boolean;
+  /** Whether a prefill wait leaves the deadline as it is: an outage or an earlier prefill wait has moved it, or the answer is under way. */
+  hasFixedDeadline: boolean;
   /** Whatever the owner of the queue keeps with the request. */
   readonly value: T;
 };
@@ -68,11 +60,10 @@ export type Enqueued<T> =
 /**
  * The one long queue in front of a cluster, fair as every `FairQueue`. It is bounded: when it is full, a key with fewer
  * requests than the largest one gets in, and the request of the largest key that would have given up first makes room.
- * Among the requests of one key the oldest is next, or the newest while the queue stands.
+ * Among the requests of one key and rank the oldest is next.
  */
 export class PendingQueue<T> {
   readonly #settings: PendingQueueSettings;
-  readonly #lifo: AdaptiveLifo;
   readonly #waiting: FairQueue<Pending<T>>;
   /** The requests whose answers are under way; fair as the others, and served before them. */
   readonly #underWay: FairQueue<Pending<T>>;
@@ -85,7 +76,6 @@ export class PendingQueue<T> {
     this.#settings = settings;
     this.#waiting = new FairQueue(settings.classShares);
     this.#underWay = new FairQueue(settings.classShares);
-    this.#lifo = new AdaptiveLifo(settings.adaptiveLifo);
   }
 
   /** The number of requests that wait. */
@@ -160,19 +150,8 @@ export class PendingQueue<T> {
     (item.underWay ? this.#underWay : this.#waiting).push(item);
   }
 
-  /** The turns of the cluster so far, by which waits are measured beside the clock; only differences mean anything. */
-  get turns(): number {
-    return this.#lifo.turns;
-  }
-
-  /** Tells the queue that a generation has ended, of `running` that ran at once. */
-  ended(running: number): void {
-    this.#lifo.ended(running);
-  }
-
-  /** Tells the queue that a request which `next` gave could be served. */
-  served(item: Pending<T>, nowMs: number): void {
-    if (!item.outwaits) this.#lifo.served(this.#waitOf(item, nowMs), nowMs);
+  /** Counts a request that `next` returned and that was served. */
+  served(nowMs: number): void {
     this.#drain.served(nowMs);
   }
 
@@ -196,17 +175,13 @@ export class PendingQueue<T> {
     return hopeless;
   }
 
-  /** Takes out and returns the requests whose time is up, at most `most` of them; by default all. */
-  expire(nowMs: number, most = Number.POSITIVE_INFINITY): Pending<T>[] {
-    if (this.size === 0) this.#lifo.emptied();
-    const { newestFirst } = this.#lifo;
-    this.#waiting.setNewestFirst(newestFirst);
-    if (!newestFirst && nowMs < this.#noneLateUntilMs) return [];
+  /** Takes out and returns the requests whose time is up. */
+  expire(nowMs: number): Pending<T>[] {
+    if (nowMs < this.#noneLateUntilMs) return [];
     const late: Pending<T>[] = [];
     let soonestMs = Number.POSITIVE_INFINITY;
     for (const item of this.#items()) {
-      const isLate = item.deadlineMs <= nowMs || (!item.outwaits && this.#lifo.isTooLong(this.#waitOf(item, nowMs)));
-      if (isLate && late.length < most) late.push(item);
+      if (item.deadlineMs <= nowMs) late.push(item);
       else soonestMs = Math.min(soonestMs, item.deadlineMs);
     }
     this.#noneLateUntilMs = soonestMs;
@@ -216,10 +191,6 @@ export class PendingQueue<T> {
 
   #items(): readonly Pending<T>[] {
     return this.#underWay.size === 0 ? this.#waiting.items() : [...this.#underWay.items(), ...this.#waiting.items()];
-  }
-
-  #waitOf({ queuedMs, queuedTurns }: Pending<T>, nowMs: number): Wait {
-    return { ms: nowMs - queuedMs, turns: this.#lifo.turns - queuedTurns };
   }
 }
 

@@ -1,5 +1,4 @@
 import { connect, type Socket } from "node:net";
-import { isWholeAnswer } from "../../../gateway/warm-up/warm-up-caller.ts";
 import { nowUs } from "../processes/stamp.ts";
 import type { Target } from "./target.ts";
 
@@ -75,4 +74,13 @@ export class SaturatingClient {
     this.#failure ??= new Error(`${this.#target.name}: ${why}`);
     this.close();
   }
+}
+
+/** Returns whether a text, the bytes of a reply in Latin-1, holds a whole HTTP/1.1 reply. */
+function isWholeAnswer(text: string): boolean {
+  const headEnd = text.indexOf("\r\n\r\n");
+  if (headEnd === -1) return false;
+  const length = /^content-length: *(\d+)/im.exec(text.slice(0, headEnd))?.[1];
+  if (length === undefined) return text.endsWith("0\r\n\r\n");
+  return text.length >= headEnd + 4 + Number(length);
 }

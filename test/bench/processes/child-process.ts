@@ -2,9 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Child, type Ready } from "../../../deploy/local/child.ts";
-import { compileCacheEnv } from "../../../deploy/runtime/process/compile-cache.ts";
-import { memoryEnv } from "../../../deploy/runtime/process/memory-env.ts";
-import { NODE_FLAGS } from "../../../deploy/runtime/process/node-flags.ts";
+import { IMAGE_ENV } from "../../support/processes/image-env.ts";
 
 /** A running program, of the benches or of the service. */
 export type RunningChild = {
@@ -19,8 +17,6 @@ export type RunningChild = {
 export type NodeOptions = {
   /** Further flags for Node. Default: none. */
   readonly nodeFlags?: readonly string[];
-  /** The folder that keeps what V8 compiles of the program, where Node can. Default: none. */
-  readonly compiled?: string | undefined;
 };
 
 /**
@@ -32,14 +28,14 @@ export async function startChild(
   program: string,
   args: readonly string[],
   folder: string,
-  { nodeFlags = [], compiled }: NodeOptions = {},
+  { nodeFlags = [] }: NodeOptions = {},
 ): Promise<RunningChild> {
   const log = join(folder, `${name}.log`);
   const errors = openSync(log, "a");
   // Its end of the channel closes with us: nothing is left behind by a bench that was killed.
-  const spawned = spawn(process.execPath, [...NODE_FLAGS, ...nodeFlags, program, ...args], {
+  const spawned = spawn(process.execPath, [...nodeFlags, program, ...args], {
     stdio: ["ignore", "pipe", errors, "ipc"],
-    env: { ...memoryEnv(), ...(compiled !== undefined && compileCacheEnv(compiled)), ...process.env },
+    env: { ...IMAGE_ENV, ...process.env },
   });
   closeSync(errors);
   const child = new Child(name, spawned);

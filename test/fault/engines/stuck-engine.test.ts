@@ -10,7 +10,14 @@ import type { GatewayProcess } from "../../support/processes/gateway-process.ts"
 
 /* The engine stands still while its node goes on, as with a wedged accelerator. */
 
-type Stuck = { readonly process: FleetProcess; readonly address: string; readonly client: NodeClient };
+type Stuck = {
+  readonly process: FleetProcess;
+  readonly address: string;
+  readonly client: NodeClient;
+  readonly probes: string;
+};
+
+type Ready = { readonly address: string; readonly metricsPort: number };
 
 const rig: { stuck?: Stuck; good?: EngineProcess; gateway?: GatewayProcess; stepProcess?: number } = {};
 
@@ -22,15 +29,21 @@ function got<Key extends keyof typeof rig>(key: Key): NonNullable<(typeof rig)[K
 }
 
 beforeAll(async () => {
-  const { process: node, ready } = await FleetProcess.start<{ readonly address: string }>("engine/main.js", {
+  const { process: node, ready } = await FleetProcess.start<Ready>("engine/main.js", {
     nodeId: "stuck",
     models: FRONT_MODELS,
     listen: { port: 0 },
     metrics: { port: 0 },
     maxStepAgeMs: 400,
+    livenessStepAgeMs: 2_000,
     backend: { kind: "simulator", stepProcess: true, tokensPerSecond: 50, answerTokens: { min: 2_000, max: 2_000 } },
   });
-  rig.stuck = { process: node, address: ready.address, client: new NodeClient(ready.address) };
+  rig.stuck = {
+    process: node,
+    address: ready.address,
+    client: new NodeClient(ready.address),
+    probes: `http://127.0.0.1:${ready.metricsPort}`,
+  };
   rig.good = await EngineProcess.start("good", {}, FRONT_MODELS);
   rig.gateway = await startFront([ready.address, rig.good.address]);
   const { engineVersion } = await rig.stuck.client.describe();
@@ -47,10 +60,12 @@ afterAll(async () => {
 
 const chat = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }] };
 
-test("kill -STOP of the engine's steps takes its node out of service, and -CONT brings it back", async () => {
+test("kill -STOP of the engine's steps takes its node out of service and then fails the engine's probe, and -CONT brings it back", async () => {
   const [stuck, good, gateway] = [got("stuck"), got("good"), got("gateway")];
   for (const { address } of [stuck, good])
     await becomes(async () => (await gateway.health(address)) === "healthy", "both are healthy");
+  const probe = async (path: string) => (await fetch(`${stuck.probes}${path}`)).status;
+  expect(await probe("/livez/engine")).toBe(200);
   const state = async () => (await stuck.client.describe()).models[0]?.state;
 
   const running = await gateway.post("/v1/chat/completions", { ...chat, stream: true });
@@ -67,10 +82,13 @@ test("kill -STOP of the engine's steps takes its node out of service, and -CONT 
   await becomes(async () => (await gateway.health(stuck.address)) !== "healthy", "the gateway has heard");
   const meanwhile = await outcomeOf(gateway, await gateway.post("/v1/chat/completions", chat));
   expect(meanwhile.log).toMatchObject({ code: 200, endpoint: good.address, attempts: 1 });
+  await becomes(async () => (await probe("/livez/engine")) === 503, "the probe of the engine fails");
+  expect(await probe("/healthz")).toBe(200);
 
   process.kill(got("stepProcess"), "SIGCONT");
   await becomes(async () => (await state()) === ModelState.READY, "the node has recovered");
   await becomes(async () => (await gateway.health(stuck.address)) === "healthy", "the gateway has heard");
+  expect(await probe("/livez/engine")).toBe(200);
   const after = await gateway.post("/v1/chat/completions", { ...chat, max_tokens: 3 });
   expect((await outcomeOf(gateway, after)).log).toMatchObject({ code: 200, endpoint: stuck.address });
 });

@@ -17,6 +17,8 @@ const BODY_BYTES = sizeOf({ quick: 8, promised: 33 }) * MB;
 const STREAMS = sizeOf({ quick: 10, promised: 12 });
 /** The most memory of the gateway at any time. */
 const MOST_BYTES = sizeOf({ quick: 400, promised: 1_000 }) * MB;
+/** The memory that may be left when all bodies are gone: V8 lets 64 MB lie outside its heap until it collects next. */
+const LEFT_BYTES = 80 * MB;
 /** Without it, what the machine has decides. */
 const ROOM = sizeOf({ quick: 64, promised: 512 }) * MB;
 
@@ -96,7 +98,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
     expect(await front.health(engine?.address ?? "")).toBe("healthy");
     expect(await front.stat("svc_cluster_outlier_ejections_total")).toBe(0);
     expect(memoryOf(front, "VmHWM")).toBeLessThan(MOST_BYTES);
-    await becomes(async () => memoryOf(front, "VmRSS") < 1.1 * before, "the memory is given back");
+    await becomes(async () => memoryOf(front, "VmRSS") < before + LEFT_BYTES, "the memory is given back");
   });
 
   test("are kept by nobody while their answers stream", async () => {

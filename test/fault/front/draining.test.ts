@@ -20,10 +20,7 @@ const fleet = new Fleet();
 test("J1 a gateway that is told to end lets running and waiting requests come to their end, and no others wait", async () => {
   const tokensPerSecond = size(40, 20);
   const nodes = await fleet.engines(3, { tokensPerSecond, slots: 500, answerTokens: { min: ANSWER, max: ANSWER } });
-  // Whoever waits, waits for the answers before: a queue that stands for so long is as it should be.
-  const adaptiveLifo = { targetMs: 120_000 };
-  const queue = { maxPendingRequests: QUEUED, maxPendingRequestsPerKey: QUEUED, adaptiveLifo };
-  const circuitBreakers = { maxRequests: STREAMS, ...queue };
+  const circuitBreakers = { maxRequests: STREAMS, maxPendingRequests: QUEUED, maxPendingRequestsPerKey: QUEUED };
   const gateway = await fleet.inFrontOf(nodes, { circuitBreakers }, { timeouts: { pendingTimeoutMs: 120_000 } });
   const streams = await openStreams(gateway, STREAMS);
   const queued = Array.from({ length: QUEUED }, (_, index) =>

@@ -1,3 +1,12 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { Agent, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import Anthropic from "@anthropic-ai/sdk";
+import OpenAI from "openai";
 import { afterEach, expect, test } from "vitest";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { becomes } from "../../support/becomes.ts";
@@ -8,7 +17,10 @@ import { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { sizeOf } from "../../support/size.ts";
 import { until } from "../../support/until.ts";
 
-/* F10: requests whose bodies do not fit into the heap together. */
+/*
+ * F10: requests whose bodies do not fit into the heap together; and callers that keep their connections while the event loop
+ * of the gateway stands still.
+ */
 
 const CHAT = "/v1/chat/completions";
 const HEAP_MIB = sizeOf({ quick: 176, promised: 256 });
@@ -27,7 +39,11 @@ let gateway: GatewayProcess | undefined;
 afterEach(async () => {
   await gateway?.end();
   await engine?.stop();
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
 });
+
+const folders: string[] = [];
+const clustersOf = (address: string) => CATALOG.map(({ id }) => ({ model: id, endpoints: [{ address }] }));
 
 test("a gateway whose heap fills turns new requests away before it would die, finishes the others and recovers", async () => {
   const { passed, open } = gate();
@@ -40,7 +56,7 @@ test("a gateway whose heap fills turns new requests away before it would die, fi
     },
     { slots: 10_000 },
   );
-  const clusters = CATALOG.map(({ id }) => ({ model: id, endpoints: [{ address: engine?.address }] }));
+  const clusters = clustersOf(engine.address);
   const through = ["env", `NODE_OPTIONS=--max-old-space-size=${HEAP_MIB}`];
   const timeouts = { perTryIdleTimeoutMs: 600_000, headerCommitMs: 600_000, perTryTimeout: { baseMs: 600_000 } };
   gateway = await GatewayProcess.start({ clusters, timeouts }, through);
@@ -79,4 +95,102 @@ test("a gateway whose heap fills turns new requests away before it would die, fi
     return response.status === 200;
   };
   await becomes(again, "requests are taken again");
+});
+
+/** Longer, in milliseconds, than what makes a gateway turn all requests away when it comes twice in a row. */
+const STALL_MS = 3_200;
+
+/**
+ * The event loop of a gateway process, which stands still three times at SIGUSR2: each time until a pipe was opened and
+ * closed. Timers that are overdue run between two of them, such as a look of the overload manager.
+ */
+class StallingLoop {
+  readonly #pipes: readonly string[];
+
+  constructor() {
+    const folder = mkdtempSync(join(tmpdir(), "svc-stall-"));
+    folders.push(folder);
+    this.#pipes = ["first", "second", "third"].map((name) => join(folder, name));
+    execFileSync("mkfifo", [...this.#pipes]);
+  }
+
+  /** The command that a gateway is run through. */
+  get through(): readonly string[] {
+    // The inner timer is set when the loop has seen how late it is, and is due before the next look.
+    const code = `import { readFileSync } from "node:fs";
+      const stall = ([pipe, ...others]) => {
+        readFileSync(pipe);
+        if (others.length > 0) setTimeout(() => setTimeout(() => stall(others)));
+      };
+      process.on("SIGUSR2", () => stall(${JSON.stringify(this.#pipes)}));`;
+    return ["env", `NODE_OPTIONS=--import=data:text/javascript,${encodeURIComponent(code)}`];
+  }
+
+  /** Stops the loop of `front`, twice for `ms` milliseconds. Calls `act` when it stands still for the third time. */
+  async stall(front: GatewayProcess, ms: number, act: () => void): Promise<void> {
+    front.process.signal("SIGUSR2");
+    for (const pipe of this.#pipes) {
+      // Opens when the loop reads.
+      const held = await open(pipe, "w");
+      if (pipe === this.#pipes.at(-1)) act();
+      else await delay(ms);
+      await held.close();
+    }
+  }
+}
+
+/** Makes callers of each kind that keep their connections, and note the status of every answer. */
+function keepingCallers({ baseUrl, key }: GatewayProcess, statuses: number[]): readonly (() => Promise<unknown>)[] {
+  const noted: typeof fetch = async (...args) => {
+    const response = await fetch(...args);
+    statuses.push(response.status);
+    return response;
+  };
+  const messages = [{ role: "user" as const, content: "hi" }];
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  const text = JSON.stringify({ model: "svc-qwen", messages, stream: true });
+  const agent = new Agent({ keepAlive: true });
+  const byAgent = () =>
+    new Promise<void>((resolve, reject) => {
+      const sent = request(`${baseUrl}${CHAT}`, { agent, method: "POST", headers }, (response) => {
+        statuses.push(response.statusCode ?? 0);
+        response.on("error", reject).on("end", resolve).resume();
+      });
+      sent.on("error", reject).end(text);
+    });
+  const openai = new OpenAI({ apiKey: key, baseURL: `${baseUrl}/v1`, fetch: noted });
+  const anthropic = new Anthropic({ apiKey: key, baseURL: baseUrl, fetch: noted });
+  return [
+    async () => (await noted(`${baseUrl}${CHAT}`, { method: "POST", headers, body: text })).text(),
+    byAgent,
+    () => openai.chat.completions.create({ model: "svc-qwen", messages }),
+    () => anthropic.messages.create({ model: "svc-qwen", messages, max_tokens: 64 }),
+  ];
+}
+
+test("callers on kept connections are all answered by a gateway whose loop stood still, and the admin page has each answer", async () => {
+  engine = await startEngine(async function* () {
+    yield [started(), textStart(0), delta(0, "hi"), blockEnd(0), finished()];
+  });
+  const loop = new StallingLoop();
+  gateway = await GatewayProcess.start({ clusters: clustersOf(engine.address) }, loop.through);
+  const front = gateway;
+  await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
+  const statuses: number[] = [];
+  const callers = keepingCallers(front, statuses);
+  for (const call of callers) await call();
+  const during: Promise<unknown>[] = [];
+  await loop.stall(front, STALL_MS, () => during.push(...callers.map((call) => call())));
+  await Promise.all(during);
+  for (const call of callers) await call();
+  const failed = statuses.filter((status) => status >= 500).length;
+  expect(failed).toBeGreaterThanOrEqual(callers.length);
+  const counted = async () => {
+    const { total } = (await (await fetch(`${front.adminUrl}/fleet`)).json()) as {
+      total: { requests: number; errors: number };
+    };
+    return { requests: total.requests, errors: total.errors };
+  };
+  await becomes(async () => (await counted()).requests >= statuses.length, "the page has all requests");
+  expect(await counted()).toEqual({ requests: statuses.length, errors: failed });
 });

@@ -86,7 +86,7 @@ test.each<[string, string, OutgoingHttpHeaders, Uint8Array, number, string]>([
   ],
   ["bytes that are no protobuf", GENERATE, {}, framed(Buffer.from(`\x0a\x7f${CANARY}`)), 3, "INVALID_REQUEST"],
   [
-    "as many as are read in turns",
+    "many bytes that are no protobuf",
     GENERATE,
     {},
     framed(Buffer.from(`\x0a\x7f${CANARY}`.repeat(4_000))),

@@ -175,6 +175,33 @@ describe("B: bodies", () => {
     await waits.untilClosed();
   });
 
+  test("a body that waits is 408 in its line too, under the id that its caller was told", async () => {
+    const waits = (await caller.connection()).write(caller.post("/v1/messages", CHAT, ["content-length: 999"]));
+    const id = (await waits.reply()).headers.get("x-request-id") ?? "";
+    await waits.untilClosed();
+    const line = () => caller.gateway.log.find((one) => one.includes(id));
+    await until(() => line() !== undefined, "it has its line");
+    expect(JSON.parse(line() ?? "")).toMatchObject({ code: 408, route: "/v1/messages", detail: "request_timeout" });
+  });
+
+  test("connections end that were refused for their time, although their senders keep their half", async () => {
+    const { sockets } = caller.gateway;
+    const before = sockets.open;
+    const begun = (await caller.connection()).write("GET /v1/models HTTP/1.1\r\n");
+    const waits = (await caller.connection()).write(caller.post("/v1/messages", CHAT, ["content-length: 999"]));
+    expectRefusal(await begun.reply(), 408);
+    expectRefusal(await waits.reply(), 408, "b");
+    await until(() => sockets.open <= before, "none is left");
+  });
+
+  test("bytes that are no request have a line, under the id that their sender was told", async () => {
+    const refused = await caller.sent("evil\r\n\r\n");
+    expectRefusal(refused, 400);
+    const line = caller.gateway.log.find((one) => one.includes(refused.headers.get("x-request-id") ?? ""));
+    expect(JSON.parse(line ?? "")).toMatchObject({ code: 400, route: "unknown", detail: "bad_request" });
+    expect(line).not.toContain("evil");
+  });
+
   test("a connection on which nothing ever came is closed without a word", async () => {
     const silent = await caller.connection();
     const begun = (await caller.connection()).write("GET /v1/models HTTP/1.1\r\n");

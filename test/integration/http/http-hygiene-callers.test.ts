@@ -11,6 +11,7 @@ import { gate } from "../../support/gate.ts";
 import { CHAT, expectRefusal, HOST, JSON_TYPE, RawCaller } from "../../support/gateway/raw-caller.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { head } from "../../support/http/raw-http.ts";
+import { until } from "../../support/until.ts";
 
 /*
  * The rows of the list of faults that the gateway itself has to answer, by their numbers, byte by byte: keys, claims
@@ -24,6 +25,9 @@ afterEach(() => {
   release.open();
   release = gate();
 });
+
+/** The lines of requests whose callers left. */
+const lines = (log: readonly string[]) => log.filter((line) => line.includes('"response_flags":"DC"'));
 
 const caller = new RawCaller(async function* (request, signal) {
   if (request.sampling?.seed !== 7) return yield* fixedSentence(request, signal);
@@ -122,6 +126,18 @@ describe("E: running answers", () => {
     const reply = await caller.sent(caller.post("/v1/chat/completions", slow()));
     expect(reply.headers.get("cache-control")).toBe("no-cache, no-transform");
     expect(reply.headers.get("x-accel-buffering")).toBe("no");
+  });
+
+  test("E2 whoever leaves with several answers due ends all of them, and each has its line", async () => {
+    const { backend } = caller.engine;
+    const { log, stats } = caller.gateway;
+    const before = { asked: backend.requests.length, lines: lines(log).length };
+    const held = JSON.stringify({ ...JSON.parse(CHAT), seed: 7, stream: true });
+    const one = (await caller.connection()).write(caller.post("/v1/chat/completions", held).repeat(3));
+    await until(() => backend.requests.length === before.asked + 3, "all three run");
+    one.destroy();
+    await until(() => lines(log).length === before.lines + 3, "each has its line");
+    await until(() => stats.live.model("svc-qwen").active === 0, "none runs on");
   });
 
   test("E3 what a caller says gets into no header field", async () => {

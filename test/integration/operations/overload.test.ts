@@ -159,7 +159,7 @@ describe("a process in trouble", () => {
 
 describe("bodies on their way", () => {
   const ROOM = 256 * 1024;
-  const off = { shrinkHeap: OFF, disableHttpKeepalive: OFF, rejectNonCritical: OFF, stopAcceptingRequests: OFF };
+  const off = { disableHttpKeepalive: OFF, rejectNonCritical: OFF, stopAcceptingRequests: OFF };
   const roomFor = (maxWaitMs: number) => ({
     resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM, maxShareOfKey: 0.5, maxWaitMs } },
     actions: off,

@@ -123,26 +123,6 @@ describe("those who wait", () => {
     await admitted(waiting);
   });
 
-  test("where more come than are served for several generations, are served newest first", async () => {
-    const { ask, clock, admission } = await admitting({ maxRequests: 1, maxPendingRequests: 100 });
-    let [running] = await fill(() => ask(), 1);
-    const order: number[] = [];
-    for (let second = 0; second < 40; second += 1) {
-      void ask().result.then(async (place) => {
-        if (typeof place === "string") return;
-        order.push(second);
-        running = place;
-      });
-      await clock.advance(1_000);
-      if (second % 3 === 2) running?.release();
-      await clock.advance(0);
-    }
-    expect(order.slice(0, 7)).toEqual([0, 1, 2, 3, 4, 5, 6]);
-    // One generation takes three seconds: whoever came last is served, and nobody waits for more than a few.
-    expect(order.slice(-3)).toEqual([32, 35, 38]);
-    expect(admission.pending).toBeLessThan(10);
-  });
-
   test("are served when an endpoint gets healthy that was not", async () => {
     const { ask, nodes, cluster, clock } = await admitting({ maxRequestsPerEndpoint: 1 }, 2);
     nodes[1]?.tell(Serving.NOT_SERVING);

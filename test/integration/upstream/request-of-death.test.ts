@@ -6,6 +6,9 @@ import { settle, settleUntil } from "../../support/gateway/upstream/settle.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
+/** The step, in milliseconds, by which virtual time passes where silences of 20 s and more have to end. */
+const OF_SILENCE_MS = 200;
+
 /** Starts `count` wires to one engine, as if it were as many. */
 async function behindWires(script: Script, count: number) {
   const one = await engine(script);
@@ -45,7 +48,7 @@ describe("a request that kills engines", () => {
     const { rig, one } = await behindWires(staysAt([started()]), 3);
     const poison = generateRequest({}, "poison");
     const sent = rig.send(poison);
-    expect(await settle(rig, sent.outcome)).toBe("request_of_death");
+    expect(await settle(rig, sent.outcome, OF_SILENCE_MS)).toBe("request_of_death");
     expect(sent.calls.attempts).toBe(2);
     expect(one.backend.requests).toHaveLength(2);
     expect(await rig.send(poison).outcome).toBe("request_of_death");
@@ -55,7 +58,7 @@ describe("a request that kills engines", () => {
     const { rig } = await behindWires(staysAt([started()]), 3);
     const sent = ["poison", "harmless"].map((text) => rig.send(generateRequest({}, text)));
     for (const { outcome, calls } of sent) {
-      expect(await settle(rig, outcome)).toBe("request_of_death");
+      expect(await settle(rig, outcome, OF_SILENCE_MS)).toBe("request_of_death");
       expect(calls.attempts).toBe(6);
     }
   });

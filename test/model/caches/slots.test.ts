@@ -35,11 +35,7 @@ describe.skipIf(missing !== "")("slots", () => {
     const { sequences } = runtime;
     slots = new Slots({
       sequences,
-      steps: new Steps(
-        clock,
-        () => 1,
-        () => 0,
-      ),
+      steps: new Steps(),
       held,
       clock,
       onFree: () => (freed += 1),

@@ -66,8 +66,8 @@ export type DialectServerOptions = {
   readonly port?: number;
   /** The spellings of the control tokens that the engine tells. Default: one; none where it does not tell any. */
   readonly spellings?: readonly string[] | "untold";
-  /** Returns the page that tells the load. */
-  readonly load?: () => string;
+  /** Returns the page that tells the load; undefined leaves the question without an answer. */
+  readonly load?: () => string | undefined;
 };
 
 /** Starts a stand-in at the process border: an HTTP server that speaks like one engine, with that engine's habits. */
@@ -85,7 +85,7 @@ export async function startDialectServer(
   let look = () => {};
   const contextWindow = options.contextWindow ?? 32_768;
   const spellings = options.spellings ?? ["<|im_end|>"];
-  const pages: Readonly<Record<string, () => object | string>> = {
+  const pages: Readonly<Record<string, () => object | string | undefined>> = {
     "/v1/models": () => ({ object: "list", data: [{ id: "stand-in", max_model_len: contextWindow }] }),
     "/version": () => ({ version: "0.27.1" }),
     "/server_info": () => ({ version: "0.5.15" }),
@@ -101,7 +101,10 @@ export async function startDialectServer(
     headers.push(request.headers);
     if (request.url === paths.health) return send(response, options.health?.() ?? 200, "");
     const page = request.url === undefined ? undefined : pages[request.url];
-    if (page) return send(response, 200, page());
+    if (page) {
+      const said = page();
+      return said === undefined ? undefined : send(response, 200, said);
+    }
     if (request.url === paths.count) {
       counts.push(body);
       await options.beforeCount?.();

@@ -73,7 +73,6 @@ export class EdgeRig {
       keys: { file: keyFile },
       clusters: [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }],
       xffNumTrustedHops: 1,
-      warmUpMs: 0,
       ...more,
     });
     const start = async () => {

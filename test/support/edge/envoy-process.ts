@@ -29,8 +29,16 @@ export type EdgeLine = {
   readonly request_id: string | null;
 };
 
-/** A gateway as the edge finds it: the ports of its public, its health and its gRPC listener, on this host. */
-export type EdgeUpstream = { readonly port: number; readonly healthPort: number; readonly grpcPort?: number };
+/**
+ * A gateway as the edge finds it: the ports of its public, its health and its gRPC listener, and their address, which is
+ * 127.0.0.1 by default.
+ */
+export type EdgeUpstream = {
+  readonly host?: string;
+  readonly port: number;
+  readonly healthPort: number;
+  readonly grpcPort?: number;
+};
 
 /** A configuration of Envoy, of which the tests change some addresses. */
 type Config = {
@@ -46,7 +54,8 @@ type EdgeTls = {
   };
 };
 
-const addressOf = (port: number) => ({ socket_address: { address: "127.0.0.1", port_value: port } });
+const HERE = "127.0.0.1";
+const addressOf = (port: number, address = HERE) => ({ socket_address: { address, port_value: port } });
 
 /** Runs Envoy with the shipped configuration: only addresses and paths of files are those of the test. */
 export class EnvoyProcess {
@@ -88,14 +97,14 @@ export class EnvoyProcess {
     const config = configFor(change(readFileSync(join(ROOT, "deploy/envoy/envoy.yaml"), "utf8")), certificates);
     for (const { name, load_assignment } of config.static_resources.clusters)
       for (const locality of load_assignment.endpoints)
-        locality.lb_endpoints = gateways.map(({ port, healthPort, grpcPort = port }) => ({
+        locality.lb_endpoints = gateways.map(({ host, port, healthPort, grpcPort = port }) => ({
           endpoint: {
-            address: addressOf(name === "gateways_grpc" ? grpcPort : port),
+            address: addressOf(name === "gateways_grpc" ? grpcPort : port, host),
             health_check_config: { port_value: healthPort },
           },
         }));
     const envoy = await EnvoyProcess.#launch(config, certificates, []);
-    for (const gateway of gateways) await envoy.untilHealthy(gateway.port);
+    for (const { port, host } of gateways) await envoy.untilHealthy(port, host);
     return envoy;
   }
 
@@ -147,7 +156,7 @@ export class EnvoyProcess {
   }
 
   /** Resolves when Envoy finds the gateway at this port healthy, of the cluster for HTTP and on this host by default. */
-  untilHealthy(port: number, host = "127.0.0.1", cluster = "gateways"): Promise<void> {
+  untilHealthy(port: number, host = HERE, cluster = "gateways"): Promise<void> {
     const line = `${cluster}::${host}:${port}::health_flags::healthy`;
     return becomes(async () => (await this.#admin("/clusters")).includes(line), `the gateway at ${port} is healthy`);
   }

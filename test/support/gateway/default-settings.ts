@@ -2,7 +2,6 @@ import { jsonLimitsSchema } from "../../../gateway/json/json-scan.ts";
 import { timeoutsOf, timeoutsSchema } from "../../../gateway/upstream/call/timeouts.ts";
 import { continuationSchema } from "../../../gateway/upstream/continuation/continuation-settings.ts";
 import { outlierSchema } from "../../../gateway/upstream/outlier/outlier-settings.ts";
-import { adaptiveLifoSchema } from "../../../gateway/upstream/queue/adaptive-lifo.ts";
 import { retryBudgetSchema, retrySchema } from "../../../gateway/upstream/retry/retry-settings.ts";
 
 /* What the schemas give for a configuration that says nothing. */
@@ -15,8 +14,6 @@ export const DEFAULT_JSON_LIMITS = jsonLimitsSchema.parse(undefined);
 export const DEFAULT_TIMEOUTS = timeoutsOf(timeoutsSchema.parse(undefined));
 /** The settings of outlier detection. */
 export const DEFAULT_OUTLIER_DETECTION = outlierSchema.parse(undefined);
-/** The settings on when a queue is served newest first. */
-export const DEFAULT_ADAPTIVE_LIFO = adaptiveLifoSchema.parse(undefined);
 /** The settings of the retry budget. */
 export const DEFAULT_RETRY_BUDGET = retryBudgetSchema.parse(undefined);
 /** The settings on how answers outlive their engines. */

@@ -20,13 +20,18 @@ export type Found = { readonly metric: Readonly<Record<string, string>>; readonl
 
 /** What a Prometheus is started with. */
 export type PrometheusOptions = {
-  /** The addresses that it reads, by the name of the job in the shipped configuration. */
-  readonly targets: Readonly<Record<string, readonly string[]>>;
-  /** The number by which the times of the shipped configuration and alerts are divided: its scrapes, and `for`. */
+  /** The number of targets that it finds by the names in the shipped configuration. */
+  readonly targets: number;
+  /** The command that runs a program on a host whose name server has these names. */
+  readonly through: readonly string[];
+  /**
+   * The number by which the times of the shipped configuration and alerts are divided: between looks at names, targets
+   * and rules, and `for`. The ranges of queries stay as they are.
+   */
   readonly faster: number;
 };
 
-/** A Prometheus with the shipped configuration and alerts: only addresses are a test's, and times where it is in a hurry. */
+/** A Prometheus with the shipped configuration and alerts, of which only times are a test's, where it is in a hurry. */
 export class PrometheusProcess {
   /** The time between two scrapes, in seconds. */
   readonly scrapeSeconds: number;
@@ -42,16 +47,14 @@ export class PrometheusProcess {
   }
 
   /** Starts it. Resolves when it has read all targets. */
-  static async start({ targets, faster }: PrometheusOptions): Promise<PrometheusProcess> {
+  static async start({ targets, through, faster }: PrometheusOptions): Promise<PrometheusProcess> {
     const folder = mkdtempSync(join(tmpdir(), "svc-prometheus-"));
     const config = parse(readFileSync(CONFIG_FILE, "utf8"));
     const quicker = (time: string) => `${Math.max(1, Math.round(secondsOf(time) / faster))}s`;
     const { scrape_interval: scrape, evaluation_interval: evaluation } = config.global;
     config.global = { scrape_interval: quicker(scrape), evaluation_interval: quicker(evaluation) };
-    for (const job of config.scrape_configs) {
-      delete job.dns_sd_configs;
-      job.static_configs = [{ targets: targets[job.job_name] ?? [] }];
-    }
+    for (const job of config.scrape_configs)
+      for (const names of job.dns_sd_configs) names.refresh_interval = quicker(names.refresh_interval);
     const alerts = readFileSync(ALERTS_FILE, "utf8").replaceAll(
       /\bfor: (\d+\w)/g,
       (_, time) => `for: ${quicker(time)}`,
@@ -60,12 +63,12 @@ export class PrometheusProcess {
     writeFileSync(join(folder, "alerts.yaml"), alerts);
     const port = await freePort();
     const args = [`--config.file=${join(folder, "prometheus.yaml")}`, `--storage.tsdb.path=${join(folder, "data")}`];
-    const child = spawn("prometheus", [...args, `--web.listen-address=127.0.0.1:${port}`], { stdio: "ignore" });
+    const [command = "", ...rest] = [...through, "prometheus", ...args, `--web.listen-address=127.0.0.1:${port}`];
+    const child = spawn(command, rest, { stdio: "ignore" });
     const prometheus = new PrometheusProcess(port, secondsOf(quicker(scrape)), child, folder);
-    const wanted = Object.values(targets).flat().length;
     await becomes(async () => {
       if (child.exitCode !== null) throw new Error(`prometheus ended with ${child.exitCode}`);
-      return (await prometheus.query("sum(up)").catch(() => []))[0]?.value[1] === String(wanted);
+      return (await prometheus.query("sum(up)").catch(() => []))[0]?.value[1] === String(targets);
     }, "Prometheus has read all targets");
     return prometheus;
   }

@@ -4,8 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
-import { memoryEnv } from "../../../deploy/runtime/process/memory-env.ts";
-import { NODE_FLAGS } from "../../../deploy/runtime/process/node-flags.ts";
+import { IMAGE_ENV } from "./image-env.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
@@ -41,8 +40,8 @@ export class FleetProcess {
     const file = join(folder, "config.yaml");
     writeFileSync(file, JSON.stringify(config));
     const main = resolve(ROOT, "dist", program);
-    const [command, ...args] = [...through, process.execPath, ...NODE_FLAGS, main, "--config", file];
-    const env = { ...memoryEnv(), ...process.env };
+    const [command, ...args] = [...through, process.execPath, main, "--config", file];
+    const env = { ...IMAGE_ENV, ...process.env };
     const child = spawn(command ?? process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env });
     const started = new FleetProcess(child, folder);
     const ready = await new Promise<Ready>((isReady, reject) => {

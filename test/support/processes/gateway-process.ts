@@ -53,14 +53,13 @@ export class GatewayProcess {
     const nobodyLeaves = new AbortController().signal;
     const key =
       release?.createKey(file) ?? (await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, nobodyLeaves));
-    // Nobody stands in front who would have to notice that it ends, and nobody times its first answers.
     const upstream = { wire: env.SVC_TEST_WIRE };
-    const quick = { drainGraceMs: 0, ...(!release && { warmUpMs: 0 }) };
+    // Nothing in front has to notice that the gateway ends.
     const whole = {
       listen: { port: 0 },
       admin: { port: 0 },
       keys: { file },
-      ...quick,
+      drainGraceMs: 0,
       ...(!release && { upstream }),
       ...config,
     };

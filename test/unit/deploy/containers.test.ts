@@ -3,8 +3,6 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { checkConfig, loadConfig } from "../../../deploy/runtime/config/load-config.ts";
-import { compileCacheEnv } from "../../../deploy/runtime/process/compile-cache.ts";
-import { NODE_FLAGS } from "../../../deploy/runtime/process/node-flags.ts";
 import { engineConfigSchema } from "../../../engine/config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 
@@ -35,26 +33,10 @@ describe("the images", () => {
   test("run the programs themselves, as a user without rights", () => {
     const entries = [...text.matchAll(/^ENTRYPOINT (.+)$/gm)].map(([, entry = ""]) => JSON.parse(entry));
     expect(entries).toEqual(
-      ["gateway", "engine", "engine"].map((name) => [
-        ...["prlimit", "--core=0"],
-        ...["node", ...NODE_FLAGS, `dist/${name}/main.js`],
-      ]),
+      ["gateway", "engine", "engine"].map((name) => ["prlimit", "--core=0", "node", `dist/${name}/main.js`]),
     );
     const users = text.split(/^FROM /m).flatMap((stage) => stage.match(/^USER .+$/gm)?.at(-1) ?? []);
-    expect(users).toEqual(["USER 10001:10001", "USER 10001:10001"]);
-  });
-
-  test("have compiled the gateway when all of it is there, as its user and where it looks", () => {
-    const stage = text.split(/^FROM /m).find((steps) => steps.startsWith("base AS gateway\n")) ?? "";
-    const folder = "/app/compiled";
-    const [variable = ""] = Object.entries(compileCacheEnv(folder)).map((entry) => entry.join("="));
-    const last = stage.slice(stage.lastIndexOf("\nCOPY "));
-    expect(last).toMatch(
-      new RegExp(
-        `^USER 10001:10001\nRUN node dist/deploy/images/fill-compile-cache.js ${folder}\nENV ${variable}$`,
-        "m",
-      ),
-    );
+    expect(users).toEqual(["USER 10001:10001"]);
   });
 });
 
@@ -100,7 +82,7 @@ describe("the unit of the page on services", () => {
       "test",
     );
     expect(setting("LimitCORE")).toBe("0");
-    expect(setting("ExecStart")).toContain(`node ${NODE_FLAGS.join(" ")} dist/gateway/main.js --config `);
+    expect(setting("ExecStart")).toContain("node dist/gateway/main.js --config ");
     expect(Number(setting("TimeoutStopSec")) * 1000).toBeGreaterThan(drainGraceMs + drainTimeoutMs);
   });
 });

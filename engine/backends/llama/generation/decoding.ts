@@ -105,14 +105,14 @@ export class Decoding {
 
   /** Makes a sample behind `tokens`, those of the last step. */
   #sample(tokens: readonly Token[]): Promise<Sample> {
-    return this.#lease.run(tokens.length, false, () => this.#sampler.next(tokens));
+    return this.#lease.run(() => this.#sampler.next(tokens));
   }
 
   /** Makes the first sample, for which the end of the prompt is read. */
   async #firstSample(): Promise<Sample> {
     const { clock } = this.#parts;
     const tail = this.#tail;
-    const sample = await this.#lease.run(tail.length, true, () => {
+    const sample = await this.#lease.run(() => {
       this.#reading.begins(tail.length, clock.nowMs());
       return this.#sampler.next(tail);
     });

@@ -41,7 +41,7 @@ export async function* generate(
   }
 
   const { slot, announced } = yield* admit(parts, prepared, request, signal);
-  const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, tenant: request.tenant, keepMs, signal });
+  const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, keepMs, signal });
   parts.leases.add(lease);
   const reading = parts.shares.begin(request.tenant, demand.prompt.length, slot.reusable(demand));
   let decoding: Decoding | undefined;

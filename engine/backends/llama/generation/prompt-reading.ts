@@ -31,7 +31,7 @@ export async function* readPrompt(
     const size = reading.pieceTokens();
     const piece = prompt.slice(read, read + (read < copyBehind ? Math.min(size, copyBehind - read) : size));
     if (read + piece.length >= prompt.length) return { read, news };
-    const step = lease.run(piece.length, false, () => {
+    const step = lease.run(() => {
       reading.begins(piece.length, parts.clock.nowMs());
       return parts.runtime.decoder.read(lease.slot.sequence, piece);
     });

@@ -1,8 +1,6 @@
 import { stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node-llama-cpp";
-import { ProcessorWaits } from "../../../../deploy/runtime/threads/processor-waits.ts";
-import { standBackPool } from "../../../../deploy/runtime/threads/stand-back.ts";
 import { EngineError } from "../../../errors.ts";
 import type { LlamaOptions } from "../llama-options.ts";
 import { KEPT_COPIES } from "../slots/kept-copies.ts";
@@ -36,8 +34,6 @@ export type LlamaRuntime = {
   readonly setup: string;
   /** What an operator should know of what computes: an accelerator that was found and cannot. */
   readonly notes: readonly string[];
-  /** How long the threads that compute waited for a processor. */
-  readonly waits: ProcessorWaits;
   /** Frees the model and all that belongs to it. */
   close(): Promise<void>;
 };
@@ -50,10 +46,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
   const fileBytes = await fileSize(options.modelPath);
   const library = await loadLibrary();
   const threads = threadCount(options.threads, fileBytes);
-  // Its threads compute the model, and those that they start do: the loop, which serves everybody, is not to wait for them.
-  const pool = await standBackPool();
   const { llama, notes } = await loadWorkingBinary(library, options.gpu, threads, signal);
-  const waits = new ProcessorWaits(pool);
   try {
     const { modelPath, gpuLayers, memoryMap, lockMemory, contextTokens } = options;
     // The one more is kept empty for the next newcomer.
@@ -78,7 +71,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
     const copies = { max: KEPT_COPIES, interval: false } as const;
     const sequences = Array.from({ length: count }, () => context.getSequence({ checkpoints: copies }));
     const decoder = new BatchDecoder(context);
-    return { library, llama, model, sequences, decoder, contextWindow, fileBytes, setup, notes, waits, close };
+    return { library, llama, model, sequences, decoder, contextWindow, fileBytes, setup, notes, close };
   } catch (cause) {
     await close();
     signal.throwIfAborted();
@@ -88,7 +81,6 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
 
   async function close(): Promise<void> {
     await llama.dispose();
-    waits.close();
   }
 }
 

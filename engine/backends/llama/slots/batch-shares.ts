@@ -1,5 +1,4 @@
 import type { TokenCost } from "./token-cost.ts";
-import { MAX_STRETCH } from "./turns.ts";
 
 /** The smallest share of one prompt, in tokens: smaller ones cost more than they show. */
 const MIN_SHARE_TOKENS = 2;
@@ -23,11 +22,6 @@ const SHORT_TOKENS = 32;
  * its first step, and so long do running streams stand still.
  */
 const PIECE_MS = 40;
-/**
- * The shortest time that is asked of a piece, in milliseconds. On processors llama.cpp takes longer for 32 tokens than for
- * 64: for less time, more would be paid.
- */
-const MIN_PIECE_MS = 20;
 /**
  * What a step beside other requests may cost before any was measured, in tokens at the start of a context: the first long
  * prompt is not to hold up everybody for a whole batch of a slow engine, and a quick one is soon known.
@@ -73,28 +67,19 @@ type Progress = {
   cost: number;
 };
 
-/** What is known of what steps take (`steps.ts`). */
-type KnownTimes = {
-  /** What tokens of the model cost. */
-  readonly tokenCost: TokenCost;
-  /** What a round takes without those that keep the engine busy, in milliseconds; undefined while nobody knows. */
-  readonly lightRoundMs: number | undefined;
-};
-
 /**
  * Says how prompts are cut into pieces. Tenants whose prompts are evaluated at the same time share each batch of the
  * engine evenly, and so do the prompts of one tenant: every batch is a step of each prompt, which shows that the engine
  * moves however many they are, and nobody's flood of prompts leaves less to others.
  *
- * Beside other requests a batch is only as large as can be evaluated within some 40 ms, or within two rounds of others
- * and 20 ms where those are known and shorter, by what the pieces before have taken, though no smaller than what 16 tokens
- * at the start of a context cost, and 4 tokens: all of them wait for its end. A prompt that is alone gets twice that, as
+ * Beside other requests a batch is only as large as can be evaluated within some 40 ms, by what the pieces before have
+ * taken, though no smaller than what 16 tokens at the start of a context cost, and 4 tokens: all of them wait for its end. A prompt that is alone gets twice that, as
  * others may come at any moment, and 64 tokens at least. A newcomer's short prompt is not cut up because so few of another
- * one take as long, behind thousands of others. Which prompts have a piece in a batch is not decided here (`turns.ts`).
+ * one take as long, behind thousands of others.
  */
 export class BatchShares {
   readonly #batchTokens: number;
-  readonly #known: KnownTimes;
+  readonly #tokenCost: TokenCost;
   /** The prompts that are being evaluated, by their tenants. */
   readonly #reading = new Map<string, Set<Progress>>();
   /** The number of slots that requests hold, for prompts and answers alike. */
@@ -108,10 +93,13 @@ export class BatchShares {
   /** What a step beside other requests may cost: as much as so many tokens at the start of a context. */
   #stepCost: number;
 
-  /** Makes the shares of an engine that evaluates no prompt, and at most `batchTokens` tokens in a step. */
-  constructor(batchTokens: number, known: KnownTimes) {
+  /**
+   * Makes the shares of an engine that evaluates no prompt, and at most `batchTokens` tokens in a step; `tokenCost` is
+   * that of its model.
+   */
+  constructor(batchTokens: number, tokenCost: TokenCost) {
     this.#batchTokens = batchTokens;
-    this.#known = known;
+    this.#tokenCost = tokenCost;
     this.#stepCost = Math.min(batchTokens, FIRST_STEP_TOKENS);
   }
 
@@ -149,7 +137,7 @@ export class BatchShares {
       pieceTokens: () => this.#pieceOf(progress, mine),
       begins: (piece, nowMs) => {
         progress.begun = piece;
-        progress.cost = piece * this.#known.tokenCost(progress.read);
+        progress.cost = piece * this.#tokenCost(progress.read);
         this.#begun += progress.cost;
         [beganMs, evaluatedBefore] = [nowMs, this.#evaluated];
       },
@@ -178,7 +166,7 @@ export class BatchShares {
 
   /** Returns the size of the next piece of a prompt, which is one of its tenant's. */
   #pieceOf({ left, read }: Progress, ofTenant: ReadonlySet<Progress>): number {
-    const cost = this.#known.tokenCost(read);
+    const cost = this.#tokenCost(read);
     if (left * cost <= SHORT_TOKENS) return left;
     const stepCost = this.#slots > 1 ? this.#stepCost : Math.max(MIN_ALONE_TOKENS, ALONE * this.#stepCost);
     const step = Math.min(this.#batchTokens, Math.max(MIN_STEP_TOKENS, stepCost / cost));
@@ -189,10 +177,8 @@ export class BatchShares {
   #learn(cost: number, ms: number, before: number): void {
     // What a much smaller step takes is mostly what every step takes, and says little of one of the right size.
     if (cost < this.#stepCost / 2) return;
-    const { tokenCost, lightRoundMs = PIECE_MS } = this.#known;
-    const meantMs = Math.min(PIECE_MS, Math.max(MIN_PIECE_MS, MAX_STRETCH * lightRoundMs));
-    const change = Math.min(MAX_GROWTH, Math.max(MAX_CUT, meantMs / Math.max(1, ms)));
+    const change = Math.min(MAX_GROWTH, Math.max(MAX_CUT, PIECE_MS / Math.max(1, ms)));
     const learned = (this.#stepCost + cost * change) / 2;
-    this.#stepCost = Math.min(this.#batchTokens * tokenCost(before), Math.max(MIN_STEP_COST, learned));
+    this.#stepCost = Math.min(this.#batchTokens * this.#tokenCost(before), Math.max(MIN_STEP_COST, learned));
   }
 }

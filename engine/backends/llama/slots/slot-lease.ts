@@ -11,8 +11,6 @@ export type SlotLeaseOptions = {
   readonly slot: Slot;
   /** Runs the steps on the slot. */
   readonly steps: Steps;
-  /** The tenant whose request holds the slot. */
-  readonly tenant: string;
   /** The time for which the cache is to stay in the slot afterwards, in milliseconds. */
   readonly keepMs: number;
   /** The signal that is aborted when the caller leaves. */
@@ -45,15 +43,10 @@ export class SlotLease {
   }
 
   /**
-   * Runs one step on the slot that computes, and puts `added` tokens behind those in the cache; `isFirst` says that it
-   * brings the request to its first token. Throws `EngineError` when the caller has left before or meanwhile.
+   * Runs one step on the slot that computes. Throws `EngineError` when the caller has left before or meanwhile.
    */
-  run<Result>(added: number, isFirst: boolean, step: () => Promise<Result>): Promise<Result> {
-    const { steps, tenant } = this.#options;
-    const { place, sequence } = this.slot;
-    return this.#follow(() =>
-      steps.run(place, { tenant, isFirst, added, tokens: sequence.nextTokenIndex + added }, step),
-    );
+  run<Result>(step: () => Promise<Result>): Promise<Result> {
+    return this.#follow(() => this.#options.steps.run(this.slot.place, step));
   }
 
   /** Makes the cache of the slot a prefix of the prompt, as `Slot.adapt` does. Throws `EngineError` as `run` does. */

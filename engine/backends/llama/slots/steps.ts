@@ -1,28 +1,18 @@
-import type { MonotonicClock } from "../../../../deploy/runtime/time/clock.ts";
-import type { TokenCost } from "./token-cost.ts";
-import { type AskedStep, Turns } from "./turns.ts";
-
 /** A step that waits for a round. */
-type Asked = AskedStep & { readonly place: number; readonly begin: () => void };
+type Asked = { readonly place: number; readonly begin: () => void };
 
 /**
  * Runs what the engine does, and counts it: steps that have come to an end, and steps that run. A wedged accelerator
  * shows in both.
  *
  * Steps that compute go in rounds: those that were asked for while a round ran begin together when all of it has ended,
- * in the order of their sequences, unless they stand aside for others (`turns.ts`). The engine makes one batch of them, and
- * computes it in one pass only where sequences follow each other: tokens that were asked for one by one, as their readers
+ * in the order of their sequences. The engine makes one batch of them, and computes it in one pass only where sequences follow each other: tokens that were asked for one by one, as their readers
  * came to it, would be computed in several.
  *
  * A cache may be changed only while nothing is computed: between two rounds. What is to be changed while one runs waits for
  * its end; the next one waits for the changes that wait then, and for none that comes later.
  */
 export class Steps {
-  /** What tokens of the model cost. */
-  readonly tokenCost: TokenCost;
-  readonly #clock: MonotonicClock;
-  readonly #turns: Turns;
-  readonly #waitedMs: () => number;
   #done = 0;
   #inFlight = 0;
   #changing = 0;
@@ -30,28 +20,13 @@ export class Steps {
   #asked: Asked[] = [];
   /** The number of steps of the round that have not ended. */
   #running = 0;
-  #roundBeganMs = 0;
   /** The places of the round from which no further step was asked for. */
   readonly #silent = new Set<number>();
   #turnIsComing = false;
-  #endedMs = 0;
-  /** Whether a timer looks again at those whose round is to wait. */
-  #rests = false;
   #waitsForChanges = false;
   /** Begin the changes that wait for the end of the round, or of the one that is due. */
   #begunAtEnd: (() => void)[] = [];
   #underWay: { readonly begun: Promise<void>; readonly tell: () => void } | undefined;
-
-  /**
-   * Makes the steps of an engine that computes nothing; `clock` measures the rounds, and `tokenCost` is that of its model.
-   * `waitedMs` returns for how long the threads that compute have waited for a processor since it was called last.
-   */
-  constructor(clock: MonotonicClock, tokenCost: TokenCost, waitedMs: () => number) {
-    this.#clock = clock;
-    this.#waitedMs = waitedMs;
-    this.tokenCost = tokenCost;
-    this.#turns = new Turns(tokenCost);
-  }
 
   /** The number of steps that have ended, whether well or not. */
   get done(): number {
@@ -61,11 +36,6 @@ export class Steps {
   /** The number of steps that run now or wait for their round. It is 0 too while nobody asks for more. */
   get inFlight(): number {
     return this.#inFlight;
-  }
-
-  /** What a round takes without tenants that are heavy (`Turns`), in milliseconds; undefined while nobody knows. */
-  get lightRoundMs(): number | undefined {
-    return this.#turns.lightMs;
   }
 
   /**
@@ -83,16 +53,12 @@ export class Steps {
     return this.#underWay.begun;
   }
 
-  /**
-   * Runs a step that computes with the sequence at `place` of all sequences, in the next round in which it is its turn.
-   * Settles as the step does.
-   */
-  run<Result>(place: number, asked: AskedStep, step: () => Promise<Result>): Promise<Result> {
+  /** Runs a step that computes with the sequence at `place` of all sequences, in the next round. Settles as the step does. */
+  run<Result>(place: number, step: () => Promise<Result>): Promise<Result> {
     this.#inFlight += 1;
     return new Promise((resolve, reject) => {
-      const { tenant, tokens, added, isFirst } = asked;
       const begin = () => void this.#compute(step).then(resolve, reject);
-      this.#asked.push({ tenant, tokens, added, isFirst, place, begin });
+      this.#asked.push({ place, begin });
       // Those of the last round are all that is waited for: a turn more is much where a token takes little.
       if (this.#silent.delete(place) && this.#silent.size === 0) this.#begin();
       else this.#beginSoon();
@@ -137,8 +103,6 @@ export class Steps {
 
   /** Notes that all steps of the round have ended. */
   #ended(): void {
-    this.#endedMs = this.#clock.nowMs();
-    this.#turns.ended(this.#endedMs - this.#roundBeganMs, this.#waitedMs);
     const waiting = this.#begunAtEnd;
     if (waiting.length === 0) return;
     this.#begunAtEnd = [];
@@ -156,7 +120,7 @@ export class Steps {
   }
 
   #begin(): void {
-    if (this.#waitsForChanges || this.#running > 0 || this.#asked.length === 0 || this.#isToRest()) return;
+    if (this.#waitsForChanges || this.#running > 0 || this.#asked.length === 0) return;
     if (this.#changing === 0) {
       this.#beginRound();
       return;
@@ -171,27 +135,10 @@ export class Steps {
     );
   }
 
-  /** Returns whether those who ask are to wait, and looks again when they have. */
-  #isToRest(): boolean {
-    const restMs = this.#turns.restMs(this.#asked);
-    const leftMs = restMs === 0 ? 0 : this.#endedMs + restMs - this.#clock.nowMs();
-    if (leftMs <= 0) return false;
-    if (!this.#rests) {
-      this.#rests = true;
-      this.#clock.after(leftMs, () => {
-        this.#rests = false;
-        this.#begin();
-      });
-    }
-    return true;
-  }
-
   #beginRound(): void {
-    const chosen = this.#turns.choose(this.#asked);
-    const round = chosen.length === 1 ? chosen : chosen.toSorted((one, other) => one.place - other.place);
-    this.#asked = round.length === this.#asked.length ? [] : this.#asked.filter((step) => !round.includes(step));
+    const round = this.#asked.sort((one, other) => one.place - other.place);
+    this.#asked = [];
     this.#running = round.length;
-    this.#roundBeganMs = this.#clock.nowMs();
     this.#silent.clear();
     for (const { place, begin } of round) {
       this.#silent.add(place);

@@ -53,7 +53,7 @@ export async function* generate(
     const turn = () => parts.turns.nextUnlessLeft(request.tenant, link.signal);
     const body = await toJsonBytes({ ...chat.body, ...limit }, turn);
     const onPrompt = parts.cache?.follow(request, chat);
-    const stream = yield* life.during(openStream(parts, body, () => life.tell(), link.signal));
+    const stream = yield* life.during(watch.owed(openStream(parts, body, () => life.tell(), link.signal)));
     yield* answer(parts, stream, newReader(parts, chat, request, onPrompt), room, life);
   } finally {
     unwatch();
@@ -89,12 +89,14 @@ async function* answer(
   room: OutputRoom,
   life: SignsOfLife,
 ): AsyncGenerator<GenerateResponse, void, void> {
-  const { nowMs } = parts;
+  const { nowMs, watch } = parts;
   const sentMs = nowMs();
   let isStarted = false;
   let firstMs: number | undefined;
   for (let over = false; !over; ) {
-    const { data, done } = firstMs === undefined ? yield* life.during(stream.next()) : await stream.next();
+    const piece = watch.owed(stream.next());
+    const { data, done } = firstMs === undefined ? yield* life.during(piece) : await piece;
+    if (data.length > 0) watch.stepped();
     const events: Event[] = [];
     for (const datum of data) {
       const chunk = readChunk(datum);
@@ -104,7 +106,7 @@ async function* answer(
         events.push(await startOf(parts, reader, room));
       }
       if (isStarted && chunk.prefilledTokens !== undefined)
-        events.push(progress(0, chunk.prefilledTokens, parts.watch.moves));
+        events.push(progress(0, chunk.prefilledTokens, watch.moves));
       if (news.length > 0) firstMs ??= nowMs();
       events.push(...news);
       if (reader.wantsNoMore) break;

@@ -1,4 +1,5 @@
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
+import type { EngineSteps } from "../../../backend.ts";
 import type { Dialect } from "../dialect/dialect.ts";
 import { type EngineHttp, isUnreachable } from "../http/engine-http.ts";
 import { type EngineLoad, readLoad } from "./load.ts";
@@ -9,6 +10,8 @@ export type EngineWatchOptions = {
   readonly loadIntervalMs: number;
   /** The time that one step of the engine may take, in milliseconds. */
   readonly stepTimeoutMs: number;
+  /** The time that the engine may take to come up, in milliseconds. */
+  readonly startTimeoutMs: number;
 };
 
 /**
@@ -26,6 +29,12 @@ export class EngineWatch {
   #load: EngineLoad | undefined;
   #gone = false;
   #moves = 0;
+  /** The newest counters of the engine; undefined before it has told any since it came up. */
+  #counters: string | undefined;
+  /** The number of steps that its counters or its answers have shown. */
+  #steps = 0;
+  #starting = true;
+  #owed = 0;
   /** When the running step began, at the latest. */
   #stepMs = 0;
   #cancel: () => void = () => {};
@@ -42,9 +51,16 @@ export class EngineWatch {
     return this.#load;
   }
 
-  /** Whether nobody answered at the engine's address when it was last asked. An engine that is only slow is there. */
-  get gone(): boolean {
-    return this.#gone;
+  /**
+   * The engine's pulse. One that nobody reaches stands still. Of one that tells no counters, and so may read a long prompt
+   * without a sign, there is none.
+   */
+  get steps(): EngineSteps | undefined {
+    const { stepTimeoutMs, startTimeoutMs } = this.#options;
+    const made = this.#steps;
+    if (this.#gone) return { made, inFlight: 1, startTimeoutMs };
+    if (this.#counters === undefined) return undefined;
+    return { made, inFlight: this.#owed, stepTimeoutMs, ...(this.#starting && { startTimeoutMs }) };
   }
 
   /** The number of times that the engine was seen to have moved. */
@@ -61,6 +77,22 @@ export class EngineWatch {
     if (this.#listeners.size === 0) this.#stepMs = this.#clock.nowMs();
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /** Waits for what the engine owes a generation: a step of it, until `work` has settled. */
+  async owed<T>(work: Promise<T>): Promise<T> {
+    this.#owed += 1;
+    try {
+      return await work;
+    } finally {
+      this.#owed -= 1;
+    }
+  }
+
+  /** Notes that the engine has made a step: a piece of an answer has come. */
+  stepped(): void {
+    this.#steps += 1;
+    this.#starting = false;
   }
 
   /** Begins to ask. */
@@ -85,6 +117,7 @@ export class EngineWatch {
     if (signal.aborted) return;
     this.#gone = isUnreachable(failure);
     const counters = this.#load?.counters;
+    this.#count(counters, failure === undefined);
     if (counters !== undefined && before?.counters !== counters) this.#stepMs = this.#clock.nowMs();
     const inStep = this.#clock.nowMs() - this.#stepMs < this.#options.stepTimeoutMs;
     const answers = failure === undefined;
@@ -94,5 +127,13 @@ export class EngineWatch {
       for (const tell of this.#listeners) tell();
     }
     this.#cancel = this.#clock.after(this.#options.loadIntervalMs, () => void this.#poll());
+  }
+
+  /** Takes the engine's counters, undefined where it told none; an engine that came up anew begins anew. */
+  #count(counters: string | undefined, answers: boolean): void {
+    if (this.#gone) this.#starting = true;
+    if (counters !== undefined && this.#counters !== undefined && counters !== this.#counters) this.stepped();
+    // One that does not answer in time has not stopped counting.
+    if (answers || this.#gone) this.#counters = counters;
   }
 }

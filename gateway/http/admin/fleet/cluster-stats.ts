@@ -30,14 +30,17 @@ export function registerClusterStats(
 }
 
 function perCluster(registry: Registry, clusters: ClusterManager) {
-  return (name: string, help: string, value: (cluster: Cluster) => number) =>
+  return (name: string, help: string, value: (cluster: Cluster) => number | undefined) =>
     new Gauge({
       name: `svc_cluster_${name}`,
       help,
       labelNames: ["cluster"],
       registers: [registry],
       collect() {
-        for (const cluster of clusters.clusters) this.set({ cluster: cluster.model }, value(cluster));
+        for (const cluster of clusters.clusters) {
+          const now = value(cluster);
+          if (now !== undefined) this.set({ cluster: cluster.model }, now);
+        }
       },
     });
 }
@@ -47,6 +50,11 @@ function registerMemberships(registry: Registry, clusters: ClusterManager, now: 
   const flagged = ({ members }: Cluster, flag: string) =>
     members.filter((member) => member.healthFlags(now()).includes(flag)).length;
   gauge("membership", "Endpoints of the cluster, whatever their state.", ({ members }) => members.length);
+  gauge(
+    "expected_endpoints",
+    "Endpoints that the cluster should have, where its configuration says so (expectedEndpoints).",
+    ({ settings }) => settings.expectedEndpoints,
+  );
   gauge(
     "membership_healthy",
     "Endpoints of the cluster that are healthy and may get requests.",

@@ -52,12 +52,14 @@ export type WantedPoints = {
 export function fleetView(parts: FleetParts, { model, sinceMs }: WantedPoints): FleetView {
   const { clusters, live, history, lifecycle, connections, clock } = parts;
   const statuses = clusterStatuses(clusters, clock.nowMs());
-  const { models } = history.counts;
+  const { models, withoutModel } = history.counts;
   return {
     host: hostname(),
     state: lifecycle.state(clusters.ready),
     total: {
       ...ratesOf(history, ""),
+      requests: withoutModel.requests + sum(models, ({ requests }) => requests),
+      errors: withoutModel.errors + sum(models, ({ errors }) => errors),
       active: sum(models, ({ active }) => active),
       queued: sum(models, ({ queued }) => queued),
       connections: connections(),

@@ -29,6 +29,7 @@ export function ownCounts({ clusters, traffic, live }: CountingParts): () => Gat
         const queued = traffic.find(({ cluster }) => cluster.model === model)?.admission.pending ?? 0;
         return { model, queued, ...totals, firstTokenCounts: [...firstTokenCounts] };
       }),
+      withoutModel: { ...live.withoutModel },
       nodeDeltas: new Map([...addresses].map((address) => [address, live.endpoint(address).deltas])),
     };
   };

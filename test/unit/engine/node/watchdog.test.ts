@@ -4,11 +4,14 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 function watched() {
   const clock = new VirtualClock();
-  const engine = { counts: true, made: 0, inFlight: 0 };
+  const engine: { counts: boolean; made: number; inFlight: number; stepTimeoutMs?: number; startTimeoutMs?: number } = {
+    ...{ counts: true, made: 0, inFlight: 0 },
+  };
   const seen: string[] = [];
   const watchdog = new Watchdog({
     clock,
     stallMs: 1_000,
+    hangMs: 10_000,
     steps: () => (engine.counts ? engine : undefined),
     onStall: () => seen.push("stall"),
     onRecover: () => seen.push("recover"),
@@ -69,6 +72,55 @@ test("after a stall the first step brings it back, and without work it is given 
   expect(seen).toEqual(["stall", "probe", "recover"]);
   await clock.advance(1_000);
   expect(seen.slice(3)).toEqual(["stall"]);
+});
+
+test("an engine that stands still hangs after its time, probed or not, until it makes a step", async () => {
+  const { clock, engine, seen, watchdog, step } = watched();
+  engine.inFlight = 1;
+  await clock.advance(1_000);
+  engine.inFlight = 0;
+  await clock.advance(8_500);
+  expect([watchdog.hung, seen[0]]).toEqual([false, "stall"]);
+  await clock.advance(1_000);
+  expect(watchdog.hung).toBe(true);
+  step();
+  await clock.advance(250);
+  expect([watchdog.hung, watchdog.stepAgeMs, seen.at(-1)]).toEqual([false, 0, "recover"]);
+});
+
+test("callers who come and go do not make a step of what is none", async () => {
+  const { clock, engine, seen, watchdog } = watched();
+  for (let caller = 0; caller < 4; caller += 1) {
+    expect(seen).toEqual([]);
+    engine.inFlight = 1;
+    await clock.advance(250);
+    engine.inFlight = 0;
+    await clock.advance(5_000);
+    expect(watchdog.stepAgeMs).toBe(caller < 3 ? 0 : 6_000);
+  }
+  expect(seen[0]).toBe("stall");
+});
+
+test("the age of a step counts from when it may be over", async () => {
+  const { clock, engine, seen, watchdog } = watched();
+  Object.assign(engine, { inFlight: 1, stepTimeoutMs: 60_000 });
+  await clock.advance(60_500);
+  expect([seen, watchdog.stepAgeMs]).toEqual([[], 500]);
+  await clock.advance(500);
+  expect(seen).toEqual(["stall"]);
+  await clock.advance(8_750);
+  expect(watchdog.hung).toBe(false);
+  await clock.advance(250);
+  expect(watchdog.hung).toBe(true);
+});
+
+test("an engine that starts has the time of its start, and then hangs too", async () => {
+  const { clock, engine, watchdog } = watched();
+  Object.assign(engine, { inFlight: 1, startTimeoutMs: 3_600_000 });
+  await clock.advance(3_599_000);
+  expect(watchdog.hung).toBe(false);
+  await clock.advance(1_000);
+  expect(watchdog.hung).toBe(true);
 });
 
 test("a process that was itself held up does not blame the engine for it", async () => {

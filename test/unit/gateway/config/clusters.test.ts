@@ -41,7 +41,6 @@ describe("what is left out", () => {
         workingSetWaitMs: 240_000,
         prefillTurns: { longSeconds: 2, maxAheadSeconds: 2 },
         classShares: { high: 80, default: 15, low: 5 },
-        adaptiveLifo: { targetMs: 5_000, intervalMs: 10_000, timeoutMs: 5_000 },
         retryBudget: { budgetPercent: 20, minRetryConcurrency: 3 },
       },
     });

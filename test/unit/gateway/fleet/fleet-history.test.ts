@@ -14,7 +14,8 @@ const SHARES = [0.5, 0.95];
 /** A history of counts that the test sets; they are read every two seconds. */
 function setUp() {
   const clock = new VirtualClock(START);
-  let counts: GatewayCounts = { cpuMs: 0, models: [modelOf("m"), modelOf("n")], nodeDeltas: new Map() };
+  const models = [modelOf("m"), modelOf("n")];
+  let counts: GatewayCounts = { cpuMs: 0, models, withoutModel: { requests: 0, errors: 0 }, nodeDeltas: new Map() };
   const history = new FleetHistory(() => counts, clock);
   const set = (changed: Partial<GatewayCounts>) => {
     counts = { ...counts, ...changed };
@@ -62,6 +63,14 @@ test("a point sums all models, and its rates are by the time that has passed", a
   expect(history.newest("")).toMatchObject({ spanMs: 2_000, requests: 2, deltas: 50 });
   expect(history.newest("n")).toMatchObject({ spanMs: 2_000, errors: 1 });
   expect(history.recentFirstTokens("", SHARES)).toEqual([point?.p50Ms, point?.p95Ms]);
+});
+
+test("requests that ended before their model was known count in the total, and of no model", async () => {
+  const { clock, history, set } = setUp();
+  set({ models: [modelOf("m", { requests: 1 }), modelOf("n")], withoutModel: { requests: 4, errors: 3 } });
+  await clock.advance(2_000);
+  expect(history.newest("")).toMatchObject({ requests: 5, errors: 3 });
+  expect(history.newest("m")).toMatchObject({ requests: 1, errors: 0 });
 });
 
 test("a model has points of its own, without processor time, which is not divided between models", async () => {

@@ -49,14 +49,6 @@ test("what a big body announces counts from then on, and not once more as it arr
   expect(bodies.bytes).toBe(0);
 });
 
-test("of those that have gone, the big ones are counted", async () => {
-  const { clock, bodies, announce } = room(64 * MIB);
-  const [big, small] = [announce("big", "a", 4 * MIB), announce("small", "a", 4 * MIB - 1)];
-  await clock.advance(0);
-  for (const one of [big, small, big]) one.release();
-  expect(bodies.releasedBytes).toBe(4 * MIB);
-});
-
 describe("a body that finds no room", () => {
   test("waits, unread, until others have gone, in its turn", async () => {
     const { clock, bodies, log, announce } = room(3 * MIB);

@@ -58,20 +58,6 @@ describe("turns", () => {
     expect(served).toEqual(items);
   });
 
-  test("a key's items go newest first when that is set, with the same turns; one that is put back is next again", () => {
-    const items = Array.from({ length: 10 }, () => [item("a"), item("b")]).flat();
-    const turns = turnsOf(...items);
-    turns.setNewestFirst(true);
-    const first = turns.take();
-    expect(first?.item).toBe(items[18]);
-    first?.putBack();
-    expect(turns.order()[0]).toBe(items[18]);
-    const served = drain(turns);
-    expect(keysOf(served)).toBe("ab".repeat(10));
-    const ofA = (all: readonly Item[]) => all.filter(({ key }) => key === "a");
-    for (const [index, each] of ofA(served).entries()) expect(each).toBe(ofA(items).at(-1 - index));
-  });
-
   test("cost is shared, in numbers", () => {
     const items = Array.from({ length: 60 }, () => [item("cheap", 10), item("dear", 50)]).flat();
     const served = drain(turnsOf(...items), 60);

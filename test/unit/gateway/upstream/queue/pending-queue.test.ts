@@ -5,7 +5,6 @@ import {
   PendingQueue,
   type PendingQueueSettings,
 } from "../../../../../gateway/upstream/queue/pending-queue.ts";
-import { DEFAULT_ADAPTIVE_LIFO } from "../../../../support/gateway/default-settings.ts";
 import { exponential, seededRandom } from "../../../../support/seeded-random.ts";
 
 const request = (key: string, change: Partial<Pending<number>> = {}): Pending<number> => ({
@@ -17,9 +16,8 @@ const request = (key: string, change: Partial<Pending<number>> = {}): Pending<nu
   weight: 1,
   cost: 2_000,
   queuedMs: 0,
-  queuedTurns: 0,
   deadlineMs: 30_000,
-  outwaits: false,
+  hasFixedDeadline: false,
   rank: 0,
   value: 0,
   ...change,
@@ -28,7 +26,6 @@ const request = (key: string, change: Partial<Pending<number>> = {}): Pending<nu
 const SETTINGS: PendingQueueSettings = {
   maxPendingPerKey: 32,
   classShares: DEFAULT_CLASS_SHARES,
-  adaptiveLifo: DEFAULT_ADAPTIVE_LIFO,
 };
 
 function queueWith({ maxPending = 512, ...change }: Partial<PendingQueueSettings> & { maxPending?: number } = {}) {
@@ -200,7 +197,7 @@ describe("fairness in virtual time", () => {
         nextAskMs += 1_000;
       }
       const next = queue.next();
-      if (next) queue.served(next, nowMs);
+      if (next) queue.served(nowMs);
       if (next?.key === "other") waits.push(nowMs - next.value);
     }
     expect(waits.length).toBeGreaterThan(100);
@@ -228,103 +225,6 @@ test("the bound may be moved; who waits already stays", () => {
   expect(queue.push(request("d"))).toMatchObject({ queued: true });
 });
 
-describe("a queue that stands", () => {
-  const slow = { ...DEFAULT_ADAPTIVE_LIFO, targetMs: 1_000, intervalMs: 2_000, timeoutMs: 1_500 };
-
-  /**
-   * One request a second joins, one every two seconds is served and has run until the next one is: what was served, and
-   * what gave up, by the second it came.
-   */
-  function overloaded(seconds: number) {
-    const queue = queueWith({ adaptiveLifo: slow });
-    const served: (readonly [came: number, at: number])[] = [];
-    const gaveUp: number[] = [];
-    for (let second = 0; second < seconds; second += 1) {
-      const nowMs = second * 1_000;
-      const times = { queuedMs: nowMs, queuedTurns: queue.turns, deadlineMs: nowMs + 30_000 };
-      const item = request("a", { ...times, value: second });
-      gaveUp.push(...queue.expire(nowMs).map(({ value }) => value));
-      queue.push(item);
-      if (second % 2 === 1) continue;
-      queue.ended(1);
-      const next = queue.next();
-      if (next) queue.served(next, nowMs);
-      if (next) served.push([next.value, second]);
-    }
-    return { queue, served, gaveUp };
-  }
-
-  test("serves the newest, and the others are told early", () => {
-    const { served, gaveUp } = overloaded(60);
-    // Three turns after the first who had waited for more than two.
-    const inOrder = Array.from({ length: 8 }, (_, came) => [came, 2 * came]);
-    expect(served.slice(0, 8)).toEqual(inOrder);
-    expect(served.slice(8)).toHaveLength(22);
-    for (const [came, at] of served.slice(8)) expect(came).toBe(at);
-    expect(gaveUp.length + served.length).toBeGreaterThan(55);
-  });
-
-  test("goes back to its order once nobody waits", () => {
-    const { queue } = overloaded(40);
-    drain(queue);
-    expect(queue.expire(50_000)).toEqual([]);
-    for (const value of [100, 101]) queue.push(request("a", { queuedMs: 50_000, deadlineMs: 90_000, value }));
-    expect(drain(queue).map(({ value }) => value)).toEqual([100, 101]);
-  });
-
-  test("is not one behind long generations, where each waits for one or two of them", () => {
-    const queue = queueWith({ adaptiveLifo: slow });
-    const order: number[] = [];
-    let asked = 0;
-    const ask = (nowMs: number) => {
-      const times = { queuedMs: nowMs, queuedTurns: queue.turns, deadlineMs: nowMs + 60_000 };
-      queue.push(request("a", { ...times, value: asked }));
-      asked += 1;
-    };
-    ask(0);
-    for (let nowMs = 0; order.length < 60; nowMs += 25_000) {
-      ask(nowMs);
-      expect(queue.expire(nowMs + 24_000)).toEqual([]);
-      queue.ended(1);
-      const next = queue.next();
-      if (next) queue.served(next, nowMs + 24_000);
-      if (next) order.push(next.value);
-    }
-    expect(order).toEqual([...order].sort((a, b) => a - b));
-  });
-
-  test("is not known by those whom nobody could have served, and does not make them give up early", () => {
-    const queue = queueWith({ adaptiveLifo: slow });
-    for (let value = 0; value < 30; value += 1) queue.push(request("a", { outwaits: true, deadlineMs: 1e9, value }));
-    const order: number[] = [];
-    for (let nowMs = 60_000; order.length < 30; nowMs += 5_000) {
-      expect(queue.expire(nowMs)).toEqual([]);
-      queue.ended(1);
-      const next = queue.next();
-      if (next) queue.served(next, nowMs);
-      if (next) order.push(next.value);
-    }
-    expect(order).toEqual([...order].sort((a, b) => a - b));
-  });
-
-  test("is not one in which one key's requests wait long and another's do not", () => {
-    const queue = queueWith({ adaptiveLifo: slow });
-    for (let value = 0; value < 30; value += 1) queue.push(request("flood", { deadlineMs: 1e9, value }));
-    const order: number[] = [];
-    for (let nowMs = 0; nowMs < 20_000; nowMs += 1_000) {
-      expect(queue.expire(nowMs)).toEqual([]);
-      queue.push(request("small", { queuedMs: nowMs, deadlineMs: 1e9, value: -1 }));
-      for (let slot = 0; slot < 2; slot += 1) {
-        const next = queue.next();
-        if (next) queue.served(next, nowMs);
-        if (next && next.key === "flood") order.push(next.value);
-      }
-    }
-    expect(order.length).toBeGreaterThan(15);
-    expect(order).toEqual([...order].sort((a, b) => a - b));
-  });
-});
-
 describe("the estimate of when one more request would be served", () => {
   /** A queue in which `waiting` requests are left after one was served at each of the moments. */
   function servedAt(momentsMs: readonly number[], waiting: number): PendingQueue<number> {
@@ -332,7 +232,7 @@ describe("the estimate of when one more request would be served", () => {
     for (let index = 0; index < momentsMs.length + waiting; index += 1) queue.push(request("a"));
     for (const nowMs of momentsMs) {
       const item = queue.next();
-      if (item) queue.served(item, nowMs);
+      if (item) queue.served(nowMs);
     }
     return queue;
   }
@@ -343,7 +243,7 @@ describe("the estimate of when one more request would be served", () => {
     const idle = servedAt([0], 0);
     idle.push(request("a"));
     const late = idle.next();
-    if (late) idle.served(late, 60_000);
+    if (late) idle.served(60_000);
     expect(idle.drainMs(60_000)).toBeUndefined();
   });
 

@@ -5,11 +5,8 @@ import { tokenCost } from "../../../../../../engine/backends/llama/slots/token-c
 const BATCH = 256;
 
 /** Makes shares beside so many answers of as many tenants, of a model for which all tokens of a context are alike. */
-function shares(
-  answers: number,
-  known: { lightRoundMs: number | undefined } = { lightRoundMs: undefined },
-): BatchShares {
-  const made = new BatchShares(BATCH, Object.assign(known, { tokenCost: () => 1 }));
+function shares(answers: number): BatchShares {
+  const made = new BatchShares(BATCH, () => 1);
   // It has turned out that whole batches take no time.
   const first = made.begin("first", 10_000);
   readOn(first, 4, 0);
@@ -43,7 +40,7 @@ test("a prompt that is alone gets whole batches where they take twice the time t
 
 test("a prompt that is alone has 64 tokens of a step at least, however long they take, and fewer behind a long context", () => {
   expect(readOn(shares(0).begin("a", 10_000), 32, 50)).toBe(64);
-  const deep = new BatchShares(BATCH, { lightRoundMs: undefined, tokenCost: tokenCost(256) });
+  const deep = new BatchShares(BATCH, tokenCost(256));
   expect(readOn(deep.begin("a", 10_000, 1_536), 32, 50)).toBeLessThanOrEqual(64 / 3);
 });
 
@@ -145,24 +142,9 @@ test("what stood aside counts for nothing in what a batch takes", () => {
   expect(heavy.pieceTokens()).toBeLessThan(60);
 });
 
-test("where rounds of others are short a step takes two of them at most", () => {
-  const known: { lightRoundMs: number | undefined } = { lightRoundMs: undefined };
-  const both = shares(1, known);
-  const reading = both.begin("a", 1_000_000);
-  expect(readOn(reading, 16, 0.2)).toBeGreaterThan(180);
-  known.lightRoundMs = 15;
-  expect(readOn(reading, 32, 0.2)).toBeLessThan(160);
-  known.lightRoundMs = 1;
-  const tokens = readOn(reading, 32, 0.2);
-  expect(tokens).toBeGreaterThan(80);
-  expect(tokens).toBeLessThan(110);
-  known.lightRoundMs = 100;
-  expect(readOn(reading, 32, 0.2)).toBeGreaterThan(180);
-});
-
 test("tokens behind many others count for more, and leave a newcomer's share as it is", () => {
   const costOf = tokenCost(256);
-  const both = new BatchShares(BATCH, { tokenCost: costOf, lightRoundMs: undefined });
+  const both = new BatchShares(BATCH, costOf);
   const long = both.begin("a", 1_000_000, 7_680);
   const answer = both.begin("answer", 1);
   answer.end();
@@ -187,7 +169,7 @@ test("the short rest of a prompt is read at once, whoever reads beside it", () =
 });
 
 test("the first long prompt beside others has small steps, until it shows that they take little", () => {
-  const both = new BatchShares(BATCH, { tokenCost: () => 1, lightRoundMs: undefined });
+  const both = new BatchShares(BATCH, () => 1);
   both.begin("answer", 1).end();
   const reading = both.begin("a", 10_000);
   expect(reading.pieceTokens()).toBe(64);

@@ -1,18 +1,13 @@
 import { expect, test } from "vitest";
 import { Steps } from "../../../../../../engine/backends/llama/slots/steps.ts";
-import type { AskedStep } from "../../../../../../engine/backends/llama/slots/turns.ts";
 import { type Gate, gate } from "../../../../../support/gate.ts";
-import { VirtualClock } from "../../../../../support/virtual-clock.ts";
-
-const ASKED: AskedStep = { tenant: "a", tokens: 1, isFirst: false };
-const NEVER_WAITED = () => 0;
 
 const turns = async (count = 3) => {
   for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 };
 
 test("a round waits for the changes that wait when it begins, and for none that comes later", async () => {
-  const steps = new Steps(new VirtualClock(), () => 1, NEVER_WAITED);
+  const steps = new Steps();
   const seen: string[] = [];
   const gates = { first: gate(), second: gate() };
   const note = (what: string) => async () => void seen.push(what);
@@ -22,7 +17,7 @@ test("a round waits for the changes that wait when it begins, and for none that 
       return gates[name].passed.then(note(name));
     });
   const first = change("first");
-  const step = steps.run(0, ASKED, note("step"));
+  const step = steps.run(0, note("step"));
   await turns();
   const second = change("second");
   await turns();
@@ -36,9 +31,9 @@ test("a round waits for the changes that wait when it begins, and for none that 
 });
 
 test("a change that fails is no step's failure, and both count", async () => {
-  const steps = new Steps(new VirtualClock(), () => 1, NEVER_WAITED);
+  const steps = new Steps();
   const change = steps.change(() => Promise.reject(new Error("lost")));
-  const step = steps.run(0, ASKED, () => Promise.resolve("made"));
+  const step = steps.run(0, () => Promise.resolve("made"));
   expect(steps.inFlight).toBe(2);
   await expect(change).rejects.toThrow("lost");
   expect(await step).toBe("made");
@@ -47,14 +42,14 @@ test("a change that fails is no step's failure, and both count", async () => {
 
 /** Steps of which each notes its beginning, and ends when the test lets it. */
 function heldSteps() {
-  const steps = new Steps(new VirtualClock(), () => 1, NEVER_WAITED);
+  const steps = new Steps();
   const begun: string[] = [];
   const held = new Map<string, Gate>();
   /** Asks for a step at the place that its name begins with. */
-  const ask = (name: string, asked = ASKED) => {
+  const ask = (name: string) => {
     const end = gate();
     held.set(name, end);
-    return steps.run(Number(name[0]), asked, () => {
+    return steps.run(Number(name[0]), () => {
       begun.push(name);
       return end.passed;
     });
@@ -102,7 +97,7 @@ test("steps begin together, in the order of their places, when all of the round 
 
 test("whoever asks for nothing more is not waited for, and a failed step ends as any", async () => {
   const { steps, begun, ask, end } = heldSteps();
-  const failed = steps.run(1, ASKED, () => Promise.reject(new Error("lost")));
+  const failed = steps.run(1, () => Promise.reject(new Error("lost")));
   const made = ask("0a");
   await expect(failed).rejects.toThrow("lost");
   end("0a");
@@ -130,51 +125,4 @@ test("the round that begins next is under way only when it has begun", async () 
   expect(seen).toEqual(["0a,1b"]);
   end("1b");
   await other;
-});
-
-test("a step that stands aside has its round behind the one that it makes way for", async () => {
-  const { steps, begun, ask, end } = heldSteps();
-  const heavy = ask("0a", { tenant: "heavy", tokens: 1_000, isFirst: false });
-  const light = ask("1a", { tenant: "light", tokens: 10, isFirst: true });
-  await turns();
-  expect(begun).toEqual(["1a"]);
-  expect(steps.inFlight).toBe(2);
-  end("1a");
-  await light;
-  const next = ask("1b", { tenant: "light", tokens: 11, isFirst: false });
-  await turns();
-  expect(begun).toEqual(["1a", "0a", "1b"]);
-  for (const name of ["0a", "1b"]) end(name);
-  await Promise.all([heavy, next]);
-});
-
-test("a heavy tenant's round rests where processors were short, and begins at once where another one asks", async () => {
-  const clock = new VirtualClock();
-  const steps = new Steps(
-    clock,
-    () => 1,
-    () => 4,
-  );
-  const begun: string[] = [];
-  /** Asks for a step of 10 ms. */
-  const ask = (tenant: "heavy" | "light") => {
-    const asked = { heavy: { place: 0, tokens: 1_000 }, light: { place: 1, tokens: 10 } }[tenant];
-    return steps.run(asked.place, { tenant, tokens: asked.tokens, isFirst: false }, async () => {
-      begun.push(tenant);
-      clock.jump(10);
-    });
-  };
-  await Promise.all([ask("heavy"), ask("light")]);
-  expect(begun.splice(0)).toEqual(["light", "heavy"]);
-  const next = ask("heavy");
-  await clock.advance(31);
-  expect(begun).toEqual([]);
-  await clock.advance(1);
-  await next;
-  expect(begun.splice(0)).toEqual(["heavy"]);
-  const resting = ask("heavy");
-  await turns();
-  expect(begun).toEqual([]);
-  await Promise.all([resting, ask("light")]);
-  expect(begun.toSorted()).toEqual(["heavy", "light"]);
 });
