@@ -123,8 +123,17 @@ async function openKeys(
   const { keys, loaded } = await readKeys(config.keys, state);
   if (keys.status().fault === "unreachable")
     log.error({ fault: "unreachable" }, "the store of keys is away: callers are not listened to until it is back");
-  keys.onChange(({ keys: count, revision, fault }) => {
-    if (fault) log.error({ fault }, "the newest keys cannot be used; the last good ones stay");
+  let { wentBack: lastBack } = keys.status();
+  keys.onChange(({ keys: count, revision, fault, refused, wentBack }) => {
+    if (wentBack > lastBack)
+      log.error(
+        { keys: count, revision },
+        "the store of keys has lost changes; it is followed, but for records that are older than those in use",
+      );
+    lastBack = wentBack;
+    if (fault === "records_refused")
+      log.error({ fault, revision, refused: refused.slice(0, 20) }, "some records of the store of keys are refused");
+    else if (fault) log.error({ fault }, "the newest keys cannot be used; the last good ones stay");
     else log.info({ keys: count, revision }, "keys loaded");
   });
   registerKeyStats(stats.registry, keys);

@@ -29,6 +29,7 @@ const NO_KEYS: KeyStore = {
     loadedAtMs: 0,
     loadErrors: 0,
     fault: undefined,
+    ...{ refused: [], wentBack: 0 },
   }),
   onChange: () => () => {},
   close: async () => {},

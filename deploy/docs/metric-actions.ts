@@ -125,17 +125,22 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "A key that is refused again and again has outgrown its limits, or is a client that runs in a loop.",
     svc_key_tokens_total:
       "Who uses how much, for shares and bills; the counts of `GET /keys/{id}/usage` are exact, those here are the rates of them.",
-    svc_keystore_keys: "A fall nobody made: the key file was replaced by another one.",
+    svc_keystore_keys:
+      "A fall nobody made: the key file was replaced by another one, or the shared store has lost keys.",
     svc_keystore_last_success_timestamp_seconds:
-      "Older than the newest change of the key file: the change was not taken over, see the two rows below.",
+      "Older than the newest change of keys: the change was not taken over, see `svc_keystore_stale` and the log.",
     svc_keystore_load_errors_total:
-      "The key file could not be read or is wrong. The last good keys stay in force; the log has the reason.",
+      "The key file or the shared store could not be read or is wrong. The last good keys stay in force; the log has the reason.",
+    svc_keystore_refused_records:
+      "Somebody without the pepper wrote to the store, or the store has lost changes. `GET /keys/status` names the keys: change them again, or drop the records with `npm run keys -- restore`.",
+    svc_keystore_went_back_total:
+      "Alert on a rise: a fail-over lost changes, or an older store was put in place. Make the changes again that are missing; gateways keep records that are newer than the store's until then.",
     svc_sealing_keys:
       'Alert where gateways differ: `count(count by (key_id) (svc_sealing_keys{does="seals"})) > 1`. They have other files as `sealingKeyFile`, or none.',
     svc_sealed_texts_total:
       "Many of `unknown_key`: gateways have different sealing keys, or one was dropped too early. `refused` are those of other services and models; nothing is wrong with a few.",
     svc_keystore_stale:
-      "Alert on 1: revoked keys still open the service until the file is mended. `npm run keys -- doctor` says what is wrong.",
+      "Alert on 1: revoked keys may open the service until the file or the store is mended. `npm run keys -- doctor` says what is wrong.",
   },
   "This process": {
     svc_overload_pressure_ratio: "How near each resource is to its end. Above 0.8 for long: add gateways.",

@@ -1,4 +1,4 @@
-import { createHash, createHmac, hkdfSync } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -6,7 +6,7 @@ import { basename } from "node:path";
 import * as z from "zod";
 import { errnoOf } from "../../deploy/runtime/files/errno.ts";
 import type { KeyChange } from "./key-change.ts";
-import type { Pepper } from "./key-digest.ts";
+import { deriveKey, type Pepper } from "./key-digest.ts";
 import { KeyStoreError } from "./key-store-error.ts";
 
 /*
@@ -50,7 +50,8 @@ export type AuditLog = {
   readonly brokenAt: number | undefined;
 };
 
-const NO_LINE = "0".repeat(64);
+/** What the first line of a log has as its link to the line before. */
+export const NO_LINE = "0".repeat(64);
 /**
  * The line that says of those before it with the same revision that their change was broken off before it took effect.
  * The change that makes the revision after all writes it.
@@ -87,6 +88,22 @@ export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
     prev = found.mac ?? sha256(line);
   }
   return { entries, brokenAt: undefined };
+}
+
+/** An entry of a line that was keyed. */
+export type KeyedEntry = AuditEntry & { readonly mac: string };
+
+/**
+ * Makes a check of single lines that were keyed with `pepper`. The check returns the entry of a line that is as it was
+ * written and links to the MAC `prev`, or to anything where that is undefined; undefined for every other line.
+ */
+export function lineCheck(pepper: Pepper): (line: string, prev: string | undefined) => KeyedEntry | undefined {
+  const key = auditKey(pepper);
+  return (line, prev) => {
+    const found = parseLine(line);
+    if (found?.mac === undefined || found.mac !== macOf(line, key)) return undefined;
+    return prev === undefined || found.prev === prev ? { ...found, mac: found.mac } : undefined;
+  };
 }
 
 /** What a change of keys adds to the audit log. */
@@ -201,8 +218,8 @@ function parseLine(line: string): AuditEntry | undefined {
 }
 
 /** The key is of the audit log's own: the pepper also makes other digests. */
-function auditKey({ bytes }: Pepper): Buffer {
-  return Buffer.from(hkdfSync("sha256", bytes, "", "svc audit log", 32));
+function auditKey(pepper: Pepper): Buffer {
+  return deriveKey(pepper, "svc audit log");
 }
 
 /** Returns the MAC that a line should have; undefined where none ends it in the form in which lines are written. */

@@ -115,6 +115,8 @@ export class FileKeyStore implements KeyStore {
       loadedAtMs: this.#loadedAtMs,
       loadErrors: this.#loadErrors,
       fault: this.#failure?.fault,
+      // A file is taken or refused as a whole.
+      ...{ refused: [], wentBack: 0 },
     };
   }
 

@@ -1,4 +1,4 @@
-import { timingSafeEqual } from "node:crypto";
+import { hkdfSync, timingSafeEqual } from "node:crypto";
 import { hmacSha256 } from "../hmac.ts";
 
 /*
@@ -37,6 +37,11 @@ export function makePepper(bytes: Buffer): Pepper {
 /** Returns the digest of a key, 32 bytes, which is stored in the key's place. */
 export function keyDigest(pepper: Pepper, key: string): Buffer {
   return hmacSha256(pepper.bytes, key);
+}
+
+/** Derives the key of one use, `label`, 32 bytes: neither the pepper nor the key of another use follows from it. */
+export function deriveKey({ bytes }: Pepper, label: string): Buffer {
+  return Buffer.from(hkdfSync("sha256", bytes, "", label, 32));
 }
 
 /** Returns 32 bytes that stand for `parts` in one use, `label`, and cannot be led back to them without the pepper. */

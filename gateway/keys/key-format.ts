@@ -65,6 +65,11 @@ export function generateKeyId(random: RandomBytes): string {
   return randomBase62(random, 16, ID_LENGTH);
 }
 
+/** Returns whether a text has the form of a public id. */
+export function isKeyId(text: string): boolean {
+  return /^[0-9A-Za-z]{12}$/.test(text);
+}
+
 /** Makes a key with 256 bits of `random` for the given id. */
 export function generateKey(env: KeyEnv, id: string, random: RandomBytes): GeneratedKey {
   const body = `svc_${env}_${id}_${randomBase62(random, 32, SECRET_LENGTH)}`;

@@ -76,6 +76,11 @@ export class KeyTable implements KeyIndex {
     if (record.env === this.#env) this.#entries.set(record.id, makeEntry(record, this.#pepper));
   }
 
+  /** Takes the record with this id out. */
+  remove(id: string): void {
+    this.#entries.delete(id);
+  }
+
   /** Does as `put`, with what another table has made of the same record, where it has: the digests of a key are dear. */
   adopt(record: KeyRecord, from: KeyTable): void {
     const entry = from.#entries.get(record.id);

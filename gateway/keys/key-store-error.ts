@@ -10,6 +10,9 @@ export type KeyStoreFault =
   | "not_valid"
   | "empty"
   | "revision_went_back"
+  | "store_replaced"
+  | "not_signed"
+  | "records_refused"
   | "pepper_missing"
   | "pepper_not_valid"
   | "pepper_mismatch";

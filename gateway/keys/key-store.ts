@@ -22,6 +22,13 @@ export type KeyStoreStatus = {
   readonly loadErrors: number;
   /** Why the newest set could not be taken over; undefined while the one in use is the newest. */
   readonly fault: KeyStoreFault | undefined;
+  /**
+   * The ids of records that are not taken: those of before stay, where there are any. They were not signed with the
+   * pepper, are not those of their newest change, or are older than those in use.
+   */
+  readonly refused: readonly string[];
+  /** The number of times that the store came back without changes which were in use here. */
+  readonly wentBack: number;
 };
 
 /** Where the gateway finds keys. A change in the store takes effect within one second, without a restart. */

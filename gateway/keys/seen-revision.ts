@@ -1,21 +1,39 @@
+import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
 import { readPrivateFile, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
 import { KeyStoreError } from "./key-store-error.ts";
 
-/**
- * Returns the path of the file that holds the newest revision of a key file which a gateway has used. It lies beside the
- * key file, so that all gateways with this folder know it, also after a restart.
+/*
+ * The newest keys that were in use on this host, so that older ones, in which keys that were revoked since are open, are
+ * refused after a restart, too. The file stands beside the key file or, for keys in a store, beside the pepper.
  */
-export function seenFileOf(keyFile: string): string {
-  return `${keyFile}.seen`;
+
+/** The time that a note waits for another one to be written, in milliseconds. */
+const LOCK_WAIT_MS = 2_000;
+
+/** The newest state of the keys in a store that was in use. */
+export type SeenHead = {
+  /** The number of changes. */
+  readonly revision: number;
+  /** The identity of the store: the MAC of the line of the audit log that began it. */
+  readonly id: string;
+  /** The MAC of the newest line of the audit log. */
+  readonly auditHead: string;
+  /** The time of the newest line, RFC 3339 in UTC. */
+  readonly ts: string;
+};
+
+/** Returns the path of the file in which the newest state of `file` stands, a key file or the pepper of a store. */
+export function seenFileOf(file: string): string {
+  return `${file}.seen`;
 }
 
 /**
- * Resolves to the newest revision of a key file that was ever used; 0 where nobody has noted any, as in a new folder.
+ * Resolves to the newest revision of a key file that was ever used; 0 where none was noted, as in a new folder.
  * Throws what `isKeyStoreError` knows when that cannot be found out.
  */
 export async function readSeenRevision(keyFile: string): Promise<number> {
   const path = seenFileOf(keyFile);
-  const text = (await readPrivateFile(path))?.toString("utf8").trim() ?? "0";
+  const text = (await readText(path)) ?? "0";
   if (!/^\d{1,15}$/.test(text)) throw new KeyStoreError("not_valid", `${path} should hold the number of a revision`);
   return Number(text);
 }
@@ -23,6 +41,53 @@ export async function readSeenRevision(keyFile: string): Promise<number> {
 /** Notes that a revision is in use, where it is newer than the one that was. Throws what `isKeyStoreError` knows. */
 export async function noteSeenRevision(keyFile: string, revision: number): Promise<void> {
   if (revision > (await readSeenRevision(keyFile))) await writePrivateFile(seenFileOf(keyFile), `${revision}\n`);
+}
+
+/**
+ * Resolves to the newest state of a store of keys that was used with this pepper; undefined where none was noted. Throws
+ * what `isKeyStoreError` knows when that cannot be found out.
+ */
+export async function readSeenHead(pepperFile: string): Promise<SeenHead | undefined> {
+  const path = seenFileOf(pepperFile);
+  const text = await readText(path);
+  const head = parseSeenHead(text ?? "");
+  if (text !== undefined && !head) throw new KeyStoreError("not_valid", `${path} should hold the head of a store`);
+  return head;
+}
+
+/**
+ * Notes the state of a store of keys that is in use, where it is newer than the one that was, or `isForked`: the store
+ * has lost that one. Throws what `isKeyStoreError` knows.
+ */
+export async function noteSeenHead(pepperFile: string, head: SeenHead, isForked = false): Promise<void> {
+  const path = seenFileOf(pepperFile);
+  const note = async () => {
+    const seen = isForked ? undefined : await readSeenHead(pepperFile);
+    const isNewer = !seen || (seen.id === head.id ? head.revision > seen.revision : head.ts > seen.ts);
+    if (isNewer) await writePrivateFile(path, `${seenHeadText(head)}\n`);
+  };
+  // Gateways and commands of this host note the same change, or one after another.
+  await withFileLock(`${path}.lock`, note, AbortSignal.timeout(LOCK_WAIT_MS));
+}
+
+/** Writes the state of a store of keys as `parseSeenHead` reads it. */
+export function seenHeadText({ revision, id, auditHead, ts }: SeenHead): string {
+  return `${revision} ${id} ${auditHead} ${ts}`;
+}
+
+/** Reads the state of a store of keys; undefined for any other text. */
+export function parseSeenHead(text: string): SeenHead | undefined {
+  const [, revision, id, auditHead, ts] = /^(\d{1,15}) ([0-9a-f]{64}) ([0-9a-f]{64}) (\S{20,30})$/.exec(text) ?? [];
+  return revision && id && auditHead && ts ? { revision: Number(revision), id, auditHead, ts } : undefined;
+}
+
+/** Returns those of several states that there are. */
+export function knownHeads(...heads: readonly (SeenHead | undefined)[]): readonly SeenHead[] {
+  return heads.filter((head) => head !== undefined);
+}
+
+async function readText(path: string): Promise<string | undefined> {
+  return (await readPrivateFile(path))?.toString("utf8").trim();
 }
 
 /**

@@ -122,6 +122,7 @@ const CASES: Readonly<Record<string, Case>> = {
   },
   SvcLogLinesDropped: gauge("svc_log_lines_dropped_total", "0+3", "5", 5),
   SvcKeyFileBroken: gauge("svc_keystore_stale", "1", "0", 5),
+  SvcKeyChangesLost: gauge("svc_keystore_went_back_total", "0+1", "7", 5),
   SvcSealingKeysDiffer: { minutes: 15, raised: sealing("2"), quiet: sealing("1") },
   SvcLimitsCountedAlone: gauge("svc_ratelimit_store_up", "0", "1", 5),
   SvcManyWithoutKey: gauge('svc_auth_failures_total{reason="api_key_invalid"}', "0+600", "0+60", 30),

@@ -86,7 +86,7 @@ export const keys: Dashboard = {
         },
         {
           title: "Key records",
-          text: "Key records in use by gateway. Gateways that differ have other key files.",
+          text: "Key records in use by gateway. Gateways that differ have other key files, or refuse records of the store.",
           unit: "short",
           queries: [["svc_keystore_keys", "{{instance}}"]],
         },
@@ -97,8 +97,8 @@ export const keys: Dashboard = {
           queries: [["time() - svc_keystore_last_success_timestamp_seconds", "{{instance}}"]],
         },
         {
-          title: "Key files that cannot be used",
-          text: "Gateways that go on with the keys before, as the newest key file is broken, and failed attempts to load it.",
+          title: "Keys that cannot be used",
+          text: "Gateways that go on with keys of before, as the newest ones are broken or refused, and failed attempts to load them.",
           unit: "short",
           queries: [
             ["sum(svc_keystore_stale)", "gateways"],

@@ -5,6 +5,9 @@ import type { KeyUsage } from "../../usage/key-usage.ts";
 import { addCounts, DAY_MS, NO_USE, type StoredUsage, type UsageEntry } from "../../usage/usage-store.ts";
 import { type AdminRoute, jsonReply } from "./admin-route.ts";
 
+/** The most records that are named as refused. */
+const MOST_NAMED = 20;
+
 /**
  * Makes the paths that show the keys in force and what they have used. They show ids only: neither secrets nor digests
  * nor names.
@@ -16,7 +19,7 @@ export function keyRoutes(keys: KeyStore, limiter: Limiter, usage: Pick<KeyUsage
       does: "reads",
       help: "how many keys are in force, since when, and whether the newest file could be used",
       handle() {
-        const { keys: total, counts, revision, loadedAtMs, loadErrors, fault } = keys.status();
+        const { keys: total, counts, revision, loadedAtMs, loadErrors, fault, refused, wentBack } = keys.status();
         return jsonReply({
           keys: total,
           ...counts,
@@ -25,6 +28,8 @@ export function keyRoutes(keys: KeyStore, limiter: Limiter, usage: Pick<KeyUsage
           load_errors: loadErrors,
           stale: fault !== undefined,
           ...(fault !== undefined && { fault }),
+          ...(refused.length > 0 && { refused: refused.length, refused_keys: refused.slice(0, MOST_NAMED) }),
+          ...(wentBack > 0 && { went_back: wentBack }),
         });
       },
     },

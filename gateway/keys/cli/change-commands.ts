@@ -15,7 +15,7 @@ import {
   setModels,
 } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
-import { type KeySetChange, parseKeySet, restoreKeyFile } from "../key-file.ts";
+import { type KeySetChange, parseKeySet } from "../key-file.ts";
 import { KEY_ENVS, type KeyEnv } from "../key-format.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySet } from "../key-record.ts";
 import { KeyStoreError } from "../key-store-error.ts";
@@ -97,9 +97,18 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .description("add the keys that export wrote; the pepper they were made with has to lie beside the key file")
     .action((path: string) => importCommand(context, path));
   program
-    .command("restore <path>")
-    .description("put back the keys of an older key file, which gateways refuse otherwise; those made since are gone")
-    .action((path: string) => restoreCommand(context, path));
+    .command("restore [path]")
+    .description(
+      "put keys in force that gateways refuse otherwise: those of an older key file or of an export, or without a path those of the store as it stands; those made since are gone",
+    )
+    .option(
+      "--unverified",
+      "all records of the store as they stand, signed or not, as an earlier release left them",
+      false,
+    )
+    .action((path: string | undefined, { unverified }: { unverified: boolean }) =>
+      restoreCommand(context, path, unverified),
+    );
 }
 
 /** Adds the commands that say what a key may be used for, and from where: `set-models` and `set-ips`. */
@@ -177,10 +186,8 @@ async function importCommand(context: CliContext, path: string): Promise<void> {
   context.print(done, () => `${done.added} keys added, ${done.present} were here already\n`);
 }
 
-async function restoreCommand(context: CliContext, path: string): Promise<void> {
-  const { name, isFile } = await context.vault();
-  if (!isFile) throw new KeyAdminError("conflict", "only key files are restored; a store of keys has its own backups");
-  const { keys, revision } = await restoreKeyFile(name, path, context.lockSignal());
+async function restoreCommand(context: CliContext, path: string | undefined, unverified: boolean): Promise<void> {
+  const { keys, revision } = await (await context.vault()).restore(path, unverified);
   context.print(
     { keys: keys.length, revision },
     () => `${keys.length} keys are in force again, as revision ${revision}\n`,

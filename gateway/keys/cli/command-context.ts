@@ -4,10 +4,10 @@ import { ConfigError, loadConfig } from "../../../deploy/runtime/config/load-con
 import { stateSchema } from "../../state/state-settings.ts";
 import { fileKeyVault } from "../file-key-vault.ts";
 import { type MintedKey, summarize } from "../key-admin.ts";
-import type { KeyFile, KeySetChanger } from "../key-file.ts";
+import type { KeySetChanger } from "../key-file.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { keysSchema } from "../key-settings.ts";
-import type { KeyVault } from "../key-vault.ts";
+import type { KeyVault, VaultKeys } from "../key-vault.ts";
 import { openRedisKeyVault } from "../redis/redis-key-vault.ts";
 import { keyText } from "./text.ts";
 
@@ -65,9 +65,11 @@ export class CliContext {
     return this.#vault;
   }
 
-  /** Reads all keys. Throws what `isKeyStoreError` knows. */
-  async read(): Promise<KeyFile> {
-    return await (await this.vault()).read();
+  /** Reads all keys, and says what is amiss with them. Throws what `isKeyStoreError` knows. */
+  async read(): Promise<VaultKeys> {
+    const found = await (await this.vault()).read();
+    for (const text of found.amiss) this.#warn(text);
+    return found;
   }
 
   /** Changes keys. With `create` a missing store is made. Throws what `isKeyStoreError` knows, and what `by` throws. */
@@ -109,6 +111,10 @@ export class CliContext {
     const { keys, state } = loadConfig(configSchema, config, this.io.env);
     if (keys.file !== undefined) return fileKeyVault(keys.file);
     if (!keys.redis || !state.redis) throw new ConfigError(`${config}: keys.redis: state.redis says where that is`);
-    return await openRedisKeyVault(state.redis, keys.redis.pepperFile);
+    return await openRedisKeyVault(state.redis, keys.redis.pepperFile, (text) => this.#warn(text));
+  }
+
+  #warn(text: string): void {
+    this.io.err(`warning: ${text}\n`);
   }
 }

@@ -10,7 +10,6 @@ import { type KeyFile, unfinishedKeyWrites } from "../key-file.ts";
 import { type KeySet, RECORD_FIELDS } from "../key-record.ts";
 import { isKeyStoreError } from "../key-store-error.ts";
 import type { KeyVault } from "../key-vault.ts";
-import { assertNotOlder, readSeenRevision } from "../seen-revision.ts";
 
 /**
  * One thing that was found out about a key store. At `error` keys cannot be used, changed or trusted; at `warning`
@@ -34,10 +33,10 @@ export async function examine(vault: KeyVault, nowMs: number): Promise<readonly 
   const lock = isFile ? await examineLock(name) : [];
   try {
     const found = await vault.read();
-    if (isFile) assertNotOlder(name, found.set.revision, await readSeenRevision(name));
     return [
       ...folder,
       ok(`${name} can be used: ${found.set.keys.length} keys, revision ${found.set.revision}`),
+      ...found.amiss.map(error),
       ...examinePepper(found.pepper),
       ...lock,
       ...(await examineAudit(vault, found)),

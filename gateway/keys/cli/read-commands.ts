@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { writePrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { readAudit } from "../audit-log.ts";
 import { findKey, listKeys } from "../key-admin.ts";
+import { readPepper } from "../key-file.ts";
 import { MAX_KEY_LENGTH, parseKey } from "../key-format.ts";
 import { indexKeys } from "../key-index.ts";
 import { KeyStoreError } from "../key-store-error.ts";
@@ -45,7 +46,7 @@ export function addReadCommands(program: Command, context: CliContext): void {
     .description("who changed what")
     .action(async () => {
       const text = (await readAuditFile(context)).toString("utf8");
-      const { entries, brokenAt } = readAudit(text, (await context.read()).pepper);
+      const { entries, brokenAt } = readAudit(text, await readPepper((await context.vault()).pepperFile));
       context.print(entries, () => auditText(entries));
       if (brokenAt !== undefined) context.io.err(`from line ${brokenAt} on the log is not as it was written\n`);
     });
@@ -53,8 +54,10 @@ export function addReadCommands(program: Command, context: CliContext): void {
     .command("verify")
     .description("check that no line of the log was made up, altered or taken away")
     .action(async () => {
-      const { set, pepper } = await context.read();
-      report(context, [auditFinding((await context.vault()).auditName, await readAuditFile(context), set, pepper)]);
+      const vault = await context.vault();
+      const { set, pepper, amiss } = await vault.read();
+      const finding = auditFinding(vault.auditName, await readAuditFile(context), set, pepper);
+      report(context, [finding, ...amiss.map((text) => ({ level: "error", text }) as const)]);
     });
 
   program

@@ -1,106 +1,248 @@
+import { readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { RedisState } from "../../state/redis-state.ts";
 import type { RedisSettings } from "../../state/state-settings.ts";
-import { auditLines } from "../audit-log.ts";
-import { keyChanges } from "../key-change.ts";
+import { type AuditAddition, auditLines } from "../audit-log.ts";
+import { type KeyChange, keyChanges } from "../key-change.ts";
 import type { Pepper } from "../key-digest.ts";
-import { type KeyFile, type KeySetChanger, makePepperFile, readPepper } from "../key-file.ts";
-import type { KeyRecord, KeySet } from "../key-record.ts";
-import { KeyStoreError } from "../key-store-error.ts";
-import type { KeyVault } from "../key-vault.ts";
+import { type KeySetChanger, makePepperFile, parseKeySet, readPepper } from "../key-file.ts";
+import { isKeyId } from "../key-format.ts";
+import { EMPTY_KEY_SET, type KeyRecord, type KeySet } from "../key-record.ts";
+import { isKeyStoreError, KeyStoreError } from "../key-store-error.ts";
+import type { KeyVault, VaultKeys } from "../key-vault.ts";
+import { knownHeads, noteSeenHead, readSeenHead, type SeenHead } from "../seen-revision.ts";
+import { RecordSigner, readUnverified } from "../signed-record.ts";
+import { assertFollows, KeysReader, type Reading } from "./keys-reader.ts";
 import { StoredKeys } from "./stored-keys.ts";
 
-/** How often a change is tried again, or keys are read anew, as somebody else changed keys meanwhile. */
+/** How often a change is tried again as another one came first. */
 const TRIES = 5;
-/** The time for which a command waits for an answer, at least, in milliseconds: nobody is held up by it. */
+/** The most records of one change. */
+const BATCH = 500;
+/** The time for which a command waits for an answer, at least, in milliseconds. */
 const PATIENCE_MS = 5_000;
 
-/** Opens the keys in the store that gateways share. Rejects with `ConfigError` where a file of the settings cannot be used. */
-export async function openRedisKeyVault(settings: RedisSettings, pepperFile: string): Promise<KeyVault> {
+/**
+ * Opens the keys in the store that gateways share. `warn` is called with what is amiss with a change that was made.
+ * Rejects with `ConfigError` where a file of the settings cannot be used.
+ */
+export async function openRedisKeyVault(
+  settings: RedisSettings,
+  pepperFile: string,
+  warn: (text: string) => void,
+): Promise<KeyVault> {
   const patient = { ...settings, commandTimeoutMs: Math.max(settings.commandTimeoutMs, PATIENCE_MS) };
   const state = new RedisState({ settings: patient, clock: systemClock, onReload: () => {} });
   await state.connect();
-  const stored = new StoredKeys(state);
-  const name = `the store of keys ${settings.keyPrefix}`;
-  return {
-    ...{ name, isFile: false, auditName: `the audit log of ${name}`, pepperFile },
-    async read() {
-      const found = await readAll(stored, pepperFile);
-      if (found.set.revision === 0) throw new KeyStoreError("missing", "there are no keys in the store");
-      return found;
-    },
-    update: (create, change) => update(stored, pepperFile, create, change),
-    async readAudit() {
-      const text = await stored.audit();
-      return text === undefined ? undefined : Buffer.from(text);
-    },
-    close: () => state.close(),
-  };
+  return new RedisKeyVault(state, pepperFile, warn);
 }
 
-/** Reads all records as they stood at one moment. */
-async function readAll(stored: StoredKeys, pepperFile: string): Promise<KeyFile> {
-  for (let tries = 0; tries < TRIES; tries += 1) {
-    const head = await stored.head();
-    const keys: KeyRecord[] = [];
-    // A page may bring a record again.
-    const seen = new Set<string>();
-    for await (const record of stored.all()) if (!seen.has(record.id)) keys.push(seen.add(record.id) && record);
-    if ((await stored.head()).revision !== head.revision) continue;
-    keys.sort((one, other) => one.created.localeCompare(other.created) || one.id.localeCompare(other.id));
-    const pepper = await readPepper(pepperFile);
-    if (head.pepperId !== undefined && pepper?.id !== head.pepperId) throw wrongPepper(pepperFile, pepper);
-    const { revision, auditHead } = head;
-    return { set: { v: 1, revision, ...(auditHead !== undefined && { auditHead }), keys }, pepper };
+/** What the store holds, and what is known of it beforehand. */
+type Found = {
+  readonly pepper: Pepper | undefined;
+  readonly known: readonly SeenHead[];
+  /** Undefined where the store holds no keys. */
+  readonly reading: Reading | undefined;
+};
+
+/** The state that a change goes out from: where the store has none, or another history begins, without an identity. */
+type From = { readonly id: string | undefined; readonly auditHead: string | undefined; readonly last: string };
+
+class RedisKeyVault implements KeyVault {
+  readonly isFile = false;
+  readonly name: string;
+  readonly auditName: string;
+  readonly pepperFile: string;
+  readonly #state: RedisState;
+  readonly #stored: StoredKeys;
+  readonly #warn: (text: string) => void;
+
+  constructor(state: RedisState, pepperFile: string, warn: (text: string) => void) {
+    this.name = `the store of keys ${state.settings.keyPrefix}`;
+    this.auditName = `the audit log of ${this.name}`;
+    this.pepperFile = pepperFile;
+    this.#state = state;
+    this.#stored = new StoredKeys(state);
+    this.#warn = warn;
   }
-  throw changedMeanwhile();
+
+  async read(): Promise<VaultKeys> {
+    const { reading, pepper, known } = await this.#find();
+    assertFollows(reading, known);
+    return { set: setOf(reading), pepper, amiss: amissOf(reading) };
+  }
+
+  async readAudit(): Promise<Buffer | undefined> {
+    let text = "";
+    for await (const line of this.#stored.lines(0)) text += `${line}\n`;
+    return text === "" ? undefined : Buffer.from(text);
+  }
+
+  close(): void {
+    this.#state.close();
+  }
+
+  async update<T>(create: boolean, change: KeySetChanger<T>): Promise<T> {
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      const { reading, known, ...found } = await this.#find();
+      if (reading || !create || known.length > 0) assertFollows(reading, known);
+      for (const text of reading ? amissOf(reading) : []) this.#warn(text);
+      const pepper = found.pepper ?? (await makePepperFile(this.pepperFile));
+      const before = reading ? setOf(reading) : EMPTY_KEY_SET;
+      const { set, value } = change(before, pepper);
+      if (set === before) return value;
+      const head = await this.#write(keyChanges(before, set), set, pepper, reading?.head);
+      if (!head) continue;
+      // A history that has lost changes is for the gateways to accept, which have the records that were lost.
+      await this.#made(reading?.relation === "forked" ? undefined : head);
+      return value;
+    }
+    throw changedMeanwhile();
+  }
+
+  /** Begins a new history with the keys of a file, or with those of the store. */
+  async restore(from: string | undefined, unverified: boolean): Promise<KeySet> {
+    const bytes = from === undefined ? undefined : await readPrivateFile(from);
+    if (from !== undefined && !bytes) throw new KeyStoreError("missing", `there is no file ${from}`);
+    const given = from !== undefined && bytes ? parseKeySet(from, bytes) : undefined;
+    const pepper = await readPepper(this.pepperFile);
+    if (!pepper) throw this.#missingPepper();
+    const last = await this.#stored.lastLine();
+    const reader = new KeysReader(this.#stored, pepper, this.pepperFile);
+    const known = await this.#known(reader);
+    const reading = await reader.whole(known).catch((error: unknown) => {
+      if (!isKeyStoreError(error) || error.fault === "unreachable" || !(given || unverified)) throw error;
+      return undefined;
+    });
+    const keys = given?.keys ?? (unverified ? await this.#unverified() : [...(reading?.records.values() ?? [])]);
+    if (keys.length === 0) throw new KeyStoreError("empty", `${from ?? "the store"} holds no keys`);
+    if (keys.some(({ secrets }) => secrets.some(({ pepperId }) => pepperId !== pepper.id)))
+      throw new KeyStoreError("pepper_mismatch", `${this.pepperFile} is not the pepper that the keys were made with`);
+    const older = [...known, ...(reading ? [reading.head] : [])];
+    const revisions = [given, await this.#stored.head(), ...older].map((one) => one?.revision ?? 0);
+    const set = inOrder({ v: 1, revision: Math.max(...revisions) + 1, keys });
+    const changes = [{ action: "restore", keyId: "*", fields: [] }, ...keyChanges(reading ? setOf(reading) : set, set)];
+    // A restore counts where it is younger than all that it replaces.
+    const wallMs = Math.max(systemClock.wallMs(), ...older.map(({ ts }) => Date.parse(ts) + 1));
+    const before = { id: undefined, auditHead: /"mac":"([0-9a-f]{64})"\}$/.exec(last)?.[1], last };
+    const head = await this.#commit(before, { changes, keys, revision: set.revision, pepper, wallMs });
+    if (!head) throw changedMeanwhile();
+    await this.#made(head);
+    return set;
+  }
+
+  async #find(): Promise<Found> {
+    const pepper = await readPepper(this.pepperFile);
+    if (pepper) {
+      const reader = new KeysReader(this.#stored, pepper, this.pepperFile);
+      const known = await this.#known(reader);
+      return { pepper, known, reading: await reader.whole(known) };
+    }
+    if ((await this.#stored.head()) !== undefined) throw this.#missingPepper();
+    return { pepper, known: [], reading: undefined };
+  }
+
+  async #known(reader: KeysReader): Promise<readonly SeenHead[]> {
+    return knownHeads(await readSeenHead(this.pepperFile), await reader.held());
+  }
+
+  /**
+   * Writes what has changed. Resolves to the new state; undefined where another change came first. Many records take
+   * several steps, each of which is whole.
+   */
+  async #write(
+    changes: readonly KeyChange[],
+    set: KeySet,
+    pepper: Pepper,
+    before: (SeenHead & From) | undefined,
+  ): Promise<SeenHead | undefined> {
+    const changed = new Map(set.keys.map((record) => [record.id, record]));
+    let now = before;
+    for (let at = 0; at < changes.length; at += BATCH) {
+      const batch = changes.slice(at, at + BATCH);
+      const keys = batch.flatMap(({ keyId }) => changed.get(keyId) ?? []);
+      const revision = (now?.revision ?? 0) + 1;
+      const next = { changes: batch, keys, revision, pepper, wallMs: systemClock.wallMs() };
+      now = await this.#commit(now ?? { id: undefined, auditHead: undefined, last: "" }, next);
+      if (!now && at > 0) throw changedMeanwhile();
+      if (!now) return undefined;
+    }
+    return now;
+  }
+
+  /** Writes records and the lines that say so as one. Resolves to the new state; undefined where another came first. */
+  async #commit(
+    { id, auditHead: prev, last }: From,
+    { keys, ...addition }: Omit<AuditAddition, "head"> & { readonly keys: readonly KeyRecord[] },
+  ): Promise<(SeenHead & From) | undefined> {
+    const { revision, pepper, wallMs } = addition;
+    const signer = new RecordSigner(pepper);
+    const { lines, head: auditHead } = auditLines({ ...addition, head: prev }, prev);
+    const records = keys.map((record) => ({ id: record.id, text: signer.sign(revision, record) }));
+    const change = { revision, auditHead, pepperId: pepper.id, records, lines };
+    if (!(await this.#stored.change({ last, begins: id === undefined, ...change }))) return undefined;
+    // The MAC of the line that begins a history is its identity.
+    const first = lines[0]?.slice(-66, -2) ?? "";
+    return { id: id ?? first, revision, auditHead, ts: new Date(wallMs).toISOString(), last: lines.at(-1) ?? "" };
+  }
+
+  /** Notes the state that a change has made, and waits until a replica has it. */
+  async #made(head: SeenHead | undefined): Promise<void> {
+    if (head)
+      await noteSeenHead(this.pepperFile, head).catch((error: unknown) => {
+        if (!isKeyStoreError(error)) throw error;
+        this.#warn(`${error.message}: an older store would not be noticed from here`);
+      });
+    const replicated = await this.#stored.replicated().catch(() => false);
+    if (replicated === false)
+      this.#warn("no replica of the store has confirmed the change: a fail-over now would lose it");
+  }
+
+  async #unverified(): Promise<readonly KeyRecord[]> {
+    const keys = new Map<string, KeyRecord>();
+    for await (const [id, text] of this.#stored.all()) {
+      const record = readUnverified(text);
+      if (record?.id !== id) throw new KeyStoreError("not_valid", "a record of the store of keys is not valid");
+      keys.set(id, record);
+    }
+    return [...keys.values()];
+  }
+
+  #missingPepper(): KeyStoreError {
+    const text = `${this.pepperFile} is missing; copy the one that the stored keys were made with`;
+    return new KeyStoreError("pepper_missing", text);
+  }
 }
 
-function wrongPepper(pepperFile: string, pepper: Pepper | undefined): KeyStoreError {
-  return pepper === undefined
-    ? new KeyStoreError("pepper_missing", `${pepperFile} is missing; copy the one that the stored keys were made with`)
-    : new KeyStoreError("pepper_mismatch", `${pepperFile} is not the pepper that the stored keys were made with`);
+function setOf({ head: { revision, auditHead }, records }: Reading): KeySet {
+  return inOrder({ v: 1, revision, auditHead, keys: [...records.values()] });
+}
+
+function inOrder(set: KeySet): KeySet {
+  const keys = set.keys.toSorted(
+    (one, other) => one.created.localeCompare(other.created) || one.id.localeCompare(other.id),
+  );
+  return { ...set, keys };
+}
+
+/** Returns what is amiss with stored keys, for people. */
+function amissOf(reading: Reading): readonly string[] {
+  const { relation, refused, known } = reading;
+  const ids = [...refused].filter(isKeyId).slice(0, 20);
+  return [
+    ...(refused.size === 0
+      ? []
+      : [
+          `${refused.size} records are left out, as they are not as they were written (${ids.join(", ")}): 'keys restore' drops them`,
+        ]),
+    ...(relation === "forked" && known
+      ? [
+          `the store has lost changes up to revision ${known.revision}, as after a fail-over: gateways follow it, but keep records that are newer than its own; make those changes again ('keys list'), or accept what there is with 'keys restore'`,
+        ]
+      : []),
+  ];
 }
 
 function changedMeanwhile(): KeyStoreError {
   return new KeyStoreError("conflict", "others change keys all the time; try again");
-}
-
-async function update<T>(
-  stored: StoredKeys,
-  pepperFile: string,
-  create: boolean,
-  change: KeySetChanger<T>,
-): Promise<T> {
-  for (let tries = 0; tries < TRIES; tries += 1) {
-    const { set: before, pepper: found } = await readAll(stored, pepperFile);
-    if (before.revision === 0 && !create) throw new KeyStoreError("missing", "there are no keys in the store");
-    const pepper = found ?? (await makePepperFile(pepperFile));
-    const { set, value } = change(before, pepper);
-    if (set === before || (await write(stored, before, set, pepper))) return value;
-  }
-  throw changedMeanwhile();
-}
-
-/**
- * Writes what has changed, with its lines of the audit log. Resolves to whether it was written; otherwise somebody else
- * changed keys first. Many records take several steps, each of which is whole.
- */
-async function write(stored: StoredKeys, before: KeySet, set: KeySet, pepper: Pepper): Promise<boolean> {
-  const changes = keyChanges(before, set);
-  const changed = new Map(set.keys.map((record) => [record.id, record]));
-  let { revision, auditHead } = before;
-  for (let at = 0; at < changes.length; at += StoredKeys.BATCH) {
-    const batch = changes.slice(at, at + StoredKeys.BATCH);
-    const addition = { changes: batch, revision: revision + 1, head: auditHead, pepper };
-    const { lines, head } = auditLines({ ...addition, wallMs: systemClock.wallMs() }, auditHead);
-    const records = batch.flatMap(({ keyId }) => changed.get(keyId) ?? []);
-    if (!(await stored.change({ before: revision, auditHead: head, pepperId: pepper.id, records, lines }))) {
-      if (at === 0) return false;
-      throw changedMeanwhile();
-    }
-    revision += 1;
-    auditHead = head;
-  }
-  return true;
 }

@@ -1,130 +1,174 @@
 import type { RedisClient } from "../../state/redis-options.ts";
 import { RedisScript } from "../../state/redis-script.ts";
 import { faultOf, type RedisState } from "../../state/redis-state.ts";
-import { type KeyRecord, keyRecordSchema } from "../key-record.ts";
 import { KeyStoreError } from "../key-store-error.ts";
 
 /*
  * How keys stand in the store that gateways share. All entries have one hash tag, so that a change is one script on one
  * node of a Cluster:
  *
- *   {keys}:head     the revision of the whole, the head of the audit chain, the id of the pepper
- *   {keys}:records  the records by id, as JSON
- *   {keys}:changes  the ids of the records, by the revision of their newest change
- *   {keys}:audit    the lines of the audit log
+ *   {keys}:audit    the lines of the audit log, each signed and linked to the one before: the history of the keys
+ *   {keys}:records  the records by id, each signed with the revision at which it was written
+ *   {keys}:head     the place of the line that began the history (`base`), and what has changed when it changes: the
+ *                   revision, the MAC of the newest line, the id of the pepper
+ *   {keys}:held     the newest state that a gateway held when it refused what stands here
  *
- * Each change is published as its revision; who has missed that sees it by the head, and reads what has changed since.
+ * The lines decide: a record counts where its signature fits and has the revision of the newest line that names its key.
+ * The head only says where to look, and a change is published as its revision.
  */
 
-const ENTRIES = ["{keys}:head", "{keys}:records", "{keys}:changes", "{keys}:audit"] as const;
-const [HEAD, RECORDS, CHANGES, AUDIT] = ENTRIES;
+const ENTRIES = ["{keys}:head", "{keys}:records", "{keys}:audit", "{keys}:held"] as const;
+const [HEAD, RECORDS, AUDIT, HELD] = ENTRIES;
+
+/** What an earlier release kept beside these, which a restore removes. */
+const FORMER = "{keys}:changes";
 
 /** The name of the channel on which changes of keys are told. */
 export const KEYS_CHANNEL = "{keys}:changed";
 
-/** The most records that are read or written at once. */
-const BATCH = 500;
+/** The most records and lines that are read at once. */
+const PAGE = 500;
+/** The time for which a change waits for a replica, in milliseconds. */
+const REPLICA_MS = 1_000;
 
 const UPDATE = new RedisScript(`
 local request = cjson.decode(ARGV[1])
-if tonumber(redis.call('HGET', KEYS[1], 'revision') or '0') ~= request.before then return 0 end
-for _, record in ipairs(request.records) do
-  redis.call('HSET', KEYS[2], record.id, record.text)
-  redis.call('ZADD', KEYS[3], request.revision, record.id)
+if (redis.call('LINDEX', KEYS[3], -1) or '') ~= request.last then return 0 end
+if request.begins then
+  redis.call('DEL', KEYS[2], KEYS[4], KEYS[5])
+  redis.call('HSET', KEYS[1], 'base', redis.call('LLEN', KEYS[3]))
 end
-for _, line in ipairs(request.lines) do redis.call('RPUSH', KEYS[4], line) end
+for _, record in ipairs(request.records) do redis.call('HSET', KEYS[2], record.id, record.text) end
+for _, line in ipairs(request.lines) do redis.call('RPUSH', KEYS[3], line) end
 redis.call('HSET', KEYS[1], 'revision', request.revision, 'auditHead', request.auditHead, 'pepper', request.pepper)
 redis.call('PUBLISH', request.channel, request.revision)
 return 1
 `);
 
 /** What stands at the head of the stored keys. */
-export type KeysHead = {
-  /** The number of changes so far, from 0. */
+export type StoredHead = {
+  /** All of it, which differs after each change. */
+  readonly text: string;
+  /** The place of the line that began the history, from 0; undefined where an earlier release wrote the store. */
+  readonly base: number | undefined;
+  /** The number of changes that the head says. */
   readonly revision: number;
-  /** The head of the audit chain; undefined before the first change. */
+  /** The MAC of the newest line that the head says. */
   readonly auditHead: string | undefined;
-  /** The id of the pepper that the keys were made with; undefined before the first change. */
+  /** The id of the pepper that the head says. */
   readonly pepperId: string | undefined;
 };
 
 /** A change of the stored keys. */
 export type StoredChange = {
-  /** The revision that the change goes out from. */
-  readonly before: number;
-  /** The head of the audit chain behind the change. */
+  /** The newest line that the change goes out from; empty where there is none. */
+  readonly last: string;
+  /** Whether the change begins a history: no earlier record stays. */
+  readonly begins: boolean;
+  /** The revision that the change makes. */
+  readonly revision: number;
+  /** The MAC of the newest line behind the change. */
   readonly auditHead: string;
   /** The id of the pepper. */
   readonly pepperId: string;
-  /** The records that are new or have changed; at most `BATCH`. */
-  readonly records: readonly KeyRecord[];
-  /** The lines of the audit log, one for each record. */
+  /** The signed records that are new or have changed. */
+  readonly records: readonly { readonly id: string; readonly text: string }[];
+  /** The new lines of the audit log. */
   readonly lines: readonly string[];
 };
 
-/** The keys in the store that gateways share. Its methods reject with `KeyStoreError`. */
+/** The keys in the store that gateways share, as they stand there. Its methods reject with `KeyStoreError`. */
 export class StoredKeys {
-  /** The most records of one change. */
-  static readonly BATCH = BATCH;
   readonly #state: RedisState;
 
   constructor(state: RedisState) {
     this.#state = state;
   }
 
-  /** Reads the head. */
-  async head(): Promise<KeysHead> {
-    const [revision, auditHead, pepperId] = await this.#ask((client) =>
-      client.hmget(this.#state.nameOf(HEAD), "revision", "auditHead", "pepper"),
+  /** Reads the head; undefined where the store holds no keys. */
+  async head(): Promise<StoredHead | undefined> {
+    const found = await this.#ask((client) =>
+      client.hmget(this.#state.nameOf(HEAD), "revision", "auditHead", "pepper", "base"),
     );
-    return { revision: Number(revision ?? 0), auditHead: auditHead ?? undefined, pepperId: pepperId ?? undefined };
+    if (found.every((field) => field === null)) return undefined;
+    const [revision, auditHead, pepperId, base] = found;
+    const place = Number.parseInt(base ?? "", 10);
+    return {
+      ...{ text: found.join(" "), base: Number.isSafeInteger(place) && place >= 0 ? place : undefined },
+      ...{ revision: Number.parseInt(revision ?? "", 10) || 0, auditHead: auditHead ?? undefined },
+      pepperId: pepperId ?? undefined,
+    };
   }
 
-  /** Reads all records, in pages; those that change meanwhile may be old or new. */
-  async *all(): AsyncGenerator<KeyRecord> {
+  /** Reads the ids and texts of all records, in pages; those that change meanwhile may be old or new, or come twice. */
+  async *all(): AsyncGenerator<readonly [id: string, text: string]> {
     const name = this.#state.nameOf(RECORDS);
     let cursor = "0";
     do {
-      const [next, flat] = await this.#ask((client) => client.hscan(name, cursor, "COUNT", BATCH));
-      for (let at = 1; at < flat.length; at += 2) yield parseRecord(flat[at]);
+      const [next, flat] = await this.#ask((client) => client.hscan(name, cursor, "COUNT", PAGE));
+      for (let at = 1; at < flat.length; at += 2) yield [flat[at - 1] ?? "", flat[at] ?? ""];
       cursor = next;
     } while (cursor !== "0");
   }
 
-  /** Reads the records that have changed since a revision, and no others. */
-  async *changedSince(revision: number): AsyncGenerator<KeyRecord> {
-    const ids = await this.#ask((client) => client.zrangebyscore(this.#state.nameOf(CHANGES), `(${revision}`, "+inf"));
-    for (let at = 0; at < ids.length; at += BATCH) {
-      const batch = ids.slice(at, at + BATCH);
-      const texts = await this.#ask((client) => client.hmget(this.#state.nameOf(RECORDS), ...batch));
-      for (const text of texts) yield parseRecord(text ?? undefined);
+  /** Reads the ids and texts of records; the text is undefined where there is none. */
+  async *texts(ids: readonly string[]): AsyncGenerator<readonly [id: string, text: string | undefined]> {
+    for (let at = 0; at < ids.length; at += PAGE) {
+      const page = ids.slice(at, at + PAGE);
+      const texts = await this.#ask((client) => client.hmget(this.#state.nameOf(RECORDS), ...page));
+      for (const [place, id] of page.entries()) yield [id, texts[place] ?? undefined];
     }
   }
 
-  /** Makes a change, unless another one came first. Resolves to whether it was made. */
-  async change({ before, auditHead, pepperId, records, lines }: StoredChange): Promise<boolean> {
-    const request = {
-      ...{ before, revision: before + 1, auditHead, pepper: pepperId, lines },
-      channel: this.#state.nameOf(KEYS_CHANNEL),
-      records: records.map((record) => ({ id: record.id, text: JSON.stringify(record) })),
-    };
+  /** Reads the lines of the audit log from one on, by its place from 0, in pages. */
+  async *lines(from: number): AsyncGenerator<string> {
+    for (let at = from; ; at += PAGE) {
+      const page = await this.#ask((client) => client.lrange(this.#state.nameOf(AUDIT), at, at + PAGE - 1));
+      yield* page;
+      if (page.length < PAGE) return;
+    }
+  }
+
+  /** Reads the newest line of the audit log; empty where there is none. */
+  async lastLine(): Promise<string> {
+    return (await this.#ask((client) => client.lindex(this.#state.nameOf(AUDIT), -1))) ?? "";
+  }
+
+  /** Makes a change as a whole, unless another one came first. Resolves to whether it was made. */
+  async change({ pepperId: pepper, ...change }: StoredChange): Promise<boolean> {
+    const request = JSON.stringify({ ...change, pepper, channel: this.#state.nameOf(KEYS_CHANNEL) });
     try {
-      return (await this.#state.run(UPDATE, ENTRIES, JSON.stringify(request))) === 1;
+      return (await this.#state.run(UPDATE, [...ENTRIES, FORMER], request)) === 1;
     } catch (cause) {
       throw unreachable(cause);
     }
   }
 
-  /** Reads the text of the audit log; undefined where there is none. */
-  async audit(): Promise<string | undefined> {
-    const name = this.#state.nameOf(AUDIT);
-    const lines: string[] = [];
-    for (let more = true; more; ) {
-      const page = await this.#ask((client) => client.lrange(name, lines.length, lines.length + BATCH - 1));
-      lines.push(...page);
-      more = page.length === BATCH;
-    }
-    return lines.length === 0 ? undefined : lines.map((line) => `${line}\n`).join("");
+  /**
+   * Waits for a second until a replica has what was written by this connection. Resolves to whether one has; undefined
+   * where the store has no replicas.
+   */
+  async replicated(): Promise<boolean | undefined> {
+    return await this.#ask(async (client) => {
+      // Of a Cluster the masters that were written to are connected; the others have all that this connection wrote.
+      const servers = "nodes" in client ? client.nodes("master") : [client];
+      let outcome: boolean | undefined;
+      for (const server of servers.filter(({ status }) => status === "ready")) {
+        if (!/^connected_slaves:[1-9]/m.test(await server.info("replication"))) continue;
+        outcome = (outcome ?? true) && (await server.wait(1, REPLICA_MS)) > 0;
+      }
+      return outcome;
+    });
+  }
+
+  /** Reads what a gateway has noted of the state that it holds. */
+  async held(): Promise<string | undefined> {
+    return (await this.#ask((client) => client.get(this.#state.nameOf(HELD)))) ?? undefined;
+  }
+
+  /** Notes the state that this gateway holds: commands on this store are refused until it is in it. */
+  async noteHeld(text: string): Promise<void> {
+    await this.#ask((client) => client.set(this.#state.nameOf(HELD), text));
   }
 
   async #ask<T>(question: (client: RedisClient) => Promise<T>): Promise<T> {
@@ -138,18 +182,4 @@ export class StoredKeys {
 
 function unreachable(cause: unknown): KeyStoreError {
   return new KeyStoreError("unreachable", `the store of keys does not answer (${faultOf(cause)})`, { cause });
-}
-
-function parseRecord(text: string | undefined): KeyRecord {
-  let json: unknown;
-  try {
-    json = JSON.parse(text ?? "");
-  } catch {
-    // The parser's own message quotes the text.
-    throw new KeyStoreError("not_json", "a record of the store of keys is not valid JSON");
-  }
-  const checked = keyRecordSchema.safeParse(json);
-  if (checked.success) return checked.data;
-  const where = checked.error.issues[0]?.path.join(".") || "the top level";
-  throw new KeyStoreError("not_valid", `a record of the store of keys is not valid, at ${where}`);
 }

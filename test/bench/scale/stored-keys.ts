@@ -19,7 +19,7 @@ const REQUEST: Omit<KeyRequest, "name"> = {
 function vaultAt(address: string, pepperFile: string) {
   const { redis } = stateSchema.parse({ redis: { addresses: [address] } });
   if (!redis) throw new Error("the store has no settings");
-  return openRedisKeyVault(redis, pepperFile);
+  return openRedisKeyVault(redis, pepperFile, () => {});
 }
 
 /**

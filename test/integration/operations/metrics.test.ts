@@ -89,6 +89,8 @@ const FAMILIES: readonly Row[] = [
   ["svc_keystore_load_errors_total", "counter"],
   ["svc_keystore_last_success_timestamp_seconds", "gauge"],
   ["svc_keystore_stale", "gauge"],
+  ["svc_keystore_refused_records", "gauge"],
+  ["svc_keystore_went_back_total", "counter"],
   ["svc_cluster_upstream_rq_total", "counter", "cluster"],
   ["svc_cluster_upstream_rq_active", "gauge", "cluster"],
   ["svc_cluster_upstream_rq_pending_active", "gauge", "cluster"],

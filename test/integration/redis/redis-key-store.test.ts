@@ -14,7 +14,7 @@ let redis: RedisProcess;
 let folder: string;
 let keyPrefix: string;
 let prefixes = 0;
-const closing: (() => void)[] = [];
+const closing: (() => Promise<void>)[] = [];
 
 /** Runs the command line by a gateway's configuration; `said` is what it printed, errors included. */
 async function keys(...args: readonly string[]): Promise<{ code: number; out: string; said: string }> {
@@ -43,8 +43,8 @@ async function create(name = "one"): Promise<string> {
 async function open(): Promise<RedisKeyStore> {
   const state = await connectTo(redis, { keyPrefix });
   const store = await RedisKeyStore.open({ state, pepperFile: join(folder, "pepper"), clock: systemClock });
-  closing.push(() => {
-    void store.close();
+  closing.push(async () => {
+    await store.close();
     state.close();
   });
   return store;
@@ -71,8 +71,8 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     writeFileSync(join(folder, "gateway.yaml"), JSON.stringify(config));
   });
 
-  afterEach(() => {
-    for (const close of closing.splice(0)) close();
+  afterEach(async () => {
+    for (const close of closing.splice(0)) await close();
     rmSync(folder, { recursive: true, force: true });
   });
 
@@ -136,8 +136,13 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     const verified = await keys("audit", "verify");
     expect(verified.code).toBe(4);
     expect(verified.said).toContain("from line 3 on");
+    expect(await keys("restore")).toMatchObject({ code: 4, said: expect.stringContaining("--unverified") });
     await redis.ask("LTRIM", `${keyPrefix}{keys}:audit`, "0", "1");
-    expect((await keys("audit", "verify")).said).toContain("lines are missing");
+    const cut = await keys("audit", "verify");
+    expect(cut.code).toBe(4);
+    expect(cut.said).toContain("has lost changes up to revision 5");
+    expect((await keys("restore", "--unverified")).out).toBe("5 keys are in force again, as revision 6\n");
+    expect((await keys("audit", "verify")).code).toBe(0);
   });
 
   test("keys of a file are taken over with their pepper", async () => {
@@ -170,19 +175,236 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     writeFileSync(join(folder, "pepper"), Buffer.alloc(32, 7), { mode: 0o600 });
     await expect(open()).rejects.toThrow("is not the pepper that the stored keys were made with");
     expect((await keys("list")).said).toContain("is not the pepper");
-    expect((await keys("restore", join(folder, "keys.json"))).code).toBe(2);
+    expect(await keys("restore", join(folder, "keys.json"))).toMatchObject({ code: 4 });
   });
 
-  test("a store that was put back to an older state takes no revocation back", async () => {
+  describe("a store that has lost changes", () => {
+    test("is followed, so that a later change counts although its revision was there before", async () => {
+      const [one, two] = [await create(), await create("two")];
+      await save();
+      const lost = await create("lost");
+      const store = await open();
+      expect(store.find(lost)).toBeDefined();
+      await putBack();
+      await keys("revoke", idOf(one));
+      expect(store.status().revision).toBe(3);
+      await becomes(async () => store.find(one) === undefined, "the revocation is known");
+      expect(store.find(two)).toBeDefined();
+      expect(store.find(lost)).toBeUndefined();
+      expect(store.status()).toMatchObject({ keys: 2, revision: 3, fault: undefined, wentBack: 1 });
+      // What the gateway has accepted, a later start accepts.
+      await becomes(async () => (await open().catch(() => undefined))?.find(two) !== undefined, "it is noted");
+    });
+
+    test("opens no key again that was seen revoked or disabled, and is named until it is ended there, too", async () => {
+      const [one, two] = [await create(), await create("two")];
+      await save();
+      const store = await open();
+      await keys("revoke", idOf(one));
+      await keys("disable", idOf(two));
+      await becomes(async () => store.find(one) === undefined && store.find(two) === undefined, "both are known");
+      await putBack();
+      await becomes(async () => store.status().fault === "records_refused", "it is noticed");
+      const refused = async (...ids: readonly string[]) =>
+        becomes(async () => [...store.status().refused].sort().join() === [...ids].sort().join(), "they are named");
+      await refused(idOf(one), idOf(two));
+      expect(store.find(one)).toBeUndefined();
+      expect(store.find(two)).toBeUndefined();
+      await expect(open()).rejects.toMatchObject({ fault: "revision_went_back" });
+      const { code, said } = await keys("disable", idOf(two));
+      expect(code).toBe(0);
+      expect(said).toContain("has lost changes up to revision 4");
+      await refused(idOf(one));
+      expect(store.status().fault).toBe("records_refused");
+      await keys("enable", idOf(two));
+      await becomes(async () => store.find(two) !== undefined, "what is enabled later counts");
+      await keys("set-limits", idOf(one), "--rpm", "1");
+      await refused(idOf(one));
+      expect(store.find(one)).toBeUndefined();
+      await keys("revoke", idOf(one));
+      await becomes(async () => store.status().fault === undefined, "it is ended in the store");
+      await becomes(async () => (await open().catch(() => undefined))?.status().counts.revoked === 1, "it is noted");
+    });
+
+    test("opens no secret again that was rotated away, until the key is changed there again", async () => {
+      const key = await create();
+      await save();
+      const store = await open();
+      const next = JSON.parse((await keys("rotate", "--json", "--overlap", "0", idOf(key))).out).key;
+      await becomes(async () => store.find(key) === undefined, "the rotation is known");
+      await putBack();
+      await becomes(async () => store.status().refused.includes(idOf(key)), "the older record is named");
+      expect([store.find(key), store.find(next)?.keyId]).toEqual([undefined, idOf(key)]);
+      const last = JSON.parse((await keys("rotate", "--json", "--overlap", "0", idOf(key))).out).key;
+      await becomes(async () => store.find(last) !== undefined, "the rotation after it is known");
+      expect([store.find(key), store.find(next)]).toEqual([undefined, undefined]);
+      expect(store.status()).toMatchObject({ fault: undefined, refused: [] });
+    });
+
+    test("is refused at the start, until it is restored on purpose", async () => {
+      const key = await create();
+      await save();
+      await keys("revoke", idOf(key));
+      await putBack();
+      await expect(open()).rejects.toMatchObject({ fault: "revision_went_back" });
+      expect((await keys("doctor")).code).toBe(4);
+      expect((await keys("restore")).out).toBe("1 keys are in force again, as revision 3\n");
+      expect((await open()).find(key)).toBeDefined();
+      expect((await keys("doctor")).code).toBe(0);
+    });
+  });
+
+  describe("a record that was written by hand", () => {
+    /** Writes a record as somebody without the pepper can, and says that there is a change. */
+    async function forge(id: string, text: string): Promise<void> {
+      await redis.ask("HSET", `${keyPrefix}{keys}:records`, id, text);
+      const revision = String(await redis.ask("HINCRBY", `${keyPrefix}{keys}:head`, "revision", "1"));
+      await redis.ask("PUBLISH", `${keyPrefix}{keys}:changed`, revision);
+    }
+
+    const textOf = async (id: string) => String(await redis.ask("HGET", `${keyPrefix}{keys}:records`, id));
+
+    test.each([
+      ["with a signature of another text", (text: string) => text.replace('"revoked"', '"active"')],
+      ["without a signature", (text: string) => text.slice(text.indexOf("{")).replace('"revoked"', '"active"')],
+      ["that is no record", () => "{"],
+    ])("%s is refused and named, and stops no other change", async (_, altered) => {
+      const [one, two] = [await create(), await create("two")];
+      await keys("revoke", idOf(one));
+      const store = await open();
+      await forge(idOf(one), altered(await textOf(idOf(one))));
+      await becomes(async () => store.status().fault === "records_refused", "it is noticed");
+      expect(store.status().refused).toEqual([idOf(one)]);
+      expect(store.find(one)).toBeUndefined();
+      const { code, said } = await keys("disable", idOf(two));
+      expect([code, said]).toEqual([0, expect.stringContaining(`not as they were written (${idOf(one)})`)]);
+      await becomes(async () => store.find(two) === undefined, "the change of another key is known");
+      expect(store.status()).toMatchObject({ fault: "records_refused", counts: { revoked: 1, disabled: 1 } });
+      expect((await keys("doctor")).said).toMatch(new RegExp(`error +1 records .*${idOf(one)}`));
+      const later = await open();
+      expect(later.find(one)).toBeUndefined();
+      expect(later.status()).toMatchObject({ keys: 1, refused: [idOf(one)] });
+      expect((await keys("restore")).code).toBe(0);
+      await becomes(async () => store.status().fault === undefined, "it is dropped");
+      expect(store.status().keys).toBe(1);
+    });
+
+    test("as it was signed before a revocation is refused, also by a gateway that has not seen that", async () => {
+      const key = await create();
+      const older = await textOf(idOf(key));
+      await keys("revoke", idOf(key));
+      const store = await open();
+      await forge(idOf(key), older);
+      await becomes(async () => store.status().fault === "records_refused", "it is noticed");
+      expect(store.find(key)).toBeUndefined();
+      rmSync(join(folder, "pepper.seen"));
+      const later = await open();
+      expect(later.status()).toMatchObject({ keys: 0, fault: "records_refused" });
+      expect(later.find(key)).toBeUndefined();
+      await redis.ask("HDEL", `${keyPrefix}{keys}:records`, idOf(key));
+      expect((await open()).status()).toMatchObject({ keys: 0, refused: [idOf(key)] });
+    });
+  });
+
+  describe("another store in the place of the one in use", () => {
+    test("is not followed, and no key is made there, from whatever host, until the keys are restored", async () => {
+      const key = await create();
+      const dump = join(folder, "dump.json");
+      await keys("export", "--out", dump);
+      const store = await open();
+      const names = ["head", "records", "audit"].map((name) => `${keyPrefix}{keys}:${name}`);
+      const [first = "", ...rest] = names;
+      await redis.ask("DEL", first, ...rest);
+      await becomes(async () => store.status().fault === "store_replaced", "it is noticed");
+      expect(store.find(key)).toBeDefined();
+      const way = "'keys restore EXPORT' the keys of a file";
+      await becomes(async () => (await redis.ask("EXISTS", `${keyPrefix}{keys}:held`)) === 1, "others can see it");
+      for (const isKnownHere of [true, false]) {
+        if (!isKnownHere) rmSync(join(folder, "pepper.seen"));
+        expect(await keys("create", "--name", "new", "--models", "all")).toMatchObject({
+          code: 4,
+          said: expect.stringContaining(way),
+        });
+      }
+      // Another host made keys before the gateway had said what it holds.
+      await redis.ask("DEL", `${keyPrefix}{keys}:held`);
+      const other = await create("other");
+      await becomes(async () => (await redis.ask("EXISTS", `${keyPrefix}{keys}:held`)) === 1, "others can see it");
+      expect(store.find(other)).toBeUndefined();
+      expect(store.find(key)).toBeDefined();
+      expect((await keys("create", "--name", "more", "--models", "all")).said).toContain(way);
+      await expect(open()).rejects.toMatchObject({ fault: "store_replaced" });
+      expect((await keys("restore", dump)).code).toBe(0);
+      await becomes(async () => store.status().fault === undefined, "what was restored is followed");
+      expect(store.status()).toMatchObject({ keys: 1, counts: { active: 1 } });
+      expect(store.find(key)).toBeDefined();
+      expect((await open()).find(key)).toBeDefined();
+      expect((await keys("audit", "verify")).code).toBe(0);
+      await create("later");
+      await becomes(async () => store.status().keys === 2, "changes go on from there");
+    });
+
+    test("an older one of before a restore is not taken for the one that was restored", async () => {
+      const key = await create();
+      expect((await keys("restore")).code).toBe(0);
+      await save();
+      await keys("revoke", idOf(key));
+      expect((await keys("restore")).code).toBe(0);
+      const store = await open();
+      await putBack();
+      await becomes(async () => store.status().fault === "store_replaced", "it is noticed");
+      expect(store.find(key)).toBeUndefined();
+      await expect(open()).rejects.toMatchObject({ fault: "store_replaced" });
+    });
+  });
+
+  test("a store of an earlier release is taken over by one command, which says so", async () => {
     const key = await create();
-    const store = await open();
-    await keys("revoke", idOf(key));
-    await becomes(async () => store.find(key) === undefined, "the revocation is known");
-    await redis.ask("HSET", `${keyPrefix}{keys}:head`, "revision", "1");
-    await becomes(async () => store.status().fault === "revision_went_back", "it is noticed");
-    expect(store.find(key)).toBeUndefined();
+    const records = `${keyPrefix}{keys}:records`;
+    const text = String(await redis.ask("HGET", records, idOf(key)));
+    await redis.ask("HSET", records, idOf(key), text.slice(text.indexOf("{")));
+    await redis.ask("HDEL", `${keyPrefix}{keys}:head`, "base");
+    await redis.ask("ZADD", `${keyPrefix}{keys}:changes`, "1", idOf(key));
+    rmSync(join(folder, "pepper.seen"));
+    await expect(open()).rejects.toThrow("'keys restore --unverified' signs them as they stand");
+    expect((await keys("create", "--name", "new", "--models", "all")).said).toContain("--unverified");
+    expect((await keys("restore")).code).toBe(4);
+    expect((await keys("restore", "--unverified")).out).toBe("1 keys are in force again, as revision 2\n");
+    expect((await open()).find(key)).toBeDefined();
+    expect(await redis.ask("EXISTS", `${keyPrefix}{keys}:changes`)).toBe(0);
+    expect((await keys("audit", "verify")).code).toBe(0);
+  });
+
+  test("a change waits for a replica where there is one, and says when none has it", async () => {
+    await redis.ask("CONFIG", "SET", "repl-diskless-sync-delay", "0");
+    const replica = await RedisProcess.start("--replicaof", "127.0.0.1", String(redis.port));
+    try {
+      const isUp = async () => String(await redis.ask("INFO", "replication")).includes("state=online");
+      await becomes(isUp, "the replica follows");
+      const warning = "no replica of the store has confirmed the change";
+      expect((await keys("create", "--name", "one", "--models", "all")).said).not.toContain(warning);
+      replica.signal("SIGSTOP");
+      expect(await keys("create", "--name", "two", "--models", "all")).toMatchObject({
+        code: 0,
+        said: expect.stringContaining(warning),
+      });
+    } finally {
+      await replica.end();
+    }
   });
 });
+
+const SAVED = ["head", "records", "audit"] as const;
+
+/** Keeps what the store holds. */
+async function save(): Promise<void> {
+  for (const name of SAVED) await redis.ask("COPY", `${keyPrefix}{keys}:${name}`, `saved:${name}`, "REPLACE");
+}
+
+/** Has the store as it was kept, as after a fail-over to a replica that was behind, or a restored backup. */
+async function putBack(): Promise<void> {
+  for (const name of SAVED) await redis.ask("COPY", `saved:${name}`, `${keyPrefix}{keys}:${name}`, "REPLACE");
+}
 
 /** How often the store was sent a command. */
 async function calls(name: string): Promise<number> {

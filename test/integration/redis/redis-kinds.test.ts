@@ -1,15 +1,27 @@
-import { writeFileSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { createKey, type KeyRequest } from "../../../gateway/keys/key-admin.ts";
+import { openRedisKeyVault } from "../../../gateway/keys/redis/redis-key-vault.ts";
 import type { ChargeItem } from "../../../gateway/limits/limit-store.ts";
+import { stateSchema } from "../../../gateway/state/state-settings.ts";
 import { becomes } from "../../support/becomes.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
 import { type OpenLimits, openLimits } from "../../support/redis/open-limits.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
+import { shippedUsers } from "../../support/redis/shipped-store.ts";
 import { sizeOf } from "../../support/size.ts";
 
 /* A store that is reached in each of the ways that `state.redis` knows. */
 
 const closing: (() => unknown)[] = [];
+
+const KEY: KeyRequest = {
+  ...{ name: "one", owner: null, env: "live", models: "all", limits: {}, quota: {} },
+  ...{ priority: "DEFAULT", weight: 1, expiresAtMs: null },
+};
 
 async function started(...args: readonly string[]): Promise<RedisProcess> {
   const redis = await RedisProcess.start(...args);
@@ -52,11 +64,11 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
       const [caFile, certFile, keyFile] = ["ca.pem", "peer.pem", "peer.key"].map((name) => certificates.file(name));
       if (!caFile || !certFile || !keyFile) throw new Error("there are three");
       writeFileSync(passwordFile, "a-long-password\n", { mode: 0o600 });
-      const rights = ["~svc:*", "&svc:*", "-@all", "+@read", "+@write", "+@scripting", "+@pubsub", "+@connection"];
+      const users = shippedUsers("a-long-password").trim().split("\n");
       const redis = await started(
         ...["--tls-port", "--tls-cert-file", certFile, "--tls-key-file", keyFile],
-        ...["--tls-ca-cert-file", caFile, "--user", "default", "off"],
-        ...["--user", "gateway", "on", ">a-long-password", ...rights, "+time", "+info"],
+        ...["--tls-ca-cert-file", caFile],
+        ...users.flatMap((line) => line.split(" ").with(0, "--user")),
       );
       const tls = { caFile, certFile, keyFile, serverName: "localhost" };
       await counts(await opened(redis, { tls, username: "gateway", passwordFile }), 1);
@@ -123,6 +135,19 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
       await counts(limits, 20);
       for (const node of nodes) expect(Number(await node.ask("DBSIZE"))).toBeGreaterThan(0);
       expect(limits.said).toEqual([]);
+      const folder = mkdtempSync(join(tmpdir(), "svc-kinds-"));
+      closing.push(() => rmSync(folder, { recursive: true, force: true }));
+      const warnings: string[] = [];
+      const warn = (text: string) => warnings.push(text);
+      const { redis: settings } = stateSchema.parse({ redis: { addresses: [first.address], cluster: true } });
+      if (!settings) throw new Error("there are settings");
+      const vault = await openRedisKeyVault(settings, join(folder, "pepper"), warn);
+      closing.push(() => vault.close());
+      const made = await vault.update(true, (set, pepper) =>
+        createKey(set, KEY, { pepper, nowMs: 0, random: randomBytes }),
+      );
+      expect(JSON.stringify((await vault.read()).set.keys)).toBe(JSON.stringify([made.record]));
+      expect(warnings).toEqual([]);
     });
   }
 });

@@ -6,14 +6,27 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { freePort } from "../free-port.ts";
+import { SHIPPED_USER, shippedArgs, shippedUsers } from "./shipped-store.ts";
 
 /** The path of the binary: what the environment names, or the system's. */
 const BINARY = process.env.SVC_TEST_REDIS ?? "redis-server";
+const VALKEY = process.env.SVC_TEST_VALKEY ?? "valkey-server";
+
+const runs = (binary: string) => spawnSync(binary, ["--version"]).status === 0;
 
 /** Whether there is a Redis to test with. */
-export const HAS_REDIS = spawnSync(BINARY, ["--version"]).status === 0;
+export const HAS_REDIS = runs(BINARY);
+/** The servers that are not on this machine, of those which gateways can share. */
+export const MISSING_SERVERS = [BINARY, VALKEY].filter((binary) => !runs(binary));
+/** The servers of this machine that gateways can share. */
+export const SERVERS = [BINARY, VALKEY].filter((binary) => !MISSING_SERVERS.includes(binary));
 /** The reason why a test that needs Redis is skipped where there is none. */
 export const NO_REDIS = "no redis-server: install it, or name a binary in SVC_TEST_REDIS";
+
+/** The user of a shipped store who may do all, where a test asks for one. */
+export const OPERATOR = "operator";
+
+type Login = { readonly username: string; readonly password: string };
 
 /** A Redis of a test, with a folder of its own. */
 export class RedisProcess {
@@ -21,13 +34,37 @@ export class RedisProcess {
   readonly port: number;
   readonly #args: readonly string[];
   readonly #folder: string;
+  readonly #binary: string;
+  /** The user and password of `ask`; undefined for a server that asks for none. */
+  readonly #login: Login | undefined;
   #child: ChildProcess;
 
-  private constructor(port: number, args: readonly string[], folder: string) {
+  private constructor(port: number, args: readonly string[], folder: string, binary = BINARY, login?: Login) {
     this.port = port;
     this.#args = args;
     this.#folder = folder;
+    this.#binary = binary;
+    this.#login = login;
     this.#child = this.#spawn();
+  }
+
+  /**
+   * Starts a server, one of `SERVERS`, with the users and arguments that are shipped, and a user OPERATOR with the same
+   * password who may do all where `operator` is set. Resolves when it listens.
+   */
+  static async shipped(
+    binary: string,
+    password: string,
+    { operator = false, args = [] }: { readonly operator?: boolean; readonly args?: readonly string[] } = {},
+  ): Promise<RedisProcess> {
+    const folder = mkdtempSync(join(tmpdir(), "svc-redis-"));
+    const aclFile = join(folder, "users.acl");
+    const more = operator ? `user ${OPERATOR} on >${password} ~* &* +@all\n` : "";
+    writeFileSync(aclFile, shippedUsers(password) + more);
+    const login = { username: operator ? OPERATOR : SHIPPED_USER, password };
+    const redis = new RedisProcess(await freePort(), [...shippedArgs(aclFile), ...args], folder, binary, login);
+    await redis.#listens();
+    return redis;
   }
 
   /**
@@ -60,7 +97,7 @@ export class RedisProcess {
 
   /** Sends it a command; resolves to what it answers. */
   async ask(...command: readonly [string, ...string[]]): Promise<unknown> {
-    const client = new Redis({ host: "127.0.0.1", port: this.port });
+    const client = new Redis({ host: "127.0.0.1", port: this.port, ...this.#login });
     client.on("error", () => {});
     try {
       const [name, ...args] = command;
@@ -102,11 +139,12 @@ export class RedisProcess {
     const bind = ["--bind", "127.0.0.1"];
     if (kind === "sentinel")
       return spawn(BINARY, [file, "--sentinel", "--port", port, ...bind, "--dir", this.#folder], { stdio: "ignore" });
-    const own = [...bind, "--dir", this.#folder, "--save", "", "--appendfsync", "always"];
+    const always = this.#login ? [] : ["--save", "", "--appendfsync", "always"];
+    const own = [...bind, "--dir", this.#folder, ...always];
     const tls = this.#args.indexOf("--tls-port");
     const plain = tls < 0 ? port : "0";
     const withPort = this.#args.flatMap((arg, at) => (at === tls ? [arg, port] : [arg]));
-    return spawn(BINARY, ["--port", plain, ...own, ...withPort], {
+    return spawn(this.#binary, ["--port", plain, ...own, ...withPort], {
       stdio: "ignore",
     });
   }

@@ -13,7 +13,10 @@ import type { KeyStoreStatus } from "../../../../gateway/keys/key-store.ts";
 
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
 const HOUR = 3_600_000;
-const LOADED = { keys: 1, counts: { active: 1, disabled: 0, revoked: 0 }, revision: 1, loadedAtMs: NOW };
+const LOADED = {
+  ...{ keys: 1, counts: { active: 1, disabled: 0, revoked: 0 }, revision: 1, loadedAtMs: NOW },
+  ...{ refused: [], wentBack: 0 },
+};
 
 /** Time stands still until the test moves it; a timer runs when the test says so. */
 class ManualClock implements Clock {

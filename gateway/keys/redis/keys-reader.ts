@@ -1,0 +1,240 @@
+import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
+import { type KeyedEntry, lineCheck, NO_LINE } from "../audit-log.ts";
+import type { Pepper } from "../key-digest.ts";
+import { isKeyId } from "../key-format.ts";
+import type { KeyRecord } from "../key-record.ts";
+import { KeyStoreError } from "../key-store-error.ts";
+import { parseSeenHead, type SeenHead, seenHeadText } from "../seen-revision.ts";
+import { RecordSigner, type SignedRecord } from "../signed-record.ts";
+import type { StoredHead, StoredKeys } from "./stored-keys.ts";
+
+/** How often the keys are read anew as they were restored meanwhile. */
+const TRIES = 5;
+
+/** The state of the stored keys up to which they were read. */
+export type ReadHead = SeenHead & {
+  /** The place of the line that began the history, from 0. */
+  readonly base: number;
+  /** The number of lines of the audit log. */
+  readonly length: number;
+  /** The newest line itself. */
+  readonly last: string;
+};
+
+/**
+ * What the stored keys are to those that were known before: `continues` them, has lost some of their changes and may have
+ * others instead (`forked`), was put in their place by `keys restore` (`restored`), or is another or older store that
+ * took their place otherwise (`replaced`).
+ */
+export type Relation = (typeof RELATIONS)[number];
+
+/** From the best one to the worst. */
+const RELATIONS = ["continues", "restored", "forked", "replaced"] as const;
+
+/** What was read of the stored keys. */
+export type Reading = {
+  /** The state up to which was read. */
+  readonly head: ReadHead;
+  /** What the store is to the states that were known; the worst, where they differ. */
+  readonly relation: Relation;
+  /** The known state that is in this relation; undefined where none was known. */
+  readonly known: SeenHead | undefined;
+  /** Whether all records were read, or those alone that have changed. */
+  readonly isWhole: boolean;
+  /** The records that are as they were written, by id. */
+  readonly records: ReadonlyMap<string, KeyRecord>;
+  /** The ids of records that are missing, were not signed with the pepper, or are older than their newest change. */
+  readonly refused: ReadonlySet<string>;
+};
+
+/** The lines that were read so far. */
+type Walk = {
+  readonly base: number;
+  /** The states that were known before, and which of their newest lines have been met. */
+  readonly known: readonly SeenHead[];
+  readonly met: Set<string>;
+  /** The revision of the restore that began the history, which all records have that no later line names. */
+  restored: number | undefined;
+  /** The time of that restore. */
+  restoredAt: string | undefined;
+  /** The ids of keys by the revision of the newest line that names them. */
+  readonly revisions: Map<string, number>;
+  /** Whether another restore has come, so that the history begins there. */
+  isOver: boolean;
+  head: ReadHead | undefined;
+};
+
+/** Reads the keys in the store that gateways share, and trusts what the pepper has signed alone. */
+export class KeysReader {
+  readonly #stored: StoredKeys;
+  readonly #pepper: Pepper;
+  readonly #pepperFile: string;
+  readonly #check: ReturnType<typeof lineCheck>;
+  readonly #signer: RecordSigner;
+
+  /** Makes a reader of keys whose pepper stands in `pepperFile`. */
+  constructor(stored: StoredKeys, pepper: Pepper, pepperFile: string) {
+    this.#stored = stored;
+    this.#pepperFile = pepperFile;
+    this.#pepper = pepper;
+    this.#check = lineCheck(pepper);
+    this.#signer = new RecordSigner(pepper);
+  }
+
+  /**
+   * Reads all keys and compares them with states that were known; undefined where there are none. Rejects with
+   * `KeyStoreError`: `not_signed` where the history cannot be trusted, `pepper_mismatch` for another pepper.
+   */
+  async whole(known: readonly SeenHead[]): Promise<Reading | undefined> {
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      const head = await this.#stored.head();
+      if (head === undefined) return undefined;
+      const reading = await this.#wholeFrom(head, known);
+      if (reading) return reading;
+    }
+    throw new KeyStoreError("conflict", "the keys are restored again and again; try again");
+  }
+
+  /**
+   * Reads what has changed since a state; undefined where the store does not go on from there, or its head was changed
+   * by something else. Rejects as `whole`.
+   */
+  async since(known: ReadHead, head: StoredHead): Promise<Reading | undefined> {
+    if (head.base !== known.base) return undefined;
+    const { value: last } = await this.#stored.lines(known.length - 1).next();
+    if (last !== known.last) return undefined;
+    const walk: Walk = { ...begun(head.base, []), head: known };
+    const found = new Map<string, SignedRecord | undefined>();
+    await this.#readUntilNewest(walk, found);
+    const isOurs = head.revision === known.revision && head.auditHead === known.auditHead;
+    return walk.isOver || (walk.head === known && !isOurs) ? undefined : readingOf(walk, found, false);
+  }
+
+  /** Reads what the gateways have last noted to hold, where that was signed. */
+  async held(): Promise<SeenHead | undefined> {
+    const text = await this.#stored.held();
+    return parseSeenHead((text && this.#signer.openText("held", text)) ?? "");
+  }
+
+  /** Notes what a gateway holds that does not follow the store. */
+  async noteHeld(head: SeenHead): Promise<void> {
+    await this.#stored.noteHeld(this.#signer.signText("held", seenHeadText(head)));
+  }
+
+  async #wholeFrom({ base, pepperId }: StoredHead, known: readonly SeenHead[]): Promise<Reading | undefined> {
+    if (base === undefined)
+      throw new KeyStoreError(
+        "not_signed",
+        "the stored keys are not signed, as an earlier release left them: 'keys restore --unverified' signs them as they stand",
+      );
+    const walk = begun(base, known);
+    const found = new Map<string, SignedRecord | undefined>();
+    try {
+      await this.#readLines(walk);
+    } catch (error) {
+      if (walk.head !== undefined || pepperId === this.#pepper.id) throw error;
+      const text = `${this.#pepperFile} is not the pepper that the stored keys were made with`;
+      throw new KeyStoreError("pepper_mismatch", text, { cause: error });
+    }
+    const turns = new WorkTurns();
+    for await (const [id, text] of this.#stored.all()) {
+      if (turns.isOver) await turns.next();
+      found.set(id, this.#signer.open(id, text));
+    }
+    // What has changed meanwhile may have been read as it was before.
+    await this.#readUntilNewest(walk, found);
+    return walk.isOver ? undefined : readingOf(walk, found, true);
+  }
+
+  /** Reads new lines and the records that they name, until there are no more. */
+  async #readUntilNewest(walk: Walk, found: Map<string, SignedRecord | undefined>): Promise<void> {
+    for (;;) {
+      const named = await this.#readLines(walk);
+      if (named.size === 0 || walk.isOver) return;
+      for await (const [id, text] of this.#stored.texts([...named])) {
+        if (text === undefined) found.delete(id);
+        else found.set(id, this.#signer.open(id, text));
+      }
+    }
+  }
+
+  /** Reads new lines. Resolves to the ids that they name. */
+  async #readLines(walk: Walk): Promise<ReadonlySet<string>> {
+    const named = new Set<string>();
+    const turns = new WorkTurns();
+    for await (const line of this.#stored.lines(walk.head?.length ?? walk.base)) {
+      if (turns.isOver) await turns.next();
+      const entry = this.#check(line, walk.head?.auditHead);
+      if (!entry || (!walk.head && entry.action !== "restore" && entry.prev !== NO_LINE)) throw notSigned(walk);
+      step(walk, entry, line);
+      if (walk.isOver) return named;
+      if (isKeyId(entry.keyId)) named.add(entry.keyId);
+    }
+    if (!walk.head) throw notSigned(walk);
+    return named;
+  }
+}
+
+function begun(base: number, known: readonly SeenHead[]): Walk {
+  const nothing = { restored: undefined, restoredAt: undefined, isOver: false, head: undefined };
+  return { base, known, met: new Set(), revisions: new Map(), ...nothing };
+}
+
+function step(walk: Walk, { action, keyId, revision, mac, ts }: KeyedEntry, last: string): void {
+  const { head, base } = walk;
+  if (action === "restore" && head) walk.isOver = true;
+  else if (action === "restore") [walk.restored, walk.restoredAt] = [revision, ts];
+  else if (action === "remove") walk.revisions.delete(keyId);
+  else if (isKeyId(keyId)) walk.revisions.set(keyId, revision);
+  if (walk.known.some(({ auditHead }) => auditHead === mac)) walk.met.add(mac);
+  walk.head = { base, id: head?.id ?? mac, revision, auditHead: mac, ts, length: (head?.length ?? base) + 1, last };
+}
+
+async function readingOf(
+  walk: Walk,
+  found: ReadonlyMap<string, SignedRecord | undefined>,
+  isWhole: boolean,
+): Promise<Reading> {
+  const { head, revisions } = walk;
+  if (!head) throw notSigned(walk);
+  const records = new Map<string, KeyRecord>();
+  const refused = new Set<string>();
+  const turns = new WorkTurns();
+  for (const id of new Set([...found.keys(), ...revisions.keys()])) {
+    if (turns.isOver) await turns.next();
+    const signed = found.get(id);
+    if (signed && signed.revision === (revisions.get(id) ?? walk.restored)) records.set(id, signed.record);
+    else refused.add(id);
+  }
+  const [worst] = walk.known
+    .map((known) => ({ known, relation: relationOf(walk, head.id, known) }))
+    .sort((one, other) => RELATIONS.indexOf(other.relation) - RELATIONS.indexOf(one.relation));
+  return { head, known: undefined, relation: "continues", ...worst, isWhole, records, refused };
+}
+
+function relationOf({ met, restoredAt }: Walk, id: string, known: SeenHead): Relation {
+  if (known.id === id) return met.has(known.auditHead) ? "continues" : "forked";
+  return restoredAt !== undefined && restoredAt > known.ts ? "restored" : "replaced";
+}
+
+function notSigned({ base, head }: Walk): KeyStoreError {
+  const line = (head?.length ?? base) + 1;
+  return new KeyStoreError(
+    "not_signed",
+    `the audit log of the stored keys is not as it was written, from line ${line} on: put a backup of the store back, or accept keys on purpose: 'keys restore BACKUP', or 'keys restore --unverified' for the records as they stand`,
+  );
+}
+
+/**
+ * Throws KeyStoreError where what was read is not to be followed, as keys that are known are not in it: `store_replaced`,
+ * also where there is none, or `missing` where none was known.
+ */
+export function assertFollows(reading: Reading | undefined, known: readonly SeenHead[]): asserts reading is Reading {
+  const lost = reading ? reading.known : known[0];
+  if (!reading && !lost) throw new KeyStoreError("missing", "there are no keys in the store");
+  if (!lost || (reading && reading.relation !== "replaced")) return;
+  throw new KeyStoreError(
+    "store_replaced",
+    `the store ${reading ? `has revision ${reading.head.revision}` : "holds no keys"}, and revision ${lost.revision} of other keys was in use: put the newer store back, or accept what there is on purpose: 'keys restore' takes the store as it stands, 'keys restore EXPORT' the keys of a file`,
+  );
+}

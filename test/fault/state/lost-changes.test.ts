@@ -1,0 +1,158 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { run } from "../../../gateway/keys/cli/main.ts";
+import { becomes } from "../../support/becomes.ts";
+import { Fleet, show } from "../../support/processes/fleet.ts";
+import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
+import { Forwarder } from "../../support/redis/forwarder.ts";
+import { HAS_REDIS, NO_REDIS, OPERATOR, RedisProcess, SERVERS } from "../../support/redis/redis-process.ts";
+import { SHIPPED_USER } from "../../support/redis/shipped-store.ts";
+
+/* Keys of four gateways in a shipped store that loses a change, is emptied, or is written to without the pepper. */
+
+const fleet = new Fleet();
+const GATEWAYS = 4;
+const PASSWORD = "b3BlbnNlc2FtZS9vcGVu+A==";
+/** The time within which a revocation is promised to count everywhere after a fail-over, in milliseconds. */
+const PROMISED_MS = 2_000;
+/** The factor that a busy machine may take longer. */
+const PATIENCE = 10;
+
+type Status = {
+  readonly stale: boolean;
+  readonly fault?: string;
+  readonly refused_keys?: readonly string[];
+  readonly went_back?: number;
+};
+
+/** Four gateways in front of no node, whose keys stand in a store with a replica, and the command line. */
+async function setUp() {
+  const [server = ""] = SERVERS;
+  const folder = mkdtempSync(join(tmpdir(), "svc-lost-changes-"));
+  fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
+  const master = await RedisProcess.shipped(server, PASSWORD, { operator: true });
+  fleet.onEnd(() => master.end());
+  const login = ["--masteruser", OPERATOR, "--masterauth", PASSWORD];
+  const args = ["--replicaof", "127.0.0.1", String(master.port), ...login];
+  await master.ask("CONFIG", "SET", "repl-diskless-sync-delay", "0");
+  const replica = await RedisProcess.shipped(server, PASSWORD, { operator: true, args });
+  fleet.onEnd(() => replica.end());
+  const forwarder = await Forwarder.to(master.port);
+  fleet.onEnd(() => forwarder.end());
+  const config = {
+    keys: { redis: { pepperFile: join(folder, "pepper") } },
+    state: { redis: { addresses: [forwarder.address], username: SHIPPED_USER, password: PASSWORD } },
+  };
+  const file = join(folder, "gateway.yaml");
+  writeFileSync(file, JSON.stringify({ listen: { port: 0 }, clusters: [], ...config }));
+  const keys = async (...args: readonly string[]) => {
+    let [out, said] = ["", ""];
+    const code = await run(["--config", file, ...args], {
+      ...{ stdin: process.stdin, env: {}, nowMs: Date.now },
+      out: (text) => (out += text),
+      err: (text) => (said += text),
+    });
+    return { code, out, said };
+  };
+  const create = async () =>
+    String(JSON.parse((await keys("create", "--json", "--name", "k", "--models", "all")).out).key);
+  const made = [await create(), await create(), await create()];
+  const caughtUp = async () => {
+    const offset = /master_repl_offset:\d+/.exec(String(await master.ask("INFO", "replication")))?.[0] ?? "none";
+    return String(await replica.ask("INFO", "replication")).includes(offset);
+  };
+  await becomes(caughtUp, "the replica has caught up");
+  const cluster = { endpoints: [{ address: "127.0.0.1:1" }] };
+  const gateways = await Promise.all(Array.from({ length: GATEWAYS }, () => fleet.gateway(cluster, config)));
+  return { master, replica, forwarder, keys, made, gateways, start: () => fleet.gateway(cluster, config), folder };
+}
+
+const idOf = (key: string | undefined) => key?.split("_")[2] ?? "";
+
+async function statusOf(gateway: GatewayProcess): Promise<Status> {
+  return (await (await fetch(`${gateway.adminUrl}/keys/status`)).json()) as Status;
+}
+
+/** Resolves when what all gateways say of their keys holds. */
+async function all(gateways: readonly GatewayProcess[], holds: (status: Status) => boolean, what: string) {
+  await Promise.all(gateways.map((gateway) => becomes(async () => holds(await statusOf(gateway)), what)));
+}
+
+/** Resolves to how long it took until every gateway answered the key with this status, in milliseconds. */
+async function answerAfterMs(gateways: readonly GatewayProcess[], key: string | undefined, status: number) {
+  const beganMs = performance.now();
+  const answers = async (gateway: GatewayProcess) => (await gateway.models(key)).status === status;
+  await Promise.all(gateways.map((gateway) => becomes(() => answers(gateway), `${status} for the key`)));
+  return Math.round(performance.now() - beganMs);
+}
+
+/** Resolves to the answers that the gateways give the key now. */
+function answers(gateways: readonly GatewayProcess[], key: string | undefined) {
+  return Promise.all(gateways.map(async (gateway) => (await gateway.models(key)).status));
+}
+
+const everywhere = (status: number) => Array.from({ length: GATEWAYS }, () => status);
+
+describe.skipIf(!HAS_REDIS)(`keys in a store that loses changes${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
+  test("after a fail-over that lost a revocation nothing opens again, and the next revocation counts at all gateways", async () => {
+    const { master, replica, forwarder, keys, made, gateways, start } = await setUp();
+    const [lost, later, other] = made;
+    await replica.ask("REPLICAOF", "NO", "ONE");
+    expect((await keys("revoke", idOf(lost))).code).toBe(0);
+    await answerAfterMs(gateways, lost, 401);
+    await master.stop("SIGKILL");
+    forwarder.turnTo(replica.port);
+    const revoked = await keys("revoke", idOf(later));
+    expect(revoked.code).toBe(0);
+    const tookMs = await answerAfterMs(gateways, later, 401);
+    show("a revocation after a fail-over counts everywhere after, in ms", { tookMs });
+    expect(tookMs).toBeLessThan(PROMISED_MS * PATIENCE);
+    expect(revoked.said).toContain("has lost changes up to revision 4");
+    await all(gateways, ({ refused_keys }) => refused_keys?.join() === idOf(lost), "the key is named");
+    for (const gateway of gateways) {
+      expect(await gateway.stat("svc_keystore_stale")).toBe(1);
+      expect(await gateway.stat("svc_keystore_went_back_total")).toBe(1);
+    }
+    expect(await answers(gateways, lost)).toEqual(everywhere(401));
+    expect(await answers(gateways, other)).toEqual(everywhere(200));
+    await expect(start()).rejects.toThrow("ended with 2");
+    expect((await keys("revoke", idOf(lost))).code).toBe(0);
+    await all(gateways, ({ stale }) => !stale, "all of the store is in use");
+    expect((await (await start()).models(other)).status).toBe(200);
+  });
+
+  test("a record that was written by hand is refused, and an emptied store is not followed until it is restored", async () => {
+    const { master, keys, made, gateways, start, folder } = await setUp();
+    const [forged, other] = made;
+    expect((await keys("revoke", idOf(forged))).code).toBe(0);
+    await answerAfterMs(gateways, forged, 401);
+    const text = String(await master.ask("HGET", "svc:{keys}:records", idOf(forged)));
+    await master.ask("HSET", "svc:{keys}:records", idOf(forged), text.replace('"revoked"', '"active"'));
+    const revision = String(await master.ask("HINCRBY", "svc:{keys}:head", "revision", "1"));
+    await master.ask("PUBLISH", "svc:{keys}:changed", revision);
+    await all(gateways, ({ refused_keys }) => refused_keys?.join() === idOf(forged), "the record is named");
+    for (const gateway of gateways) expect(await gateway.stat("svc_keystore_refused_records")).toBe(1);
+    expect((await keys("disable", idOf(other))).code).toBe(0);
+    await answerAfterMs(gateways, other, 401);
+    expect((await keys("enable", idOf(other))).code).toBe(0);
+    await answerAfterMs(gateways, other, 200);
+    expect(await answers(gateways, forged)).toEqual(everywhere(401));
+    expect((await keys("restore")).code).toBe(0);
+    await all(gateways, ({ stale }) => !stale, "it is dropped");
+
+    const dump = join(folder, "dump.json");
+    await keys("export", "--out", dump);
+    await master.ask("FLUSHALL");
+    await all(gateways, ({ fault }) => fault === "store_replaced", "it is noticed");
+    expect(await answers(gateways, other)).toEqual(everywhere(200));
+    const refused = await keys("create", "--name", "new", "--models", "all");
+    expect([refused.code, refused.said]).toEqual([4, expect.stringContaining("'keys restore EXPORT'")]);
+    await expect(start()).rejects.toThrow("ended with 2");
+    expect((await keys("restore", dump)).code).toBe(0);
+    await all(gateways, ({ stale }) => !stale, "what was restored is followed");
+    expect(await answers(gateways, other)).toEqual(everywhere(200));
+    expect(await answers(gateways, forged)).toEqual(everywhere(401));
+  });
+});
