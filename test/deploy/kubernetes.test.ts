@@ -267,8 +267,6 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
 
     test("leave no core file: the images of this project by their entry, others by the command", () => {
       for (const { name, image, command } of pods.flatMap(containersOf)) {
-        // Valkey holds digests of keys and counts, and nothing of prompts.
-        if (name === "valkey") continue;
         const own = image.startsWith("registry.example/svc-");
         expect([name, command?.slice(0, 2)]).toEqual([name, own ? undefined : ["prlimit", "--core=0"]]);
       }
