@@ -215,7 +215,7 @@ describe("a schema that comes again", () => {
     expect(pieces).toBe(5);
   });
 
-  test("is let go of once it was not used for ten minutes, though nobody asks", async () => {
+  test("is dropped once it was not used for ten minutes, without a look-up", async () => {
     const cache = counted();
     const held = new WeakRef((await cache.get(secret, order())) ?? {});
     await isRefused(cache.get(refused, order()));

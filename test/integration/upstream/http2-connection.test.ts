@@ -243,7 +243,7 @@ test("one that does not read holds up nobody else, and reads on where it stopped
   expect(texts(slow) === texts(fast)).toBe(true);
 });
 
-test("what comes in frames of a byte while nobody reads takes up little more than its bytes, and is read at once", async () => {
+test("what comes in frames of a byte for a paused reader takes up little more than its bytes, and is read at once", async () => {
   const { peer, connection } = await standing();
   const slow = Array.from({ length: 8 }, () => opened(connection));
   await peer.came(FrameType.DATA, 15);
