@@ -30,9 +30,11 @@ export type EngineSteps = {
    * middle of its work. Default: 0.
    */
   readonly stepTimeoutMs?: number;
+  /** Whether the engine is not up: it has ended, or loads. Default: false. */
+  readonly down?: boolean;
   /**
-   * The time, in milliseconds, that the engine may take to its first step, loading and compiling included. Absent once it
-   * has made one since it came up.
+   * The time, in milliseconds, that the first step of an engine which has come up may take, as where it compiles. Absent
+   * once it has made one.
    */
   readonly startTimeoutMs?: number;
 };

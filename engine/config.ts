@@ -104,7 +104,7 @@ export const engineConfigSchema = z.strictObject({
     .min(1_000)
     .default(300_000)
     .describe(
-      "The time, in milliseconds, without a step of the engine after which `/livez/engine` answers 503 while work runs, so that the engine is restarted. Until an engine has made its first step it has the time that its start may take instead.",
+      "The time, in milliseconds, without a step of the engine after which `/livez/engine` answers 503 while work runs, so that the engine is restarted. It answers 200 while an engine beside the node is not up, and as long as its first step may take then (`startTimeoutMs`).",
     ),
   drainTimeoutMs: z
     .int()

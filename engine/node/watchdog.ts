@@ -41,7 +41,6 @@ export class Watchdog {
    */
   #stillMs = 0;
   #stalled = false;
-  #lastMade: number | undefined;
   #last: EngineSteps | undefined;
 
   constructor(options: WatchdogOptions) {
@@ -57,16 +56,20 @@ export class Watchdog {
     return this.#stalled || inFlight > 0 ? Math.max(0, this.#stillMs - stepTimeoutMs) : 0;
   }
 
-  /** Whether the engine has made no step for `hangMs`, or for as long as its start may take: only a restart helps. */
+  /**
+   * Whether the engine is up and has made no step for `hangMs`, or its first one for as long as that may take: only a
+   * restart helps.
+   */
   get hung(): boolean {
     const { hangMs = Number.POSITIVE_INFINITY } = this.#options;
-    return this.stepAgeMs >= Math.max(hangMs, this.#last?.startTimeoutMs ?? 0);
+    const { down = false, startTimeoutMs = 0 } = this.#last ?? {};
+    return !down && this.stepAgeMs >= Math.max(hangMs, startTimeoutMs);
   }
 
   /** Begins to look, four times within `stallMs`. */
   start(): void {
     this.#lookedMs = this.#options.clock.nowMs();
-    this.#lastMade = this.#options.steps()?.made;
+    this.#last = this.#options.steps();
     this.#arm();
   }
 
@@ -90,11 +93,12 @@ export class Watchdog {
     // A process that was itself held up has not watched for all of that time.
     const watchedMs = Math.min(now - this.#lookedMs, (2 * stallMs) / LOOKS);
     this.#lookedMs = now;
+    const before = this.#last;
     this.#last = steps();
-    const { made, inFlight = 0 } = this.#last ?? {};
-    const moved = made !== this.#lastMade;
-    this.#lastMade = made;
-    if (made === undefined || moved) {
+    const { made, inFlight = 0, down = false } = this.#last ?? {};
+    // What a restarted engine owes, it owes from when it came up.
+    if (before?.down && !down) this.#stillMs = 0;
+    if (made === undefined || made !== before?.made) {
       this.#stillMs = 0;
       if (!this.#stalled) return;
       this.#stalled = false;

@@ -30,6 +30,8 @@ const COMPOSE = join(ROOT, "deploy/compose");
 const GATEWAYS = 2;
 const ENGINES = 3;
 const FASTER = size(15, 1);
+/** The longest until every panel has data: two scrapes behind the first answers of each engine. */
+const DATA_MS = size(40_000, 180_000);
 /** The longest until an alert is pending, and until it fires. */
 const PENDING_MS = 60_000;
 const FIRING_MS = 300_000;
@@ -162,17 +164,19 @@ async function askAll(): Promise<readonly string[]> {
   return (await Promise.all(asked)).map(([status]) => status);
 }
 
-/** Resolves when all of these alerts fire; each is pending within a minute and fires within five, with requests going on. */
-async function raised(...names: readonly string[]): Promise<void> {
+/**
+ * Resolves when all of these alerts fire: they are pending within a minute from `fromMs` and fire within five, with
+ * requests going on.
+ */
+async function raised(fromMs: number, ...names: readonly string[]): Promise<void> {
   const within = async (states: readonly ("pending" | "firing")[], limitMs: number) => {
     const reached = async () => {
       expect(await askAll()).toEqual(ANSWER_PATHS.flatMap(() => ["200", "200"]));
       const alerts = (await Promise.all(states.map((state) => prometheus.alerts(state)))).flat();
       return names.every((name) => alerts.includes(name));
     };
-    await becomes(reached, `${names.join(" and ")}: ${states.join(" or ")}`, limitMs);
+    await becomes(reached, `${names.join(" and ")}: ${states.join(" or ")}`, fromMs + limitMs - Date.now());
   };
-  const fromMs = Date.now();
   await within(["pending", "firing"], PENDING_MS);
   const pendingMs = Date.now() - fromMs;
   await within(["firing"], FIRING_MS);
@@ -197,14 +201,18 @@ describe.skipIf(MISSING.length > 0)(`the parts of the compose file${MISSING.map(
     const has = async (expr: string) => (await prometheus.query(expr)).some(({ value }) => value[1] !== "NaN");
     const queries = shippedQueries().map(([title, expr]) => [title, asked(expr)] as const);
     let empty: readonly string[] = [];
-    await becomes(async () => {
-      expect(await askAll()).toEqual(ANSWER_PATHS.flatMap(() => ["200", "200"]));
-      const found = await Promise.all(
-        queries.map(async ([title, expr]) => ((await has(expr)) ? [] : [`${title}: ${expr}`])),
-      );
-      empty = found.flat();
-      return empty.length === 0;
-    }, "every query has data").catch(() => expect(empty).toEqual([]));
+    await becomes(
+      async () => {
+        expect(await askAll()).toEqual(ANSWER_PATHS.flatMap(() => ["200", "200"]));
+        const found = await Promise.all(
+          queries.map(async ([title, expr]) => ((await has(expr)) ? [] : [`${title}: ${expr}`])),
+        );
+        empty = found.flat();
+        return empty.length === 0;
+      },
+      "every query has data",
+      DATA_MS,
+    ).catch(() => expect(empty).toEqual([]));
     const names = await prometheus.names();
     const inAlerts = alertRules().flatMap(({ expr }) => expr.match(/\b(?:svc|nodejs|process)_\w+/g) ?? []);
     expect([...new Set(inAlerts)].filter((name) => !names.has(name))).toEqual([WHERE_CONFIGURED]);
@@ -214,8 +222,9 @@ describe.skipIf(MISSING.length > 0)(`the parts of the compose file${MISSING.map(
     "go on answering when a node stands still, and an alert says so",
     async () => {
       expect(await prometheus.alerts("firing")).toEqual([]);
+      const fromMs = Date.now();
       engines[0]?.signal("SIGSTOP");
-      await raised("SvcEngineDown");
+      await raised(fromMs, "SvcEngineDown");
       expect(await prometheus.alerts("firing")).toEqual(["SvcEngineDown"]);
       engines[0]?.signal("SIGCONT");
       await becomes(async () => (await prometheus.alerts("firing")).length === 0, "the alert has ended", FIRING_MS);
@@ -230,13 +239,14 @@ describe.skipIf(MISSING.length > 0)(`the parts of the compose file${MISSING.map(
       const seen = async () => Number((await prometheus.query(looks))[0]?.value[1]);
       await becomes(async () => (await seen()) >= USUAL_LOOKS, "the numbers are the usual ones", FIRING_MS);
       expect(await prometheus.alerts("firing")).toEqual([]);
+      const fromMs = Date.now();
       engines[0]?.signal("SIGKILL");
       gateways[0]?.signal("SIGKILL");
       dns.answers.set("engine", ENGINE_HOSTS.slice(1)).set("gateway", GATEWAY_HOSTS.slice(1));
       // A request that a dead gateway may have had is not repeated by Envoy, which drops its connections at once.
       const healthy = () => envoy.stat("cluster.gateways.membership_healthy");
       await becomes(async () => (await healthy()) === GATEWAYS - 1, "Envoy has one gateway");
-      await raised("SvcEndpointsGone", "SvcGatewayGone");
+      await raised(fromMs, "SvcEndpointsGone", "SvcGatewayGone");
       // None of them is down, as none is looked for.
       expect([...(await prometheus.alerts("firing"))].sort()).toEqual(["SvcEndpointsGone", "SvcGatewayGone"]);
     },

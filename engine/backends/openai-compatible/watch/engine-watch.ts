@@ -58,7 +58,7 @@ export class EngineWatch {
   get steps(): EngineSteps | undefined {
     const { stepTimeoutMs, startTimeoutMs } = this.#options;
     const made = this.#steps;
-    if (this.#gone) return { made, inFlight: 1, startTimeoutMs };
+    if (this.#gone) return { made, inFlight: 1, down: true };
     if (this.#counters === undefined) return undefined;
     return { made, inFlight: this.#owed, stepTimeoutMs, ...(this.#starting && { startTimeoutMs }) };
   }

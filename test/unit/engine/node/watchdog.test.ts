@@ -4,7 +4,8 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 function watched() {
   const clock = new VirtualClock();
-  const engine: { counts: boolean; made: number; inFlight: number; stepTimeoutMs?: number; startTimeoutMs?: number } = {
+  type Engine = { counts: boolean; made: number; inFlight: number; down?: boolean; startTimeoutMs?: number };
+  const engine: Engine = {
     ...{ counts: true, made: 0, inFlight: 0 },
   };
   const seen: string[] = [];
@@ -12,7 +13,7 @@ function watched() {
     clock,
     stallMs: 1_000,
     hangMs: 10_000,
-    steps: () => (engine.counts ? engine : undefined),
+    steps: () => (engine.counts ? { ...engine } : undefined),
     onStall: () => seen.push("stall"),
     onRecover: () => seen.push("recover"),
     probe: () => seen.push("probe"),
@@ -114,13 +115,23 @@ test("the age of a step counts from when it may be over", async () => {
   expect(watchdog.hung).toBe(true);
 });
 
-test("an engine that starts has the time of its start, and then hangs too", async () => {
+test("an engine that is restarted as it hangs has the time of its start, again and again", async () => {
   const { clock, engine, watchdog } = watched();
-  Object.assign(engine, { inFlight: 1, startTimeoutMs: 3_600_000 });
-  await clock.advance(3_599_000);
-  expect(watchdog.hung).toBe(false);
-  await clock.advance(1_000);
-  expect(watchdog.hung).toBe(true);
+  engine.inFlight = 1;
+  await clock.advance(10_000);
+  for (let restart = 0; restart < 3; restart += 1) {
+    expect(watchdog.hung).toBe(true);
+    // It loads for hours, and then makes no step.
+    engine.down = true;
+    await clock.advance(250);
+    expect(watchdog.hung).toBe(false);
+    await clock.advance(7_200_000);
+    expect([watchdog.hung, watchdog.stepAgeMs > 7_200_000]).toEqual([false, true]);
+    Object.assign(engine, { down: false, startTimeoutMs: 3_600_000 });
+    await clock.advance(3_599_000);
+    expect(watchdog.hung).toBe(false);
+    await clock.advance(1_000);
+  }
 });
 
 test("a process that was itself held up does not blame the engine for it", async () => {
