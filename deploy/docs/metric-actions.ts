@@ -68,7 +68,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_cluster_upstream_rq_held:
       "Above 0, a model has no endpoint and callers wait for one: start a node. It is what scaling from zero goes by.",
     svc_cluster_upstream_rq_held_bytes:
-      "Near `circuitBreakers.maxHeldBytes`, further requests are answered with 503 or 529 until an endpoint is back.",
+      "Near 64 MiB, further requests are answered with 503 or 529 until an endpoint is back.",
     svc_cluster_upstream_rq_pending_overflow_total: "Add nodes; a longer queue only makes everybody wait longer.",
     svc_cluster_upstream_rq_prefill_overdue_total:
       "The fleet has more sessions than its KV caches hold, or too little prefill for them. Add nodes, or KV memory; `circuitBreakers.workingSetWaitMs` only says who is served first.",
@@ -92,7 +92,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_cluster_outlier_ejections_active:
       "Above 0 for 15 minutes: the endpoint does not recover by itself. Take its node out, or uneject it on the admin port once it is mended.",
     svc_cluster_upstream_rq_count_active:
-      "Beyond `circuitBreakers.maxTokenCounts` counts are turned away: look which key sends so many.",
+      "Beyond 128 counts at once, further ones are turned away: look which key sends so many.",
     svc_cluster_circuit_breakers_open:
       "Requests are turned away while it is 1: add nodes, or raise the limit if the nodes can bear it.",
     svc_cluster_circuit_breakers_remaining: "Alert before it is 0.",

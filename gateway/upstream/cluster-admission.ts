@@ -59,7 +59,7 @@ export class ClusterAdmission<Member = ClusterMember> {
   readonly #balancer: Balancer;
   readonly #clock: Clock;
   readonly #queue: PendingQueue<Waiting<Member>>;
-  readonly #places: TenantPlaces;
+  readonly #places = new TenantPlaces();
   readonly #outage: OutageHold<Waiting<Member>>;
   readonly #turns: PrefillTurns;
   readonly #waits: PrefillWaits<Waiting<Member>>;
@@ -76,22 +76,20 @@ export class ClusterAdmission<Member = ClusterMember> {
     this.#balancer = balancer;
     this.#clock = clock;
     const { circuitBreakers } = cluster.settings;
-    const { maxPendingRequestsPerKey: maxPendingPerKey, classShares } = circuitBreakers;
-    this.#queue = new PendingQueue({ maxPendingPerKey, classShares });
-    this.#places = new TenantPlaces(circuitBreakers.tenantReservePercent);
+    const { workingSetWaitMs } = circuitBreakers;
+    this.#queue = new PendingQueue(circuitBreakers.maxPendingRequestsPerKey);
     this.#outage = new OutageHold({
       settings: circuitBreakers,
       queue: this.#queue,
       mayHaveEndpoints: () => cluster.mayHaveEndpoints,
     });
-    const { prefillTurns, workingSetWaitMs } = circuitBreakers;
     this.#waits = new PrefillWaits({ queue: this.#queue, workingSetWaitMs });
     this.#recheck = new RecheckTimer(clock, () => this.#serve());
     this.room = new EndpointRoom(cluster, this.breaker, clock, () => {
       if (this.#queue.size > 0) this.#recheck.armNow();
     });
     this.#turns = new PrefillTurns({
-      ...{ settings: prefillTurns, clock, random, views: cluster.views },
+      ...{ clock, random, views: cluster.views },
       hasRoom: (view) => this.room.has(view),
     });
     this.#search = new PlaceSearch({

@@ -7,6 +7,9 @@ import type { Endpoint } from "./endpoint/endpoint.ts";
 import type { JourneyParts } from "./journey.ts";
 import { clientClosed } from "./retry/retry-errors.ts";
 
+/** The number of token counts of a model that are under way at once; they take no slot. */
+export const MAX_COUNTS = 128;
+
 /**
  * The time that counting the tokens of a prompt may take, in milliseconds. It is quick: a node that takes longer is not
  * well.
@@ -48,8 +51,7 @@ export class TokenCounter {
     const { refusals } = this.#parts;
     const traffic = this.#traffic.get(counting.model);
     if (!traffic) throw refusals.notAdmitted("no_endpoints", counting.model, undefined);
-    const { maxTokenCounts } = traffic.cluster.settings.circuitBreakers;
-    const place = traffic.admission.breaker.tryCount(maxTokenCounts);
+    const place = traffic.admission.breaker.tryCount(MAX_COUNTS);
     if (!place) throw refusals.countOverflow();
     try {
       return await this.#counted(traffic, counting, signal);

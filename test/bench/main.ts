@@ -46,7 +46,6 @@ type Options = {
   readonly trace?: string;
   readonly nodes: number;
   readonly prefillsAtOnce: number;
-  readonly maxAheadSeconds?: number;
   readonly gateways?: readonly number[];
   readonly sessionsPerNode: readonly number[];
   readonly seed: readonly number[];
@@ -84,19 +83,11 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
   console.log(`\nWritten to ${file}`);
 }
 
-function replaySettings({
-  quick,
-  trace,
-  nodes,
-  prefillsAtOnce,
-  maxAheadSeconds,
-  policies,
-  ...lists
-}: Options): ReplaySettings {
+function replaySettings({ quick, trace, nodes, prefillsAtOnce, policies, ...lists }: Options): ReplaySettings {
   const some = (numbers: readonly number[]) => (quick ? numbers.slice(0, 1) : numbers);
   return {
     trace: trace === undefined ? undefined : resolve(trace),
-    ...{ nodes, prefillsAtOnce, maxAheadSeconds, policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
+    ...{ nodes, prefillsAtOnce, policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
     ...{ sessionsPerNode: some(lists.sessionsPerNode), seeds: some(lists.seed) },
   };
 }
@@ -166,7 +157,6 @@ async function main(): Promise<number> {
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
     .option("--prefills-at-once <n>", "prompts that a node of the replay prefills at once", positive, 1)
-    .option("--max-ahead-seconds <n>", "maxAheadSeconds of the replay's gateways; default: theirs", positive)
     .option("--gateways <n,...>", "gateways of the replay, which share nothing (1,4)", positives)
     .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])
     .option("--seed <n,...>", "seeds of the replay", positives, [1, 2, 3])

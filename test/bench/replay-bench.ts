@@ -29,8 +29,8 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
   const rows: Row[] = [];
   for (const { load, traffic, ...stretch } of loads) {
     const run = async (policy: ReplayPolicy, gateways: number) => {
-      const { nodes, prefillsAtOnce, maxAheadSeconds } = settings;
-      const fleet = { policy, traffic, gateways, nodes, prefillsAtOnce, maxAheadSeconds, cacheTokens: CACHE_TOKENS };
+      const { nodes, prefillsAtOnce } = settings;
+      const fleet = { policy, traffic, gateways, nodes, prefillsAtOnce, cacheTokens: CACHE_TOKENS };
       const results: ReplayResult[] = [];
       for (const seed of settings.seeds) results.push(await replay({ ...fleet, ...stretch, seed }));
       return meanOf(results);

@@ -1,4 +1,4 @@
-import { ClassShare, type ClassShares, PRIORITY_CLASSES, type PriorityClass } from "./class-share.ts";
+import { ClassShare, PRIORITY_CLASSES, type PriorityClass } from "./class-share.ts";
 import { FairTurns, type TurnItem } from "./fair-turns.ts";
 
 /** Something that waits to be served. */
@@ -13,7 +13,7 @@ export type FairItem = TurnItem & {
  * time: whoever owns a queue does that, with `crowdBeside` where it is full.
  */
 export class FairQueue<Item extends FairItem> {
-  readonly #shares: ClassShare;
+  readonly #shares = new ClassShare();
   readonly #turns: Readonly<Record<PriorityClass, FairTurns<Item>>> = {
     high: new FairTurns(),
     default: new FairTurns(),
@@ -21,11 +21,6 @@ export class FairQueue<Item extends FairItem> {
   };
   /** The functions that undo the taking of each item that `next` gave. */
   readonly #undo = new WeakMap<Item, () => void>();
-
-  /** Makes an empty queue. `shares` are those of the classes, by default `DEFAULT_CLASS_SHARES`. */
-  constructor(shares?: ClassShares) {
-    this.#shares = new ClassShare(shares);
-  }
 
   /** The number of items that wait. */
   get size(): number {

@@ -1,5 +1,5 @@
 import type { Permit } from "../queue/circuit-breaker.ts";
-import { HeldRoom, type HeldRoomSettings } from "../queue/held-room.ts";
+import { HeldRoom } from "../queue/held-room.ts";
 import type { Pending, PendingQueue } from "../queue/pending-queue.ts";
 import type { PlaceRequest } from "./place-search.ts";
 
@@ -16,7 +16,9 @@ export type Holdable = {
 /** What requests are held by. */
 export type OutageHoldParts<Value extends Holdable> = {
   /** How many requests are held, and for how long. */
-  readonly settings: HeldRoomSettings & {
+  readonly settings: {
+    /** The most requests that are held at once. */
+    readonly maxHeldRequests: number;
     /** The longest time for which a request is held, in milliseconds. */
     readonly noEndpointHoldMs: number;
   };
@@ -38,7 +40,7 @@ export class OutageHold<Value extends Holdable> {
   /** Begins with endpoints, and holds nothing. */
   constructor(parts: OutageHoldParts<Value>) {
     this.#parts = parts;
-    this.#room = new HeldRoom(parts.settings);
+    this.#room = new HeldRoom(parts.settings.maxHeldRequests);
   }
 
   /** The room of the requests that are held, for statistics. */

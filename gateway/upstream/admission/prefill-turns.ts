@@ -1,7 +1,6 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import type { PolicyPick } from "../load-balancing/policy.ts";
-import type { PrefillTurnSettings } from "../queue/circuit-breaker-settings.ts";
 
 /**
  * How far apart the gateways that share an endpoint look whether it is idle, on the average, in milliseconds: some times
@@ -10,6 +9,11 @@ import type { PrefillTurnSettings } from "../queue/circuit-breaker-settings.ts";
  */
 const APART_MS = 1_000;
 const MAX_APART_MS = 5_000;
+
+/** The time of its prefill above which a prompt is a long one, in seconds. */
+const LONG_SECONDS = 2;
+/** The prefill ahead with which an endpoint is sent no long prompt, in seconds. */
+const MAX_AHEAD_SECONDS = 2;
 
 /** What a request waits for although some endpoint would take it: going there now would cost others more than it gains. */
 export type PrefillWait = {
@@ -26,8 +30,6 @@ export type PrefillWait = {
 
 /** What turns are given by. */
 export type PrefillTurnParts = {
-  /** The settings of the cluster on prompts that need much prefill. */
-  readonly settings: PrefillTurnSettings;
   /** The endpoints of the cluster. */
   readonly views: { get(address: string): EndpointView | undefined; [Symbol.iterator](): Iterator<EndpointView> };
   /** Returns whether an endpoint takes one more request. */
@@ -124,7 +126,7 @@ export class PrefillTurns {
   }
 
   #isLong(seconds: number): boolean {
-    return seconds > this.#parts.settings.longSeconds;
+    return seconds > LONG_SECONDS;
   }
 
   /**
@@ -133,8 +135,8 @@ export class PrefillTurns {
    * if another one came first.
    */
   #isIdle({ address, outstandingPrefillTokens, prefillTokensPerSecond, gateways }: EndpointView): boolean {
-    const { settings, clock, random } = this.#parts;
-    if (outstandingPrefillTokens > settings.maxAheadSeconds * prefillTokensPerSecond) {
+    const { clock, random } = this.#parts;
+    if (outstandingPrefillTokens > MAX_AHEAD_SECONDS * prefillTokensPerSecond) {
       this.#idleFromMs.set(address, undefined);
       return false;
     }

@@ -1,14 +1,8 @@
 import { type Permit, permit } from "./circuit-breaker.ts";
+import { RESERVED_SHARE } from "./tenant-places.ts";
 
-/** The bounds of the requests that are held while a cluster has no endpoint. */
-export type HeldRoomSettings = {
-  /** The most requests that are held at once. */
-  readonly maxHeldRequests: number;
-  /** The most bytes that the bodies of all held requests come to. */
-  readonly maxHeldBytes: number;
-  /** The share of both, in percent, that no tenant fills alone. */
-  readonly tenantReservePercent: number;
-};
+/** The most bytes that the bodies of all held requests of a cluster come to. */
+export const MAX_HELD_BYTES = 64 * 1024 * 1024;
 
 type Held = { readonly requests: number; readonly bytes: number };
 
@@ -20,13 +14,13 @@ const NONE: Held = { requests: 0, bytes: 0 };
  * its size, where all together leave it room.
  */
 export class HeldRoom {
-  readonly #settings: HeldRoomSettings;
+  readonly #maxRequests: number;
   readonly #tenants = new Map<string, Held>();
   #all = NONE;
 
-  /** Holds nothing at first. */
-  constructor(settings: HeldRoomSettings) {
-    this.#settings = settings;
+  /** Holds nothing at first, and at most `maxRequests` requests at once. */
+  constructor(maxRequests: number) {
+    this.#maxRequests = maxRequests;
   }
 
   /** The number of requests that are held. */
@@ -41,12 +35,12 @@ export class HeldRoom {
 
   /** Takes room for one more request of a tenant, with a body of `bytes`. Returns undefined where there is none. */
   tryHold(tenant: string, bytes: number): Permit | undefined {
-    const { maxHeldRequests, maxHeldBytes, tenantReservePercent } = this.#settings;
-    const share = 1 - tenantReservePercent / 100;
+    const maxRequests = this.#maxRequests;
+    const share = 1 - RESERVED_SHARE;
     const ofTenant = this.#tenants.get(tenant) ?? NONE;
     const one = { requests: 1, bytes };
-    if (!fits(sum(this.#all, one), maxHeldRequests, maxHeldBytes)) return undefined;
-    if (ofTenant.requests > 0 && !fits(sum(ofTenant, one), share * maxHeldRequests, share * maxHeldBytes))
+    if (!fits(sum(this.#all, one), maxRequests, MAX_HELD_BYTES)) return undefined;
+    if (ofTenant.requests > 0 && !fits(sum(ofTenant, one), share * maxRequests, share * MAX_HELD_BYTES))
       return undefined;
     this.#add(tenant, one);
     return permit(() => this.#add(tenant, { requests: -1, bytes: -bytes }));

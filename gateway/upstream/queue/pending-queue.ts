@@ -1,16 +1,8 @@
-import type { ClassShares, PriorityClass } from "../../../deploy/runtime/queue/class-share.ts";
+import type { PriorityClass } from "../../../deploy/runtime/queue/class-share.ts";
 import { FairQueue } from "../../../deploy/runtime/queue/fair-queue.ts";
 
 /** The share that the newest interval between two served requests has in their average: the last dozen or so count. */
 const NEWEST_SHARE = 0.15;
-
-/** The settings on how requests wait for an endpoint. */
-export type PendingQueueSettings = {
-  /** The number of requests of one key that may wait, unless the key has a number of its own. */
-  readonly maxPendingPerKey: number;
-  /** The shares of the endpoints' work that the classes of service are sure of while they wait. */
-  readonly classShares: ClassShares;
-};
 
 /** The tokens that every request costs in the queue for its answer, on top of its prompt's tokens. */
 export const OUTPUT_RESERVE_TOKENS = 1_024;
@@ -63,19 +55,18 @@ export type Enqueued<T> =
  * Among the requests of one key and rank the oldest is next.
  */
 export class PendingQueue<T> {
-  readonly #settings: PendingQueueSettings;
-  readonly #waiting: FairQueue<Pending<T>>;
+  readonly #maxPendingPerKey: number;
+  readonly #waiting = new FairQueue<Pending<T>>();
   /** The requests whose answers are under way; fair as the others, and served before them. */
-  readonly #underWay: FairQueue<Pending<T>>;
+  readonly #underWay = new FairQueue<Pending<T>>();
   readonly #drain = new DrainEstimate();
   #maxPending = 0;
   /** A moment before which nobody's time is up, in milliseconds of the monotonic clock. */
   #noneLateUntilMs = Number.NEGATIVE_INFINITY;
 
-  constructor(settings: PendingQueueSettings) {
-    this.#settings = settings;
-    this.#waiting = new FairQueue(settings.classShares);
-    this.#underWay = new FairQueue(settings.classShares);
+  /** Makes an empty queue; `maxPendingPerKey` requests of a key may wait, unless the key has a number of its own. */
+  constructor(maxPendingPerKey: number) {
+    this.#maxPendingPerKey = maxPendingPerKey;
   }
 
   /** The number of requests that wait. */
@@ -101,7 +92,7 @@ export class PendingQueue<T> {
       return { queued: true, dropped: undefined };
     }
     const ofKey = this.#waiting.itemsOf(item.key).filter(({ keyId }) => keyId === item.keyId).length;
-    if (ofKey >= (item.maxPendingPerKey ?? this.#settings.maxPendingPerKey)) return { queued: false, limit: "key" };
+    if (ofKey >= (item.maxPendingPerKey ?? this.#maxPendingPerKey)) return { queued: false, limit: "key" };
     const full = this.#waiting.size >= this.#maxPending;
     const dropped = full ? earliest(this.#waiting.crowdBeside(item.key)) : undefined;
     if (full && !dropped) return { queued: false, limit: "cluster" };

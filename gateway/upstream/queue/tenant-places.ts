@@ -1,6 +1,9 @@
 /** The time for which what a tenant wanted is reckoned with: at least once, and less than twice as long, in milliseconds. */
 const PERIOD_MS = 30_000;
 
+/** The share of all places that no tenant fills alone. */
+export const RESERVED_SHARE = 0.5;
+
 /** The requests of one tenant. */
 type Tenant = {
   /** The number of places that the tenant holds. */
@@ -28,16 +31,10 @@ export type PlaceDemand = {
  * wait for its answers to end.
  */
 export class TenantPlaces {
-  readonly #reserve: number;
   readonly #tenants = new Map<string, Tenant>();
   #periodMs = Number.NEGATIVE_INFINITY;
   /** The sum of what each tenant has wanted of late. */
   #wanted = 0;
-
-  /** Counts nothing yet. At most `reservePercent` of all places, from 0 to 100, are kept from a tenant. */
-  constructor(reservePercent: number) {
-    this.#reserve = reservePercent / 100;
-  }
 
   /** Notes that a request of the tenant wants a place, at `nowMs` in milliseconds of the monotonic clock. */
   want(name: string, nowMs: number): PlaceDemand {
@@ -66,7 +63,7 @@ export class TenantPlaces {
   /** Returns how many of `places` places are kept for others than the tenant. */
   #forOthers(tenant: Tenant, places: number, nowMs: number): number {
     this.#turnOver(nowMs);
-    return Math.min(this.#wanted - ofLate(tenant), Math.floor(places * this.#reserve));
+    return Math.min(this.#wanted - ofLate(tenant), Math.floor(places * RESERVED_SHARE));
   }
 
   /** Begins a new period where the last one is over, and forgets who has wanted nothing for two. */

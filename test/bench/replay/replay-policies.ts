@@ -9,8 +9,6 @@ import type { Fleet, Router } from "./routers/router.ts";
 type RouterParts = {
   readonly fleet: Fleet;
   readonly gateways: number;
-  /** The setting of this name of the gateways; their default where undefined. */
-  readonly maxAheadSeconds: number | undefined;
   readonly world: PlayedWorld;
   readonly time: EventQueue;
   readonly random: () => number;
@@ -32,19 +30,10 @@ export type ReplayPolicy =
 
 const gateway =
   (lbPolicy: "least_request" | "prefix_affinity", exact = false) =>
-  ({
-    fleet: { nodes, caches },
-    gateways,
-    maxAheadSeconds,
-    world,
-    time,
-    random,
-    judge,
-    number,
-  }: RouterParts): Router => {
+  ({ fleet: { nodes, caches }, gateways, world, time, random, judge, number }: RouterParts): Router => {
     const prefixes = exact ? exactPrefixes(caches, nodes.length, world.digests) : undefined;
     return new Gateway({
-      ...{ lbPolicy, nodes: nodes.length, gateways, maxAheadSeconds, clock: time, random, prefixes, judge, number },
+      ...{ lbPolicy, nodes: nodes.length, gateways, clock: time, random, prefixes, judge, number },
     });
   };
 

@@ -11,8 +11,6 @@ export type ReplaySettings = {
    * they share the node's steps, as with llama.cpp on nodes of this project.
    */
   readonly prefillsAtOnce: number;
-  /** The gateways' setting of how much prefill an endpoint may have yet to do when it is sent a long one, in seconds. */
-  readonly maxAheadSeconds: number | undefined;
   /** The numbers of gateways that share nothing. */
   readonly gateways: readonly number[];
   /** The numbers of sessions for each node; a trace of arrivals has a load of its own. */

@@ -32,8 +32,6 @@ export type Scenario = {
   readonly cacheTokens: number;
   /** The most prompts that a node prefills at once. */
   readonly prefillsAtOnce: number;
-  /** The gateways' setting of this name; their default where undefined. */
-  readonly maxAheadSeconds?: number | undefined;
   /** The begin of what is counted. */
   readonly warmUpMs: number;
   /** The end, warm-up included. */
@@ -73,8 +71,7 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   );
   const random = seededRandom(seed + 2_000);
   const judge = new ReasonJudge(store, caches);
-  const { maxAheadSeconds } = scenario;
-  const ofAll = { fleet: { nodes, caches }, gateways: scenario.gateways, maxAheadSeconds, world, time, random, judge };
+  const ofAll = { fleet: { nodes, caches }, gateways: scenario.gateways, world, time, random, judge };
   const gateways = Array.from({ length: scenario.gateways }, (_, number) =>
     REPLAY_POLICIES[policy]({ ...ofAll, number }),
   );

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { MAX_HELD_BYTES } from "../../../gateway/upstream/queue/held-room.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
 import { type Asked, admitted, admitting, fill } from "../../support/gateway/upstream/admission-rig.ts";
 import { until } from "../../support/until.ts";
@@ -105,25 +106,26 @@ test("a backlog of an outage is no queue that stands: all of it is served, in or
 });
 
 test("what is held is bounded in number and bytes, a tenant leaves room for others, and a key has its own bound", async () => {
-  const bounds = { maxHeldRequests: 4, maxHeldBytes: 1_000, maxPendingRequestsPerKey: 1 };
+  const bounds = { maxHeldRequests: 4, maxPendingRequestsPerKey: 1 };
+  const bytes = (thousandths: number) => (MAX_HELD_BYTES * thousandths) / 1_000;
   const { hold, lose, admission } = await withOutage(bounds);
   await lose();
-  void hold("a", { bytes: 400 });
-  expect(await hold("a", { bytes: 101 }).result).toBe("none_available");
-  void hold("a", { bytes: 100 });
-  expect(admission.held).toMatchObject({ requests: 2, bytes: 500 });
+  void hold("a", { bytes: bytes(400) });
+  expect(await hold("a", { bytes: bytes(101) }).result).toBe("none_available");
+  void hold("a", { bytes: bytes(100) });
+  expect(admission.held).toMatchObject({ requests: 2, bytes: bytes(500) });
   expect(await hold("a").result).toBe("none_available");
   const ofOne = { hints: { keyId: "one", maxPendingRequests: 1 } };
   const first = hold("b", ofOne);
   expect(await hold("b", ofOne).result).toBe("none_available");
   first.leave();
-  expect(await hold("b", { bytes: 501 }).result).toBe("none_available");
-  const leaving = hold("b", { bytes: 500 });
+  expect(await hold("b", { bytes: bytes(501) }).result).toBe("none_available");
+  const leaving = hold("b", { bytes: bytes(500) });
   leaving.leave();
-  void hold("b", { bytes: 500 });
+  void hold("b", { bytes: bytes(500) });
   void hold("c");
   expect(await hold("d").result).toBe("none_available");
-  expect(admission.held).toMatchObject({ requests: 4, bytes: 1_000 });
+  expect(admission.held).toMatchObject({ requests: 4, bytes: bytes(1_000) });
 });
 
 test("an endpoint that had its try before the outage may have another one after it", async () => {

@@ -48,8 +48,6 @@ export type GatewayParts = {
   readonly nodes: number;
   /** The number of gateways in front of the nodes. */
   readonly gateways: number;
-  /** The setting of this name; its default where undefined. */
-  readonly maxAheadSeconds: number | undefined;
   readonly clock: Clock;
   readonly random: () => number;
   /** What the nodes tell of their caches; undefined where they tell nothing. */
@@ -77,7 +75,7 @@ export class Gateway implements Router {
   readonly #number: number;
 
   constructor(parts: GatewayParts) {
-    const { lbPolicy, nodes, gateways, maxAheadSeconds, clock, random, prefixes = NOTHING_TOLD } = parts;
+    const { lbPolicy, nodes, gateways, clock, random, prefixes = NOTHING_TOLD } = parts;
     this.#judge = parts.judge;
     this.#number = parts.number;
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
@@ -90,7 +88,6 @@ export class Gateway implements Router {
         endpoints: this.#addresses.map((address) => ({ address })),
         circuitBreakers: {
           ...{ maxPendingRequests: MAX_WAITING, maxPendingRequestsPerKey: MAX_WAITING },
-          prefillTurns: { maxAheadSeconds },
         },
       },
     ]);

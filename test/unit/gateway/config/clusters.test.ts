@@ -33,14 +33,9 @@ describe("what is left out", () => {
       },
       circuitBreakers: {
         maxPendingRequestsPerKey: 32,
-        tenantReservePercent: 50,
-        maxTokenCounts: 128,
         noEndpointHoldMs: 120_000,
         maxHeldRequests: 512,
-        maxHeldBytes: 67_108_864,
         workingSetWaitMs: 240_000,
-        prefillTurns: { longSeconds: 2, maxAheadSeconds: 2 },
-        classShares: { high: 80, default: 15, low: 5 },
         retryBudget: { budgetPercent: 20, minRetryConcurrency: 3 },
       },
     });

@@ -31,11 +31,10 @@ test("what is no secret stays as it is", () => {
     sealingKeyFile: "sealing.key",
     otlpEndpoint: "https://collector.example:4318/v1/traces",
     limits: { requestBurstSeconds: 10, tokenBurstSeconds: 60 },
-    clusters: [{ model: "svc-qwen", endpoints: [{ address: "10.0.0.1:50051" }], lbPolicy: "ring_hash" }],
+    clusters: [{ model: "svc-qwen", endpoints: [{ address: "10.0.0.1:50051" }], lbPolicy: "round_robin" }],
     cachedInputWeight: 0,
     contextTokens: 4_096,
     maxPendingRequestsPerKey: 32,
-    tenantReservePercent: 50,
     nothing: null,
     missing: undefined,
   };

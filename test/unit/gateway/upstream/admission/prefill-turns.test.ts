@@ -17,7 +17,6 @@ function turnsOf(
   const views = new EndpointViews();
   for (const endpoint of endpoints) views.set(endpoint);
   return new PrefillTurns({
-    settings: { longSeconds: 2, maxAheadSeconds: 2 },
     views,
     hasRoom: ({ address }) => !full.includes(address),
     clock,

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { HeldRoom } from "../../../../../gateway/upstream/queue/held-room.ts";
+import { HeldRoom, MAX_HELD_BYTES } from "../../../../../gateway/upstream/queue/held-room.ts";
 
-const room = (change: object = {}) =>
-  new HeldRoom({ maxHeldRequests: 10, maxHeldBytes: 1_000, tenantReservePercent: 50, ...change });
+const room = () => new HeldRoom(10);
+/** A share of the bytes that may be held, in thousandths. */
+const bytes = (thousandths: number) => (MAX_HELD_BYTES * thousandths) / 1_000;
 
 describe("a tenant", () => {
   test("holds no more requests than its share, and others find room beside it", () => {
@@ -19,21 +20,14 @@ describe("a tenant", () => {
 
   test("holds no more bytes than its share, but one request of any size that fits", () => {
     const held = room();
-    expect(held.tryHold("a", 1_001)).toBeUndefined();
-    const whole = held.tryHold("a", 900);
-    expect(held.bytes).toBe(900);
-    expect(held.tryHold("a", 1)).toBeUndefined();
-    expect(held.tryHold("b", 101)).toBeUndefined();
-    expect(held.tryHold("b", 100)).toBeDefined();
+    expect(held.tryHold("a", bytes(1_001))).toBeUndefined();
+    const whole = held.tryHold("a", bytes(900));
+    expect(held.bytes).toBe(bytes(900));
+    expect(held.tryHold("a", bytes(1))).toBeUndefined();
+    expect(held.tryHold("b", bytes(101))).toBeUndefined();
+    expect(held.tryHold("b", bytes(100))).toBeDefined();
     whole?.release();
-    expect(held.tryHold("a", 500)).toBeDefined();
-    expect(held.tryHold("a", 1)).toBeUndefined();
-  });
-
-  test("has all of it where nothing is kept for others", () => {
-    const held = room({ tenantReservePercent: 0 });
-    const permits = Array.from({ length: 11 }, () => held.tryHold("a", 100));
-    expect(permits.filter(Boolean)).toHaveLength(10);
-    expect([held.requests, held.bytes]).toEqual([10, 1_000]);
+    expect(held.tryHold("a", bytes(500))).toBeDefined();
+    expect(held.tryHold("a", bytes(1))).toBeUndefined();
   });
 });

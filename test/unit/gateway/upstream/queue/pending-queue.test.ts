@@ -1,10 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_CLASS_SHARES } from "../../../../../deploy/runtime/queue/class-share.ts";
-import {
-  type Pending,
-  PendingQueue,
-  type PendingQueueSettings,
-} from "../../../../../gateway/upstream/queue/pending-queue.ts";
+import { type Pending, PendingQueue } from "../../../../../gateway/upstream/queue/pending-queue.ts";
 import { exponential, seededRandom } from "../../../../support/seeded-random.ts";
 
 const request = (key: string, change: Partial<Pending<number>> = {}): Pending<number> => ({
@@ -23,13 +18,8 @@ const request = (key: string, change: Partial<Pending<number>> = {}): Pending<nu
   ...change,
 });
 
-const SETTINGS: PendingQueueSettings = {
-  maxPendingPerKey: 32,
-  classShares: DEFAULT_CLASS_SHARES,
-};
-
-function queueWith({ maxPending = 512, ...change }: Partial<PendingQueueSettings> & { maxPending?: number } = {}) {
-  const queue = new PendingQueue<number>({ ...SETTINGS, ...change });
+function queueWith({ maxPending = 512, maxPendingPerKey = 32 } = {}) {
+  const queue = new PendingQueue<number>(maxPendingPerKey);
   queue.setMaxPending(maxPending);
   return queue;
 }
@@ -274,7 +264,7 @@ describe("the estimate of when one more request would be served", () => {
 
 describe("an answer that is under way", () => {
   const queueWith = (...items: readonly Pending<number>[]) => {
-    const queue = new PendingQueue<number>(SETTINGS);
+    const queue = new PendingQueue<number>(32);
     queue.setMaxPending(2);
     for (const item of items) queue.push(item);
     return queue;
