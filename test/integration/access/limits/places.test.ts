@@ -175,8 +175,11 @@ describe.each(COUNTS)("D11 token counts at one time on %s", (count) => {
   });
 
   test("of a model are bounded over all keys", async () => {
-    const { gateway, go, begun } = await countingService({ limits: { countConcurrency: 1_000 } });
-    const counts = Array.from({ length: MAX_COUNTS }, () => gateway.post(count, MINIMAL[count]));
+    const { gateway, go, begun } = await countingService({});
+    const keys = await Promise.all(Array.from({ length: 8 }, () => keyWith(gateway, {})));
+    const counts = Array.from({ length: MAX_COUNTS }, (_, at) =>
+      gateway.post(count, MINIMAL[count], keys[at % keys.length]),
+    );
     await until(() => begun() === MAX_COUNTS, "all run");
     const refused = await gateway.post(count, MINIMAL[count]);
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
