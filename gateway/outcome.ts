@@ -242,11 +242,6 @@ const OF_REFUSALS = {
     flag: "OM",
     cost: "nothing",
   },
-  overload_reject_non_critical: {
-    meaning: "The gateway is under pressure and takes neither token counts nor requests of keys of low priority.",
-    flag: "OM",
-    cost: "nothing",
-  },
   overload_inflight_body_bytes: {
     meaning: "The bodies on their way left no room for another one in time.",
     flag: "OM",

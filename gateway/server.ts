@@ -9,7 +9,7 @@ import { ENVELOPES } from "./errors.ts";
 import { GrpcListener, type GrpcListenerDeps } from "./grpc/grpc-listener.ts";
 import { takeApiVersion } from "./http/access/api-version.ts";
 import { type AuthDeps, requireKey } from "./http/access/auth.ts";
-import { endConnectionsUnderPressure, shedRequests } from "./http/access/overload.ts";
+import { shedRequests } from "./http/access/overload.ts";
 import { limitRequests, type RateLimitDeps } from "./http/access/rate-limit.ts";
 import { refuseUnclearRequests } from "./http/access/request-hygiene.ts";
 import { registerContinuationStats } from "./http/admin/fleet/continuation-stats.ts";
@@ -138,7 +138,6 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   };
   receiveBodies(app, bodies);
   refuseUnclearRequests(app);
-  endConnectionsUnderPressure(app, overload);
   // Whatever the body is, the path is what the caller has to hear of; and it is not read from just anybody.
   app.addHook("onRequest", (request, reply, done) => {
     if (request.is404) answerNotFound(request, reply);
@@ -251,7 +250,7 @@ function newContinuationRoom({ config, clock, log }: GatewayDeps, overload: Over
   const room: ContinuationRoom = new ContinuationRoom({
     maxBytes: maxBytes ?? continuationBytes(overload.maxRssBytes),
     maxShareOfKey,
-    inTrouble: () => overload.isActive("stopKeepingAnswers"),
+    inTrouble: () => overload.isActive("releaseKeptAnswers"),
     onFull: () => sayFull(undefined),
   });
   const sayFull = atMostEvery(clock, LACK_SAID_MS, (_: undefined, times) =>

@@ -32,7 +32,6 @@ const CLUSTER = {
  */
 export const ENVOY_NAMES: Readonly<Record<string, string>> = {
   xffNumTrustedHops: "xff_num_trusted_hops",
-  "overloadManager.refreshIntervalMs": "overload_manager.refresh_interval",
   "overloadManager.resourceMonitors.fixedHeap.maxHeapSizeBytes": "resource_monitors.fixed_heap.max_heap_size_bytes",
   "overloadManager.resourceMonitors.globalDownstreamMaxConnections.maxActiveDownstreamConnections":
     "resource_monitors.downstream_connections.max_active_downstream_connections",

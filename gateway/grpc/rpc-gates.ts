@@ -190,7 +190,7 @@ export class RpcGatekeeper {
     const principal = await authenticate({ record, rawHeaders: rawHeadersOf(metadata), address, onTooMany }, auth);
     if (rpc.session) this.#wasted.hasKey(rpc.session, principal.keyId);
     const { use } = method;
-    refuseInTrouble({ use, priority: principal.priority }, bodies.overload, bodies.random);
+    refuseInTrouble(bodies.overload, bodies.random);
     const show: NonNullable<RpcCall["limited"]>["show"] = ({ readings }) =>
       rpc.tell(rateLimitHeaders("a", readings, { prefix: limits.headerPrefix, wallMs: limits.clock.wallMs() }));
     rpc.limited = { record, principal, use, reply: rpc, show };

@@ -4,29 +4,15 @@
  */
 
 /** The resources of the process that are watched, under Envoy's names where it has the thing. */
-export const RESOURCE_MONITORS = [
-  "eventLoopDelay",
-  "eventLoopUtilization",
-  "fixedHeap",
-  "processMemory",
-  "inflightBodyBytes",
-] as const;
+export const RESOURCE_MONITORS = ["eventLoopDelay", "fixedHeap", "processMemory"] as const;
 /** One of `RESOURCE_MONITORS`. */
 export type ResourceMonitor = (typeof RESOURCE_MONITORS)[number];
 
 /**
- * The actions that keep the process alive, the mildest first; all but three are Envoy's. `stopKeepingAnswers` keeps no
- * further answer so that another engine could go on with it, and `releaseKeptAnswers` lets go of those that are kept, the
- * largest first; `rejectNonCritical` refuses the counting of tokens, and
- * keys of low priority.
+ * The actions that keep the process alive, the milder first. `releaseKeptAnswers` drops answers that are kept so that
+ * another engine could continue them, the largest first, and keeps no further ones; `stopAcceptingRequests` is Envoy's.
  */
-export const OVERLOAD_ACTIONS = [
-  "stopKeepingAnswers",
-  "disableHttpKeepalive",
-  "rejectNonCritical",
-  "releaseKeptAnswers",
-  "stopAcceptingRequests",
-] as const;
+export const OVERLOAD_ACTIONS = ["releaseKeptAnswers", "stopAcceptingRequests"] as const;
 /** One of `OVERLOAD_ACTIONS`. */
 export type OverloadAction = (typeof OVERLOAD_ACTIONS)[number];
 
@@ -35,6 +21,12 @@ export type Pressures = Readonly<Record<ResourceMonitor, number>>;
 
 /** The pressure from which on each resource triggers an action; null where it never does. */
 export type Triggers = Readonly<Record<ResourceMonitor, number | null>>;
+
+/** The triggers of each action. A late event loop gains nothing from memory that is released. */
+export const TRIGGERS: Readonly<Record<OverloadAction, Triggers>> = {
+  releaseKeptAnswers: { eventLoopDelay: null, fixedHeap: 0.85, processMemory: 0.85 },
+  stopAcceptingRequests: { eventLoopDelay: 0.95, fixedHeap: 0.95, processMemory: 0.95 },
+};
 
 /**
  * The state of an action. `over` and `under` are how many looks in a row found a trigger reached, or found all of them

@@ -9,16 +9,14 @@ import {
   type OverloadAction,
   type Pressures,
   RESTING,
+  TRIGGERS,
 } from "./overload-action.ts";
 import type { OverloadSettings } from "./overload-settings.ts";
 import { memoryLimitBytes, residentBytes } from "./process-memory.ts";
-import { ProcessUsage, type Usage } from "./process-usage.ts";
+import { ProcessUsage } from "./process-usage.ts";
 
-/**
- * The span over which the utilization of the event loop is averaged: a core that is busy for less than about this time
- * is not too small.
- */
-const UTILIZATION_SPAN_MS = 10_000;
+/** The time between two looks at the resources, in milliseconds. */
+const REFRESH_INTERVAL_MS = 250;
 
 /** The size below which bodies are not held against the heap: hundreds of these make no difference to any. */
 const SMALL_BODY_BYTES = 65_536;
@@ -31,9 +29,13 @@ const HEAP_PER_BODY_BYTE = 4;
 const LARGE_BODY_BYTES = 1024 * 1024;
 /** The age from which a reading of the memory is too old for smaller bodies, in milliseconds: it costs much. */
 const READING_AGE_MS = 50;
+/** The share of heap and memory from which on no further body of some size is taken. */
+const FULL_SHARE = 0.95;
 /** The bytes of memory that a byte of a body takes while it is parsed or written: its buffers on top of the heap. */
 const MEMORY_PER_BODY_BYTE = 5;
 
+/** The share of the room for bodies that those of one tenant take up of what others leave. */
+const TENANT_SHARE = 0.5;
 /** The share of the process' memory that bodies on their way get where the configuration gives them no size. */
 const BODIES_SHARE = 0.25;
 /** The most that bodies on their way get where the configuration gives them no size, in bytes. */
@@ -66,15 +68,10 @@ export class OverloadManager {
   readonly #maxRssBytes: number;
   #pressures: Pressures = {
     eventLoopDelay: 0,
-    eventLoopUtilization: 0,
     fixedHeap: 0,
     processMemory: 0,
-    inflightBodyBytes: 0,
   };
   #states: Readonly<Record<OverloadAction, ActionState>> = {
-    stopKeepingAnswers: RESTING,
-    disableHttpKeepalive: RESTING,
-    rejectNonCritical: RESTING,
     releaseKeptAnswers: RESTING,
     stopAcceptingRequests: RESTING,
   };
@@ -98,7 +95,12 @@ export class OverloadManager {
     this.#maxRssBytes = processMemory.maxRssBytes ?? memoryLimitBytes();
     const bySize = Math.floor(Math.min(MAX_BODIES_BYTES, BODIES_SHARE * this.#maxRssBytes));
     const maxBytes = inflightBodyBytes.maxBytes ?? bySize;
-    this.bodies = new InflightBodies({ ...inflightBodyBytes, maxBytes, clock });
+    this.bodies = new InflightBodies({
+      maxBytes,
+      maxShareOfKey: TENANT_SHARE,
+      maxWaitMs: inflightBodyBytes.maxWaitMs,
+      clock,
+    });
     this.#schedule();
   }
 
@@ -122,13 +124,12 @@ export class OverloadManager {
    */
   lacksFor(bytes: number): LackingResource | undefined {
     if (bytes < SMALL_BODY_BYTES) return undefined;
-    const { fixedHeap, processMemory } = this.#settings.actions.stopAcceptingRequests;
     const { usedBytes, limitBytes } = this.#heap();
     // Bodies of some size can fill a small heap between two looks, and several of them while they are translated.
     const neededBytes = usedBytes + HEAP_PER_BODY_BYTE * (this.#translatedBytes + bytes);
-    if (fixedHeap !== null && neededBytes >= fixedHeap * limitBytes) return "fixed_heap";
+    if (neededBytes >= FULL_SHARE * limitBytes) return "fixed_heap";
     const memoryBytes = this.#resident(bytes) + MEMORY_PER_BODY_BYTE * bytes;
-    return processMemory !== null && memoryBytes >= processMemory * this.#maxRssBytes ? "process_memory" : undefined;
+    return memoryBytes >= FULL_SHARE * this.#maxRssBytes ? "process_memory" : undefined;
   }
 
   /**
@@ -167,18 +168,18 @@ export class OverloadManager {
   }
 
   #schedule(): void {
-    this.#cancelLook = this.#clock.after(this.#settings.refreshIntervalMs, () => {
+    this.#cancelLook = this.#clock.after(REFRESH_INTERVAL_MS, () => {
       this.#schedule();
       this.#look();
     });
   }
 
   #look(): void {
-    this.#pressures = this.#pressuresOf(this.#usage.read());
+    this.#pressures = this.#pressuresOf(this.#usage.readDelayMs());
     const before = this.#states;
     const states = { ...before };
     for (const action of OVERLOAD_ACTIONS)
-      states[action] = afterLook(states[action], this.#settings.actions[action], this.#pressures);
+      states[action] = afterLook(states[action], TRIGGERS[action], this.#pressures);
     this.#states = states;
     for (const action of OVERLOAD_ACTIONS) {
       const { active } = states[action];
@@ -187,17 +188,12 @@ export class OverloadManager {
     for (const listener of this.#listeners) listener();
   }
 
-  #pressuresOf({ eventLoopDelayMs, eventLoopUtilization }: Usage): Pressures {
-    const { refreshIntervalMs, resourceMonitors } = this.#settings;
-    const share = Math.min(1, refreshIntervalMs / UTILIZATION_SPAN_MS);
-    const before = this.#pressures.eventLoopUtilization;
+  #pressuresOf(eventLoopDelayMs: number): Pressures {
     const heap = this.#heap();
     return {
-      eventLoopDelay: eventLoopDelayMs / resourceMonitors.eventLoopDelay.maxDelayMs,
-      eventLoopUtilization: before + share * (eventLoopUtilization - before),
+      eventLoopDelay: eventLoopDelayMs / this.#settings.resourceMonitors.eventLoopDelay.maxDelayMs,
       fixedHeap: heap.usedBytes / heap.limitBytes,
       processMemory: residentBytes() / this.#maxRssBytes,
-      inflightBodyBytes: this.bodies.bytes / this.bodies.maxBytes,
     };
   }
 }

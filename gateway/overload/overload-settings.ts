@@ -1,28 +1,5 @@
 import * as z from "zod";
 import { milliseconds } from "../../deploy/runtime/config/process-schema.ts";
-import type { ResourceMonitor } from "./overload-action.ts";
-
-const threshold = (value: number | null) =>
-  z
-    .number()
-    .gt(0)
-    .nullable()
-    .default(value)
-    .describe("The share of the resource in use, 1 being all of it, from which the action begins; null for never.");
-
-/** The triggers of an action: `value` for all resources, but for those that `others` names. */
-const triggers = (value: number, text: string, others: Partial<Record<ResourceMonitor, null>> = {}) =>
-  z
-    .strictObject({
-      eventLoopDelay: threshold("eventLoopDelay" in others ? null : value),
-      // A busy core is no trouble as long as nothing waits for it.
-      eventLoopUtilization: threshold(null),
-      fixedHeap: threshold(value),
-      processMemory: threshold(value),
-      inflightBodyBytes: threshold("inflightBodyBytes" in others ? null : value),
-    })
-    .prefault({})
-    .describe(text);
 
 const resourceMonitors = z
   .strictObject({
@@ -83,17 +60,9 @@ const resourceMonitors = z
           .describe(
             "The size, in bytes, of all bodies together from their announcement until an engine has them for good; without it, a quarter of what processMemory has, at most 536870912. What comes on top waits unread.",
           ),
-        maxShareOfKey: z
-          .number()
-          .gt(0)
-          .max(1)
-          .default(0.5)
-          .describe(
-            "The share, up to 1, that the bodies of one owner's keys take up of what others' leave of maxBytes: with 0.5 one owner takes half, two a third each, and there is room for another one. A single body may be larger.",
-          ),
         maxWaitMs: milliseconds(
           10_000,
-          "The time, in milliseconds, for which a body waits for room: then it gets 503 (529 in Format B), or 429 where its own key has no share left.",
+          "The time, in milliseconds, for which a body waits for room: then it gets 503 (529 in Format B), or 429 where its own key has no share left: the bodies of one owner's keys take half of what others' leave of maxBytes.",
         ),
       })
       .prefault({})
@@ -104,42 +73,11 @@ const resourceMonitors = z
 
 /** The schema of the settings of the overload manager, Envoy's `overload_manager`. */
 export const overloadSchema = z
-  .strictObject({
-    refreshIntervalMs: z
-      .int()
-      .min(50)
-      .default(250)
-      .describe("The time, in milliseconds, between two looks at the resources."),
-    resourceMonitors,
-    actions: z
-      .strictObject({
-        stopKeepingAnswers: triggers(
-          0.8,
-          "No further answer is kept for another engine to go on with: those that begin now fail with their engine.",
-          { eventLoopDelay: null, inflightBodyBytes: null },
-        ),
-        disableHttpKeepalive: triggers(0.8, "Connections end with their answer."),
-        rejectNonCritical: triggers(
-          0.85,
-          "Requests that count tokens, and those of keys of low priority, get 503 (529 in Format B).",
-        ),
-        releaseKeptAnswers: triggers(
-          0.9,
-          "Answers that are kept for another engine to go on with are let go of, the largest first: a quarter of what is kept, at every look. They run on, and fail with their engine.",
-          { eventLoopDelay: null, inflightBodyBytes: null },
-        ),
-        // Bodies wait for their own room; what has none needs none.
-        stopAcceptingRequests: triggers(0.95, "Every new request gets 503 (529 in Format B); those under way go on.", {
-          inflightBodyBytes: null,
-        }),
-      })
-      .prefault({})
-      .describe(
-        "An action begins when two looks in a row find one of its triggers reached, and ends when four find all of them 0.1 below.",
-      ),
-  })
+  .strictObject({ resourceMonitors })
   .prefault({})
-  .describe("When the process is in trouble, and what it then does to stay alive.");
+  .describe(
+    "What the process does to stay alive: from 85 % of heap or memory on it drops the answers that it keeps for another engine to continue, from 95 % of a resource on every new request gets 503 (529 in Format B). An action begins when two looks in a row, 250 ms apart, find a resource there, and ends when four find all of them 10 % below.",
+  );
 
-/** The settings of what is watched of the process, and from when on which requests are turned away. */
+/** The settings of the overload manager, checked, with their defaults. */
 export type OverloadSettings = Readonly<z.infer<typeof overloadSchema>>;

@@ -1,4 +1,3 @@
-import { performance } from "node:perf_hooks";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
 /**
@@ -8,24 +7,12 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
  */
 const TICK_MS = 50;
 
-/** The use that the process made of its event loop since it was last asked. */
-export type Usage = {
-  /**
-   * The longest time by which a timer was late, in milliseconds; with so few ticks between two looks this is about
-   * their 99th percentile.
-   */
-  readonly eventLoopDelayMs: number;
-  /** The share of the time in which the event loop had work, from 0 to 1. */
-  readonly eventLoopUtilization: number;
-};
-
 /** Measures the event loop of this process until it is closed. */
 export class ProcessUsage {
   readonly #clock: Clock;
   #delayMs = 0;
   /** When the next tick is due, or until when its delay has been told. */
   #dueMs = 0;
-  #utilization = performance.eventLoopUtilization();
   #cancelTick: () => void = () => {};
 
   constructor(clock: Clock) {
@@ -33,19 +20,17 @@ export class ProcessUsage {
     this.#tick();
   }
 
-  /** Returns what was used since the last call, or since the start. */
-  read(): Usage {
+  /**
+   * Returns the longest time by which a timer was late since the last call, in milliseconds; with so few ticks between two
+   * looks this is about their 99th percentile.
+   */
+  readDelayMs(): number {
     // Also of a tick that is overdue: where looks are as frequent as ticks, or the loop hardly turns, there may be no other.
     const nowMs = this.#clock.nowMs();
-    const eventLoopDelayMs = Math.max(this.#delayMs, nowMs - this.#dueMs);
+    const delayMs = Math.max(this.#delayMs, nowMs - this.#dueMs);
     this.#delayMs = 0;
     this.#dueMs = Math.max(this.#dueMs, nowMs);
-    const before = this.#utilization;
-    this.#utilization = performance.eventLoopUtilization();
-    return {
-      eventLoopDelayMs,
-      eventLoopUtilization: performance.eventLoopUtilization(this.#utilization, before).utilization,
-    };
+    return delayMs;
   }
 
   /** Stops measuring. */

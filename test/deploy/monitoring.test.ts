@@ -113,7 +113,7 @@ const CASES: Readonly<Record<string, Case>> = {
   SvcDiscoveryFails: { minutes: 30, raised: discovery("0+12", "9"), quiet: discovery("0+2", "0+10") },
   SvcGatewayDown: gauge('up{job="svc-gateway",instance="a"}', "0", "1", 5),
   SvcGatewayGone: { minutes: 65, raised: targets("1x60 stale"), quiet: targets("0x120") },
-  SvcGatewayShedsLoad: gauge('svc_overload_action_active{action="reject_non_critical"}', "1", "0", 5),
+  SvcGatewayShedsLoad: gauge('svc_overload_action_active{action="stop_accepting_requests"}', "1", "0", 5),
   SvcEventLoopLate: gauge("nodejs_eventloop_lag_p99_seconds", "0.3", "0.1", 10),
   SvcOpenFilesNearLimit: {
     minutes: 10,

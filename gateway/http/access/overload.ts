@@ -1,44 +1,23 @@
 import type { FastifyInstance } from "fastify";
 import { ApiError } from "../../errors.ts";
-import type { Principal } from "../../keys/principal.ts";
-import type { Use } from "../../limits/limiter.ts";
 import type { Detail } from "../../outcome.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
 import { atOnce } from "../at-once.ts";
-import { principalOf, routeOf } from "../request-context.ts";
 
 const MIN_RETRY_MS = 1_000;
 const RETRY_SPREAD_MS = 2_000;
 
-/**
- * Makes connections end with their answer while the process is under pressure, so that their clients may find another
- * gateway.
- */
-export function endConnectionsUnderPressure(app: FastifyInstance, overload: OverloadManager): void {
-  const closing = atOnce((_request, reply) => {
-    if (overload.isActive("disableHttpKeepalive")) reply.header("connection", "close");
-  });
-  app.addHook("onRequest", closing);
-}
-
-/** Turns requests of this context away while the process is in trouble, before a byte of their body is read. */
+/** Refuses requests of this context while the process is in trouble, before a byte of their body is read. */
 export function shedRequests(app: FastifyInstance, overload: OverloadManager, random: () => number): void {
-  const shedding = atOnce((request) => {
-    const { priority } = principalOf(request);
-    refuseInTrouble({ use: routeOf(request)?.use ?? "open", priority }, overload, random);
-  });
-  app.addHook("onRequest", shedding);
+  app.addHook(
+    "onRequest",
+    atOnce(() => refuseInTrouble(overload, random)),
+  );
 }
 
-/** Throws `ApiError` for a request that the process is in too much trouble to take. */
-export function refuseInTrouble(
-  { use, priority }: { readonly use: Use | "open" } & Pick<Principal, "priority">,
-  overload: OverloadManager,
-  random: () => number,
-): void {
+/** Throws `ApiError` while the process is in too much trouble to take a request. */
+export function refuseInTrouble(overload: OverloadManager, random: () => number): void {
   if (overload.isActive("stopAcceptingRequests")) throw inTrouble("overload_stop_accepting_requests", random);
-  if (!overload.isActive("rejectNonCritical")) return;
-  if (use === "count" || priority === "LOW") throw inTrouble("overload_reject_non_critical", random);
 }
 
 /**

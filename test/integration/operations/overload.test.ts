@@ -1,4 +1,6 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import type { OverloadAction } from "../../../gateway/overload/overload-action.ts";
+import type { OverloadManager } from "../../../gateway/overload/overload-manager.ts";
 import { ResumableNode, stepsOf } from "../../support/engine/resumable-node.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
@@ -11,10 +13,6 @@ import { MINIMAL, POST_PATHS, type PostPath } from "../../support/requests/minim
 import { until } from "../../support/until.ts";
 
 const CHAT = "/v1/chat/completions";
-const COUNT = "/v1/messages/count_tokens";
-/** Any process has a heap that is larger. */
-const FULL_HEAP = { resourceMonitors: { fixedHeap: { maxHeapSizeBytes: 1 } }, refreshIntervalMs: 50 };
-const OFF = { eventLoopDelay: null, fixedHeap: null, processMemory: null, inflightBodyBytes: null };
 
 const running: { stop(): Promise<void> }[] = [];
 
@@ -22,7 +20,12 @@ afterEach(async () => {
   for (const one of running.splice(0).reverse()) await one.stop();
 });
 
-async function serviceUnder(overloadManager: object): Promise<ScriptedService> {
+/** Has an action in force, whatever the resources of this process. */
+function force(overload: OverloadManager, forced: OverloadAction): void {
+  vi.spyOn(overload, "isActive").mockImplementation((action) => action === forced);
+}
+
+async function serviceUnder(overloadManager: object = {}): Promise<ScriptedService> {
   const service = await startScriptedService({ gateway: { overloadManager } });
   running.push(service);
   return service;
@@ -58,10 +61,8 @@ describe("answers that are kept for another engine", () => {
   }
 
   test("are let go of while memory is short, which is said without a word of theirs", async () => {
-    const only = (processMemory: number) => ({ ...OFF, processMemory });
-    const actions = { stopKeepingAnswers: OFF, disableHttpKeepalive: OFF, releaseKeptAnswers: only(0.000_001) };
-    const overloadManager = { refreshIntervalMs: 50, actions };
-    const { node, response, said } = await answering({ overloadManager });
+    const { node, gateway, response, said } = await answering({});
+    force(gateway.overload, "releaseKeptAnswers");
     await until(() => said("kept answers were let go of").length > 0, "it is said");
     node.node.stop();
     await response.text().catch(() => {});
@@ -87,11 +88,7 @@ describe("answers that are kept for another engine", () => {
 describe("a process in trouble", () => {
   test("turns new requests away in every envelope, finishes what it began, and its admin goes on", async () => {
     const { passed, open } = gate();
-    const service = await serviceUnder({
-      ...FULL_HEAP,
-      refreshIntervalMs: 1_000,
-      actions: { disableHttpKeepalive: OFF, rejectNonCritical: OFF },
-    });
+    const service = await serviceUnder();
     service.play(async function* () {
       yield [started(), textStart(0), delta(0, "held ")];
       await passed;
@@ -99,8 +96,7 @@ describe("a process in trouble", () => {
     });
     const admitted = await service.post(CHAT, { stream: true });
     expect(admitted.status).toBe(200);
-    const { overload } = service.gateway;
-    await until(() => overload.isActive("stopAcceptingRequests"), "the gateway sheds");
+    force(service.gateway.overload, "stopAcceptingRequests");
     for (const path of POST_PATHS) await expectShed(path, await service.post(path));
     expect((await service.gateway.get("/v1/models")).status).toBe(503);
     expect((await service.gateway.get("/v1/models", { authorization: "Bearer nobody" })).status).toBe(401);
@@ -108,45 +104,17 @@ describe("a process in trouble", () => {
     expect((await admin.get("/ready")).status).toBe(200);
     const stats = await admin.text("/stats?filter=overload");
     expect(stats).toContain('svc_overload_action_active{action="stop_accepting_requests"} 1');
-    expect(stats).toContain('svc_overload_action_active{action="disable_http_keepalive"} 0');
+    expect(stats).toContain('svc_overload_action_active{action="release_kept_answers"} 0');
     open();
     expect(await admitted.text()).toContain("to the end");
     const line = service.gateway.log.find((one) => one.includes("overload_stop_accepting_requests"));
     expect(JSON.parse(line ?? "")).toMatchObject({ response_flags: "OM", detail: "overload_stop_accepting_requests" });
   });
 
-  test("turns away first what can wait: counting, and keys of low priority", async () => {
-    const actions = { disableHttpKeepalive: OFF, stopAcceptingRequests: OFF };
-    const service = await serviceUnder({ ...FULL_HEAP, actions, refreshIntervalMs: 1_000 });
-    const low = await service.createKey("--name", "low", "--models", "all", "--priority", "LOW");
-    const { overload } = service.gateway;
-    await until(() => overload.isActive("rejectNonCritical"), "the gateway sheds");
-    await expectShed(COUNT, await service.post(COUNT));
-    await expectShed(CHAT, await service.post(CHAT, {}, { authorization: `Bearer ${low}` }));
-    expect((await service.post(CHAT)).status).toBe(200);
-  });
-
-  test("gives up its connections, streams' ones too", async () => {
-    const service = await serviceUnder({
-      ...FULL_HEAP,
-      actions: { rejectNonCritical: OFF, stopAcceptingRequests: OFF },
-    });
-    const connectionOf = (response: Response) => response.headers.get("connection");
-    await until(() => service.gateway.overload.isActive("disableHttpKeepalive"), "the gateway sheds");
-    expect(connectionOf(await service.gateway.get("/v1/models"))).toBe("close");
-    const streamed = await service.post(CHAT, { stream: true });
-    expect([streamed.status, connectionOf(streamed)]).toEqual([200, "close"]);
-    expect(await streamed.text()).toContain("[DONE]");
-  });
-
   test("charges nobody for what it turned away", async () => {
-    const service = await serviceUnder({
-      ...FULL_HEAP,
-      refreshIntervalMs: 1_000,
-      actions: { disableHttpKeepalive: OFF, rejectNonCritical: OFF },
-    });
+    const service = await serviceUnder();
     const key = await service.createKey("--name", "limited", "--models", "all", "--rpm", "1");
-    await until(() => service.gateway.overload.isActive("stopAcceptingRequests"), "the gateway sheds");
+    force(service.gateway.overload, "stopAcceptingRequests");
     const statuses = [];
     for (let at = 0; at < 3; at += 1) {
       const response = await service.post(CHAT, {}, { authorization: `Bearer ${key}` });
@@ -159,10 +127,8 @@ describe("a process in trouble", () => {
 
 describe("bodies on their way", () => {
   const ROOM = 256 * 1024;
-  const off = { disableHttpKeepalive: OFF, rejectNonCritical: OFF, stopAcceptingRequests: OFF };
   const roomFor = (maxWaitMs: number) => ({
-    resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM, maxShareOfKey: 0.5, maxWaitMs } },
-    actions: off,
+    resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM, maxWaitMs } },
   });
   const upload = (key: string, path: PostPath, ...fields: readonly string[]) => {
     const auth = `authorization: Bearer ${key}`;

@@ -9,17 +9,13 @@ import {
 
 const NEVER: Triggers = {
   eventLoopDelay: null,
-  eventLoopUtilization: null,
   fixedHeap: null,
   processMemory: null,
-  inflightBodyBytes: null,
 };
 const CALM: Pressures = {
   eventLoopDelay: 0,
-  eventLoopUtilization: 0,
   fixedHeap: 0,
   processMemory: 0,
-  inflightBodyBytes: 0,
 };
 
 /** Whether the action is active after each look, of a trigger at 0.8 on the heap. */

@@ -7,17 +7,15 @@ function block(ms: number): void {
   for (const end = performance.now() + ms; performance.now() < end; );
 }
 
-test("a blocked event loop shows as delay and as use, once", async () => {
+test("a blocked event loop shows as delay, once", async () => {
   const usage = new ProcessUsage(systemClock);
   onTestFinished(() => usage.close());
-  usage.read();
+  usage.readDelayMs();
   block(300);
   // Before the loop has turned, too.
-  const seen = usage.read();
-  expect(seen.eventLoopDelayMs).toBeGreaterThan(240);
-  expect(seen.eventLoopUtilization).toBeGreaterThan(0.5);
+  expect(usage.readDelayMs()).toBeGreaterThan(240);
   await new Promise((resolve) => setImmediate(resolve));
-  expect(usage.read().eventLoopDelayMs).toBeLessThan(240);
+  expect(usage.readDelayMs()).toBeLessThan(240);
 });
 
 test("a tick that was late shows at the next look", async () => {
@@ -26,5 +24,5 @@ test("a tick that was late shows at the next look", async () => {
   block(300);
   await new Promise((resolve) => setTimeout(resolve, 1));
   await new Promise((resolve) => setImmediate(resolve));
-  expect(usage.read().eventLoopDelayMs).toBeGreaterThan(240);
+  expect(usage.readDelayMs()).toBeGreaterThan(240);
 });
