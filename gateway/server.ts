@@ -44,6 +44,7 @@ import { Translator } from "./translation/translator.ts";
 import { timeoutsOf } from "./upstream/call/timeouts.ts";
 import type { ClusterManager } from "./upstream/cluster-manager.ts";
 import { ContinuationRoom, continuationBytes } from "./upstream/continuation/continuation-room.ts";
+import { KEPT_SHARE_OF_KEY } from "./upstream/continuation/continuation-settings.ts";
 import { Router } from "./upstream/router.ts";
 import type { KeyUsage } from "./usage/key-usage.ts";
 
@@ -247,10 +248,10 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
 
 /** Makes the room of kept answers, which are let go of while memory is short. The log tells of both kinds of lack. */
 function newContinuationRoom({ config, clock, log }: GatewayDeps, overload: OverloadManager): ContinuationRoom {
-  const { maxBytes, maxShareOfKey } = config.continuation;
+  const { maxBytes } = config.continuation;
   const room: ContinuationRoom = new ContinuationRoom({
     maxBytes: maxBytes ?? continuationBytes(overload.maxRssBytes),
-    maxShareOfKey,
+    maxShareOfKey: KEPT_SHARE_OF_KEY,
     inTrouble: () => overload.isActive("stopKeepingAnswers"),
     onFull: () => sayFull(undefined),
   });
@@ -281,7 +282,6 @@ function newRouter(deps: GatewayDeps, overload: OverloadManager): Router {
     clock,
     timeouts: timeoutsOf(config.timeouts),
     ...config.retry,
-    continuation: config.continuation,
     room,
     random: Math.random,
     stats: stats.upstream,

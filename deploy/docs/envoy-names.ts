@@ -43,7 +43,5 @@ export const ENVOY_NAMES: Readonly<Record<string, string>> = {
   "timeouts.perTryIdleTimeoutMs": "retry_policy.per_try_idle_timeout",
   "timeouts.maxStreamDurationMs": "max_stream_duration",
   "retry.numRetries": "retry_policy.num_retries",
-  "retry.retryBackOff.baseIntervalMs": "retry_policy.retry_back_off.base_interval",
-  "retry.retryBackOff.maxIntervalMs": "retry_policy.retry_back_off.max_interval",
   ...Object.fromEntries(Object.entries(CLUSTER).map(([key, name]) => [`clusters[].${key}`, name])),
 };

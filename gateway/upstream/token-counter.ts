@@ -1,10 +1,10 @@
+import type { AttemptLoopParts } from "./attempt-loop.ts";
 import type { CallRecord } from "./call/call-record.ts";
 import { callCountTokens } from "./call/count-tokens-call.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { HeldRequest } from "./call/held-request.ts";
 import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
-import type { JourneyParts } from "./journey.ts";
 import { clientClosed } from "./retry/retry-errors.ts";
 
 /**
@@ -23,8 +23,8 @@ export type Counting = {
   readonly record: CallRecord;
 };
 
-/** What counting works with: what journeys do, as far as counts share it. */
-export type TokenCounterParts = Pick<JourneyParts, "clock" | "timeouts" | "numRetries" | "refusals">;
+/** The parts of attempt loops that counts share. */
+export type TokenCounterParts = Pick<AttemptLoopParts, "clock" | "timeouts" | "numRetries" | "refusals">;
 
 /**
  * Has engines count the tokens of prompts. A count takes no slot, so that neither queue nor caps have a say, but one of

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { APART_MS } from "../../../gateway/upstream/retry/death-counter.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ResumableNode, type ResumableNodeOptions, stepsOf } from "../../support/engine/resumable-node.ts";
 import { reasoningStart, textStart, toolCallStart } from "../../support/events/events.ts";
-import { DEFAULT_REQUEST_OF_DEATH } from "../../support/gateway/default-settings.ts";
 import { FrontRig, type FrontRigOptions } from "../../support/gateway/front-rig.ts";
 import { settle, settleUntil } from "../../support/gateway/upstream/settle.ts";
 import { metricSum } from "../../support/metric-text.ts";
@@ -105,7 +105,7 @@ describe("an answer whose engine is lost", () => {
       expect(textOf(one.events)).toBe(TEXT);
       expect(one.calls).toMatchObject({ attempts: 3, continuedFrom: [3, 3] });
     }
-    expect(rig.clock.nowMs() - lostMs).toBeGreaterThanOrEqual(DEFAULT_REQUEST_OF_DEATH.apartMs);
+    expect(rig.clock.nowMs() - lostMs).toBeGreaterThanOrEqual(APART_MS);
     await rig.atRest();
   });
 
