@@ -117,10 +117,10 @@ type HandlerOf = (spec: Route) => RouteHandlerMethod;
 /** Builds the public API: its hooks and contexts stand in the order in which a request meets them. */
 export function buildServer(deps: GatewayDeps): GatewayServer {
   const { config, keys, stats, clock, log, tracing, limitStore } = deps;
-  const { timeouts, xffNumTrustedHops: trustedHops, accessLog } = config;
+  const { xffNumTrustedHops: trustedHops, accessLog } = config;
   const sampled = () => 100 * Math.random() < accessLog.percentSampled;
   const sinks: RecordSinks = { log, stats, clock, tracing, trustedHops, sampled };
-  const { app, sockets } = publicApp(timeouts, sinks, deps.tls);
+  const { app, sockets } = publicApp(timeoutsOf(config.timeouts), sinks, deps.tls);
   const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
     if (active) log.warn({ action, pressures }, "an action against overload begins");
     else log.info({ action, pressures }, "an action against overload ends");
@@ -198,7 +198,7 @@ function answeringParts(deps: GatewayDeps, limits: RateLimitDeps, translation: T
   const running = new RunningAnswers(clock, (keyId) => deps.keys.mustEnd(keyId));
   onAbort(deps.hardStop, () => running.stop());
   deps.keys.onChange(() => running.keysChanged());
-  return { router, running, translation, limits, clock, stats, timeouts: config.timeouts };
+  return { router, running, translation, limits, clock, stats, timeouts: timeoutsOf(config.timeouts) };
 }
 
 /** Makes the handlers of all routes. */

@@ -30,7 +30,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_streams_active:
       "The load to plan for. A value that never falls while no requests come is a leak worth a bug report.",
     svc_streams_paused_backpressure:
-      "Many at once point at the network or at a proxy in front; each is cut when it takes nothing for `timeouts.clientWriteStallMs`.",
+      "Many at once point at the network or at a proxy in front; each is cut when it takes nothing for 30 s.",
     svc_stream_end_total:
       "The most telling one. Alert on `engine_died` and `stall` (engines), `shed` (too little capacity) and `deadline` (limits too short). `slow_reader` and `client_closed` are the clients' doing.",
     svc_cancel_latency_seconds:

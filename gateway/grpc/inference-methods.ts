@@ -27,7 +27,7 @@ export type InferenceDeps = DispatchDeps & {
   readonly translation: TranslationDeps;
   /** Takes what a call costs from the limits of its key. */
   readonly limits: RateLimitDeps;
-  /** The time limits of an answer, in milliseconds; the settings of the same names say what each means. */
+  /** The time limits of an answer, in milliseconds; `upstream/call/timeouts.ts` has what each means. */
   readonly timeouts: { readonly clientWriteStallMs: number; readonly maxStreamDurationMs: number };
 };
 

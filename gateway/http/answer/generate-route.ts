@@ -32,7 +32,7 @@ export type GenerateRouteDeps = DispatchDeps & {
   readonly limits: RateLimitDeps;
   /** Gathers the writes of all streams in a turn of the event loop. */
   readonly queue: FlushQueue;
-  /** The time limits of an answer, in milliseconds; the settings of the same names say what each means. */
+  /** The time limits of an answer, in milliseconds; `upstream/call/timeouts.ts` has what each means. */
   readonly timeouts: {
     readonly keepAliveIntervalMs: number;
     readonly headerCommitMs: number;

@@ -49,8 +49,8 @@ describe("what is left out", () => {
 
   test("of the time limits is what the policies have by default", () => {
     expect(timeoutsOf(check([]).timeouts)).toEqual({
-      requestHeadersMs: 10_000,
-      requestMs: 120_000,
+      requestHeadersTimeoutMs: 10_000,
+      requestTimeoutMs: 120_000,
       pendingMs: 30_000,
       connectMs: 2_000,
       acceptMs: 5_000,
@@ -59,9 +59,9 @@ describe("what is left out", () => {
       perTryIdleMs: 20_000,
       interTokenMs: 60_000,
       maxStreamDurationMs: 3_600_000,
-      maxReplyDurationMs: 900_000,
+      maxRequestDurationMs: 900_000,
       clientWriteStallMs: 30_000,
-      heartbeatMs: 10_000,
+      keepAliveIntervalMs: 10_000,
       headerCommitMs: 8_000,
     });
   });
@@ -138,7 +138,7 @@ describe("refused, and the message names the path", () => {
 
   test.each([
     ["a misspelt time limit", { timeouts: { perTryTimeoutMs: 1 } }, "timeouts"],
-    ["a time limit of 0", { timeouts: { acceptTimeoutMs: 0 } }, "timeouts.acceptTimeoutMs"],
+    ["a time limit of 0", { timeouts: { pendingTimeoutMs: 0 } }, "timeouts.pendingTimeoutMs"],
     ["too many retries", { retry: { numRetries: 6 } }, "retry.numRetries"],
   ])("%s", (_, more, path) => {
     expect(() => check([], more)).toThrow(`gateway.yaml: ${path}`);
