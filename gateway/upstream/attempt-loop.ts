@@ -5,7 +5,7 @@ import type { ApiError } from "../errors.ts";
 import type { ContinuationOutcome } from "../stats/continuation-stats.ts";
 import type { UpstreamStats } from "../stats/upstream-stats.ts";
 import type { Admitted, NotAdmitted } from "./admission/place-search.ts";
-import { Attempt } from "./call/attempt.ts";
+import { type AttemptOptions, runAttempt } from "./call/attempt.ts";
 import type { AttemptEnd, CallRecord } from "./call/call-record.ts";
 import { CommitGate, type EventSink } from "./call/commit-gate.ts";
 import { contextExceeded, type UpstreamFailure } from "./call/grpc-error.ts";
@@ -145,7 +145,7 @@ export class AttemptLoop {
       this.#refuseTooLong();
       for (;;) {
         const placed = await this.#placed();
-        const end = await this.#attempt(placed).run(this.#signal);
+        const end = await runAttempt(this.#attempt(placed), this.#signal);
         this.#freeShare();
         this.#answer.tryEnded();
         if (end === "cancelled") throw clientClosed();
@@ -196,8 +196,8 @@ export class AttemptLoop {
     throw clientClosed();
   }
 
-  /** Makes the next attempt, in its slot. */
-  #attempt({ place, step }: Placed): Attempt {
+  /** Returns what the next attempt is made of, in its slot, and counts it as begun. */
+  #attempt({ place, step }: Placed): AttemptOptions {
     const { clock, stats, timeouts, room } = this.#parts;
     const { request, facts, record } = this.#dispatch;
     const { endpoint } = place.member;
@@ -218,7 +218,7 @@ export class AttemptLoop {
     const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
     const message = (held: Uint8Array) => messageFor(held, resumption);
     const { headers } = trace;
-    return new Attempt({
+    return {
       place: answer.continued ? place : this.#explained(place),
       answer,
       gate: this.#gate,
@@ -229,7 +229,7 @@ export class AttemptLoop {
         running.end(typeof end === "string" ? end : { failed: end.error.detail });
         if (end !== "cancelled") traffic.report(endpoint.address, end === "answered" ? undefined : end, clock.nowMs());
       },
-    });
+    };
   }
 
   /** Resolves to the record of a failed attempt, when it is known which others were lost with it. */

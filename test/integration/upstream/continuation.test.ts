@@ -191,6 +191,27 @@ describe("an answer whose engine is lost", () => {
     expect(textOf(sent.events)).toBe(TEXT);
   });
 
+  test("waits for an endpoint that can go on with it, which then has it at once", async () => {
+    const [first, second, third] = await nodes(standsBehind(3), { canContinue: false }, {});
+    const rig = await inFrontOf([first, second, third] as ResumableNode[]);
+    const become = (node: ResumableNode | undefined, healthStatus: "healthy" | "unhealthy") => {
+      const member = rig.cluster.member(node?.address ?? "");
+      member?.setSpec({ ...member.spec, healthStatus });
+    };
+    become(third, "unhealthy");
+    const sent = rig.send();
+    await standing(first);
+    become(first, "unhealthy");
+    first?.node.stop();
+    await until(() => sent.calls.failedTries.length > 0, "its end is known");
+    expect(sent.calls.attempts).toBe(1);
+    // No time passes: nothing but the endpoint ends the wait.
+    become(third, "healthy");
+    expect(await sent.outcome).toBe("ok");
+    expect(textOf(sent.events)).toBe(TEXT);
+    expect(third?.calls).toHaveLength(1);
+  });
+
   test("waits for the same engine to come back where there is no other", async () => {
     const [first] = await nodes(standsBehind(2));
     const rig = await inFrontOf([first] as ResumableNode[]);
