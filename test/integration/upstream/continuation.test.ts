@@ -204,6 +204,7 @@ describe("an answer whose engine is lost", () => {
     become(first, "unhealthy");
     first?.node.stop();
     await until(() => sent.calls.failedTries.length > 0, "its end is known");
+    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
     expect(sent.calls.attempts).toBe(1);
     // No time passes: nothing but the endpoint ends the wait.
     become(third, "healthy");
