@@ -7,9 +7,9 @@ import type { UpstreamStats } from "../stats/upstream-stats.ts";
 import type { Admitted, NotAdmitted } from "./admission/place-search.ts";
 import { type AttemptOptions, runAttempt } from "./call/attempt.ts";
 import type { AttemptEnd, CallRecord } from "./call/call-record.ts";
-import { CommitGate, type EventSink } from "./call/commit-gate.ts";
 import { contextExceeded, type UpstreamFailure } from "./call/grpc-error.ts";
-import type { HeldRequest } from "./call/held-request.ts";
+import type { RequestBuffer } from "./call/request-buffer.ts";
+import { type EventSink, RetryBoundary } from "./call/retry-boundary.ts";
 import type { Timeouts } from "./call/timeouts.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import type { ClusterTraffic } from "./cluster-traffic.ts";
@@ -21,10 +21,10 @@ import type { Endpoint } from "./endpoint/endpoint.ts";
 import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
+import type { LocalReplies } from "./local-replies.ts";
 import type { CacheNote } from "./prefixes/cache-note.ts";
 import { explained } from "./prefixes/explained-placement.ts";
 import { beyondBounds } from "./prompt-bound.ts";
-import type { Refusals } from "./refusals.ts";
 import type { Death, DeathCounter } from "./retry/death-counter.ts";
 import type { RetryPermit } from "./retry/retry-budget.ts";
 import { clientClosed, requestOfDeath } from "./retry/retry-errors.ts";
@@ -44,8 +44,8 @@ const BYTES_PER_TOKEN = 4;
 /** A request that an engine shall answer. */
 export type Dispatch = {
   /** The request as the engine gets it. It is dropped as soon as no try will need it any more. */
-  readonly request: HeldRequest;
-  /** What of the request matters on its way. */
+  readonly request: RequestBuffer;
+  /** The facts of the prompt for routing. */
   readonly facts: PromptFacts;
   /** The hints that picking an endpoint may look at. */
   readonly hints: RoutingHints;
@@ -55,11 +55,11 @@ export type Dispatch = {
   readonly mayHold: boolean;
   /** Takes the events of the answer. */
   readonly sink: EventSink;
-  /** The record of the request, which is told of every call that is made for it. */
+  /** The record of the request, which takes note of every call that is made for it. */
   readonly record: CallRecord;
 };
 
-/** What the attempt loops of all requests share. */
+/** The parts that the attempt loops of all requests share. */
 export type AttemptLoopParts = {
   /** The clock by which requests wait, and by which their deadlines are set. */
   readonly clock: Clock;
@@ -76,7 +76,7 @@ export type AttemptLoopParts = {
   /** Counts by prompt the endpoints that died with it. */
   readonly deaths: DeathCounter;
   /** Makes the errors of requests that no endpoint serves. */
-  readonly refusals: Refusals;
+  readonly replies: LocalReplies;
 };
 
 /** A slot on an endpoint, for one attempt. */
@@ -94,7 +94,7 @@ type Placed = { readonly place: Place; readonly step: AttemptStep };
  * 2. ask the retry policy for the next step, by the attempts that have failed (`nextStep`);
  * 3. give up, or wait until the endpoints change or a back-off is over and ask again, or
  * 4. wait for a slot on an endpoint that the policy allows, in the queue of the cluster;
- * 5. call the endpoint: events pass the commit gate, which holds back what a further attempt would have to take back;
+ * 5. call the endpoint: events pass the retry boundary, which holds back what a further attempt would have to take back;
  * 6. return when the answer is complete; otherwise add the attempt to the list and go on at 2.
  */
 export class AttemptLoop {
@@ -108,10 +108,10 @@ export class AttemptLoop {
   readonly #digest: string;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly #deadline: number;
-  readonly #gate: CommitGate;
+  readonly #gate: RetryBoundary;
   /** The answer, as far as another endpoint could continue it. */
   readonly #answer: ResumableAnswer;
-  /** The attempts that have failed, oldest first: all that the retry policy goes by. */
+  /** The attempts that have failed, oldest first: the whole input of the retry policy. */
   #history: readonly FailedAttempt[] = [];
   /** The deaths of endpoints that worked on the request. */
   #died: readonly Death[] = [];
@@ -132,7 +132,7 @@ export class AttemptLoop {
     const { noEndpointHoldMs: holdMs } = traffic.cluster.settings.circuitBreakers;
     this.#rules = { numRetries, mayHold, holdMs, pendingMs: timeouts.pendingMs };
     this.#answer = this.#resumable();
-    this.#gate = new CommitGate(sink, () => {
+    this.#gate = new RetryBoundary(sink, () => {
       this.#freeShare();
       if (this.#answer.kept) request.taken();
       else request.drop();
@@ -359,8 +359,8 @@ export class AttemptLoop {
   /** Makes the error of a request that the policy gives up. */
   #givenUp({ why, error, laterMs, notContinued }: Next & { readonly kind: "give_up" }): ApiError {
     this.#countNotContinued(notContinued);
-    if (why === "suspected") return this.#parts.refusals.suspected(laterMs ?? 0);
-    if (why === "request_of_death" || !error) {
+    if (why === "suspected") return this.#parts.replies.suspected(laterMs ?? 0);
+    if (why === "denied" || !error) {
       this.#parts.stats.requestDenied(this.#dispatch.facts.model);
       return requestOfDeath();
     }
@@ -375,11 +375,11 @@ export class AttemptLoop {
     if (loss && continues) return this.#gate.committed ? loss : this.#exhausted(loss);
     const tried = new Set(this.#history.map(({ address }) => address));
     if (loss && cluster.endpoints.every(({ address }) => tried.has(address))) return this.#exhausted();
-    return this.#parts.refusals.notAdmitted(why, this.#dispatch.facts.model, admission);
+    return this.#parts.replies.notAdmitted(why, this.#dispatch.facts.model, admission);
   }
 
   #exhausted(error = this.#history.at(-1)?.failure.error ?? clientClosed()): ApiError {
-    return this.#parts.refusals.exhausted(error, this.#traffic.admission);
+    return this.#parts.replies.exhausted(error, this.#traffic.admission);
   }
 
   #countNotContinued(why: ContinuationOutcome | undefined): void {

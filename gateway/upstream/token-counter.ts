@@ -2,7 +2,7 @@ import type { AttemptLoopParts } from "./attempt-loop.ts";
 import type { CallRecord } from "./call/call-record.ts";
 import { callCountTokens } from "./call/count-tokens-call.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
-import type { HeldRequest } from "./call/held-request.ts";
+import type { RequestBuffer } from "./call/request-buffer.ts";
 import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { clientClosed } from "./retry/retry-errors.ts";
@@ -16,15 +16,15 @@ const COUNT_TIMEOUT_MS = 30_000;
 /** A prompt whose tokens an engine shall count. */
 export type Counting = {
   /** The prompt as the engine gets it: a CountTokens request in the bytes of the contract. */
-  readonly request: HeldRequest;
+  readonly request: RequestBuffer;
   /** The catalog id of the model. */
   readonly model: string;
-  /** The record of the request, which is told of every call that is made for it. */
+  /** The record of the request, which takes note of every call that is made for it. */
   readonly record: CallRecord;
 };
 
 /** The parts of attempt loops that counts share. */
-export type TokenCounterParts = Pick<AttemptLoopParts, "clock" | "timeouts" | "numRetries" | "refusals">;
+export type TokenCounterParts = Pick<AttemptLoopParts, "clock" | "timeouts" | "numRetries" | "replies">;
 
 /**
  * Has engines count the tokens of prompts. A count takes no slot, so that neither queue nor caps have a say, but one of
@@ -45,12 +45,12 @@ export class TokenCounter {
    * the count.
    */
   async count(counting: Counting, signal: AbortSignal): Promise<number> {
-    const { refusals } = this.#parts;
+    const { replies } = this.#parts;
     const traffic = this.#traffic.get(counting.model);
-    if (!traffic) throw refusals.notAdmitted("no_endpoints", counting.model, undefined);
+    if (!traffic) throw replies.notAdmitted("no_endpoints", counting.model, undefined);
     const { maxTokenCounts } = traffic.cluster.settings.circuitBreakers;
     const place = traffic.admission.breaker.tryCount(maxTokenCounts);
-    if (!place) throw refusals.countOverflow();
+    if (!place) throw replies.countOverflow();
     try {
       return await this.#counted(traffic, counting, signal);
     } finally {
@@ -63,7 +63,7 @@ export class TokenCounter {
     { request, model, record }: Counting,
     signal: AbortSignal,
   ): Promise<number> {
-    const { clock, numRetries, timeouts, refusals } = this.#parts;
+    const { clock, numRetries, timeouts, replies } = this.#parts;
     const deadline = clock.wallMs() + COUNT_TIMEOUT_MS;
     const tried = new Set<Endpoint>();
     let failure: UpstreamFailure | undefined;
@@ -81,7 +81,7 @@ export class TokenCounter {
       if (!failure.retriable) throw failure.error;
     }
     throw failure
-      ? refusals.exhausted(failure.error, admission)
-      : refusals.notAdmitted("none_available", model, admission);
+      ? replies.exhausted(failure.error, admission)
+      : replies.notAdmitted("none_available", model, admission);
   }
 }

@@ -29,7 +29,7 @@ export type AttemptPlace = {
   release(): void;
 };
 
-/** What one try of a request is made of. */
+/** The parts of one attempt. */
 export type AttemptOptions = {
   /** The place that the try holds, which it gives back when it is over. */
   readonly place: AttemptPlace;
@@ -89,7 +89,7 @@ export async function runAttempt(
   return end;
 }
 
-/** What the end of a try says about its endpoint. */
+/** Returns how the end of an attempt counts for its endpoint. */
 function outcomeOf(end: AttemptEnd): Outcome {
   if (end === "cancelled") return "cancelled";
   if (end === "answered") return "ok";

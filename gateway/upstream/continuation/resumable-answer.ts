@@ -7,7 +7,7 @@ import type { Resumption } from "./resumable-message.ts";
 /** What an answer takes up beside its request and its tokens, in bytes: what is known of its blocks, and of itself. */
 const ANSWER_BYTES = 2_048;
 
-/** What keeping one answer goes by. */
+/** The parts of one kept answer. */
 export type ResumableAnswerOptions = {
   /** The room that all kept answers share. */
   readonly room: ContinuationRoom;

@@ -109,7 +109,7 @@ export type Next =
   | {
       readonly kind: "give_up";
       /** `final` and `exhausted`: see `error`. The others: the request may kill endpoints. */
-      readonly why: "final" | "exhausted" | "request_of_death" | "suspected";
+      readonly why: "final" | "exhausted" | "denied" | "suspected";
       /** The failure that the client gets; with `exhausted` it is said when to try again. */
       readonly error?: ApiError;
       /** With `suspected`: the time after which the request may come again, in milliseconds. */
@@ -302,6 +302,6 @@ function wait(untilMs: number, share: RetryShare): Next {
 }
 
 function refusal(verdict: Exclude<Verdict, "allowed">): Next & { kind: "give_up" } {
-  if (verdict === "denied") return { kind: "give_up", why: "request_of_death" };
+  if (verdict === "denied") return { kind: "give_up", why: "denied" };
   return { kind: "give_up", why: "suspected", laterMs: verdict.laterMs };
 }

@@ -5,9 +5,9 @@ import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import type { Detail } from "../../../gateway/outcome.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
 import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/call-record.ts";
-import type { EventSink } from "../../../gateway/upstream/call/commit-gate.ts";
 import type { Flow } from "../../../gateway/upstream/call/generate-call.ts";
-import { HeldRequest } from "../../../gateway/upstream/call/held-request.ts";
+import { RequestBuffer } from "../../../gateway/upstream/call/request-buffer.ts";
+import type { EventSink } from "../../../gateway/upstream/call/retry-boundary.ts";
 import type { Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
@@ -45,9 +45,9 @@ export const HINTS: RoutingHints = {
 const PREFIX_KEY = Buffer.alloc(32, 1);
 
 /** Returns a request in the bytes of the contract, held as the gateway holds one, and what matters on its way. */
-export function encoded(request: GenerateRequest): { readonly request: HeldRequest; readonly facts: PromptFacts } {
+export function encoded(request: GenerateRequest): { readonly request: RequestBuffer; readonly facts: PromptFacts } {
   const { bytes, facts } = encodeRequest(request, PREFIX_KEY);
-  return { request: new HeldRequest(bytes, request.tenant), facts };
+  return { request: new RequestBuffer(bytes, request.tenant), facts };
 }
 
 /** Returns the route of a request. */
@@ -56,8 +56,8 @@ export function routeFor(request: GenerateRequest, hints: RoutingHints = HINTS):
 }
 
 /** Returns a count in the bytes of the contract, held as the gateway holds one. */
-export function encodedCount(model = "svc-qwen"): HeldRequest {
-  return new HeldRequest(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
+export function encodedCount(model = "svc-qwen"): RequestBuffer {
+  return new RequestBuffer(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
 }
 
 /** What a front rig differs in from the usual one. */

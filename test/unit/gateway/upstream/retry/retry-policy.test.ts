@@ -266,14 +266,14 @@ describe("a request that may be what endpoints died of", () => {
   const judged = (history: readonly FailedAttempt[], verdict: "denied" | { laterMs: number }) =>
     written(nextStep(history, { nowMs: 0, endpoints: cluster("a b c"), verdict }, RULES));
   test.each<readonly [string, readonly FailedAttempt[], string, string]>([
-    ["when it comes", [], "give up: request_of_death", "give up: suspected"],
-    ["that failed otherwise", [at("a", { failure: ABORTED })], "give up: request_of_death", "give up: suspected"],
-    ["that lost an endpoint", [at("a")], "give up: request_of_death", "wait 70"],
-    ["whose answer would be continued", [begun("a")], "give up: request_of_death, not continued: suspected", "wait 70"],
+    ["when it comes", [], "give up: denied", "give up: suspected"],
+    ["that failed otherwise", [at("a", { failure: ABORTED })], "give up: denied", "give up: suspected"],
+    ["that lost an endpoint", [at("a")], "give up: denied", "wait 70"],
+    ["whose answer would be continued", [begun("a")], "give up: denied, not continued: suspected", "wait 70"],
     [
       "whose answer is lost",
       [begun("a", { tokens: 0 })],
-      "give up: request_of_death, not continued: not_kept",
+      "give up: denied, not continued: not_kept",
       "give up: suspected, not continued: not_kept",
     ],
   ])("%s is denied, or waits where it has lost one", (_what, history, denied, suspected) => {
