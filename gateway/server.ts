@@ -44,6 +44,7 @@ import { Translator } from "./translation/translator.ts";
 import { timeoutsOf } from "./upstream/call/timeouts.ts";
 import type { ClusterManager } from "./upstream/cluster-manager.ts";
 import { ContinuationRoom, continuationBytes } from "./upstream/continuation/continuation-room.ts";
+import { KEPT_SHARE_OF_KEY } from "./upstream/continuation/continuation-settings.ts";
 import { Router } from "./upstream/router.ts";
 import type { KeyUsage } from "./usage/key-usage.ts";
 
@@ -116,10 +117,10 @@ type HandlerOf = (spec: Route) => RouteHandlerMethod;
 /** Builds the public API: its hooks and contexts stand in the order in which a request meets them. */
 export function buildServer(deps: GatewayDeps): GatewayServer {
   const { config, keys, stats, clock, log, tracing, limitStore } = deps;
-  const { timeouts, xffNumTrustedHops: trustedHops, accessLog } = config;
+  const { xffNumTrustedHops: trustedHops, accessLog } = config;
   const sampled = () => 100 * Math.random() < accessLog.percentSampled;
   const sinks: RecordSinks = { log, stats, clock, tracing, trustedHops, sampled };
-  const { app, sockets } = publicApp(timeouts, sinks, deps.tls);
+  const { app, sockets } = publicApp(timeoutsOf(config.timeouts), sinks, deps.tls);
   const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
     if (active) log.warn({ action, pressures }, "an action against overload begins");
     else log.info({ action, pressures }, "an action against overload ends");
@@ -196,7 +197,7 @@ function answeringParts(deps: GatewayDeps, limits: RateLimitDeps, translation: T
   const running = new RunningAnswers(clock, (keyId) => deps.keys.mustEnd(keyId));
   onAbort(deps.hardStop, () => running.stop());
   deps.keys.onChange(() => running.keysChanged());
-  return { router, running, translation, limits, clock, stats, timeouts: config.timeouts };
+  return { router, running, translation, limits, clock, stats, timeouts: timeoutsOf(config.timeouts) };
 }
 
 /** Makes the handlers of all routes. */
@@ -246,10 +247,10 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
 
 /** Makes the room of kept answers, which are let go of while memory is short. The log tells of both kinds of lack. */
 function newContinuationRoom({ config, clock, log }: GatewayDeps, overload: OverloadManager): ContinuationRoom {
-  const { maxBytes, maxShareOfKey } = config.continuation;
+  const { maxBytes } = config.continuation;
   const room: ContinuationRoom = new ContinuationRoom({
     maxBytes: maxBytes ?? continuationBytes(overload.maxRssBytes),
-    maxShareOfKey,
+    maxShareOfKey: KEPT_SHARE_OF_KEY,
     inTrouble: () => overload.isActive("releaseKeptAnswers"),
     onFull: () => sayFull(undefined),
   });
@@ -280,7 +281,6 @@ function newRouter(deps: GatewayDeps, overload: OverloadManager): Router {
     clock,
     timeouts: timeoutsOf(config.timeouts),
     ...config.retry,
-    continuation: config.continuation,
     room,
     random: Math.random,
     stats: stats.upstream,

@@ -35,14 +35,9 @@ export const ENVOY_NAMES: Readonly<Record<string, string>> = {
   "overloadManager.resourceMonitors.fixedHeap.maxHeapSizeBytes": "resource_monitors.fixed_heap.max_heap_size_bytes",
   "overloadManager.resourceMonitors.globalDownstreamMaxConnections.maxActiveDownstreamConnections":
     "resource_monitors.downstream_connections.max_active_downstream_connections",
-  "timeouts.requestHeadersTimeoutMs": "request_headers_timeout",
   "timeouts.requestTimeoutMs": "request_timeout",
-  "timeouts.connectTimeoutMs": "connect_timeout",
-  "timeouts.perTryTimeout.baseMs": "retry_policy.per_try_timeout",
   "timeouts.perTryIdleTimeoutMs": "retry_policy.per_try_idle_timeout",
   "timeouts.maxStreamDurationMs": "max_stream_duration",
   "retry.numRetries": "retry_policy.num_retries",
-  "retry.retryBackOff.baseIntervalMs": "retry_policy.retry_back_off.base_interval",
-  "retry.retryBackOff.maxIntervalMs": "retry_policy.retry_back_off.max_interval",
   ...Object.fromEntries(Object.entries(CLUSTER).map(([key, name]) => [`clusters[].${key}`, name])),
 };

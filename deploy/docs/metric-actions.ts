@@ -30,7 +30,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_streams_active:
       "The load to plan for. A value that never falls while no requests come is a leak worth a bug report.",
     svc_streams_paused_backpressure:
-      "Many at once point at the network or at a proxy in front; each is cut when it takes nothing for `timeouts.clientWriteStallMs`.",
+      "Many at once point at the network or at a proxy in front; each is cut when it takes nothing for 30 s.",
     svc_stream_end_total:
       "The most telling one. Alert on `engine_died` and `stall` (engines), `shed` (too little capacity) and `deadline` (limits too short). `slow_reader` and `client_closed` are the clients' doing.",
     svc_cancel_latency_seconds:
@@ -53,7 +53,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_cluster_upstream_rq_continuation_active:
       "Above 0 for long, answers wait for an engine to go on with them: look at `/clusters` for those that are missing.",
     svc_continuations_total:
-      'Alert on all but `outcome="went_on"`: these answers broke off. `not_kept`: engines without the capability, or no room (`svc_answers_not_kept_total`); `no_endpoint`: nothing of the same revision was there in time; `other_answer`: two nodes of one revision answer differently, which is a fault; `refused`: the engine\'s log says why; `lost_too_often` and `suspected`: something kills engines; `over_budget`: `continuation.budgetPercent`.',
+      'Alert on all but `outcome="went_on"`: these answers broke off. `not_kept`: engines without the capability, or no room (`svc_answers_not_kept_total`); `no_endpoint`: nothing of the same revision was there in time; `other_answer`: two nodes of one revision answer differently, which is a fault; `refused`: the engine\'s log says why; `lost_too_often` and `suspected`: something kills engines.',
     svc_continuation_gap_seconds:
       "The pause that callers see when an engine is lost. Long ones wait for an endpoint, or read long prompts anew.",
     svc_answers_not_kept_total:

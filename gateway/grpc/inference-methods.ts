@@ -17,7 +17,7 @@ import { randomId } from "../http/record/random-id.ts";
 import { routingHints } from "../http/request-context.ts";
 import { RPCS } from "../routes.ts";
 import type { Translated } from "../translation/translate.ts";
-import { HeldRequest } from "../upstream/call/held-request.ts";
+import { RequestBuffer } from "../upstream/call/request-buffer.ts";
 import { EventWriter } from "./event-writer.ts";
 import type { RpcCall } from "./rpc-call.ts";
 
@@ -27,7 +27,7 @@ export type InferenceDeps = DispatchDeps & {
   readonly translation: TranslationDeps;
   /** Takes what a call costs from the limits of its key. */
   readonly limits: RateLimitDeps;
-  /** The time limits of an answer, in milliseconds; the settings of the same names say what each means. */
+  /** The time limits of an answer, in milliseconds; `upstream/call/timeouts.ts` has what each means. */
   readonly timeouts: { readonly clientWriteStallMs: number; readonly maxStreamDurationMs: number };
 };
 
@@ -57,7 +57,7 @@ export async function countTokens(
   try {
     const { model, translated, answer } = await checked(rpc, call.request, "countTokens", deps);
     const { tenant } = principalOf(rpc);
-    const counting = { request: new HeldRequest(translated.bytes, tenant), model, record: rpc.record };
+    const counting = { request: new RequestBuffer(translated.bytes, tenant), model, record: rpc.record };
     const inputTokens = await deps.router.tokenCounter.count(counting, answer.signal).catch((error: unknown) => {
       throw located(toApiError(error), RPCS.countTokens.format.fields, translated.places);
     });
@@ -108,7 +108,7 @@ async function streamedAnswer(
   const principal = principalOf(rpc);
   const paid: PaidRequest = {
     ...{ format: RPCS.generate.format, model, places, facts, record, answer },
-    request: new HeldRequest(bytes, principal.tenant, () => rpc.body?.release()),
+    request: new RequestBuffer(bytes, principal.tenant, () => rpc.body?.release()),
     hints: routingHints(principal, rpc.headers),
   };
   const writer = openWriter(paid, rpc, call, deps);

@@ -5,7 +5,6 @@ import { Counter, Histogram, type Registry } from "prom-client";
  *
  * - `not_kept`: its engine cannot be continued, or there was no room to keep the answer.
  * - `lost_too_often`: it lost engine after engine.
- * - `over_budget`: too many answers were being continued.
  * - `no_endpoint`: none came in time that could go on.
  * - `other_answer`: the engine that was to go on told another answer.
  * - `refused`: the engine that was to go on did not take it.
@@ -15,7 +14,6 @@ export type ContinuationOutcome =
   | "went_on"
   | "not_kept"
   | "lost_too_often"
-  | "over_budget"
   | "no_endpoint"
   | "other_answer"
   | "refused"

@@ -9,12 +9,7 @@ import type { Ejection } from "./outlier/outlier-detector.ts";
 import { outlierOutcome } from "./outlier/outlier-outcome.ts";
 import { CacheLedger } from "./prefixes/cache-ledger.ts";
 import { RetryBudget } from "./retry/retry-budget.ts";
-
-/**
- * The time after which the health checks know of an endpoint that was lost or cannot be connected to, in milliseconds: a
- * request that had no other is then held or told that there is none.
- */
-export const LOSS_KNOWN_MS = 250;
+import { LOSS_KNOWN_MS } from "./retry/retry-policy.ts";
 
 /** A cluster and everything that decides which of its endpoints a request meets, and whether and when. */
 export class ClusterTraffic {

@@ -56,6 +56,7 @@ export class Cluster {
   readonly #discovery: Discovery;
   readonly #listeners = new Set<() => void>();
   readonly #healthListeners = new Set<() => void>();
+  readonly #availabilityListeners = new Set<() => void>();
   #members = new Map<string, ClusterMember>();
   #memberList: readonly ClusterMember[] = [];
   #discovered = false;
@@ -127,6 +128,15 @@ export class Cluster {
   }
 
   /**
+   * Calls the listener after an endpoint joined or left, became available or unavailable, or described the model in
+   * another way. Returns the function that ends this.
+   */
+  onAvailabilityChange(listener: () => void): () => void {
+    this.#availabilityListeners.add(listener);
+    return () => this.#availabilityListeners.delete(listener);
+  }
+
+  /**
    * The moment at which an endpoint last announced itself: it joined, or began to answer health checks after a time in
    * which it did not, in milliseconds of the monotonic clock; minus infinity where the cluster has no endpoints.
    */
@@ -173,6 +183,7 @@ export class Cluster {
     this.#discovery.close();
     this.#listeners.clear();
     this.#healthListeners.clear();
+    this.#availabilityListeners.clear();
     for (const member of this.#members.values()) this.#remove(member);
     this.#members = new Map();
     this.#memberList = [];
@@ -198,6 +209,7 @@ export class Cluster {
     const counts = { endpoints: specs.length, joined: after.size - (before.size - left.length), left: left.length };
     this.#parts.log.info({ cluster: this.model, ...counts }, "endpoints changed");
     for (const listener of this.#listeners) listener();
+    if (left.length > 0) this.#availabilityChanged();
   }
 
   #add(spec: EndpointSpec): ClusterMember {
@@ -212,8 +224,9 @@ export class Cluster {
       for (const listener of this.#healthListeners) listener();
     };
     const onView = (view: EndpointView) => {
-      this.#facts.note(endpoint, isAvailable(view));
+      const changed = this.#facts.note(endpoint, isAvailable(view));
       this.views.set(view);
+      if (changed) this.#availabilityChanged();
     };
     const initial = !this.#discovered;
     return new ClusterMember({
@@ -229,6 +242,10 @@ export class Cluster {
       onChange,
       onView,
     });
+  }
+
+  #availabilityChanged(): void {
+    for (const listener of this.#availabilityListeners) listener();
   }
 
   #remove(member: ClusterMember): void {

@@ -51,15 +51,16 @@ export class EndpointFacts<E extends Pick<Endpoint, "description"> = Endpoint> {
     return this.#summed().promptBounds;
   }
 
-  /** Takes note of whether an endpoint is up, and of what it says now. */
-  note(endpoint: E, isUp: boolean): void {
+  /** Notes whether an endpoint is up, and what it says now. Returns whether one of them has changed. */
+  note(endpoint: E, isUp: boolean): boolean {
     const before = this.#facts.get(endpoint);
     const description = endpoint.description(this.#model);
-    if (before?.isUp === isUp && before.description === description) return;
+    if (before?.isUp === isUp && before.description === description) return false;
     this.#facts.set(endpoint, { isUp, description });
     // So that something is known even if nobody asks before it is down again.
     if (isUp && description) this.#lastDescribed ??= describedModel([description]);
     this.#summary = undefined;
+    return true;
   }
 
   /** Forgets an endpoint that has left. */

@@ -1,13 +1,13 @@
+import { AttemptLoop, type AttemptLoopParts, type Dispatch } from "./attempt-loop.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
 import { ClusterTraffic } from "./cluster-traffic.ts";
-import { type Dispatch, Journey, type JourneyParts } from "./journey.ts";
+import { LocalReplies } from "./local-replies.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
-import { Refusals } from "./refusals.ts";
-import { RequestsOfDeath } from "./retry/request-of-death.ts";
+import { DeathCounter } from "./retry/death-counter.ts";
 import { TokenCounter } from "./token-counter.ts";
 
-/** What the router works with. */
-export type RouterOptions = Omit<JourneyParts, "deaths" | "refusals"> & {
+/** The parts of the router. */
+export type RouterOptions = Omit<AttemptLoopParts, "deaths" | "replies"> & {
   /** The clusters, of which each model has at most one. */
   readonly clusters: ClusterManager;
 };
@@ -20,13 +20,13 @@ export type RouterOptions = Omit<JourneyParts, "deaths" | "refusals"> & {
 export class Router {
   /** Has engines count the tokens of prompts. */
   readonly tokenCounter: TokenCounter;
-  readonly #parts: JourneyParts;
+  readonly #parts: AttemptLoopParts;
   readonly #traffic: ReadonlyMap<string, ClusterTraffic>;
 
   constructor({ clusters, ...options }: RouterOptions) {
     const { clock, random, stats } = options;
-    const deaths = new RequestsOfDeath(options.requestOfDeath);
-    this.#parts = { ...options, deaths, refusals: new Refusals(stats, random) };
+    const deaths = new DeathCounter(clock);
+    this.#parts = { ...options, deaths, replies: new LocalReplies(stats, random) };
     const traffic = clusters.clusters.map((cluster) => {
       const onEjection = ({ enforced }: Ejection) => stats.ejected(cluster.model, enforced);
       return new ClusterTraffic(cluster, clusters.work, clock, random, onEjection);
@@ -47,7 +47,7 @@ export class Router {
   dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
     const { model } = dispatch.facts;
     const traffic = this.#traffic.get(model);
-    if (!traffic) return Promise.reject(this.#parts.refusals.notAdmitted("no_endpoints", model, undefined));
-    return new Journey(dispatch, traffic, this.#parts, signal).run();
+    if (!traffic) return Promise.reject(this.#parts.replies.notAdmitted("no_endpoints", model, undefined));
+    return new AttemptLoop(dispatch, traffic, this.#parts, signal).run();
   }
 }

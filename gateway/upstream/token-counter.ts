@@ -1,10 +1,10 @@
+import type { AttemptLoopParts } from "./attempt-loop.ts";
 import type { CallRecord } from "./call/call-record.ts";
 import { callCountTokens } from "./call/count-tokens-call.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
-import type { HeldRequest } from "./call/held-request.ts";
+import type { RequestBuffer } from "./call/request-buffer.ts";
 import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
-import type { JourneyParts } from "./journey.ts";
 import { clientClosed } from "./retry/retry-errors.ts";
 
 /** The number of token counts of a model that are under way at once; they take no slot. */
@@ -19,15 +19,15 @@ const COUNT_TIMEOUT_MS = 30_000;
 /** A prompt whose tokens an engine shall count. */
 export type Counting = {
   /** The prompt as the engine gets it: a CountTokens request in the bytes of the contract. */
-  readonly request: HeldRequest;
+  readonly request: RequestBuffer;
   /** The catalog id of the model. */
   readonly model: string;
-  /** The record of the request, which is told of every call that is made for it. */
+  /** The record of the request, which takes note of every call that is made for it. */
   readonly record: CallRecord;
 };
 
-/** What counting works with: what journeys do, as far as counts share it. */
-export type TokenCounterParts = Pick<JourneyParts, "clock" | "timeouts" | "numRetries" | "refusals">;
+/** The parts of attempt loops that counts share. */
+export type TokenCounterParts = Pick<AttemptLoopParts, "clock" | "timeouts" | "numRetries" | "replies">;
 
 /**
  * Has engines count the tokens of prompts. A count takes no slot, so that neither queue nor caps have a say, but one of
@@ -48,11 +48,11 @@ export class TokenCounter {
    * the count.
    */
   async count(counting: Counting, signal: AbortSignal): Promise<number> {
-    const { refusals } = this.#parts;
+    const { replies } = this.#parts;
     const traffic = this.#traffic.get(counting.model);
-    if (!traffic) throw refusals.notAdmitted("no_endpoints", counting.model, undefined);
+    if (!traffic) throw replies.notAdmitted("no_endpoints", counting.model, undefined);
     const place = traffic.admission.breaker.tryCount(MAX_COUNTS);
-    if (!place) throw refusals.countOverflow();
+    if (!place) throw replies.countOverflow();
     try {
       return await this.#counted(traffic, counting, signal);
     } finally {
@@ -65,7 +65,7 @@ export class TokenCounter {
     { request, model, record }: Counting,
     signal: AbortSignal,
   ): Promise<number> {
-    const { clock, numRetries, timeouts, refusals } = this.#parts;
+    const { clock, numRetries, timeouts, replies } = this.#parts;
     const deadline = clock.wallMs() + COUNT_TIMEOUT_MS;
     const tried = new Set<Endpoint>();
     let failure: UpstreamFailure | undefined;
@@ -83,7 +83,7 @@ export class TokenCounter {
       if (!failure.retriable) throw failure.error;
     }
     throw failure
-      ? refusals.exhausted(failure.error, admission)
-      : refusals.notAdmitted("none_available", model, admission);
+      ? replies.exhausted(failure.error, admission)
+      : replies.notAdmitted("none_available", model, admission);
   }
 }

@@ -105,7 +105,7 @@ test("H1 to H5 at random, over three nodes: no truncated success, no failure wit
   const gateway = await fleet.inFrontOf(
     places.map(({ wire }) => wire),
     { outlierDetection: { baseEjectionTimeMs: 1_000 } },
-    { timeouts: { acceptTimeoutMs: 1_500, perTryIdleTimeoutMs: 1_500, connectTimeoutMs: 1_000 } },
+    { timeouts: { perTryIdleTimeoutMs: 1_500 } },
   );
   const key = await gateway.createKey("--models", "all", "--name", "chaos", "--concurrency", String(PLACES));
   const answers: Answer[] = [];

@@ -273,7 +273,7 @@ async function threeNodes(
     {
       // A node that is stopped, or a connection that brings nonsense, is noticed soon.
       timeouts: {
-        ...{ acceptTimeoutMs: silentMs, perTryIdleTimeoutMs: silentMs, connectTimeoutMs: 1_000 },
+        perTryIdleTimeoutMs: silentMs,
         // Few cores serve all clients, and two nodes of three at times.
         pendingTimeoutMs: WAIT_MS,
       },

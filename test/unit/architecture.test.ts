@@ -53,7 +53,13 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/load-balancing/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/queue/"]],
   ["gateway/upstream/admission/", [GEN, RUNTIME, "gateway/upstream/queue/", "gateway/upstream/load-balancing/*.ts"]],
   ["gateway/upstream/outlier/", [RUNTIME]],
-  ["gateway/upstream/retry/", [...GATEWAY_LEAVES, RUNTIME]],
+  [
+    "gateway/upstream/retry/",
+    [
+      ...[...GATEWAY_LEAVES, RUNTIME],
+      ...["gateway/stats/continuation-stats.ts", "gateway/upstream/call/grpc-error.ts"],
+    ],
+  ],
   ["gateway/upstream/continuation/", [GEN]],
   ["gateway/upstream/wire/", [GEN, RUNTIME]],
   ["gateway/upstream/endpoint/", [GEN, RUNTIME, "gateway/upstream/wire/"]],

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { toApiError } from "../../errors.ts";
 import type { CountFormat } from "../../formats/format.ts";
-import { HeldRequest } from "../../upstream/call/held-request.ts";
+import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
 import type { Router } from "../../upstream/router.ts";
 import { requireModel } from "../access/model-access.ts";
 import { type TranslationDeps, translateBody } from "../body/request-body.ts";
@@ -31,7 +31,7 @@ export function countTokensRoute(format: CountFormat, { router, translation, run
     const { model, bytes, places } = await translateBody(request, signal, translation);
     record.prepared(model, undefined);
     requireModel(principal, model);
-    const counting = { request: new HeldRequest(bytes, principal.tenant), model, record };
+    const counting = { request: new RequestBuffer(bytes, principal.tenant), model, record };
     const inputTokens = await router.tokenCounter.count(counting, signal).catch((error: unknown) => {
       throw located(toApiError(error), format.fields, places);
     });

@@ -1,8 +1,8 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Format, Places } from "../../formats/format.ts";
 import type { Stats } from "../../stats/stats.ts";
-import type { EventSink } from "../../upstream/call/commit-gate.ts";
-import type { HeldRequest } from "../../upstream/call/held-request.ts";
+import type { RequestBuffer } from "../../upstream/call/request-buffer.ts";
+import type { EventSink } from "../../upstream/call/retry-boundary.ts";
 import type { PromptFacts } from "../../upstream/encoded-request.ts";
 import type { RoutingHints } from "../../upstream/load-balancing/routing-hints.ts";
 import type { Router } from "../../upstream/router.ts";
@@ -32,7 +32,7 @@ export type PaidRequest = {
   /** The places in the body of what an engine may refuse. */
   readonly places: Places;
   /** The message for the engine. */
-  readonly request: HeldRequest;
+  readonly request: RequestBuffer;
   /** What of the request matters on its way. */
   readonly facts: PromptFacts;
   /** The hints that picking an endpoint may look at. */

@@ -4,7 +4,7 @@ import { CompletionFold } from "../../formats/completion.ts";
 import type { Format, Head } from "../../formats/format.ts";
 import { mendedByRepeating } from "../../outcome.ts";
 import type { Sealing } from "../../sealing/sealing.ts";
-import { HeldRequest } from "../../upstream/call/held-request.ts";
+import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
 import { requireModel } from "../access/model-access.ts";
 import { limitedRequest, type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
 import { type TranslationDeps, translateBody } from "../body/request-body.ts";
@@ -32,7 +32,7 @@ export type GenerateRouteDeps = DispatchDeps & {
   readonly limits: RateLimitDeps;
   /** Gathers the writes of all streams in a turn of the event loop. */
   readonly queue: FlushQueue;
-  /** The time limits of an answer, in milliseconds; the settings of the same names say what each means. */
+  /** The time limits of an answer, in milliseconds; `upstream/call/timeouts.ts` has what each means. */
   readonly timeouts: {
     readonly keepAliveIntervalMs: number;
     readonly headerCommitMs: number;
@@ -103,7 +103,7 @@ async function check(
     sealer: sealing.for({ tenant: principal.tenant, model, format: format.name }),
   };
   return {
-    request: new HeldRequest(bytes, principal.tenant, () => request.inflightBody?.release()),
+    request: new RequestBuffer(bytes, principal.tenant, () => request.inflightBody?.release()),
     hints: routingHints(principal, request.headers),
     ...{ format, model, stream, options, places, facts, head, record, reply, answer },
   };

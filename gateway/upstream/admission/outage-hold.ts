@@ -6,7 +6,7 @@ import type { PlaceRequest } from "./place-search.ts";
 /** A request that may be held while a cluster has no endpoint. */
 export type Holdable = {
   /** What asks for a place. */
-  readonly request: Pick<PlaceRequest, "tenant" | "bytes" | "tried" | "timeoutMs" | "mayHold">;
+  request: PlaceRequest;
   /** The room of the request while it is held; undefined while it waits as usual. */
   held: Permit | undefined;
   /** The moment until which the request is held at most, once it has been held, in monotonic milliseconds. */
@@ -68,7 +68,7 @@ export class OutageHold<Value extends Holdable> {
   /** Holds a request from now on, as no endpoint is there. Returns false where it may not be, or finds no room. */
   hold(item: Pending<Value>, nowMs: number): boolean {
     const { value } = item;
-    const { tenant, bytes, tried, mayHold } = value.request;
+    const { tenant, bytes, mayHold } = value.request;
     const { settings, queue, mayHaveEndpoints } = this.#parts;
     const holdUntilMs = value.holdUntilMs ?? nowMs + settings.noEndpointHoldMs;
     if (!mayHold || !mayHaveEndpoints() || holdUntilMs <= nowMs) return false;
@@ -77,7 +77,8 @@ export class OutageHold<Value extends Holdable> {
     value.holdUntilMs = holdUntilMs;
     item.hasFixedDeadline = true;
     queue.reschedule(item, holdUntilMs);
-    tried.clear();
+    // An endpoint that comes back after an outage may do better than before.
+    value.request = { ...value.request, tried: new Set() };
     return true;
   }
 

@@ -16,11 +16,8 @@ export type PlaceRequest = {
   readonly tenant: string;
   /** What the queue and the picking of an endpoint may look at. */
   readonly hints: RoutingHints;
-  /**
-   * The addresses of the endpoints that have had their try at the request. It is emptied when the request is held: what
-   * comes back after an outage may do better.
-   */
-  readonly tried: Set<string>;
+  /** The addresses of the endpoints that are not to get the request. They no longer count once it is held in an outage. */
+  readonly tried: ReadonlySet<string>;
   /** The longest time that the request waits for a place on an endpoint that is there, in milliseconds. */
   readonly timeoutMs: number;
   /** Whether the request may be held while no endpoint is there, as its caller is shown signs of life. */

@@ -29,7 +29,7 @@ export type AttemptPlace = {
   release(): void;
 };
 
-/** What one try of a request is made of. */
+/** The parts of one attempt. */
 export type AttemptOptions = {
   /** The place that the try holds, which it gives back when it is over. */
   readonly place: AttemptPlace;
@@ -57,46 +57,39 @@ export type AttemptOptions = {
   readonly onEnd: (end: AttemptEnd) => void;
 };
 
-/** One try of a request on one endpoint: all that begins and ends with it. */
-export class Attempt {
-  readonly #options: AttemptOptions;
-
-  constructor(options: AttemptOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * Makes the call, once. Resolves when the try is over, whichever way, and never rejects; aborting the signal cancels
-   * the call.
-   */
-  async run(signal: AbortSignal): Promise<AttemptEnd> {
-    const { answer, call, continues, gate, place } = this.#options;
-    const { placement } = place;
-    const { endpoint } = place.member;
-    const load = place.member.beginCall(continues);
-    const onEvents = (events: readonly Event[], tokens: readonly number[], flow: Flow) => {
-      placement?.see(events);
-      const passed = answer.take(events, tokens);
-      if (!passed) return otherAnswer();
-      if (passed.length > 0) gate.pass(passed, flow);
-      return undefined;
-    };
-    // On the path of nearly every delta. The placement learns nothing from it: it has seen the first one.
-    const onDeltas = (deltas: Deltas, flow: Flow) => {
-      if (!gate.takesDeltas || !answer.takeDeltas(deltas.texts, deltas.tokens)) return false;
-      gate.passDeltas(deltas, flow);
-      return true;
-    };
-    const failure = await callGenerate({ endpoint, onEvents, onDeltas, ...call }, signal).catch(ourFault);
-    const end = signal.aborted ? "cancelled" : (failure ?? "answered");
-    load.end(outcomeOf(end));
-    this.#options.onEnd(end);
-    place.release();
-    return end;
-  }
+/**
+ * Makes one try of a request on one endpoint: all that begins and ends with it. Resolves when the try is over, whichever
+ * way, and never rejects; aborting the signal cancels the call.
+ */
+export async function runAttempt(
+  { answer, call, continues, gate, place, onEnd }: AttemptOptions,
+  signal: AbortSignal,
+): Promise<AttemptEnd> {
+  const { placement } = place;
+  const { endpoint } = place.member;
+  const load = place.member.beginCall(continues);
+  const onEvents = (events: readonly Event[], tokens: readonly number[], flow: Flow) => {
+    placement?.see(events);
+    const passed = answer.take(events, tokens);
+    if (!passed) return otherAnswer();
+    if (passed.length > 0) gate.pass(passed, flow);
+    return undefined;
+  };
+  // On the path of nearly every delta. The placement learns nothing from it: it has seen the first one.
+  const onDeltas = (deltas: Deltas, flow: Flow) => {
+    if (!gate.takesDeltas || !answer.takeDeltas(deltas.texts, deltas.tokens)) return false;
+    gate.passDeltas(deltas, flow);
+    return true;
+  };
+  const failure = await callGenerate({ endpoint, onEvents, onDeltas, ...call }, signal).catch(ourFault);
+  const end = signal.aborted ? "cancelled" : (failure ?? "answered");
+  load.end(outcomeOf(end));
+  onEnd(end);
+  place.release();
+  return end;
 }
 
-/** What the end of a try says about its endpoint. */
+/** Returns how the end of an attempt counts for its endpoint. */
 function outcomeOf(end: AttemptEnd): Outcome {
   if (end === "cancelled") return "cancelled";
   if (end === "answered") return "ok";

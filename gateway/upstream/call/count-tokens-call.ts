@@ -7,7 +7,7 @@ import { asBuffer, type CallHeaders } from "../wire/generate-wire.ts";
 import { metadataOf } from "../wire/grpc-js-wire.ts";
 import { HandOver } from "../wire/hand-over.ts";
 import { fromGrpc, stalled, type UpstreamFailure } from "./grpc-error.ts";
-import type { HeldRequest } from "./held-request.ts";
+import type { RequestBuffer } from "./request-buffer.ts";
 
 /** What one CountTokens call is made of. */
 export type CountTokensOptions = {
@@ -27,7 +27,7 @@ export type CountTokensOptions = {
  */
 export function callCountTokens(
   endpoint: Endpoint,
-  request: HeldRequest,
+  request: RequestBuffer,
   { headers, deadline, clock, connectMs }: CountTokensOptions,
   signal: AbortSignal,
 ): Promise<number | UpstreamFailure> {

@@ -4,12 +4,12 @@ import { type Event, GenerateResponse } from "../../../proto/gen/svc/inference/v
 import type { Endpoint } from "../endpoint/endpoint.ts";
 import type { CallHeaders, WireCall, WireEnd, WireListener } from "../wire/generate-wire.ts";
 import { HandOver, isBigMessage } from "../wire/hand-over.ts";
+import { AttemptTimeouts } from "./attempt-timeouts.ts";
 import { DeltaReader, type Deltas } from "./delta-reader.ts";
 import { EventOrder } from "./event-order.ts";
 import { fromGrpc, notHandedOver, ourFault, protocolViolation, stalled, type UpstreamFailure } from "./grpc-error.ts";
-import type { HeldRequest } from "./held-request.ts";
+import type { RequestBuffer } from "./request-buffer.ts";
 import type { Timeouts } from "./timeouts.ts";
-import { TryWatch } from "./try-watch.ts";
 
 /**
  * The trailer by which a node that ends a call says that it wants no more of them, as Envoy's
@@ -30,7 +30,7 @@ export type GenerateCallOptions = {
   /** The endpoint that is called. */
   readonly endpoint: Endpoint;
   /** The request that the call is made for. */
-  readonly request: HeldRequest;
+  readonly request: RequestBuffer;
   /** Returns the message for the engine, of what is held of the request; it is asked once, when the call is opened. */
   readonly message: (held: Uint8Array) => Uint8Array;
   /** The headers that go along with the call as metadata. */
@@ -73,7 +73,7 @@ class GenerateCall implements WireListener {
   readonly #resolve: (failure: UpstreamFailure | undefined) => void;
   readonly #order = new EventOrder();
   readonly #reader = new DeltaReader();
-  readonly #watch: TryWatch;
+  readonly #watch: AttemptTimeouts;
   readonly #handOver: HandOver;
   readonly #flow: Flow;
   #call: WireCall | undefined;
@@ -94,7 +94,7 @@ class GenerateCall implements WireListener {
     const connected = () => this.#call?.connected ?? false;
     const size = { bytes: request.size, inputTokens };
     const isBig = isBigMessage(request.size);
-    this.#watch = new TryWatch(clock, timeouts, size, connected, (limit) => {
+    this.#watch = new AttemptTimeouts(clock, timeouts, size, connected, (limit) => {
       const failure = limit === "hand_over" ? notHandedOver(isBig) : stalled(limit);
       // A connection that takes a big message slowly is no silent one: what asks whether it lives waits behind it.
       const why = limit === "hand_over" && isBig ? undefined : "silent";

@@ -6,7 +6,7 @@ import { ApiError, type ErrorCode, engineLost, toApiError } from "../../errors.t
 import type { Detail } from "../../outcome.ts";
 import { MAX_REPLY_BYTES } from "../endpoint/endpoint.ts";
 import type { CallEnding } from "../outlier/outlier-outcome.ts";
-import type { Expired } from "./try-watch.ts";
+import type { Expired } from "./attempt-timeouts.ts";
 
 const DOMAIN = "svc.inference";
 const TYPE_PREFIX = "type.googleapis.com/google.rpc.";

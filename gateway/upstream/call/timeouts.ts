@@ -3,63 +3,45 @@ import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 
 const MIB = 1024 * 1024;
 
-/** The schema of the settings of every time limit of a request. */
+/** The longest time from the first byte of a request to the end of its headers, in milliseconds. */
+const REQUEST_HEADERS_MS = 10_000;
+/** The longest time for which a stream waits for a client that reads nothing, in milliseconds. */
+const CLIENT_WRITE_STALL_MS = 30_000;
+/** The longest time that connecting to an endpoint may take, in milliseconds. */
+const CONNECT_MS = 2_000;
+/** The longest time that handing a small request over may take, and as much again until a sign of life, in milliseconds. */
+const ACCEPT_MS = 5_000;
+/** The time that every MiB of a request adds to both, in milliseconds: it has to be carried, read and checked. */
+const ACCEPT_PER_MIB_MS = 1_000;
+/** The least time to the first delta without progress, in milliseconds. */
+const PER_TRY_MS = 30_000;
+/** The time that every thousand tokens of the prompt add to it, in milliseconds. */
+const PER_TRY_PER_THOUSAND_TOKENS_MS = 500;
+/** The most that it grows to, in milliseconds. */
+const MAX_PER_TRY_MS = 600_000;
+/** The least time between two deltas that an endpoint has, in milliseconds. */
+const INTER_TOKEN_MS = 60_000;
+/** The share of the keep-alive interval after which the status line of a stream is sent even without a delta. */
+const HEADER_COMMIT_SHARE = 0.8;
+
+/** The schema of the settings of the time limits of a request. */
 export const timeoutsSchema = z
   .strictObject({
-    requestHeadersTimeoutMs: milliseconds(
-      10_000,
-      "The time, in milliseconds, from the first byte of a request to the end of its headers.",
-    ),
     requestTimeoutMs: milliseconds(
       120_000,
-      "The time, in milliseconds, from the first byte of a request to the end of its body.",
+      "The time, in milliseconds, from the first byte of a request to the end of its body. Its headers have 10 s of it at most, and a client that reads nothing of its stream is cut after 30 s, or this time where it is shorter.",
     ),
     pendingTimeoutMs: milliseconds(
       30_000,
-      "The time, in milliseconds, for which an admitted request waits until an endpoint takes it, before each of its tries; while none is there, noEndpointHoldMs of the cluster counts for streamed ones.",
+      "The time, in milliseconds, for which an admitted request waits until an endpoint takes it, before each of its attempts; while none is there, noEndpointHoldMs of the cluster counts for streamed ones.",
     ),
-    connectTimeoutMs: milliseconds(2_000, "The time, in milliseconds, that connecting to an endpoint may take."),
-    acceptTimeoutMs: milliseconds(
-      5_000,
-      "The time, in milliseconds, that handing a request over to an endpoint may take, and as much again from then until the endpoint's first sign of life; acceptTimeoutPerMiBMs is added to both.",
-    ),
-    acceptTimeoutPerMiBMs: z
-      .int()
-      .min(0)
-      .default(1_000)
-      .describe(
-        "The time, in milliseconds, that is added to acceptTimeoutMs for every MiB of the request: it has to be carried, read and checked before anything can be said of it.",
-      ),
-    perTryTimeout: z
-      .strictObject({
-        baseMs: milliseconds(30_000, "The time, in milliseconds, that any prompt has."),
-        perThousandTokensMs: z
-          .int()
-          .min(0)
-          .default(500)
-          .describe("The time, in milliseconds, that is added for every 1,000 tokens of the prompt."),
-        maxMs: milliseconds(600_000, "The longest time, in milliseconds, that a prompt has."),
-      })
-      .prefault({})
-      .describe(
-        "The time that an endpoint has to its first delta, from taking the request or from the newest movement of its progress, grows with the prompt: a prefill that gets on is never ended for being slow.",
-      ),
     perTryIdleTimeoutMs: milliseconds(
       20_000,
-      "The time, in milliseconds, between two signs of life of an endpoint; progress is one only if its counter moved.",
+      "The time, in milliseconds, between two signs of life of an endpoint; progress is one only if its counter moved. Connecting may take 2 s, and taking a request up 5 s and another second for each MiB of it, or this time where it is shorter. The first delta has to come 30 s, and half a second for each 1,000 tokens of the prompt, after the newest movement of the progress, each further one within 60 s, or this time where it is longer.",
     ),
-    interTokenTimeoutMs: milliseconds(60_000, "The time, in milliseconds, between two deltas."),
     keepAliveIntervalMs: milliseconds(
       10_000,
-      "The silence on a stream, in milliseconds, after which the client is sent a sign of life.",
-    ),
-    headerCommitMs: milliseconds(
-      8_000,
-      "The time, in milliseconds, after which the status line of an admitted stream is sent even without a delta.",
-    ),
-    clientWriteStallMs: milliseconds(
-      30_000,
-      "The time, in milliseconds, for which a stream waits for a client that reads nothing.",
+      "The silence on a stream, in milliseconds, after which the client is sent a sign of life; the first one, and with it the status line, after 0.8 of it.",
     ),
     maxStreamDurationMs: milliseconds(3_600_000, "The length of the longest streamed answer, in milliseconds."),
     maxRequestDurationMs: milliseconds(
@@ -73,9 +55,9 @@ export const timeoutsSchema = z
 /** Every time limit of a request on its way through the gateway, in milliseconds. */
 export type Timeouts = {
   /** The time from the first byte of a request until its headers are complete, in milliseconds. */
-  readonly requestHeadersMs: number;
+  readonly requestHeadersTimeoutMs: number;
   /** The time from the first byte of a request until its body is complete, in milliseconds. */
-  readonly requestMs: number;
+  readonly requestTimeoutMs: number;
   /** The time from the admission of a request until an endpoint takes it, in milliseconds. */
   readonly pendingMs: number;
   /** The time that opening a connection to an endpoint may take, in milliseconds. */
@@ -101,16 +83,16 @@ export type Timeouts = {
   /** The time from the admission of a request until the end of a streamed answer, in milliseconds. */
   readonly maxStreamDurationMs: number;
   /** The time from the admission of a request until the end of an answer in one piece, in milliseconds. */
-  readonly maxReplyDurationMs: number;
+  readonly maxRequestDurationMs: number;
   /** The time for which a client's socket may take nothing, in milliseconds. */
   readonly clientWriteStallMs: number;
-  /** The time for which a client hears nothing until a heartbeat is sent, in milliseconds. */
-  readonly heartbeatMs: number;
+  /** The silence on a stream after which the client is sent a sign of life, in milliseconds. */
+  readonly keepAliveIntervalMs: number;
   /** The time from the admission of a request until the status line is sent, even without a delta, in milliseconds. */
   readonly headerCommitMs: number;
 };
 
-/** The settings of the time to the first token, in milliseconds: it grows with the prompt. */
+/** The time to the first token, in milliseconds: it grows with the prompt. */
 export type PerTryTimeout = {
   /** The time that every prompt has, in milliseconds. */
   readonly baseMs: number;
@@ -120,23 +102,34 @@ export type PerTryTimeout = {
   readonly maxMs: number;
 };
 
-/** Returns the time limits of the configuration under the names that the code uses. */
-export function timeoutsOf(checked: z.infer<typeof timeoutsSchema>): Timeouts {
+/** Returns all time limits by those that are configured. */
+export function timeoutsOf({
+  requestTimeoutMs,
+  pendingTimeoutMs,
+  perTryIdleTimeoutMs: perTryIdleMs,
+  keepAliveIntervalMs,
+  maxStreamDurationMs,
+  maxRequestDurationMs,
+}: z.infer<typeof timeoutsSchema>): Timeouts {
   return {
-    requestHeadersMs: checked.requestHeadersTimeoutMs,
-    requestMs: checked.requestTimeoutMs,
-    pendingMs: checked.pendingTimeoutMs,
-    connectMs: checked.connectTimeoutMs,
-    acceptMs: checked.acceptTimeoutMs,
-    acceptPerMiBMs: checked.acceptTimeoutPerMiBMs,
-    perTry: checked.perTryTimeout,
-    perTryIdleMs: checked.perTryIdleTimeoutMs,
-    interTokenMs: checked.interTokenTimeoutMs,
-    maxStreamDurationMs: checked.maxStreamDurationMs,
-    maxReplyDurationMs: checked.maxRequestDurationMs,
-    clientWriteStallMs: checked.clientWriteStallMs,
-    heartbeatMs: checked.keepAliveIntervalMs,
-    headerCommitMs: checked.headerCommitMs,
+    requestHeadersTimeoutMs: Math.min(REQUEST_HEADERS_MS, requestTimeoutMs),
+    requestTimeoutMs,
+    pendingMs: pendingTimeoutMs,
+    connectMs: Math.min(CONNECT_MS, perTryIdleMs),
+    acceptMs: Math.min(ACCEPT_MS, perTryIdleMs),
+    acceptPerMiBMs: ACCEPT_PER_MIB_MS,
+    perTry: {
+      baseMs: Math.max(PER_TRY_MS, perTryIdleMs),
+      perThousandTokensMs: PER_TRY_PER_THOUSAND_TOKENS_MS,
+      maxMs: Math.max(MAX_PER_TRY_MS, perTryIdleMs),
+    },
+    perTryIdleMs,
+    interTokenMs: Math.max(INTER_TOKEN_MS, perTryIdleMs),
+    maxStreamDurationMs,
+    maxRequestDurationMs,
+    clientWriteStallMs: Math.min(CLIENT_WRITE_STALL_MS, requestTimeoutMs),
+    keepAliveIntervalMs,
+    headerCommitMs: HEADER_COMMIT_SHARE * keepAliveIntervalMs,
   };
 }
 

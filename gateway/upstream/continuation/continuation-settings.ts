@@ -8,37 +8,13 @@ export const continuationSchema = z
       .min(0)
       .optional()
       .describe(
-        "The size, in bytes, of what is kept of running answers so that another engine can go on with them: their requests, as encoded, and 4 bytes a token. Without it, an eighth of what processMemory of the overload manager has, at most 268435456. An answer that finds no room fails with its engine. 0 continues none.",
-      ),
-    maxShareOfKey: z
-      .number()
-      .gt(0)
-      .max(1)
-      .default(0.5)
-      .describe(
-        "The share of maxBytes, up to 1, that the answers of one owner's keys take up; a single one may be larger.",
-      ),
-    maxPerAnswer: z
-      .int()
-      .min(0)
-      .max(1_000)
-      .default(16)
-      .describe(
-        "The number of engines that an answer may lose and be continued. One that is lost twice in a row without a new token is not continued, as it may be what the engines are lost by; where others were lost with it, it is continued after a wait, up to `retry.requestOfDeath.mostDeaths`.",
-      ),
-    budgetPercent: z
-      .number()
-      .min(0)
-      .max(100)
-      .default(100)
-      .describe(
-        "The number of answers that are being continued at once, together with the retries, in percent of the cluster's requests that run or wait; retryBudget.minRetryConcurrency of them always may. At 100 all may be, as when all engines are replaced at once.",
+        "The size, in bytes, of what is kept of running answers so that another engine can continue them: their requests, as encoded, and 4 bytes a token. Without it, an eighth of what processMemory of the overload manager has, at most 268435456. The answers of one owner's keys take up half of it at most; a single one may be larger. An answer that finds no room fails with its engine. 0 continues none.",
       ),
   })
   .prefault({})
   .describe(
-    "How answers go on at another engine when theirs is lost, falls silent or drains, where both engines can: the caller sees a pause.",
+    "How answers are continued at another engine when theirs is lost, falls silent or drains, where both engines can: the client sees a pause. An answer is continued up to 16 times; one that loses two engines in a row without a new token is not, unless other requests or engines were lost with it.",
   );
 
-/** The settings on how answers outlive their engines. */
-export type ContinuationSettings = Readonly<z.infer<typeof continuationSchema>>;
+/** The share of the memory for kept answers, up to 1, that those of one owner's keys take up. */
+export const KEPT_SHARE_OF_KEY = 0.5;

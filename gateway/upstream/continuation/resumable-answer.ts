@@ -7,7 +7,7 @@ import type { Resumption } from "./resumable-message.ts";
 /** What an answer takes up beside its request and its tokens, in bytes: what is known of its blocks, and of itself. */
 const ANSWER_BYTES = 2_048;
 
-/** What keeping one answer goes by. */
+/** The parts of one kept answer. */
 export type ResumableAnswerOptions = {
   /** The room that all kept answers share. */
   readonly room: ContinuationRoom;
@@ -15,8 +15,6 @@ export type ResumableAnswerOptions = {
   readonly tenant: string;
   /** The size of the encoded request in bytes, which is kept along with the answer. */
   readonly requestBytes: number;
-  /** The number of engines that the answer may lose and be continued. */
-  readonly maxPerAnswer: number;
   /** Called when the answer cannot be kept, with the reason: it then fails with its engine. */
   readonly onNotKept: (why: NotKept) => void;
   /** Called each time when an engine that goes on with the answer brings what its caller does not have yet. */
@@ -42,8 +40,6 @@ export class ResumableAnswer {
   #isBetween = false;
   /** The number of tokens that were there when the try that runs began. */
   #tokensBefore = 0;
-  #lost = 0;
-  #lostInARow = 0;
 
   constructor(options: ResumableAnswerOptions) {
     this.#options = options;
@@ -79,6 +75,11 @@ export class ResumableAnswer {
     return this.#workedOn;
   }
 
+  /** Whether the engine that was to go on with the answer has brought more of it than the caller had. */
+  get wentOn(): boolean {
+    return this.#goesOn;
+  }
+
   /** Whether the try that runs, or has just ended, goes on with what another engine had begun. */
   get continued(): boolean {
     return this.#replay !== undefined;
@@ -90,16 +91,16 @@ export class ResumableAnswer {
   }
 
   /**
-   * Begins a try that goes on with the answer where one is under way, and begins anew otherwise. `canContinue` says
-   * whether the endpoint can be continued. Returns what it is to be asked for.
+   * Begins a try that goes on with the answer where `goOn` says so and one is under way, and begins anew otherwise.
+   * `canContinue` says whether the endpoint can be continued. Returns what it is to be asked for.
    */
-  begin(canContinue: boolean): Resumption {
+  begin(canContinue: boolean, goOn: boolean): Resumption {
     const ledger = this.#ledger;
     this.#tokensBefore = this.tokens;
     this.#goesOn = false;
     this.#workedOn = false;
     this.#isBetween = false;
-    if (ledger && this.begun) {
+    if (ledger && goOn && this.begun) {
       this.#replay = new Replay(ledger);
       const callIds = ledger.blocks.filter(({ kind }) => kind === "toolCall").map(({ callId }) => callId);
       return { modelRevision: this.revision, tokens: ledger.tokens.all(), callIds };
@@ -148,22 +149,6 @@ export class ResumableAnswer {
   /** Notes that the try has ended: until it is decided whether another one goes on, the answer is not let go of. */
   tryEnded(): void {
     this.#isBetween = true;
-  }
-
-  /** The number of engines that were lost one after the other without a new token: the answer may be what kills them. */
-  get lostInARow(): number {
-    return this.#lostInARow;
-  }
-
-  /**
-   * Notes that the engine of the try that has just ended was lost while it worked; `foretold` where it had said that it
-   * goes. Returns whether another one may go on, when `mostInARow` may be lost one after the other without a new token.
-   */
-  lose(foretold: boolean, mostInARow: number): boolean {
-    this.#lost += 1;
-    if (this.gotOn) this.#lostInARow = 0;
-    if (!foretold) this.#lostInARow += 1;
-    return this.#lostInARow < mostInARow && this.#lost <= this.#options.maxPerAnswer;
   }
 
   /** Forgets the answer and gives its room back: no engine can go on with it any more. A second call does nothing. */

@@ -22,12 +22,12 @@ export class RetryBudget {
     return this.#active;
   }
 
-  /** The number of answers that are being continued: they wait for another engine, or it has not caught up yet. */
+  /** The number of requests that recover from the loss of their endpoint: they wait for another one, or it has not got on yet. */
   get activeContinuations(): number {
     return this.#continuations;
   }
 
-  /** The number of retries and continuations so far that the budget did not allow: Envoy's `upstream_rq_retry_overflow`. */
+  /** The number of retries so far that the budget did not allow: Envoy's `upstream_rq_retry_overflow`. */
   get overflows(): number {
     return this.#overflows;
   }
@@ -50,18 +50,10 @@ export class RetryBudget {
   }
 
   /**
-   * Takes a place in the budget for going on with an answer; undefined where there is none now. Continuations have
-   * `budgetPercent` of the requests, which the retries under way take from, too; the retries keep what is theirs, or the
-   * answers of a lost engine would leave nothing for the requests that were still in its prefill. `activeAndPending` is
-   * the number of requests of the cluster that run or wait; answers that are being continued come on top.
+   * Counts a request that recovers from the loss of its endpoint: its answer is continued, or it is begun anew. It needs
+   * no place, as it takes that of the attempt which was lost, and leaves those of the retries free.
    */
-  tryContinue(activeAndPending: number, budgetPercent: number): RetryPermit | undefined {
-    const requests = activeAndPending + this.#continuations;
-    const allowed = Math.max(this.#settings.minRetryConcurrency, Math.floor((budgetPercent * requests) / 100));
-    if (this.#active + this.#continuations >= allowed) {
-      this.#overflows += 1;
-      return undefined;
-    }
+  recover(): RetryPermit {
     this.#continuations += 1;
     return permit(() => {
       this.#continuations -= 1;

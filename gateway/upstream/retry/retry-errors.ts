@@ -1,10 +1,10 @@
 import { ApiError } from "../../errors.ts";
 
-/** The time after which a caller may come again for whom nobody has a better estimate, in milliseconds from now. */
+/** The time after which a caller may come again where there is no estimate, in milliseconds from now. */
 const UNKNOWN_MS = 2_000;
 /** The least time after which a caller may come again to a model without any endpoint, in milliseconds from now. */
 const LEAST_OUTAGE_MS = 5_000;
-/** What that time is at least, as a multiple of the time for which there has been no endpoint. */
+/** The least value of that time, as a multiple of the time for which there has been no endpoint. */
 const OUTAGE_GROWTH = 1.5;
 const LEAST_MS = 1_250;
 const MOST_MS = 50_000;
@@ -41,7 +41,7 @@ export function tooManyWaiting(retryAfterMs: number): ApiError {
   });
 }
 
-/** Makes the error for a request that has taken engines down: nobody shall try it again. */
+/** Makes the error for a request that endpoints died with; it is not to be sent again. */
 export function requestOfDeath(): ApiError {
   return new ApiError("server_error", "The model's engines cannot process this request.", {
     detail: "request_of_death",
@@ -49,7 +49,7 @@ export function requestOfDeath(): ApiError {
   });
 }
 
-/** Makes the error that ends what is under way for a client that has left; nobody is there to read it. */
+/** Makes the error that ends the request of a client that has left. It is logged, and not sent. */
 export function clientClosed(): ApiError {
   return new ApiError("server_error", "The client closed the connection.", { detail: "downstream_remote_disconnect" });
 }

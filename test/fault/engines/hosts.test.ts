@@ -39,7 +39,7 @@ describe.skipIf(why)("a host", () => {
         lbPolicy: "round_robin",
         outlierDetection: { baseEjectionTimeMs: 3_000 },
       },
-      { timeouts: { acceptTimeoutMs: 1_500, perTryIdleTimeoutMs: 1_500 } },
+      { timeouts: { perTryIdleTimeoutMs: 1_500 } },
     );
     const load = closedLoop(gateway, CLIENTS);
     await becomes(async () => (await generations(far)) > CLIENTS, "it gets its share");

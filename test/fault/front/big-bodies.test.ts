@@ -131,7 +131,7 @@ test.runIf(process.platform === "linux")(
   async () => {
     engine = await EngineProcess.start("few");
     const clusters = [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }];
-    gateway = await GatewayProcess.start({ clusters, timeouts: { requestHeadersTimeoutMs: 3_000 } }, [
+    gateway = await GatewayProcess.start({ clusters, timeouts: { requestTimeoutMs: 3_000 } }, [
       ...["bash", "-c", 'ulimit -n 512; exec "$@"', "bash"],
     ]);
     const front = gateway;

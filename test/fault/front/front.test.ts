@@ -99,7 +99,7 @@ test("H2 a node that is stopped is ejected, and comes back when it goes on", asy
   const gateway = await fleet.inFrontOf(
     nodes,
     { healthChecks, outlierDetection: { baseEjectionTimeMs: 3_000 }, lbPolicy: "round_robin" },
-    { timeouts: { acceptTimeoutMs: 1_500, perTryIdleTimeoutMs: 1_500 } },
+    { timeouts: { perTryIdleTimeoutMs: 1_500 } },
   );
   const load = closedLoop(gateway, CLIENTS);
   await becomes(async () => load.ended.length > CLIENTS, "requests flow");

@@ -66,7 +66,7 @@ test("100 agents whose model is gone for long: none loses its turn, and none is 
 
 test("a gateway that may not wait any longer breaks those off that it holds, as their format says", async () => {
   const node = await fleet.engine("only");
-  const timeouts = { headerCommitMs: 100 };
+  const timeouts = { keepAliveIntervalMs: 100 };
   const gateway = await fleet.inFrontOf([node], {}, { timeouts, drainTimeoutMs: 500 });
   await node.kill();
   const held = Promise.all(ANSWER_PATHS.map((path) => streamOnce(gateway, path, "hi")));

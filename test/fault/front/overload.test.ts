@@ -58,7 +58,7 @@ test("a gateway whose heap fills turns new requests away before it would die, fi
   );
   const clusters = clustersOf(engine.address);
   const through = ["env", `NODE_OPTIONS=--max-old-space-size=${HEAP_MIB}`];
-  const timeouts = { perTryIdleTimeoutMs: 600_000, headerCommitMs: 600_000, perTryTimeout: { baseMs: 600_000 } };
+  const timeouts = { perTryIdleTimeoutMs: 600_000, keepAliveIntervalMs: 600_000 };
   gateway = await GatewayProcess.start({ clusters, timeouts }, through);
   const front = gateway;
   await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");

@@ -32,7 +32,7 @@ let client: NodeClient;
 
 beforeAll(async () => {
   service = await startScriptedService({
-    gateway: { grpc: { port: 0 }, timeouts: { clientWriteStallMs: 60_000 }, maxBodyBytes: 4_194_304 },
+    gateway: { grpc: { port: 0 }, maxBodyBytes: 4_194_304 },
   });
   client = callerWith({ authorization: `Bearer ${service.gateway.key}` });
 });

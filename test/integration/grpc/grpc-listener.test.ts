@@ -89,7 +89,7 @@ test("G8 no more connections are taken than may be open", async () => {
 });
 
 test("G7 a reader that takes nothing for too long is cut, and its engine is free", async () => {
-  const service = await start({}, { timeouts: { clientWriteStallMs: 300 } });
+  const service = await start({}, { timeouts: { requestTimeoutMs: 300 } });
   service.play(async function* () {
     yield [started(), textStart(0)];
     for (let count = 0; count < 2_000; count += 1) {

@@ -10,7 +10,7 @@ const caller = new RawCaller(fixedSentence);
 /** With the limit that gateways have by default, and time: it shares its process with callers who make megabytes. */
 const spacious = new RawCaller(fixedSentence, {
   maxBodyBytes: 32 * 1024 * 1024,
-  timeouts: { requestHeadersTimeoutMs: 30_000, requestTimeoutMs: 30_000 },
+  timeouts: { requestTimeoutMs: 30_000 },
 });
 
 describe("B: bodies", () => {

@@ -33,7 +33,7 @@ async function engineAt(port = 0): Promise<RunningEngine> {
 async function inFrontOf(engine: RunningEngine, circuitBreakers: object = {}): Promise<RunningGateway> {
   const healthChecks = { unhealthyIntervalMs: 50, healthyThreshold: 1 };
   const cluster = { model: "svc-qwen", endpoints: [{ address: engine.address }], healthChecks, circuitBreakers };
-  const timeouts = { headerCommitMs: 50, keepAliveIntervalMs: 50 };
+  const timeouts = { keepAliveIntervalMs: 50 };
   const gateway = await startGateway([], { clusters: [cluster], timeouts });
   running.push(gateway);
   await becomes(async () => gateway.clusters.ready, "the engine is healthy");

@@ -230,7 +230,7 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
       const addresses = [silent, well].slice(0, 1 + others).map(({ address }) => address);
       const gateway = await gatewayFor([silent, well], {
         clusters: [{ model: "svc-qwen", ...preferred(addresses) }],
-        timeouts: { headerCommitMs: 20 },
+        timeouts: { keepAliveIntervalMs: 20 },
       });
       const response = await gateway.post(path, { ...body, stream: true });
       expect(response.status).toBe(200);

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { APART_MS } from "../../../gateway/upstream/retry/death-counter.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ResumableNode, type ResumableNodeOptions, stepsOf } from "../../support/engine/resumable-node.ts";
 import { reasoningStart, textStart, toolCallStart } from "../../support/events/events.ts";
-import { DEFAULT_REQUEST_OF_DEATH } from "../../support/gateway/default-settings.ts";
 import { FrontRig, type FrontRigOptions } from "../../support/gateway/front-rig.ts";
 import { settle, settleUntil } from "../../support/gateway/upstream/settle.ts";
 import { metricSum } from "../../support/metric-text.ts";
@@ -105,7 +105,7 @@ describe("an answer whose engine is lost", () => {
       expect(textOf(one.events)).toBe(TEXT);
       expect(one.calls).toMatchObject({ attempts: 3, continuedFrom: [3, 3] });
     }
-    expect(rig.clock.nowMs() - lostMs).toBeGreaterThanOrEqual(DEFAULT_REQUEST_OF_DEATH.apartMs);
+    expect(rig.clock.nowMs() - lostMs).toBeGreaterThanOrEqual(APART_MS);
     await rig.atRest();
   });
 
@@ -189,6 +189,28 @@ describe("an answer whose engine is lost", () => {
     await settleUntil(rig, () => rig.room.letGoOf(1) > 0 || textOf(sent.events) === TEXT);
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
+  });
+
+  test("waits for an endpoint that can go on with it, which then has it at once", async () => {
+    const [first, second, third] = await nodes(standsBehind(3), { canContinue: false }, {});
+    const rig = await inFrontOf([first, second, third] as ResumableNode[]);
+    const become = (node: ResumableNode | undefined, healthStatus: "healthy" | "unhealthy") => {
+      const member = rig.cluster.member(node?.address ?? "");
+      member?.setSpec({ ...member.spec, healthStatus });
+    };
+    become(third, "unhealthy");
+    const sent = rig.send();
+    await standing(first);
+    become(first, "unhealthy");
+    first?.node.stop();
+    await until(() => sent.calls.failedTries.length > 0, "its end is known");
+    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+    expect(sent.calls.attempts).toBe(1);
+    // No time passes: nothing but the endpoint ends the wait.
+    become(third, "healthy");
+    expect(await sent.outcome).toBe("ok");
+    expect(textOf(sent.events)).toBe(TEXT);
+    expect(third?.calls).toHaveLength(1);
   });
 
   test("waits for the same engine to come back where there is no other", async () => {

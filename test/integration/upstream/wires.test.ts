@@ -12,7 +12,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { EngineError, toFailedCall } from "../../../engine/errors.ts";
 import { callGenerate, type Flow } from "../../../gateway/upstream/call/generate-call.ts";
-import { HeldRequest } from "../../../gateway/upstream/call/held-request.ts";
+import { RequestBuffer } from "../../../gateway/upstream/call/request-buffer.ts";
 import { Endpoint } from "../../../gateway/upstream/endpoint/endpoint.ts";
 import { type Event, GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { framed } from "../../support/engine/raw-generate.ts";
@@ -79,7 +79,7 @@ function caller(wire: "grpc" | "fast", address: string) {
       const failure = callGenerate(
         {
           endpoint,
-          request: new HeldRequest(new Uint8Array(bytes), "tenant"),
+          request: new RequestBuffer(new Uint8Array(bytes), "tenant"),
           message: (held) => held,
           headers: { traceparent: "00-1-2-01" },
           deadline: Date.now() + timeoutMs,

@@ -5,14 +5,14 @@ import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import type { Detail } from "../../../gateway/outcome.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
 import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/call-record.ts";
-import type { EventSink } from "../../../gateway/upstream/call/commit-gate.ts";
 import type { Flow } from "../../../gateway/upstream/call/generate-call.ts";
-import { HeldRequest } from "../../../gateway/upstream/call/held-request.ts";
+import { RequestBuffer } from "../../../gateway/upstream/call/request-buffer.ts";
+import type { EventSink } from "../../../gateway/upstream/call/retry-boundary.ts";
 import type { Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import { ContinuationRoom, type NotKept } from "../../../gateway/upstream/continuation/continuation-room.ts";
-import type { ContinuationSettings } from "../../../gateway/upstream/continuation/continuation-settings.ts";
+import { KEPT_SHARE_OF_KEY } from "../../../gateway/upstream/continuation/continuation-settings.ts";
 import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/encoded-request.ts";
 import { type Route, routeOf } from "../../../gateway/upstream/load-balancing/route.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
@@ -29,12 +29,7 @@ import { delta } from "../events/events.ts";
 import { generateRequest } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
 import { VirtualClock } from "../virtual-clock.ts";
-import {
-  DEFAULT_BACK_OFF,
-  DEFAULT_CONTINUATION,
-  DEFAULT_REQUEST_OF_DEATH,
-  DEFAULT_TIMEOUTS,
-} from "./default-settings.ts";
+import { DEFAULT_TIMEOUTS } from "./default-settings.ts";
 
 /** The hints of a request without session, of a tenant of weight 1 in the default class. */
 export const HINTS: RoutingHints = {
@@ -50,9 +45,9 @@ export const HINTS: RoutingHints = {
 const PREFIX_KEY = Buffer.alloc(32, 1);
 
 /** Returns a request in the bytes of the contract, held as the gateway holds one, and what matters on its way. */
-export function encoded(request: GenerateRequest): { readonly request: HeldRequest; readonly facts: PromptFacts } {
+export function encoded(request: GenerateRequest): { readonly request: RequestBuffer; readonly facts: PromptFacts } {
   const { bytes, facts } = encodeRequest(request, PREFIX_KEY);
-  return { request: new HeldRequest(bytes, request.tenant), facts };
+  return { request: new RequestBuffer(bytes, request.tenant), facts };
 }
 
 /** Returns the route of a request. */
@@ -61,8 +56,8 @@ export function routeFor(request: GenerateRequest, hints: RoutingHints = HINTS):
 }
 
 /** Returns a count in the bytes of the contract, held as the gateway holds one. */
-export function encodedCount(model = "svc-qwen"): HeldRequest {
-  return new HeldRequest(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
+export function encodedCount(model = "svc-qwen"): RequestBuffer {
+  return new RequestBuffer(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
 }
 
 /** What a front rig differs in from the usual one. */
@@ -72,9 +67,9 @@ export type FrontRigOptions = {
   /** The time limits that differ from the defaults. */
   readonly timeouts?: Partial<Timeouts>;
   /** The options of the router that differ from two retries and no randomness. */
-  readonly router?: Partial<Pick<RouterOptions, "numRetries" | "random" | "retryBackOff">>;
-  /** The settings on continuations that differ from the defaults; `maxBytes` is 0 by default, so that none is continued. */
-  readonly continuation?: Partial<ContinuationSettings>;
+  readonly router?: Partial<Pick<RouterOptions, "numRetries" | "random">>;
+  /** The memory for kept answers, in bytes; `maxBytes` is 0 by default, so that none is continued. */
+  readonly continuation?: { readonly maxBytes?: number };
   /** What carries the calls. Default: `SVC_TEST_WIRE`, else what the configuration has by default. */
   readonly wire?: WireKind;
   /** The number of endpoints that must be healthy before the test begins. Default: all of them. */
@@ -174,16 +169,13 @@ export class FrontRig {
     this.manager = new ClusterManager(config.clusters, this.clock, pino({ level: "silent" }), {
       ...{ random: () => 0.5, wire },
     });
-    const { maxBytes = 0, maxShareOfKey } = { ...DEFAULT_CONTINUATION, ...options.continuation };
-    this.room = new ContinuationRoom({ maxBytes, maxShareOfKey });
+    const maxBytes = options.continuation?.maxBytes ?? 0;
+    this.room = new ContinuationRoom({ maxBytes, maxShareOfKey: KEPT_SHARE_OF_KEY });
     this.router = new Router({
       clusters: this.manager,
       clock: this.clock,
       timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
       numRetries: 2,
-      retryBackOff: DEFAULT_BACK_OFF,
-      requestOfDeath: DEFAULT_REQUEST_OF_DEATH,
-      continuation: { ...DEFAULT_CONTINUATION, ...options.continuation },
       room: this.room,
       random: () => 0,
       stats: new UpstreamStats(this.registry),

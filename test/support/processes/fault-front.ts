@@ -7,12 +7,8 @@ import { GatewayProcess, type LoggedRequest } from "./gateway-process.ts";
 export const FRONT_MODELS = ["svc-qwen", "svc-glm53"] as const;
 
 const TIMEOUTS = {
-  acceptTimeoutMs: 4_000,
   perTryIdleTimeoutMs: 4_000,
-  perTryTimeout: { baseMs: 30_000 },
-  interTokenTimeoutMs: 30_000,
   // What failed before its answer began is told by a status of its own, however long the fault was in coming.
-  headerCommitMs: 60_000,
   keepAliveIntervalMs: 60_000,
 };
 

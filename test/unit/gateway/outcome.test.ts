@@ -28,7 +28,7 @@ const MAKERS: readonly string[] = [
   "gateway/json/json-scan.ts",
   "gateway/limits/limit-exceeded.ts",
   "gateway/upstream/call/grpc-error.ts",
-  "gateway/upstream/refusals.ts",
+  "gateway/upstream/local-replies.ts",
   "gateway/upstream/retry/retry-errors.ts",
 ];
 

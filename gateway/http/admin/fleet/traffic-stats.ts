@@ -70,7 +70,7 @@ function registerRequests(registry: Registry, traffic: readonly TrafficView[]): 
   );
   gauge(
     "upstream_rq_continuation_active",
-    "Answers that have lost their engine and that no other one has gone on with yet.",
+    "Requests that have lost their engine and that no other one has taken up yet.",
     ({ budget }) => budget.activeContinuations,
   );
 }
@@ -95,7 +95,7 @@ function registerOverflows(registry: Registry, traffic: readonly TrafficView[]):
   );
   counter(
     "upstream_rq_retry_overflow_total",
-    "Repeated and continued calls that the cluster's retry budget did not allow.",
+    "Repeated calls that the cluster's retry budget did not allow.",
     ({ budget }) => budget.overflows,
   );
 }

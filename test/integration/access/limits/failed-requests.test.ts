@@ -48,7 +48,7 @@ describe("D10 what a request costs that the service failed", () => {
         yield [started({ inputTokens: 90 })];
         await new Promise(() => {});
       },
-      { timeouts: { perTryIdleTimeoutMs: 100 }, retry: { requestOfDeath: { oneDeathMs: 10 } } },
+      { timeouts: { perTryIdleTimeoutMs: 100 } },
     );
     const auth = await keyWith(gateway, {}, { tokensPerDay: 90 });
     expect(await statusOf(gateway.post(path, MINIMAL[path], auth))).toBe(503);

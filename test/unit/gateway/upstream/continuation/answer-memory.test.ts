@@ -20,7 +20,7 @@ function usedBytes(): number {
 
 /** Tells an answer of text and some calls, in deltas of a token each. */
 function tell(answer: ResumableAnswer, tokens: number): void {
-  answer.begin(true);
+  answer.begin(true, true);
   answer.take([started(), textStart(0)], []);
   answer.take([delta(0, "first")], [1]);
   for (let told = 1; told < tokens; told += 1) answer.takeDeltas([`word ${told}`], [told]);
@@ -34,7 +34,7 @@ test.each([1, 300, 4_000, 10_000])(
     const room = new ContinuationRoom({ maxBytes: 1e9, maxShareOfKey: 1 });
     const beforeBytes = usedBytes();
     const answers = Array.from({ length: ANSWERS }, (_, index) => {
-      const options = { room, tenant: `${index}`, requestBytes: 0, maxPerAnswer: 3 };
+      const options = { room, tenant: `${index}`, requestBytes: 0 };
       const answer = new ResumableAnswer({ ...options, onNotKept: () => {}, onGoesOn: () => {} });
       tell(answer, tokens);
       return answer;

@@ -6,9 +6,9 @@ import { blockEnd, delta, finished, started, textStart } from "../../../../suppo
 function resumable() {
   const room = new ContinuationRoom({ maxBytes: 1_000_000, maxShareOfKey: 1 });
   const answer = new ResumableAnswer({
-    ...{ room, tenant: "t", requestBytes: 10, maxPerAnswer: 3, onNotKept: () => {}, onGoesOn: () => {} },
+    ...{ room, tenant: "t", requestBytes: 10, onNotKept: () => {}, onGoesOn: () => {} },
   });
-  answer.begin(true);
+  answer.begin(true, true);
   return answer;
 }
 
@@ -28,7 +28,7 @@ function lost(as: "texts" | "events") {
 
 test.each(["texts", "events"] as const)("deltas that came as %s are gone on with", (as) => {
   const answer = lost(as);
-  expect(answer.begin(true)).toMatchObject({ tokens: [1, 2, 3, 4] });
+  expect(answer.begin(true, true)).toMatchObject({ tokens: [1, 2, 3, 4] });
   // Cut in another way, all that the caller has comes again.
   expect(answer.take([started(), textStart(0)], [])).toEqual([]);
   expect(answer.takeDeltas(["Hello, wörld"], [1, 2, 3, 4])).toBe(false);
@@ -38,21 +38,21 @@ test.each(["texts", "events"] as const)("deltas that came as %s are gone on with
   expect(answer.take([delta(0, "!")], [5])).toEqual([delta(0, "!")]);
   expect(answer.takeDeltas(["?"], [6])).toBe(true);
   expect(answer.gotOn).toBe(true);
-  expect(answer.begin(true)).toMatchObject({ tokens: [1, 2, 3, 4, 5, 6] });
+  expect(answer.begin(true, true)).toMatchObject({ tokens: [1, 2, 3, 4, 5, 6] });
   answer.take([started(), textStart(0), delta(0, "Hello, wörld!?"), blockEnd(0), finished()], [1, 2, 3, 4, 5, 6]);
   expect(answer.finished).toBe(true);
 });
 
 test.each(["texts", "events"] as const)("another text is noticed behind deltas that came as %s", (as) => {
   const answer = lost(as);
-  answer.begin(true);
+  answer.begin(true, true);
   answer.take([started(), textStart(0)], []);
   expect(answer.take([delta(0, "Hello, world!")], [1, 2, 3, 4])).toBeUndefined();
 });
 
 test("an answer that is not kept lets deltas through", () => {
   const answer = resumable();
-  answer.begin(false);
+  answer.begin(false, true);
   expect(answer.takeDeltas(["x"], [])).toBe(true);
   expect(answer.workedOn).toBe(true);
 });

@@ -48,31 +48,12 @@ describe("the retry budget", () => {
   });
 });
 
-describe("going on with answers", () => {
-  const taken = (take: () => RetryPermit | undefined, times: number) =>
-    Array.from({ length: times }, take).filter((permit) => permit !== undefined);
-
-  test("has a share of its own, from which it takes nothing that is the retries'", () => {
-    const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
-    expect(taken(() => budget.tryContinue(20, 100), 100)).toHaveLength(100);
-    expect(budget.activeContinuations).toBe(100);
-    expect(taken(() => budget.tryRetry(100), 50)).toHaveLength(20);
-  });
-
-  test("is bounded together with the retries, and has room again when it is over", () => {
-    const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
-    taken(() => budget.tryRetry(20), 4);
-    const [first] = taken(() => budget.tryContinue(20, 30), 50);
-    expect(budget.activeContinuations).toBe(2);
-    expect(budget.overflows).toBe(48);
-    first?.release();
-    first?.release();
-    expect(budget.activeContinuations).toBe(1);
-    expect(budget.tryContinue(20, 30)).toBeDefined();
-  });
-
-  test("is always allowed as often as retries are", () => {
-    const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
-    expect(taken(() => budget.tryContinue(0, 0), 10)).toHaveLength(3);
-  });
+test("a request that recovers from a lost endpoint is counted, and takes no place of the retries", () => {
+  const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
+  const recovering = Array.from({ length: 100 }, () => budget.recover());
+  expect(budget).toMatchObject({ activeContinuations: 100, activeRetries: 0, overflows: 0 });
+  expect(Array.from({ length: 3 }, () => budget.tryRetry(0)).every((permit) => permit)).toBe(true);
+  for (const permit of recovering) permit.release();
+  recovering[0]?.release();
+  expect(budget.activeContinuations).toBe(0);
 });

@@ -2,13 +2,13 @@ import { Registry } from "prom-client";
 import { expect, test } from "vitest";
 import { ApiError } from "../../../../gateway/errors.ts";
 import { UpstreamStats } from "../../../../gateway/stats/upstream-stats.ts";
-import { type Outlook, Refusals } from "../../../../gateway/upstream/refusals.ts";
+import { LocalReplies, type Outlook } from "../../../../gateway/upstream/local-replies.ts";
 import { metricSum } from "../../../support/metric-text.ts";
 
-/** Refusals that are spread by nothing, with the series that they count in. */
-function refusing() {
+/** Local replies without jitter, with the registry of their counters. */
+function replying() {
   const registry = new Registry();
-  return { registry, refusals: new Refusals(new UpstreamStats(registry), () => 0.5) };
+  return { registry, replies: new LocalReplies(new UpstreamStats(registry), () => 0.5) };
 }
 
 const outlook = (outageMs?: number, drainMs?: number): Outlook => ({
@@ -23,23 +23,23 @@ test.each([
   ["none_available", outlook(20_000, 7_000), "no_healthy_upstream", 30_000],
   ["no_endpoints", undefined, "no_healthy_upstream", 2_000],
 ] as const)("no place for %s, with %j: %s, later by %i ms", (why, ahead, detail, retryAfterMs) => {
-  expect(refusing().refusals.notAdmitted(why, "m", ahead)).toMatchObject({ detail, retryAfterMs });
+  expect(replying().replies.notAdmitted(why, "m", ahead)).toMatchObject({ detail, retryAfterMs });
 });
 
 test("only a request without a healthy endpoint counts as one", async () => {
-  const { registry, refusals } = refusing();
+  const { registry, replies } = replying();
   for (const why of ["key_overflow", "pending_timeout", "none_available"] as const)
-    refusals.notAdmitted(why, "m", outlook());
+    replies.notAdmitted(why, "m", outlook());
   expect(metricSum(await registry.metrics(), "svc_cluster_upstream_cx_none_healthy_total")).toBe(1);
 });
 
 test("tries that all failed tell when to come again, by the endpoint's word first; a fault of the request stays as it is", () => {
-  const { refusals } = refusing();
+  const { replies } = replying();
   const detail = "upstream_queue_full";
   const full = new ApiError("server_is_overloaded", "full", { detail });
   const fullFor9s = new ApiError("server_is_overloaded", "full", { detail, retryAfterMs: 9_000 });
-  expect(refusals.exhausted(fullFor9s, outlook(20_000))).toMatchObject({ detail, retryAfterMs: 9_000 });
-  expect(refusals.exhausted(full, outlook(20_000))).toMatchObject({ detail, retryAfterMs: 30_000 });
+  expect(replies.exhausted(fullFor9s, outlook(20_000))).toMatchObject({ detail, retryAfterMs: 9_000 });
+  expect(replies.exhausted(full, outlook(20_000))).toMatchObject({ detail, retryAfterMs: 30_000 });
   const fault = new ApiError("context_length_exceeded", "long");
-  expect(refusals.exhausted(fault, outlook())).toBe(fault);
+  expect(replies.exhausted(fault, outlook())).toBe(fault);
 });

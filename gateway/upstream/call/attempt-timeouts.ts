@@ -24,7 +24,7 @@ export type RequestSize = {
  * falls silent. An endpoint whose progress moves may take as long as it needs to its first delta. One timer looks again
  * when the earliest limit could be reached; on the path of a delta only numbers are written.
  */
-export class TryWatch {
+export class AttemptTimeouts {
   readonly #clock: Clock;
   readonly #timeouts: Timeouts;
   /** The time that handing over may take, and as much again until the first sign of life, in milliseconds. */
@@ -81,7 +81,7 @@ export class TryWatch {
 
   /**
    * The time from the endpoint's first sign of life to its newest, in milliseconds; undefined where it has shown none.
-   * What it worked on when it fell silent may be what silenced it.
+   * The request that it worked on when it fell silent may be the cause.
    */
   get aliveMs(): number | undefined {
     return this.#acceptedMs === undefined ? undefined : this.#lastSignMs - this.#acceptedMs;
@@ -98,7 +98,7 @@ export class TryWatch {
   }
 
   /**
-   * Takes the events of one message, and how many tokens it tells. It runs on the path of every delta, where the first
+   * Takes the events of one message, and the number of its tokens. It runs on the path of every delta, where the first
    * event says enough. Progress that has not got on is no sign of life: a timer can send it. Tokens are one, whatever
    * holds back the text that they make.
    */
@@ -130,7 +130,7 @@ export class TryWatch {
     if (this.#lastDeltaMs !== undefined) this.#lastDeltaMs = this.#lastSignMs;
   }
 
-  /** Stops watching, as the call is over. A limit that was not reached is then never told. */
+  /** Stops watching, as the call is over. No limit is reported afterwards. */
   close(): void {
     this.#cancel();
   }
@@ -191,7 +191,7 @@ export class TryWatch {
     return next[1] < idle[1] ? next : idle;
   }
 
-  /** The limits until the first sign of life. What the node does not have yet it cannot be late with. */
+  /** The limits until the first sign of life. A node is not late with a message that it has not received. */
   #untilAccepted(): readonly [Expired, number] {
     const { connectMs, pendingMs } = this.#timeouts;
     if (!this.#connected()) return ["connect", this.#sentMs + connectMs];

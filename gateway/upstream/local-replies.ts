@@ -12,11 +12,11 @@ const PENDING_DETAIL = {
   pending_timeout: "upstream_pending_timeout",
 } as const;
 
-/** What of a cluster's admission says when a request may be served that is not now. */
+/** The part of a cluster's admission that estimates when a request could be served. */
 export type Outlook = Pick<ClusterAdmission, "outageMs" | "drainMs">;
 
 /** Makes the errors of requests that no engine serves now: each says when its caller may come again. */
-export class Refusals {
+export class LocalReplies {
   readonly #stats: Pick<UpstreamStats, "noneHealthy">;
   readonly #random: () => number;
 

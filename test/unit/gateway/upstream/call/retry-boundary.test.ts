@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { CommitGate } from "../../../../../gateway/upstream/call/commit-gate.ts";
+import { RetryBoundary } from "../../../../../gateway/upstream/call/retry-boundary.ts";
 import type { Event } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../../../support/events/events.ts";
 
@@ -12,7 +12,7 @@ function gated(folded = false) {
   const events = (more: readonly Event[]) => {
     passed.push(...more);
   };
-  const gate = new CommitGate(folded ? { events, restart: () => passed.splice(0) } : { events }, () =>
+  const gate = new RetryBoundary(folded ? { events, restart: () => passed.splice(0) } : { events }, () =>
     commits.push(gate.committed),
   );
   const pass = (...more: readonly Event[]) => gate.pass(more, flow);

@@ -24,7 +24,7 @@ export type EventSink = {
  * Passes on nothing of a try that a repeated try would have to take back: block starts wait for their first delta.
  * `started` and `progress` go through; encoders ignore a second `started`.
  */
-export class CommitGate {
+export class RetryBoundary {
   readonly #sink: EventSink;
   readonly #onCommit: () => void;
   #held: Event[] | undefined = [];

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { AttemptTimeouts } from "../../../../../gateway/upstream/call/attempt-timeouts.ts";
 import type { Timeouts } from "../../../../../gateway/upstream/call/timeouts.ts";
-import { TryWatch } from "../../../../../gateway/upstream/call/try-watch.ts";
 import type { Event } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { blockEnd, delta, started, textStart } from "../../../../support/events/events.ts";
 import { DEFAULT_TIMEOUTS } from "../../../../support/gateway/default-settings.ts";
@@ -25,7 +25,7 @@ function watched(change: Partial<Timeouts> = {}, inputTokens = 0, taken = true, 
   const limits = { ...LIMITS, ...change };
   const connection = { stands: true };
   const onExpired = (limit: string) => expired.push(`${limit} at ${clock.nowMs()}`);
-  const watch = new TryWatch(clock, limits, { bytes, inputTokens }, () => connection.stands, onExpired);
+  const watch = new AttemptTimeouts(clock, limits, { bytes, inputTokens }, () => connection.stands, onExpired);
   const seen = (events: readonly Event[]) => watch.seen(events);
   if (taken) watch.handedOver();
   return { clock, watch, seen, expired, connection };

@@ -1,8 +1,8 @@
 /**
  * Holds a request for as long as some try may need it. It is the one holder of its bytes, which may be tens of
- * megabytes: whoever sends them takes them out at that moment and keeps nothing of them.
+ * megabytes: a sender reads them when it writes them, and keeps no reference.
  */
-export class HeldRequest {
+export class RequestBuffer {
   /** The tenant that the request belongs to. */
   readonly tenant: string;
   /** The size of the message in bytes. */
@@ -12,8 +12,7 @@ export class HeldRequest {
   readonly #onTaken: () => void;
 
   /**
-   * Begins to hold the message of a tenant. `onTaken` is called once, when an engine has it for good; by default nobody
-   * is told.
+   * Begins to hold the message of a tenant. `onTaken` is called once, when an engine has it for good.
    */
   constructor(bytes: Uint8Array, tenant: string, onTaken = () => {}) {
     this.tenant = tenant;

@@ -1,0 +1,388 @@
+import { waitUnlessAborted } from "../../deploy/runtime/time/abort.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import type { ApiError } from "../errors.ts";
+import type { ContinuationOutcome } from "../stats/continuation-stats.ts";
+import type { UpstreamStats } from "../stats/upstream-stats.ts";
+import type { Admitted, NotAdmitted } from "./admission/place-search.ts";
+import { type AttemptOptions, runAttempt } from "./call/attempt.ts";
+import type { AttemptEnd, CallRecord } from "./call/call-record.ts";
+import { contextExceeded, type UpstreamFailure } from "./call/grpc-error.ts";
+import type { RequestBuffer } from "./call/request-buffer.ts";
+import { type EventSink, RetryBoundary } from "./call/retry-boundary.ts";
+import type { Timeouts } from "./call/timeouts.ts";
+import type { ClusterMember } from "./cluster-member.ts";
+import type { ClusterTraffic } from "./cluster-traffic.ts";
+import type { ContinuationRoom } from "./continuation/continuation-room.ts";
+import { ResumableAnswer } from "./continuation/resumable-answer.ts";
+import { messageFor } from "./continuation/resumable-message.ts";
+import type { PromptFacts } from "./encoded-request.ts";
+import type { Endpoint } from "./endpoint/endpoint.ts";
+import { promptBytes } from "./load-balancing/boundary-hashes.ts";
+import { type Route, routeOf } from "./load-balancing/route.ts";
+import type { RoutingHints } from "./load-balancing/routing-hints.ts";
+import type { LocalReplies } from "./local-replies.ts";
+import type { CacheNote } from "./prefixes/cache-note.ts";
+import { explained } from "./prefixes/explained-placement.ts";
+import { beyondBounds } from "./prompt-bound.ts";
+import type { Death, DeathCounter } from "./retry/death-counter.ts";
+import type { RetryPermit } from "./retry/retry-budget.ts";
+import { clientClosed, requestOfDeath } from "./retry/retry-errors.ts";
+import {
+  type FailedAttempt,
+  lossOf,
+  type Next,
+  nextStep,
+  type RetryRules,
+  type RetryShare,
+  type Situation,
+} from "./retry/retry-policy.ts";
+
+/** The rough number of bytes of prompt to a token, by which time limits grow with the prompt. */
+const BYTES_PER_TOKEN = 4;
+
+/** A request that an engine shall answer. */
+export type Dispatch = {
+  /** The request as the engine gets it. It is dropped as soon as no try will need it any more. */
+  readonly request: RequestBuffer;
+  /** The facts of the prompt for routing. */
+  readonly facts: PromptFacts;
+  /** The hints that picking an endpoint may look at. */
+  readonly hints: RoutingHints;
+  /** The time that the whole answer may take, in milliseconds from now. */
+  readonly timeoutMs: number;
+  /** Whether the request may be held while the model has no endpoint, as its caller is shown signs of life. */
+  readonly mayHold: boolean;
+  /** Takes the events of the answer. */
+  readonly sink: EventSink;
+  /** The record of the request, which takes note of every call that is made for it. */
+  readonly record: CallRecord;
+};
+
+/** The parts that the attempt loops of all requests share. */
+export type AttemptLoopParts = {
+  /** The clock by which requests wait, and by which their deadlines are set. */
+  readonly clock: Clock;
+  /** The time limits of requests and their calls. */
+  readonly timeouts: Timeouts;
+  /** The most attempts of a request after its first one. */
+  readonly numRetries: number;
+  /** The memory for running answers that another endpoint could continue. */
+  readonly room: ContinuationRoom;
+  /** Returns a random number that is even over [0, 1). */
+  readonly random: () => number;
+  /** Counts calls and the ways in which they end. */
+  readonly stats: UpstreamStats;
+  /** Counts by prompt the endpoints that died with it. */
+  readonly deaths: DeathCounter;
+  /** Makes the errors of requests that no endpoint serves. */
+  readonly replies: LocalReplies;
+};
+
+/** A slot on an endpoint, for one attempt. */
+type Place = Admitted<ClusterMember>;
+
+type AttemptStep = Next & { readonly kind: "attempt" };
+
+/** The slot of the next attempt, and the decision that it was taken for. */
+type Placed = { readonly place: Place; readonly step: AttemptStep };
+
+/**
+ * The life of one request behind its translation:
+ *
+ * 1. refuse a prompt that fits no endpoint;
+ * 2. ask the retry policy for the next step, by the attempts that have failed (`nextStep`);
+ * 3. give up, or wait until the endpoints change or a back-off is over and ask again, or
+ * 4. wait for a slot on an endpoint that the policy allows, in the queue of the cluster;
+ * 5. call the endpoint: events pass the retry boundary, which holds back what a further attempt would have to take back;
+ * 6. return when the answer is complete; otherwise add the attempt to the list and go on at 2.
+ */
+export class AttemptLoop {
+  readonly #dispatch: Dispatch;
+  readonly #traffic: ClusterTraffic;
+  readonly #parts: AttemptLoopParts;
+  readonly #signal: AbortSignal;
+  readonly #route: Route;
+  readonly #rules: RetryRules;
+  /** A keyed digest of the whole prompt, by which its deaths are counted. */
+  readonly #digest: string;
+  /** The deadline of the whole answer, in milliseconds of the wall clock. */
+  readonly #deadline: number;
+  readonly #gate: RetryBoundary;
+  /** The answer, as far as another endpoint could continue it. */
+  readonly #answer: ResumableAnswer;
+  /** The attempts that have failed, oldest first: the whole input of the retry policy. */
+  #history: readonly FailedAttempt[] = [];
+  /** The deaths of endpoints that worked on the request. */
+  #died: readonly Death[] = [];
+  /** The share of the retry budget that the next or the running attempt has. */
+  #share: { readonly kind: RetryShare; readonly permit: RetryPermit } | undefined;
+
+  /** Begins without an attempt, towards the cluster of `traffic`. Aborting the signal ends the loop. */
+  constructor(dispatch: Dispatch, traffic: ClusterTraffic, parts: AttemptLoopParts, signal: AbortSignal) {
+    this.#dispatch = dispatch;
+    this.#traffic = traffic;
+    this.#parts = parts;
+    this.#signal = signal;
+    const { clock, numRetries, timeouts } = parts;
+    const { request, facts, hints, mayHold, sink } = dispatch;
+    this.#deadline = clock.wallMs() + dispatch.timeoutMs;
+    this.#route = routeOf(facts, hints);
+    this.#digest = this.#route.shape.boundaries.at(-1)?.hash ?? "";
+    const { noEndpointHoldMs: holdMs } = traffic.cluster.settings.circuitBreakers;
+    this.#rules = { numRetries, mayHold, holdMs, pendingMs: timeouts.pendingMs };
+    this.#answer = this.#resumable();
+    this.#gate = new RetryBoundary(sink, () => {
+      this.#freeShare();
+      if (this.#answer.kept) request.taken();
+      else request.drop();
+    });
+  }
+
+  /** Has the request answered, once. Resolves when the answer is complete. Throws `ApiError`. */
+  async run(): Promise<void> {
+    try {
+      this.#refuseTooLong();
+      for (;;) {
+        const placed = await this.#placed();
+        const end = await runAttempt(this.#attempt(placed), this.#signal);
+        this.#freeShare();
+        this.#answer.tryEnded();
+        if (end === "cancelled") throw clientClosed();
+        // The client misses nothing of what is lost behind the last event.
+        if (end === "answered" || this.#answer.finished) break;
+        this.#history = [...this.#history, await this.#failed(placed, end)];
+      }
+      this.#parts.deaths.answered(this.#digest);
+    } finally {
+      this.#freeShare();
+      this.#answer.forget();
+      this.#dispatch.request.drop();
+    }
+  }
+
+  /** Resolves to the slot of the next attempt. Throws where the policy gives up, and where the cluster has none in time. */
+  async #placed(): Promise<Placed> {
+    for (;;) {
+      if (this.#signal.aborted) throw clientClosed();
+      const step = nextStep(this.#history, this.#situation(), this.#rules);
+      if (step.kind === "give_up") throw this.#givenUp(step);
+      if (!this.#takeShare(step.share)) throw this.#exhausted();
+      if (step.kind === "wait") {
+        await this.#endpointsChange(step.untilMs);
+        continue;
+      }
+      const place = await this.#acquire(step);
+      if (typeof place === "string") {
+        // The endpoints have changed during the wait in the queue.
+        if (place === "all_tried" && step.underWay) continue;
+        throw this.#notPlaced(place, step);
+      }
+      // Behind an outage any endpoint may come first.
+      if (!step.continues || this.#continues(place.member.endpoint)) return { place, step };
+      place.release();
+    }
+  }
+
+  /** Resolves to a slot, at once or after a wait in the queue, or to why there is none. */
+  async #acquire({ avoid: tried, underWay }: AttemptStep): Promise<Place | NotAdmitted> {
+    const { hints, mayHold, request } = this.#dispatch;
+    const { tenant, size: bytes } = request;
+    const { pendingMs: timeoutMs } = this.#rules;
+    const asked = { route: this.#route, tenant, hints, tried, timeoutMs, bytes, underWay };
+    const place = await this.#traffic.admission.acquire({ ...asked, mayHold: mayHold || underWay }, this.#signal);
+    if (!this.#signal.aborted) return place;
+    if (typeof place !== "string") place.release();
+    throw clientClosed();
+  }
+
+  /** Returns what the next attempt is made of, in its slot, and counts it as begun. */
+  #attempt({ place, step }: Placed): AttemptOptions {
+    const { clock, stats, timeouts, room } = this.#parts;
+    const { request, facts, record } = this.#dispatch;
+    const { endpoint } = place.member;
+    const traffic = this.#traffic;
+    const answer = this.#answer;
+    if (place.overdue) {
+      stats.prefillOverdue(facts.model);
+      record.overdue();
+    }
+    this.#countNotContinued(step.notContinued);
+    const description = room.isOpen ? endpoint.description(facts.model) : undefined;
+    const canContinue = description?.capabilities.includes(Capability.CONTINUATION) ?? false;
+    const resumption = answer.begin(canContinue, step.continues);
+    const continuedTokens = answer.continued ? answer.tokens : undefined;
+    const trace = record.generateSent(endpoint.address, continuedTokens);
+    const kind = this.#history.length === 0 ? "first" : "retry";
+    const running = stats.begin(facts.model, answer.continued ? "continuation" : kind);
+    const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
+    const message = (held: Uint8Array) => messageFor(held, resumption);
+    const { headers } = trace;
+    return {
+      place: answer.continued ? place : this.#explained(place),
+      answer,
+      gate: this.#gate,
+      continues: answer.continued,
+      call: { request, message, headers, deadline: this.#deadline, clock, timeouts, inputTokens },
+      onEnd: (end: AttemptEnd) => {
+        trace.ended(end);
+        running.end(typeof end === "string" ? end : { failed: end.error.detail });
+        if (end !== "cancelled") traffic.report(endpoint.address, end === "answered" ? undefined : end, clock.nowMs());
+      },
+    };
+  }
+
+  /** Resolves to the record of a failed attempt, when it is known which others were lost with it. */
+  async #failed({ place: { member } }: Placed, failure: UpstreamFailure): Promise<FailedAttempt> {
+    const { clock, deaths, random } = this.#parts;
+    const { begun, tokens, continued, wentOn, workedOn: accepted, gotOn } = this.#answer;
+    const { address } = member.endpoint;
+    const { ending, workedMs } = failure;
+    this.#dispatch.record.tryFailed(failure.error.detail);
+    const isDeath = ending.kind === "reset" || ending.kind === "stalled";
+    let othersLost = false;
+    if (isDeath && workedMs !== undefined && !member.isLeaving(clock.nowMs())) {
+      // An answer that has got on since it lost another endpoint is not what this one died of.
+      const blamedMs = continued && gotOn ? Number.POSITIVE_INFINITY : workedMs;
+      const death = await deaths.died(this.#digest, address, blamedMs, ending.kind === "stalled", this.#signal);
+      this.#died = [...this.#died.filter((one) => one !== death), death];
+      othersLost = deaths.othersLost(this.#died);
+    }
+    return {
+      ...{ address, failure, continued, wentOn, accepted, gotOn, othersLost },
+      endedMs: clock.nowMs(),
+      committed: this.#gate.committed,
+      tokens: begun ? tokens : 0,
+      jitter: random(),
+    };
+  }
+
+  /** Returns the state of the cluster and of the prompt at this moment. */
+  #situation(): Situation {
+    const { clock, deaths } = this.#parts;
+    const { cluster } = this.#traffic;
+    const state = { nowMs: clock.nowMs(), verdict: deaths.judge(this.#digest) };
+    // The first attempt may go anywhere: the cluster's queue and policy know where.
+    if (this.#history.length === 0) return { ...state, endpoints: [] };
+    const available = new Set(cluster.healthyEndpoints);
+    const endpoints = cluster.endpoints.map((endpoint) => ({
+      address: endpoint.address,
+      available: available.has(endpoint),
+      continues: this.#continues(endpoint),
+    }));
+    return { ...state, endpoints };
+  }
+
+  /** Returns whether an endpoint can continue the answer; undefined where it has not described the model yet. */
+  #continues(endpoint: Endpoint): boolean | undefined {
+    const description = endpoint.description(this.#traffic.cluster.model);
+    if (!description) return undefined;
+    const isSame = description.revision === "" || description.revision === this.#answer.revision;
+    return isSame && description.capabilities.includes(Capability.CONTINUATION);
+  }
+
+  /** Resolves at `untilMs`, or before when an endpoint joins, leaves, or becomes available or unavailable. */
+  async #endpointsChange(untilMs: number): Promise<void> {
+    const { clock } = this.#parts;
+    const { cluster } = this.#traffic;
+    await waitUnlessAborted<void>(this.#signal, (wake) => {
+      const stopListening = cluster.onAvailabilityChange(wake);
+      const stopTimer = clock.after(Math.max(0, untilMs - clock.nowMs()), wake);
+      return () => {
+        stopListening();
+        stopTimer();
+      };
+    });
+  }
+
+  /** Makes what keeps the answer of the request. */
+  #resumable(): ResumableAnswer {
+    const { room, stats, clock } = this.#parts;
+    const { request, facts, record, sink } = this.#dispatch;
+    return new ResumableAnswer({
+      room,
+      tenant: request.tenant,
+      requestBytes: request.size,
+      onGoesOn: () => {
+        const nowMs = clock.nowMs();
+        stats.continuations.wentOn(facts.model, nowMs - (lossOf(this.#history)?.endedMs ?? nowMs));
+        this.#freeShare();
+        sink.wentOn?.();
+      },
+      onNotKept: (why) => {
+        stats.continuations.notKept(facts.model, why);
+        record.notKept(why);
+        // No other endpoint will need it any more.
+        if (request.isTaken) request.drop();
+      },
+    });
+  }
+
+  /** Returns the place with an observer that explains to the record what was cached there, and why not more. */
+  #explained(place: Place): Place {
+    const { record, facts } = this.#dispatch;
+    const { clock } = this.#parts;
+    const { shape, affinityKey } = this.#route;
+    const request = { shape, affinityKey, cacheKey: facts.cacheKey };
+    const sent = this.#traffic.ledger.sent(request, place.member.endpoint.address, clock.nowMs());
+    const onNote = (note: CacheNote) => record.cached(note);
+    const release = () => {
+      place.release();
+      sent.ended(clock.nowMs());
+    };
+    return { ...place, placement: explained(place.placement, { sent, onNote, clock }), release };
+  }
+
+  /** Takes the share of the retry budget that the next attempt needs. Returns false where the budget has no place. */
+  #takeShare(kind: RetryShare): boolean {
+    if (this.#share?.kind === kind) return true;
+    this.#freeShare();
+    if (kind === "none") return true;
+    const { budget, admission } = this.#traffic;
+    const permit = kind === "recovery" ? budget.recover() : budget.tryRetry(admission.breaker.activeAndPending + 1);
+    this.#share = permit && { kind, permit };
+    return permit !== undefined;
+  }
+
+  #freeShare(): void {
+    this.#share?.permit.release();
+    this.#share = undefined;
+  }
+
+  /** Throws where the prompt fits into no endpoint's context window. */
+  #refuseTooLong(): void {
+    const { userTextBytes, beyond: found } = this.#dispatch.facts;
+    const beyond = found ?? beyondBounds(userTextBytes, this.#traffic.cluster.promptBounds);
+    if (beyond) throw contextExceeded(beyond.tokens, beyond.window);
+  }
+
+  /** Makes the error of a request that the policy gives up. */
+  #givenUp({ why, error, laterMs, notContinued }: Next & { readonly kind: "give_up" }): ApiError {
+    this.#countNotContinued(notContinued);
+    if (why === "suspected") return this.#parts.replies.suspected(laterMs ?? 0);
+    if (why === "denied" || !error) {
+      this.#parts.stats.requestDenied(this.#dispatch.facts.model);
+      return requestOfDeath();
+    }
+    return why === "exhausted" ? this.#exhausted(error) : error;
+  }
+
+  /** Makes the error of a request that gets no slot for its next attempt. */
+  #notPlaced(why: NotAdmitted, { continues, notContinued }: AttemptStep): ApiError {
+    const { cluster, admission } = this.#traffic;
+    this.#countNotContinued(continues ? "no_endpoint" : notContinued);
+    const loss = lossOf(this.#history)?.failure.error;
+    if (loss && continues) return this.#gate.committed ? loss : this.#exhausted(loss);
+    const tried = new Set(this.#history.map(({ address }) => address));
+    if (loss && cluster.endpoints.every(({ address }) => tried.has(address))) return this.#exhausted();
+    return this.#parts.replies.notAdmitted(why, this.#dispatch.facts.model, admission);
+  }
+
+  #exhausted(error = this.#history.at(-1)?.failure.error ?? clientClosed()): ApiError {
+    return this.#parts.replies.exhausted(error, this.#traffic.admission);
+  }
+
+  #countNotContinued(why: ContinuationOutcome | undefined): void {
+    if (why) this.#parts.stats.continuations.ended(this.#dispatch.facts.model, why);
+  }
+}

@@ -1,0 +1,115 @@
+import { setImmediate } from "node:timers/promises";
+import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import { sleep } from "../../../deploy/runtime/time/sleep.ts";
+
+/** The number of endpoints after which a request is denied that was alone on one of them when it died. */
+export const MOST_DEATHS_ALONE = 2;
+/**
+ * The number of endpoints after which a request is denied that always died with other requests or endpoints. Where nodes
+ * are killed one after another for reasons of their own, four in a row befall one of a thousand innocent requests.
+ */
+export const MOST_DEATHS = 6;
+/** The time for which a request stays away that may be to blame, in milliseconds: about what a node takes to start. */
+export const APART_MS = 10_000;
+/** The time that an endpoint may have worked on a request and its death still be blamed on it, in milliseconds. */
+const BLAMED_MS = 20_000;
+/** The time for which a death is remembered, in milliseconds. */
+const REMEMBERED_MS = 120_000;
+/** The time for which a request is denied after its last death, in milliseconds. */
+const DENIED_MS = 600_000;
+/** The time within which the losses of one endpoint are one death, in milliseconds. */
+const ONE_DEATH_MS = 1_000;
+const MAX_PROMPTS = 1_024;
+
+/** The judgement on a request; `laterMs` is the time for which it is to stay away, in milliseconds. */
+export type Verdict = "allowed" | "denied" | { readonly laterMs: number };
+
+/** The death of one endpoint. */
+export type Death = {
+  /** The address of the endpoint. */
+  readonly address: string;
+  /** The moment of the death, in milliseconds of the monotonic clock. */
+  readonly atMs: number;
+  /** The number of requests that the endpoint worked on, as far as they are counted by now. */
+  requests: number;
+};
+
+/**
+ * Counts by prompt digest the endpoints that died while they worked on it, without an answer in between. A request that
+ * was alone on one of them is denied after the second death. One that never was, or beside which other endpoints died,
+ * may be innocent: from the second death on it stays away for 10 s each time, and is denied after the sixth.
+ */
+export class DeathCounter {
+  readonly #clock: Clock;
+  readonly #deathsOf = new BoundedMap<string, readonly Death[]>(MAX_PROMPTS);
+  #recent: readonly Death[] = [];
+
+  /** Begins without deaths. */
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Counts the death of an endpoint that had worked on a request for `workedMs` milliseconds. Resolves to the death when
+   * the other requests of the endpoint are counted, too: with `silent`, where each of them runs into its own time limit,
+   * a second later. Aborting the signal ends this wait.
+   */
+  async died(digest: string, address: string, workedMs: number, silent: boolean, signal: AbortSignal): Promise<Death> {
+    const death = this.#deathOf(address, this.#clock.nowMs());
+    death.requests += 1;
+    if (workedMs <= BLAMED_MS) this.#deathsOf.set(digest, [...new Set([...this.#of(digest), death])]);
+    await (silent ? sleep(this.#clock, ONE_DEATH_MS, signal) : setImmediate());
+    return death;
+  }
+
+  /** Returns whether other requests were lost in the last of some deaths, or other endpoints at about that time. */
+  othersLost(deaths: readonly Death[]): boolean {
+    const last = deaths.at(-1);
+    return last !== undefined && (last.requests > 1 || this.#othersDied(deaths, last));
+  }
+
+  /** Forgets the deaths of a request, as it was answered to its end. */
+  answered(digest: string): void {
+    this.#deathsOf.delete(digest);
+  }
+
+  /** Returns the judgement on a request at this moment. */
+  judge(digest: string): Verdict {
+    const deaths = this.#of(digest);
+    const last = deaths.at(-1);
+    if (!last || new Set(deaths.map(({ address }) => address)).size < MOST_DEATHS_ALONE) return "allowed";
+    if (this.#isToBlame(deaths, last)) return "denied";
+    const laterMs = last.atMs + APART_MS - this.#clock.nowMs();
+    return laterMs > 0 ? { laterMs } : "allowed";
+  }
+
+  #isToBlame(deaths: readonly Death[], last: Death): boolean {
+    if (deaths.length >= MOST_DEATHS) return true;
+    return deaths.some(({ requests }) => requests === 1) && !this.#othersDied(deaths, last);
+  }
+
+  #othersDied(deaths: readonly Death[], { atMs: lastMs }: Death): boolean {
+    const isNear = ({ atMs }: Death) => atMs > lastMs - REMEMBERED_MS && atMs < lastMs + APART_MS;
+    return this.#recent.some((death) => !deaths.includes(death) && isNear(death));
+  }
+
+  #of(digest: string): readonly Death[] {
+    const deaths = this.#deathsOf.get(digest) ?? [];
+    const last = deaths.at(-1);
+    if (!last) return deaths;
+    const isDenied = deaths.length >= MOST_DEATHS_ALONE && this.#isToBlame(deaths, last);
+    if (this.#clock.nowMs() < last.atMs + (isDenied ? DENIED_MS : REMEMBERED_MS)) return deaths;
+    this.#deathsOf.delete(digest);
+    return [];
+  }
+
+  #deathOf(address: string, nowMs: number): Death {
+    const known = this.#recent.find((death) => death.address === address && nowMs - death.atMs < ONE_DEATH_MS);
+    if (known) return known;
+    const death: Death = { address, atMs: nowMs, requests: 0 };
+    // The last death of a remembered request is at most that old, and looks back as far again.
+    this.#recent = [...this.#recent.filter(({ atMs }) => nowMs - atMs < 2 * REMEMBERED_MS), death];
+    return death;
+  }
+}

@@ -1,0 +1,307 @@
+import type { ApiError } from "../../errors.ts";
+import { OUTCOMES } from "../../outcome.ts";
+import type { ContinuationOutcome } from "../../stats/continuation-stats.ts";
+import type { UpstreamFailure } from "../call/grpc-error.ts";
+import { APART_MS, MOST_DEATHS, MOST_DEATHS_ALONE, type Verdict } from "./death-counter.ts";
+
+/** The longest wait before the first retry, in milliseconds; before each further one it more than doubles. */
+const BASE_INTERVAL_MS = 50;
+/** The longest wait before any retry, in milliseconds. */
+const MAX_INTERVAL_MS = 500;
+/** The number of endpoints that one request may lose and still be retried or continued. */
+const MOST_LOSSES = 16;
+
+/**
+ * The time in which the health checks notice that an endpoint was lost or cannot be connected to, in milliseconds. An
+ * endpoint that has just failed is asked again only after it.
+ */
+export const LOSS_KNOWN_MS = 250;
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** An attempt that has failed. The list of them is the whole memory of the retry policy. */
+export type FailedAttempt = {
+  /** The address of the endpoint, `host:port`. */
+  readonly address: string;
+  /** How the attempt ended. */
+  readonly failure: UpstreamFailure;
+  /** The moment of its end, in milliseconds of the monotonic clock. */
+  readonly endedMs: number;
+  /** Whether the client had part of the answer by then. */
+  readonly committed: boolean;
+  /** Whether the attempt was to continue the answer of an earlier one. */
+  readonly continued: boolean;
+  /** Whether the attempt was to continue an answer, and brought more of it than the client had. */
+  readonly wentOn: boolean;
+  /** Whether the endpoint sent anything. */
+  readonly accepted: boolean;
+  /** Whether the endpoint generated tokens. */
+  readonly gotOn: boolean;
+  /** The number of tokens with which another endpoint could continue the answer; 0 where none could. */
+  readonly tokens: number;
+  /** Whether other requests, or other endpoints, were lost with it. */
+  readonly othersLost: boolean;
+  /** A random number over [0, 1), by which the wait after the attempt is drawn. */
+  readonly jitter: number;
+};
+
+/** An endpoint of the cluster at the moment of a decision. */
+export type EndpointState = {
+  /** The address of the endpoint, `host:port`. */
+  readonly address: string;
+  /** Whether it may get requests. */
+  readonly available: boolean;
+  /** Whether it can continue the answer; undefined where it has not described the model yet. */
+  readonly continues: boolean | undefined;
+};
+
+/** The state of the world at the moment of a decision. */
+export type Situation = {
+  /** The moment, in milliseconds of the monotonic clock. */
+  readonly nowMs: number;
+  /** The endpoints of the cluster. */
+  readonly endpoints: readonly EndpointState[];
+  /** The judgement on the prompt by the endpoints that died with it. */
+  readonly verdict: Verdict;
+};
+
+/** The rules of one request. */
+export type RetryRules = {
+  /** The most attempts after the first one, where no endpoint was lost. */
+  readonly numRetries: number;
+  /** Whether the client is sent signs of life while the request waits. */
+  readonly mayHold: boolean;
+  /** The time for which a request that has lost an endpoint is retried, in milliseconds. */
+  readonly holdMs: number;
+  /** The longest wait for an endpoint while others are available, in milliseconds. */
+  readonly pendingMs: number;
+};
+
+/**
+ * How a retry counts towards the retry budget of its cluster: `budget` needs a place, `recovery` is counted and always
+ * allowed, `none` is not counted, as no endpoint had worked on the request.
+ */
+export type RetryShare = "budget" | "recovery" | "none";
+
+/** The next step of a request. */
+export type Next =
+  | {
+      readonly kind: "attempt";
+      /** Whether the attempt continues the answer, or begins it. */
+      readonly continues: boolean;
+      /** The addresses of the endpoints that are not to get the attempt. */
+      readonly avoid: ReadonlySet<string>;
+      /** Whether the request has lost an endpoint: it is queued ahead of new ones, and is held in an outage. */
+      readonly underWay: boolean;
+      /** How the attempt counts towards the retry budget, from now until its end or its first delta. */
+      readonly share: RetryShare;
+      /** Why an answer that had begun is not continued; undefined where none had, or it is. */
+      readonly notContinued?: ContinuationOutcome | undefined;
+    }
+  /** The decision is to be made again at `untilMs`, or when the endpoints of the cluster change before. */
+  | {
+      readonly kind: "wait";
+      /** The end of the wait, in milliseconds of the monotonic clock. */
+      readonly untilMs: number;
+      /** How the attempt that is waited for counts towards the retry budget, from now on. */
+      readonly share: RetryShare;
+    }
+  | {
+      readonly kind: "give_up";
+      /** `final` and `exhausted`: see `error`. The others: the request may kill endpoints. */
+      readonly why: "final" | "exhausted" | "denied" | "suspected";
+      /** The failure that the client gets; with `exhausted` it is said when to try again. */
+      readonly error?: ApiError;
+      /** With `suspected`: the time after which the request may come again, in milliseconds. */
+      readonly laterMs?: number;
+      /** Why an answer that had begun is not continued; undefined where none had. */
+      readonly notContinued?: ContinuationOutcome | undefined;
+    };
+
+/**
+ * Decides the next step of a request by its failed attempts, oldest first. It is a pure function: a wait is ended by
+ * asking it again.
+ *
+ * 1. An answer that has begun is continued at another endpoint of its revision, where there is one in time.
+ * 2. Otherwise, what the client has nothing of is begun anew at an endpoint that has not failed it, `numRetries` times.
+ * 3. A request that loses endpoints is begun anew for `holdMs`, also where all endpoints have failed it once, but not
+ *    where an endpoint died with this request alone.
+ * 4. All else ends with the failure.
+ */
+export function nextStep(history: readonly FailedAttempt[], situation: Situation, rules: RetryRules): Next {
+  const { verdict, nowMs } = situation;
+  const last = history.at(-1);
+  if (!last) return verdict === "allowed" ? FIRST : refusal(verdict);
+  const continued = continuation(history, last, situation, rules);
+  const next = typeof continued === "object" ? continued : retry(history, last, situation, rules);
+  const notContinued = typeof continued === "object" ? undefined : continued;
+  if (verdict === "allowed") return next.kind === "wait" ? next : { ...next, notContinued };
+  if (verdict === "denied") {
+    return { ...refusal(verdict), notContinued: typeof continued === "object" ? "suspected" : continued };
+  }
+  if (next.kind !== "give_up" && next.share === "recovery") return wait(nowMs + verdict.laterMs, "recovery");
+  return { ...refusal(verdict), notContinued };
+}
+
+/**
+ * Returns the attempt by which the answer was lost: of the attempts that failed since, none brought anything of it.
+ * Undefined where no attempt has failed.
+ */
+export function lossOf(history: readonly FailedAttempt[]): FailedAttempt | undefined {
+  return sinceLoss(history)[0];
+}
+
+/**
+ * Returns the wait before retry number `retry`, which counts from 1, in milliseconds. It is Envoy's fully jittered
+ * back-off: even over `[0, (2^retry - 1) * base)`, and never above the longest interval.
+ */
+export function backOffMs(retry: number, jitter: number): number {
+  return jitter * Math.min(MAX_INTERVAL_MS, (2 ** retry - 1) * BASE_INTERVAL_MS);
+}
+
+const FIRST: Next = { kind: "attempt", continues: false, avoid: NONE, underWay: false, share: "none" };
+
+/** Decides how the answer is continued; returns why it is not, and undefined where there is none to continue. */
+function continuation(
+  history: readonly FailedAttempt[],
+  last: FailedAttempt,
+  { nowMs, endpoints }: Situation,
+  { pendingMs, holdMs }: RetryRules,
+): Next | ContinuationOutcome | undefined {
+  const broken = sinceLoss(history);
+  const [first = last] = broken;
+  if ((last.tokens === 0 && !last.committed) || (first === last && !last.failure.retriable)) return undefined;
+  const refused = notContinuable(history, last);
+  if (refused) return refused;
+  const lostInARow = fruitlessLosses(history);
+  const apartMs = lostInARow >= MOST_DEATHS_ALONE ? last.endedMs + APART_MS : last.endedMs;
+  const attempt = (notBeforeMs: number, avoid: ReadonlySet<string>) =>
+    attemptAt(Math.max(apartMs, notBeforeMs), nowMs, { continues: true, avoid, underWay: true, share: "recovery" });
+  const unfit = addresses(endpoints.filter(({ continues }) => continues !== true));
+  const failed = addresses(broken.slice(broken.findLastIndex(({ accepted }) => accepted)));
+  const others = new Set([...unfit, ...failed]);
+  const available = endpoints.filter((endpoint) => endpoint.available);
+  const tries = broken.length - 1;
+  if (without(available, others)) {
+    return attempt(tries === 0 ? last.endedMs : last.endedMs + backOffMs(tries, last.jitter), others);
+  }
+  if (!last.committed && without(available, failedAt(history))) return "no_endpoint";
+  const mayCome = endpoints.some(({ continues }) => continues !== false);
+  if (!mayCome || nowMs >= first.endedMs + Math.max(pendingMs, holdMs)) return "no_endpoint";
+  if (available.length === 0 || without(available, unfit)) return attempt(last.endedMs + LOSS_KNOWN_MS, unfit);
+  const untilMs = last.endedMs + pendingMs;
+  return nowMs < untilMs ? wait(untilMs, "recovery") : "no_endpoint";
+}
+
+function notContinuable(history: readonly FailedAttempt[], last: FailedAttempt): ContinuationOutcome | undefined {
+  if (last.tokens === 0) return "not_kept";
+  if (last.failure.otherAnswer) return "other_answer";
+  if (!last.failure.retriable) return "refused";
+  const most = last.othersLost ? MOST_DEATHS : MOST_DEATHS_ALONE;
+  const lost = history.filter(({ tokens, accepted }) => tokens > 0 && accepted).length;
+  const tooOften = last.accepted && (fruitlessLosses(history) >= most || lost > MOST_LOSSES);
+  return tooOften ? "lost_too_often" : undefined;
+}
+
+/** Decides how the request is begun anew. */
+function retry(
+  history: readonly FailedAttempt[],
+  last: FailedAttempt,
+  { nowMs, endpoints }: Situation,
+  rules: RetryRules,
+): Next {
+  const { error, retriable } = last.failure;
+  if (last.committed) return { kind: "give_up", why: "final", error: (lossOf(history) ?? last).failure.error };
+  const exhausted: Next = { kind: "give_up", why: "exhausted", error };
+  if (!retriable && !last.continued) return exhausted;
+  const tried = failedAt(history);
+  const alone = addresses(history.filter(diedAlone));
+  const windowMs = retriedUntilMs(history, rules);
+  const recovers = isLoss(last.failure) && last.endedMs < windowMs && without(endpoints, alone);
+  const untouched = OUTCOMES[error.detail].untouched ?? false;
+  const mayWait = rules.mayHold && untouched;
+  const retries = history.filter(({ continued }) => !continued).length;
+  if (retries > (recovers ? Math.max(rules.numRetries, MOST_LOSSES) : rules.numRetries)) return exhausted;
+  if (!recovers && !mayWait && !without(endpoints, tried)) return exhausted;
+  const share = untouched && !recovers ? "none" : recovers ? "recovery" : "budget";
+  const underWay = nowMs < windowMs;
+  const attempt = (afterMs: number, avoid: ReadonlySet<string>) =>
+    attemptAt(last.endedMs + afterMs, nowMs, { continues: false, avoid, underWay, share });
+  const available = endpoints.filter((endpoint) => endpoint.available);
+  const afterMs = backOffMs(retries, last.jitter);
+  if (available.length === 0 || without(available, tried)) return attempt(afterMs, tried);
+  if ((recovers || underWay) && without(available, alone)) {
+    const latest = new Set([...alone, ...addresses(history.slice(history.length + 1 - available.length))]);
+    return attempt(Math.max(afterMs, LOSS_KNOWN_MS), without(available, latest) ? latest : alone);
+  }
+  if (underWay) return wait(windowMs, share);
+  return attempt(mayWait ? LOSS_KNOWN_MS : afterMs, tried);
+}
+
+/** Returns until when a request that has lost an endpoint is retried, in monotonic milliseconds; 0 where it has lost none. */
+function retriedUntilMs(history: readonly FailedAttempt[], { mayHold, holdMs }: RetryRules): number {
+  const sinceLast = history.slice(
+    Math.max(
+      0,
+      history.findLastIndex(({ gotOn }) => gotOn),
+    ),
+  );
+  const loss = sinceLast.find(({ failure }) => isLoss(failure) && (mayHold || failure.workedMs !== undefined));
+  return loss ? loss.endedMs + holdMs : 0;
+}
+
+/** Returns whether the endpoint was lost or fell silent: it did not refuse the request itself. */
+function isLoss({ ending: { kind } }: UpstreamFailure): boolean {
+  return kind === "reset" || kind === "connect_failure" || kind === "stalled";
+}
+
+function diedAlone({ failure, othersLost }: FailedAttempt): boolean {
+  return isLoss(failure) && failure.workedMs !== undefined && !othersLost;
+}
+
+/** Returns the attempt that lost the answer, and those that failed to continue it since. */
+function sinceLoss(history: readonly FailedAttempt[]): readonly FailedAttempt[] {
+  return history.slice(
+    Math.max(
+      0,
+      history.findLastIndex(({ continued, wentOn }) => !continued || wentOn),
+    ),
+  );
+}
+
+/** Returns how many endpoints were lost in a row without a new token, those left out that had said that they would go. */
+function fruitlessLosses(history: readonly FailedAttempt[]): number {
+  let losses = 0;
+  for (const { tokens, accepted, gotOn, failure } of history) {
+    if (tokens === 0 || !accepted || !failure.retriable) continue;
+    if (gotOn) losses = 0;
+    if (!(failure.ending.kind === "status" && failure.ending.notReady)) losses += 1;
+  }
+  return losses;
+}
+
+function failedAt(history: readonly FailedAttempt[]): ReadonlySet<string> {
+  return addresses(history.filter(({ failure }) => failure.retriable));
+}
+
+function addresses(some: readonly { readonly address: string }[]): ReadonlySet<string> {
+  return new Set(some.map(({ address }) => address));
+}
+
+/** Returns whether one of the endpoints is not among `avoid`. */
+function without(endpoints: readonly EndpointState[], avoid: ReadonlySet<string>): boolean {
+  return endpoints.some(({ address }) => !avoid.has(address));
+}
+
+function attemptAt(notBeforeMs: number, nowMs: number, attempt: Omit<Next & { kind: "attempt" }, "kind">): Next {
+  return nowMs < notBeforeMs ? wait(notBeforeMs, attempt.share) : { kind: "attempt", ...attempt };
+}
+
+function wait(untilMs: number, share: RetryShare): Next {
+  return { kind: "wait", untilMs, share };
+}
+
+function refusal(verdict: Exclude<Verdict, "allowed">): Next & { kind: "give_up" } {
+  if (verdict === "denied") return { kind: "give_up", why: "denied" };
+  return { kind: "give_up", why: "suspected", laterMs: verdict.laterMs };
+}
