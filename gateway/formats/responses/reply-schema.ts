@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { named, tag } from "./shape.ts";
+import { named, tag } from "../schema-forms.ts";
 
 /* The replies of `POST /v1/responses`: the response, and the events of a stream. */
 

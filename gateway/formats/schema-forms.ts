@@ -1,9 +1,9 @@
 import * as z from "zod";
-import { EFFORTS } from "../formats/reasoning-effort.ts";
+import { unchecked } from "./checked.ts";
 
 /*
- * The forms in which schemas of this room are written down. They describe and check nothing at run time: the formats
- * check by what stands in their own rooms, from which the plain fields here come.
+ * The forms in which the formats write their schemas down. A request is checked by them (`checked.ts`), and what users
+ * are told of it is made from them, as of replies.
  */
 
 /** The key in a JSON Schema that marks what is accepted and changes nothing. */
@@ -14,7 +14,7 @@ export const NO_EFFECT = "x-no-effect";
  * in it.
  */
 export function named<Shape extends z.ZodRawShape>(id: string, description: string, shape: Shape) {
-  return z.looseObject(shape).meta({ id, description });
+  return z.object(shape).meta({ id, description });
 }
 
 /** Makes an object as `named` does, in which no other keys may stand. */
@@ -30,21 +30,24 @@ export function withoutEffect(description: string) {
     .meta({ description, [NO_EFFECT]: true });
 }
 
+/** Marks a value that is checked and changes nothing. */
+export function inert<Inert extends z.ZodType>(schema: Inert, description: string) {
+  return schema.meta({ description, [NO_EFFECT]: true });
+}
+
 /** Makes the value of a field that holds a JSON Schema of the caller. */
 export function jsonSchemaField(description: string) {
   return z.looseObject({}).meta({ description });
 }
 
-/** Makes the field that tells objects of several forms apart. */
-export function tag<const Name extends string>(name: Name) {
-  return z.literal(name).meta({ description: `Always \`${name}\`.` });
+/** Makes the field that tells objects of several forms apart. `others` says why no other form is supported. */
+export function tag<const Name extends string>(name: Name, others?: string) {
+  return z.literal(name, others).meta({ description: `Always \`${name}\`.` });
 }
 
 /** A reusable prefix of the prompt that a caller marks. */
-export const cacheControl = named(
-  "CacheControl",
-  "A mark that a reusable beginning of the prompt ends here. It is a hint and never refused.",
-  {
+export const cacheControl = unchecked(
+  named("CacheControl", "A mark that a reusable beginning of the prompt ends here. It is a hint and never refused.", {
     type: withoutEffect("The format's own word, `ephemeral`."),
     ttl: z
       .enum(["5m", "30m", "1h", "6h", "24h"])
@@ -52,18 +55,20 @@ export const cacheControl = named(
       .describe(
         "How long the beginning is worth keeping; any other value is the default. Default: the node's own time.",
       ),
-  },
-)
-  .nullish()
-  .describe("A mark that a reusable beginning of the prompt ends here.");
+  }).nullish(),
+).describe("A mark that a reusable beginning of the prompt ends here.");
 
 /** The model of a request. */
 export const modelId = z.string().describe("The id of the model, out of those that `GET /v1/models` lists.");
 
-/** The words for how much to reason. */
-export const effort = z.enum(Object.keys(EFFORTS));
+/** Whether a tool or an answer is held to the whole of its schema. */
+export const strictFlag = z
+  .boolean()
+  .nullish()
+  .describe("Whether the arguments are held to the whole schema; see *Structured output*. Default: `false`.");
 
-/** Returns a schema with what another says about its field, whose values it tells more exactly. */
-export function like<Exact extends z.ZodType>({ description = "" }: z.ZodType, exact: Exact) {
-  return exact.describe(description);
-}
+/** The name of the schema of an answer. */
+export const schemaName = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters out of letters, digits, '_' and '-'.")
+  .describe("The name of the schema.");

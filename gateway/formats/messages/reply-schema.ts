@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { named, tag } from "./shape.ts";
+import { named, tag } from "../schema-forms.ts";
 
 /* The replies of `POST /v1/messages` and `POST /v1/messages/count_tokens`: the message, and the events of a stream. */
 

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { chatToolCall } from "./chat.ts";
-import { named, tag } from "./shape.ts";
+import { named, tag } from "../schema-forms.ts";
+import { chatToolCall } from "./schema.ts";
 
 /* The replies of `POST /v1/chat/completions`: the completion, and the chunks of a stream. */
 
