@@ -72,3 +72,8 @@ export const schemaName = z
   .string()
   .regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters out of letters, digits, '_' and '-'.")
   .describe("The name of the schema.");
+
+/** A part of a reply as its schema describes it; what writes one never changes it. */
+export type Written<Schema extends z.ZodType> = Unchanged<z.infer<Schema>>;
+
+type Unchanged<Value> = Value extends object ? { readonly [Key in keyof Value]: Unchanged<Value[Key]> } : Value;

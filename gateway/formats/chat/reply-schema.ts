@@ -43,6 +43,9 @@ const finishReason = z
     "Why the answer ended: by itself or at a stop text, at a limit of tokens, to have tools called, or filtered.",
   );
 
+/** Why a choice ended. */
+export type ChatFinishReason = z.infer<typeof finishReason>;
+
 const head = {
   id: z.string().describe("The id of the reply, `chatcmpl-…`; the same on all chunks of a stream."),
   created: z.int().describe("The time at which the reply was begun, in seconds since the epoch."),

@@ -10,7 +10,8 @@ import { CompactionStream } from "./compaction-stream.ts";
 import { textPart } from "./content-parts.ts";
 import { readInput } from "./items.ts";
 import type { ReplyView } from "./output-item.ts";
-import { compactedReply, type Echo, foldedReply } from "./response-object.ts";
+import type { Echo } from "./reply-schema.ts";
+import { compactedReply, foldedReply } from "./response-object.ts";
 import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING } from "./schema.ts";
 import { ResponsesStream } from "./stream.ts";
 import { textFormat } from "./text-format.ts";
@@ -159,10 +160,10 @@ function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
   };
 }
 
-type Derived = { readonly parallel: boolean; readonly tools: readonly object[]; readonly format: object };
+type Derived = { readonly parallel: boolean; readonly tools: Echo["tools"]; readonly format: Echo["text"]["format"] };
 
 /** Returns the tools that a response repeats: all, or none where they are longer than may be repeated. */
-function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): readonly object[] {
+function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): Echo["tools"] {
   const units = tools.reduce(
     (sum, { name, description, parametersJsonSchema }) =>
       sum + name.length + description.length + parametersJsonSchema.length,

@@ -1,4 +1,5 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { JsonObject } from "../../json/json-text.ts";
 import { schemaText } from "../json-schema-limits.ts";
 import type { ResponsesBody } from "./schema.ts";
 
@@ -6,7 +7,7 @@ import type { ResponsesBody } from "./schema.ts";
  * What `text.format` asks of the answer: `constraint` is what the engine holds the text to, undefined for free text,
  * and `echo` how the reply repeats it.
  */
-export type TextFormat = { readonly constraint: OutputConstraint | undefined; readonly echo: object };
+export type TextFormat = { readonly constraint: OutputConstraint | undefined; readonly echo: JsonObject };
 
 /** Reads a checked `text.format`; absent is free text. Throws `ApiError` for a schema that is not within the limits. */
 export function textFormat(format: NonNullable<ResponsesBody["text"]>["format"]): TextFormat {

@@ -20,7 +20,7 @@ export type DeclaredTools = {
   /** The way back from the model's names to the caller's names and namespaces. */
   readonly names: ToolNames;
   /** The tools as the reply repeats them, namespaces and defaults included. */
-  readonly echo: readonly object[];
+  readonly echo: readonly JsonObject[];
 };
 
 /** The types of tools of this format that a message may name, as the caller's own text never stands in one. */
@@ -59,7 +59,7 @@ export function declaredTools(
   const seen = new Map<string, string | undefined>();
   const names = new Map<string, { readonly namespace: string; readonly name: string }>();
 
-  const add = (entry: JsonObject, path: FieldPath, namespace: string | undefined): object => {
+  const add = (entry: JsonObject, path: FieldPath, namespace: string | undefined): JsonObject => {
     const source = checked(functionTool, entry, path);
     const tool = toolOf(source, source.parameters, [...path, "parameters"]);
     const name = checked(toolName, modelName(namespace, tool.name), [...path, "name"]);
@@ -75,8 +75,8 @@ export function declaredTools(
   };
 
   /** Reads one list of tools; a group may not hold groups. */
-  const walk = (list: readonly unknown[], path: FieldPath, namespace: string | undefined): readonly object[] =>
-    list.flatMap((entry, index): readonly object[] => {
+  const walk = (list: readonly unknown[], path: FieldPath, namespace: string | undefined): readonly JsonObject[] =>
+    list.flatMap((entry, index): readonly JsonObject[] => {
       const at = [...path, index];
       if (!isJsonObject(entry)) throw wrongType(at, "an object", entry);
       const type = entry.type;
@@ -105,15 +105,15 @@ export function unsupportedTool(type: unknown, path: FieldPath): ApiError {
 
 type FunctionTool = z.infer<typeof functionTool>;
 
-type Walk = (list: readonly unknown[], path: FieldPath, namespace: string | undefined) => readonly object[];
+type Walk = (list: readonly unknown[], path: FieldPath, namespace: string | undefined) => readonly JsonObject[];
 
-function group(source: JsonObject, path: FieldPath, walk: Walk): object {
+function group(source: JsonObject, path: FieldPath, walk: Walk): JsonObject {
   const { name, description, tools } = checked(namespaceTool, source, path);
   const inner = walk(tools ?? [], [...path, "tools"], name);
   return { type: "namespace", name, description: description ?? null, tools: inner };
 }
 
-function functionEcho(source: FunctionTool, name: string, tool: Tool): object {
+function functionEcho(source: FunctionTool, name: string, tool: Tool): JsonObject {
   return {
     type: "function",
     name,
