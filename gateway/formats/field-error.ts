@@ -1,4 +1,3 @@
-import type * as z from "zod";
 import { ApiError, type ErrorCode, type FieldPath } from "../errors.ts";
 import { bracketPath, dottedPath } from "./error-envelope.ts";
 
@@ -142,53 +141,4 @@ function nameOfType(value: unknown): string {
   if (Array.isArray(value)) return "an array";
   if (typeof value === "number") return Number.isInteger(value) ? "an integer" : "a decimal number";
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
-}
-
-const EXPECTED: Readonly<Record<string, string>> = {
-  string: "a string",
-  number: "a number",
-  int: "an integer",
-  boolean: "a boolean",
-  array: "an array",
-  object: "an object",
-  record: "an object",
-};
-
-function valueAt(body: unknown, path: FieldPath): unknown {
-  return path.reduce<unknown>(
-    (value, step) => (typeof value === "object" && value !== null ? Reflect.get(value, step) : undefined),
-    body,
-  );
-}
-
-/**
- * Makes the error of the first issue that zod found, as the format words it. `body` is what was checked, as zod does
- * not say what it got. Schemas are plain (objects, arrays, enums, ranges): forms that differ by a tag are walked by
- * hand, as a union's issues point nowhere.
- */
-export function fromZod(error: z.ZodError, body: unknown): ApiError {
-  const issue = error.issues[0];
-  if (!issue) return new ApiError("bad_request", "The request body is not valid.", { cause: error });
-  const path = issue.path.map((step) => (typeof step === "symbol" ? "?" : step));
-  const got = valueAt(body, path);
-  switch (issue.code) {
-    case "invalid_type":
-      if (got === undefined) return missing(path);
-      return wrongType(path, EXPECTED[issue.expected] ?? "another type", got);
-    case "too_small":
-      if (issue.origin === "array") return emptyArray(path);
-      if (issue.origin === "string") return invalidValue(path, "expected a non-empty string.");
-      return belowMinimum(path, Number(issue.minimum), Number.isInteger(got));
-    case "too_big":
-      if (issue.origin === "array") return tooMany(path, Number(issue.maximum));
-      if (issue.origin === "string") return tooLong(path, Number(issue.maximum));
-      return aboveMaximum(path, Number(issue.maximum), Number.isInteger(got));
-    case "invalid_value":
-      if (got === undefined) return missing(path);
-      return oneOf(path, issue.values.map(String));
-    case "unrecognized_keys":
-      return unknownParameter(issue.keys[0] ?? "?", path);
-    default:
-      return invalidValue(path, "the value is not valid.");
-  }
 }

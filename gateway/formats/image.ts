@@ -1,9 +1,12 @@
 import { hash } from "node:crypto";
 import { ImageDetail as Detail, type ImageDetail, type ImagePart } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../errors.ts";
-import { invalidValue, oneOf, unsupportedValue, wrongType } from "./field-error.ts";
+import { invalidValue, unsupportedValue } from "./field-error.ts";
 
-type MimeType = "image/png" | "image/jpeg" | "image/gif" | "image/webp";
+/** The types of images that are taken. */
+export const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"] as const;
+
+type MimeType = (typeof IMAGE_TYPES)[number];
 
 const MIME_TYPES: ReadonlyMap<string, MimeType> = new Map([
   ["image/png", "image/png"],
@@ -13,12 +16,13 @@ const MIME_TYPES: ReadonlyMap<string, MimeType> = new Map([
   ["image/webp", "image/webp"],
 ]);
 
-/** What the formats' `detail` means; `auto` is the model's default. */
-const DETAILS: ReadonlyMap<string, ImageDetail> = new Map([
-  ["auto", Detail.UNSPECIFIED],
-  ["low", Detail.LOW],
-  ["high", Detail.HIGH],
-]);
+/** What the formats' `detail` means; `auto` is the model's default, and `high` the finest that models know. */
+export const IMAGE_DETAILS = {
+  auto: Detail.UNSPECIFIED,
+  low: Detail.LOW,
+  high: Detail.HIGH,
+  original: Detail.HIGH,
+} as const;
 
 /**
  * The head of a `data:` URL with base64 data, other parameters in between. It is bounded, as the rest of the text may
@@ -29,18 +33,6 @@ const DATA_URL_HEAD = /^data:([a-z]{1,16}\/[a-z0-9.+-]{1,64})(?:;[a-z0-9=._-]{1,
 /** Makes the error for an image in a request whose model takes none; `path` leads to the content part. */
 export function imagesNotAccepted(path: FieldPath): ApiError {
   return unsupportedValue(path, "This model does not take images.");
-}
-
-/**
- * Reads a `detail`: `auto`, `low` or `high`; null and absent are `auto`. Throws `ApiError` `invalid_type` or
- * `invalid_value`.
- */
-export function imageDetail(value: unknown, path: FieldPath): ImageDetail {
-  if (value === undefined || value === null) return Detail.UNSPECIFIED;
-  if (typeof value !== "string") throw wrongType(path, "a string", value);
-  const detail = DETAILS.get(value);
-  if (detail === undefined) throw oneOf(path, [...DETAILS.keys()]);
-  return detail;
 }
 
 /**
@@ -86,11 +78,7 @@ export function imageFromData(
 ): ImagePart {
   const named = MIME_TYPES.get(mimeType.toLowerCase());
   const type = sniff(data);
-  if (!type && !named)
-    throw unsupportedValue(
-      paths.mimeType,
-      `Supported image types are: ${[...new Set(MIME_TYPES.values())].join(", ")}.`,
-    );
+  if (!type && !named) throw unsupportedValue(paths.mimeType, `Supported image types are: ${IMAGE_TYPES.join(", ")}.`);
   if (!type) throw invalidValue(paths.data, `the data is not an image of the type ${named}.`);
   return {
     source: { $case: "data", value: data },

@@ -1,6 +1,5 @@
+import * as z from "zod";
 import { type Reasoning, ReasoningEffort, ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { FieldPath } from "../errors.ts";
-import { oneOf } from "./field-error.ts";
 
 /**
  * The level of each effort that a caller may name: models know three, which the words between and beyond them are
@@ -16,12 +15,13 @@ export const EFFORTS = {
   max: ReasoningEffort.HIGH,
 } as const satisfies Readonly<Record<string, ReasoningEffort>>;
 
-/** Reads the effort that stands at `path`. Throws `ApiError` for a word that is none. */
-export function reasoningOfEffort(word: string, path: FieldPath): Reasoning {
-  if (!isEffort(word)) throw oneOf(path, Object.keys(EFFORTS));
-  return { mode: word === "none" ? ReasoningMode.DISABLED : ReasoningMode.ENABLED, effort: EFFORTS[word] };
-}
+/** A word for how much to reason. */
+export type Effort = keyof typeof EFFORTS;
 
-function isEffort(word: string): word is keyof typeof EFFORTS {
-  return Object.hasOwn(EFFORTS, word);
+/** The schema of an effort. */
+export const effort = z.enum(Object.keys(EFFORTS) as Effort[]);
+
+/** Returns the reasoning that an effort asks for. */
+export function reasoningOfEffort(word: Effort): Reasoning {
+  return { mode: word === "none" ? ReasoningMode.DISABLED : ReasoningMode.ENABLED, effort: EFFORTS[word] };
 }

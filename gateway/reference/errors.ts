@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { named, tag } from "./shape.ts";
+import { named, tag } from "../formats/schema-forms.ts";
 
 /* The bodies of errors, which `formats/error-envelope.ts` writes. */
 

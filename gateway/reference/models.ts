@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { named, tag } from "./shape.ts";
+import { named, tag } from "../formats/schema-forms.ts";
 
 /* The replies of `GET /v1/models` and `GET /v1/models/{model}`. */
 

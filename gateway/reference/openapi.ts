@@ -1,13 +1,13 @@
 import * as z from "zod";
+import { chatChunk, chatCompletion } from "../formats/chat/reply-schema.ts";
+import { chatRequest } from "../formats/chat/schema.ts";
+import { message, messageEvents, tokenCount } from "../formats/messages/reply-schema.ts";
+import { countTokensRequest, messagesRequest } from "../formats/messages/schema.ts";
+import { compacted, inputTokenCount, response, responseEvents } from "../formats/responses/reply-schema.ts";
+import { responsesRequest } from "../formats/responses/schema.ts";
 import { type Operation, ROUTES, type RouteSpec } from "../routes.ts";
-import { chatRequest } from "./chat.ts";
-import { chatChunk, chatCompletion } from "./chat-reply.ts";
 import { errorA, errorB } from "./errors.ts";
-import { message, messageEvents, tokenCount } from "./message-reply.ts";
-import { countTokensRequest, messagesRequest } from "./messages.ts";
 import { model, modelList } from "./models.ts";
-import { compacted, inputTokenCount, response, responseEvents } from "./response-reply.ts";
-import { responsesRequest } from "./responses.ts";
 
 /** A node of a JSON Schema as zod writes it. */
 export type SchemaNode = z.core.JSONSchema.BaseSchema;

@@ -72,7 +72,7 @@ const PAGES: readonly FormatPage[] = [
   },
 ];
 
-const MADE_FROM = "`gateway/reference/`, and the schemas of `gateway/formats/`";
+const MADE_FROM = "the schemas of `gateway/formats/`, and `gateway/reference/`";
 
 /** A page of the reference for users: its path in the repository, and its whole text. */
 export type ReferencePage = { readonly path: string; readonly text: string };

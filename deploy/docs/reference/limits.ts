@@ -1,6 +1,6 @@
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { MAX_CACHE_KEY_LENGTH } from "../../../gateway/formats/cache-control.ts";
-import { MAX_LOGIT_BIAS } from "../../../gateway/formats/chat/sampling.ts";
+import { MAX_LOGIT_BIAS } from "../../../gateway/formats/chat/schema.ts";
 import {
   MAX_SCHEMA_BYTES,
   MAX_SCHEMA_DEPTH,

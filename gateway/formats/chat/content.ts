@@ -1,10 +1,12 @@
+import * as z from "zod";
 import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
-import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
-import { missing, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
-import { imageDetail, imageFromUrl, imagesNotAccepted } from "../image.ts";
+import { checked } from "../checked.ts";
+import { oneOf, unsupportedValue, wrongType } from "../field-error.ts";
+import { IMAGE_DETAILS, imageFromUrl, imagesNotAccepted } from "../image.ts";
 import { readOr, type UnreadableRule } from "../unreadable.ts";
+import { chatParts } from "./schema.ts";
 
 /** What a message's content may hold besides text. */
 export type ContentRule = {
@@ -35,16 +37,17 @@ export function textPart(text: string): Part {
 }
 
 function contentPart(part: unknown, path: FieldPath, rule: ContentRule): Part {
-  if (!isJsonObject(part)) throw wrongType(path, "an object", part);
-  return { kind: partKind(part, path, rule), cacheBreakpoint: cacheBreakpoint(part.cache_control) };
+  const { type, cache_control } = checked(ANY_PART, part, path);
+  return { kind: partKind(type, part, path, rule), cacheBreakpoint: cacheBreakpoint(cache_control) };
 }
 
-function partKind(part: JsonObject, path: FieldPath, rule: ContentRule): Part["kind"] {
+const ANY_PART = z.object({ type: z.string(), cache_control: z.unknown() });
+
+function partKind(type: string, part: unknown, path: FieldPath, rule: ContentRule): Part["kind"] {
   const typePath = [...path, "type"];
-  const type = requiredString(part.type, typePath);
-  if (type === "text") return { $case: "text", value: { text: requiredString(part.text, [...path, "text"]) } };
+  if (type === "text") return textPart(checked(chatParts.text, part, path).text).kind;
   if (type === "refusal" && rule.also === "refusal")
-    return { $case: "text", value: { text: requiredString(part.refusal, [...path, "refusal"]) } };
+    return textPart(checked(chatParts.refusal, part, path).refusal).kind;
   const instead = (text: string) => textPart(text).kind;
   if (type === "image_url" && rule.also === "image_url")
     return readOr(rule.unreadable, "an image", () => imageKind(part, path, rule), instead);
@@ -58,23 +61,8 @@ function partKind(part: JsonObject, path: FieldPath, rule: ContentRule): Part["k
   throw oneOf(typePath, rule.also ? ["text", rule.also] : ["text"]);
 }
 
-function imageKind(part: JsonObject, path: FieldPath, rule: ContentRule): Part["kind"] {
+function imageKind(part: unknown, path: FieldPath, rule: ContentRule): Part["kind"] {
   if (!rule.acceptsImages) throw imagesNotAccepted(path);
-  const imagePath = [...path, "image_url"];
-  const image = part.image_url ?? undefined;
-  if (image === undefined) throw missing(imagePath);
-  if (!isJsonObject(image)) throw wrongType(imagePath, "an object", image);
-  const urlPath = [...imagePath, "url"];
-  const detail = imageDetail(image.detail, [...imagePath, "detail"]);
-  return { $case: "image", value: imageFromUrl(requiredString(image.url, urlPath), urlPath, detail) };
-}
-
-/**
- * Reads a string that has to be there; null is absent. Throws `ApiError` `missing_required_parameter` or
- * `invalid_type`.
- */
-export function requiredString(value: unknown, path: FieldPath): string {
-  if (value === undefined || value === null) throw missing(path);
-  if (typeof value !== "string") throw wrongType(path, "a string", value);
-  return value;
+  const { url, detail } = checked(chatParts.image_url, part, path).image_url;
+  return { $case: "image", value: imageFromUrl(url, [...path, "image_url", "url"], IMAGE_DETAILS[detail ?? "auto"]) };
 }

@@ -1,7 +1,5 @@
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-
-/** Why a choice ended, in the words of Format A. */
-export type ChatFinishReason = "stop" | "length" | "tool_calls" | "content_filter";
+import type { ChatFinishReason } from "./reply-schema.ts";
 
 const REASONS: Readonly<Record<FinishReason, ChatFinishReason>> = {
   [FinishReason.UNSPECIFIED]: "stop",

@@ -1,22 +1,22 @@
+import * as z from "zod";
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
-import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedParameter, wrongType } from "../field-error.ts";
+import { checked, field } from "../checked.ts";
+import { invalidValue, unsupportedParameter, wrongType } from "../field-error.ts";
 import type { UnreadableRule } from "../unreadable.ts";
-import { contentParts, requiredString, textPart } from "./content.ts";
+import { contentParts, textPart } from "./content.ts";
+import { chatMessage } from "./schema.ts";
 import { toolCallParts } from "./tool-calls.ts";
 
-/** The most messages that one request may have. */
-export const MAX_MESSAGES = 100_000;
-
-const ROLES: ReadonlyMap<string, Role> = new Map<string, Role>([
-  ["system", Role.SYSTEM],
-  ["developer", Role.SYSTEM],
-  ["user", Role.USER],
-  ["assistant", Role.ASSISTANT],
-  ["tool", Role.TOOL],
-]);
+const ROLES = {
+  system: Role.SYSTEM,
+  developer: Role.SYSTEM,
+  user: Role.USER,
+  assistant: Role.ASSISTANT,
+  tool: Role.TOOL,
+} as const;
 
 /**
  * Where the walk over the messages stands. Calls of an assistant turn are answered right behind it and before anything
@@ -34,19 +34,6 @@ type Position =
 
 const CONVERSATION: Position = { at: "conversation" };
 
-/**
- * Returns the array of `messages`, not yet looked into. Throws `ApiError` when it is missing, no array, empty or too
- * long.
- */
-export function messageList(value: unknown): readonly unknown[] {
-  const path = ["messages"];
-  if (value === undefined || value === null) throw missing(path);
-  if (!Array.isArray(value)) throw wrongType(path, "an array of messages", value);
-  if (value.length === 0) throw emptyArray(path);
-  if (value.length > MAX_MESSAGES) throw tooMany(path, MAX_MESSAGES);
-  return value;
-}
-
 /** What reading messages needs to know beyond them. */
 export type MessageContext = {
   /** Whether the model takes images. */
@@ -61,7 +48,7 @@ export function readMessages(list: readonly unknown[], context: MessageContext):
   const messages = list.map((item, index) => {
     const path = ["messages", index];
     if (!isJsonObject(item)) throw wrongType(path, "an object", item);
-    const role = roleOf(item, [...path, "role"]);
+    const role = ROLES[field(chatMessage, item, "role", path)];
     if (role === Role.TOOL) return toolMessage(item, path, position, context.acceptsImages);
     if (position.at === "tool_results" && position.unanswered.size > 0)
       throw invalidValue([...path, "role"], unansweredCalls(position.assistant));
@@ -82,12 +69,6 @@ function unansweredCalls(assistant: number): string {
   );
 }
 
-function roleOf(message: JsonObject, path: FieldPath): Role {
-  const role = ROLES.get(requiredString(message.role, path));
-  if (role === undefined) throw oneOf(path, [...ROLES.keys()]);
-  return role;
-}
-
 function positionBehind(message: Message, index: number): Position {
   if (message.role !== Role.ASSISTANT) return CONVERSATION;
   const names = new Map<string, string>();
@@ -97,10 +78,9 @@ function positionBehind(message: Message, index: number): Position {
 }
 
 function spokenMessage(role: Role, message: JsonObject, path: FieldPath, context: MessageContext): Message {
-  const name = message.name ?? "";
-  if (typeof name !== "string") throw wrongType([...path, "name"], "a string", name);
+  const name = field(chatMessage, message, "name", path) ?? "";
   const parts = role === Role.ASSISTANT ? assistantParts(message, path) : plainParts(role, message, path, context);
-  return { role, parts: withBreakpoint(parts, message), name: name === "" ? undefined : name };
+  return { role, parts: withBreakpoint(parts, message), name: name || undefined };
 }
 
 function plainParts(role: Role, message: JsonObject, path: FieldPath, context: MessageContext): readonly Part[] {
@@ -120,7 +100,7 @@ function assistantParts(message: JsonObject, path: FieldPath): readonly Part[] {
       unreadable: "reject",
     }),
     ...refusalParts(message, path),
-    ...toolCallParts(message.tool_calls, [...path, "tool_calls"]),
+    ...toolCallParts(message, path),
   ]);
 }
 
@@ -130,21 +110,21 @@ function assistantParts(message: JsonObject, path: FieldPath): readonly Part[] {
 function reasoningParts(message: JsonObject, path: FieldPath): readonly Part[] {
   const key =
     message.reasoning_content === undefined || message.reasoning_content === null ? "reasoning" : "reasoning_content";
-  const text = message[key] ?? "";
-  if (typeof text !== "string") throw wrongType([...path, key], "a string", text);
+  const text = field(chatMessage, message, key, path) ?? "";
   if (text === "") return [];
   return [{ kind: { $case: "reasoning", value: { text, signature: Buffer.alloc(0), redacted: false } } }];
 }
 
 function refusalParts(message: JsonObject, path: FieldPath): readonly Part[] {
-  const text = message.refusal ?? "";
-  if (typeof text !== "string") throw wrongType([...path, "refusal"], "a string", text);
+  const text = field(chatMessage, message, "refusal", path) ?? "";
   return text === "" ? [] : [textPart(text)];
 }
 
+const CALL_ID = z.string();
+
 function toolMessage(message: JsonObject, path: FieldPath, position: Position, acceptsImages: boolean): Message {
   const idPath = [...path, "tool_call_id"];
-  const callId = requiredString(message.tool_call_id, idPath);
+  const callId = checked(CALL_ID, message.tool_call_id, idPath);
   const name = position.at === "tool_results" ? position.names.get(callId) : undefined;
   if (position.at !== "tool_results" || name === undefined)
     throw invalidValue(

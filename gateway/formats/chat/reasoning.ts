@@ -3,9 +3,10 @@ import {
   ReasoningEffort,
   ReasoningMode,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
-import { reasoningOfEffort } from "../reasoning-effort.ts";
-import type { ChatScalars } from "./schema.ts";
+import { isJsonObject } from "../../json/json-text.ts";
+import { checked } from "../checked.ts";
+import { effort, reasoningOfEffort } from "../reasoning-effort.ts";
+import type { ChatBody } from "./schema.ts";
 
 const { UNSPECIFIED } = ReasoningEffort;
 
@@ -15,12 +16,8 @@ const { UNSPECIFIED } = ReasoningEffort;
  * ignored, as they are in no specification. `maxOutputTokens` bounds a budget, as some of the answer must be left to be
  * seen.
  */
-export function readReasoning(
-  scalars: ChatScalars,
-  body: JsonObject,
-  maxOutputTokens: number | undefined,
-): Reasoning | undefined {
-  const named = namedEffort(scalars);
+export function readReasoning(body: ChatBody, maxOutputTokens: number | undefined): Reasoning | undefined {
+  const named = namedEffort(body);
   if (named !== undefined) return named;
   const budgetTokens = budgetOf(body.thinking, maxOutputTokens);
   const on = switchOf(body);
@@ -29,15 +26,15 @@ export function readReasoning(
   return { mode: ReasoningMode.ENABLED, effort: UNSPECIFIED, budgetTokens };
 }
 
-function namedEffort(scalars: ChatScalars): Reasoning | undefined {
-  const nested = scalars.reasoning?.effort ?? undefined;
-  if (nested !== undefined) return reasoningOfEffort(nested, ["reasoning", "effort"]);
-  const flat = scalars.reasoning_effort ?? undefined;
-  return flat === undefined ? undefined : reasoningOfEffort(flat, ["reasoning_effort"]);
+const NULLISH_EFFORT = effort.nullish();
+
+function namedEffort({ reasoning, reasoning_effort }: ChatBody): Reasoning | undefined {
+  const word = reasoning?.effort ?? checked(NULLISH_EFFORT, reasoning_effort, ["reasoning_effort"]);
+  return word ? reasoningOfEffort(word) : undefined;
 }
 
 /** Returns the first switch that says something; the more specific one comes first. */
-function switchOf(body: JsonObject): boolean | undefined {
+function switchOf(body: ChatBody): boolean | undefined {
   const template = isJsonObject(body.chat_template_kwargs) ? body.chat_template_kwargs : {};
   const switches = [
     thinkingSwitch(body.thinking),

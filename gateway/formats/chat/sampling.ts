@@ -1,11 +1,8 @@
 import type { Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import { isJsonObject } from "../../json/json-text.ts";
 import { invalidValue, tooMany, wrongType } from "../field-error.ts";
-import { stopStringOrList } from "../stop-strings.ts";
-import type { ChatScalars } from "./schema.ts";
-
-/** The most entries of one `logit_bias`. */
-export const MAX_LOGIT_BIAS = 1_024;
+import { stopStrings } from "../stop-strings.ts";
+import { type ChatBody, MAX_LOGIT_BIAS } from "./schema.ts";
 
 const MAX_TOKEN_ID = 2 ** 32 - 1;
 
@@ -16,18 +13,18 @@ const SEEDS = 2 ** 53;
  * Reads the sampling of a body; what it does not say is the model's default. Throws `ApiError` with the path of the
  * first fault.
  */
-export function readSampling(scalars: ChatScalars, body: JsonObject): Sampling {
+export function readSampling(body: ChatBody): Sampling {
   return {
-    temperature: scalars.temperature ?? undefined,
-    topP: scalars.top_p ?? undefined,
-    topK: scalars.top_k === undefined || scalars.top_k === null ? undefined : Math.max(0, scalars.top_k),
-    minP: scalars.min_p ?? undefined,
-    frequencyPenalty: scalars.frequency_penalty ?? undefined,
-    presencePenalty: scalars.presence_penalty ?? undefined,
-    repetitionPenalty: scalars.repetition_penalty ?? undefined,
+    temperature: body.temperature ?? undefined,
+    topP: body.top_p ?? undefined,
+    topK: body.top_k === undefined || body.top_k === null ? undefined : Math.max(0, body.top_k),
+    minP: body.min_p ?? undefined,
+    frequencyPenalty: body.frequency_penalty ?? undefined,
+    presencePenalty: body.presence_penalty ?? undefined,
+    repetitionPenalty: body.repetition_penalty ?? undefined,
     seed: readSeed(body.seed),
-    stop: stopStringOrList(body.stop, ["stop"]),
-    topLogprobs: scalars.logprobs ? (scalars.top_logprobs ?? 0) : undefined,
+    stop: stopStrings(body.stop),
+    topLogprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,
     logitBias: readLogitBias(body.logit_bias),
   };
 }

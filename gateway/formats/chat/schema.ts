@@ -1,20 +1,185 @@
 import * as z from "zod";
+import { CACHE_TTLS, MAX_CACHE_KEY_LENGTH } from "../cache-control.ts";
+import { unchecked } from "../checked.ts";
+import { effort } from "../reasoning-effort.ts";
 import { frequencyPenalty, presencePenalty, temperatureUpTo, topP } from "../sampling-fields.ts";
+import {
+  cacheControl,
+  jsonSchemaField,
+  modelId,
+  named,
+  schemaName,
+  strictFlag,
+  tag,
+  withoutEffect,
+} from "../schema-forms.ts";
+import { MAX_STOP_STRINGS } from "../stop-strings.ts";
+import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
- * The plain fields of a body and their ranges; absent and null are one. The schema is open: what stands in no table is
- * tolerated ("Openness" in formats/README.md). What differs by a tag, and what must come first or last in the order of
- * faults, is read by hand in the files beside this one.
+ * The body of `POST /v1/chat/completions`: what is checked by these schemas, and what users are told of it. Null in an
+ * optional field means that it is absent. Schemas are open: what stands in no table is tolerated ("Openness" in
+ * formats/README.md). Messages are read by hand, as what they may hold depends on their role.
  */
+
+/** The most messages that one request may have. */
+export const MAX_MESSAGES = 100_000;
+
+/** The most entries of one `logit_bias`. */
+export const MAX_LOGIT_BIAS = 1_024;
 
 const flag = z.boolean().nullish();
 const tokens = z.int().min(1).nullish();
-
-/** Makes the schema of an object of which only the named keys are looked at. */
 const open = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape).nullish();
 
-/** The schema of the plain fields of a body. */
-export const chatScalars = z.object({
+/** The parts of a message's content, by their types. */
+export const chatParts = {
+  text: named("ChatTextPart", "A part of text, in messages of any role.", {
+    type: tag("text"),
+    text: z.string().describe("The text."),
+    cache_control: cacheControl,
+  }),
+  image_url: named(
+    "ChatImagePart",
+    "An image, in messages of the roles `user` and `tool` and for models that take images.",
+    {
+      type: tag("image_url"),
+      image_url: named("ChatImage", "An image as data.", {
+        url: z
+          .string()
+          .describe("A URL of the form `data:<type>;base64,<data>`: PNG, JPEG, GIF or WebP. Others are never fetched."),
+        detail: z.enum(["auto", "low", "high"]).nullish().describe("How finely to look. Default: `auto`."),
+      }),
+      cache_control: cacheControl,
+    },
+  ),
+  refusal: named("ChatRefusalPart", "A refusal, in messages of the role `assistant`.", {
+    type: tag("refusal"),
+    refusal: z.string().describe("The text of the refusal."),
+    cache_control: cacheControl,
+  }),
+} as const;
+
+const functionCall = named("ChatFunctionCall", "The function that a call names, and its arguments.", {
+  name: z.string().describe("The name of the function."),
+  arguments: z.string().describe("The arguments as JSON text. In a history, text that is not JSON is taken as it is."),
+});
+
+/** A tool call, as replies hold it and histories send it back. */
+export const chatToolCall = named("ChatToolCall", "A tool call.", {
+  id: z.string().describe("The id of the call, which the message with its result names. Unique within the message."),
+  type: tag("function", "Only calls of the type 'function' are supported."),
+  function: functionCall,
+});
+
+/** A message, of whose fields those are checked that its role has. */
+export const chatMessage = named("ChatMessage", "A message of the conversation.", {
+  role: z
+    .enum(["system", "developer", "user", "assistant", "tool"])
+    .describe("Whose message it is. `developer` is another word for `system`."),
+  content: z
+    .union([
+      z.string(),
+      z.array(z.discriminatedUnion("type", [chatParts.text, chatParts.image_url, chatParts.refusal])),
+    ])
+    .nullish()
+    .describe("What is said: a text or a list of parts. Null and absent are an empty text."),
+  name: z.string().nullish().describe("The name of the speaker, where the model's template has a place for one."),
+  tool_calls: z
+    .array(chatToolCall, "an array of tool calls")
+    .nullish()
+    .describe("The calls of an `assistant` message. Each needs its `tool` message before anything else is said."),
+  tool_call_id: z
+    .string()
+    .nullish()
+    .describe("The id of the call that a `tool` message is the result of. Required with the role `tool`."),
+  reasoning_content: z
+    .string()
+    .nullish()
+    .describe("The reasoning of an `assistant` message, as an earlier reply held it."),
+  reasoning: z.string().nullish().describe("Another name of `reasoning_content`."),
+  refusal: z.string().nullish().describe("A refusal of an `assistant` message, which reads as its text."),
+  cache_control: cacheControl,
+});
+
+/** Why tools of other types than `function` are refused. */
+export const ONLY_FUNCTIONS = "Only tools of the type 'function' are supported.";
+
+const tool = named("ChatTool", "A function that the model may call and the caller runs.", {
+  type: tag("function", ONLY_FUNCTIONS),
+  function: named("ChatFunction", "The definition of a function.", {
+    name: toolName.describe("The name of the function."),
+    description: z.string().nullish().describe("What the function does, for the model to read."),
+    parameters: jsonSchemaField("The JSON Schema of the arguments, an object.")
+      .nullish()
+      .describe("The JSON Schema of the arguments, an object. Default: no arguments."),
+    strict: strictFlag,
+    cache_control: cacheControl,
+  }),
+  cache_control: cacheControl,
+});
+
+const namedFunction = named("ChatNamedTool", "One function by its name.", {
+  type: tag("function", ONLY_FUNCTIONS),
+  function: named("ChatFunctionName", "The name of a function.", {
+    name: z.string().describe("The name of a function in `tools`."),
+  }),
+});
+
+const allowedTools = named("ChatAllowedTools", "Some of the functions by their names.", {
+  type: tag("allowed_tools"),
+  allowed_tools: named("ChatAllowedList", "The functions that may be called, and whether one must be.", {
+    mode: z.enum(["auto", "required"]).describe("Whether the model may call one of them, or must."),
+    tools: z.array(namedFunction, "an array of tools").min(1).max(MAX_TOOLS).describe("The functions."),
+  }),
+});
+
+/** The schema of `tool_choice`. */
+export const chatToolChoice = z
+  .union([z.enum(["none", "auto", "required"]), namedFunction, allowedTools], "a string or an object")
+  .nullish();
+
+const responseFormat = z.discriminatedUnion("type", [
+  named("ChatTextFormat", "Free text.", { type: tag("text") }),
+  named("ChatJsonFormat", "One JSON object.", { type: tag("json_object") }),
+  named("ChatSchemaFormat", "JSON that holds to a schema.", {
+    type: tag("json_schema"),
+    json_schema: named("ChatSchema", "The schema of an answer.", {
+      name: schemaName,
+      schema: jsonSchemaField("The JSON Schema of the answer."),
+      strict: z
+        .boolean()
+        .nullish()
+        .describe("Whether the answer is held to the whole schema; see *Structured output*. Default: `false`."),
+      description: withoutEffect("What the schema is for."),
+    }),
+  }),
+]);
+
+const thinkingSwitch = named("ChatThinking", "A switch for reasoning, as self-hosted stacks know it.", {
+  type: z
+    .enum(["enabled", "adaptive", "disabled"])
+    .describe("`disabled` switches reasoning off, the others switch it on."),
+  budget_tokens: z
+    .int()
+    .min(1)
+    .nullish()
+    .describe("The most tokens of reasoning, cut below the limit of the answer. Default: no limit of its own."),
+});
+
+const templateSwitches = named("ChatTemplateSwitches", "Switches for reasoning under their names in templates.", {
+  enable_thinking: z.boolean().nullish().describe("Whether to reason."),
+  thinking: z.boolean().nullish().describe("Another name of `enable_thinking`."),
+});
+
+/** The body of a request. */
+export const chatRequest = named("ChatRequest", "The body of a request for a chat completion.", {
+  model: modelId,
+  messages: z
+    .array(unchecked(chatMessage), "an array of messages")
+    .min(1)
+    .max(MAX_MESSAGES)
+    .describe("The conversation so far."),
   stream: flag.describe("Whether the answer comes as server-sent events. Default: `false`."),
   stream_options: open({
     include_usage: flag.describe("Whether a last chunk before `[DONE]` holds the usage. Default: `false`."),
@@ -59,24 +224,44 @@ export const chatScalars = z.object({
   modalities: z.array(z.string()).nullish().describe("The kinds of output. Only `text` is supported."),
   prompt_cache_key: z
     .string()
+    .max(MAX_CACHE_KEY_LENGTH)
     .nullish()
     .describe(
       "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
     ),
   cache_ttl: z
-    .string()
+    .enum(CACHE_TTLS)
     .nullish()
     .describe("How long the beginning of this prompt is worth keeping. It is a hint. Default: the node's own time."),
   reasoning: open({
-    effort: z
-      .string()
+    effort: effort
       .nullish()
       .describe(
         "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
       ),
   }).describe("Whether and how much the model reasons before it answers."),
-  reasoning_effort: z.string().nullish().describe("The same as `reasoning.effort`, which wins."),
+  reasoning_effort: unchecked(effort.nullish()).describe("The same as `reasoning.effort`, which wins."),
+  stop: z
+    .union([z.string(), z.array(z.string()).max(MAX_STOP_STRINGS)], "a string or an array of strings")
+    .nullish()
+    .describe("Texts that end the answer where they would occur; they are not part of it. Empty texts are left out."),
+  seed: unchecked(z.int().nullish()).describe(
+    "A number that makes random choices repeatable, as far as the engine can. Any integer is taken.",
+  ),
+  logit_bias: unchecked(z.record(z.string(), z.number().min(-100).max(100)).nullish()).describe(
+    `What is added to the odds of tokens, by token id. A value is from -100 to 100, and at most ${MAX_LOGIT_BIAS} may stand there.`,
+  ),
+  tools: z.array(tool, "an array of tools").max(MAX_TOOLS).nullish().describe("The functions that the model may call."),
+  tool_choice: unchecked(chatToolChoice).describe("Whether and which function the model calls. Default: `auto`."),
+  response_format: responseFormat.nullish().describe("The form of the answer's text. Default: free text."),
+  thinking: unchecked(z.union([z.boolean(), thinkingSwitch]).nullish()).describe(
+    "Whether to reason, where no effort is named. Of the switches from here on the first one counts.",
+  ),
+  enable_thinking: unchecked(flag).describe("Whether to reason, where no effort is named."),
+  chat_template_kwargs: unchecked(templateSwitches.nullish()).describe("Whether to reason, where no effort is named."),
+  include_reasoning: unchecked(flag).describe("Whether to reason, where no effort is named."),
+  service_tier: z.unknown().optional().describe("Any value; the reply then says `default`, which is the one tier."),
 });
 
-/** The plain fields of a checked body. */
-export type ChatScalars = z.infer<typeof chatScalars>;
+/** A checked body. */
+export type ChatBody = z.infer<typeof chatRequest>;

@@ -19,9 +19,10 @@ import {
   type OpenFrame,
   openFrame,
 } from "../sse.ts";
-import { type ChatFinishReason, finishReason } from "./finish-reason.ts";
+import { finishReason } from "./finish-reason.ts";
 import { chatLogprobs } from "./logprobs.ts";
 import { completionId, type ReplyOptions } from "./reply.ts";
+import type { ChatFinishReason } from "./reply-schema.ts";
 import { chatUsage } from "./usage.ts";
 
 const NO_LOGPROBS: readonly TokenLogprob[] = [];

@@ -1,4 +1,5 @@
 import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { checked } from "../checked.ts";
 import { invalidValue, oneOf, tooMany } from "../field-error.ts";
 import { EMPTY_PARAMETERS, MAX_TOOLS, toolName } from "../tools.ts";
 import { breakpointOf } from "./cache-fields.ts";
@@ -10,7 +11,7 @@ export function checkedTools(tools: readonly Tool[]): readonly Tool[] {
   const names = new Set<string>();
   return tools.map((tool, index) => {
     const path = ["tools", index];
-    const name = toolName(tool.name === "" ? undefined : tool.name, [...path, "name"]);
+    const name = checked(toolName, tool.name === "" ? undefined : tool.name, [...path, "name"]);
     if (names.has(name)) throw invalidValue([...path, "name"], "another tool has the same name.");
     names.add(name);
     const { description, strict, parametersJsonSchema: text } = tool;

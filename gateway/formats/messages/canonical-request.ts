@@ -1,9 +1,10 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { CacheBreakpoint, Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
-import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import { isJsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
-import { fromZod } from "../field-error.ts";
+import { checked } from "../checked.ts";
+
 import { type CanonicalRequest, INSTRUCTIONS, type PrepareContext } from "../format.ts";
 import { schemaText } from "../json-schema-limits.ts";
 import { catalogModel, requestBody } from "../request-body.ts";
@@ -11,7 +12,7 @@ import { stopStrings } from "../stop-strings.ts";
 import { refuseUntaken } from "../untaken-field.ts";
 import { conversation } from "./conversation.ts";
 import { reasoningOf } from "./reasoning.ts";
-import { countTokensBody, type MessagesBody, messagesBody } from "./schema.ts";
+import { countTokensBody, type MessagesBody, messagesRequest } from "./schema.ts";
 import { refuseSystemRole, systemMessage } from "./system.ts";
 import { toolChoiceOf, toolsOf } from "./tools.ts";
 import { MESSAGES_UNTAKEN } from "./untaken-fields.ts";
@@ -30,7 +31,7 @@ export type CheckedBody = {
 
 /** Checks the body of a message. Throws `ApiError` only. */
 export function checkMessagesBody(value: unknown, context: PrepareContext): CheckedBody {
-  return check(value, messagesBody, context);
+  return check(value, messagesRequest, context);
 }
 
 /** Checks the body of a count, which is that of a message but for `max_tokens`. Throws `ApiError` only. */
@@ -40,20 +41,18 @@ export function checkCountTokensBody(value: unknown, context: PrepareContext): C
 
 function check(
   value: unknown,
-  schema: typeof messagesBody | typeof countTokensBody,
+  schema: typeof messagesRequest | typeof countTokensBody,
   context: PrepareContext,
 ): CheckedBody {
   const raw = requestBody(value);
   if (context.settings.systemRole === "reject") refuseSystemRole(raw);
   refuseUntaken(raw, MESSAGES_UNTAKEN);
   const model = catalogModel(raw.model, context);
-  const parsed = schema.safeParse(raw);
-  if (!parsed.success) throw fromZod(parsed.error, raw);
-  const body = parsed.data;
+  const body: MessagesBody = checked(schema, raw);
   const maxOutputTokens = Math.min(answerLimit(body.max_tokens), model.contextWindow);
-  const { tools, paths: toolPaths } = toolsOf(raw.tools);
-  const toolChoice = toolChoiceOf(raw.tool_choice, tools);
-  const system = systemMessage(raw.system);
+  const { tools, paths: toolPaths } = toolsOf(body.tools);
+  const toolChoice = toolChoiceOf(body.tool_choice, tools);
+  const system = systemMessage(body.system);
   const placed = conversation(body.messages, {
     acceptsImages: context.acceptsImages(model.id),
     unreadable: context.settings.unreadableContent,
@@ -62,7 +61,7 @@ function check(
   });
   const turns = placed.map(({ message }) => message);
   const places = placed.map(({ place }) => place);
-  const breakpoint = cacheBreakpoint(raw.cache_control);
+  const breakpoint = cacheBreakpoint(body.cache_control);
   const request: CanonicalRequest = {
     model: model.id,
     messages: withFinalBreakpoint(system ? [system, ...turns] : turns, breakpoint),
@@ -73,11 +72,11 @@ function check(
       temperature: body.temperature ?? undefined,
       topP: body.top_p ?? undefined,
       topK: body.top_k ?? undefined,
-      stop: stopStrings(raw.stop_sequences, ["stop_sequences"]),
+      stop: stopStrings(body.stop_sequences),
       logitBias: {},
     },
     reasoning: reasoningOf(body, maxOutputTokens),
-    cache: { affinityKey: userId(raw), isolationSalt: "", ttl: breakpoint?.ttl },
+    cache: { affinityKey: userId(body.metadata), isolationSalt: "", ttl: breakpoint?.ttl },
     maxOutputTokens,
   };
   const messagePlaces = system ? [INSTRUCTIONS, ...places] : places;
@@ -85,9 +84,8 @@ function check(
 }
 
 /** Returns the token limit of the answer. Counting takes any `max_tokens`; one that says nothing is no limit. */
-function answerLimit(maxTokens: unknown): number {
-  const limit = messagesBody.shape.max_tokens.safeParse(maxTokens);
-  return limit.success ? limit.data : Number.POSITIVE_INFINITY;
+function answerLimit(limit: unknown): number {
+  return typeof limit === "number" && Number.isSafeInteger(limit) && limit >= 1 ? limit : Number.POSITIVE_INFINITY;
 }
 
 /** The name of every schema, as it has none in this format and some engines want one. */
@@ -115,8 +113,7 @@ function withFinalBreakpoint(messages: readonly Message[], breakpoint: CacheBrea
  * Returns who asks, as far as the caller says so: requests of one user share prefixes. It is never refused, as it only
  * steers.
  */
-function userId(body: JsonObject): string {
-  const metadata = body.metadata;
+function userId(metadata: unknown): string {
   const id = isJsonObject(metadata) ? metadata.user_id : undefined;
   return typeof id === "string" ? id : "";
 }

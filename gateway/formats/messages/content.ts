@@ -1,11 +1,24 @@
+import * as z from "zod";
 import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject, jsonText } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
-import { invalidValue, missing, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
+import { checked, field } from "../checked.ts";
+import { invalidValue, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
 import type { Sealer } from "../format.ts";
 import { imageFromBase64, imageFromUrl, imagesNotAccepted } from "../image.ts";
 import { readOr, type UnreadableRule } from "../unreadable.ts";
+import {
+  compactionBlock,
+  documentBlock,
+  imageBlock,
+  plainTextSource,
+  searchResultBlock,
+  textBlock,
+  thinkingBlock,
+  toolReferenceBlock,
+  toolUseBlock,
+} from "./schema.ts";
 
 /** Where a block stands; not every block may stand everywhere. */
 export type Place = "user" | "assistant" | "tool_result" | "document";
@@ -47,6 +60,8 @@ export type BlockType = keyof typeof PLACES;
 const LEFT_OUT =
   /^(redacted_thinking|server_tool_use|container_upload|mcp_[a-z_]+|(web_search|web_fetch|tool_search|[a-z_]*code_execution)_tool_result)$/;
 
+const ANY_BLOCK = z.object({ type: z.string() });
+
 /**
  * Reads content as blocks: a string is one text block, absent content is none. Blocks of unknown kinds are left out, as
  * schemas are open; content of nothing else is refused, as the model would see none of it. Throws `ApiError`.
@@ -59,11 +74,10 @@ export function contentBlocks(content: unknown, path: FieldPath, place: Place): 
   let unknown = 0;
   for (const [index, value] of content.entries()) {
     const blockPath = [...path, index];
-    if (!isJsonObject(value)) throw wrongType(blockPath, "an object", value);
-    const type = requiredText(value, "type", blockPath);
+    const { type } = checked(ANY_BLOCK, value, blockPath);
     if (isBlockType(type)) {
       if (!mayStand(type, place)) throw misplaced(type, [...blockPath, "type"]);
-      blocks.push({ type, value, path: blockPath });
+      blocks.push({ type, value: value as JsonObject, path: blockPath });
     } else if (!LEFT_OUT.test(type)) unknown++;
   }
   if (unknown > 0 && unknown === content.length) throw oneOf([...path, 0, "type"], typesOf(place));
@@ -83,21 +97,6 @@ export function allParts(blocks: readonly Block[], context: ContentContext): Par
   return blocks.flatMap((block) => partsOf(block, context));
 }
 
-/** Reads a field that has to be a string. Throws `ApiError` with the path of the field. */
-export function requiredText(value: JsonObject, key: string, path: FieldPath): string {
-  const text = value[key];
-  if (text === undefined || text === null) throw missing([...path, key]);
-  if (typeof text !== "string") throw wrongType([...path, key], "a string", text);
-  return text;
-}
-
-/** Reads a field that has to be a string and not empty, such as an id. Throws `ApiError` with the path of the field. */
-export function requiredName(value: JsonObject, key: string, path: FieldPath): string {
-  const text = requiredText(value, key, path);
-  if (text === "") throw invalidValue([...path, key], "expected a non-empty string.");
-  return text;
-}
-
 /** Marks the last of the parts that a block became where the caller marked a prefix end behind the block. */
 export function withBreakpoint(parts: readonly Part[], block: Pick<Block, "value">): readonly Part[] {
   const breakpoint = cacheBreakpoint(block.value.cache_control);
@@ -110,7 +109,7 @@ function plainParts(block: Block, context: ContentContext): readonly Part[] {
   const { value, path } = block;
   switch (block.type) {
     case "text":
-      return textParts(requiredText(value, "text", path));
+      return textParts(field(textBlock, value, "text", path));
     case "image":
       return readOr(context.unreadable, "an image", () => [imagePart(value, path, context)], textParts);
     case "document":
@@ -118,13 +117,13 @@ function plainParts(block: Block, context: ContentContext): readonly Part[] {
     case "search_result":
       return searchResultParts(value, path, context);
     case "tool_reference":
-      return textParts(`Tool found: ${requiredName(value, "tool_name", path)}`);
+      return textParts(`Tool found: ${field(toolReferenceBlock, value, "tool_name", path)}`);
     case "thinking":
       return thinkingParts(value, path, context);
     case "tool_use":
       return [toolUsePart(value, path)];
     case "compaction":
-      return textParts(optionalText(value, "content", path));
+      return textParts(field(compactionBlock, value, "content", path) ?? "");
     case "tool_result":
       return [];
     default:
@@ -139,7 +138,7 @@ const NO_SIGNATURE = Buffer.alloc(0);
  * text was withheld from the caller, the signature is the sealed text.
  */
 function thinkingParts(value: JsonObject, path: FieldPath, context: ContentContext): readonly Part[] {
-  const shown = optionalText(value, "thinking", path);
+  const shown = field(thinkingBlock, value, "thinking", path) ?? "";
   const signature = value.signature;
   const text = shown === "" && typeof signature === "string" ? (context.sealer.open(signature) ?? "") : shown;
   if (text === "") return [];
@@ -147,62 +146,55 @@ function thinkingParts(value: JsonObject, path: FieldPath, context: ContentConte
 }
 
 function toolUsePart(value: JsonObject, path: FieldPath): Part {
-  const input = value.input ?? {};
-  if (!isJsonObject(input)) throw wrongType([...path, "input"], "an object", input);
-  const callId = requiredName(value, "id", path);
-  const name = requiredName(value, "name", path);
-  return { kind: { $case: "toolCall", value: { callId, name, argumentsJson: jsonText(input) } } };
+  const { id, name, input } = checked(toolUseBlock, value, path);
+  return { kind: { $case: "toolCall", value: { callId: id, name, argumentsJson: jsonText(input ?? {}) } } };
 }
 
 function imagePart(value: JsonObject, path: FieldPath, context: ContentContext): Part {
   if (!context.acceptsImages) throw imagesNotAccepted(path);
-  return { kind: { $case: "image", value: imageOf(requiredObject(value, "source", path), [...path, "source"]) } };
+  const at = [...path, "source"];
+  if (isJsonObject(value.source) && value.source.type === "file")
+    throw unsupportedValue([...at, "type"], "Files are not stored here; send the image as 'base64'.");
+  const source = field(imageBlock, value, "source", path);
+  const image =
+    source.type === "url"
+      ? imageFromUrl(source.url, [...at, "url"])
+      : imageFromBase64(source.media_type, source.data, { mimeType: [...at, "media_type"], data: [...at, "data"] });
+  return { kind: { $case: "image", value: image } };
 }
 
-function imageOf(source: JsonObject, path: FieldPath) {
-  const type = requiredText(source, "type", path);
-  if (type === "base64") {
-    const paths = { mimeType: [...path, "media_type"], data: [...path, "data"] };
-    return imageFromBase64(requiredText(source, "media_type", path), requiredText(source, "data", path), paths);
-  }
-  if (type === "url") return imageFromUrl(requiredText(source, "url", path), [...path, "url"]);
-  if (type === "file")
-    throw unsupportedValue([...path, "type"], "Files are not stored here; send the image as 'base64'.");
-  throw oneOf([...path, "type"], ["base64", "url"]);
-}
+const ANY_SOURCE = ANY_BLOCK.extend({ content: z.unknown() });
 
 /** Reads a document, which goes into the prompt as tagged text; only sources that are text (or text and images) can. */
 function documentParts(value: JsonObject, path: FieldPath, context: ContentContext): readonly Part[] {
-  const source = requiredObject(value, "source", path);
-  const sourcePath = [...path, "source"];
-  const type = requiredText(source, "type", sourcePath);
-  if (type !== "text" && type !== "content") {
+  const at = [...path, "source"];
+  const source = checked(ANY_SOURCE, value.source, at);
+  if (source.type !== "text" && source.type !== "content") {
     const refuse = () => {
-      throw unsupportedValue(
-        [...sourcePath, "type"],
-        "Only documents of the types 'text' and 'content' are supported.",
-      );
+      throw unsupportedValue([...at, "type"], "Only documents of the types 'text' and 'content' are supported.");
     };
     return readOr<readonly Part[]>(context.unreadable, "a document", refuse, textParts);
   }
   const inner =
-    type === "text"
-      ? textParts(requiredText(source, "data", sourcePath))
-      : allParts(contentBlocks(source.content, [...sourcePath, "content"], "document"), context);
+    source.type === "text"
+      ? textParts(checked(plainTextSource, source, at).data)
+      : allParts(contentBlocks(source.content, [...at, "content"], "document"), context);
   const head =
-    tagged("title", optionalText(value, "title", path)) + tagged("context", optionalText(value, "context", path));
+    tagged("title", field(documentBlock, value, "title", path)) +
+    tagged("context", field(documentBlock, value, "context", path));
   return enclosed("document", head, inner);
 }
 
 function searchResultParts(value: JsonObject, path: FieldPath, context: ContentContext): readonly Part[] {
   const inner = allParts(contentBlocks(value.content, [...path, "content"], "document"), context);
   const head =
-    tagged("title", optionalText(value, "title", path)) + tagged("source", optionalText(value, "source", path));
+    tagged("title", field(searchResultBlock, value, "title", path)) +
+    tagged("source", field(searchResultBlock, value, "source", path));
   return enclosed("search_result", head, inner);
 }
 
-function tagged(tag: string, text: string): string {
-  return text === "" ? "" : `<${tag}>${text}</${tag}>\n`;
+function tagged(tag: string, text: string | null | undefined): string {
+  return !text ? "" : `<${tag}>${text}</${tag}>\n`;
 }
 
 /** Puts parts between tags: one text part where all is text; images stay parts of their own. */
@@ -221,19 +213,6 @@ function enclosed(tag: string, head: string, inner: readonly Part[]): readonly P
 
 function textParts(text: string): readonly Part[] {
   return text === "" ? [] : [{ kind: { $case: "text", value: { text } } }];
-}
-
-function optionalText(value: JsonObject, key: string, path: FieldPath): string {
-  const text = value[key] ?? "";
-  if (typeof text !== "string") throw wrongType([...path, key], "a string", text);
-  return text;
-}
-
-function requiredObject(value: JsonObject, key: string, path: FieldPath): JsonObject {
-  const object = value[key] ?? undefined;
-  if (object === undefined) throw missing([...path, key]);
-  if (!isJsonObject(object)) throw wrongType([...path, key], "an object", object);
-  return object;
 }
 
 function isBlockType(type: string): type is BlockType {

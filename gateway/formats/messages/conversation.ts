@@ -1,17 +1,10 @@
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../../errors.ts";
 import { isJsonObject } from "../../json/json-text.ts";
-import { invalidValue, missing, oneOf, wrongType } from "../field-error.ts";
-import {
-  allParts,
-  type Block,
-  type ContentContext,
-  contentBlocks,
-  partsOf,
-  requiredName,
-  requiredText,
-  withBreakpoint,
-} from "./content.ts";
+import { checked, field } from "../checked.ts";
+import { invalidValue, missing, wrongType } from "../field-error.ts";
+import { allParts, type Block, type ContentContext, contentBlocks, partsOf, withBreakpoint } from "./content.ts";
+import { inputMessage, toolResultBlock, toolUseBlock } from "./schema.ts";
 import { systemBlocks } from "./system.ts";
 
 /** Neighbouring messages of one role, which are one turn. */
@@ -70,13 +63,12 @@ function turnsOf(
   for (const [index, message] of messages.entries()) {
     const path = ["messages", index];
     if (!isJsonObject(message)) throw wrongType(path, "an object", message);
-    const role = requiredText(message, "role", path);
     const contentPath = [...path, "content"];
-    if (role === "system" && systemRole === "merge") {
-      turns.push({ role, blocks: [...systemBlocks(message.content, contentPath)], place: index });
+    if (message.role === "system" && systemRole === "merge") {
+      turns.push({ role: message.role, blocks: [...systemBlocks(message.content, contentPath)], place: index });
       continue;
     }
-    if (role !== "user" && role !== "assistant") throw oneOf([...path, "role"], ["user", "assistant"]);
+    const role = field(inputMessage, message, "role", path);
     if (message.content === undefined || message.content === null) throw missing(contentPath);
     const blocks = contentBlocks(message.content, contentPath, role);
     const last = turns.at(-1);
@@ -95,9 +87,9 @@ function callsOf(blocks: readonly Block[]): ReadonlyMap<string, OpenCall> {
   const calls = new Map<string, OpenCall>();
   for (const { type, value, path } of blocks) {
     if (type !== "tool_use") continue;
-    const id = requiredName(value, "id", path);
+    const { id, name } = checked(toolUseBlock, value, path);
     if (calls.has(id)) throw invalidValue([...path, "id"], "`tool_use` ids must be unique.");
-    calls.set(id, { name: requiredName(value, "name", path), messagePath: path.slice(0, 2) });
+    calls.set(id, { name, messagePath: path.slice(0, 2) });
   }
   return calls;
 }
@@ -113,7 +105,7 @@ function userMessages(
   const answered = new Set<string>();
   for (const block of blocks) {
     if (block.type !== "tool_result") continue;
-    const callId = requiredName(block.value, "tool_use_id", block.path);
+    const callId = field(toolResultBlock, block.value, "tool_use_id", block.path);
     const call = open.get(callId);
     if (!call) throw unexpectedResult(block.path);
     if (answered.has(callId)) throw repeatedResult(block.path);
@@ -137,8 +129,7 @@ function placeOf({ path }: Block): number {
 
 function resultParts(block: Block, callId: string, name: string, context: ContentContext): readonly Part[] {
   const { value, path } = block;
-  const isError = value.is_error ?? false;
-  if (typeof isError !== "boolean") throw wrongType([...path, "is_error"], "a boolean", isError);
+  const isError = field(toolResultBlock, value, "is_error", path) ?? false;
   const content = allParts(contentBlocks(value.content, [...path, "content"], "tool_result"), context);
   return withBreakpoint([{ kind: { $case: "toolResult", value: { callId, name, content, isError } } }], block);
 }

@@ -4,47 +4,13 @@ import { shownCallId } from "../call-id.ts";
 import type { CompletedBlock, Completion } from "../completion.ts";
 import type { Head } from "../format.ts";
 import type { ThinkingDisplay } from "./reasoning.ts";
+import type { MessageUsage, ReplyBlock, Stop } from "./reply-schema.ts";
 
 /**
  * What of the request a reply repeats or depends on: `model` is the catalog id of the model, `display` what the caller
  * sees of the reasoning.
  */
 export type Asked = { readonly model: string; readonly display: ThinkingDisplay };
-
-/** Why a message ended, in the words of Format B. */
-export type StopReason =
-  | "end_turn"
-  | "stop_sequence"
-  | "max_tokens"
-  | "model_context_window_exceeded"
-  | "tool_use"
-  | "refusal";
-
-/** How a message ended. `stop_sequence` is the stop string that ended it, null where none did. */
-export type Stop = { readonly stop_reason: StopReason; readonly stop_sequence: string | null };
-
-/**
- * A block of a reply, of the kinds that every known client takes. `signature` opens or vouches for reasoning that comes
- * back, `input` is the parsed arguments of a call.
- */
-export type ReplyBlock =
-  | { readonly type: "text"; readonly text: string }
-  | { readonly type: "thinking"; readonly thinking: string; readonly signature: string }
-  | { readonly type: "tool_use"; readonly id: string; readonly name: string; readonly input: object };
-
-/** The token counts of a message as Format B splits them: its three input counts add up to the tokens of the prompt. */
-export type MessageUsage = {
-  /** The tokens of the prompt that were neither read from nor written to the prefix cache. */
-  readonly input_tokens: number;
-  /** The tokens of the prompt that were written to the prefix cache; 0 where the node does not count them. */
-  readonly cache_creation_input_tokens: number;
-  /** The tokens of the prompt that the prefix cache already held. */
-  readonly cache_read_input_tokens: number;
-  /** The tokens of the answer, those of reasoning included. */
-  readonly output_tokens: number;
-  /** The tokens of reasoning among `output_tokens`; absent where there were none. */
-  readonly output_tokens_details?: { readonly thinking_tokens: number };
-};
 
 /** Makes the body of the non-streaming reply. */
 export function messageReply(head: Head, asked: Asked, completion: Completion): object {
@@ -93,7 +59,7 @@ export function stopOf(finished: Finished): Stop {
   return { stop_reason: stopReason(finished.reason), stop_sequence: null };
 }
 
-function stopReason(reason: FinishReason): StopReason {
+function stopReason(reason: FinishReason): Stop["stop_reason"] {
   switch (reason) {
     case FinishReason.STOP:
     case FinishReason.STOP_SEQUENCE:

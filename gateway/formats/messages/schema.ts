@@ -1,5 +1,17 @@
 import * as z from "zod";
+import { unchecked } from "../checked.ts";
+import { IMAGE_TYPES } from "../image.ts";
+import { effort } from "../reasoning-effort.ts";
 import { temperatureUpTo, topP } from "../sampling-fields.ts";
+import { cacheControl, jsonSchemaField, modelId, named, strictFlag, tag, withoutEffect } from "../schema-forms.ts";
+import { MAX_STOP_STRINGS } from "../stop-strings.ts";
+import { MAX_TOOLS, toolName } from "../tools.ts";
+
+/*
+ * The bodies of `POST /v1/messages` and `POST /v1/messages/count_tokens`: what is checked by these schemas, and what
+ * users are told of it. Null in an optional field means that it is absent. Schemas are open: keys that are not named
+ * are tolerated. What blocks may hold depends on where they stand, so that they are read one by one.
+ */
 
 /** The most messages that one request may have. */
 export const MAX_MESSAGES = 100_000;
@@ -9,25 +21,215 @@ const MAX_TOP_K = 2 ** 32 - 1;
 
 const outputFormat = z.object({
   type: z.enum(["json_schema"]).describe("The kind of the format."),
-  schema: z.unknown().describe("The JSON Schema that the text of the answer holds to, as with `strict`."),
+  schema: jsonSchemaField("The JSON Schema that the text of the answer holds to, as with `strict`."),
 });
 
-/**
- * The flat part of the body of a message; keys that are not named are tolerated. `model`, `system`, `messages`, `tools`
- * and `tool_choice` hold forms that differ by a tag: they are walked by hand, as a union's issues point nowhere.
- */
-export const messagesBody = z.object({
+/** A block of text. */
+export const textBlock = named("TextBlock", "Text. Empty text is left out.", {
+  type: tag("text"),
+  text: z.string().describe("The text."),
+  cache_control: cacheControl,
+});
+
+/** A block with an image. */
+export const imageBlock = named("ImageBlock", "An image, for models that take images. It may stand in user messages.", {
+  type: tag("image"),
+  source: z
+    .discriminatedUnion("type", [
+      named("Base64Source", "An image as data.", {
+        type: tag("base64"),
+        // Not checked: clients name types by file names, and the data says its own.
+        media_type: z.string().meta({ description: "The type of the image.", enum: [...IMAGE_TYPES] }),
+        data: z.string().describe("The data of the image in base64."),
+      }),
+      named("UrlSource", "An image as a URL that holds its data.", {
+        type: tag("url"),
+        url: z.string().describe("A URL of the form `data:<type>;base64,<data>`. Others are never fetched."),
+      }),
+    ])
+    .describe("Where the image is."),
+  cache_control: cacheControl,
+});
+
+/** The source of a document that is one text. */
+export const plainTextSource = named("PlainTextSource", "A document as one text.", {
+  type: tag("text"),
+  data: z.string().describe("The text of the document."),
+  media_type: withoutEffect("The type of the text."),
+});
+
+/** A block with a document. */
+export const documentBlock = named(
+  "DocumentBlock",
+  "A document of text, in user messages. Others, such as PDF, are what the model cannot read.",
+  {
+    type: tag("document"),
+    source: z
+      .discriminatedUnion("type", [
+        plainTextSource,
+        named("ContentSource", "A document as blocks.", {
+          type: tag("content"),
+          content: z
+            .union([z.string(), z.array(z.discriminatedUnion("type", [textBlock, imageBlock]))])
+            .describe("A text, or blocks of text and images."),
+        }),
+      ])
+      .describe("Where the document is."),
+    title: z.string().nullish().describe("The title of the document."),
+    context: z.string().nullish().describe("What the document is about."),
+    cache_control: cacheControl,
+  },
+);
+
+/** A block with a result of a search. */
+export const searchResultBlock = named("SearchResultBlock", "A result of a search by the caller, in user messages.", {
+  type: tag("search_result"),
+  source: z.string().nullish().describe("Where the result is from."),
+  title: z.string().nullish().describe("The title of the result."),
+  content: z.array(textBlock).describe("The text of the result."),
+  cache_control: cacheControl,
+});
+
+/** A block that names a tool. */
+export const toolReferenceBlock = named(
+  "ToolReferenceBlock",
+  "A tool that a search for tools has found, in tool results.",
+  {
+    type: tag("tool_reference"),
+    tool_name: z.string().min(1).describe("The name of the tool."),
+    cache_control: cacheControl,
+  },
+);
+
+/** A block with the result of a tool call, whose content is read by hand. */
+export const toolResultBlock = named("ToolResultBlock", "The result of a tool call, in the user message behind it.", {
+  type: tag("tool_result"),
+  tool_use_id: z.string().min(1).describe("The id of the call, of the assistant turn right before."),
+  content: z
+    .union([
+      z.string(),
+      z.array(
+        z.discriminatedUnion("type", [textBlock, imageBlock, documentBlock, searchResultBlock, toolReferenceBlock]),
+      ),
+    ])
+    .nullish()
+    .describe("What the tool gave: a text or blocks. Absent is an empty text."),
+  is_error: z.boolean().nullish().describe("Whether the tool failed. Default: `false`."),
+  cache_control: cacheControl,
+});
+
+/** A block with a tool call. */
+export const toolUseBlock = named(
+  "ToolUseBlock",
+  "A tool call, in assistant messages. Each needs its result in the next turn.",
+  {
+    type: tag("tool_use"),
+    id: z.string().min(1).describe("The id of the call, unique within its turn."),
+    name: z.string().min(1).describe("The name of the tool."),
+    input: z
+      .looseObject({})
+      .meta({ description: "The arguments." })
+      .nullish()
+      .describe("The arguments. Default: none."),
+    cache_control: cacheControl,
+  },
+);
+
+/** A block of thinking. */
+export const thinkingBlock = named("ThinkingBlock", "Thinking of an earlier turn, in assistant messages.", {
+  type: tag("thinking"),
+  thinking: z.string().nullish().describe("The text; empty where the reply withheld it."),
+  signature: z
+    .string()
+    .nullish()
+    .describe("The signature of the reply. Where the text is empty it brings the text back; else nobody asks for it."),
+  cache_control: cacheControl,
+});
+
+/** A block with a summary. */
+export const compactionBlock = named("CompactionBlock", "A summary of what was said before.", {
+  type: tag("compaction"),
+  content: z.string().nullish().describe("The summary."),
+  cache_control: cacheControl,
+});
+
+const block = z.discriminatedUnion("type", [
+  textBlock,
+  imageBlock,
+  documentBlock,
+  searchResultBlock,
+  toolUseBlock,
+  toolResultBlock,
+  thinkingBlock,
+  compactionBlock,
+]);
+
+/** A message, whose content is read by hand. */
+export const inputMessage = named("InputMessage", "A message of the conversation.", {
+  role: z.enum(["user", "assistant"]).describe("Whose message it is. System text stands in `system`."),
+  content: z
+    .union([z.string(), z.array(block)])
+    .describe(
+      "What is said: a text or blocks. Blocks of hosted tools and of unknown types are left out. An `assistant` message at the end is the beginning of the answer.",
+    ),
+});
+
+/** A tool. */
+export const tool = named("Tool", "A tool that the model may call and the caller runs.", {
+  name: toolName.describe("The name of the tool, unique in the list."),
+  type: unchecked(z.literal("custom").nullish()).describe(
+    "`custom` or absent. Tools that a vendor defines are refused.",
+  ),
+  description: z.string().nullish().describe("What the tool does, for the model to read."),
+  input_schema: jsonSchemaField("The JSON Schema of the arguments, an object."),
+  strict: strictFlag,
+  defer_loading: unchecked(z.boolean().nullish()).describe(
+    "Taken into account for the placeholder of an agent that holds its tools back; else without effect.",
+  ),
+  cache_control: cacheControl,
+});
+
+const toolChoice = named("ToolChoice", "Whether and which tool the model calls.", {
+  type: z
+    .enum(["auto", "any", "tool", "none"])
+    .describe(
+      "Whether the model may call a tool, must call one, must call the one that `name` says, or may call none.",
+    ),
+  name: unchecked(z.string().optional()).describe("The name of a tool in `tools`. Required with `tool`."),
+  disable_parallel_tool_use: z
+    .boolean()
+    .nullish()
+    .describe("Whether one answer may hold one call only. Default: `false`."),
+});
+
+const maxTokens = z
+  .int()
+  .min(1)
+  .describe(
+    "The most tokens of the answer, those of thinking included. More than the window has room for is cut to that.",
+  );
+
+const prompt = {
   messages: z
-    .array(z.unknown())
+    .array(unchecked(inputMessage))
     .min(1)
     .max(MAX_MESSAGES)
     .describe("The conversation so far. Neighbouring messages of one role are one turn."),
-  max_tokens: z
-    .int()
-    .min(1)
-    .describe(
-      "The most tokens of the answer, those of thinking included. More than the window has room for is cut to that.",
-    ),
+  system: unchecked(z.union([z.string(), z.array(textBlock)]).nullish()).describe(
+    "The system text: a text or blocks of text.",
+  ),
+};
+
+const toolFields = {
+  tools: z
+    .array(unchecked(tool), "an array of tools")
+    .max(MAX_TOOLS)
+    .nullish()
+    .describe("The tools that the model may call."),
+  tool_choice: toolChoice.nullish().describe("Whether and which tool the model calls. Default: `auto`."),
+};
+
+const options = {
   stream: z.boolean().nullish().describe("Whether the answer comes as server-sent events. Default: `false`."),
   temperature: temperatureUpTo(1),
   top_p: topP,
@@ -60,8 +262,7 @@ export const messagesBody = z.object({
     .describe("Whether the model thinks before it answers. Default: the model's own."),
   output_config: z
     .object({
-      effort: z
-        .enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"])
+      effort: effort
         .nullish()
         .describe(
           "How much to think. `none` switches thinking off, `minimal` is `low`, and `xhigh` and `max` are `high`.",
@@ -71,10 +272,49 @@ export const messagesBody = z.object({
     .nullish()
     .describe("The form and the effort of the answer."),
   output_format: outputFormat.nullish().describe("The older place of `output_config.format`."),
+  stop_sequences: z
+    .array(z.string(), "an array of strings")
+    .max(MAX_STOP_STRINGS)
+    .nullish()
+    .describe("Texts that end the answer where they would occur; they are not part of it."),
+  cache_control: cacheControl,
+  metadata: unchecked(
+    z
+      .object({
+        user_id: z
+          .string()
+          .nullish()
+          .describe("A text that requests of one user share, so that they meet the same cache."),
+      })
+      .nullish(),
+  ).describe("Who asks, as far as the caller says so."),
+};
+
+/** The body of a request. */
+export const messagesRequest = named("MessagesRequest", "The body of a request for a message.", {
+  model: modelId,
+  messages: prompt.messages,
+  max_tokens: maxTokens,
+  system: prompt.system,
+  ...options,
+  ...toolFields,
 });
 
-/** The flat part of a count, which asks for no answer, so that `max_tokens` may be absent or anything. */
-export const countTokensBody = messagesBody.extend({ max_tokens: z.unknown().optional() });
+/** The body of a count, of which no answer is asked for: `max_tokens` may be absent or anything. */
+export const countTokensBody = messagesRequest.extend({ max_tokens: z.unknown().optional() });
+
+/** What of the body of a count has a part in it. */
+export const countTokensRequest = named(
+  "CountTokensRequest",
+  "The body of a count: that of the message whose prompt is counted. What stands beside these fields is checked as there, and changes no count.",
+  {
+    model: modelId,
+    ...prompt,
+    ...toolFields,
+    thinking: options.thinking,
+    output_config: options.output_config,
+  },
+);
 
 /** What the bodies of messages and counts have in common once they are checked. */
-export type MessagesBody = Omit<z.infer<typeof messagesBody>, "max_tokens">;
+export type MessagesBody = z.infer<typeof countTokensBody>;

@@ -1,8 +1,10 @@
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError, type FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
-import { oneOf, wrongType } from "../field-error.ts";
-import { type Block, type ContentContext, partsOf, requiredText } from "./content.ts";
+import { checked } from "../checked.ts";
+import { wrongType } from "../field-error.ts";
+import { type Block, type ContentContext, partsOf } from "./content.ts";
+import { textBlock } from "./schema.ts";
 
 /**
  * The beginning of a line that some agents put in front of the system text for their vendor's accounting. It differs
@@ -47,9 +49,7 @@ export function systemBlocks(system: unknown, at: FieldPath): readonly Block[] {
   if (!Array.isArray(system)) throw wrongType(at, "a string or an array of text blocks", system);
   return system.map((value: unknown, index) => {
     const path = [...at, index];
-    if (!isJsonObject(value)) throw wrongType(path, "an object", value);
-    if (requiredText(value, "type", path) !== "text") throw oneOf([...path, "type"], ["text"]);
-    return { type: "text", value, path };
+    return { type: "text", value: checked(textBlock, value, path), path };
   });
 }
 
@@ -60,6 +60,6 @@ function withoutAttributionLine(text: string): string {
 }
 
 function withoutAttribution(blocks: readonly Block[]): readonly Block[] {
-  const index = blocks.findIndex(({ value, path }) => requiredText(value, "text", path).startsWith(ATTRIBUTION));
+  const index = blocks.findIndex(({ value }) => String(value.text).startsWith(ATTRIBUTION));
   return index < 0 ? blocks : blocks.toSpliced(index, 1);
 }

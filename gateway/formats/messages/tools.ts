@@ -1,15 +1,12 @@
-import {
-  ToolChoiceMode as Mode,
-  type Tool,
-  type ToolChoice,
-  type ToolChoiceMode,
-} from "../../../proto/gen/svc/inference/v1/messages.ts";
+import * as z from "zod";
+import { ToolChoiceMode as Mode, type Tool, type ToolChoice } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError, type FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
-import { invalidValue, oneOf, wrongType } from "../field-error.ts";
-import { toolList, toolOf } from "../tools.ts";
-import { requiredName, requiredText } from "./content.ts";
+import { checked } from "../checked.ts";
+import { invalidValue, wrongType } from "../field-error.ts";
+import { toolOf } from "../tools.ts";
+import { type MessagesBody, tool as toolSchema } from "./schema.ts";
 
 /** The kinds of tools that their vendor defines, without a schema: the texts by which a refusal names them. */
 const VENDOR_TOOLS = [
@@ -37,49 +34,40 @@ export type DeclaredTools = {
 };
 
 /** Reads the `tools` of a body. Throws `ApiError` for a tool without `input_schema` and for two tools of one name. */
-export function toolsOf(value: unknown): DeclaredTools {
+export function toolsOf(list: MessagesBody["tools"]): DeclaredTools {
   const names = new Set<string>();
   const tools: Tool[] = [];
   const paths: FieldPath[] = [];
-  for (const [index, source] of toolList(value, ["tools"]).entries()) {
+  for (const [index, source] of (list ?? []).entries()) {
     const path = ["tools", index];
-    if (!isJsonObject(source)) throw wrongType(path, "an object", source);
-    refuseVendorTool(source, path);
-    const shape = { schemaKey: "input_schema", schemaRequired: true } as const;
-    const tool = toolOf(source, path, shape, cacheBreakpoint(source.cache_control));
+    if (isJsonObject(source)) refuseVendorTool(source, path);
+    const { input_schema: schema, ...declared } = checked(toolSchema, source, path);
+    const tool = toolOf(declared, schema, [...path, "input_schema"], cacheBreakpoint(declared.cache_control));
     if (names.has(tool.name)) throw invalidValue([...path, "name"], "Tool names must be unique.");
     names.add(tool.name);
-    if (tool.name === PLACEHOLDER && source.defer_loading === true) continue;
+    if (tool.name === PLACEHOLDER && declared.defer_loading === true) continue;
     tools.push(tool);
     paths.push(path);
   }
   return { tools, paths };
 }
 
-const MODES = new Map<string, ToolChoiceMode>([
-  ["auto", Mode.AUTO],
-  ["any", Mode.REQUIRED],
-  ["tool", Mode.NAMED],
-  ["none", Mode.NONE],
-]);
+const MODES = { auto: Mode.AUTO, any: Mode.REQUIRED, tool: Mode.NAMED, none: Mode.NONE } as const;
+
+const NAME = z.string().min(1);
 
 /**
  * Reads the `tool_choice` of a body; absent, it is `auto`. Undefined where there are no tools. Throws `ApiError` when
  * it asks for a tool that is not there.
  */
-export function toolChoiceOf(value: unknown, tools: readonly Tool[]): ToolChoice | undefined {
-  if (value === undefined || value === null)
-    return tools.length > 0 ? { mode: Mode.AUTO, name: "", disableParallelCalls: false, allowedNames: [] } : undefined;
+export function toolChoiceOf(choice: MessagesBody["tool_choice"], tools: readonly Tool[]): ToolChoice | undefined {
+  const mode = MODES[choice?.type ?? "auto"];
   const path = ["tool_choice"];
-  if (!isJsonObject(value)) throw wrongType(path, "an object", value);
-  const mode = MODES.get(requiredText(value, "type", path));
-  if (mode === undefined) throw oneOf([...path, "type"], [...MODES.keys()]);
-  const name = mode === Mode.NAMED ? requiredName(value, "name", path) : "";
+  const name = choice && mode === Mode.NAMED ? checked(NAME, choice.name, [...path, "name"]) : "";
   if (mode === Mode.NAMED && !tools.some((tool) => tool.name === name))
     throw invalidValue([...path, "name"], "no tool of this name is in 'tools'.");
-  const single = value.disable_parallel_tool_use ?? false;
-  if (typeof single !== "boolean") throw wrongType([...path, "disable_parallel_tool_use"], "a boolean", single);
-  if (tools.length > 0) return { mode, name, disableParallelCalls: single, allowedNames: [] };
+  const disableParallelCalls = choice?.disable_parallel_tool_use ?? false;
+  if (tools.length > 0) return { mode, name, disableParallelCalls, allowedNames: [] };
   if (mode === Mode.REQUIRED) throw invalidValue(path, "a tool can only be asked for where 'tools' has one.");
   return undefined;
 }

@@ -4,7 +4,7 @@ import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { type Completion, textOf } from "../completion.ts";
 import type { Head } from "../format.ts";
 import { textPart } from "./content-parts.ts";
-import type { CompactionItem } from "./output-item.ts";
+import type { CompactionItem } from "./reply-schema.ts";
 
 /*
  * Compaction ("Compaction of responses" in formats/README.md): the model writes a summary of a conversation that has

@@ -1,9 +1,11 @@
 import type { ImagePart, Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import { checked } from "../checked.ts";
 import { missing, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
-import { imageDetail, imageFromUrl, imagesNotAccepted } from "../image.ts";
+import { IMAGE_DETAILS, imageFromUrl, imagesNotAccepted } from "../image.ts";
 import { readOr, type UnreadableRule } from "../unreadable.ts";
+import { inputImage, inputText, refusalPart } from "./schema.ts";
 
 /** Whether images are accepted, and if not, why: by the model, or at this place. */
 export type ImageRule = "accepted" | "not_by_model" | "not_here";
@@ -13,28 +15,18 @@ export type ImageRule = "accepted" | "not_by_model" | "not_here";
  * the model cannot take, where images may stand. Throws `ApiError`.
  */
 export function contentParts(
-  content: unknown,
+  content: string | readonly unknown[],
   path: FieldPath,
   images: ImageRule,
   unreadable: UnreadableRule,
 ): readonly Part[] {
-  if (content === undefined) throw missing(path);
   if (typeof content === "string") return [textPart(content)];
-  if (!Array.isArray(content)) throw wrongType(path, "a string or an array of content parts", content);
-  return content.map((part: unknown, index) => contentPart(part, [...path, index], images, unreadable));
+  return content.map((part, index) => contentPart(part, [...path, index], images, unreadable));
 }
 
 /** Makes a text part of the canonical form out of a caller's text. */
 export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
-}
-
-/** Reads a string that has to be there. Throws `ApiError`. */
-export function requiredString(source: JsonObject, key: string, path: FieldPath): string {
-  const value = source[key];
-  if (value === undefined || value === null) throw missing([...path, key]);
-  if (typeof value !== "string") throw wrongType([...path, key], "a string", value);
-  return value;
 }
 
 /** Reads one part. Agents mix the words for input and output text, so either is taken in every role. */
@@ -44,9 +36,9 @@ function contentPart(part: unknown, path: FieldPath, images: ImageRule, wanted: 
   switch (part.type) {
     case "input_text":
     case "output_text":
-      return textPart(requiredString(part, "text", path));
+      return textPart(checked(inputText, part, path).text);
     case "refusal":
-      return textPart(requiredString(part, "refusal", path));
+      return textPart(checked(refusalPart, part, path).refusal);
     case "input_image":
       return readOr<Part>(
         unreadable,
@@ -74,8 +66,6 @@ function image(part: JsonObject, path: FieldPath, images: ImageRule): ImagePart 
   if (images === "not_by_model") throw imagesNotAccepted(path);
   if (part.file_id !== undefined && part.file_id !== null)
     throw unsupportedParameter([...path, "file_id"], "No files are stored: send a 'data:' URL in 'image_url'.");
-  // `original` asks for no scaling at all, and the finest that models know is `high`.
-  const wanted = part.detail === "original" ? "high" : part.detail;
-  const detail = imageDetail(wanted, [...path, "detail"]);
-  return imageFromUrl(requiredString(part, "image_url", path), [...path, "image_url"], detail);
+  const { image_url, detail } = checked(inputImage, part, path);
+  return imageFromUrl(image_url, [...path, "image_url"], IMAGE_DETAILS[detail ?? "auto"]);
 }

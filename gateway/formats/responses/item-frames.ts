@@ -1,7 +1,8 @@
 import { shownCallId } from "../call-id.ts";
 import type { Head } from "../format.ts";
 import { framePieces, HOLE } from "../sse.ts";
-import { type BlockItem, callerName, itemId, type ReplyView, textPart } from "./output-item.ts";
+import { callerName, itemId, type ReplyView, textPart } from "./output-item.ts";
+import type { BlockItem } from "./reply-schema.ts";
 
 /*
  * What the events of one item look like ("Events of responses" in formats/README.md). The kinds differ in names and

@@ -1,16 +1,15 @@
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError, type FieldPath } from "../../errors.ts";
 import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import { checked } from "../checked.ts";
 import { bracketPath } from "../error-envelope.ts";
-import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
+import { invalidValue, missing, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
 import { type Sealer, WHOLE_PROMPT } from "../format.ts";
 import type { UnreadableRule } from "../unreadable.ts";
 import { summaryMessage, summaryRequest } from "./compaction.ts";
-import { contentParts, requiredString, textPart } from "./content-parts.ts";
+import { contentParts, textPart } from "./content-parts.ts";
+import { callItem, compactionItem, messageItem, outputItem, type ResponsesBody } from "./schema.ts";
 import { modelName } from "./tool-names.ts";
-
-/** The most items of one request: the number that the service of this format allows for messages. */
-export const MAX_ITEMS = 100_000;
 
 const ROLES = {
   user: Role.USER,
@@ -53,16 +52,13 @@ type PlacedMessages = Omit<Input, "compacts">;
  * messages, reasoning and function calls are one assistant turn, as the model made them in one; every function call
  * output is a tool turn of its own. `compacts` asks for a summary whether or not the last item does. Throws `ApiError`.
  */
-export function readInput(input: unknown, context: ItemContext, compacts: boolean): Input {
+export function readInput(input: ResponsesBody["input"], context: ItemContext, compacts: boolean): Input {
   const path = ["input"];
   if (typeof input === "string") {
     if (input === "") throw invalidValue(path, "expected a non-empty string.");
     const placed = { messages: [{ role: Role.USER, parts: [textPart(input)] }], places: [WHOLE_PROMPT] };
     return compacts ? withSummaryRequest(placed) : { ...placed, compacts };
   }
-  if (!Array.isArray(input)) throw wrongType(path, "a string or an array of items", input);
-  if (input.length === 0) throw emptyArray(path);
-  if (input.length > MAX_ITEMS) throw tooMany(path, MAX_ITEMS);
   const conversation = new Conversation(context, input.length - 1);
   for (const [index, item] of input.entries()) conversation.add(item, index);
   const placed = conversation.end();
@@ -144,27 +140,24 @@ class Conversation {
   }
 
   #message(item: JsonObject, path: FieldPath): void {
-    const role = requiredString(item, "role", path);
-    if (!isRole(role)) throw oneOf([...path, "role"], Object.keys(ROLES));
+    const { role, content } = checked(messageItem, item, path);
     const accepted = this.#context.acceptsImages ? "accepted" : "not_by_model";
     const images = role === "user" ? accepted : "not_here";
     const unreadable = this.#place === this.#lastPlace ? this.#context.unreadable : "placeholder";
-    const parts = contentParts(item.content, [...path, "content"], images, unreadable);
+    const parts = contentParts(content, [...path, "content"], images, unreadable);
     if (role !== "assistant") this.#push({ role: ROLES[role], parts });
     else for (const part of parts) this.#turn.push(part);
   }
 
   #call(item: JsonObject, path: FieldPath): void {
-    const callId = nonEmpty(item, "call_id", path);
-    const namespace = item.namespace ?? undefined;
-    if (namespace !== undefined && typeof namespace !== "string")
-      throw wrongType([...path, "namespace"], "a string", namespace);
-    const name = modelName(namespace, nonEmpty(item, "name", path));
-    const argumentsJson = argumentsText(requiredString(item, "arguments", path));
+    const call = checked(callItem, item, path);
+    const callId = call.call_id;
+    const name = modelName(call.namespace ?? undefined, call.name);
+    const argumentsJson = argumentsText(call.arguments);
     this.#turn.push({ kind: { $case: "toolCall", value: { callId, name, argumentsJson } } });
-    const call: Call = { name, path: [...path, "call_id"] };
-    this.#calls.set(callId, call);
-    this.#open.set(callId, call);
+    const place: Call = { name, path: [...path, "call_id"] };
+    this.#calls.set(callId, place);
+    this.#open.set(callId, place);
   }
 
   #reasoning(item: JsonObject): void {
@@ -175,7 +168,7 @@ class Conversation {
 
   /** What does not open is refused, unlike reasoning: without it the model would not know what it is about. */
   #compaction(item: JsonObject, path: FieldPath): void {
-    const summary = this.#context.sealer.open(nonEmpty(item, "encrypted_content", path), "summary");
+    const summary = this.#context.sealer.open(checked(compactionItem, item, path).encrypted_content, "summary");
     if (summary === undefined)
       throw invalidValue(
         [...path, "encrypted_content"],
@@ -185,7 +178,7 @@ class Conversation {
   }
 
   #output(item: JsonObject, path: FieldPath): void {
-    const callId = nonEmpty(item, "call_id", path);
+    const { call_id: callId, output } = checked(outputItem, item, path);
     const call = this.#calls.get(callId);
     if (!call) {
       const at: FieldPath = [...path, "call_id"];
@@ -193,7 +186,7 @@ class Conversation {
     }
     this.#open.delete(callId);
     const images = this.#context.acceptsImages ? "accepted" : "not_by_model";
-    const content = contentParts(item.output, [...path, "output"], images, "placeholder");
+    const content = contentParts(output, [...path, "output"], images, "placeholder");
     const result = { callId, name: call.name, content, isError: false };
     this.#push({ role: Role.TOOL, parts: [{ kind: { $case: "toolResult", value: result } }] });
   }
@@ -254,16 +247,6 @@ function itemReference(path: FieldPath): ApiError {
  */
 function unpaired(message: string, path: FieldPath): ApiError {
   return new ApiError("invalid_value", message, { path });
-}
-
-function isRole(role: string): role is keyof typeof ROLES {
-  return Object.hasOwn(ROLES, role);
-}
-
-function nonEmpty(item: JsonObject, key: string, path: FieldPath): string {
-  const value = requiredString(item, key, path);
-  if (value === "") throw invalidValue([...path, key], "expected a non-empty string.");
-  return value;
 }
 
 /**

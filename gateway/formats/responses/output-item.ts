@@ -2,6 +2,7 @@ import type { TokenLogprob } from "../../../proto/gen/svc/inference/v1/inference
 import { shownCallId } from "../call-id.ts";
 import type { CompletedBlock } from "../completion.ts";
 import type { Head } from "../format.ts";
+import type { BlockItem, Logprob, ReasoningItem, TextPart } from "./reply-schema.ts";
 import type { ToolNames } from "./tool-names.ts";
 
 /*
@@ -28,100 +29,6 @@ export type ReplyView = {
   readonly obfuscate: boolean;
 };
 
-/** How far an item of the output is: being written, whole, or cut short by a limit or a failure. */
-export type ItemStatus = "in_progress" | "completed" | "incomplete";
-
-/** A token and its log probability as this format writes it, with the likeliest alternatives. */
-export type Logprob = {
-  /** The text of the token; a token that is part of a character shows as a replacement character. */
-  readonly token: string;
-  /** The bytes of the token, each from 0 to 255, which may be part of a character; empty where they are not known. */
-  readonly bytes: readonly number[];
-  /** The natural logarithm of the token's probability, at most 0; -9999 stands for an impossible token. */
-  readonly logprob: number;
-  /** The likeliest tokens at this place, likeliest first: at most as many as the request asked for, from 0 to 20. */
-  readonly top_logprobs: readonly Omit<Logprob, "top_logprobs">[];
-};
-
-/** The one part of a message item. */
-export type TextPart = {
-  readonly type: "output_text";
-  /** The visible text of the answer. */
-  readonly text: string;
-  /** The citations of the text, of which this service makes none: clients expect the field. */
-  readonly annotations: readonly never[];
-  /** The log probabilities of the text's tokens; empty where the request asked for none. */
-  readonly logprobs: readonly Logprob[];
-};
-
-/** A part of a reasoning item that shows the reasoning itself, as `text`. */
-export type ReasoningTextPart = { readonly type: "reasoning_text"; readonly text: string };
-
-/**
- * A part of a reasoning item that shows the reasoning as its summary: `text` is the reasoning itself, as no summary is
- * made of it.
- */
-export type SummaryPart = { readonly type: "summary_text"; readonly text: string };
-
-/** An output item of visible text. */
-export type MessageItem = {
-  /** The id of the item, `msg_` and the response's own part and position. */
-  readonly id: string;
-  readonly type: "message";
-  readonly role: "assistant";
-  /** How far the item is. */
-  readonly status: ItemStatus;
-  /** The parts of the item: one when it is finished, none while it is announced. */
-  readonly content: readonly TextPart[];
-};
-
-/** An output item of reasoning. */
-export type ReasoningItem = {
-  /** The id of the item, `rs_` and the response's own part and position. */
-  readonly id: string;
-  readonly type: "reasoning";
-  /** The reasoning where the caller asked for summaries; empty where it is shown in `content`. */
-  readonly summary: readonly SummaryPart[];
-  /** The reasoning as it is; absent where it is shown as a summary. */
-  readonly content?: readonly ReasoningTextPart[];
-  /** The sealed copy of the reasoning; absent where the caller did not ask for one. */
-  readonly encrypted_content?: string;
-  /** How far the item is. */
-  readonly status: ItemStatus;
-};
-
-/** An output item of one tool call. */
-export type FunctionCallItem = {
-  /** The id of the item, `fc_` and the response's own part and position; calls are answered by `call_id`. */
-  readonly id: string;
-  readonly type: "function_call";
-  /** How far the item is. */
-  readonly status: ItemStatus;
-  /** The id of the call, which the caller's `function_call_output` names. */
-  readonly call_id: string;
-  /** The namespace of the tool; absent for a tool that was declared outside one. */
-  readonly namespace?: string;
-  /** The name of the tool as the caller declared it, without the namespace. */
-  readonly name: string;
-  /** The arguments as JSON text: the model's own words, of which an item that is cut short holds what there is. */
-  readonly arguments: string;
-};
-
-/** An output item of what the model made of one block. */
-export type BlockItem = MessageItem | ReasoningItem | FunctionCallItem;
-
-/** An output item that stands for a whole conversation: the summary of it, which only this service can read. */
-export type CompactionItem = {
-  /** The id of the item, `cmp_` and the response's own part and position. */
-  readonly id: string;
-  readonly type: "compaction";
-  /** The sealed summary. */
-  readonly encrypted_content: string;
-};
-
-/** One item of a response's `output`. */
-export type OutputItem = BlockItem | CompactionItem;
-
 const ID_PREFIX = { text: "msg", reasoning: "rs", toolCall: "fc" } as const satisfies Record<
   CompletedBlock["kind"],
   string
@@ -146,7 +53,7 @@ export function finishedItem(
   view: ReplyView,
 ): BlockItem | undefined {
   const id = itemId(head, position, block.kind);
-  const status: ItemStatus = block.complete ? "completed" : "incomplete";
+  const status = block.complete ? "completed" : "incomplete";
   switch (block.kind) {
     case "text":
       return { id, type: "message", role: "assistant", status, content: [textPart(block.text, logprobs(block, view))] };
@@ -192,10 +99,7 @@ function logprobs(block: { readonly logprobs: readonly TokenLogprob[] }, view: R
   return view.logprobs ? toLogprobs(block.logprobs) : [];
 }
 
-function shownReasoning(
-  text: string,
-  as: "summary" | "text",
-): { readonly summary: readonly SummaryPart[]; readonly content?: readonly ReasoningTextPart[] } {
+function shownReasoning(text: string, as: "summary" | "text"): Pick<ReasoningItem, "summary" | "content"> {
   return as === "summary"
     ? { summary: [{ type: "summary_text", text }] }
     : { summary: [], content: [{ type: "reasoning_text", text }] };

@@ -10,8 +10,9 @@ import { CompactionStream } from "./compaction-stream.ts";
 import { textPart } from "./content-parts.ts";
 import { readInput } from "./items.ts";
 import type { ReplyView } from "./output-item.ts";
-import { compactedReply, type Echo, foldedReply } from "./response-object.ts";
-import { checkBody, metadataOf, type ResponsesBody } from "./schema.ts";
+import type { Echo } from "./reply-schema.ts";
+import { compactedReply, foldedReply } from "./response-object.ts";
+import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING } from "./schema.ts";
 import { ResponsesStream } from "./stream.ts";
 import { textFormat } from "./text-format.ts";
 import { noCalls, toolChoice } from "./tool-choice.ts";
@@ -60,8 +61,6 @@ type Answering = { readonly echo: Echo; readonly view: ReplyView };
 /** What writing the reply to a compaction needs to know besides: the messages that stay as they are. */
 type Compacting = Answering & { readonly kept: readonly KeptMessage[] };
 
-const SEALED_REASONING = "reasoning.encrypted_content";
-const LOGPROBS = "message.output_text.logprobs";
 /**
  * The longest instructions, and tools altogether, that a response repeats, in UTF-16 units: every event with a response
  * object has them again, and writing it is done where all answers are written.
@@ -74,12 +73,13 @@ const MAX_REPEATED_WORD_UNITS = 1_024;
 function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
   const model = catalogModel(catalogId(body.model, context.catalog), context);
   const effort = body.reasoning?.effort ?? undefined;
-  const included = includes(body.include);
+  const included = new Set(body.include ?? []);
+  const sealReasoning = included.has(SEALED_REASONING);
   const parallel = body.parallel_tool_calls ?? true;
   const tools = declaredTools(body.tools, context.settings.unsupportedTools);
   const choice = toolChoice(body.tool_choice, tools, parallel);
   const format = textFormat(body.text?.format);
-  const logprobs = included.logprobs || (body.top_logprobs ?? 0) > 0;
+  const logprobs = included.has(LOGPROBS) || (body.top_logprobs ?? 0) > 0;
   const items = {
     sealer: context.sealer(model.id),
     acceptsImages: context.acceptsImages(model.id),
@@ -95,7 +95,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     toolChoice: input.compacts ? noCalls(tools) : choice,
     outputConstraint: input.compacts ? undefined : format.constraint,
     sampling: sampling(body, logprobs),
-    reasoning: effort === undefined ? undefined : reasoningOfEffort(effort, ["reasoning", "effort"]),
+    reasoning: effort === undefined ? undefined : reasoningOfEffort(effort),
     // The caller's own key: only the route knows the tenant to make a digest for.
     cache: { affinityKey: body.prompt_cache_key ?? "", isolationSalt: "", ttl: undefined },
     ...(typeof body.max_output_tokens === "number" && {
@@ -103,8 +103,8 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     }),
   };
   const view: ReplyView = {
-    reasoning: reasoningView(body, included.sealedReasoning),
-    sealReasoning: included.sealedReasoning,
+    reasoning: reasoningView(body, sealReasoning),
+    sealReasoning,
     logprobs,
     toolNames: tools.names,
     compacts: input.compacts,
@@ -135,14 +135,6 @@ function instructionMessages(instructions: string | null | undefined): readonly 
   return instructions ? [{ role: Role.SYSTEM, parts: [textPart(instructions)] }] : [];
 }
 
-function includes(include: ResponsesBody["include"]) {
-  const wanted = new Set(include ?? []);
-  for (const value of wanted)
-    if (value !== SEALED_REASONING && value !== LOGPROBS)
-      throw unsupportedValue(["include"], `Supported values are: '${SEALED_REASONING}', '${LOGPROBS}'.`);
-  return { sealedReasoning: wanted.has(SEALED_REASONING), logprobs: wanted.has(LOGPROBS) };
-}
-
 function reasoningView(body: ResponsesBody, sealed: boolean): ReplyView["reasoning"] {
   if (summaryOf(body) !== null) return "summary";
   return sealed ? "text" : "none";
@@ -168,10 +160,10 @@ function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
   };
 }
 
-type Derived = { readonly parallel: boolean; readonly tools: readonly object[]; readonly format: object };
+type Derived = { readonly parallel: boolean; readonly tools: Echo["tools"]; readonly format: Echo["text"]["format"] };
 
 /** Returns the tools that a response repeats: all, or none where they are longer than may be repeated. */
-function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): readonly object[] {
+function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): Echo["tools"] {
   const units = tools.reduce(
     (sum, { name, description, parametersJsonSchema }) =>
       sum + name.length + description.length + parametersJsonSchema.length,

@@ -3,55 +3,8 @@ import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_serv
 import type { Completion } from "../completion.ts";
 import type { Head } from "../format.ts";
 import { compactionItem, type KeptMessage } from "./compaction.ts";
-import { finishedItem, type OutputItem, type ReplyView } from "./output-item.ts";
-
-/**
- * The fields of the response object that repeat the request under the format's own names, with the defaults that were
- * used.
- */
-export type Echo = {
-  /** The frequency penalty, from -2 to 2; 0 where neither request nor engine says. */
-  readonly frequency_penalty: number;
-  /** The system text of the request; null where it has none. */
-  readonly instructions: string | null;
-  /** The most tokens of the answer that the request asked for; null where it left that to the model. */
-  readonly max_output_tokens: number | null;
-  /** The most calls of hosted tools that the request allows, of which there are none; null where it does not say. */
-  readonly max_tool_calls: number | null;
-  /** The caller's own pairs of strings, at most 16, which mean nothing to the service. */
-  readonly metadata: Readonly<Record<string, string>>;
-  /** The catalog id of the model, whichever form the request used. */
-  readonly model: string;
-  /** Whether one answer may hold more than one call; true unless the request says otherwise. */
-  readonly parallel_tool_calls: boolean;
-  /** The presence penalty, from -2 to 2; 0 where neither request nor engine says. */
-  readonly presence_penalty: number;
-  /** The text by which the caller ties requests to one cache; null where there is none. */
-  readonly prompt_cache_key: string | null;
-  /** How long the caller wants prefixes to be kept, which changes nothing here; null where it does not say. */
-  readonly prompt_cache_retention: string | null;
-  /** The effort and the kind of summary that were asked for; null in each where the request does not say. */
-  readonly reasoning: { readonly effort: string | null; readonly summary: string | null };
-  /** The caller's word for its own user, which changes nothing here; null where there is none. */
-  readonly safety_identifier: string | null;
-  /** The temperature, from 0 to 2; 1 where neither request nor engine says. */
-  readonly temperature: number;
-  /**
-   * The form of the text that was asked for, plain text unless the request says otherwise. The verbosity of the request
-   * is not repeated, as nothing obeys it.
-   */
-  readonly text: { readonly format: object };
-  /** The tool choice in the words of the request; `auto` where it has none. */
-  readonly tool_choice: unknown;
-  /** The declared tools with the defaults that were filled in; empty where there are none. */
-  readonly tools: readonly object[];
-  /** The number of likeliest tokens that the request asked for, from 0 to 20; 0 where it does not say. */
-  readonly top_logprobs: number;
-  /** The nucleus, from 0 to 1; 1 where neither request nor engine says. */
-  readonly top_p: number;
-  /** The older name of `safety_identifier`; null where the request has none. */
-  readonly user: string | null;
-};
+import { finishedItem, type ReplyView } from "./output-item.ts";
+import type { Echo, Failure, OutputItem } from "./reply-schema.ts";
 
 /** Returns what is repeated, with what was really used in place of the defaults, as far as the engine tells. */
 export function withSampling(echo: Echo, sampling: Sampling | undefined): Echo {
@@ -63,9 +16,6 @@ export function withSampling(echo: Echo, sampling: Sampling | undefined): Echo {
     top_p: sampling?.topP ?? echo.top_p,
   };
 }
-
-/** The error codes of a failed response that clients know. */
-export type FailureCode = "server_error" | "rate_limit_exceeded" | "context_length_exceeded";
 
 /** How far a response is, with what is known only there. */
 export type Outcome =
@@ -93,7 +43,7 @@ export type Outcome =
       /** The items so far, with the one that was being written. */
       readonly output: readonly OutputItem[];
       /** What the client is told: a code that it knows, and a message in our words. */
-      readonly error: { readonly code: FailureCode; readonly message: string };
+      readonly error: Failure;
     };
 
 /** The outcome of a response that has ended, whole or not. */

@@ -1,176 +1,358 @@
 import * as z from "zod";
 import type { FieldPath } from "../../errors.ts";
-import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import { isJsonObject } from "../../json/json-text.ts";
 import { MAX_CACHE_KEY_LENGTH } from "../cache-control.ts";
-import {
-  fromZod,
-  missing,
-  tooLong,
-  tooMany,
-  unsupportedParameter,
-  unsupportedValue,
-  wrongType,
-} from "../field-error.ts";
+import { checked, unchecked } from "../checked.ts";
+import { missing, tooLong, tooMany, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
+import { effort } from "../reasoning-effort.ts";
 import { requestBody } from "../request-body.ts";
 import { frequencyPenalty, presencePenalty, temperatureUpTo, topP } from "../sampling-fields.ts";
+import { closed, inert, jsonSchemaField, named, schemaName, tag } from "../schema-forms.ts";
+import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
- * The plain fields of the request ("Request of responses" in formats/README.md). The top level and the objects in it are
- * closed: a key that is not here is refused, as this format promises that nothing is ignored. Null is absent,
- * everywhere. What differs by a tag (`input`, `tools`, `tool_choice`, `text.format`) is only passed through here and
- * walked by hand elsewhere.
+ * The body of `POST /v1/responses`: what is checked by these schemas, and what users are told of it ("Request of
+ * responses" in formats/README.md). The top level and the objects in it are closed, as this format promises that
+ * nothing is ignored; items, their parts and tools are open and read by hand, as they differ by more than their type.
+ * Null in an optional field means that it is absent.
  */
 
-const summary = z.enum(["auto", "concise", "detailed"]).nullish();
+/** The most items of one request: the number that the service of this format allows for messages. */
+export const MAX_ITEMS = 100_000;
 
-/** The schema of the top level of a body. */
-export const responsesBody = z.strictObject({
-  model: z.unknown().optional().describe("The id of the model. `svc/glm53` and `svc/svc-glm53` mean `svc-glm53` here."),
-  input: z.unknown().optional().describe("The text of the user, or the whole conversation so far as items."),
-  instructions: z.string().nullish().describe("The first system text of the prompt."),
-  stream: z.boolean().nullish().describe("Whether the answer comes as typed server-sent events. Default: `false`."),
-  max_output_tokens: z
-    .int()
-    .min(1)
-    .nullish()
-    .describe(
-      "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: what is left of the window.",
-    ),
-  tools: z.unknown().optional().describe("The caller's own function tools, and namespaces of them."),
-  tool_choice: z.unknown().optional().describe("Whether and which tool the model calls. Default: `auto`."),
-  parallel_tool_calls: z
-    .boolean()
-    .nullish()
-    .describe("Whether one answer may hold more than one function call. Default: `true`."),
-  text: z
-    .strictObject({
-      format: z.unknown().optional().describe("The form of the answer's text. Default: free text."),
-      verbosity: z.enum(["low", "medium", "high"]).nullish().describe("Accepted without effect."),
-    })
-    .nullish()
-    .describe("What the text of the answer is like."),
-  reasoning: z
-    .strictObject({
-      effort: z
-        .string()
-        .nullish()
-        .describe(
-          "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
-        ),
-      summary: summary.describe(
-        "Any value asks for the reasoning in the reply, as a summary; the reasoning itself stands in it.",
-      ),
-      generate_summary: summary.describe("The older name of `summary`."),
-      context: z.unknown().optional().describe("Accepted without effect: `auto`, `current_turn` or `all_turns`."),
-      mode: z.unknown().optional().describe("Only `standard` is supported, which changes nothing."),
-    })
-    .nullish()
-    .describe("Whether and how much the model reasons, and what of it is shown."),
-  temperature: temperatureUpTo(2),
-  top_p: topP,
-  frequency_penalty: frequencyPenalty,
-  presence_penalty: presencePenalty,
-  top_logprobs: z
-    .int()
-    .min(0)
-    .max(20)
-    .nullish()
-    .describe("The number of likeliest tokens to list at each place of the text, with their log probabilities."),
-  include: z
-    .array(z.string())
-    .nullish()
-    .describe("What the reply holds besides: sealed reasoning to send back, or log probabilities."),
-  metadata: z.unknown().optional().describe("Pairs of strings that are repeated in the reply, at most 16."),
-  prompt_cache_key: z
-    .string()
-    .nullish()
-    .describe(
-      "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
-    ),
-  prompt_cache_retention: z.string().nullish().describe("Repeated in the reply, without effect."),
-  prompt_cache_options: z.unknown().optional().describe("Accepted without effect."),
-  safety_identifier: z.string().nullish().describe("Repeated in the reply, without effect."),
-  user: z.string().nullish().describe("Repeated in the reply, without effect."),
-  client_metadata: z
-    .unknown()
-    .optional()
-    .describe("Pairs of strings for the caller's own use, checked and dropped. At most 16 KiB together."),
-  store: z.unknown().optional().describe("Only `false` is supported: nothing is stored."),
-  background: z.unknown().optional().describe("Only `false` is supported."),
-  previous_response_id: z.unknown().optional().describe("Refused, as nothing is stored: send the whole conversation."),
-  conversation: z.unknown().optional().describe("Refused, as nothing is stored: send the whole conversation."),
-  prompt: z.unknown().optional().describe("Refused, as no prompts are stored."),
-  moderation: z.unknown().optional().describe("Refused."),
-  context_management: z.unknown().optional().describe("Refused unless it is an empty list."),
-  truncation: z.unknown().optional().describe("Only `disabled` is supported: input is never cut."),
-  service_tier: z.string().nullish().describe("Accepted without effect: there is one tier. The reply says `default`."),
-  stream_options: z
-    .strictObject({
-      include_obfuscation: z
-        .boolean()
-        .nullish()
-        .describe(
-          "Whether each delta is padded to a multiple of 32 bytes, so that its size tells little of its text. Default: `false`.",
-        ),
-    })
-    .nullish()
-    .describe("What a stream holds beside the answer."),
-  max_tool_calls: z
-    .int()
-    .min(1)
-    .nullish()
-    .describe("Repeated in the reply, without effect: it limits hosted tools, and there are none."),
-});
+/** Asks in `include` for sealed reasoning. */
+export const SEALED_REASONING = "reasoning.encrypted_content";
 
-/** The top level of a checked body. */
-export type ResponsesBody = z.infer<typeof responsesBody>;
-
-/** A field that changes nothing here: `allowed` are its values besides null. */
-type Neutral = { readonly path: FieldPath; readonly allowed: readonly unknown[]; readonly explanation: string };
+/** Asks in `include` for log probabilities. */
+export const LOGPROBS = "message.output_text.logprobs";
 
 const STATELESS = "Nothing is kept between requests: send the whole conversation in 'input'.";
 
-const NEUTRAL: readonly Neutral[] = [
-  { path: ["store"], allowed: [false], explanation: "Responses are never stored: only false is supported." },
+/** A part of text. */
+export const inputText = named("InputTextPart", "A part of text. Either word for text is taken in every role.", {
+  type: z.enum(["input_text", "output_text"]).describe("`input_text` or `output_text`."),
+  text: z.string().describe("The text."),
+});
+
+/** A part with an image. */
+export const inputImage = named(
+  "InputImagePart",
+  "An image, in user messages and outputs, for models that take images.",
   {
-    path: ["background"],
-    allowed: [false],
-    explanation: "Responses do not run in the background: only false is supported.",
+    type: tag("input_image"),
+    image_url: z
+      .string()
+      .describe("A URL of the form `data:<type>;base64,<data>`: PNG, JPEG, GIF or WebP. Others are never fetched."),
+    detail: z.enum(["auto", "low", "high", "original"]).nullish().describe("How finely to look. Default: `auto`."),
   },
-  { path: ["previous_response_id"], allowed: [], explanation: STATELESS },
-  { path: ["conversation"], allowed: [], explanation: STATELESS },
+);
+
+/** A part with a refusal. */
+export const refusalPart = named("RefusalPart", "A refusal of an earlier answer.", {
+  type: tag("refusal"),
+  refusal: z.string().describe("The text of the refusal."),
+});
+
+const content = z.union(
+  [z.string(), z.array(unchecked(z.discriminatedUnion("type", [inputText, inputImage, refusalPart])))],
+  "a string or an array of content parts",
+);
+
+/** An item with a message, whose parts are read by hand. */
+export const messageItem = named("InputMessageItem", "A message.", {
+  type: z.literal("message").optional().describe("`message`, which may be left out."),
+  role: z
+    .enum(["user", "assistant", "system", "developer"])
+    .describe("Whose message it is. `developer` is another word for `system`."),
+  content: content.describe("What is said: a text or parts."),
+});
+
+/** An item with a function call. */
+export const callItem = named(
+  "InputFunctionCall",
+  "A function call of an earlier answer. Each needs its output behind it.",
   {
-    path: ["prompt"],
-    allowed: [],
-    explanation: "No prompts are stored: send their text in 'instructions' or 'input'.",
+    type: tag("function_call"),
+    call_id: z.string().min(1).describe("The id of the call."),
+    name: z.string().min(1).describe("The name of the function."),
+    arguments: z.string().describe("The arguments as JSON text."),
+    namespace: z.string().nullish().describe("The namespace of the function, where it was declared in one."),
   },
-  { path: ["moderation"], allowed: [], explanation: "" },
-  { path: ["context_management"], allowed: [], explanation: "" },
-  { path: ["truncation"], allowed: ["disabled"], explanation: "Input is never cut: only 'disabled' is supported." },
+);
+
+/** An item with the result of a call, whose parts are read by hand. */
+export const outputItem = named("FunctionCallOutput", "The result of a function call.", {
+  type: tag("function_call_output"),
+  call_id: z.string().min(1).describe("The id of the call, which stands before."),
+  output: content.describe("What the function gave: a text or parts."),
+});
+
+const reasoningItem = named(
+  "InputReasoning",
+  "Reasoning of an earlier answer, as it was. Of its three texts the first one that is there and can be read counts; nothing in it is an error.",
   {
-    path: ["reasoning", "context"],
-    allowed: ["auto", "current_turn", "all_turns"],
-    explanation: "Supported values are: 'auto', 'current_turn', 'all_turns'.",
+    type: tag("reasoning"),
+    encrypted_content: z
+      .string()
+      .nullish()
+      .describe("The sealed reasoning of an earlier reply for the same key's owner and model."),
+    content: z
+      .array(
+        named("ReasoningTextPart", "A part of reasoning.", {
+          type: tag("reasoning_text"),
+          text: z.string().describe("The text."),
+        }),
+      )
+      .nullish()
+      .describe("The reasoning as text."),
+    summary: z
+      .array(
+        named("SummaryTextPart", "A part of a summary.", {
+          type: tag("summary_text"),
+          text: z.string().describe("The text."),
+        }),
+      )
+      .nullish()
+      .describe("The reasoning as a summary."),
   },
-  { path: ["reasoning", "mode"], allowed: ["standard"], explanation: "Only 'standard' is supported." },
-];
+);
+
+/** An item with a summary of what stood before. */
+export const compactionItem = named(
+  "InputCompaction",
+  "A compaction of an earlier reply, in place of what it summarises. One that does not open is an error.",
+  {
+    type: tag("compaction"),
+    encrypted_content: z.string().min(1).describe("The sealed summary of an earlier reply for the same key's owner."),
+  },
+);
+
+const triggerItem = named("CompactionTrigger", "Asks for a summary of all before it, as the last item.", {
+  type: tag("compaction_trigger"),
+});
+
+/** A function tool. */
+export const functionTool = named("FunctionTool", "A function that the model may call and the caller runs.", {
+  type: tag("function"),
+  name: toolName.describe("The name of the function, unique where it is declared."),
+  description: z.string().nullish().describe("What the function does, for the model to read."),
+  parameters: jsonSchemaField("The JSON Schema of the arguments, an object.")
+    .nullish()
+    .describe("The JSON Schema of the arguments, an object. Default: no arguments."),
+  strict: z
+    .boolean()
+    .nullish()
+    .describe(
+      "Whether the arguments are held to the whole schema; see *Structured output*. Default: where the schema closes every object, requires every property and has common keywords alone.",
+    ),
+});
+
+/** A group of function tools, which are checked one by one. */
+export const namespaceTool = named(
+  "NamespaceTool",
+  "A group of the caller's own functions. The model sees one joined name; calls have name and namespace apart.",
+  {
+    type: tag("namespace"),
+    name: toolName.describe("The name of the group."),
+    description: z.string().nullish().describe("What the functions are for; repeated in the reply."),
+    tools: z.array(unchecked(functionTool), "an array of tools").nullish().describe("The functions of the group."),
+  },
+);
+
+/** A choice of one function. */
+export const functionChoice = named("FunctionChoice", "One function by its name.", {
+  type: tag("function"),
+  name: z.string().describe("The name of a function in `tools`."),
+  namespace: z.string().nullish().describe("The namespace of the function, where it was declared in one."),
+});
+
+const allowedChoice = named("AllowedTools", "Some of the functions by their names.", {
+  type: tag("allowed_tools"),
+  mode: z.enum(["auto", "required"]).describe("Whether the model may call one of them, or must."),
+  tools: z.array(unchecked(functionChoice), "an array of tools").min(1).describe("The functions."),
+});
+
+const textFormatSchema = z.discriminatedUnion("type", [
+  closed("TextFormat", "Free text.", { type: tag("text") }),
+  closed("JsonFormat", "One JSON object.", { type: tag("json_object") }),
+  closed("SchemaFormat", "JSON that holds to a schema.", {
+    type: tag("json_schema"),
+    name: schemaName,
+    schema: jsonSchemaField("The JSON Schema of the answer."),
+    strict: z
+      .boolean()
+      .nullish()
+      .describe("Whether the answer is held to the whole schema; see *Structured output*. Default: `false`."),
+    description: z.string().nullish().describe("What the schema is for; repeated in the reply."),
+  }),
+]);
+
+/** The schema of `tool_choice`. */
+export const toolChoiceSchema = z
+  .union([z.enum(["none", "auto", "required"]), functionChoice, allowedChoice], "a string or an object")
+  .nullish();
+
+const inputItem = z.union([messageItem, callItem, outputItem, reasoningItem, compactionItem, triggerItem]);
+
+const textPairs = z.record(z.string(), z.string()).nullish();
+
+const summary = z.enum(["auto", "concise", "detailed"]).nullish();
+
+/** The body of a request. No other key may stand at its top level. */
+export const responsesRequest = closed(
+  "ResponsesRequest",
+  "The body of a request for a response. Unknown keys are refused.",
+  {
+    model: z.string().describe("The id of the model. `svc/glm53` and `svc/svc-glm53` mean `svc-glm53` here."),
+    input: z
+      .union([z.string(), z.array(unchecked(inputItem)).min(1).max(MAX_ITEMS)], "a string or an array of items")
+      .describe("The text of the user, or the whole conversation so far as items."),
+    instructions: z.string().nullish().describe("The first system text of the prompt."),
+    stream: z.boolean().nullish().describe("Whether the answer comes as typed server-sent events. Default: `false`."),
+    max_output_tokens: z
+      .int()
+      .min(1)
+      .nullish()
+      .describe(
+        "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: what is left of the window.",
+      ),
+    tools: z
+      .array(unchecked(z.discriminatedUnion("type", [functionTool, namespaceTool])), "an array of tools")
+      .max(MAX_TOOLS)
+      .nullish()
+      .describe("The caller's own function tools, and namespaces of them."),
+    tool_choice: unchecked(toolChoiceSchema).describe("Whether and which tool the model calls. Default: `auto`."),
+    parallel_tool_calls: z
+      .boolean()
+      .nullish()
+      .describe("Whether one answer may hold more than one function call. Default: `true`."),
+    text: z
+      .strictObject({
+        format: textFormatSchema.nullish().describe("The form of the answer's text. Default: free text."),
+        verbosity: z.enum(["low", "medium", "high"]).nullish().describe("Accepted without effect."),
+      })
+      .nullish()
+      .describe("What the text of the answer is like."),
+    reasoning: z
+      .strictObject({
+        effort: effort
+          .nullish()
+          .describe(
+            "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
+          ),
+        summary: summary.describe(
+          "Any value asks for the reasoning in the reply, as a summary; the reasoning itself stands in it.",
+        ),
+        generate_summary: summary.describe("The older name of `summary`."),
+        context: inert(
+          z
+            .enum(["auto", "current_turn", "all_turns"], "Supported values are: 'auto', 'current_turn', 'all_turns'.")
+            .nullish(),
+          "Accepted without effect: `auto`, `current_turn` or `all_turns`.",
+        ),
+        mode: inert(
+          z.enum(["standard"], "Only 'standard' is supported.").nullish(),
+          "Only `standard` is supported, which changes nothing.",
+        ),
+      })
+      .nullish()
+      .describe("Whether and how much the model reasons, and what of it is shown."),
+    temperature: temperatureUpTo(2),
+    top_p: topP,
+    frequency_penalty: frequencyPenalty,
+    presence_penalty: presencePenalty,
+    top_logprobs: z
+      .int()
+      .min(0)
+      .max(20)
+      .nullish()
+      .describe("The number of likeliest tokens to list at each place of the text, with their log probabilities."),
+    include: z
+      .array(z.string().meta({ enum: [SEALED_REASONING, LOGPROBS] }))
+      .nullish()
+      .describe("What the reply holds besides: sealed reasoning to send back, or log probabilities."),
+    metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
+    prompt_cache_key: z
+      .string()
+      .max(MAX_CACHE_KEY_LENGTH)
+      .nullish()
+      .describe(
+        "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
+      ),
+    prompt_cache_retention: z.string().nullish().describe("Repeated in the reply, without effect."),
+    prompt_cache_options: z.unknown().optional().describe("Accepted without effect."),
+    safety_identifier: z.string().nullish().describe("Repeated in the reply, without effect."),
+    user: z.string().nullish().describe("Repeated in the reply, without effect."),
+    client_metadata: unchecked(textPairs).describe(
+      "Pairs of strings for the caller's own use, checked and dropped. At most 16 KiB together.",
+    ),
+    store: z
+      .literal(false, "Responses are never stored: only false is supported.")
+      .nullish()
+      .describe("Only `false` is supported: nothing is stored."),
+    background: z
+      .literal(false, "Responses do not run in the background: only false is supported.")
+      .nullish()
+      .describe("Only `false` is supported."),
+    previous_response_id: z
+      .null(STATELESS)
+      .optional()
+      .describe("Refused, as nothing is stored: send the whole conversation."),
+    conversation: z.null(STATELESS).optional().describe("Refused, as nothing is stored: send the whole conversation."),
+    prompt: z
+      .null("No prompts are stored: send their text in 'instructions' or 'input'.")
+      .optional()
+      .describe("Refused, as no prompts are stored."),
+    moderation: z.null().optional().describe("Refused."),
+    context_management: unchecked(z.array(z.unknown()).max(0).nullish()).describe(
+      "Refused unless it is an empty list.",
+    ),
+    truncation: z
+      .literal("disabled", "Input is never cut: only 'disabled' is supported.")
+      .nullish()
+      .describe("Only `disabled` is supported: input is never cut."),
+    service_tier: z
+      .string()
+      .nullish()
+      .describe("Accepted without effect: there is one tier. The reply says `default`."),
+    stream_options: z
+      .strictObject({
+        include_obfuscation: z
+          .boolean()
+          .nullish()
+          .describe(
+            "Whether each delta is padded to a multiple of 32 bytes, so that its size tells little of its text. Default: `false`.",
+          ),
+      })
+      .nullish()
+      .describe("What a stream holds beside the answer."),
+    max_tool_calls: z
+      .int()
+      .min(1)
+      .nullish()
+      .describe("Repeated in the reply, without effect: it limits hosted tools, and there are none."),
+  },
+);
+
+/** A checked body. */
+export type ResponsesBody = z.infer<typeof responsesRequest>;
 
 /** The most bytes of all keys and values of `client_metadata` together. */
 export const MAX_CLIENT_METADATA_BYTES = 16 * 1024;
 
-/**
- * Checks the top level of a body. Throws `ApiError` for the first field at fault; a missing `model` or `input` comes
- * first.
- */
+/** Checks the top level of a body. Throws `ApiError` for the first field at fault. */
 export function checkBody(value: unknown): ResponsesBody {
-  const body = requestBody(value);
-  for (const key of ["model", "input"]) if (body[key] === undefined || body[key] === null) throw missing([key]);
-  const result = responsesBody.safeParse(body);
-  if (!result.success) throw fromZod(result.error, body);
-  for (const rule of NEUTRAL) checkNeutral(body, rule);
-  checkClientMetadata(result.data.client_metadata);
-  checkLength(result.data.prompt_cache_key ?? "", MAX_CACHE_KEY_LENGTH, ["prompt_cache_key"]);
-  return result.data;
+  const raw = requestBody(value);
+  if (raw.input === null) throw missing(["input"]);
+  const body = checked(responsesRequest, raw);
+  const { context_management: management, client_metadata, include } = body;
+  if (include?.some((value) => value !== SEALED_REASONING && value !== LOGPROBS))
+    throw unsupportedValue(["include"], `Supported values are: '${SEALED_REASONING}', '${LOGPROBS}'.`);
+  const isEmpty = Array.isArray(management) && management.length === 0;
+  if (management !== undefined && management !== null && !isEmpty)
+    throw unsupportedParameter(["context_management"], "");
+  checkClientMetadata(client_metadata);
+  return body;
 }
 
 /** The most pairs of `metadata`, and the most characters of a key and of a value. */
@@ -191,13 +373,6 @@ export function metadataOf(value: unknown): Readonly<Record<string, string>> {
 /** Throws `ApiError` for a text of more than `limit` characters; one may take two units of a string's length. */
 function checkLength(text: string, limit: number, path: FieldPath): void {
   if (text.length > limit && (text.length > 2 * limit || [...text].length > limit)) throw tooLong(path, limit);
-}
-
-function checkNeutral(body: JsonObject, { path, allowed, explanation }: Neutral): void {
-  const value = path.reduce<unknown>((at, step) => (isJsonObject(at) ? at[step] : undefined), body) ?? null;
-  if (value === null || allowed.includes(value)) return;
-  if (path[0] === "context_management" && Array.isArray(value) && value.length === 0) return;
-  throw allowed.length === 0 ? unsupportedParameter(path, explanation) : unsupportedValue(path, explanation);
 }
 
 function checkClientMetadata(value: unknown): void {

@@ -17,15 +17,9 @@ import {
   type ItemFrames,
   itemFrames,
 } from "./item-frames.ts";
-import { finishedItem, type OutputItem, type ReplyView, toLogprobs } from "./output-item.ts";
-import {
-  type Echo,
-  type FailureCode,
-  type FinalOutcome,
-  finishedOutcome,
-  responseObject,
-  withSampling,
-} from "./response-object.ts";
+import { finishedItem, type ReplyView, toLogprobs } from "./output-item.ts";
+import type { Echo, Failure, OutputItem } from "./reply-schema.ts";
+import { type FinalOutcome, finishedOutcome, responseObject, withSampling } from "./response-object.ts";
 
 const NO_LOGPROBS: readonly TokenLogprob[] = [];
 
@@ -53,7 +47,7 @@ type State =
  * The codes of ours that clients know as the code of a failed response; every other one is a `server_error` there. Codex
  * repeats a `server_error`, and ends its user's turn at `server_is_overloaded`.
  */
-const FAILURE_CODES: Partial<Record<ErrorCode, FailureCode>> = {
+const FAILURE_CODES: Partial<Record<ErrorCode, Failure["code"]>> = {
   context_length_exceeded: "context_length_exceeded",
   rate_limit_exceeded: "rate_limit_exceeded",
 };

@@ -1,10 +1,13 @@
+import type * as z from "zod";
 import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import { checked } from "../checked.ts";
 import { invalidValue, missing, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import type { FormatSettings } from "../format.ts";
 import { MAX_STRICT_SCHEMA_BYTES } from "../json-schema-limits.ts";
-import { MAX_TOOLS, toolList, toolName, toolOf } from "../tools.ts";
+import { MAX_TOOLS, toolName, toolOf } from "../tools.ts";
+import { functionTool, namespaceTool, type ResponsesBody } from "./schema.ts";
 import { strictCompatible } from "./strict-schema.ts";
 import { modelName, type ToolNames } from "./tool-names.ts";
 
@@ -17,7 +20,7 @@ export type DeclaredTools = {
   /** The way back from the model's names to the caller's names and namespaces. */
   readonly names: ToolNames;
   /** The tools as the reply repeats them, namespaces and defaults included. */
-  readonly echo: readonly object[];
+  readonly echo: readonly JsonObject[];
 };
 
 /** The types of tools of this format that a message may name, as the caller's own text never stands in one. */
@@ -46,22 +49,25 @@ const DATED = /_\d{4}_\d{2}_\d{2}$/;
  * Checks `tools`: flat function tools, and `namespace` groups of them, which are the caller's own tools too. Any other
  * type is refused with its path, or left out where the settings say so. Throws `ApiError`.
  */
-export function declaredTools(value: unknown, unsupported: FormatSettings["unsupportedTools"]): DeclaredTools {
+export function declaredTools(
+  list: ResponsesBody["tools"],
+  unsupported: FormatSettings["unsupportedTools"],
+): DeclaredTools {
   const tools: Tool[] = [];
   const paths: FieldPath[] = [];
   /** The namespace of each name that the model sees. */
   const seen = new Map<string, string | undefined>();
   const names = new Map<string, { readonly namespace: string; readonly name: string }>();
 
-  const add = (source: JsonObject, path: FieldPath, namespace: string | undefined): object => {
-    const tool = toolOf(source, path, { schemaKey: "parameters", schemaRequired: false });
-    const name = toolName(modelName(namespace, tool.name), [...path, "name"]);
+  const add = (entry: JsonObject, path: FieldPath, namespace: string | undefined): JsonObject => {
+    const source = checked(functionTool, entry, path);
+    const tool = toolOf(source, source.parameters, [...path, "parameters"]);
+    const name = checked(toolName, modelName(namespace, tool.name), [...path, "name"]);
     if (seen.has(name) && seen.get(name) !== namespace)
       throw invalidValue([...path, "name"], "joined with its namespace, the name is that of another tool.");
     seen.set(name, namespace);
     if (tools.length === MAX_TOOLS) throw tooMany(["tools"], MAX_TOOLS);
-    const strict = source.strict === undefined || source.strict === null ? undefined : tool.strict;
-    const declared = { ...tool, name, strict: strict ?? isStrict(tool, source) };
+    const declared = { ...tool, name, strict: source.strict ?? isStrict(tool, source) };
     tools.push(declared);
     paths.push(path);
     if (namespace !== undefined) names.set(name, { namespace, name: tool.name });
@@ -69,8 +75,8 @@ export function declaredTools(value: unknown, unsupported: FormatSettings["unsup
   };
 
   /** Reads one list of tools; a group may not hold groups. */
-  const walk = (list: readonly unknown[], path: FieldPath, namespace: string | undefined): readonly object[] =>
-    list.flatMap((entry, index): readonly object[] => {
+  const walk = (list: readonly unknown[], path: FieldPath, namespace: string | undefined): readonly JsonObject[] =>
+    list.flatMap((entry, index): readonly JsonObject[] => {
       const at = [...path, index];
       if (!isJsonObject(entry)) throw wrongType(at, "an object", entry);
       const type = entry.type;
@@ -81,12 +87,12 @@ export function declaredTools(value: unknown, unsupported: FormatSettings["unsup
       throw unsupportedTool(type, [...at, "type"]);
     });
 
-  const echo = walk(toolList(value, ["tools"]), ["tools"], undefined);
+  const echo = walk(list ?? [], ["tools"], undefined);
   return { tools, paths, names, echo };
 }
 
 /** Returns whether a tool that does not say so is strict: no engine could promise to keep to a schema that is longer. */
-function isStrict({ parametersJsonSchema }: Tool, { parameters }: JsonObject): boolean {
+function isStrict({ parametersJsonSchema }: Tool, { parameters }: FunctionTool): boolean {
   return Buffer.byteLength(parametersJsonSchema) <= MAX_STRICT_SCHEMA_BYTES && strictCompatible(parameters);
 }
 
@@ -97,18 +103,17 @@ export function unsupportedTool(type: unknown, path: FieldPath): ApiError {
   return unsupportedValue(path, `${subject} is not supported: only function tools that the caller runs are.`);
 }
 
-type Walk = (list: readonly unknown[], path: FieldPath, namespace: string | undefined) => readonly object[];
+type FunctionTool = z.infer<typeof functionTool>;
 
-function group(source: JsonObject, path: FieldPath, walk: Walk): object {
-  const name = toolName(source.name, [...path, "name"]);
-  const description = source.description ?? null;
-  if (description !== null && typeof description !== "string")
-    throw wrongType([...path, "description"], "a string", description);
-  const inner = toolList(source.tools, [...path, "tools"]);
-  return { type: "namespace", name, description, tools: walk(inner, [...path, "tools"], name) };
+type Walk = (list: readonly unknown[], path: FieldPath, namespace: string | undefined) => readonly JsonObject[];
+
+function group(source: JsonObject, path: FieldPath, walk: Walk): JsonObject {
+  const { name, description, tools } = checked(namespaceTool, source, path);
+  const inner = walk(tools ?? [], [...path, "tools"], name);
+  return { type: "namespace", name, description: description ?? null, tools: inner };
 }
 
-function functionEcho(source: JsonObject, name: string, tool: Tool): object {
+function functionEcho(source: FunctionTool, name: string, tool: Tool): JsonObject {
   return {
     type: "function",
     name,

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { imageDetail, imageFromBase64, imageFromUrl } from "../../../../gateway/formats/image.ts";
+import { imageFromBase64, imageFromUrl } from "../../../../gateway/formats/image.ts";
 import { ImageDetail } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { faultOf, thrownBy } from "./thrown-by.ts";
 
@@ -62,23 +62,5 @@ describe("images", () => {
   test("no message repeats the URL", () => {
     const secret = "https://example.com/?token=hidden-word";
     expect(thrownBy(() => imageFromUrl(secret, path)).message).not.toContain("hidden-word");
-  });
-
-  test.each([
-    [undefined, ImageDetail.UNSPECIFIED],
-    [null, ImageDetail.UNSPECIFIED],
-    ["auto", ImageDetail.UNSPECIFIED],
-    ["low", ImageDetail.LOW],
-    ["high", ImageDetail.HIGH],
-  ])("detail %j is %j", (value, expected) => {
-    expect(imageDetail(value, ["detail"])).toBe(expected);
-  });
-
-  test.each([
-    ["full", "invalid_value"],
-    ["constructor", "invalid_value"],
-    [1, "invalid_type"],
-  ])("detail %j is refused", (value, code) => {
-    expect(faultOf(() => imageDetail(value, ["detail"]))).toEqual({ code, param: "detail" });
   });
 });

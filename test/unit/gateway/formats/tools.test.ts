@@ -1,10 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { EMPTY_PARAMETERS, MAX_TOOLS, toolList, toolName, toolOf } from "../../../../gateway/formats/tools.ts";
+import { checked } from "../../../../gateway/formats/checked.ts";
+import { functionTool, responsesRequest } from "../../../../gateway/formats/responses/schema.ts";
+import { EMPTY_PARAMETERS, MAX_TOOLS, toolName, toolOf } from "../../../../gateway/formats/tools.ts";
 import { faultOf } from "./thrown-by.ts";
 
 describe("tools", () => {
   test.each([["read"], ["mcp__files__read"], ["a.b:c-d_E9"], ["x".repeat(128)]])("%s is a name", (name) => {
-    expect(toolName(name, ["name"])).toBe(name);
+    expect(checked(toolName, name, ["name"])).toBe(name);
   });
 
   test.each([
@@ -18,39 +20,30 @@ describe("tools", () => {
     ["\ud800", "invalid_value"],
     ["x".repeat(129), "invalid_value"],
   ])("%j is no name", (name, code) => {
-    expect(faultOf(() => toolName(name, ["tools", 1, "name"]))).toEqual({ code, param: "tools[1].name" });
+    expect(faultOf(() => checked(toolName, name, ["tools", 1, "name"]))).toEqual({ code, param: "tools[1].name" });
   });
 
   test("a list is an array within the cap; null and absent are none", () => {
-    expect(toolList(undefined, ["tools"])).toEqual([]);
-    expect(toolList(null, ["tools"])).toEqual([]);
-    expect(toolList(new Array(MAX_TOOLS).fill({}), ["tools"])).toHaveLength(MAX_TOOLS);
-    expect(faultOf(() => toolList(new Array(MAX_TOOLS + 1).fill({}), ["tools"])).code).toBe("array_above_max_length");
-    expect(faultOf(() => toolList({}, ["tools"])).code).toBe("invalid_type");
+    const { tools } = responsesRequest.shape;
+    const of = (value: unknown) => checked(tools, value, ["tools"]);
+    expect([of(undefined), of(null)]).toEqual([undefined, null]);
+    expect(of(new Array(MAX_TOOLS).fill({}))).toHaveLength(MAX_TOOLS);
+    expect(faultOf(() => of(new Array(MAX_TOOLS + 1).fill({}))).code).toBe("array_above_max_length");
+    expect(faultOf(() => of({})).code).toBe("invalid_type");
   });
 
-  test("a tool keeps the exact text of its schema", () => {
-    const source = { name: "read", description: "Reads.", input_schema: { type: "object", a: 1 }, strict: true };
-    expect(toolOf(source, ["tools", 0], { schemaKey: "input_schema", schemaRequired: true })).toEqual({
-      name: "read",
-      description: "Reads.",
+  test("a tool keeps the exact text of its schema, or takes no arguments without one", () => {
+    const path = ["tools", 0, "parameters"];
+    const source = { name: "read", description: "Reads.", strict: true };
+    expect(toolOf(source, { type: "object", a: 1 }, path)).toEqual({
+      ...source,
       parametersJsonSchema: '{"type":"object","a":1}',
-      strict: true,
     });
-  });
-
-  test("a tool without a schema takes no arguments where the format allows that", () => {
-    const bare = { name: "read", parameters: null, strict: null, description: null };
-    expect(toolOf(bare, ["tools", 0], { schemaKey: "parameters", schemaRequired: false })).toEqual({
+    expect(toolOf({ name: "read", strict: null, description: null }, null, path)).toEqual({
       name: "read",
       description: "",
       parametersJsonSchema: EMPTY_PARAMETERS,
       strict: false,
-    });
-    const required = { schemaKey: "input_schema", schemaRequired: true } as const;
-    expect(faultOf(() => toolOf({ name: "read" }, ["tools", 0], required))).toEqual({
-      code: "missing_required_parameter",
-      param: "tools[0].input_schema",
     });
   });
 
@@ -60,7 +53,7 @@ describe("tools", () => {
     [{ name: "a", parameters: "x" }, "tools[0].parameters"],
     [{ name: "a", parameters: [] }, "tools[0].parameters"],
   ])("the wrong type in %j is named", (source, param) => {
-    const shape = { schemaKey: "parameters", schemaRequired: false } as const;
-    expect(faultOf(() => toolOf(source, ["tools", 0], shape))).toEqual({ code: "invalid_type", param });
+    const tool = { type: "function", ...source };
+    expect(faultOf(() => checked(functionTool, tool, ["tools", 0]))).toEqual({ code: "invalid_type", param });
   });
 });

@@ -8,6 +8,31 @@ const chatCall = { id: "call_1", type: "function", function: { name: "read", arg
 const chatTool = { type: "function", function: { name: "read", parameters: schema, ...mark }, ...mark };
 const chatName = { type: "function", function: { name: "read" } };
 
+/** The plain fields of chat. */
+const chatFields = {
+  stream: true,
+  stream_options: { include_usage: true },
+  max_tokens: 9,
+  max_completion_tokens: 9,
+  temperature: 1,
+  top_p: 1,
+  frequency_penalty: 1,
+  presence_penalty: 1,
+  repetition_penalty: 1,
+  top_k: 1,
+  min_p: 1,
+  logprobs: true,
+  top_logprobs: 1,
+  n: 1,
+  parallel_tool_calls: true,
+  modalities: ["text"],
+  prompt_cache_key: "k",
+  cache_ttl: "5m",
+  reasoning: { effort: "low" },
+  reasoning_effort: "low",
+  stop: ["a"],
+};
+
 /** Valid bodies of chat that have every documented field between them. */
 export const CHAT_BODIES: readonly object[] = [
   {
@@ -44,7 +69,7 @@ export const CHAT_BODIES: readonly object[] = [
     tool_choice: chatName,
     chat_template_kwargs: { enable_thinking: true },
   },
-  { ...chatBody, stream_options: {}, reasoning: { effort: "low" }, response_format: { type: "json_object" } },
+  { ...chatBody, ...chatFields, response_format: { type: "json_object" } },
 ];
 
 const block = { type: "text", text: "hi", ...mark };
@@ -58,6 +83,9 @@ const blocks = [block, image, imageByUrl, plainDocument, blockDocument, found];
 
 const message = { model: "svc-kimik3", max_tokens: 100 };
 const tool = { name: "read", type: "custom", description: "d", input_schema: schema, strict: true, ...mark };
+
+/** The plain fields of messages. */
+const messageFields = { stream: true, temperature: 1, top_p: 1, top_k: 1, stop_sequences: ["a"] };
 
 /** Valid bodies of messages that have every documented field between them. */
 export const MESSAGES_BODIES: readonly object[] = [
@@ -92,7 +120,12 @@ export const MESSAGES_BODIES: readonly object[] = [
     metadata: { user_id: "u" },
     ...mark,
   },
-  { ...message, messages: [{ role: "user", content: "hi" }], output_format: { type: "json_schema", schema } },
+  {
+    ...message,
+    ...messageFields,
+    messages: [{ role: "user", content: "hi" }],
+    output_format: { type: "json_schema", schema },
+  },
 ];
 
 const parts = [
@@ -104,6 +137,38 @@ const reasoning = { type: "reasoning", content: [{ type: "reasoning_text", text:
 const functionTool = { type: "function", name: "read", parameters: schema };
 const group = { type: "namespace", name: "files", tools: [functionTool] };
 const choice = { type: "function", name: "read", namespace: "files" };
+
+/** The plain fields of responses. */
+const responsesFields = {
+  instructions: "Be brief.",
+  stream: true,
+  max_output_tokens: 9,
+  parallel_tool_calls: true,
+  text: { format: { type: "text" }, verbosity: "low" },
+  reasoning: { effort: "low", summary: "auto", generate_summary: "auto", context: "auto", mode: "standard" },
+  temperature: 1,
+  top_p: 1,
+  frequency_penalty: 1,
+  presence_penalty: 1,
+  top_logprobs: 1,
+  include: ["message.output_text.logprobs"],
+  prompt_cache_key: "k",
+  prompt_cache_retention: "24h",
+  prompt_cache_options: {},
+  safety_identifier: "s",
+  user: "u",
+  store: false,
+  background: false,
+  previous_response_id: null,
+  conversation: null,
+  prompt: null,
+  moderation: null,
+  context_management: [],
+  truncation: "disabled",
+  service_tier: "auto",
+  stream_options: { include_obfuscation: true },
+  max_tool_calls: 1,
+};
 
 /** Valid bodies of responses that have every documented field between them. */
 export const RESPONSES_BODIES: readonly object[] = [
@@ -126,5 +191,5 @@ export const RESPONSES_BODIES: readonly object[] = [
     metadata: { a: "b" },
     client_metadata: { a: "b" },
   },
-  { model: "svc/kimik3", input: "hi", tools: [group], tool_choice: choice, text: { format: { type: "text" } } },
+  { ...responsesFields, model: "svc/kimik3", input: "hi", tools: [group], tool_choice: choice },
 ];

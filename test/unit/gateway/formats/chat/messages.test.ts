@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { MAX_MESSAGES } from "../../../../../gateway/formats/chat/messages.ts";
+import { MAX_MESSAGES } from "../../../../../gateway/formats/chat/schema.ts";
 import { ImageDetail, Role } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { faultOf } from "../thrown-by.ts";
 import { prepareChat } from "./prepare-chat.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { MAX_LOGIT_BIAS } from "../../../../../gateway/formats/chat/sampling.ts";
+import { MAX_LOGIT_BIAS } from "../../../../../gateway/formats/chat/schema.ts";
 import { errorObjectA, statusOf } from "../../../../../gateway/formats/error-envelope.ts";
 import { ReasoningEffort, ReasoningMode } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";

@@ -1,10 +1,16 @@
 import { describe, expect, test } from "vitest";
+import { checked } from "../../../../../gateway/formats/checked.ts";
+import { messagesRequest } from "../../../../../gateway/formats/messages/schema.ts";
 import { toolChoiceOf, toolsOf } from "../../../../../gateway/formats/messages/tools.ts";
-import { ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { type Tool, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { errorOf } from "./fixture.ts";
 
 const tool = (name: string, more: object = {}) => ({ name, input_schema: { type: "object" }, ...more });
-const { tools } = toolsOf([tool("read"), tool("grep")]);
+const { shape } = messagesRequest;
+const declared = (value: unknown) => toolsOf(checked(shape.tools, value, ["tools"]));
+const choiceOf = (value: unknown, among: readonly Tool[]) =>
+  toolChoiceOf(checked(shape.tool_choice, value, ["tool_choice"]), among);
+const { tools } = declared([tool("read"), tool("grep")]);
 
 describe("toolsOf", () => {
   test("a tool keeps the text of its schema and its breakpoint", () => {
@@ -17,7 +23,7 @@ describe("toolsOf", () => {
       cache_control: { type: "ephemeral", ttl: "5m" },
       eager_input_streaming: true,
     };
-    expect(toolsOf([source]).tools).toEqual([
+    expect(declared([source]).tools).toEqual([
       {
         name: "read",
         description: "Reads.",
@@ -29,18 +35,18 @@ describe("toolsOf", () => {
   });
 
   test.each([[undefined], [null], [[]]])("%j is no tools", (value) => {
-    expect(toolsOf(value).tools).toEqual([]);
+    expect(declared(value).tools).toEqual([]);
   });
 
   test("a deferred tool is a tool, its placeholder is none", () => {
     const list = [tool("read", { defer_loading: true }), tool("DeferredToolPlaceholder", { defer_loading: true })];
-    expect(toolsOf(list).tools.map(({ name }) => name)).toEqual(["read"]);
-    expect(toolsOf(list).paths).toEqual([["tools", list.findIndex(({ name }) => name === "read")]]);
-    expect(toolsOf([tool("DeferredToolPlaceholder")]).tools).toHaveLength(1);
+    expect(declared(list).tools.map(({ name }) => name)).toEqual(["read"]);
+    expect(declared(list).paths).toEqual([["tools", list.findIndex(({ name }) => name === "read")]]);
+    expect(declared([tool("DeferredToolPlaceholder")]).tools).toHaveLength(1);
   });
 
   test("a kind of its own with a schema is a tool as any other", () => {
-    expect(toolsOf([tool("bash", { type: "bash_20250124" })]).tools).toHaveLength(1);
+    expect(declared([tool("bash", { type: "bash_20250124" })]).tools).toHaveLength(1);
   });
 
   test.each([
@@ -51,7 +57,7 @@ describe("toolsOf", () => {
     [{ type: "mcp_toolset" }, "tools of the type 'mcp_toolset' are not offered"],
     [{ type: "SECRET", name: "x" }, "a tool of this type is not offered"],
   ])("the vendor's tool %j is refused by the schema it lacks", (source, explanation) => {
-    const { type, message } = errorOf(() => toolsOf([tool("a"), source]));
+    const { type, message } = errorOf(() => declared([tool("a"), source]));
     expect(type).toBe("invalid_request_error");
     expect(message).toBe(
       `tools.1.input_schema: Field required; ${explanation} here, only tools with a schema of their own.`,
@@ -69,7 +75,7 @@ describe("toolsOf", () => {
     [[{ type: 1, name: "a" }], "tools.0.type: Input should be a string"],
     [[tool("a"), tool("a")], "tools.1.name: Tool names must be unique."],
   ])("%j is refused", (value, message) => {
-    expect(errorOf(() => toolsOf(value)).message).toContain(message);
+    expect(errorOf(() => declared(value)).message).toContain(message);
   });
 });
 
@@ -87,20 +93,20 @@ describe("toolChoiceOf", () => {
       { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: true },
     ],
   ])("%j", (value, expected) => {
-    expect(toolChoiceOf(value, tools)).toEqual({ ...expected, allowedNames: [] });
+    expect(choiceOf(value, tools)).toEqual({ ...expected, allowedNames: [] });
   });
 
   test("the model chooses unless told otherwise", () => {
     const auto = { mode: ToolChoiceMode.AUTO, name: "", disableParallelCalls: false, allowedNames: [] };
-    expect(toolChoiceOf(undefined, tools)).toEqual(auto);
-    expect(toolChoiceOf(null, tools)).toEqual(auto);
+    expect(choiceOf(undefined, tools)).toEqual(auto);
+    expect(choiceOf(null, tools)).toEqual(auto);
   });
 
   test("without tools there is nothing to choose", () => {
-    expect(toolChoiceOf({ type: "auto" }, [])).toBeUndefined();
-    expect(toolChoiceOf({ type: "none" }, [])).toBeUndefined();
-    expect(toolChoiceOf(undefined, [])).toBeUndefined();
-    expect(errorOf(() => toolChoiceOf({ type: "any" }, [])).message).toContain("tool_choice: ");
+    expect(choiceOf({ type: "auto" }, [])).toBeUndefined();
+    expect(choiceOf({ type: "none" }, [])).toBeUndefined();
+    expect(choiceOf(undefined, [])).toBeUndefined();
+    expect(errorOf(() => choiceOf({ type: "any" }, [])).message).toContain("tool_choice: ");
   });
 
   test.each([
@@ -114,6 +120,6 @@ describe("toolChoiceOf", () => {
       "tool_choice.disable_parallel_tool_use: Input should be a boolean",
     ],
   ])("%j is refused", (value, message) => {
-    expect(errorOf(() => toolChoiceOf(value, tools)).message).toBe(message);
+    expect(errorOf(() => choiceOf(value, tools)).message).toBe(message);
   });
 });

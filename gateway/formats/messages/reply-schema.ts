@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { named, tag } from "./shape.ts";
+import { named, tag, type Written } from "../schema-forms.ts";
 
 /* The replies of `POST /v1/messages` and `POST /v1/messages/count_tokens`: the message, and the events of a stream. */
 
@@ -26,6 +26,9 @@ const startedUsage = named("StartedUsage", "The counts at the start; those at th
 
 const finalUsage = named("FinalUsage", "The tokens of prompt and answer.", { ...usageCounts, ...thinkingCount });
 
+/** The token counts of a message. */
+export type MessageUsage = Written<typeof finalUsage>;
+
 const stop = {
   stop_reason: z
     .enum(["end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "tool_use", "refusal"])
@@ -34,6 +37,11 @@ const stop = {
     ),
   stop_sequence: z.string().nullable().describe("The stop text that ended the answer; null where none did."),
 };
+
+const messageStop = named("MessageStop", "How the answer ended.", stop);
+
+/** How a message ended. */
+export type Stop = Written<typeof messageStop>;
 
 const text = named("ReplyText", "A block of text.", {
   type: tag("text"),
@@ -56,6 +64,9 @@ const toolUse = named("ReplyToolUse", "A block with a tool call.", {
 });
 
 const block = z.discriminatedUnion("type", [text, thinking, toolUse]);
+
+/** A block of a reply. */
+export type ReplyBlock = Written<typeof block>;
 
 const head = {
   id: z.string().describe("The id of the message, `msg_…`."),
@@ -126,7 +137,7 @@ export const messageEvents = [
   named("ContentBlockStop", "The open block ends.", { type: tag("content_block_stop"), index }),
   named("MessageDelta", "The answer has ended.", {
     type: tag("message_delta"),
-    delta: named("MessageStop", "How the answer ended.", stop),
+    delta: messageStop,
     usage: finalUsage,
   }),
   named("MessageStopEvent", "The stream ends.", { type: tag("message_stop") }),

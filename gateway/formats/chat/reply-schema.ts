@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { chatToolCall } from "./chat.ts";
-import { named, tag } from "./shape.ts";
+import { named, tag } from "../schema-forms.ts";
+import { chatToolCall } from "./schema.ts";
 
 /* The replies of `POST /v1/chat/completions`: the completion, and the chunks of a stream. */
 
@@ -42,6 +42,9 @@ const finishReason = z
   .describe(
     "Why the answer ended: by itself or at a stop text, at a limit of tokens, to have tools called, or filtered.",
   );
+
+/** Why a choice ended. */
+export type ChatFinishReason = z.infer<typeof finishReason>;
 
 const head = {
   id: z.string().describe("The id of the reply, `chatcmpl-…`; the same on all chunks of a stream."),

@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { named, tag } from "./shape.ts";
+import { named, tag, type Written } from "../schema-forms.ts";
+import type { ResponsesBody } from "./schema.ts";
 
 /* The replies of `POST /v1/responses`: the response, and the events of a stream. */
 
@@ -9,16 +10,17 @@ const alternative = {
   logprob: z.number().describe("The natural logarithm of its probability; -9999 stands for an impossible token."),
 };
 
-const logprobs = z
-  .array(
-    named("OutputLogprob", "A token of the answer.", {
-      ...alternative,
-      top_logprobs: z
-        .array(named("OutputTopLogprob", "A token that might have stood there.", alternative))
-        .describe("The likeliest tokens at this place, as many as were asked for."),
-    }),
-  )
-  .describe("The log probabilities of the text's tokens; empty unless asked for.");
+const logprob = named("OutputLogprob", "A token of the answer.", {
+  ...alternative,
+  top_logprobs: z
+    .array(named("OutputTopLogprob", "A token that might have stood there.", alternative))
+    .describe("The likeliest tokens at this place, as many as were asked for."),
+});
+
+/** A token of an answer with its log probability. */
+export type Logprob = Written<typeof logprob>;
+
+const logprobs = z.array(logprob).describe("The log probabilities of the text's tokens; empty unless asked for.");
 
 const outputText = named("OutputText", "The part of a message.", {
   type: tag("output_text"),
@@ -26,6 +28,9 @@ const outputText = named("OutputText", "The part of a message.", {
   annotations: z.array(z.unknown()).describe("Always empty."),
   logprobs,
 });
+
+/** The part of a message item. */
+export type TextPart = Written<typeof outputText>;
 
 const reasoningText = named("OutputReasoningText", "Reasoning as text.", {
   type: tag("reasoning_text"),
@@ -56,6 +61,9 @@ const reasoningItem = named("OutputReasoning", "Reasoning, for requests that ask
   status,
 });
 
+/** An item of reasoning. */
+export type ReasoningItem = Written<typeof reasoningItem>;
+
 const callItem = named("OutputFunctionCall", "A function call.", {
   type: tag("function_call"),
   id: z.string().describe("The id of the item, `fc_…`."),
@@ -71,6 +79,15 @@ const compactionItem = named("OutputCompaction", "The summary of a conversation,
   id: z.string().describe("The id of the item, `cmp_…`."),
   encrypted_content: z.string().describe("The sealed summary, to be sent back in place of what it summarises."),
 });
+
+/** An item of what the model made of one block. */
+export type BlockItem = Written<typeof messageItem> | ReasoningItem | Written<typeof callItem>;
+
+/** An item that stands for a whole conversation. */
+export type CompactionItem = Written<typeof compactionItem>;
+
+/** An item of a response's `output`. */
+export type OutputItem = BlockItem | CompactionItem;
 
 const item = z.discriminatedUnion("type", [messageItem, reasoningItem, callItem, compactionItem]);
 
@@ -147,6 +164,18 @@ export const response = named("Response", "A response, the reply to a request wi
     .describe("The tokens of prompt and answer; null until the answer has ended, and where it failed."),
   user: z.string().nullable().describe(`${repeated}.`),
 });
+
+/** The fields of a response that repeat the request, with the defaults that were used. */
+export type Echo = Pick<
+  Written<typeof response>,
+  Exclude<
+    keyof ResponsesBody & keyof z.infer<typeof response>,
+    "background" | "previous_response_id" | "service_tier" | "store" | "truncation"
+  >
+>;
+
+/** Why a response failed. */
+export type Failure = NonNullable<Written<typeof response>["error"]>;
 
 const keptText = named("KeptText", "A part of text.", {
   type: tag("input_text"),
