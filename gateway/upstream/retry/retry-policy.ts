@@ -152,7 +152,7 @@ export function lossOf(history: readonly FailedAttempt[]): FailedAttempt | undef
 }
 
 /**
- * Returns the wait before retry number `retry`, which counts from 1, in milliseconds. It is Envoy's fully jittered
+ * Returns the wait before retry number `retry`, which counts from 1, in milliseconds; 0 before number 0. It is Envoy's fully jittered
  * back-off: even over `[0, (2^retry - 1) * base)`, and never above the longest interval.
  */
 export function backOffMs(retry: number, jitter: number): number {
@@ -181,10 +181,7 @@ function continuation(
   const failed = addresses(broken.slice(broken.findLastIndex(({ accepted }) => accepted)));
   const others = new Set([...unfit, ...failed]);
   const available = endpoints.filter((endpoint) => endpoint.available);
-  const tries = broken.length - 1;
-  if (without(available, others)) {
-    return attempt(tries === 0 ? last.endedMs : last.endedMs + backOffMs(tries, last.jitter), others);
-  }
+  if (without(available, others)) return attempt(last.endedMs + backOffMs(broken.length - 1, last.jitter), others);
   if (!last.committed && without(available, failedAt(history))) return "no_endpoint";
   const mayCome = endpoints.some(({ continues }) => continues !== false);
   if (!mayCome || nowMs >= first.endedMs + Math.max(pendingMs, holdMs)) return "no_endpoint";

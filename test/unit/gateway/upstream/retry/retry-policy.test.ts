@@ -145,6 +145,13 @@ describe("a request that lost endpoints before its first word", () => {
       "wait 1750",
       { nowMs: 1_500 },
     ],
+    [
+      "counts anew each time that it has got on",
+      [...lost("a", { gotOn: true }), ...lost("b", { gotOn: true, othersLost: true, endedMs: 1_500 })],
+      "a b c",
+      "begin but not at ab, ahead, recovery",
+      { nowMs: 1_500 },
+    ],
   ]);
 });
 
@@ -258,6 +265,14 @@ describe("an answer that has begun is continued", () => {
       [..."abcdefghijklmnopq"].map((name) => begun(name)),
       "a b",
       "give up: final upstream_reset, not continued: lost_too_often",
+    ],
+    ["in an outage for as long as it may be held", [begun("a")], "a!", "continue, ahead, recovery", { nowMs: 999 }],
+    [
+      "later for as long again once it went on",
+      [begun("a"), more("b", { gotOn: true, wentOn: true, endedMs: 5_000 })],
+      "a! c~",
+      "wait 5300",
+      { nowMs: 5_000 },
     ],
   ]);
 });
