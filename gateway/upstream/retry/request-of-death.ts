@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 import type { RequestOfDeathSettings } from "./retry-settings.ts";
 
 /** The loss of an endpoint, or its silence, while it worked on a request, without a word of its own. */
@@ -56,14 +56,14 @@ type Suspect = { readonly losses: ReadonlySet<Loss>; readonly newest: Loss };
  */
 export class RequestsOfDeath {
   readonly #settings: RequestOfDeathSettings;
-  /** The suspected requests by their digests, the one that killed last being the newest. */
-  readonly #suspects: BoundedMap<string, Suspect>;
+  /** The suspected requests by their digests. */
+  readonly #suspects: LRUCache<string, Suspect>;
   /** The losses that are remembered, in the order in which they came. */
   #losses: Loss[] = [];
 
   constructor(settings: RequestOfDeathSettings) {
     this.#settings = settings;
-    this.#suspects = new BoundedMap(settings.maxEntries);
+    this.#suspects = new LRUCache({ max: settings.maxEntries });
   }
 
   /**
