@@ -16,6 +16,7 @@ import { CallerWork } from "./caller-work/caller-work.ts";
 import { workRecorder } from "./calls/work-log.ts";
 import { type EngineConfig, engineConfigSchema } from "./config.ts";
 import { EngineError } from "./errors.ts";
+import { CONNECTION_LIMITS } from "./grpc/connection-limits.ts";
 import { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { serveMetrics } from "./metrics/metrics-server.ts";
 import { vllmViews } from "./metrics/vllm-names.ts";
@@ -47,7 +48,7 @@ async function run(config: EngineConfig): Promise<number> {
     log,
     tls,
     allowedClientNames: config.tls?.allowedClientNames,
-    connection: config.connection,
+    connection: CONNECTION_LIMITS,
     maxStepAgeMs,
     handoverGraceMs,
     reflection,
@@ -79,10 +80,9 @@ async function run(config: EngineConfig): Promise<number> {
   return crashed() ? 1 : 0;
 }
 
-/** Returns whether the node shows metrics as vLLM names them: unless told otherwise, where no vLLM stands beside it. */
-function showsVllmNames({ metrics, backend }: EngineConfig): boolean {
-  const besideVllm = backend.kind === "openai-compatible" && backend.dialect === "vllm";
-  return metrics.vllmNames ?? !besideVllm;
+/** Returns whether the node shows metrics as vLLM names them: not beside vLLM, whose own would count twice. */
+function showsVllmNames({ backend }: EngineConfig): boolean {
+  return backend.kind !== "openai-compatible" || backend.dialect !== "vllm";
 }
 
 /** Warns of a gRPC port that other machines reach, and that checks no callers: whoever gets there may generate. */

@@ -102,8 +102,8 @@ function engineMetrics(): string {
       {
         heading: "Under vLLM's names",
         intro: [
-          "For the scheduler of Kubernetes' inference extension, autoscalers and dashboards that were made for vLLM. Unless",
-          "`metrics.vllmNames` says otherwise, every node shows them but one beside vLLM, which has its own.",
+          "For the scheduler of Kubernetes' inference extension, autoscalers and dashboards that were made for vLLM.",
+          "Every node shows them but one beside vLLM, which has its own.",
         ].join("\n"),
         views: vllmViews("svc-qwen"),
       },
