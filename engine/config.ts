@@ -41,35 +41,6 @@ const tls = z
     error: "needs clientCaFile: without it callers show no certificate",
   });
 
-/** The schema of the bounds of one connection to the gRPC port. */
-const connection = z
-  .strictObject({
-    maxCalls: z
-      .int()
-      .min(1)
-      .max(1_000_000)
-      .default(16_384)
-      .describe(
-        "The number of calls that one connection may have open at once; HTTP/2 makes its caller wait with further ones. More than the slots and the queue of the backend together, as a gateway may send them all over one connection.",
-      ),
-    maxRequestBytes: z
-      .int()
-      .min(1_048_576)
-      .default(1_073_741_824)
-      .describe(
-        "The bytes of requests that one connection may have open, of calls that are not over and of those that have not come whole; what would go beyond is refused as by a full queue. A single request has 64 MiB at most.",
-      ),
-    maxWatches: z
-      .int()
-      .min(1)
-      .default(256)
-      .describe(
-        "The number of streams of health, and as many of load reports, that one connection may have open; a gateway has one of each per model.",
-      ),
-  })
-  .prefault({})
-  .describe("How much one connection to the gRPC port may have open, so that others are served beside it.");
-
 /** The schema of an engine node's whole configuration. */
 export const engineConfigSchema = z.strictObject({
   nodeId: z
@@ -90,7 +61,6 @@ export const engineConfigSchema = z.strictObject({
     .default(false)
     .describe("Whether tools may ask the node for its contract over gRPC server reflection."),
   tls: tls.optional().describe("How the gRPC port is secured; without this section the node speaks plain text."),
-  connection,
   tracing: tracingSchema.optional(),
   maxStepAgeMs: z
     .int()

@@ -15,6 +15,7 @@ import { CallerWork } from "./caller-work/caller-work.ts";
 import { workRecorder } from "./calls/work-log.ts";
 import { type EngineConfig, engineConfigSchema } from "./config.ts";
 import { EngineError } from "./errors.ts";
+import { CONNECTION_LIMITS } from "./grpc/connection-limits.ts";
 import { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { serveMetrics } from "./metrics/metrics-server.ts";
 import { EngineServer } from "./server.ts";
@@ -44,7 +45,7 @@ async function run(config: EngineConfig): Promise<number> {
     log,
     tls,
     allowedClientNames: config.tls?.allowedClientNames,
-    connection: config.connection,
+    connection: CONNECTION_LIMITS,
     maxStepAgeMs,
     livenessStepAgeMs,
     handoverGraceMs,

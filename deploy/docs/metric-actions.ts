@@ -178,7 +178,7 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
     svc_engine_schema_mismatches_total:
       "Answers that break their schema. On `llama` with `strict` that is a bug to report; elsewhere it is how well the model or the engine beside the node keeps to schemas.",
     svc_engine_connection_refusals_total:
-      "A caller has too much open on one connection: see which one it is. If it is a gateway with honest large prompts, raise `connection` in the node's configuration.",
+      "A caller has too much open on one connection: see which one it is. If it is a gateway with honest large prompts, add nodes.",
     svc_engine_caller_work_total:
       "`failed` is a bug to report: the log has it once, and its caller lost a schema or a call, not the answer. `given_up` says that a budget of work is too generous for this machine. Many `partly` are schemas that cost more than they are worth; see whose they are.",
     svc_engine_cancel_latency_seconds:

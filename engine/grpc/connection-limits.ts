@@ -20,6 +20,16 @@ export type ConnectionLimits = {
   readonly maxWatches: number;
 };
 
+/**
+ * The bounds of each connection. A gateway may send all that runs and waits over one connection, with 64 MiB a request
+ * at most; it has one stream of health and one of load reports per model.
+ */
+export const CONNECTION_LIMITS: ConnectionLimits = {
+  maxCalls: 16_384,
+  maxRequestBytes: 1_073_741_824,
+  maxWatches: 256,
+};
+
 /** A limit that a call was refused for, as metrics name it. */
 export type ExceededLimit = "request_bytes" | "watches";
 

@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 
 /** The most digests that are known of at one time: some 15 MB of them. */
 const MAX_PREFIXES = 65_536;
@@ -30,14 +30,18 @@ export type PrefixListener = (digest: string, model: string) => void;
  */
 export class HeldPrefixes {
   readonly #kv: () => KvTokens;
-  readonly #maxPrefixes: number;
-  readonly #held = new BoundedMap<string, HeldTokens>();
+  readonly #held: LRUCache<string, HeldTokens>;
   readonly #listeners = new Set<PrefixListener>();
 
   /** Begins with nothing held. `kv` is asked for the KV tokens of the node whenever they are told. */
   constructor(kv: () => KvTokens, maxPrefixes = MAX_PREFIXES) {
     this.#kv = kv;
-    this.#maxPrefixes = maxPrefixes;
+    this.#held = new LRUCache({
+      max: maxPrefixes,
+      disposeAfter: (held, digest, reason) => {
+        if (reason !== "set") this.#tell(digest, held);
+      },
+    });
   }
 
   /** The KV tokens of the node now. */
@@ -52,30 +56,24 @@ export class HeldPrefixes {
 
   /** Returns what is held of a prefix; undefined where nothing is. */
   get(digest: string): HeldTokens | undefined {
-    return this.#held.get(digest);
+    return this.#held.peek(digest);
   }
 
   /** Returns the digests of all prefixes of a model that are held, those that were used last behind the others. */
   digestsOf(model: string): readonly string[] {
-    const digests = [...this.#held.newestFirst()].flatMap(([digest, held]) => (held.model === model ? [digest] : []));
-    return digests.reverse();
+    return [...this.#held.rkeys()].filter((digest) => this.#held.peek(digest)?.model === model);
   }
 
   /** Notes what is held of a prefix from now on. */
   hold(digest: string, held: HeldTokens): void {
-    const before = this.#held.get(digest);
+    const before = this.#held.peek(digest);
     this.#held.set(digest, held);
     if (before?.tokens !== held.tokens || before.tailTokens !== held.tailTokens) this.#tell(digest, held);
-    const { oldest, size } = this.#held;
-    if (oldest && size > this.#maxPrefixes) this.drop(oldest.key);
   }
 
   /** Notes that a prefix is held no longer. */
   drop(digest: string): void {
-    const held = this.#held.get(digest);
-    if (!held) return;
     this.#held.delete(digest);
-    this.#tell(digest, held);
   }
 
   /** Calls the listener at every change. Returns the function that ends this. */

@@ -2,9 +2,9 @@ import { hash } from "node:crypto";
 import type { Http2Session, IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Server } from "node:net";
 import { status } from "@grpc/grpc-js";
+import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
 import { atMostEvery } from "../../deploy/runtime/log/at-most-every.ts";
-import { BoundedMap } from "../../deploy/runtime/memory/bounded-map.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { AuthDeps } from "../http/access/auth.ts";
 import { presentedKeys } from "../http/access/credentials.ts";
@@ -69,7 +69,7 @@ export class WastedCalls {
   readonly #clock: Clock;
   readonly #keys: WastedCallsDeps["keys"];
   readonly #refused: (keyId: string | undefined) => void;
-  readonly #callers = new BoundedMap<string, Bucket>(MAX_CALLERS);
+  readonly #callers = new LRUCache<string, Bucket>({ max: MAX_CALLERS });
   readonly #connections = new WeakMap<Http2Session, Connection>();
   #named = 0;
 

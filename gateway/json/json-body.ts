@@ -1,9 +1,9 @@
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../errors.ts";
 import type { Detail } from "../outcome.ts";
-import { notationOf } from "./json-notation.ts";
 import type { JsonScan } from "./json-scan.ts";
-import { keepNotation } from "./json-text.ts";
+import { keepNumbers } from "./json-text.ts";
+import { withNumbersQuoted } from "./json-tokens.ts";
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
@@ -61,8 +61,7 @@ export function wellFormed(value: unknown): unknown {
 /**
  * Returns the object that a request body holds, in UTF-8; a byte order mark is skipped. Keys such as `__proto__` stay
  * plain data of the object they stand in: whoever copies such an object uses spread, never assignment key by key.
- * `jsonText` gives the text of what is in the object, at least three levels deep, as the caller wrote it. `scan` was
- * fed with all of `body`; the time it takes is bounded by that scan's limits and the size of `body`. Throws ApiError:
+ * `jsonText` writes the numbers in the object, at least three levels deep, as the caller wrote them. `scan` was fed with all of `body`; the time it takes is bounded by that scan's limits and the size of `body`. Throws ApiError:
  * `invalid_json` for bytes that are not UTF-8 or not JSON; `bad_request` for a root that is not an object, for what the
  * scan refuses, or a key with a lone surrogate. No message repeats anything of the body but the names of the keys that
  * decide about the request.
@@ -72,12 +71,10 @@ export function parseBody(body: Buffer, scan: JsonScan): object {
   const json = marked ? body.subarray(BYTE_ORDER_MARK.length) : body;
   if (!isUtf8(json)) throw invalidJson("json_not_utf8");
   scan.end();
-  const text = json.toString("utf8");
-  const value = parse(text);
+  const value = parse(json.toString("utf8"));
   if (typeof value !== "object" || value === null || Array.isArray(value))
     throw new ApiError("bad_request", "The request body should be a JSON object.", { detail: "json_not_an_object" });
   if (mayHoldSurrogate(json)) wellFormed(value);
-  const notation = scan.isRestated ? notationOf(text) : undefined;
-  if (notation) keepNotation(value, notation);
+  if (scan.isRestated) keepNumbers(value, parse(withNumbersQuoted(json)));
   return value;
 }

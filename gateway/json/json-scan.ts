@@ -1,8 +1,16 @@
 import * as z from "zod";
 import { ApiError } from "../errors.ts";
 import type { Detail } from "../outcome.ts";
-import { isIndexKey, isRestated } from "./json-notation.ts";
-import { CUT, endOfLetters, endOfNumber, endOfString, endsEscaped, isLetter, isNumberByte } from "./json-tokens.ts";
+import {
+  CUT,
+  endOfLetters,
+  endOfNumber,
+  endOfString,
+  endsEscaped,
+  isLetter,
+  isNumberByte,
+  isRestated,
+} from "./json-tokens.ts";
 
 /*
  * One pass over the bytes of a JSON text before it is parsed, as parsing is what costs: 16 MiB of `[{},{},…]` block the
@@ -34,9 +42,6 @@ export type JsonLimits = Readonly<z.infer<typeof jsonLimitsSchema>>;
 /** The length of a character that is written as `\uXXXX`. */
 const ESCAPED_LENGTH = 6;
 
-/** The length of the longest key that is an array index. */
-const LONGEST_INDEX_KEY = "4294967294".length;
-
 /**
  * The depth from which values may be handed on as text: what is nested less deeply is read field by field. The least
  * deep object that is handed on is the schema in `output_format`.
@@ -55,10 +60,7 @@ const MAX_NUMBER_LENGTH = 1000;
 const SPACE = 0x20;
 const QUOTE = 0x22;
 const COMMA = 0x2c;
-const ZERO = 0x30;
-const NINE = 0x39;
 const OPEN_BRACKET = 0x5b;
-const BACKSLASH = 0x5c;
 const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
@@ -95,7 +97,7 @@ export class JsonScan {
   constructor(singleKeys: readonly string[], limits: JsonLimits) {
     this.#limits = limits;
     this.#singleKeys = singleKeys;
-    this.#longestKey = ESCAPED_LENGTH * Math.max(LONGEST_INDEX_KEY, ...singleKeys.map((key) => key.length));
+    this.#longestKey = ESCAPED_LENGTH * Math.max(0, ...singleKeys.map((key) => key.length));
     this.#isObject = new Uint8Array(limits.maxDepth + 1);
   }
 
@@ -105,9 +107,8 @@ export class JsonScan {
   }
 
   /**
-   * Whether `JSON.stringify` would not write the objects of this text as they are written here, white space, escapes
-   * and repeated keys aside. It may be wrong in saying yes. It is true for few texts: those with a key that is an array
-   * index, or a number such as `1.0`.
+   * Whether the text has a number that `JSON.stringify` writes in another way, such as `1.0` or `9007199254740993`, at
+   * a depth from which values go on as text.
    */
   get isRestated(): boolean {
     return this.#isRestated;
@@ -206,16 +207,11 @@ export class JsonScan {
     if (isInteger && text.length <= SURELY_EXACT_LENGTH && text !== "-0") return;
     if ((!isInteger || text.length > SURELY_FINITE_LENGTH) && Math.abs(Number(text)) === Number.POSITIVE_INFINITY)
       throw numberTooLarge();
-    if (this.#looksForRestated()) this.#isRestated = isRestated(text);
+    if (!this.#isRestated && this.#depth >= OUTERMOST_TEXT_DEPTH) this.#isRestated = isRestated(text);
   }
 
   #key(text: Buffer, start: number, end: number): void {
-    if (end - start > this.#longestKey) return;
-    if (this.#depth === 1) this.#noteKey(keyIn(text, start, end));
-    else if (this.#looksForRestated() && mayBeDigit(text[start])) {
-      const key = keyIn(text, start, end);
-      this.#isRestated = key !== undefined && isIndexKey(key);
-    }
+    if (this.#depth === 1 && end - start <= this.#longestKey) this.#noteKey(keyIn(text, start, end));
   }
 
   /** Notes a key of the top level. Throws for the second one of a kind that may stand there only once. */
@@ -227,11 +223,6 @@ export class JsonScan {
         detail: "json_duplicate_key",
       });
     this.#seenKeys.add(key);
-  }
-
-  /** Whether the scan still looks for a key or number that is written in another way; it stops at the first one. */
-  #looksForRestated(): boolean {
-    return !this.#isRestated && this.#depth >= OUTERMOST_TEXT_DEPTH;
   }
 
   #open(isObject: boolean): void {
@@ -261,11 +252,6 @@ function withoutEscapes(text: string): string | undefined {
   } catch {
     return undefined; // the parser will refuse the whole text
   }
-}
-
-/** Returns whether a byte is a digit, or begins an escape that may stand for one. */
-function mayBeDigit(byte: number | undefined): boolean {
-  return byte === BACKSLASH || (byte !== undefined && byte >= ZERO && byte <= NINE);
 }
 
 function tooBig(how: string, limit: number, unit: string, detail: Detail): ApiError {

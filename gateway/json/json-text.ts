@@ -1,5 +1,3 @@
-import type { Notation } from "./json-notation.ts";
-
 /** A JSON object as `JSON.parse` made it. */
 export type JsonObject = { readonly [key: string]: unknown };
 
@@ -9,46 +7,45 @@ export function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /**
- * The notations of the parsed objects and arrays that have one. They are kept here because neither the framework nor a
- * schema check passes on anything beside the value. An entry lives as long as the object it is about, which is one
- * request.
+ * The objects and arrays of bodies with a number that `JSON.stringify` writes in another way, each with its double, in
+ * which such numbers are strings. A WeakMap because schema checks pass on nothing beside the value; an entry lives as
+ * long as the request.
  */
-const NOTATIONS = new WeakMap<object, Notation>();
+const DOUBLES = new WeakMap<object, unknown>();
 
 /**
- * Lets `jsonText` know how `value`, and everything in it, was written. `notation` has to be that of the text which
- * `value` was parsed from.
+ * Makes `jsonText` write the numbers in `value` as the caller did. `double` is parsed from the same text, with these
+ * numbers in quotation marks. It is recursive, for values of bounded depth.
  */
-export function keepNotation(value: object, notation: Notation): void {
-  const waiting: [object, Notation][] = [[value, notation]];
-  for (let next = waiting.pop(); next; next = waiting.pop()) {
-    const [outer, of] = next;
-    NOTATIONS.set(outer, of);
-    for (const [key, member] of of.members) {
-      const inner: unknown = typeof member === "string" ? undefined : Reflect.get(outer, key);
-      if (typeof member !== "string" && typeof inner === "object" && inner !== null) waiting.push([inner, member]);
-    }
-  }
+export function keepNumbers(value: unknown, double: unknown): void {
+  if (typeof value !== "object" || value === null) return;
+  DOUBLES.set(value, double);
+  for (const key of Object.keys(value)) keepNumbers(Reflect.get(value, key), memberOf(double, key));
 }
 
 /**
- * Writes the JSON text of a parsed value as the caller wrote it, in canonical form: no white space between tokens;
- * strings and keys escaped as `JSON.stringify` does it; of a key given more than once the first place and the last
- * value, so that the text parses to the value that was checked. The order of keys and the text of numbers are the
- * caller's, where `keepNotation` was called for a value that does not tell them. The same text thus always gives the
- * same bytes, whatever else stands in its body, which is what the engine's prefix cache lives on.
+ * Writes a parsed value as JSON as `JSON.stringify` does, without white space, but for numbers that `keepNumbers` was
+ * called for, which stay as the caller wrote them: an integer beyond 2^53 would become another one, and `1.0` instead
+ * of `1` ends the prefix that an engine has cached. The same text always gives the same bytes, whatever else stands in
+ * its body.
  */
 export function jsonText(value: JsonObject | readonly unknown[] | string | number | boolean | null): string {
-  return written(value, typeof value === "object" && value !== null ? NOTATIONS.get(value) : undefined);
+  return written(value, typeof value === "object" && value !== null ? DOUBLES.get(value) : undefined);
 }
 
-function written(value: unknown, notation: string | Notation | undefined): string {
-  if (typeof notation === "string") return notation;
-  if (notation === undefined || typeof value !== "object" || value === null) return JSON.stringify(value);
-  const { keys, members } = notation;
-  if (Array.isArray(value)) return `[${value.map((item, at) => written(item, members.get(String(at)))).join(",")}]`;
-  const member = (key: string) => `${JSON.stringify(key)}:${written(Reflect.get(value, key), members.get(key))}`;
-  return `{${(keys ?? Object.keys(value)).map(member).join(",")}}`;
+function written(value: unknown, double: unknown): string {
+  if (typeof value === "number" && typeof double === "string") return double;
+  if (double === undefined || typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value))
+    return `[${value.map((item, at) => written(item, memberOf(double, String(at)))).join(",")}]`;
+  const members = Object.entries(value).map(
+    ([key, member]) => `${JSON.stringify(key)}:${written(member, memberOf(double, key))}`,
+  );
+  return `{${members.join(",")}}`;
+}
+
+function memberOf(value: unknown, key: string): unknown {
+  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
 }
 
 /**

@@ -72,3 +72,30 @@ export function endOfLetters(text: Buffer, start: number): number {
   while (end < text.length && isLetter(text[end])) end += 1;
   return end;
 }
+
+/** Returns whether `JSON.stringify` writes a number in another way than `text`, which is a number of valid JSON. */
+export function isRestated(text: string): boolean {
+  return String(Number(text)) !== text;
+}
+
+/** Returns valid JSON, in UTF-8, as text with quotation marks around each number that `isRestated`. */
+export function withNumbersQuoted(json: Buffer): string {
+  const pieces: string[] = [];
+  let copied = 0;
+  for (let at = 0; at < json.length; at += 1) {
+    const byte = json[at];
+    if (byte === QUOTE) at = endOfString(json, at + 1);
+    else if (isLetter(byte)) at = endOfLetters(json, at) - 1;
+    else if (isNumberByte(byte)) {
+      const end = endOfNumber(json, at);
+      const number = json.toString("latin1", at, end);
+      if (isRestated(number)) {
+        pieces.push(json.toString("utf8", copied, at), `"${number}"`);
+        copied = end;
+      }
+      at = end - 1;
+    }
+  }
+  pieces.push(json.toString("utf8", copied));
+  return pieces.join("");
+}

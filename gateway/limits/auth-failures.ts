@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { type Bucket, type BucketRule, fullBucket, refill, take, waitMs } from "./token-bucket.ts";
 
@@ -9,7 +9,7 @@ const MAX_NETWORKS = 10_000;
 export class AuthFailures {
   readonly #rule: BucketRule;
   readonly #clock: Clock;
-  readonly #buckets = new BoundedMap<string, Bucket>(MAX_NETWORKS);
+  readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_NETWORKS });
 
   /**
    * Starts without any failure. `perMinute` is how many failed attempts a network has per minute; after a rest it may

@@ -66,7 +66,7 @@ test.skipIf(!existsSync(python))(
       stepTimeoutMs: 120_000,
       work: workHere,
       ...{ loadIntervalMs: 500, priorities: false, sharedCache: false },
-      kvEvents: { endpoint, listen: true, replayEndpoint, topic: "", ranks: 1 },
+      kvEvents: { endpoint, listen: true, replayEndpoint, ranks: 1 },
     });
     try {
       await backend.start(AbortSignal.timeout(PATIENCE_MS));

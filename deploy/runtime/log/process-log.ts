@@ -1,10 +1,15 @@
 import { type Bindings, type Logger, pino } from "pino";
-import { LineWriter } from "./line-writer.ts";
+import sonicBoom from "sonic-boom";
+import { errnoOf } from "../files/errno.ts";
 
-/** The most characters that may wait for a reader of the log. */
+/** The most bytes that may wait for a reader of the log. */
 const MAX_WAITING = 8 * 1024 * 1024;
 /** The time, in milliseconds, that the last lines may take when the process ends and the reader of the log is slow. */
 const LAST_LINES_MS = 1_000;
+/** A pipe takes so many bytes at once or not at all (PIPE_BUF), so lines of several processes never mix. */
+const WRITE_BYTES = 4_096;
+/** The longest time, in milliseconds, until waiting lines are written, or tried again where a write has failed. */
+const FLUSH_MS = 100;
 
 /** The settings of a process's log. */
 export type ProcessLogOptions = {
@@ -12,20 +17,63 @@ export type ProcessLogOptions = {
   readonly level: "debug" | "info" | "warn" | "error";
   /** The fields that stand in every line; with null no line has fields of its own accord. */
   readonly base: Bindings | null;
-  /**
-   * Called for each line that is lost, because the reader of the log is too slow or has gone. Default: nobody counts
-   * them.
-   */
+  /** Called for each line that is lost, because the reader of the log is too slow or has gone. Default: not counted. */
   readonly onDrop?: () => void;
 };
 
 /**
  * Makes the log of this process: JSON lines on standard error. Writing never waits: a collector that has stalled, or
  * gone, must not stop the service, so lines that find no room are dropped. The lines that wait when the process ends
- * are written first, unless nobody reads them any more.
+ * are written first, unless the reader has gone.
  */
 export function processLog({ level, base, onDrop = () => {} }: ProcessLogOptions): Logger {
-  const lines = new LineWriter({ fd: 2, maxWaiting: MAX_WAITING, onDrop });
+  const lines = lineWriter({ fd: 2, maxWaiting: MAX_WAITING, onDrop });
   process.on("exit", () => lines.writeRest(LAST_LINES_MS));
   return pino({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, lines);
+}
+
+/** Writes lines in their order. */
+export type LineWriter = {
+  /** Takes one line, with its line break, and never waits. */
+  readonly write: (line: string) => void;
+  /**
+   * Writes the waiting lines before it returns, for a process that ends. It blocks for some `limitMs` at most while the
+   * file takes nothing (EAGAIN), and gives up where a write fails.
+   */
+  readonly writeRest: (limitMs: number) => void;
+};
+
+/**
+ * Makes a writer to an open file, pipe or socket, which it does not close. Lines beyond `maxWaiting` bytes are dropped,
+ * and so are those that come while writes fail, as to a closed pipe or a full disk; `onDrop` is called for each.
+ */
+export function lineWriter(options: Readonly<{ fd: number; maxWaiting: number; onDrop: () => void }>): LineWriter {
+  const { fd, maxWaiting: maxLength, onDrop } = options;
+  let isFailing = false;
+  let retryUntilMs = 0;
+  // The library's own retry has a timer that keeps the process alive; a failed write is tried again at the next flush.
+  const retryEAGAIN = () => performance.now() < retryUntilMs;
+  const sizes = { maxLength, maxWrite: WRITE_BYTES, minLength: WRITE_BYTES - 1 };
+  const file = new sonicBoom.SonicBoom({ fd, sync: false, ...sizes, periodicFlush: FLUSH_MS, retryEAGAIN });
+  file.on("drop", onDrop);
+  file.on("write", () => {
+    isFailing = false;
+  });
+  file.on("error", (error) => {
+    isFailing = errnoOf(error) !== "EAGAIN";
+  });
+  return {
+    write(line) {
+      if (isFailing) onDrop();
+      else file.write(line);
+    },
+    writeRest(limitMs) {
+      retryUntilMs = performance.now() + limitMs;
+      try {
+        file.flushSync();
+      } catch {
+        // The reader has gone or takes nothing: the process ends without these lines.
+      }
+    },
+  };
 }

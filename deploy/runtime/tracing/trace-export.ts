@@ -15,6 +15,12 @@ import type { TracingConfig } from "./tracing-schema.ts";
 /** The most spans in one export. */
 const BATCH_SIZE = 512;
 
+/** The number of finished spans that may wait for their export; further ones are dropped. */
+const MAX_QUEUE_SIZE = 2_048;
+
+/** The time, in milliseconds, between two exports where OTEL_BSP_SCHEDULE_DELAY does not give it. */
+const SCHEDULE_DELAY_MS = 5_000;
+
 /** The milliseconds that the last export may take: a collector that is down must not keep a process from ending. */
 const LAST_EXPORT_MS = 3_000;
 
@@ -38,11 +44,12 @@ export type TraceExport = {
 
 /**
  * Makes the way of spans to a collector: they go in batches from a bounded queue, and `log` is told of failed exports.
+ * An export may take as long as OTEL_EXPORTER_OTLP_TIMEOUT says, by default 10 s, its retries included.
  * The variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the last word on what the spans say about the
  * process. `nowMs` returns monotonic milliseconds.
  */
 export function traceExport(
-  { otlpEndpoint, maxQueueSize, scheduleDelayMs, exportTimeoutMs }: TracingConfig,
+  { otlpEndpoint }: TracingConfig,
   { name, version, instanceId }: TracedService,
   log: Logger,
   nowMs: () => number,
@@ -50,22 +57,26 @@ export function traceExport(
   diag.setLogger(exportLog(log, nowMs), { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
   const exporter = new OTLPTraceExporter({
     ...(otlpEndpoint !== undefined && { url: `${otlpEndpoint.replace(/\/+$/, "")}/v1/traces` }),
-    timeoutMillis: exportTimeoutMs,
     // All that may wait can go at once in the end.
-    concurrencyLimit: Math.ceil(maxQueueSize / BATCH_SIZE) + 1,
+    concurrencyLimit: Math.ceil(MAX_QUEUE_SIZE / BATCH_SIZE) + 1,
   });
   const processor = new BatchSpanProcessor({
     exporter,
-    maxQueueSize,
+    maxQueueSize: MAX_QUEUE_SIZE,
     maxExportBatchSize: BATCH_SIZE,
-    scheduledDelayMillis: scheduleDelayMs,
-    exportTimeoutMillis: exportTimeoutMs,
+    scheduledDelayMillis: scheduleDelayMs(process.env.OTEL_BSP_SCHEDULE_DELAY),
   });
   const self = { "service.name": name, "service.version": version, "service.instance.id": instanceId };
   const resource = defaultResource()
     .merge(resourceFromAttributes(self))
     .merge(detectResources({ detectors: [envDetector] }));
   return { processor, resource };
+}
+
+/** Returns the delay that the variable gives: the SDK of this version reads no OTEL_BSP_* variables. */
+function scheduleDelayMs(text: string | undefined): number {
+  const delayMs = Number(text);
+  return Number.isSafeInteger(delayMs) && delayMs > 0 ? delayMs : SCHEDULE_DELAY_MS;
 }
 
 /** Sends the spans that wait, for at most three seconds, and closes `processor`. Never rejects. */

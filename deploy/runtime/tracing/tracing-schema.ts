@@ -1,5 +1,4 @@
 import * as z from "zod";
-import { milliseconds } from "../config/process-schema.ts";
 
 /**
  * The schema of the settings on the export of traces over OTLP. What has no setting, such as headers for the collector,
@@ -25,14 +24,6 @@ export const tracingSchema = z
       .describe(
         "The share, 0 to 1, of the traces exported that begin in this process. Those that a caller samples, and failures of the service, are always exported; of those that a caller does not sample, a gateway exports the same share, and a node none.",
       ),
-    maxQueueSize: z
-      .int()
-      .min(512)
-      .max(65_536)
-      .default(2_048)
-      .describe("The number of finished spans that may wait for their export; further ones are dropped."),
-    scheduleDelayMs: milliseconds(5_000, "The time, in milliseconds, between two exports of finished spans."),
-    exportTimeoutMs: milliseconds(10_000, "The time, in milliseconds, that one export may take, its retries included."),
   })
   .describe("Traces are exported only with this section; without it nothing is loaded for them either.");
 

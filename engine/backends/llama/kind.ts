@@ -2,7 +2,7 @@ import { open } from "node:fs/promises";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
 import { errnoOf } from "../../../deploy/runtime/files/errno.ts";
 import type { BackendKind } from "../backend-kind.ts";
-import { llamaSchema } from "./llama-options.ts";
+import { llamaSchema, QUEUE_BOUNDS } from "./llama-options.ts";
 
 /** The kind of backend that runs llama.cpp in the node's own process: `kind: llama` in the configuration. */
 export const llama: BackendKind<typeof llamaSchema> = {
@@ -11,7 +11,7 @@ export const llama: BackendKind<typeof llamaSchema> = {
     await assertGguf(config.modelPath);
     // Only a node that runs llama.cpp itself loads the module, and with it the optional dependency.
     const { LlamaBackend } = await import("./llama-backend.ts");
-    return new LlamaBackend({ ...config, ...node }, work);
+    return new LlamaBackend({ ...QUEUE_BOUNDS, ...config, ...node }, work);
   },
 };
 

@@ -82,13 +82,18 @@ export const llamaSchema = z.strictObject({
     .describe(
       "The most prompt tokens that one step reads, of all prompts together. Running streams wait for a step to end, so that beside other requests a step reads no more than takes some 40 ms, and at least 16.",
     ),
-  queueLength: z.int().min(0).max(100_000).default(64).describe("The number of requests that may wait for a slot."),
-  maxQueueWaitMs: z
-    .int()
-    .min(1)
-    .default(30_000)
-    .describe("The time, in milliseconds, that a request may wait for a slot."),
 });
 
+/** The bounds of the queue for slots. */
+export type QueueBounds = {
+  /** The number of requests that may wait for a slot. */
+  readonly queueLength: number;
+  /** The time, in milliseconds, that a request may wait for a slot. */
+  readonly maxQueueWaitMs: number;
+};
+
+/** The bounds of the queue in a node: the gateway's queue holds longer. */
+export const QUEUE_BOUNDS: QueueBounds = { queueLength: 64, maxQueueWaitMs: 30_000 };
+
 /** The settings of the in-process engine, with what the node tells of itself. */
-export type LlamaOptions = ServedNode & Omit<Readonly<z.output<typeof llamaSchema>>, "kind">;
+export type LlamaOptions = ServedNode & QueueBounds & Omit<Readonly<z.output<typeof llamaSchema>>, "kind">;

@@ -7,7 +7,7 @@ import type { BackendKind } from "../backend-kind.ts";
 import { DIALECTS } from "./dialect/dialect.ts";
 import { spellingsInFile } from "./marks/model-marks.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
-import { openAiCompatibleSchema } from "./options.ts";
+import { ENGINE_TIMES, openAiCompatibleSchema } from "./options.ts";
 
 /**
  * The kind of backend that uses an engine beside the node, vLLM, SGLang or llama-server: `kind: openai-compatible` in
@@ -19,6 +19,7 @@ export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
     if (options.kvEvents && !DIALECTS[options.dialect].kvEvents)
       throw new ConfigError(`backend.kvEvents: ${options.dialect} publishes no KV events.`);
     return new OpenAiCompatibleBackend({
+      ...ENGINE_TIMES,
       ...options,
       ...node,
       profile: loadProfile(profile),

@@ -50,18 +50,6 @@ export const openAiCompatibleSchema = z.strictObject({
     .describe(
       "The path of a file that holds the engine's key, which is sent as a bearer token; one that other users can read or change is refused (its group may read it).",
     ),
-  startTimeoutMs: z
-    .int()
-    .min(1)
-    .default(3_600_000)
-    .describe("The time, in milliseconds, that the engine may take to come up."),
-  silenceTimeoutMs: z
-    .int()
-    .min(0)
-    .default(600_000)
-    .describe(
-      "The time, in milliseconds, that the engine may say nothing while it owes an answer, a long prefill included; 0 for ever.",
-    ),
   stepTimeoutMs: z
     .int()
     .min(0)
@@ -69,16 +57,6 @@ export const openAiCompatibleSchema = z.strictObject({
     .describe(
       "The time, in milliseconds, that one step of the engine may take, as where a first request has it compile: as long as it tells its load, requests that wait hear that it works, though its counters stand still.",
     ),
-  countTimeoutMs: z
-    .int()
-    .min(1)
-    .default(30_000)
-    .describe("The time, in milliseconds, that the engine may take to count tokens."),
-  loadIntervalMs: z
-    .int()
-    .min(100)
-    .default(1_000)
-    .describe("The time, in milliseconds, between two questions to the engine for its load."),
   images: z
     .boolean()
     .optional()
@@ -100,7 +78,6 @@ export const openAiCompatibleSchema = z.strictObject({
         .describe(
           "The ZeroMQ endpoint at which the engine sends batches of events again. Without it, whatever was lost, and what the engine stored before the node began, is not known to be held.",
         ),
-      topic: z.string().default("").describe("The topic of the events; an empty one stands for all."),
       ranks: z
         .int()
         .min(1)
@@ -120,8 +97,29 @@ export const openAiCompatibleSchema = z.strictObject({
     ),
 });
 
+/** How long the engine may take, and how often it is asked; in milliseconds. */
+export type EngineTimes = {
+  /** The time that the engine may take to come up. */
+  readonly startTimeoutMs: number;
+  /** The time that the engine may say nothing while it owes an answer, a long prefill included; 0 for ever. */
+  readonly silenceTimeoutMs: number;
+  /** The time that the engine may take to count tokens. */
+  readonly countTimeoutMs: number;
+  /** The time between two questions to the engine for its load. */
+  readonly loadIntervalMs: number;
+};
+
+/** The times of every node: an hour to load weights, ten minutes for a prefill. */
+export const ENGINE_TIMES: EngineTimes = {
+  startTimeoutMs: 3_600_000,
+  silenceTimeoutMs: 600_000,
+  countTimeoutMs: 30_000,
+  loadIntervalMs: 1_000,
+};
+
 /** The settings of an engine beside the node: as configured, but with what the configured files hold. */
 export type OpenAiCompatibleOptions = ServedNode &
+  EngineTimes &
   Omit<Readonly<z.output<typeof openAiCompatibleSchema>>, "kind" | "profile" | "tokenizerFile" | "apiKeyFile"> & {
     /** The profile of the model's family, which the configuration names. */
     readonly profile: ModelProfile;

@@ -12,12 +12,16 @@ import { type AdminProof, refusal } from "./admin-access.ts";
 import type { AdminReply, AdminRoute } from "./admin-route.ts";
 import type { AdminTls } from "./admin-tls.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
-import { fleetRoutes } from "./fleet-routes.ts";
 import { keyRoutes } from "./key-routes.ts";
-import { processRoutes } from "./process-routes.ts";
-import { type ServerFacts, serverRoutes } from "./server-routes.ts";
-import { type HealthFacts, healthRoutes, stateRoutes } from "./state-routes.ts";
-import { metricsRoute, statsRoutes } from "./stats-routes.ts";
+import {
+  type HealthFacts,
+  healthRoutes,
+  processRoutes,
+  type ServerFacts,
+  serverRoutes,
+  stateRoutes,
+} from "./server-routes.ts";
+import { fleetRoutes, metricsRoute, statsRoutes } from "./stats-routes.ts";
 
 /** What the admin listener shows and changes, beside the facts about the server. */
 export type AdminDeps = ServerFacts &

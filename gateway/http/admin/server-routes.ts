@@ -1,11 +1,12 @@
+import { getHeapStatistics } from "node:v8";
 import type { Logger } from "pino";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "../../config.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
+import type { OverloadManager } from "../../overload/overload-manager.ts";
 import type { Sealing } from "../../sealing/sealing.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
-import { type AdminRoute, badRequest, jsonReply, OK, wantsJson } from "./admin-route.ts";
-import { maskFields, parseFieldMask } from "./field-mask.ts";
+import { type AdminReply, type AdminRoute, badRequest, jsonReply, OK, wantsJson } from "./admin-route.ts";
 import { maskSecrets } from "./mask-secrets.ts";
 
 /** An address, `host:port`, that the gateway listens on, and the name of the listener. */
@@ -60,23 +61,15 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
         return jsonReply({ listener_statuses: all.map(({ name, address }) => ({ name, local_address: address })) });
       return { body: all.map(({ name, address }) => `${name}::${address}\n`).join("") };
     }),
-    reads(
-      "/config_dump",
-      "configuration in force, without secrets, and what discovery found; ?mask=bootstrap.limits",
-      ({ query }) => {
-        const mask = query.get("mask");
-        const paths = mask === null ? [[]] : parseFieldMask(mask);
-        if (!paths) return badRequest("mask: expected names of fields with dots and commas between them");
-        const dump = {
-          bootstrap: maskSecrets(config),
-          dynamic_endpoints: clusters.clusters.map(({ model, members, discovery }) => ({
-            cluster: model,
-            endpoints: members.map(({ spec }) => spec),
-            discovery,
-          })),
-        };
-        return jsonReply(maskFields(dump, paths));
-      },
+    reads("/config_dump", "configuration in force, without secrets, and what discovery found", () =>
+      jsonReply({
+        bootstrap: maskSecrets(config),
+        dynamic_endpoints: clusters.clusters.map(({ model, members, discovery }) => ({
+          cluster: model,
+          endpoints: members.map(({ spec }) => spec),
+          discovery,
+        })),
+      }),
     ),
     {
       path: "/logging",
@@ -91,4 +84,113 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
       },
     },
   ];
+}
+
+/** What health is told from. */
+export type HealthFacts = {
+  /** The lifecycle of the gateway, which names its state. */
+  readonly lifecycle: Lifecycle;
+  /** The clusters, by which the gateway is initialized once some model can be served. */
+  readonly clusters: ClusterManager;
+  /**
+   * Returns what operators should know although the gateway serves, a line each, such as that a store which it shares
+   * with others is away. Default: there is nothing.
+   */
+  readonly notes?: () => readonly string[];
+};
+
+/** Makes the paths that say whether the gateway lives and whether it is to be sent requests; everybody may read them. */
+export function healthRoutes({ lifecycle, clusters, notes = () => [] }: HealthFacts): readonly AdminRoute[] {
+  const ready = (): AdminReply => {
+    const state = lifecycle.state(clusters.ready);
+    return { status: state === "LIVE" ? 200 : 503, body: [state, ...notes(), ""].join("\n") };
+  };
+  const reads = (path: string, help: string, handle: AdminRoute["handle"]): AdminRoute => ({
+    path,
+    does: "reads",
+    open: true,
+    help,
+    handle,
+  });
+  return [
+    reads("/healthz", "whether the process lives", () => ({ body: "ok\n" })),
+    reads("/ready", "200 LIVE, or 503 DRAINING or PRE_INITIALIZING; then what is amiss, a line each", ready),
+    reads("/readyz", "the same", ready),
+  ];
+}
+
+/** Makes the paths that take the gateway out of service. */
+export function stateRoutes(lifecycle: Lifecycle): readonly AdminRoute[] {
+  const changes = (path: string, help: string, change: (query: URLSearchParams) => void): AdminRoute => ({
+    path,
+    does: "changes",
+    help,
+    handle({ query }) {
+      change(query);
+      return OK;
+    },
+  });
+  return [
+    changes("/healthcheck/fail", "say DRAINING on /ready from now on", () => lifecycle.failHealth(true)),
+    changes("/healthcheck/ok", "take that back", () => lifecycle.failHealth(false)),
+    changes("/drain_listeners", "take no new connections; ?graceful: after a while; the process stays", (query) =>
+      lifecycle.drainListeners(query.has("graceful")),
+    ),
+    {
+      path: "/quitquitquit",
+      does: "changes",
+      help: "end as at SIGTERM; a second time: at once",
+      // With nothing to wait for, the process is gone before its answer.
+      handle: () => ({ ...OK, afterwards: () => lifecycle.quit() }),
+    },
+  ];
+}
+
+/** Makes the paths that show the memory of the process, and what was changed about it since it was started. */
+export function processRoutes(
+  { config, lifecycle, clusters, log }: ServerFacts,
+  overload: OverloadManager,
+): readonly AdminRoute[] {
+  return [
+    {
+      path: "/memory",
+      does: "reads",
+      help: "what the process holds, in bytes",
+      handle() {
+        const { rss, external, arrayBuffers } = process.memoryUsage();
+        const heap = getHeapStatistics();
+        // Envoy's first three; counts as text, as it writes 64-bit numbers.
+        return jsonReply({
+          allocated: String(heap.used_heap_size),
+          heap_size: String(heap.total_heap_size),
+          total_physical_bytes: String(rss),
+          heap_size_limit: String(heap.heap_size_limit),
+          external: String(external),
+          array_buffers: String(arrayBuffers),
+          inflight_body_bytes: String(overload.bodies.bytes),
+        });
+      },
+    },
+    {
+      path: "/runtime",
+      does: "reads",
+      help: "what can be changed here, as it was configured and as it is",
+      handle() {
+        return jsonReply({
+          layers: ["configuration", "admin"],
+          entries: {
+            "log.level": entry(config.log.level, log.level),
+            "healthcheck.failed": entry("false", String(lifecycle.healthFailed)),
+            "listeners.draining": entry("false", String(lifecycle.drain.aborted)),
+            "endpoints.drained": entry("", [...clusters.drained].join(",")),
+          },
+        });
+      },
+    },
+  ];
+}
+
+/** Returns a setting in Envoy's form: by layer, empty where a layer says nothing. */
+function entry(configured: string, now: string) {
+  return { layer_values: [configured, now === configured ? "" : now], final_value: now };
 }

@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import { errors, type JWTPayload, jwtVerify } from "jose";
-import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { KeyStore } from "../key-store.ts";
 import type { Principal } from "../principal.ts";
@@ -44,7 +44,7 @@ type Verified = {
 export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
   readonly #issuer: IssuerKeys;
-  readonly #remembered = new BoundedMap<string, Verified>(MAX_REMEMBERED);
+  readonly #remembered = new LRUCache<string, Verified>({ max: MAX_REMEMBERED });
   readonly #running = new Map<string, Promise<Verified | undefined>>();
 
   private constructor(options: TokenVerifierOptions, issuer: IssuerKeys) {

@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 import { type Boundary, headOf, type PromptShape, promptBytes } from "../load-balancing/boundary-hashes.ts";
 import type { Loss } from "./cache-note.ts";
 import { bytesUpTo, type LastPrompt, LastPrompts, lastPrompt, sameIn } from "./last-prompts.ts";
@@ -24,7 +24,7 @@ export class ChangedPrompts {
   readonly #isHeld: (digest: string) => boolean;
   readonly #conversations = new LastPrompts(MAX_CONVERSATIONS);
   /** The newest prompt by affinity key and system part: a conversation that is summarised begins with another message. */
-  readonly #newestOfAgent = new BoundedMap<string, LastPrompt>(MAX_CONVERSATIONS);
+  readonly #newestOfAgent = new LRUCache<string, LastPrompt>({ max: MAX_CONVERSATIONS });
   /** The last prompts by affinity key: with other tools or another system message nothing of a prompt is the same. */
   readonly #lastOfKey = new LastPrompts(MAX_CONVERSATIONS);
 

@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 import { type Boundary, type PromptShape, promptBytes } from "../load-balancing/boundary-hashes.ts";
 import type { LedgerRequest } from "./changed-prompts.ts";
 
@@ -67,7 +67,7 @@ export type KeptTurn = {
  * used longest ago for one more than it keeps. It is bounded, and knows digests only.
  */
 export class KeptConversations {
-  readonly #kept = new BoundedMap<string, Kept>(MAX_ENDPOINTS);
+  readonly #kept = new LRUCache<string, Kept>({ max: MAX_ENDPOINTS });
 
   /** Begins a request, and returns what follows it. */
   begin(asked: Asked, keeper: Keeper): KeptTurn {

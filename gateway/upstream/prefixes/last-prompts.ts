@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 import type { Boundary, PromptShape } from "../load-balancing/boundary-hashes.ts";
 
 /** The boundaries at the end of a conversation's last prompt by which it is found what was changed in it. */
@@ -45,13 +45,13 @@ export function bytesUpTo({ tail, from, begin }: LastPrompt, index: number): num
  * there for long, and then take up what it had left: so a conversation has branches, and the last few are remembered.
  */
 export class LastPrompts {
-  readonly #newest: BoundedMap<string, LastPrompt>;
+  readonly #newest: LRUCache<string, LastPrompt>;
   /** The last prompts of the branches that a conversation has beside the newest one, the newest first. */
-  readonly #others = new BoundedMap<string, readonly LastPrompt[]>(MAX_BRANCHED);
+  readonly #others = new LRUCache<string, readonly LastPrompt[]>({ max: MAX_BRANCHED });
 
   /** Begins without a memory of at most `maxConversations`. */
   constructor(maxConversations: number) {
-    this.#newest = new BoundedMap(maxConversations);
+    this.#newest = new LRUCache({ max: maxConversations });
   }
 
   /** Returns the prompt of a conversation that another one has most in common with, of several the newest. */

@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 import type { PromptShape } from "../load-balancing/boundary-hashes.ts";
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import { COMPARED_TAIL } from "./last-prompts.ts";
@@ -65,7 +65,7 @@ export type ReadPromptsParts = {
 /** Remembers which endpoints have read which prompts, by digests and bounded, and says what of one is still there. */
 export class ReadPrompts {
   readonly #parts: ReadPromptsParts;
-  readonly #uses = new BoundedMap<string, Use>(MAX_PLACES);
+  readonly #uses = new LRUCache<string, Use>({ max: MAX_PLACES });
 
   /** Begins without a memory. */
   constructor(parts: ReadPromptsParts) {

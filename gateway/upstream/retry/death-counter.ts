@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import { BoundedMap } from "../../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { sleep } from "../../../deploy/runtime/time/sleep.ts";
 
@@ -42,7 +42,7 @@ export type Death = {
  */
 export class DeathCounter {
   readonly #clock: Clock;
-  readonly #deathsOf = new BoundedMap<string, readonly Death[]>(MAX_PROMPTS);
+  readonly #deathsOf = new LRUCache<string, readonly Death[]>({ max: MAX_PROMPTS });
   #recent: readonly Death[] = [];
 
   /** Begins without deaths. */

@@ -254,7 +254,7 @@ test("nothing that callers or engines said is in an exported byte", async () => 
 test("a collector that is down is told of in the log, once, and costs no request anything", async () => {
   const service = await serve(0, HELLO);
   await service.collector.stop();
-  const tracing = { otlpEndpoint: service.collector.url, samplingRatio: 1, scheduleDelayMs: 10, exportTimeoutMs: 200 };
+  const tracing = { otlpEndpoint: service.collector.url, samplingRatio: 1 };
   const gateway = await startGateway([service.nodes[0]?.address ?? ""], {
     tracing,
     clusters: [{ model: "svc-qwen", endpoints: [{ address: service.nodes[0]?.address }] }],

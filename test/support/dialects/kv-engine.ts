@@ -33,7 +33,6 @@ export type KvEngine = {
     readonly endpoint: string;
     readonly listen: boolean;
     readonly replayEndpoint: string;
-    readonly topic: string;
     readonly ranks: number;
   };
   /** The model of the stand-in's HTTP server: it reads a prompt, answers, and tells of its cache. */
@@ -159,7 +158,6 @@ export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEn
       endpoint: String(publisher.lastEndpoint),
       listen: false,
       replayEndpoint: String(router.lastEndpoint),
-      topic: "kv",
       ranks: 1,
     },
     model,

@@ -7,7 +7,9 @@ import { until } from "../until.ts";
 import { type CollectedSpan, OtlpCollector } from "./otlp-collector.ts";
 import { type RunningGateway, startGateway } from "./start-gateway.ts";
 
-const QUICK = { maxQueueSize: 2_048, scheduleDelayMs: 10, exportTimeoutMs: 1_000 };
+// Spans are exported at once, in milliseconds.
+process.env.OTEL_BSP_SCHEDULE_DELAY = "10";
+process.env.OTEL_EXPORTER_OTLP_TIMEOUT = "1000";
 
 /** A gateway before nodes that play scripts, all of which export their traces to one collector. */
 export class TracedService {
@@ -31,7 +33,7 @@ export class TracedService {
   /** The first node is asked before the second one, and so on. */
   static async start(samplingRatio: number, ...scripts: readonly Script[]): Promise<TracedService> {
     const collector = await OtlpCollector.start();
-    const tracing = { ...QUICK, otlpEndpoint: `${collector.url}/`, samplingRatio };
+    const tracing = { otlpEndpoint: `${collector.url}/`, samplingRatio };
     const closings: (() => Promise<void>)[] = [];
     const starting = scripts.map(async (script, index) => {
       const nodeId = `node-${index}`;

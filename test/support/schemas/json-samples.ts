@@ -5,8 +5,7 @@ export type JsonSample = {
   /** The text as it is sent. */
   readonly text: string;
   /**
-   * The text that is to become of it: without white space, escaped as `JSON.stringify` does it, of repeated keys the
-   * first place and the last value.
+   * The text that is to become of it: as `JSON.stringify` writes it, but with numbers as they were written.
    */
   readonly canonical: string;
   /** The samples that an object or an array holds, by key or position. */
@@ -51,7 +50,10 @@ export function objectSample(random: SeededRandom, room: number): JsonSample {
     inner.set(name, value);
     return `${key.text}${space(random)}:${space(random)}${value.text}`;
   });
-  const canonical = [...inner].map(([name, value]) => `${JSON.stringify(name)}:${value.canonical}`);
+  // As in any object, keys that are array indices come first.
+  const canonical = Object.entries(Object.fromEntries(inner)).map(
+    ([name, value]) => `${JSON.stringify(name)}:${value.canonical}`,
+  );
   return { text: `{${listed(random, members)}}`, canonical: `{${canonical.join(",")}}`, inner };
 }
 

@@ -31,8 +31,6 @@ export type KvEventsOptions = {
   readonly listen: boolean;
   /** The ZeroMQ endpoint at which the first rank sends batches again; undefined where there is none. */
   readonly replayEndpoint?: string | undefined;
-  /** The topic of the events; "" for all. */
-  readonly topic: string;
   /** The number of data-parallel ranks; each has the next port. */
   readonly ranks: number;
 };
@@ -108,7 +106,7 @@ export class EngineCache {
         take: (events: Parameters<EngineBlocks["take"]>[1]) => blocks.take(rank, events),
         forget: () => blocks.forget(rank),
       };
-      return new EventFeed(zmq, { endpoint, listen: options.listen, replayEndpoint, topic: options.topic }, sink);
+      return new EventFeed(zmq, { endpoint, listen: options.listen, replayEndpoint }, sink);
     });
     await Promise.all(this.#feeds.map((feed) => feed.open())).catch((cause: unknown) => {
       throw new EngineError("ENGINE_DOWN", "backend.kvEvents.endpoint: cannot be listened at.", {}, cause);

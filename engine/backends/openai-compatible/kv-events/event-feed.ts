@@ -26,8 +26,6 @@ export type FeedAddress = {
   readonly listen: boolean;
   /** The ZeroMQ endpoint that sends batches again; undefined where there is none. */
   readonly replayEndpoint: string | undefined;
-  /** The topic of the events; "" for all. */
-  readonly topic: string;
 };
 
 /** Takes what a feed has to say. */
@@ -84,7 +82,8 @@ export class EventFeed {
       linger: 0,
     });
     this.#subscriber.events.on("disconnect", () => this.#begin());
-    this.#subscriber.subscribe(address.topic);
+    // Of all topics.
+    this.#subscriber.subscribe("");
     if (!address.listen) this.#subscriber.connect(address.endpoint);
     void this.#read();
   }

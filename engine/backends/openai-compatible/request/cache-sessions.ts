@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 
 /** The most sessions that are remembered; of more, those that were used longest ago are closed early. */
@@ -11,8 +11,14 @@ const MAX_SESSIONS = 10_000;
 export class CacheSessions {
   readonly #clock: Clock;
   readonly #close: (id: string) => void;
-  /** The functions that cancel the closing of the open sessions, of which the one used longest ago is the oldest. */
-  readonly #open = new BoundedMap<string, () => void>();
+  /** The functions that cancel the closing of the open sessions. */
+  readonly #open = new LRUCache<string, () => void>({
+    max: MAX_SESSIONS,
+    dispose: (cancel, id, reason) => {
+      cancel();
+      if (reason === "evict") this.#close(id);
+    },
+  });
 
   /** Makes an empty list of sessions. `close` tells the engine to end one, which may be one that it does not know. */
   constructor(clock: Clock, close: (id: string) => void) {
@@ -22,25 +28,18 @@ export class CacheSessions {
 
   /** Notes that a request of this session has ended, however it did; its prefix is to be kept for `keepMs` more. */
   used(id: string, keepMs: number): void {
-    this.#open.get(id)?.();
     this.#open.set(
       id,
       this.#clock.after(keepMs, () => this.#end(id)),
     );
-    const { oldest } = this.#open;
-    if (this.#open.size > MAX_SESSIONS && oldest) this.#end(oldest.key);
   }
 
   /** Forgets all sessions; the engine is told nothing. */
   clear(): void {
-    for (const [id, cancel] of this.#open.newestFirst()) {
-      cancel();
-      this.#open.delete(id);
-    }
+    this.#open.clear();
   }
 
   #end(id: string): void {
-    this.#open.get(id)?.();
     this.#open.delete(id);
     this.#close(id);
   }

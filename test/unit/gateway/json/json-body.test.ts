@@ -150,7 +150,7 @@ describe("the text of what is in the body", () => {
     return jsonText(tools[0].input_schema as never);
   };
 
-  test("is that of the caller, in canonical form", () => {
+  test("has the numbers of the caller and is else that of JSON.stringify", () => {
     const random = new SeededRandom(11);
     for (let round = 0; round < 1_000; round += 1) {
       const { text, canonical } = objectSample(random, 4);

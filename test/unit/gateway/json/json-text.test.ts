@@ -1,20 +1,19 @@
 import { describe, expect, test } from "vitest";
-import { notationOf } from "../../../../gateway/json/json-notation.ts";
 import {
   argumentsText,
   isJsonObject,
   jsonText,
-  keepNotation,
+  keepNumbers,
   parseArguments,
 } from "../../../../gateway/json/json-text.ts";
+import { withNumbersQuoted } from "../../../../gateway/json/json-tokens.ts";
 import { type JsonSample, objectSample } from "../../../support/schemas/json-samples.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
-/** The parsed text, with what the value does not tell of it kept. */
+/** The parsed text, whose numbers are kept. */
 function parsed(text: string) {
   const value = JSON.parse(text);
-  const notation = notationOf(text);
-  if (notation) keepNotation(value, notation);
+  keepNumbers(value, JSON.parse(withNumbersQuoted(Buffer.from(text))));
   return value;
 }
 
@@ -46,14 +45,25 @@ describe("JSON text", () => {
     }
   });
 
-  test("of a value without a notation is that of JSON.stringify", () => {
+  test("of a value whose numbers were not kept is that of JSON.stringify", () => {
     expect(jsonText(JSON.parse('{"b":1.0,"1":2}'))).toBe('{"1":2,"b":1}');
+  });
+
+  test.each([
+    ['{"a":1.0,"a":1}', '{"a":1}'],
+    ['{"a":{"b":1.0},"a":[2.0]}', '{"a":[2.0]}'],
+    ['{"a":0,"b":2,"a":1.0}', '{"a":1.0,"b":2}'],
+    ['{"a":"1.0","b":[true,1.0,"-0",false,-0]}', '{"a":"1.0","b":[true,1.0,"-0",false,-0]}'],
+    [String.raw`{"\"1.0":1.0,"b":9007199254740993}`, String.raw`{"\"1.0":1.0,"b":9007199254740993}`],
+    ['{"é":"ü1.0","😀":1E3}', '{"é":"ü1.0","😀":1E3}'],
+  ])("of %s is %s", (text, expected) => {
+    expect(jsonText(parsed(text))).toBe(expected);
   });
 
   test("follows changes of strings in the value", () => {
     const value = parsed('{"b":["x",1.0],"1":"y"}');
     value.b[0] = "z";
-    expect(jsonText(value)).toBe('{"b":["z",1.0],"1":"y"}');
+    expect(jsonText(value)).toBe('{"1":"y","b":["z",1.0]}');
   });
 
   test.each([

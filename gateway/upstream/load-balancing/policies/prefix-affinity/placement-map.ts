@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../../../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 import type { Boundary } from "../../boundary-hashes.ts";
 
 /** The belief that an endpoint has a prefix in its cache. */
@@ -40,7 +40,7 @@ const NOBODY: readonly Holder[] = [];
  */
 export class PlacementMap {
   /** The holders of each prefix, by its hash. */
-  readonly #entries: BoundedMap<string, readonly Holder[]>;
+  readonly #entries: LRUCache<string, readonly Holder[]>;
   /**
    * For each address, when a prefix that has since been evicted was last used: prefixes that were last used before are
    * gone, too.
@@ -49,7 +49,7 @@ export class PlacementMap {
 
   /** Makes an empty map of at most `maxPrefixes` prefixes. */
   constructor(maxPrefixes = MAX_PREFIXES) {
-    this.#entries = new BoundedMap(maxPrefixes);
+    this.#entries = new LRUCache({ max: maxPrefixes });
   }
 
   /** The number of prefixes that are remembered. */
@@ -101,7 +101,7 @@ export class PlacementMap {
   /** Drops all beliefs about an endpoint that left, or came back with an empty cache. */
   forgetEndpoint(address: string): void {
     this.#evictedUntilMs.delete(address);
-    for (const [hash, entry] of this.#entries.newestFirst()) {
+    for (const [hash, entry] of [...this.#entries]) {
       if (entry.some((holder) => holder.address === address)) {
         this.#keep(
           hash,

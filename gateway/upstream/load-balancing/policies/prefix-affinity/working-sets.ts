@@ -1,10 +1,13 @@
-import { BoundedMap } from "../../../../../deploy/runtime/memory/bounded-map.ts";
+import { LRUCache } from "lru-cache";
 
 /**
  * The time for which a conversation belongs to the working set of its endpoint after its last use, in milliseconds: nine
  * of ten turns of coding agents come sooner.
  */
 export const WORKING_SET_MS = 300_000;
+
+/** The most conversations that are remembered. */
+const MAX_CONVERSATIONS = 50_000;
 
 /** The tokens of a conversation in the cache of the endpoint that had it last. */
 type Use = { readonly address: string; readonly tokens: number; readonly atMs: number };
@@ -15,15 +18,17 @@ type Use = { readonly address: string; readonly tokens: number; readonly atMs: n
  */
 export class WorkingSets {
   /** The last use of each conversation. */
-  readonly #uses = new BoundedMap<string, Use>();
+  readonly #uses = new LRUCache<string, Use>({
+    max: MAX_CONVERSATIONS,
+    // Also called where a conversation is set anew.
+    dispose: ({ address, tokens }) => this.#count(address, -tokens),
+  });
   readonly #tokens = new Map<string, number>();
 
   /** Notes that the endpoint at `address` has a conversation of `tokens` tokens now, and nobody else any more. */
   used(conversation: string, address: string, tokens: number, nowMs: number): void {
     // Picks ask for the tokens only where little of a prompt is cached: that may be hours ago.
     this.#dropOld(nowMs);
-    const before = this.#uses.get(conversation);
-    if (before) this.#count(before.address, -before.tokens);
     this.#uses.set(conversation, { address, tokens, atMs: nowMs });
     this.#count(address, tokens);
   }
@@ -41,14 +46,15 @@ export class WorkingSets {
 
   /** Drops what is known of an endpoint that has left. */
   forget(address: string): void {
-    for (const [conversation, use] of this.#uses.newestFirst()) if (use.address === address) this.#drop(conversation);
+    for (const [conversation, use] of [...this.#uses]) if (use.address === address) this.#uses.delete(conversation);
   }
 
   #dropOld(nowMs: number): void {
-    let { oldest } = this.#uses;
-    while (oldest && nowMs - oldest.value.atMs >= WORKING_SET_MS) {
-      this.#drop(oldest.key);
-      ({ oldest } = this.#uses);
+    for (;;) {
+      const [oldest] = this.#uses.rkeys();
+      const use = oldest === undefined ? undefined : this.#uses.peek(oldest);
+      if (oldest === undefined || use === undefined || nowMs - use.atMs < WORKING_SET_MS) return;
+      this.#uses.delete(oldest);
     }
   }
 
@@ -60,12 +66,5 @@ export class WorkingSets {
     const tokens = this.#of(address) + more;
     if (tokens > 0) this.#tokens.set(address, tokens);
     else this.#tokens.delete(address);
-  }
-
-  #drop(conversation: string): void {
-    const use = this.#uses.get(conversation);
-    if (!use) return;
-    this.#uses.delete(conversation);
-    this.#count(use.address, -use.tokens);
   }
 }

@@ -11,12 +11,7 @@ test("nothing is traced unless it is asked for", () => {
 });
 
 test("asking for it is enough: the collector's address may stand in the environment", () => {
-  expect(check({})).toEqual({
-    samplingRatio: 0.01,
-    maxQueueSize: 2_048,
-    scheduleDelayMs: 5_000,
-    exportTimeoutMs: 10_000,
-  });
+  expect(check({})).toEqual({ samplingRatio: 0.01 });
 });
 
 test.each([
@@ -24,7 +19,6 @@ test.each([
   ["an address of another protocol", { otlpEndpoint: "grpc://collector:4317" }, "tracing.otlpEndpoint"],
   ["a secret in the address", { otlpEndpoint: "http://me:secret@collector:4318" }, "tracing.otlpEndpoint"],
   ["a share above all", { samplingRatio: 1.5 }, "tracing.samplingRatio"],
-  ["a queue for less than one export", { maxQueueSize: 10 }, "tracing.maxQueueSize"],
   ["an unknown key", { ratio: 1 }, "tracing"],
 ])("%s stops the start, by its path", (_, tracing, path) => {
   expect(() => check(tracing)).toThrow(`program.yaml: ${path}: `);
