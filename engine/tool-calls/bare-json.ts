@@ -4,13 +4,10 @@ import { mark, openersOf, opening, text } from "./marks.ts";
 import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** The keys that stand beside those of a call and say nothing. */
+/** Keys beside those of a call that are ignored. */
 const PASSED_KEYS = ["type", "id"];
 
-/**
- * The form of a call that is an object with no mark around it, as Llama 3 writes it: a call stands at the start of the
- * text only.
- */
+/** Calls as an object without marks (Llama 3), at the start of the text only. */
 export const bareJson = toolCallForm({
   schema: z
     .strictObject({
@@ -22,7 +19,7 @@ export const bareJson = toolCallForm({
     .describe('`{"name": …, argumentsKey: {…}}`, with no mark around it'),
 
   usable(markers, { template, isKnown }) {
-    // A brace is no mark: that the model calls tools at all shows in its template only.
+    // A brace is no mark: only the template shows whether the model calls tools.
     if (!/\btools\b/.test(template)) return undefined;
     return isKnown(markers.prefix) ? markers : { ...markers, prefix: "" };
   },

@@ -4,10 +4,7 @@ import { mark, openersOf, opening } from "./marks.ts";
 import { type BareKeyCallMarks, BareKeyCallReader } from "./readers/bare-key-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/**
- * The form of a call whose arguments are an object with bare keys and texts between marks of their own, as Gemma 4
- * writes it.
- */
+/** Calls whose arguments are an object with bare keys, and texts between special marks (Gemma 4). */
 export const bareKeys = toolCallForm({
   schema: z
     .strictObject({
@@ -39,7 +36,7 @@ export const bareKeys = toolCallForm({
     };
   },
 
-  // A grammar writes what is inside an object or a list as JSON, which is read like the rest.
+  // A grammar writes the content of objects and lists as JSON, which the reader accepts.
   markup({ open, namePrefix, textClose, close }) {
     return {
       ...opening(open, namePrefix),

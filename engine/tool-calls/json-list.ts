@@ -5,7 +5,7 @@ import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { LeadingMarkReader } from "./readers/leading-mark-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** The form of calls that are a list of objects behind one mark, as Mistral writes it. */
+/** Calls as a list of objects after one mark (Mistral). */
 export const jsonList = toolCallForm({
   schema: z
     .strictObject({

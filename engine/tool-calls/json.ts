@@ -4,10 +4,7 @@ import { mark, opening, text } from "./marks.ts";
 import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/**
- * The form of a call that is an object between marks, as Hermes and Qwen write it; several calls are several pairs of
- * marks.
- */
+/** Calls as objects between marks (Hermes, Qwen); several calls have several pairs of marks. */
 export const json = toolCallForm({
   schema: z
     .strictObject({

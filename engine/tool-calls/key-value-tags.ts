@@ -5,7 +5,7 @@ import type { TaggedCallMarks } from "./readers/tagged-call-marks.ts";
 import { TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** The form of a call with keys and values in tags of their own, as GLM writes them. */
+/** Calls with keys and values in separate tags (GLM). */
 export const keyValueTags = toolCallForm({
   schema: z
     .strictObject({

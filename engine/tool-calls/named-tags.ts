@@ -15,12 +15,12 @@ const endsByType = z.strictObject({
   null: endOf("null"),
 });
 
-/** The most digits of a call's number. */
+/** The maximum digits of a call's index. */
 const MAX_INDEX_DIGITS = 4;
 
 /**
- * The form of a call with tags that carry the name of the tool and of each parameter, as Qwen3-Coder, MiniMax-M2,
- * DeepSeek-V3.2 and Kimi-K3 write them.
+ * Calls with tags that contain the name of the tool and of each parameter (Qwen3-Coder, MiniMax-M2, DeepSeek-V3.2,
+ * Kimi-K3).
  */
 export const namedTags = toolCallForm({
   schema: z
@@ -124,23 +124,23 @@ export const namedTags = toolCallForm({
   },
 });
 
-/** The marks that a key ends with, as a profile names them. */
+/** The marks after a key, from the profile. */
 type NameEnds = {
   readonly parameterNameEnd: string;
   readonly typedNameEnds?: { readonly text: string; readonly json: JsonEnds } | undefined;
 };
 
-/** The mark behind the key of a parameter that is no text: one for all, or one for each type of values. */
+/** The mark after the key of a parameter other than text: one for all, or one per type. */
 type JsonEnds = string | Readonly<Record<string, string>>;
 
-/** Returns the marks behind the key of a parameter whose value has one of these types; undefined means any. */
+/** Returns the marks after the key of a parameter with one of these types; undefined for any. */
 function jsonEnds(ends: JsonEnds, types?: ReadonlySet<string>): readonly string[] {
   if (typeof ends === "string") return [ends];
   const some = Object.entries(ends).flatMap(([type, end]) => (types === undefined || types.has(type) ? [end] : []));
   return some.length > 0 ? some : Object.values(ends);
 }
 
-/** Returns the marks that a key may end with, and what each says of the value. */
+/** Returns the marks after a key, with the kind of value that each announces. */
 function keyEndsOf({ parameterNameEnd, typedNameEnds }: NameEnds): readonly KeyEnd[] {
   const untyped: KeyEnd = { mark: parameterNameEnd.trim(), value: "by-schema" };
   if (typedNameEnds === undefined) return [untyped];

@@ -5,10 +5,7 @@ import { mark, opening, text } from "./marks.ts";
 import { SectionCallReader } from "./readers/section-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/**
- * The form of calls that are a name and JSON arguments, each between marks of its own inside an outer pair, as DeepSeek
- * and Kimi write it.
- */
+/** Calls as a name and JSON arguments, each between marks inside an outer pair (DeepSeek, Kimi). */
 export const sections = toolCallForm({
   schema: z
     .strictObject({
