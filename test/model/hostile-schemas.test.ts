@@ -94,7 +94,7 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
   });
   afterAll(() => backend.close());
 
-  /** Either an answer in due form or a refusal in due form; and then the node serves as before. */
+  /** Expects a valid answer or a valid refusal; after it the node serves as before. */
   const outlive = async (wanted: GenerateRequest) => {
     try {
       const { finished, text } = await ask(backend, wanted);
@@ -110,7 +110,7 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
   };
 
   test.each(BOMBS)(
-    "do not hurt the node as an answer: %s",
+    "do not harm the node as an answer: %s",
     async (_name, schema) => {
       await outlive(request("Hello!", constrained(schema, true)));
       await outlive(request("Hello!", constrained(schema, false)));
@@ -119,7 +119,7 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
   );
 
   test.each(BOMBS)(
-    "do not hurt the node as a strict tool: %s",
+    "do not harm the node as a strict tool: %s",
     async (_name, schema) => {
       const strict = { ...tool("get", "Get"), parametersJsonSchema: schema, strict: true };
       const { sampling, maxOutputTokens } = constrained(schema, true);
@@ -129,14 +129,14 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
     60_000,
   );
 
-  test("a value that can never be whole ends with the tokens, and says so", async () => {
+  test("a value that can never be complete ends at the token limit with that finish reason", async () => {
     const endless = JSON.stringify({ type: "array", items: { type: "integer" }, minItems: 100_000 });
     const reply = await ask(backend, request("Hello!", constrained(endless, true)));
     expect(reply.finished).toMatchObject({ reason: FinishReason.MAX_OUTPUT_TOKENS, usage: { outputTokens: 24 } });
     expect(reply.events.at(-2)?.kind).toMatchObject({ $case: "blockEnded", value: { complete: false } });
   });
 
-  describe("what strict cannot promise is refused with where it stands, and without strict it is done as far as it goes", () => {
+  describe("an unenforceable keyword is refused with strict, and otherwise enforced in part", () => {
     const cases: readonly [pointer: string, start: RegExp, schema: object][] = [
       ["/not", /^"/, { type: "string", not: { format: "date" } }],
       ["/properties/a/uniqueItems", /^\{/, { type: "object", properties: { a: { type: "array", uniqueItems: true } } }],
@@ -166,7 +166,7 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
 });
 
 test.skipIf(missing !== "")(
-  "grammars without number hold no more than a set number of bytes, and those of one tenant leave others theirs",
+  "many grammars hold a bounded number of bytes, shared fairly between tenants",
   async () => {
     const MAX_BYTES = 64 * 1024;
     const { getLlama } = await loadLibrary();

@@ -10,7 +10,7 @@ const SETUPS: readonly (readonly [string, Partial<LlamaOptions>])[] = [
   ["with a number of layers that no accelerator is there for", { gpuLayers: 2 }],
 ];
 
-test.skipIf(missing !== "").each(SETUPS)("a node %s answers, and says how it is set up", async (_name, options) => {
+test.skipIf(missing !== "").each(SETUPS)("a node %s answers, and reports its setup", async (_name, options) => {
   const backend = await startBackend({ slots: 1, gpu: false, ...options });
   try {
     const { text } = await ask(backend, request("Hello!", { maxOutputTokens: 8 }));

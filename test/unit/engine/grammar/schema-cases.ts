@@ -1,4 +1,4 @@
-/** A schema with texts that its grammar lets through and texts that it does not. */
+/** A schema with texts that its grammar matches, and texts that it does not. */
 export type SchemaCase = {
   name: string;
   schema: unknown;
@@ -23,7 +23,7 @@ const ROUND = {
   properties: { kind: { const: "round" }, r: { type: "integer" } },
   required: ["kind", "r"],
 };
-/** The keyword, by a name: an object literal that has it looks like a promise. */
+/** The keyword as a constant: linters take an object literal with a `then` for a thenable. */
 const THEN = "then";
 const text = (inside: string) => JSON.stringify(inside);
 

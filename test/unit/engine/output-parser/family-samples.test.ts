@@ -562,7 +562,7 @@ describe("OutputParser reads", () => {
     expect(blocks.map((block) => block.id)).toEqual([id, "call-0"]);
   });
 
-  test("no id that could not stand in a reply", () => {
+  test("no id that is invalid in a reply", () => {
     const { blocks } = parsePieces(["[TOOL_CALLS]run[CALL_ID]<b>[ARGS]{}"], optionsOf("mistral-args"));
     expect(blocks.map((block) => block.id)).toEqual(["call-0"]);
   });
@@ -573,7 +573,7 @@ describe("OutputParser reads", () => {
     ["glm-4.5", "<tool_call>search<arg_key>n</arg_key><arg_value>9007199254740993</arg_value></tool_call>"],
     ["minimax-m2", '<invoke name="search"><parameter name="n">9007199254740993</parameter></invoke>'],
     ["deepseek-v4", '<｜DSML｜invoke name="search">{"n": 9007199254740993}</｜DSML｜invoke>'],
-  ])("all digits of a number that a program may round (%s)", (profile, output) => {
+  ])("all digits of a number beyond double precision (%s)", (profile, output) => {
     for (const pieces of splitsOf(output, 5)) {
       expect(parsePieces(pieces, optionsOf(profile)).blocks.map(({ text }) => text)).toEqual([
         '{"n": 9007199254740993}',
@@ -589,7 +589,7 @@ describe("OutputParser reads", () => {
     ],
     ["the mark of the group behind it", "\n</｜DSML｜tool_calls>", true],
     ["nothing behind it", "", true],
-  ])("an object in the place of parameters, with %s", (_, behind, isWhole) => {
+  ])("an object in place of parameters, with %s", (_, behind, isWhole) => {
     const output = `<｜DSML｜invoke name="search">{"q": "one"}${behind}`;
     for (const pieces of splitsOf(output, 20)) {
       const [call, ...rest] = parsePieces(pieces, optionsOf("deepseek-v4")).blocks;
@@ -598,14 +598,14 @@ describe("OutputParser reads", () => {
     }
   });
 
-  test("an object in the place of parameters as it comes", () => {
+  test("an object in place of parameters as it arrives", () => {
     const begun = '<｜DSML｜invoke name="search">{"q": "on';
     const parser = parserOf(optionsOf("deepseek-v4"));
     const events = parser.push(begun);
     expect(foldBlocks([...events, ...parser.end("cut")]).map(({ text }) => text)).toEqual(['{"q": "on']);
   });
 
-  test("a string as it comes, and other values at their end", () => {
+  test("a string as it arrives, and other values at their end", () => {
     const pieces = [
       "<function=search>",
       "<parameter=q>",

@@ -90,14 +90,14 @@ testSamples([
   },
 ]);
 
-test("gives nothing after a stop string", () => {
+test("sends nothing after a stop string", () => {
   const parser = parserOf({ stop: ["."] });
   expect(foldBlocks(parser.push("a.b"))).toMatchObject([{ text: "a", complete: true }]);
   expect(parser.push("c")).toEqual([]);
   expect(parser.end("cut")).toEqual([]);
 });
 
-test("sends the log probabilities of held text when it is let go before a call", () => {
+test("sends the log probabilities of held text when a call releases it", () => {
   const parser = parserOf({ stop: ["isX"] });
   const tokens = ["it ", "is", '<tool_call>{"name": "run"}'];
   const events = tokens.flatMap((token) => [...parser.push(token, [logprob(token)])]);

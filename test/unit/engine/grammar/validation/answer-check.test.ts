@@ -20,7 +20,7 @@ function see(of: Asked, start: ReturnType<typeof textStart>, text: string, compl
   return checkTexts(asked.whole).mismatches;
 }
 
-describe("what came whole is looked at with its schema", () => {
+describe("complete texts are checked against their schema", () => {
   const call = toolCallStart(0, "set");
   test.each<[name: string, Asked, start: ReturnType<typeof textStart>, text: string, Mismatch]>([
     ["an answer that does not fit", answer(true), textStart(0), '{"n":"b"}', { part: "answer", strict: true }],
@@ -28,7 +28,7 @@ describe("what came whole is looked at with its schema", () => {
     ["an answer that is no object", anyObject, textStart(0), "[]", { part: "answer", strict: true }],
     ["arguments that do not fit", tools(true), call, "{}", { part: "arguments", strict: true }],
     ["arguments of a tool that is not strict", tools(false), call, '{"n":1}', { part: "arguments", strict: false }],
-  ])("and found wrong: %s", (_name, asked, start, text, mismatch) => {
+  ])("and rejected: %s", (_name, asked, start, text, mismatch) => {
     expect(see(asked, start, text)).toEqual([mismatch]);
   });
 
@@ -40,12 +40,12 @@ describe("what came whole is looked at with its schema", () => {
     ["a tool that the request does not know", tools(true), toolCallStart(0, "get"), "{}"],
     ["what was cut", answer(true), textStart(0), '{"n":', false],
     ["what has a schema that is none", answer(false, { type: "x" }), textStart(0), "{}"],
-  ])("and passed: %s", (_name, asked, start, text, complete = true) => {
+  ])("and accepted: %s", (_name, asked, start, text, complete = true) => {
     expect(see(asked, start, text, complete)).toEqual([]);
   });
 });
 
-test("what cannot be said is counted and is no mismatch", () => {
+test("a text without verdict counts as unchecked, not as a mismatch", () => {
   const text = { part: "arguments" as const, strict: false, text: "{}" };
   const broken = [
     { ...text, schema: "{" },

@@ -27,7 +27,7 @@ function failureOf(check: () => void): EngineError {
   throw new Error("it was let through");
 }
 
-/** Schemas of which engines have died, or that hold them for long; and the place that is named. */
+/** Schemas that crashed or blocked engines, with the reported position. */
 const HARMFUL: readonly [what: string, schema: string, pointer: string][] = [
   ["a type that is none", '{"type":"something"}', "/type"],
   ["a type that is a number", '{"properties":{"a":{"type":5}}}', "/properties/a/type"],
@@ -51,7 +51,7 @@ const HARMFUL: readonly [what: string, schema: string, pointer: string][] = [
   ["a hundred thousand levels", nested(5_000), ""],
 ];
 
-describe("what an engine would compile is refused with the path of the field", () => {
+describe("a harmful schema for an engine to compile is refused with the path of the field", () => {
   test.each(HARMFUL)("%s", (_what, schema, pointer) => {
     const ofAnswer = failureOf(() => checkAsked(plan([], false), answer(schema)));
     expect(ofAnswer).toMatchObject({
@@ -66,7 +66,7 @@ describe("what an engine would compile is refused with the path of the field", (
       expect(failureOf(check)).toMatchObject({ facts: { field: "tools[1].parameters_json_schema", pointer } });
   });
 
-  test("one too long, and many that are too long together", () => {
+  test("one that is too long, and many that are too long together", () => {
     const long = (bytes: number) => JSON.stringify({ description: "x".repeat(bytes) });
     const field = "output_constraint.json_schema.schema_json";
     expect(failureOf(() => checkAsked(plan([], false), answer(long(262_144)))).facts).toEqual({
@@ -77,7 +77,7 @@ describe("what an engine would compile is refused with the path of the field", (
     expect(failureOf(() => checkAsked(plan(many, true), undefined)).message).toContain("tools[8]");
   });
 
-  test("a tool by its place among all tools of the request, of which the engine may be shown some", () => {
+  test("a tool by its index in the request, although the engine receives only some tools", () => {
     const bad = tool('{"type":1}', true);
     const all = [tool("{}"), tool("{}"), bad];
     expect(failureOf(() => checkAsked(plan([bad], false), undefined, all))).toMatchObject({
@@ -85,14 +85,14 @@ describe("what an engine would compile is refused with the path of the field", (
     });
   });
 
-  test("text that is no JSON", () => {
+  test("text that is not JSON", () => {
     expect(failureOf(() => checkAsked(plan([tool("{")], true), undefined)).reason).toBe("INVALID_SCHEMA");
   });
 });
 
-test.each(HARMFUL)("%s is let be where the model is only shown it", (_what, schema) => {
+test.each(HARMFUL)("%s is allowed if the model only sees it", (_what, schema) => {
   checkAsked(plan([tool(schema)], false), undefined);
-  // A call that has to come is a constraint of its own: the answer's is not sent.
+  // A mandatory call is a constraint of its own: the answer's schema is not sent.
   checkAsked(plan([tool("{}")], true), answer(schema));
 });
 

@@ -3,7 +3,7 @@ import { argumentTypes, type JsonType } from "../../../../../engine/tool-calls/r
 import { jsonOf } from "../../../../../engine/tool-calls/readers/argument-writer.ts";
 import { jsonOfPython } from "../../../../../engine/tool-calls/readers/python-literal.ts";
 
-describe("what Python prints for a value becomes JSON", () => {
+describe("Python's printed values become JSON", () => {
   test.each([
     ["{}", {}],
     ["[ ]", []],
@@ -18,7 +18,7 @@ describe("what Python prints for a value becomes JSON", () => {
     expect(JSON.parse(jsonOfPython(text) ?? '"none"')).toEqual(wanted);
   });
 
-  test("digits go on as they were written", () => {
+  test("digits stay as written", () => {
     expect(jsonOfPython("[9007199254740993, 5.0]")).toBe("[9007199254740993, 5.0]");
   });
 });
@@ -44,17 +44,17 @@ test.each([
   ["a call", "[open('x')]"],
   ["two commas", "[1,,2]"],
   ["lists too deep inside each other", `${"[".repeat(100)}${"]".repeat(100)}`],
-])("%s is left as it is", (_, text) => {
+])("%s is left unchanged", (_, text) => {
   expect(jsonOfPython(text)).toBeUndefined();
 });
 
-test("a long text costs no more than its length", () => {
+test("a long text costs linear time", () => {
   const open = `[${"'a', ".repeat(10_000)}`;
   expect(jsonOfPython(open)).toBeUndefined();
   expect(JSON.parse(jsonOfPython(`${open}]`) ?? "[]")).toHaveLength(10_000);
 });
 
-describe("a value is taken for one of Python", () => {
+describe("a value is read as Python's", () => {
   const types = (...names: JsonType[]) => new Set(names);
 
   test.each([
@@ -68,7 +68,7 @@ describe("a value is taken for one of Python", () => {
     expect(jsonOf(text, allowed)).toBe(wanted);
   });
 
-  test("by the types that a schema gives", () => {
+  test("by the types of a schema", () => {
     const schema = { type: "object", properties: { a: { type: "array" } } };
     const known = argumentTypes([{ name: "run", parametersJsonSchema: JSON.stringify(schema) }]);
     expect(jsonOf("['x']", known("run", ["a"]))).toBe('["x"]');
