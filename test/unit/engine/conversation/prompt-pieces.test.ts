@@ -11,7 +11,7 @@ const theirs = (text: string): Span => ({ text, origin: "caller", placeholder: t
 const texts = (spans: readonly Span[], options = LONG) =>
   toPromptPieces(spans, TOKENS, options).map(({ text }) => text);
 
-describe("a spelling of a control token is cut where a caller had a part in it", () => {
+describe("a control token's spelling is cut if a caller wrote part of it", () => {
   const cases: readonly [name: string, spans: readonly Span[], pieces: readonly string[]][] = [
     ["the template's own stays whole", [ours("<think>"), theirs("hi"), ours("<end>")], ["<think>hi<end>"]],
     ["the caller's is cut", [ours("a<end>"), theirs("b<end>c"), ours("<end>")], ["a<end>b<", "end>c<end>"]],
@@ -24,7 +24,7 @@ describe("a spelling of a control token is cut where a caller had a part in it",
   });
 });
 
-test("in a piece of one forged character no control token is parsed", () => {
+test("no control token is parsed in a piece of one forged character", () => {
   const pieces = toPromptPieces([ours("§"), theirs("§")], TOKENS, LONG);
   expect(pieces).toEqual([
     { text: "§", control: true },
@@ -56,7 +56,7 @@ describe("long texts are cut where the tokens stay the same", () => {
   });
 });
 
-/** How tokenizers that descend from GPT-4's split a text into words, each of which is tokenized by itself. */
+/** The word patterns of tokenizers derived from GPT-4's; each word is tokenized separately. */
 const WORDS: readonly (readonly [tokenizer: string, word: RegExp])[] = [
   [
     "llama-bpe, chatglm-bpe",
@@ -107,7 +107,7 @@ test.each(WORDS)("a text has the same words in pieces, as %s splits them", (_tok
   ];
   const wordsOf = (text: string) => text.match(word) ?? [];
   for (let round = 0; round < 300; round += 1) {
-    // Not so long without a border that it would be cut anywhere.
+    // Short enough between borders that it is not cut anywhere else.
     const text = Array.from({ length: 60 }, () => (random.below(4) === 0 ? "ab cd" : random.pick(signs))).join("");
     const pieces = texts([ours(text)], { maxUnits: 40, cutsAtWords: true });
     expect(pieces.flatMap(wordsOf), JSON.stringify(text)).toEqual(wordsOf(text));

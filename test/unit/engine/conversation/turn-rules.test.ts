@@ -10,14 +10,14 @@ const behindTool = (messages: readonly Message[]) =>
   messages.some(({ role }, at) => role === Role.USER && messages[at - 1]?.role === Role.TOOL);
 const severalCalls = (messages: readonly Message[]) => messages.some(({ parts }) => parts.length > 1);
 
-/** Counts a token for each message, as an engine does whose template refuses what `refuses` finds. */
+/** Counts one token per message, as an engine whose template refuses conversations by `refuses`. */
 const refusing = (refuses: (messages: readonly Message[]) => boolean) => async (messages: readonly Message[]) =>
   refuses(messages) ? ("refused" as const) : messages.length;
-/** Counts a token for each message, as an engine does whose template leaves out what `drops` finds. */
+/** Counts one token per message, as an engine whose template drops messages by `drops`. */
 const dropping = (drops: (message: Message, at: number) => boolean) => async (messages: readonly Message[]) =>
   messages.filter((message, at) => !drops(message, at)).length;
 
-describe("what a template takes shows in the sizes of its prompts", () => {
+describe("the sizes of prompts show the rules of a template", () => {
   const cases: readonly [
     what: string,
     count: (messages: readonly Message[]) => Promise<PromptCount>,
@@ -47,7 +47,7 @@ describe("what a template takes shows in the sizes of its prompts", () => {
   });
 });
 
-test("what is known of a family counts where sizes do not show it, and where the engine does not count", async () => {
+test("the family's known rules apply where sizes do not show them, and without counts", async () => {
   const known = { systemMessages: "first", alternates: true, singleCalls: true } as const;
   expect(
     await turnRulesOfCounts(
