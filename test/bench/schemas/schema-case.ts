@@ -1,9 +1,8 @@
-/** A schema with texts that it allows and texts that it does not. */
+/** A schema with valid and invalid texts. */
 export type SchemaCase = {
-  /** The name of the case, by which it can be found in its set. */
+  /** The name of the case in its set. */
   readonly name: string;
-  /** The text of the schema. */
   readonly schema: string;
-  /** The texts of values, and whether the schema allows each. */
+  /** The texts of values, each with its validity. */
   readonly tests: readonly { readonly text: string; readonly isValid: boolean }[];
 };
