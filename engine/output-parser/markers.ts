@@ -7,21 +7,21 @@ import { mark, text } from "../tool-calls/marks.ts";
  */
 export const reasoningMarkers = z.strictObject({
   open: mark.describe("The mark before the reasoning."),
-  close: mark.describe("The mark behind the reasoning."),
-  afterOpen: text.describe("The white space that the template writes behind `open`."),
+  close: mark.describe("The mark after the reasoning."),
+  afterOpen: text.describe("The white space that the template writes after `open`."),
   beforeClose: text.describe("The white space that the template writes before `close`."),
-  afterClose: text.describe("The white space that the template writes behind `close`, or a mark that may be missing."),
+  afterClose: text.describe("The white space that the template writes after `close`, or an optional mark."),
   anywhere: z
     .boolean()
     .optional()
     .describe(
-      "Whether `open` counts behind visible text too, as the model has tokens for it, and `close` is dropped where nothing is open; without it, at the start only.",
+      "Whether `open` counts after visible text too, because the model has tokens for it, and a redundant `close` is dropped; without it, at the start only.",
     ),
   endedByCall: z
     .union([z.boolean(), z.literal("as-written")])
     .optional()
     .describe(
-      "Whether a call ends the reasoning, too: `true`, by any mark that begins one; `as-written`, by the marks before the name of a tool as the template writes them, and the name or the brace too where that is one mark, which alone is often only mentioned; without it, all marks are only mentioned there.",
+      "Whether a call ends the reasoning, too: `true` for any mark that begins one; `as-written` for the marks before the name of a tool as the template writes them, with the name or brace if that is a single mark, which models often only mention; without it, marks in reasoning are only mentioned.",
     ),
 });
 
@@ -31,12 +31,9 @@ export const textMarkers = z.strictObject({
     .optional()
     .describe("The mark before all that follows the reasoning, text or calls; without it, there is none."),
   open: mark.describe("The mark before the text, which ends a reasoning that is still open."),
-  close: mark.describe("The mark behind the text."),
-  end: mark.describe("The mark behind all of an answer."),
-  others: z
-    .array(mark)
-    .optional()
-    .describe("More marks that stand beside the text and are no part of it; without it, there are none."),
+  close: mark.describe("The mark after the text."),
+  end: mark.describe("The mark after all of an answer."),
+  others: z.array(mark).optional().describe("Further marks beside the text; without it, there are none."),
 });
 
 /** The marks around the visible text of a family; they are not part of it. */

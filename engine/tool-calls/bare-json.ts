@@ -13,7 +13,7 @@ export const bareJson = toolCallForm({
     .strictObject({
       form: z.literal("bare-json"),
       argumentsKey: mark.describe("The key under which the arguments stand."),
-      prefix: text.describe("The mark that may stand before the object; empty where none does."),
+      prefix: text.describe("The optional mark before the object; empty for none."),
       separator: text.describe("The text between two calls."),
     })
     .describe('`{"name": …, argumentsKey: {…}}`, with no mark around it'),

@@ -14,9 +14,9 @@ export const bareKeys = toolCallForm({
       otherNamePrefixes: z
         .array(mark)
         .default([])
-        .describe("The texts that models write in the place of `namePrefix`; they are read, and never written."),
-      textClose: mark.describe("The mark before and behind a text, which has no escapes."),
-      close: mark.describe("The mark behind a call."),
+        .describe("The texts that models write instead of `namePrefix`; they are parsed, but never written."),
+      textClose: mark.describe("The mark before and after a text, which has no escapes."),
+      close: mark.describe("The mark after a call."),
     })
     .describe("`open namePrefix NAME{KEY:textClose TEXT textClose,KEY:42,…}close`"),
 

@@ -15,11 +15,11 @@ export const elementTags = toolCallForm({
     .strictObject({
       form: z.literal("element-tags"),
       open: mark.describe("The mark before all calls."),
-      close: mark.describe("The mark behind all calls."),
-      separator: text.describe("The white space that the template writes before `open` and behind `close`."),
+      close: mark.describe("The mark after all calls."),
+      separator: text.describe("The white space that the template writes before `open` and after `close`."),
       callOpen: mark.describe("The mark before a call, which its name follows."),
-      callNameEnd: mark.describe("The mark behind the name of a call."),
-      callClose: mark.describe("The mark behind a call."),
+      callNameEnd: mark.describe("The mark after the name of a call."),
+      callClose: mark.describe("The mark after a call."),
       tagMark: mark.describe("The mark before every tag."),
     })
     .describe("`open callOpen NAME callNameEnd tagMark<KEY>VALUE tagMark</KEY> … callClose close`"),

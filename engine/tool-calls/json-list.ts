@@ -11,7 +11,7 @@ export const jsonList = toolCallForm({
     .strictObject({
       form: z.literal("json-list"),
       open: mark.describe("The mark before the list."),
-      close: text.describe("The mark behind the list; empty where none is written."),
+      close: text.describe("The mark after the list; empty if none is written."),
     })
     .describe('`open [{"name": …, "arguments": {…}}, …] close`'),
 

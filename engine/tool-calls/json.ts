@@ -10,8 +10,8 @@ export const json = toolCallForm({
     .strictObject({
       form: z.literal("json"),
       open: mark.describe("The mark before a call."),
-      close: mark.describe("The mark behind a call."),
-      afterOpen: text.describe("The white space that the template writes behind `open`."),
+      close: mark.describe("The mark after a call."),
+      afterOpen: text.describe("The white space that the template writes after `open`."),
       beforeClose: text.describe("The white space that the template writes before `close`."),
       separator: text.describe("The text between the visible text and the first call, and between two calls."),
     })

@@ -6,7 +6,7 @@ import type { KeyEnd, TaggedCallMarks } from "./readers/tagged-call-marks.ts";
 import { TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-const endOf = (type: string) => mark.describe(`The mark behind the key of a parameter that is ${type}.`);
+const endOf = (type: string) => mark.describe(`The mark after the key of a parameter that is ${type}.`);
 const endsByType = z.strictObject({
   object: endOf("an object"),
   array: endOf("a list"),
@@ -27,34 +27,32 @@ export const namedTags = toolCallForm({
     .strictObject({
       form: z.literal("named-tags"),
       open: mark.describe("The mark before all calls."),
-      close: mark.describe("The mark behind all calls."),
-      separator: text.describe("The white space that the template writes before `open` and behind `close`."),
+      close: mark.describe("The mark after all calls."),
+      separator: text.describe("The white space that the template writes before `open` and after `close`."),
       otherOpens: z
         .array(mark)
         .default([])
-        .describe("The marks that models write in the place of `open` by mistake; they are read, and never written."),
+        .describe("The marks that models write instead of `open` by mistake; they are parsed, but never written."),
       callOpen: mark.describe("The mark before a call, which its name follows."),
-      callNameEnd: mark.describe("The mark behind the name of a call."),
+      callNameEnd: mark.describe("The mark after the name of a call."),
       callIndexOpen: text.describe(
-        "The text between `callNameEnd` and the number of the call, which counts from 1; empty where none is written.",
+        "The text between `callNameEnd` and the number of the call, which counts from 1; empty if none is written.",
       ),
-      callIndexClose: text.describe("The text behind the number of the call."),
-      callHeadEnd: text.describe(
-        "The mark behind all that stands beside the name of a call; empty where nothing does.",
-      ),
-      callClose: mark.describe("The mark behind a call."),
+      callIndexClose: text.describe("The text after the number of the call."),
+      callHeadEnd: text.describe("The mark after everything beside the name of a call; empty if there is nothing."),
+      callClose: mark.describe("The mark after a call."),
       parameterOpen: mark.describe("The mark before a parameter, which its key follows."),
-      parameterNameEnd: mark.describe("The mark behind the key of a parameter."),
-      parameterClose: mark.describe("The mark behind the value of a parameter."),
+      parameterNameEnd: mark.describe("The mark after the key of a parameter."),
+      parameterClose: mark.describe("The mark after the value of a parameter."),
       typedNameEnds: z
         .strictObject({
-          text: mark.describe("The mark behind the key of a parameter whose value is text."),
+          text: mark.describe("The mark after the key of a parameter whose value is text."),
           json: z
             .union([mark, endsByType])
-            .describe("The mark behind the key of any other parameter, or one for each type of values."),
+            .describe("The mark after the key of any other parameter, or one for each type of values."),
         })
         .optional()
-        .describe("The marks that stand in the place of `parameterNameEnd` where a parameter tells what its value is."),
+        .describe("The marks in place of `parameterNameEnd` where a parameter states the type of its value."),
       escapedKeys: z
         .boolean()
         .default(false)
