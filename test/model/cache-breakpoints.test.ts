@@ -16,14 +16,14 @@ describe("the cache lifetime is the longest requested one", () => {
   const content = [marked(text("23"), seconds(30))];
   const inResult = part({ $case: "toolResult", value: { callId: "1", name: "get", content, isError: false } });
   const cases: readonly [name: string, wanted: ReturnType<typeof request>, ms: number][] = [
-    ["by nobody: five minutes", request("Hi"), 300_000],
+    ["without a request: five minutes", request("Hi"), 300_000],
     ["by a mark without a time: five minutes", request([says(Role.USER, marked(text("Hi")))]), 300_000],
     ["by the request", request("Hi", cache(seconds(7))), 7000],
     ["by a mark", request([says(Role.USER, marked(text("Hi"), seconds(3600)))], cache(seconds(7))), 3_600_000],
     ["by a mark inside a result", request([says(Role.TOOL, inResult)], cache(seconds(7))), 30_000],
     ["by a tool's mark", request("Hi", { tools: [{ ...WEATHER, cacheBreakpoint: { ttl: seconds(9) } }] }), 9000],
     ["never more than a day", request("Hi", cache(seconds(1e9))), 86_400_000],
-    ["nor less than nothing", request("Hi", cache(seconds(-1))), 0],
+    ["nor less than zero", request("Hi", cache(seconds(-1))), 0],
   ];
   test.each(cases)("%s", (_name, wanted, ms) => {
     expect(keepMs(wanted)).toBe(ms);

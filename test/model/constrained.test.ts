@@ -192,15 +192,11 @@ describe.skipIf(missing !== "")("constraints on the answer", () => {
 
   describe("an unenforceable constraint is refused before work starts", () => {
     const cases: readonly [name: string, more: Partial<GenerateRequest>, reason: string][] = [
-      [
-        "a call of a tool that is not there",
-        { toolChoice: choose(ToolChoiceMode.NAMED, { name: "x" }) },
-        "INVALID_REQUEST",
-      ],
+      ["a call of an unknown tool", { toolChoice: choose(ToolChoiceMode.NAMED, { name: "x" }) }, "INVALID_REQUEST"],
       ["any call without tools", { toolChoice: choose(ToolChoiceMode.REQUIRED) }, "INVALID_REQUEST"],
-      ["a schema that nothing satisfies", jsonSchema({ type: "array", minItems: 2, maxItems: 1 }), "INVALID_SCHEMA"],
+      ["an unsatisfiable schema", jsonSchema({ type: "array", minItems: 2, maxItems: 1 }), "INVALID_SCHEMA"],
       [
-        "a begun answer of a fixed form",
+        "a prefilled answer with a constraint",
         { messages: [user("Hi"), assistant(text("{"))], ...jsonSchema(PERSON) },
         "UNSUPPORTED_FEATURE",
       ],

@@ -91,19 +91,14 @@ describe.skipIf(missing !== "")("prompts that are costly or invalid", () => {
   });
 
   test.each([
+    ["takes too long to render is the caller's error", new WorkGivenUp(), "INVALID_REQUEST", status.INVALID_ARGUMENT],
     [
-      "takes too long to be rendered is the caller's fault",
-      new WorkGivenUp(),
-      "INVALID_REQUEST",
-      status.INVALID_ARGUMENT,
-    ],
-    [
-      "waits beside too much other work may be read elsewhere",
+      "waits for too much other work may be retried elsewhere",
       new EngineError("QUEUE_FULL", "full"),
       "QUEUE_FULL",
       status.RESOURCE_EXHAUSTED,
     ],
-  ])("what %s", async (_what, fault, reason, code) => {
+  ])("a prompt that %s", async (_what, fault, reason, code) => {
     failure = fault;
     const messages = turns(101, (at) => `line ${at}`);
     const ended = await kinds(asked(messages)).finally(() => {

@@ -121,9 +121,9 @@ describe("a final assistant text is continued", () => {
     ["plain", [user("Hi"), assistant(text("Hello, I"))], "<|im_start|>assistant\nHello, I"],
     ["with marks in it", [user("Hi"), assistant(text("a <|im_end|>"))], "<|im_start|>assistant\na <|im_end|>"],
     ["behind reasoning", [user("Hi"), assistant(reasoning("hm"), text("So"))], "<think>\nhm\n</think>\n\nSo"],
-    ["an empty one is no turn", [user("Hi"), assistant(text(""))], "Hi<|im_end|>\n<|im_start|>assistant\n"],
+    ["an empty one opens no turn", [user("Hi"), assistant(text(""))], "Hi<|im_end|>\n<|im_start|>assistant\n"],
     [
-      "a call is a turn of its own",
+      "a call is a separate turn",
       [user("Hi"), assistant(call("f", "{}"))],
       "</tool_call><|im_end|>\n<|im_start|>assistant\n",
     ],
@@ -201,7 +201,7 @@ describe("an unsupported conversation is refused with the path of the field", ()
       "UNSUPPORTED_FEATURE",
       "messages[0].parts[1]",
     ],
-    ["schemas that are no object", { tools: [broken] }, "INVALID_SCHEMA", "tools[0].parameters_json_schema"],
+    ["schemas that are not objects", { tools: [broken] }, "INVALID_SCHEMA", "tools[0].parameters_json_schema"],
     [
       "messages without a role",
       { messages: [{ role: Role.UNSPECIFIED, parts: [] }] },
@@ -244,11 +244,11 @@ test.each(["items", "keys", "values", "get", "dictsort"])(
 
 describe("a template that cannot run is refused at the start, with the reason", () => {
   const cases: readonly [what: string, source: string, reason: string][] = [
-    ["a filter that there is none of", "{{ messages | no_such }}", "there is no filter no_such"],
-    ["a test that there is none of", "{{ messages is no_such }}", "there is no test no_such"],
-    ["what is no Jinja", "{% for %}", "Unexpected token"],
-    ["a function that nobody gives", "{{ no_such(messages) }}", "not a function"],
-    ["a variable that nobody gives", "{{ 'a' + no_such }}", "the operator + takes no str and undefined"],
+    ["an unknown filter", "{{ messages | no_such }}", "there is no filter no_such"],
+    ["an unknown test", "{{ messages is no_such }}", "there is no test no_such"],
+    ["invalid Jinja", "{% for %}", "Unexpected token"],
+    ["an undefined function", "{{ no_such(messages) }}", "not a function"],
+    ["an undefined variable", "{{ 'a' + no_such }}", "the operator + takes no str and undefined"],
   ];
   test.each(cases)("%s", (_what, source, reason) => {
     expect(() => template(source)).toThrow(reason);

@@ -42,7 +42,7 @@ const CONVERSATIONS: Readonly<
     messages: [system("alpha"), user("beta"), system("gamma"), user("delta")],
     words: ["alpha", "beta", "gamma", "delta"],
   },
-  "a system message behind the model's turn": {
+  "a system message after the model's turn": {
     messages: [system("alpha"), user("beta"), assistant(text("gamma")), system("delta"), user("epsilon")],
     words: ["alpha", "beta", "gamma", "delta", "epsilon"],
   },
@@ -50,7 +50,7 @@ const CONVERSATIONS: Readonly<
     messages: [user("alpha"), user("beta"), assistant(text("gamma")), assistant(text("delta")), user("epsilon")],
     words: ["alpha", "beta", "gamma", "delta", "epsilon"],
   },
-  "a call with null for an argument, and a user's word behind its result": {
+  "a call with a null argument, and a user message after its result": {
     messages: [
       user("alpha"),
       assistant(call("look", '{"unit":null,"all":[null]}', "c1")),
@@ -59,11 +59,11 @@ const CONVERSATIONS: Readonly<
     ],
     words: ["alpha", "CALL", "unit", "beta", "gamma"],
   },
-  "a tool that failed and said nothing": {
+  "a failed tool without output": {
     messages: [user("alpha"), assistant(call("look", "{}", "c1")), failed],
     words: ["alpha", "CALL", "failed"],
   },
-  "two calls at once, and their results the other way round": {
+  "two calls in one turn, with results in reverse order": {
     messages: [
       user("alpha"),
       assistant(text("beta"), call("look", '{"unit":"one"}', "c1"), call("look", '{"unit":"two"}', "c2")),
@@ -73,7 +73,7 @@ const CONVERSATIONS: Readonly<
     ],
     words: ["alpha", "beta", "one", "gamma", "epsilon"],
   },
-  "two calls of one id, one after the other": {
+  "two successive calls that share an id": {
     messages: [
       user("alpha"),
       assistant(call("look", '{"unit":"one"}', "c1")),

@@ -15,7 +15,7 @@ describe("a control token's spelling is cut if a caller wrote part of it", () =>
   const cases: readonly [name: string, spans: readonly Span[], pieces: readonly string[]][] = [
     ["the template's own stays whole", [ours("<think>"), theirs("hi"), ours("<end>")], ["<think>hi<end>"]],
     ["the caller's is cut", [ours("a<end>"), theirs("b<end>c"), ours("<end>")], ["a<end>b<", "end>c<end>"]],
-    ["half of it is enough", [ours("a<"), theirs("end>b")], ["a<", "end>b"]],
+    ["a half of the caller's is cut too", [ours("a<"), theirs("end>b")], ["a<", "end>b"]],
     ["two callers together", [theirs("<e"), theirs("nd>")], ["<", "end>"]],
     ["one character gets a piece of its own", [ours("§a"), theirs("b§c")], ["§ab", "§", "c"]],
   ];
@@ -37,11 +37,11 @@ describe("long texts are cut where the tokens stay the same", () => {
   const cases: readonly [name: string, text: string, options: typeof short, pieces: readonly string[]][] = [
     ["before control tokens", "abcdefg<end>hijklmn<end>o", short, ["abcdefg", "<end>hijklmn", "<end>o"]],
     ["else at line starts", "abc\ndef\nghi\njkl", short, ["abc\ndef\n", "ghi\njkl"]],
-    ["behind the last of several line breaks", "abcde\n \n\n  fghij", short, ["abcde\n \n\n", "  fghij"]],
-    ["not where a slash follows", "abcdefg\n//i\njklm", short, ["abcdefg\n//i\n", "jklm"]],
+    ["after the last of several line breaks", "abcde\n \n\n  fghij", short, ["abcde\n \n\n", "  fghij"]],
+    ["not before a slash", "abcdefg\n//i\njklm", short, ["abcdefg\n//i\n", "jklm"]],
     ["else before a space between letters", "abc, def ghijkl", short, ["abc, def", " ghijkl"]],
-    ["behind the wanted length if need be", "abcdefghijklm nop", short, ["abcdefghijklm", " nop"]],
-    ["anywhere where there are no words for long", "-".repeat(45), short, ["-".repeat(40), "-----"]],
+    ["after the wanted length if necessary", "abcdefghijklm nop", short, ["abcdefghijklm", " nop"]],
+    ["anywhere in a long text without words", "-".repeat(45), short, ["-".repeat(40), "-----"]],
     ["but not inside a character", `-${"🚀".repeat(21)}`, short, [`-${"🚀".repeat(19)}`, "🚀🚀"]],
     [
       "not at words when the tokenizer has none",

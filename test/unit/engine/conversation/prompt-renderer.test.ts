@@ -140,7 +140,7 @@ describe("a conversation that cannot be rendered is the caller's error, with its
       "messages[1]",
     ],
     [
-      "an image for a model that takes none",
+      "an image for a model without image support",
       SOURCE,
       talk([user("a"), { role: Role.USER, parts: [image] }]),
       "UNSUPPORTED_FEATURE",

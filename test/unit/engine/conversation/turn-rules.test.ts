@@ -23,23 +23,23 @@ describe("the sizes of prompts show the rules of a template", () => {
     count: (messages: readonly Message[]) => Promise<PromptCount>,
     rules: Partial<typeof ANY_ORDER>,
   ][] = [
-    ["a template that takes every order", refusing(() => false), {}],
+    ["a template that accepts every order", refusing(() => false), {}],
     ["one that refuses a later system message", refusing(later), { systemMessages: "first" }],
     [
-      "one that leaves a later system message out",
+      "one that drops a later system message",
       dropping(({ role }, at) => role === Role.SYSTEM && at > 0),
       { systemMessages: "first" },
     ],
     ["one that refuses every system message", refusing(anywhere), { systemMessages: "nowhere" }],
     [
-      "one that leaves out every system message",
+      "one that drops every system message",
       dropping(({ role }) => role === Role.SYSTEM),
       { systemMessages: "nowhere" },
     ],
     ["one that refuses two users in a row", refusing(together), { alternates: true }],
-    ["one that refuses a user behind a tool", refusing(behindTool), { alternates: true }],
+    ["one that refuses a user after a tool", refusing(behindTool), { alternates: true }],
     ["one that refuses two calls at once", refusing(severalCalls), { singleCalls: true }],
-    ["one that refuses all conversations, which says nothing", refusing(() => true), {}],
+    ["one that refuses all conversations", refusing(() => true), {}],
     ["an engine that does not count", async () => "unknown", {}],
   ];
   test.each(cases)("%s", async (_what, count, rules) => {

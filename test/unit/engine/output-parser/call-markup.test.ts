@@ -15,7 +15,7 @@ testSamples([
     ],
   },
   {
-    name: "only the template's newline before a call is taken off",
+    name: "only the template's newline before a call is removed",
     output: `Look.\n\n${call("run", "{}")}`,
     blocks: [
       ["text", "Look.\n"],
@@ -40,7 +40,7 @@ testSamples([
     ],
   },
   {
-    name: "text behind a call",
+    name: "text after a call",
     output: `${call("run", "{}")}\nDone.`,
     blocks: [
       ["run", "{}"],
@@ -76,7 +76,7 @@ testSamples([
     blocks: [["run", '{"a": 1}']],
   },
   {
-    name: "other keys are passed over",
+    name: "other keys are ignored",
     output: '<tool_call>\n{"id": 7, "name": "run", "x": [1, "y"], "arguments": {}, "z": null}\n</tool_call>',
     blocks: [["run", "{}"]],
   },
@@ -202,7 +202,7 @@ testSamples([
     blocks: [["text", `<tool_call>{"arguments": {"a": "${BIG}"}, "name": "run"}</tool_call>`]],
   },
   {
-    name: "long arguments behind the name are no burden",
+    name: "long arguments after the name are streamed",
     output: call("run", `{"a": "${BIG}"}`),
     blocks: [["run", `{"a": "${BIG}"}`]],
   },

@@ -6,7 +6,7 @@ import { foldBlocks, logprob, type ParseOptions, parsePieces, parserOf, splitsOf
 testSamples([
   { name: "plain text", output: "Hello, world.\n", blocks: [["text", "Hello, world.\n"]] },
   { name: "nothing at all", output: "", blocks: [] },
-  { name: "only white space is all there is", output: " \n", blocks: [["text", " \n"]] },
+  { name: "white space only", output: " \n", blocks: [["text", " \n"]] },
   { name: "leading white space stays", output: "  indented", blocks: [["text", "  indented"]] },
   { name: "characters outside the basic plane", output: "a😀b<t😀", blocks: [["text", "a😀b<t😀"]] },
   {
@@ -57,7 +57,7 @@ testSamples([
     blocks: [["reasoning", "Hm.\n</thi", false]],
   },
   {
-    name: "a cut right behind the reasoning",
+    name: "a cut right after the reasoning",
     output: "Hm.\n</think>\n",
     options: { ...THINKING, ...CUT },
     blocks: [["reasoning", "Hm."]],

@@ -12,7 +12,7 @@ testSamples([
   },
   { name: "a stop string at once", output: "END", options: { stop: ["END"] }, blocks: [], matchedStop: "END" },
   {
-    name: "the stop string that is whole first",
+    name: "the stop string that completes first",
     output: "xabcd",
     options: { stop: ["abcd", "bc"] },
     blocks: [["text", "xa"]],
@@ -26,7 +26,7 @@ testSamples([
     matchedStop: "abc",
   },
   {
-    name: "a stop string that never comes whole",
+    name: "a stop string that never completes",
     output: "one EN",
     options: { stop: ["END"] },
     blocks: [["text", "one EN"]],

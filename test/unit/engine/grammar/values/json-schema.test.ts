@@ -53,10 +53,10 @@ describe("toGrammar", () => {
     ["an empty enum", { enum: [] }, "#/enum"],
     ["a negative length", { properties: { "my key": { minLength: -1 } } }, "#/properties/*/minLength"],
     ["half a count", { maxItems: 1.5 }, "#/maxItems"],
-    ["a bound that is no number", { minimum: "1" }, "#/minimum"],
+    ["a bound that is not a number", { minimum: "1" }, "#/minimum"],
     ["a broken pattern", { items: { pattern: "(" } }, "#/items/pattern"],
     ["properties in a list", { properties: [] }, "#/properties"],
-    ["required that is no list", { required: true }, "#/required"],
+    ["required that is not a list", { required: true }, "#/required"],
     ["an empty anyOf", { anyOf: [] }, "#/anyOf"],
     ["a schema that is a number", { items: 5 }, "#/items"],
     ["a list as schema", [], "#"],
@@ -82,7 +82,7 @@ describe("toGrammar", () => {
     ["a closed object without what it requires", { type: "object", required: ["a"], additionalProperties: false }],
     ["an object that must hold itself", { type: "object", properties: { a: { $ref: "#" } }, required: ["a"] }],
     ["a reference to itself", { $ref: "#" }],
-    ["references in a circle", { $defs: { a: { $ref: "#/$defs/b" }, b: { $ref: "#/$defs/a" } }, $ref: "#/$defs/a" }],
+    ["a cycle of references", { $defs: { a: { $ref: "#/$defs/b" }, b: { $ref: "#/$defs/a" } }, $ref: "#/$defs/a" }],
     ["too few items", { type: "array", prefixItems: [{}], items: false, minItems: 2 }],
   ])("refuses an unsatisfiable schema: %s", (_, schema) => {
     expect(() => compile(schema)).toThrowError(expect.objectContaining({ reason: "INVALID_SCHEMA" }));
@@ -98,7 +98,7 @@ describe("toGrammar", () => {
     ["a long chain of references", chain(1000, (next) => ({ items: next }))],
     ["too many alternatives", integers(300)],
     ["a product of alternatives", { allOf: [integers(30), integers(30), integers(30)] }],
-    ["a product that allows nothing", { allOf: Array.from({ length: 20 }, () => anyOf(4, { type: "null" })) }],
+    ["an unsatisfiable product", { allOf: Array.from({ length: 20 }, () => anyOf(4, { type: "null" })) }],
     ["deep products", { $defs: { a: anyOf(9, anyOf(9, anyOf(9, { type: "array" }))) }, $ref: "#/$defs/a" }],
     [
       "a long enum of long names for a map",
@@ -193,7 +193,7 @@ describe("toGrammar", () => {
 
     test.each([
       ["an object that is closed", { additionalProperties: false }],
-      ["one whose members are counted", { maxProperties: 4 }],
+      ["one with a bounded number of members", { maxProperties: 4 }],
     ])("%s has its required ones anywhere, and many others once and in order", (_what, more) => {
       const matches = matching({ ...MANY, ...more });
       const right = ['{"p8": 1, "p1": 1}', '{"p0": 1, "p8": 1, "p5": 1, "p1": 1}', '{"p1": 1, "p8": 1, "p7": 1}'];

@@ -27,23 +27,23 @@ test.each([
   ["a text", "'a'"],
   ["a number", "1"],
   ["brackets around one value", "('a')"],
-  ["what follows the value", "[1] 2"],
-  ["a value that is cut", "{'a': [1, 2"],
-  ["a key that is no text", "{1: 2}"],
+  ["text after the value", "[1] 2"],
+  ["a truncated value", "{'a': [1, 2"],
+  ["a key that is not a text", "{1: 2}"],
   ["a set", "{'a', 'b'}"],
   ["two texts side by side", "['a' 'b']"],
   ["a text with a prefix", "[b'a']"],
   ["a sum", "[1 + 2]"],
   ["a number that JSON does not write", "[007]"],
   ["a number with an underscore", "[1_000]"],
-  ["a number that is none", "[1e999]"],
+  ["an invalid number", "[1e999]"],
   ["a name", "[inf]"],
   ["a line break in a text", "['a\nb']"],
   ["an escape with octal digits", "['\\0']"],
   ["half an escape", "['\\x4']"],
   ["a call", "[open('x')]"],
   ["two commas", "[1,,2]"],
-  ["lists too deep inside each other", `${"[".repeat(100)}${"]".repeat(100)}`],
+  ["lists nested too deeply", `${"[".repeat(100)}${"]".repeat(100)}`],
 ])("%s is left unchanged", (_, text) => {
   expect(jsonOfPython(text)).toBeUndefined();
 });
@@ -62,7 +62,7 @@ describe("a value is read as Python's", () => {
     ["where a list may be, or null", "('a', 1)", types("array", "null"), '["a", 1]'],
     ["not where a text may be", "{'a': 1}", types("object", "string"), "\"{'a': 1}\""],
     ["not where a list has to be, and it is an object", "{'a': 1}", types("array"), "\"{'a': 1}\""],
-    ["not where no schema speaks of it", "{'a': 1}", undefined, "\"{'a': 1}\""],
+    ["not without a schema", "{'a': 1}", undefined, "\"{'a': 1}\""],
     ["not where it is JSON of another type", "[1]", types("object"), "[1]"],
   ])("%s", (_, text, allowed, wanted) => {
     expect(jsonOf(text, allowed)).toBe(wanted);

@@ -24,9 +24,9 @@ describe("percentile", () => {
 describe("median", () => {
   test.each([
     { name: "the middle of an odd number of values", values: [9, 1, 5], expected: 5 },
-    { name: "half way between the two middle ones of an even number", values: [4, 1, 2, 10], expected: 3 },
+    { name: "midway between the two middle ones of an even number", values: [4, 1, 2, 10], expected: 3 },
     { name: "the only value", values: [7], expected: 7 },
-    { name: "not a number where nothing was measured", values: [], expected: Number.NaN },
+    { name: "NaN without values", values: [], expected: Number.NaN },
   ])("is $name", ({ values, expected }) => {
     expect(median(values)).toBe(expected);
   });
