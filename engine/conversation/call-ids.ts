@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Message, Part } from "../../proto/gen/svc/inference/v1/messages.ts";
 
-/** The form of call ids that a model's template requires. */
 export type CallIdRule = "any" | "functions.name:index" | "nine-characters";
 
 /** The calls of a history that share an id: their rendered ids, and how many have a result. */

@@ -11,12 +11,9 @@ import type { StandIns } from "./template-json.ts";
 import { type ReasoningField, type TemplateMessage, toTemplateMessages, toTemplateTools } from "./template-messages.ts";
 import { ANY_ORDER, TRIALS, type TurnRules, turnRulesOfRendering } from "./turn-rules.ts";
 
-/** A conversation to render. */
 export type Conversation = {
   readonly messages: readonly Message[];
-  /** The tools visible to the model. */
   readonly tools: readonly Tool[];
-  /** Whether the model is to reason before it answers. */
   readonly reasoning: boolean;
   /** Template variables for the reasoning effort. Default: none. */
   readonly effortVariables?: TemplateVariables;
@@ -29,7 +26,6 @@ export type Conversation = {
 /** The name of the function that marks the beginning of a message; templates do not use it. */
 const MARK = "svc_mark";
 
-/** The tool of trial conversations. */
 const TRIAL_TOOL: Tool = { name: "look", description: "Looks.", parametersJsonSchema: "{}", strict: false };
 
 /** A rendered conversation with the requested positions. */
@@ -42,9 +38,7 @@ export type MarkedRendering = {
   readonly places: readonly number[];
 };
 
-/** Options of a chat template. */
 export type ChatTemplateOptions = {
-  /** The Jinja source from the model file. */
   readonly source: string;
   /** The text of the token that begins a prompt (BOS). */
   readonly bosToken: string;
@@ -82,7 +76,6 @@ export class TemplateRefusal extends EngineError {
     this.says = says;
   }
 
-  /** Returns the same refusal with another path. */
   at(path: string): TemplateRefusal {
     return new TemplateRefusal(path, this.says, this.cause);
   }
@@ -271,13 +264,11 @@ export class ChatTemplate {
   }
 }
 
-/** The input of one rendering. */
 type Run = {
   readonly messages: readonly TemplateMessage[];
   readonly tools: readonly TemplateMessage[];
   readonly conversation: Conversation;
   readonly placeholders: Placeholders;
-  /** Whether to open the assistant turn at the end. */
   readonly opensTurn: boolean;
   /** The template with marks; undefined for no marks. */
   readonly marking: JinjaTemplate | undefined;

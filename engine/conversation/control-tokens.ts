@@ -8,7 +8,6 @@ export type ControlToken = {
 /** A range of a text, in UTF-16 units; `end` is exclusive. */
 export type Range = { readonly start: number; readonly end: number };
 
-/** An occurrence of a token's spelling in a text. */
 export type Occurrence = Range & { readonly token: ControlToken };
 
 const BUCKET_SIZES = [2, 1];

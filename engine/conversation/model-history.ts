@@ -3,19 +3,14 @@ import { EngineError } from "../errors.ts";
 import { type CallIdRule, withCallIds } from "./call-ids.ts";
 import type { TurnRules } from "./turn-rules.ts";
 
-/** The conversations that a model's chat template and engine accept. */
 export type HistoryRules = {
-  /** The orders of messages that the template accepts. */
   readonly turns: TurnRules;
-  /** The ids of calls that the template requires. */
   readonly callIds: CallIdRule;
-  /** Whether the model accepts images as data. */
   readonly images: boolean;
   /** Whether to set `HistoryMessage.upTo`. Default: false. */
   readonly counted?: boolean;
 };
 
-/** A message as a template accepts it. */
 export type HistoryMessage = Message & {
   /** The number of messages of the request that determine this message and all before it. */
   readonly upTo?: number;
@@ -168,7 +163,6 @@ function oneCallEach(message: HistoryMessage): readonly HistoryMessage[] {
   return turns.length === 1 ? [message] : turns.map((parts) => ({ ...message, parts }));
 }
 
-/** Returns the id of the first call or result of a message. */
 function callIdOf({ parts }: Message): string | undefined {
   const kinds = parts.map(({ kind }) => kind);
   const kind = kinds.find((one) => one?.$case === "toolCall" || one?.$case === "toolResult");

@@ -17,7 +17,6 @@ export type Span = {
 const EDGE = "\u0001";
 const EDGE_IN_JSON = "u0001";
 
-/** A text, or a numbered position without text. */
 type Held = { readonly text: string; readonly mark?: number };
 
 /**

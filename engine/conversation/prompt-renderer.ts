@@ -35,7 +35,6 @@ export type RenderedPrompt = {
   readonly plain: Uint32Array;
   /** Whether the template has opened the reasoning already: the answer contains only its closing mark. */
   readonly startsInReasoning: boolean;
-  /** Whether the answer continues a text of the caller. */
   readonly continuesText: boolean;
   /**
    * The common part with the prompt up to the last part that the caller marked as the end of a reusable prefix: the

@@ -3,9 +3,7 @@ import { JsonNumber } from "./jinja/values.ts";
 /** Deeper values would exhaust the stack of the template's interpreter. */
 const MAX_DEPTH = 100;
 
-/** Placeholders for texts while the template is rendered. */
 export type StandIns = {
-  /** Returns the placeholder of a text or key. */
   readonly text: (text: string) => string;
 };
 
@@ -69,7 +67,6 @@ class JsonReader {
     return isEnd;
   }
 
-  /** Returns the current lexeme and advances. */
   #take(): string {
     const taken = this.#next;
     this.#next = this.#lexemes.next().value ?? undefined;

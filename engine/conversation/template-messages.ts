@@ -19,10 +19,8 @@ const ROLE: Readonly<Record<number, string>> = {
   [Role.TOOL]: "tool",
 };
 
-/** The field of a template for the reasoning of earlier turns. */
 export type ReasoningField = "reasoning_content" | "thinking";
 
-/** The form of the model's earlier turns in a template. */
 export type TurnForm = {
   /** The arguments of calls: a value, or JSON text. Default: value. */
   readonly historyArguments?: "value" | "text" | undefined;

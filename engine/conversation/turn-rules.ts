@@ -3,7 +3,6 @@ import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/
 /** The values of `TurnRules.systemMessages`, least restrictive first. */
 export const SYSTEM_PLACES = ["anywhere", "first", "nowhere"] as const;
 
-/** The orders of messages that a model's chat template accepts. */
 export type TurnRules = {
   /**
    * The positions where the template renders a system message: `anywhere`, as the `first` message only, or `nowhere`. A
@@ -12,11 +11,9 @@ export type TurnRules = {
   readonly systemMessages: (typeof SYSTEM_PLACES)[number];
   /** Whether user and assistant must alternate, so that two user messages may not be adjacent. */
   readonly alternates: boolean;
-  /** Whether an assistant turn may contain only one call. */
   readonly singleCalls: boolean;
 };
 
-/** The rules of a template that accepts every order. */
 export const ANY_ORDER: TurnRules = { systemMessages: "anywhere", alternates: false, singleCalls: false };
 
 const text = (value: string): Part => ({ kind: { $case: "text", value: { text: value } } });

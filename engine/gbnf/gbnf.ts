@@ -21,7 +21,6 @@ type CharSet = {
 };
 
 export const EMPTY: Gbnf = { kind: "sequence", parts: [] };
-/** Matches no text. */
 export const NEVER: Gbnf = { kind: "choice", options: [] };
 
 export function literal(text: string): Gbnf {
@@ -152,7 +151,6 @@ export function writeSet(set: CharSet): string {
   return text;
 }
 
-/** Matches a character that a literal has to escape. */
 const NOT_PLAIN = /[^ !#-[\]-~]/gu;
 
 function writeText(text: string): string {

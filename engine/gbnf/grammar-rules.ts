@@ -105,7 +105,6 @@ export class GrammarRules {
     return true;
   }
 
-  /** Refers to the rule of this name, created at its first use. */
   named(name: string, build: () => Gbnf): Gbnf {
     return this.#rules.has(name) ? rule(name) : this.#begun(name, build);
   }
@@ -134,7 +133,6 @@ export class GrammarRules {
     return rule(name);
   }
 
-  /** Sets the body of a rule created by `declared`. */
   define(to: Gbnf, body: Gbnf): void {
     if (to.kind === "rule") this.#make(to.name, body);
   }

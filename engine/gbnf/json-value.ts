@@ -1,7 +1,6 @@
 import { chars, charsOf, choice, EMPTY, type Gbnf, literal, optional, repeat, sequence } from "./gbnf.ts";
 import type { GrammarRules } from "./grammar-rules.ts";
 
-/** A JSON value as returned by JSON.parse. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 
 /**
@@ -22,7 +21,6 @@ export function comma(rules: GrammarRules): Gbnf {
   return rules.named("comma", () => COMMA);
 }
 
-/** Matches the colon after a key. */
 export function colon(rules: GrammarRules): Gbnf {
   return rules.named("colon", () => COLON);
 }
@@ -64,7 +62,6 @@ export function anyInteger(rules: GrammarRules): Gbnf {
   });
 }
 
-/** Matches a point and at most `maxDigits` digits. */
 export function fraction(maxDigits = MAX_FRACTION_DIGITS): Gbnf {
   return sequence(literal("."), repeat(DIGIT, 1, maxDigits));
 }
@@ -73,7 +70,6 @@ export function boolean(): Gbnf {
   return choice(literal("true"), literal("false"));
 }
 
-/** Matches a member of an object with the given key and value. */
 export function anyMember(rules: GrammarRules, key: Gbnf, value: Gbnf): Gbnf {
   return sequence(key, colon(rules), value);
 }

@@ -15,7 +15,6 @@ export function prune(
 ): PrunedGrammar | undefined {
   if (!finishing.canFinish(root)) return undefined;
   const kept = new Map<string, Gbnf>();
-  /** The kept rules whose bodies are not visited yet. */
   const open: string[] = [];
   const keep = (names: readonly string[]) => {
     for (const name of names) {
@@ -45,7 +44,6 @@ export class FinishingRules {
   readonly #rules: ReadonlyMap<string, Gbnf>;
   readonly #finishing = new Set<string>();
   readonly #never = new Set<string>();
-  /** The names of the rules that each examined rule refers to. */
   readonly #uses = new Map<string, readonly string[]>();
 
   constructor(rules: ReadonlyMap<string, Gbnf>) {
@@ -66,7 +64,6 @@ export class FinishingRules {
     return this.#finishes(node);
   }
 
-  /** Returns the names of the rules that a complete rule refers to. */
   usedBy(name: string): readonly string[] {
     const known = this.#uses.get(name);
     if (known !== undefined) return known;
@@ -154,7 +151,6 @@ export class FinishingRules {
   }
 }
 
-/** Returns whether an expression contains a part that can never finish. */
 function hasDeadEnd(node: Gbnf, finishing: FinishingRules): boolean {
   switch (node.kind) {
     case "rule":

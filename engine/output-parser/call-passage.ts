@@ -6,16 +6,13 @@ import type { CallIds } from "./call-ids.ts";
 import type { PendingText } from "./pending-text.ts";
 import type { VisibleText } from "./visible-text.ts";
 
-/** Dependencies for reading the calls of an output. */
 export type CallPassageOptions = {
   readonly reading: CallReading;
   /** The number of complete calls after which output is ignored; Infinity for no limit. */
   readonly maxToolCalls: number;
   readonly callIds: CallIds;
   readonly pending: PendingText;
-  /** Receives text that is not a call. */
   readonly visible: VisibleText;
-  /** Receives the calls as blocks. */
   readonly writer: BlockWriter;
 };
 
@@ -58,12 +55,10 @@ export class CallPassage {
     this.#options = options;
   }
 
-  /** The number of calls with complete arguments. */
   get finishedToolCalls(): number {
     return this.#finishedToolCalls;
   }
 
-  /** Whether `maxToolCalls` is reached. */
   get wantsNoMore(): boolean {
     return this.#finishedToolCalls >= this.#options.maxToolCalls;
   }
@@ -77,7 +72,6 @@ export class CallPassage {
     this.#position = { at: "held", reader: this.#options.reading.newReader(mark), raw };
   }
 
-  /** Makes one decision about the pending text. */
   step(): PassageStep {
     const position = this.#position;
     switch (position.at) {

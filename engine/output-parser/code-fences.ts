@@ -1,12 +1,9 @@
 import { FENCE } from "./markers.ts";
 
-/** An open Markdown code fence. */
 export type CodeFence = {
-  /** The character of the fence. */
   readonly char: string;
   /** The length of the opening fence; the closing fence is at least as long. */
   readonly length: number;
-  /** Whether only white space precedes it. */
   readonly isFirst: boolean;
 };
 

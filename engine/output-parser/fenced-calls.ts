@@ -17,7 +17,6 @@ export class FencedCalls {
   readonly #lead: number;
   #reader: CallReader | undefined;
   #read: number;
-  /** The end of the last complete call. */
   #end = 0;
   /** Whether the complete call is text nevertheless: its tool is unknown, or it may contain another call. */
   #areText = false;

@@ -39,7 +39,6 @@ export const textMarkers = z.strictObject({
 /** The marks around the visible text of a family; they are not part of it. */
 export type TextMarkers = Readonly<z.output<typeof textMarkers>>;
 
-/** Returns all marks beside visible text. */
 export function marksOfText({ start, open, close, end, others = [] }: TextMarkers): readonly string[] {
   return [...(start === undefined ? [] : [start]), open, close, end, ...others];
 }

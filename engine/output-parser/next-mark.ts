@@ -25,7 +25,6 @@ export type VisibleMarks = {
   readonly call: CallReading | undefined;
   /** The marks of reasoning; undefined for none. */
   readonly reasoning: ReasoningMarkers | undefined;
-  /** The marks around the visible text. */
   readonly around: readonly string[];
   /** The marks that begin reasoning after visible text too. */
   readonly thoughts: readonly string[];

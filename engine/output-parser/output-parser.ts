@@ -51,7 +51,6 @@ type State =
   | { readonly at: "plain" }
   | { readonly at: "done" };
 
-/** The marks of reasoning, and its ends. */
 type Reasoning = { readonly markers: ReasoningMarkers; readonly ends: ReasoningEnds };
 
 type Calls = { readonly reading: CallReading; readonly passage: CallPassage };
@@ -88,7 +87,6 @@ export class OutputParser {
   readonly #writer = new BlockWriter();
   readonly #pending = new PendingText();
   readonly #visible: VisibleText;
-  /** The code fences in the reasoning. */
   readonly #fences = new CodeFences();
   readonly #hasExamples: boolean;
   readonly #onFault: (thrown: unknown) => void;
@@ -115,7 +113,6 @@ export class OutputParser {
     return this.#visible.matchedStop;
   }
 
-  /** The number of calls with complete arguments. */
   get finishedToolCalls(): number {
     return this.#calls?.passage.finishedToolCalls ?? 0;
   }

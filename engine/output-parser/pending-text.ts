@@ -1,4 +1,3 @@
-/** The undecided text of an output. */
 export class PendingText {
   #text = "";
   #received = 0;
@@ -32,7 +31,6 @@ export class PendingText {
     return this.take(this.#text.length);
   }
 
-  /** Puts back the text taken last. */
   putBack(text: string): void {
     this.#text = text + this.#text;
   }

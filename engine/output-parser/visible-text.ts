@@ -30,7 +30,6 @@ export class VisibleText {
     return this.#isFresh;
   }
 
-  /** The code fence that is open at the end of the text. */
   get fence(): CodeFence | undefined {
     return this.#fences.open;
   }
@@ -41,7 +40,6 @@ export class VisibleText {
     this.#fences.reset();
   }
 
-  /** Adds text just taken from the pending text. */
   add(text: string): void {
     if (text.trim() !== "") this.#isFresh = false;
     this.#fences.push(text);

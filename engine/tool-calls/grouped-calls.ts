@@ -3,7 +3,6 @@ import type { CallReader } from "./readers/call-reader.ts";
 import { LeadingMarkReader } from "./readers/leading-mark-reader.ts";
 import type { CallReading } from "./tool-call-form.ts";
 
-/** The marks around calls inside an outer pair of marks. */
 export type GroupMarks = {
   /** The outer opening mark; "" for none. */
   readonly open: string;

@@ -12,13 +12,10 @@ export function openersOf(...marks: readonly string[]): readonly string[] {
   return marks.map((each) => each.trim()).filter((each) => each !== "");
 }
 
-/** Returns the trailing white space of a mark. */
 export const spaceBehind = (of: string) => of.slice(of.trimEnd().length);
 
-/** Returns the leading white space of a mark. */
 export const spaceBefore = (of: string) => of.slice(0, of.length - of.trimStart().length);
 
-/** The marks that begin calls in a grammar. */
 type Opening = Pick<CallMarkup, "open" | "behindOpen" | "otherOpen" | "behindOtherOpen" | "opensAtBrace">;
 
 /**

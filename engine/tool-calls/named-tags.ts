@@ -122,7 +122,6 @@ export const namedTags = toolCallForm({
   },
 });
 
-/** The marks after a key, from the profile. */
 type NameEnds = {
   readonly parameterNameEnd: string;
   readonly typedNameEnds?: { readonly text: string; readonly json: JsonEnds } | undefined;

@@ -3,7 +3,6 @@ import type { Gbnf } from "../gbnf/gbnf.ts";
 import type { ArgumentTypes } from "./readers/argument-types.ts";
 import type { CallReader } from "./readers/call-reader.ts";
 
-/** The callable tools, with the facts that reading a call depends on. */
 export type CallableTools = {
   readonly names: ReadonlySet<string>;
   /** The schema types of arguments: models write arguments as text, or with wrong quotation marks. */
@@ -38,9 +37,7 @@ export type CallReading = {
 
 /** The form of parameters written as text between tags. */
 export type ParameterTags = {
-  /** The text before a key. */
   readonly open: string;
-  /** Returns the written form of a key. */
   readonly key: (key: string) => string;
   /**
    * Returns the possible texts between a key and its value. They may depend on the kind of the value and on its
@@ -61,17 +58,14 @@ export type ParameterTags = {
   readonly notInKeys?: string;
 };
 
-/** The markup around the arguments of calls, for a grammar. */
 export type CallMarkup = {
   /** The mark that begins the calls, without trailing white space; "" for none. */
   readonly open: string;
-  /** The text between `open` and the first call. */
   readonly behindOpen: string;
   /** Marks that models write instead of `open`. Absent: none. */
   readonly otherOpens?: readonly string[];
   /** A further mark that begins calls, for models that omit `open`; "" for none. */
   readonly otherOpen: string;
-  /** The text between `otherOpen` and the first call. */
   readonly behindOtherOpen: string;
   /** Further marks that begin calls, with the grammar of the first call after each. Absent: none. */
   readonly otherCalls?: readonly { readonly mark: string; readonly call: (name: string, args: Gbnf) => Gbnf }[];
@@ -87,9 +81,7 @@ export type CallMarkup = {
   readonly close: string;
 };
 
-/** The facts about a model's marks before generation. */
 export type KnownMarks = {
-  /** The model's chat template, Jinja source. */
   readonly template: string;
   /** Returns whether the model can write a mark: it occurs in the template or is a token. */
   readonly isKnown: (mark: string) => boolean;

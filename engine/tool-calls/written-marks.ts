@@ -2,7 +2,6 @@ import type { CallMarkup } from "./tool-call-form.ts";
 
 /** The marks that distinguish a call as the template writes it from a mere mention of a mark. */
 export type WrittenMarks = {
-  /** The common prefix of the marks. */
   readonly prefix: string;
   /** The marks, none of which is a prefix of another. */
   readonly marks: readonly string[];

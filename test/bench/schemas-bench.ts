@@ -9,7 +9,6 @@ import { PUBLISHED } from "./schemas/published.ts";
 import type { SchemaCase } from "./schemas/schema-case.ts";
 import type { BenchSettings } from "./settings.ts";
 
-/** The quick mode judges every n-th case. */
 const QUICK_STEP = 20;
 const OWN_CASES = 500;
 /** The maximum reported reasons of refusals. */
@@ -65,7 +64,6 @@ export async function schemasBench({ quick, data, hostile }: BenchSettings): Pro
   };
 }
 
-/** Measures the cost of hostile schemas. */
 async function hostileSchemas(quick: boolean): Promise<BenchResult> {
   const { rows, alike } = await hostileRows(quick);
   return {
@@ -94,7 +92,6 @@ const SETTINGS = [
   { who: "this project, undeclared properties allowed", undeclared: "any" },
 ] as const;
 
-/** The results of a case under both settings. */
 type JudgedBoth = Readonly<Record<(typeof SETTINGS)[number]["undeclared"], Judged>>;
 
 /** Returns llama.cpp's own parser of grammars. Throws if there is no binary for this machine. */

@@ -1,7 +1,6 @@
 import type { ReplaySettings } from "./replay/replay-settings.ts";
 import type { ScaleSettings } from "./scale/scale-settings.ts";
 
-/** Duration and extent of a bench run. */
 export type BenchSettings = {
   /** The length of one measurement under load, in seconds. */
   readonly seconds: number;

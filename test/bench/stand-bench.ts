@@ -22,7 +22,6 @@ import type { BenchSettings } from "./settings.ts";
 /** The CPU of the measured process; the client and the engine use the other. */
 const MEASURED = 0;
 const OTHERS = 1;
-/** The connections at saturation. */
 const CONNECTIONS = 32;
 const REPLY_TOKENS = 16;
 /** The load before a measurement: a target that idled during others is cold again. */
@@ -35,7 +34,6 @@ const MOST_REST_MS = 5_000;
 const RESTING = 0.1;
 const PHASES = { random: 64, step: 1 } as const;
 
-/** The gateways, with the settings in which they differ. */
 const GATEWAYS = {
   gateway: { upstream: { wire: "fast" } },
   "gateway-grpc": { upstream: { wire: "grpc" } },
@@ -55,10 +53,8 @@ const LEFT_OUT: Readonly<Record<Extent, readonly string[]>> = {
 /** The references that pass every format; the others support chat only, or pass what they do not parse. */
 const EVERY_FORMAT: readonly string[] = ["smg"];
 
-/** The names of all targets. */
 export const STAND_TARGETS: readonly string[] = [...Object.keys(GATEWAYS), ...REFERENCE_NAMES];
 
-/** A target on the stand. */
 type Stood = Target & {
   readonly pid: number;
   readonly key: string;
@@ -67,7 +63,6 @@ type Stood = Target & {
   restart?(): Promise<void>;
 };
 
-/** The engine's ports. */
 type EngineReady = { readonly address: string; readonly ssePort: number; readonly tokenPort: number };
 
 /** One measurement of a target in a cell; NaN for numbers that the cell does not have. */
@@ -159,7 +154,6 @@ function referenceTargets(stood: Reference, several: boolean): readonly Stood[] 
   }));
 }
 
-/** Returns the name of a target in a format. */
 function nameOf(name: string, format: BenchFormat): string {
   return format === "chat" ? name : `${name} ${format}`;
 }

@@ -9,7 +9,6 @@ const CONTEXT_TOKENS = 256;
 const BATCH_TOKENS = 16;
 const GREEDY: SequenceEvaluateOptions = { temperature: 0 };
 
-/** Returns random tokens. */
 const tokens = (count: number, seed: number): Token[] => {
   const random = seededRandom(seed);
   return Array.from({ length: count }, () => Math.floor(random() * 1_000)) as Token[];

@@ -49,7 +49,6 @@ const LIMIT = 300;
 /** The token limit of an answer with several lists. */
 const LONG = 1_500;
 
-/** Returns the tokens of a text of the model. */
 async function tokensOf(text: string): Promise<readonly number[]> {
   const runtime = await loadRuntime({ ...OPTIONS, slots: 1 }, never());
   try {

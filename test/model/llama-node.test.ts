@@ -24,7 +24,6 @@ import { sizeOf } from "../support/size.ts";
 
 const SLOTS = 4;
 const REQUESTS = sizeOf({ quick: 100, promised: 200 });
-/** The number of answers per schema. */
 const ANSWERS = sizeOf({ quick: 25, promised: 50 });
 const RANDOM_SCHEMAS = sizeOf({ quick: 12, promised: 24 });
 /** Reported so that a failed run can be repeated. */

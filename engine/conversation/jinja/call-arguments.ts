@@ -1,7 +1,6 @@
 import type { Value } from "./library.ts";
 import { isBoolean, isNumber, isText, isTrue, text } from "./values.ts";
 
-/** The arguments of a call, filter or test, by position or name. */
 export class CallArguments {
   readonly #placed: readonly Value[];
   readonly #named: ReadonlyMap<string, Value>;

@@ -42,7 +42,6 @@ class LoopControl {
 export class PythonInterpreter extends Interpreter {
   readonly #quote: Quote;
 
-  /** `quote` writes texts as Python's `repr` does. */
   constructor(quote: Quote) {
     super();
     this.#quote = quote;
@@ -72,7 +71,6 @@ export class PythonInterpreter extends Interpreter {
     return written;
   }
 
-  /** Returns the text that a template writes for a value. */
   textOf(value: Value): string {
     return pythonText(value, this.#quote);
   }
@@ -181,7 +179,6 @@ function loop(run: PythonInterpreter, at: SyntaxNode, around: Scope): string {
   return written;
 }
 
-/** Returns the fields of Jinja's `loop` variable. */
 function rounds(items: readonly Value[], index: number): Map<string, Value> {
   const { length } = items;
   return new Map([

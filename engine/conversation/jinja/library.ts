@@ -6,21 +6,17 @@ import type { SyntaxNode } from "./syntax.ts";
  * compiler resolves.
  */
 
-/** A value of a running template, of one of the library's classes. */
 export type Value = {
   readonly type: string;
-  /** The value in JavaScript. */
   readonly value: unknown;
   __bool__(): { readonly value: boolean };
 };
 
-/** The variables visible at a position in a template. */
 export type Scope = {
   readonly variables: ReadonlyMap<string, Value>;
   setVariable(name: string, value: Value): Value;
   /** Returns a variable of this or an outer scope; the undefined value if there is none. */
   lookupVariable(name: string): Value;
-  /** Sets a variable to a converted JavaScript value. */
   set(name: string, input: unknown): Value;
 };
 

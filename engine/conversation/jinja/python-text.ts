@@ -13,14 +13,11 @@ import {
   nameOf,
 } from "./values.ts";
 
-/** Writes a text as Python's `repr` does, with quotes. */
 export type Quote = (text: string) => string;
 
-/** Options of Python's `json.dumps`. */
 export type JsonOptions = {
   /** The indentation of one level; undefined for a single line. */
   readonly indent: string | undefined;
-  /** The separators of items, and of keys and values. */
   readonly separators: readonly [item: string, key: string];
   readonly sortKeys: boolean;
   readonly ascii: boolean;
@@ -35,7 +32,6 @@ export function pythonText(value: Value, quote: Quote): string {
   return isUndefined(value) ? "" : pythonRepr(value, quote);
 }
 
-/** Returns the result of Python's `repr`. */
 export function pythonRepr(value: Value, quote: Quote): string {
   if (isText(value)) return quote(value.value);
   if (isNumber(value)) return pythonNumber(value);

@@ -7,7 +7,6 @@ import { isSyntaxNode, type SyntaxNode, walk } from "./syntax.ts";
 import { isTest } from "./tests.ts";
 import { callable, dict, isText, NONE, toValue } from "./values.ts";
 
-/** The template refused its input by `raise_exception`. */
 export class RaisedByTemplate extends Error {}
 
 /**
@@ -89,7 +88,6 @@ function writeOutputs(node: SyntaxNode): void {
   }
 }
 
-/** Inserts a call of the function `mark` into a loop. */
 function markLoop(node: SyntaxNode, mark: string): void {
   const { type, loopvar, body } = node;
   if (type !== "For" || !isSyntaxNode(loopvar) || loopvar.type !== "Identifier" || !Array.isArray(body)) return;

@@ -3,7 +3,6 @@ const SEPARATORS = String.raw`\u001c-\u001e`;
 const SPACES = new RegExp(String.raw`[\s${SEPARATORS}\u001f\u0085]+`, "u");
 const LINE_END = new RegExp(String.raw`\r\n|[\n\r\v\f${SEPARATORS}\u0085\u2028\u2029]`, "g");
 
-/** The ends of a text to strip. */
 export type Ends = { readonly start: boolean; readonly end: boolean };
 
 /** Strips `characters` (default: white space) from the ends of a text. */
@@ -64,7 +63,6 @@ export function splitFromRight(text: string, separator: string | undefined, most
   return parts.map(turned).reverse();
 }
 
-/** Returns the lines of a text without line ends. */
 export function linesOf(text: string): readonly string[] {
   const lines = text.split(LINE_END);
   return lines.at(-1) === "" ? lines.slice(0, -1) : lines;
@@ -76,12 +74,10 @@ export function replaced(text: string, old: string, by: string, most: number): s
   return text.replaceAll(old, (found) => (left-- > 0 ? by : found));
 }
 
-/** Capitalizes every word and lowercases the rest. */
 export function titled(text: string): string {
   return text.replace(/[^\s\-({[<]+/g, capitalized);
 }
 
-/** Capitalizes the first character and lowercases the rest. */
 export function capitalized(text: string): string {
   const [first = "", ...rest] = text;
   return first.toUpperCase() + rest.join("").toLowerCase();
@@ -94,7 +90,6 @@ export function indented(text: string, by: string, { first, blank }: { first: bo
   return rest.join("\n");
 }
 
-/** Escapes a text for HTML. */
 export function escapedForHtml(text: string): string {
   return text.replace(/[&<>"']/g, (unit) =>
     `&#${unit.charCodeAt(0)};`.replace("&#38;", "&amp;").replace("&#60;", "&lt;").replace("&#62;", "&gt;"),

@@ -39,7 +39,6 @@ const Tuple = classOf<ListValue>(
   new Interpreter().evaluate((parse("{{ (1, 2) }}") as unknown as { body: SyntaxNode[] }).body[0], new Environment()),
 );
 
-/** The value of an unset variable. */
 export const UNDEFINED: Value = new Environment().lookupVariable("");
 export const NONE: Value = converted(null);
 const TRUE = converted(true);
@@ -64,7 +63,6 @@ export const isNumber = (value: Value): value is NumberValue =>
 export const isInteger = (value: Value): value is NumberValue => value.type === "IntegerValue";
 export const isBoolean = (value: Value): value is BooleanValue => value.type === "BooleanValue";
 export const isList = (value: Value): value is ListValue => value.type === "ArrayValue" || value.type === "TupleValue";
-/** A mapping with methods. */
 export const isDict = (value: Value): value is DictValue =>
   value.type === "ObjectValue" || value.type === "KeywordArgumentsValue";
 /** A namespace, which has attributes only. */
@@ -72,7 +70,6 @@ export const isNamespace = (value: Value): value is DictValue => value.type === 
 export const isFunction = (value: Value): value is FunctionValue => value.type === "FunctionValue";
 export const isUndefined = (value: Value): boolean => value.type === "UndefinedValue";
 export const isNone = (value: Value): boolean => value.type === "NullValue";
-/** Returns whether a value is true in a condition. */
 export function isTrue(value: Value): boolean {
   const { value: inside } = value;
   // The library allocates a value for each condition.
@@ -95,7 +92,6 @@ export function itemsOf(value: Value): readonly Value[] {
   throw new Error(`${nameOf(value)} is not iterable`);
 }
 
-/** Returns Python's name of a value's type, for messages. */
 export function nameOf({ type }: Value): string {
   return NAMES[type] ?? type;
 }

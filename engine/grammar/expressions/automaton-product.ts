@@ -11,7 +11,6 @@ export type ProductPart = {
   readonly match: "wanted" | "unwanted" | "told";
 };
 
-/** A state of several automata that read a text at once. */
 export type ProductState = AutomatonState & {
   /** For each reported part, in order: whether it matches the text so far. */
   readonly told: readonly boolean[];

@@ -1,7 +1,6 @@
 import type { CodeRange } from "../../gbnf/gbnf.ts";
 import { ALL_CODES, subtract, unite } from "./code-set.ts";
 
-/** A parsed regular expression. */
 export type Expression =
   | { readonly kind: "set"; readonly ranges: readonly CodeRange[] }
   | { readonly kind: "sequence"; readonly parts: readonly Expression[] }

@@ -5,7 +5,6 @@ import { type AutomatonState, automatonOf } from "./automaton.ts";
 import { ALL_CODES, includes, subtract, unite } from "./code-set.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "./regular-expression.ts";
 
-/** The work limit for the automaton of one pattern. */
 const MAX_PATTERN_WORK = 40_000;
 
 /** Bounds of the length of a text, in characters; `maxLength` undefined is unbounded. */
@@ -54,7 +53,6 @@ function unanchored(branch: readonly Expression[]): Expression {
   return { kind: "sequence", parts: [...(isStart ? [] : [any]), ...parts, ...(isEnd ? [] : [any])] };
 }
 
-/** Returns the top-level alternatives, where anchors may stand. */
 function branches(expression: Expression): readonly (readonly Expression[])[] {
   if (expression.kind === "choice") return expression.options.flatMap(branches);
   if (expression.kind !== "sequence") return [[expression]];
@@ -225,7 +223,6 @@ function everyCharacter(expression: Expression): readonly CodeRange[] {
 
 const sizeOf = (ranges: readonly CodeRange[]) => ranges.reduce((sum, [low, high]) => sum + high - low + 1, 0);
 
-/** Returns whether two sets of characters intersect. */
 function meet(some: readonly CodeRange[], others: readonly CodeRange[]): boolean {
   return some.some(([low, high]) => others.some(([from, to]) => low <= to && from <= high));
 }

@@ -12,7 +12,6 @@ import { automatonGrammar, expressionGrammar, type LengthBounds, lengthBounds } 
 /** The greatest length that is counted by states, in characters; each state is a rule. */
 const MAX_COUNTED = 512;
 const MAX_STATES = 1_024;
-/** The work limit for the automaton of one text. */
 const MAX_TEXT_WORK = 40_000;
 
 /** The constraints on a text; all apply. */
@@ -21,7 +20,6 @@ export type TextFacets = LengthBounds & {
   readonly wanted: readonly Expression[];
   /** Expressions that must not match the whole text. */
   readonly unwanted: readonly Expression[];
-  /** Excluded texts. */
   readonly except: readonly string[];
 };
 

@@ -3,11 +3,9 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { ALL_CODES, subtract } from "./code-set.ts";
 import { SPACES } from "./regular-expression.ts";
 
-/** A mark that ends a text, and the grammar after it. */
 export type TextEnd = {
   /** The mark: not empty, and without leading white space. */
   readonly mark: string;
-  /** The grammar after the mark. */
   readonly behind: Gbnf;
   /** Whether the mark counts only if nothing but white space precedes it. Default: false. */
   readonly onlyFirst?: boolean;

@@ -6,7 +6,6 @@ import { toGrammar } from "../values/json-schema.ts";
 import type { SchemaGrammar } from "../values/schema-converter.ts";
 import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
 
-/** The field of the answer's schema, for error messages. */
 export const ANSWER_FIELD = "output_constraint.json_schema.schema_json";
 
 export type AnswerGrammarOptions = {

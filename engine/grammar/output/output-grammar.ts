@@ -15,7 +15,6 @@ export type OutputGrammarOptions = Pick<
   ToolCallGrammarOptions,
   "tools" | "maxCalls" | "argumentTypes" | "undeclared"
 > & {
-  /** The marks of reasoning, calls and text. */
   readonly markers: OutputMarkers;
   /** Whether the output must consist of calls. */
   readonly mustCall: boolean;
@@ -30,7 +29,6 @@ export type OutputGrammarOptions = Pick<
 /** The shortest closing code fences. */
 const FENCES = [...FENCE.signs].map((sign) => literal(sign.repeat(FENCE.minLength)));
 
-/** The rule of the output after the reasoning. */
 export const BEHIND_REASONING = "answer";
 
 export type OutputGrammar = {

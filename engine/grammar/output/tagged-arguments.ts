@@ -24,9 +24,7 @@ import { SchemaGrammars } from "../values/json-schema.ts";
 import { MAX_OPTIONAL } from "../values/object-grammar.ts";
 import { formatGrammar } from "../values/string-grammar.ts";
 
-/** The form of arguments between tags. */
 export type TaggedArgumentsOptions = {
-  /** The tags around names and values. */
   readonly tags: ParameterTags;
   /** The field that held the schema, for error messages. */
   readonly at: string;
@@ -200,7 +198,6 @@ function onlyFormat({ format, pattern, minLength, maxLength, not }: SchemaObject
   return isAlone && typeof format === "string" && writtenFormat(format) !== undefined ? format : undefined;
 }
 
-/** Returns whether a keyword can constrain values of the type. */
 function speaksOf(name: string, type: SchemaType): boolean {
   const found = keyword(name);
   return found !== undefined && (found.type === undefined || found.type === type);
@@ -216,7 +213,6 @@ function isSchemaObject(schema: unknown): schema is SchemaObject {
   return typeof schema === "object" && schema !== null && !Array.isArray(schema);
 }
 
-/** Returns whether the `type` of a schema allows objects. */
 function allowsObjects(schema: unknown): boolean {
   if (!isSchemaObject(schema)) return schema === true;
   const { type = "object" } = schema;

@@ -13,13 +13,11 @@ import type { SchemaGrammar } from "../values/schema-converter.ts";
 import { parseSchema, refuseUnenforced, withinBudget } from "./constraint-grammar.ts";
 import { anyTaggedArguments, taggedArguments } from "./tagged-arguments.ts";
 
-/** A callable tool, with the fields that its grammar depends on. */
 export type CallableTool = Pick<Tool, "name" | "parametersJsonSchema" | "strict"> & {
   /** The index of the tool in the request, for error messages. Default: its index here. */
   readonly position?: number;
 };
 
-/** The allowed calls, and the form in which the model writes them. */
 export type ToolCallGrammarOptions = {
   readonly markers: ToolCallMarkers;
   /** The callable tools, at least one: all of them, the allowed ones, or the named one. */
@@ -44,7 +42,6 @@ export type ToolCallGrammarOptions = {
   ) => ReadonlySet<string> | undefined;
 };
 
-/** The schema of a tool without parameters. */
 const NO_PARAMETERS = '{"type":"object","additionalProperties":false}';
 
 export type ToolCallGrammar = SchemaGrammar & {

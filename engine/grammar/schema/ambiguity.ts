@@ -18,7 +18,6 @@ export class ReadingsGraph {
   readonly #low = new Map<string, number>();
   /** The maximum readings from each visited node to the end of the text; such nodes get no further edges. */
   readonly #most = new Map<string, number>();
-  /** The nodes of the current search path. */
   readonly #path: string[] = [];
 
   /** Adds the edge from a value to a value inside it, one of `readings` alternatives that can begin alike. */

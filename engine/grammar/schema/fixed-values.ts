@@ -71,7 +71,6 @@ export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed |
   return listed;
 }
 
-/** Returns the intersection. */
 function common(some: Listed, others: Listed, budget: WorkBudget): Listed {
   budget.pay(some.size);
   return new Map([...some].filter(([text]) => others.has(text)));

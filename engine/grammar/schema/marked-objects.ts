@@ -5,7 +5,6 @@ import { isList, isObject, type SchemaDocument, type SchemaNode } from "./schema
 /** The maximum references followed to an object. */
 const MAX_REFERENCES = 8;
 
-/** A property with listed values, and whether it is required. */
 type Mark = { readonly values: ReadonlyMap<string, unknown>; readonly isRequired: boolean };
 
 /** The properties of an object with listed values (discriminators), by name. */

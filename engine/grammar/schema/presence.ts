@@ -15,10 +15,8 @@ type Formula = (
   text: string | undefined;
 };
 
-/** A keyword that only constrains the presence of members. */
 export type PresenceKeyword = {
   readonly keyword: string;
-  /** The condition on an object. */
   readonly presence: Presence;
   /** Whether values other than objects satisfy it. */
   readonly allowsOthers: boolean;
@@ -36,7 +34,6 @@ const DEPENDING = ["dependentRequired", "dependentSchemas", "dependencies"] as c
 const KEYWORDS = [...LISTS, "not", "if", ...DEPENDING];
 const NONE: readonly PresenceKeyword[] = [];
 
-/** Cached results by schema. */
 const KNOWN = new WeakMap<SchemaObject, readonly PresenceKeyword[]>();
 
 /**
@@ -59,7 +56,6 @@ export function presenceKeywords(schema: SchemaObject, budget: WorkBudget): read
   return found;
 }
 
-/** Returns the member names in a formula. */
 export function namesIn(presence: Presence, found: Set<string> = new Set()): ReadonlySet<string> {
   if (typeof presence === "boolean") return found;
   if (presence.kind === "has") found.add(presence.name);
@@ -88,7 +84,6 @@ export function knowing(presence: Presence, name: string, isThere: boolean, budg
   }
 }
 
-/** Returns the conjunction of the parts. */
 export function allOf(parts: readonly Presence[]): Presence {
   return joined("and", parts);
 }

@@ -107,7 +107,6 @@ export class SchemaAddresses {
   }
 }
 
-/** Returns an own member of an object or item of a list. */
 function ownValue(of: JsonValue | undefined, key: string): JsonValue | undefined {
   return typeof of === "object" && of !== null && Object.hasOwn(of, key) ? Reflect.get(of, key) : undefined;
 }

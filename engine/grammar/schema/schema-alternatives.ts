@@ -16,7 +16,6 @@ type Todo =
 /** The nodes on the path to a node, newest first. */
 type Path = { readonly id: number; readonly before: Path | undefined };
 
-/** The parts of a conversion that the alternatives of its nodes depend on. */
 export type Reading = {
   readonly document: SchemaDocument;
   /** Negates schemas; undefined if `not` and the like are not enforced but recorded as skipped. */
@@ -44,7 +43,6 @@ export function alternatives(nodes: readonly SchemaNode[], reading: Reading): re
     return nodes.some(({ schema }) => schema === false) ? [] : [[...new Set(nodes.filter(isPlain))]];
   }
   const results: (readonly PlainNode[])[] = [];
-  /** The nodes that apply on the current path. */
   const holds = new Map<number, PlainNode>();
   const follow = (from: Todo): void => {
     let todo = from;
@@ -60,7 +58,6 @@ export function alternatives(nodes: readonly SchemaNode[], reading: Reading): re
       results.push([...holds.values()]);
     } else if (isPlain(todo.node)) expand(todo.node, { id: todo.node.id, before: todo.from }, todo.others);
   };
-  /** Cached targets of nodes, which many paths share. */
   const known = new Map<number, Leading>();
   const leading = (node: PlainNode): Leading => {
     const found = known.get(node.id) ?? leadingFrom(node, reading);
@@ -117,7 +114,6 @@ function togetherOf(node: PlainNode, reading: Reading): readonly SchemaNode[] {
 
 const REFERENCES = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/** Returns the first keyword by which a node refers to another. */
 function referenceOf({ schema }: PlainNode): string | undefined {
   return REFERENCES.find((keyword) => schema[keyword] !== undefined);
 }
@@ -225,7 +221,6 @@ function leadsToItself({ node, from }: NonNullable<Todo>, budget: WorkBudget): b
   return false;
 }
 
-/** Returns the schemas that a keyword lists, and charges for each. */
 function listed(
   node: PlainNode,
   keyword: "allOf" | "anyOf" | "oneOf",

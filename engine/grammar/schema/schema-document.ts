@@ -18,7 +18,6 @@ const MAX_SCHEMAS = 8000;
 /** The maximum nesting of objects and lists, including values of `enum` and `default`. */
 const MAX_NESTING = 128;
 
-/** The keywords whose values are schemas. */
 const HOLDING: ReadonlySet<string> = new Set([...SUBSCHEMA_MAPS, ...SUBSCHEMA_LISTS, ...SUBSCHEMAS]);
 
 const SHOWN_KEY = /^[A-Za-z0-9_$-]{1,64}$/;
@@ -37,10 +36,8 @@ export class SchemaDocument {
   readonly #addresses: SchemaAddresses;
   /** The resolved references of schemas; undefined for a reference to another document. */
   readonly #references = new Map<SchemaObject, SchemaNode | undefined>();
-  /** The keywords that occur in the document. */
   readonly #keywords = new Set<string>();
   #count = 0;
-  /** Whether an inner schema has `$recursiveAnchor`. */
   #hasRecursiveAnchor = false;
 
   /** Checks a schema. `at` is the field that held it. Throws `EngineError` INVALID_SCHEMA. */

@@ -15,13 +15,10 @@ export type PlainNode = SchemaNode & { readonly schema: SchemaObject };
  */
 export type UndeclaredMembers = "declared" | "any";
 
-/** The parts of the conversion that the grammars of the single types need. */
 export type Conversion = Reading & {
   readonly rules: GrammarRules;
   readonly undeclared: UndeclaredMembers;
-  /** Returns the node of a schema inside `parent`. */
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode;
-  /** Returns the grammar of a value that satisfies all schemas. */
   value(nodes: readonly SchemaNode[]): Gbnf;
   /** Throws `EngineError` INVALID_SCHEMA for a keyword that exceeds the limits of a grammar. */
   tooCostly(node: PlainNode, keyword: string, what: string): never;
@@ -92,12 +89,10 @@ export function atMost(nodes: readonly PlainNode[], keyword: string): number | u
   return strictest;
 }
 
-/** Returns the numeric values of a keyword. */
 export function numbers(nodes: readonly PlainNode[], keyword: string): readonly number[] {
   return nodes.flatMap(({ schema }) => (typeof schema[keyword] === "number" ? [schema[keyword]] : []));
 }
 
-/** Returns the nodes of the schemas under a keyword. */
 export function children(conversion: Conversion, nodes: readonly PlainNode[], keyword: string): readonly SchemaNode[] {
   const found: SchemaNode[] = [];
   for (const node of nodes) {

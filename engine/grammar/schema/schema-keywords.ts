@@ -1,11 +1,8 @@
 export const TYPES = ["object", "array", "string", "number", "integer", "boolean", "null"] as const;
 export type SchemaType = (typeof TYPES)[number];
 
-/** Keywords whose value is a map of schemas. */
 export const SUBSCHEMA_MAPS = ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"] as const;
-/** Keywords whose value is a list of schemas. */
 export const SUBSCHEMA_LISTS = ["allOf", "anyOf", "oneOf", "prefixItems"] as const;
-/** Keywords whose value is a schema. */
 export const SUBSCHEMAS = [
   "items",
   "additionalItems",

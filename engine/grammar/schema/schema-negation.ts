@@ -61,7 +61,6 @@ export class SchemaNegation {
     return this.#made.has(schema);
   }
 
-  /** Registers a schema as created here, and returns it. */
   made(schema: SchemaObject): SchemaObject {
     this.#made.add(schema);
     return schema;
@@ -151,7 +150,6 @@ export class SchemaNegation {
     }
   }
 
-  /** Negates a bound of a size or number, or a pattern. */
   #ofBound(schema: SchemaObject, name: string, value: JsonValue): JsonValue | undefined {
     const next = (key: string, type: string, by: number) =>
       typeof value !== "number" ? undefined : value + by < 0 ? false : this.made({ type, [key]: value + by });

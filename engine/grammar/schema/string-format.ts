@@ -6,7 +6,6 @@ const LEAST_WITHIN = 16;
 const MOST_WITHIN = 4_096;
 
 type Format = {
-  /** What a model may write. */
   readonly written: string;
   /** Further texts that are valid. Default: none. */
   readonly allowed?: string;
@@ -126,7 +125,6 @@ const FORMATS: Readonly<Record<string, Format>> = {
 /** Formats of JSON Schema that are not enforced; any other name is an annotation. */
 const OTHERS: readonly string[] = ["idn-email", "idn-hostname", "regex"];
 
-/** The parsed expressions of the formats, by key. */
 const EXPRESSIONS = new Map<string, Expression>();
 
 function expressionOf(key: string, text: () => string): Expression {

@@ -52,7 +52,6 @@ export class AskedTexts {
     return this.#whole;
   }
 
-  /** Collects the texts of events in order. */
   see(events: readonly Event[]): void {
     if (this.#answer === undefined && this.#tools.size === 0) return;
     for (const { kind } of events) {

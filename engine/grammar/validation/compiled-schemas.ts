@@ -13,7 +13,6 @@ const MAX_PATTERN_SIZE = 4096;
 /** A schema for an engine to compile: plain data that can be sent to a worker thread. */
 export type CompiledSchema = {
   readonly text: string;
-  /** The field of the request with the schema. */
   readonly at: string;
 };
 

@@ -16,7 +16,6 @@ export type Look = {
   readonly holds: (inner: JsonValue, value: JsonValue, ...path: string[]) => boolean;
   /** The work left for this answer. A keyword charges for its own iteration; nested checks charge for themselves. */
   readonly budget: WorkBudget;
-  /** Returns one text for equal values. */
   readonly canonical: (value: JsonValue) => string;
   /** Parses a pattern; undefined outside of the subset of `parseExpression`. */
   readonly expressionOf: (pattern: string) => Expression | undefined;
@@ -27,10 +26,8 @@ export type Look = {
 /** Returns whether a value satisfies a keyword; true for values of types that the keyword does not constrain. */
 export type Check = (look: Look, value: JsonValue) => boolean;
 
-/** The check of a keyword that is not evaluated. */
 const notLookedAt: Check = () => true;
 
-/** Creates the check of a keyword of numbers. */
 const ofNumber =
   (name: string, holds: (value: number, bound: number, schema: SchemaObject) => boolean): Check =>
   ({ schema }, value) => {

@@ -28,11 +28,9 @@ export class SchemaValidator {
   readonly #document: SchemaDocument;
   /** The values being checked, by schema id: a schema may lead back to itself. */
   readonly #open = new Map<number, Set<JsonValue>>();
-  /** Parsed expressions by pattern. */
   readonly #expressions = new Map<string, Expression | undefined>();
   /** Resolved references by node id; undefined for one that names nothing in this document. */
   readonly #references = new Map<number, SchemaNode | undefined>();
-  /** Canonical texts of lists and objects. */
   readonly #canonical = new Map<JsonValue, string>();
   #budget = new WorkBudget(CHECK_WORK);
   #depth = 0;

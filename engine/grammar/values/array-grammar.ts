@@ -40,9 +40,7 @@ export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]
 /** A list whose first `length` items have schemas of their own. */
 type PrefixedList = {
   readonly length: number;
-  /** The grammar of the items after the prefix. */
   readonly item: Gbnf;
-  /** The minimum number of items in all. */
   readonly min: number;
   /** The maximum number of items in all; undefined for no bound. */
   readonly max: number | undefined;
@@ -80,7 +78,6 @@ function itemAt(conversion: Conversion, node: PlainNode, index: number): SchemaN
   return schema === undefined ? otherItems(conversion, node) : conversion.child(node, schema, keyword, String(index));
 }
 
-/** Returns the schema of the items after the prefix. */
 function otherItems(conversion: Conversion, node: PlainNode): SchemaNode | undefined {
   const keyword = isList(node.schema.items) ? "additionalItems" : "items";
   const schema = node.schema[keyword];

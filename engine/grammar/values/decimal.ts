@@ -1,13 +1,11 @@
 /** A number as the decimal digits of its shortest text. */
 export type Decimal = {
   readonly isNegative: boolean;
-  /** The absolute whole part. */
   readonly whole: bigint;
   /** The digits after the point, without trailing zeros. */
   readonly fraction: string;
 };
 
-/** Returns the digits of a finite number, without exponent. */
 export function decimalOf(value: number): Decimal {
   const [digits = "0", exponent = "0"] = Math.abs(value).toString().split("e");
   const [before = "0", behind = ""] = digits.split(".");

@@ -37,7 +37,6 @@ export function fixedValuesGrammar(
   return choice(anyOfTexts(texts), ...others.map((value) => fixedValue(rules, value)));
 }
 
-/** Returns whether a node constrains values beyond its list and type. */
 function asksMoreOfValues({ schema }: PlainNode): boolean {
   return Object.keys(schema).some((name) => !OF_LISTED.has(name) && keyword(name) !== undefined);
 }

@@ -7,7 +7,6 @@ import type { UndeclaredMembers } from "../schema/schema-facets.ts";
 import type { KnownOverlaps } from "./one-of-overlaps.ts";
 import { type Mode, SchemaConverter, type SchemaGrammar } from "./schema-converter.ts";
 
-/** Options of the conversion of a schema. */
 export type SchemaGrammarOptions = {
   /** The field that held the schema, for error messages. Default: none. */
   readonly at?: string;

@@ -3,7 +3,6 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { comma } from "../../gbnf/json-value.ts";
 import { allOf, knowing, namesIn, type Presence, PresenceNumbers } from "../schema/presence.ts";
 
-/** A named member of an object. */
 export type Member = {
   readonly name: string;
   /** The grammar of the member with its key. */
@@ -11,7 +10,6 @@ export type Member = {
   readonly isRequired: boolean;
 };
 
-/** The constraints on all members of an object together. */
 export type MemberRules = {
   /** Conditions on the presence of members, one per keyword. */
   readonly presence: readonly Presence[];
@@ -215,11 +213,8 @@ class FreeList {
   readonly #members: readonly Member[];
   readonly #other: Gbnf | undefined;
   readonly #asked: MemberRules;
-  /** Members in any order among all others. */
   readonly #free: readonly number[];
-  /** Members in order, with others between them. */
   readonly #ordered: readonly number[];
-  /** Members at any position. */
   readonly #anywhere: readonly number[];
   /** See `countableOf`. */
   readonly #countable: number;
@@ -262,7 +257,6 @@ class FreeList {
     return reference;
   }
 
-  /** Returns the continuations with members out of order. */
   #outOfOrder(place: FreePlace): readonly Gbnf[] {
     const { left, count } = place;
     const others =

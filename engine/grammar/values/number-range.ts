@@ -15,7 +15,6 @@ export type NumberRange = {
   readonly max: NumberBound | undefined;
   /** The maximum digits after the point; 0 for none. */
   readonly maxFraction: number;
-  /** Whether integers are excluded. */
   readonly isFractional: boolean;
 };
 
@@ -101,7 +100,6 @@ class Positives {
   }
 }
 
-/** Writes the fractions of a number. */
 class Fractions {
   readonly #rules: GrammarRules;
   readonly #most: number;

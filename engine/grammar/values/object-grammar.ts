@@ -61,7 +61,6 @@ function declaresSome({ negation }: Conversion, { schema }: PlainNode): boolean 
   return !negation?.isMade(schema) && namesOf(schema.properties).length > 0;
 }
 
-/** Returns whether a node constrains an undeclared member. */
 function isSpokenOf(conversion: Conversion, nodes: readonly PlainNode[], name: string, keys: Keys): boolean {
   return nodes.some((node) => memberNodes(conversion, node, name, keys).length > 0);
 }

@@ -22,9 +22,7 @@ export class OneOfOverlaps {
   readonly #rough: KnownOverlaps = new Map();
   readonly #budget: WorkBudget;
   readonly #compare: (rules: GrammarRules) => Conversion;
-  /** Cached discriminators of alternatives, by node id. */
   readonly #marks = new Map<number, Marks | undefined>();
-  /** The conversion used for comparisons, created at the first. */
   #comparison: Conversion | undefined;
 
   /**

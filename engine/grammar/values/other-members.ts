@@ -13,16 +13,13 @@ import { textParts } from "./string-grammar.ts";
 
 /** The maximum states of the automaton of keys. */
 const MAX_KEY_STATES = 4_096;
-/** The work limit for the automaton of one pattern of keys. */
 const MAX_PATTERN_WORK = 32_000;
 
-/** A pattern of `patternProperties`. */
 type KeyPattern = { readonly node: PlainNode; readonly pattern: string; readonly automaton: readonly AutomatonState[] };
 
 /** The constraints of an object's schemas on keys, declared or not. */
 export type Keys = {
   readonly patterns: readonly KeyPattern[];
-  /** The constraints of `propertyNames`. */
   readonly names: readonly ProductPart[];
 };
 
@@ -66,7 +63,6 @@ function namesAsked(conversion: Conversion, node: PlainNode): readonly ProductPa
   return parts ?? [];
 }
 
-/** Returns whether `propertyNames` allows a name. */
 export function mayHaveName({ names }: Keys, name: string): boolean {
   return names.every(({ automaton, match }) => matchesText(automaton, name) === (match === "wanted"));
 }
@@ -144,14 +140,10 @@ const CHARACTERS_PER_RULE = 16;
 
 /** The names that continue after a common prefix, while the expression of other keys is built. */
 type Branch = {
-  /** The last character of the prefix. */
   readonly first: string;
   readonly isName: boolean;
-  /** The rests of the names, by first character. */
   readonly byFirst: ReadonlyMap<string, readonly string[]>;
-  /** The unvisited entries of `byFirst`. */
   readonly ahead: Iterator<[string, readonly string[]]>;
-  /** The expressions of the visited entries. */
   readonly along: Gbnf[];
 };
 

@@ -34,7 +34,6 @@ const MAX_FREE_ALTERNATIVES = 4;
 /** The work of converting nodes that apply together, without their keywords. */
 const PLAIN_WORK = 16;
 const ROOT = "root";
-/** Keywords with alternatives. */
 const ALTERNATIVES = ["anyOf", "oneOf", "if", "dependentSchemas", "dependencies", "allOf", "$ref", "$dynamicRef"];
 
 export type SchemaGrammar = {
@@ -72,7 +71,6 @@ export class SchemaConverter implements Conversion {
   readonly #named: string[] = [];
   /** The number of requested grammars; each is a separate root of the readings graph. */
   #asked = 0;
-  /** The key of the nodes being converted. */
   #current = ROOT;
   #depth = 0;
   readonly #overlaps: OneOfOverlaps | undefined;

@@ -14,7 +14,6 @@ import { isFormat, writtenFormat } from "../schema/string-format.ts";
 /** The work limit for the automata of the constraints on keys. */
 const MAX_PARTS_WORK = 32_000;
 
-/** A keyword of a node that constrains strings. */
 type Asked = { readonly node: PlainNode; readonly keyword: string };
 
 /** Matches strings: length, patterns, formats, and excluded texts and patterns of `not`. */
@@ -63,7 +62,6 @@ function textInside(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   return NEVER;
 }
 
-/** Returns whether a node constrains a string beyond its length. */
 function asksOfText({ schema }: PlainNode): boolean {
   return schema.pattern !== undefined || schema.format !== undefined || schema.not !== undefined;
 }

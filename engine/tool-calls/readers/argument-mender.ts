@@ -64,7 +64,6 @@ export class ArgumentMender {
     return position.raw;
   }
 
-  /** Scans to the next string. */
   #passSigns(text: string, from: number): { readonly at: number; readonly isFound: boolean } {
     for (let at = from; at < text.length; at += 1) {
       const char = text.charAt(at);

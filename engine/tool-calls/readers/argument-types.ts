@@ -1,7 +1,6 @@
 import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { WorkBudget } from "../../work-budget.ts";
 
-/** A JSON type, by its name in schemas. */
 export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array";
 
 /** The step of a path into a list, to any of its entries. */
@@ -10,7 +9,6 @@ export const ITEM = Symbol("item");
 /** The path to a value in the arguments of a call, outermost step first. */
 export type ArgumentPath = readonly (string | typeof ITEM)[];
 
-/** The types of arguments in the tools' schemas. */
 export type ArgumentTypes = {
   /**
    * Returns the types that a tool's schema allows for the value at a path; undefined for any type. The cost is charged
@@ -102,7 +100,6 @@ class TypeSearch {
   readonly #path: ArgumentPath;
   readonly #types = new Map<Schema, ReadonlySet<JsonType> | undefined>();
   readonly #declared: readonly Map<Schema, Declared>[];
-  /** Resolved references, by text. */
   readonly #targets = new Map<string, unknown>();
   readonly #budget = new WorkBudget(MAX_WORK);
 

@@ -9,7 +9,6 @@ const MAX_HELD_VALUE = 64 * 1024;
 type Wrapper = {
   readonly key: string;
   readonly types: ReadonlySet<JsonType> | undefined;
-  /** The names of all possible arguments. */
   readonly declared: ReadonlySet<string>;
   readonly text: string;
 };

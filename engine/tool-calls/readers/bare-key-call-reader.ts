@@ -4,13 +4,10 @@ import { type CallProgress, type CallReader, MAX_NAME, markAt, skipSpace } from 
 import { heldSuffixLength } from "./held-suffix.ts";
 import { JsonScanner } from "./json-scanner.ts";
 
-/** The marks of a call whose arguments are an object with bare keys. */
 export type BareKeyCallMarks = {
-  /** The possible texts before the name. */
   readonly heads: readonly string[];
   /** The mark before and after a text, in place of quotation marks. */
   readonly textMark: string;
-  /** The mark after a call. */
   readonly close: string;
 };
 
@@ -19,7 +16,6 @@ type Position = "head" | "name" | "key" | "value" | "text" | "json" | "behind-va
 /** The result of a step: the next position, and the state. `stop` waits for more text. */
 type Step = { readonly at: number; readonly state: "open" | "closed" | "malformed" | "stop" };
 
-/** An open object or list, and the number of its entries. */
 type Level = { readonly kind: "object" | "list"; entries: number; key: string };
 
 /** The maximum nesting of objects and lists. */
@@ -106,7 +102,6 @@ export class BareKeyCallReader implements CallReader {
     return { at, state: "open" };
   }
 
-  /** Consumes one of the marks and advances. */
   #pass(text: string, at: number, marks: readonly string[], next: Position): Step {
     const found = markAt(text, at, marks);
     if (found === undefined) return { at, state: "malformed" };
@@ -129,7 +124,6 @@ export class BareKeyCallReader implements CallReader {
     return this.#go(kind === "object" ? "key" : "value", at + 1);
   }
 
-  /** Ends the innermost object or list. */
   #end(at: number): Step {
     this.#written += this.#levels.pop()?.kind === "object" ? "}" : "]";
     return this.#go(this.#levels.length === 0 ? "close" : "behind-value", at + 1);

@@ -1,4 +1,3 @@
-/** The result of reading one piece of text. */
 export type CallProgress = {
   /** The UTF-16 units of the piece that belong to the call; the rest must be passed again with more text. */
   readonly consumed: number;
@@ -12,7 +11,6 @@ export type CallProgress = {
 export type CallReader = {
   /** The name of the tool, once the name and the start of the arguments have been read and the tool is known. */
   readonly startedName: string | undefined;
-  /** Whether the name has been read and no tool has it. */
   readonly nameIsUnknown: boolean;
   /** Whether more than the mark that begins a group has been read. Absent: always. */
   readonly isPastLead?: boolean;
@@ -33,7 +31,6 @@ export const isSpace = (char: string): boolean => char === " " || char === "\n" 
 /** The maximum length of a tool name, in UTF-16 units. */
 export const MAX_NAME = 256;
 
-/** Returns the end of the white space at `from`. */
 export function skipSpace(text: string, from: number): number {
   let at = from;
   while (at < text.length && isSpace(text.charAt(at))) at += 1;

@@ -6,7 +6,6 @@ import { heldSuffixLength } from "./held-suffix.ts";
 /** The maximum nesting of elements. */
 const MAX_DEPTH = 64;
 
-/** The element name of list entries in templates. */
 const ITEM_NAME = "item";
 
 type Types = ReadonlySet<JsonType> | undefined;
@@ -15,7 +14,6 @@ type Element = {
   readonly name: string;
   readonly path: ArgumentPath;
   readonly types: Types;
-  /** The elements inside it, as names and JSON text. */
   readonly entries: (readonly [name: string, json: string])[];
   text: string;
 };

@@ -4,7 +4,6 @@ import { type CallProgress, type CallReader, isSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
 import { readStringUnit } from "./string-unit.ts";
 
-/** The form of a call that is a JSON object. */
 export type JsonCallOptions = {
   /** The mark after the object; "" if the call ends with the object. */
   readonly close: string;

@@ -1,4 +1,3 @@
-/** The state of a partially received JSON value. */
 export type JsonScanState = "incomplete" | "complete" | "invalid";
 
 type Position =

@@ -6,7 +6,6 @@ export class LeadingMarkReader implements CallReader {
   readonly #inner: CallReader;
   #isPast = false;
 
-  /** Reads `mark`, and passes the text after it to `inner`. */
   constructor(mark: string, inner: CallReader) {
     this.#mark = mark;
     this.#inner = inner;

@@ -3,7 +3,6 @@ import type { ArgumentTypes } from "./argument-types.ts";
 import { type CallProgress, type CallReader, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
 
-/** The marks of a call whose arguments are a JSON object after a name. */
 export type SectionCallMarks = {
   readonly callOpen: string;
   readonly nameEnd: string;

@@ -53,7 +53,6 @@ function readUnicodeEscape(text: string, at: number): StringUnit {
   return { kind: "text", text: text.slice(at, at + 6), length: 6 };
 }
 
-/** Returns the code unit of the `\uXXXX` at `at`. */
 function escapedUnit(text: string, at: number): number | "needs-more" | "invalid" {
   let unit = 0;
   for (let i = 0; i < 6; i += 1) {

@@ -10,7 +10,6 @@ export type TaggedCallMarks = {
   /** The mark that ends the ignored rest of a call's head; "" for none. */
   readonly headEnd: string;
   readonly parameterOpen: string;
-  /** The possible marks after a key. */
   readonly keyEnds: readonly KeyEnd[];
   /** The mark between key and value; "" if the end of the key begins the value. */
   readonly valueOpen: string;
@@ -18,7 +17,6 @@ export type TaggedCallMarks = {
   readonly valueLead: string;
   /** White space that the template writes at the end of a value. */
   readonly valueTail: string;
-  /** Returns the mark that ends the value of a key. */
   readonly valueClose: (key: string) => string;
   readonly callClose: string;
   /** An enclosing mark that also ends the call; "" for none. */

@@ -188,7 +188,6 @@ export class TaggedCallReader implements CallReader {
     return this.#endCall(found.mark === callClose ? at + callClose.length : at);
   }
 
-  /** Ends the arguments and the call. */
   #endCall(at: number): Step {
     this.#isStarted = true;
     this.#writer.end();
@@ -367,7 +366,6 @@ export class TaggedCallReader implements CallReader {
     return { at, isWhole };
   }
 
-  /** Passes a part of the value to the writer. */
   #take(text: string, from: number, to: number): Step {
     this.#depth.push(text.slice(from, to));
     const at = from + this.#writer.append(text.slice(from, to));
@@ -424,7 +422,6 @@ function spaceBefore(text: string, from: number, at: number): number {
   return start;
 }
 
-/** Returns the position of the mark, or the end of the text. */
 function indexOrEnd(text: string, mark: string, from: number): number {
   const found = text.indexOf(mark, from);
   return found < 0 ? text.length : found;

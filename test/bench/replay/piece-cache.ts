@@ -31,7 +31,6 @@ export class PieceCaches {
     this.#retentions = this.#used.map(() => undefined);
   }
 
-  /** The capacity of each cache in tokens. */
   get capacity(): number {
     return this.#capacity;
   }

@@ -16,7 +16,6 @@ export class PieceCutter {
   /** The ids of the blocks with a cut after them. */
   readonly #cuts = new Set<number>();
   #sorted: readonly number[] | undefined;
-  /** The pieces by the ids of their last blocks. */
   readonly #byLastBlock = new Map<number, number>();
   readonly #pieces: RecordedPiece[] = [];
 
@@ -35,7 +34,6 @@ export class PieceCutter {
     }
   }
 
-  /** Cuts after the block with this id. */
   cutAt(block: number | undefined): void {
     if (block !== undefined) this.#cuts.add(block);
   }

@@ -1,4 +1,3 @@
-/** The initial capacity in pieces. */
 const INITIAL_ROOM = 1 << 16;
 
 /**
@@ -33,13 +32,11 @@ export class PieceStore {
     return piece < 0 ? 0 : (this.#depths[piece] ?? 0);
   }
 
-  /** Returns the tokens of the piece alone. */
   tokens(piece: number): number {
     return this.depth(piece) - this.depth(this.parent(piece));
   }
 }
 
-/** Returns a copy of an array with twice the length. */
 export function grown(array: Int32Array): Int32Array<ArrayBuffer> {
   const larger = new Int32Array(2 * array.length);
   larger.set(array);

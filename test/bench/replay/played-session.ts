@@ -11,9 +11,7 @@ export type Digested = {
   goesOn?: { readonly last: number; readonly nextTokens: number };
 };
 
-/** The shared state of all sessions of a replay. */
 export class PlayedWorld {
-  /** The pieces of all prompts. */
   readonly store: PieceStore;
   /** The prefixes by digest, of all played sessions. */
   readonly digests = new Map<string, Digested>();
@@ -37,7 +35,6 @@ export class PlayedSession {
   readonly #world: PlayedWorld;
   readonly #name: string;
   readonly #bytesPerToken: number;
-  /** The pieces in the store, by their index in the session. */
   readonly #pieces: readonly number[];
   readonly #boundaries: (Boundary | undefined)[] = [];
   #newest: Prompt | undefined;

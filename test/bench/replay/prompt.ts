@@ -1,6 +1,5 @@
 import type { PromptShape } from "../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 
-/** A request of the replay, for nodes and gateways. */
 export type Prompt = {
   /** The last piece of the prompt; -1 if it is shorter than a block. */
   readonly last: number;
@@ -8,7 +7,6 @@ export type Prompt = {
   readonly outputTokens: number;
   /** The digests and sizes that a gateway computes. */
   readonly shape: PromptShape;
-  /** The digest of session and agent. */
   readonly affinityKey: string;
   /** The session of the request, also for sub-agents. */
   readonly session: string;

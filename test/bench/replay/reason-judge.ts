@@ -15,7 +15,6 @@ const AS_MANY = 0.9;
 /** The lost tokens of a prompt by reason, computed from all caches. */
 type Losses = Partial<Record<CacheReason, number>>;
 
-/** An earlier prompt of an agent. */
 type Earlier = Pick<Prompt, "last" | "tokens" | "shape"> & { readonly gateway: number };
 
 /**
@@ -25,7 +24,6 @@ type Earlier = Pick<Prompt, "last" | "tokens" | "shape"> & { readonly gateway: n
 export class ReasonJudge {
   readonly #store: PieceStore;
   readonly #caches: PieceCaches;
-  /** The pieces that some node has prefilled. */
   readonly #prefilled = new Set<number>();
   readonly #earlier = new Map<string, Earlier[]>();
   #lostTokens = 0;
@@ -53,7 +51,6 @@ export class ReasonJudge {
     this.#remember(prompt, gateway);
   }
 
-  /** Records that a node has prefilled a prompt. */
   prefilled({ last }: Prompt): void {
     for (let piece = last; piece >= 0 && !this.#prefilled.has(piece); piece = this.#store.parent(piece))
       this.#prefilled.add(piece);

@@ -13,7 +13,6 @@ export type RecordedTurn = {
   readonly lastTurn: number | undefined;
 };
 
-/** A piece of a session's prompts. */
 export type RecordedPiece = {
   /** The index of the previous piece in the session; -1 for none. */
   readonly parent: number;

@@ -9,7 +9,6 @@ const DECODE_MS_PER_TOKEN = 20;
 /** The interval of progress messages of a prefill, in milliseconds. */
 const PROGRESS_MS = 500;
 
-/** The load report of a node. */
 export type NodeReport = {
   readonly running: number;
   readonly waiting: number;
@@ -20,7 +19,6 @@ export type NodeReport = {
   readonly retentionMs: number | undefined;
 };
 
-/** A request with the callbacks for its progress. */
 export type Job = {
   readonly prompt: Prompt;
   /** Called when the prefill begins; `cachedTokens` of the prompt were cached. */
@@ -43,7 +41,6 @@ export type NodeUse = { readonly requestMs: number; readonly prefillMs: number }
 export type ReplayNodeParts = {
   readonly time: EventQueue;
   readonly caches: PieceCaches;
-  /** The index of the node's cache. */
   readonly cache: number;
   /** The maximum concurrent prefills, all equally fast; other prompts wait in order of arrival. */
   readonly prefillsAtOnce: number;
@@ -51,7 +48,6 @@ export type ReplayNodeParts = {
   readonly onChange: () => void;
 };
 
-/** A prompt during its prefill. */
 type Prefill = {
   readonly job: Job;
   readonly beganMs: number;
@@ -164,7 +160,6 @@ export class ReplayNode {
     this.#prefillNext();
   }
 
-  /** Returns the remaining tokens of a prefill. */
   #unread(prefill: Prefill): number {
     return Math.ceil(this.#leftTokens(prefill));
   }

@@ -5,7 +5,6 @@ import { exactPrefixes, Gateway } from "./routers/gateway.ts";
 import { llmd, omniscient, oracle, prefixTree } from "./routers/rivals.ts";
 import type { Fleet, Router } from "./routers/router.ts";
 
-/** The dependencies of one gateway's router. */
 type RouterParts = {
   readonly fleet: Fleet;
   readonly gateways: number;
@@ -14,9 +13,7 @@ type RouterParts = {
   readonly world: PlayedWorld;
   readonly time: EventQueue;
   readonly random: () => number;
-  /** Judges the gateways' cache reasons. */
   readonly judge: ReasonJudge;
-  /** The index of the gateway. */
   readonly number: number;
 };
 

@@ -4,11 +4,9 @@ import { FairShares } from "./fair-shares.ts";
 import type { Prompt } from "./prompt.ts";
 import type { NodeUse } from "./replay-node.ts";
 
-/** The result of a replay after its warm-up. */
 export type ReplayResult = {
   /** The requests with a first token. */
   readonly requests: number;
-  /** The completed answers. */
   readonly answers: number;
   /** The share of all prompt tokens that were cached. */
   readonly hitRatio: number;
@@ -25,7 +23,6 @@ export type ReplayResult = {
   readonly trueReasons: number;
 };
 
-/** Records one request of a replay. */
 export type TurnRecord = {
   started(cachedTokens: number): void;
   served(share: number): void;
@@ -33,7 +30,6 @@ export type TurnRecord = {
   finished(): void;
 };
 
-/** Records the requests of a replay after its warm-up. */
 export class ReplayRecord {
   readonly #time: EventQueue;
   readonly #fromMs: number;

@@ -25,7 +25,6 @@ export type ReplaySettings = {
   readonly policies: readonly ReplayPolicy[];
 };
 
-/** All policies for a replay, in the order of the table. */
 export const ALL_REPLAY_POLICIES: readonly ReplayPolicy[] = Object.keys(REPLAY_POLICIES).filter(isReplayPolicy);
 
 export function isReplayPolicy(name: string): name is ReplayPolicy {

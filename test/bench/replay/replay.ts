@@ -21,20 +21,17 @@ export type ReplayTraffic =
   | { readonly kind: "sessions"; readonly sessions: readonly RecordedSession[]; readonly perNode: number }
   | { readonly kind: "arrivals"; readonly requests: RecordedSession; readonly arrivalsMs: readonly number[] };
 
-/** The traffic, the policy and the nodes of a replay. */
 export type Scenario = {
   readonly policy: ReplayPolicy;
   readonly traffic: ReplayTraffic;
   readonly nodes: number;
   /** Gateways that share no state; every request goes to a random one. */
   readonly gateways: number;
-  /** The capacity of a node's KV cache, in tokens. */
   readonly cacheTokens: number;
   /** The maximum concurrent prefills of a node. */
   readonly prefillsAtOnce: number;
   /** The gateways' setting of this name; undefined for its default. */
   readonly maxAheadSeconds?: number | undefined;
-  /** The beginning of the measured period. */
   readonly warmUpMs: number;
   /** The end, warm-up included. */
   readonly untilMs: number;

@@ -17,6 +17,5 @@ export type BenchResult = {
   readonly title: string;
   readonly columns: readonly Column[];
   readonly rows: readonly Row[];
-  /** Sentences that explain the table. */
   readonly notes: readonly string[];
 };

@@ -1,6 +1,5 @@
 import { median } from "./percentile.ts";
 
-/** Rounds of measurements, each by target. */
 export type Rounds<M> = readonly ReadonlyMap<string, M>[];
 
 /** Returns the median of a target's `value` over the rounds; NaN if not measured. */

@@ -2,7 +2,6 @@ import { cpus, loadavg } from "node:os";
 import type { BenchResult } from "./bench-result.ts";
 import { formatTable } from "./table.ts";
 
-/** The facts about the run in a results file. */
 export type RunFacts = {
   readonly startedAt: string;
   readonly node: string;
@@ -24,7 +23,6 @@ export function machineFacts(): Pick<RunFacts, "node" | "cpus" | "cpuModel"> {
   return { node: process.version, cpus: cpus().length, cpuModel: cpus()[0]?.model ?? "unknown" };
 }
 
-/** Returns the load average of the last minute. */
 export function loadAverage(): number {
   return loadavg()[0] ?? Number.NaN;
 }

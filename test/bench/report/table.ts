@@ -24,7 +24,6 @@ function cell(value: number | string | undefined, digits: number): string {
   return value === undefined || Number.isNaN(value) ? "-" : value.toFixed(digits);
 }
 
-/** Formats rows as a Markdown table. */
 export function markdownTable(columns: readonly Column[], rows: readonly Row[]): string {
   const line = (texts: readonly string[]) => `| ${texts.join(" | ")} |`;
   const cells = rows.map((row) => line(columns.map(({ key, digits }) => cell(row[key], digits ?? 1))));

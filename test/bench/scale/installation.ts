@@ -17,7 +17,6 @@ const HEALTH_CHECKS = { intervalMs: 5_000, unhealthyIntervalMs: 5_000, timeoutMs
 /** The time limit for a gateway to load all keys and have an endpoint, on a busy machine, in milliseconds. */
 const READY_TIMEOUT_MS = 300_000;
 
-/** The resource use in a period. */
 export type Cost = {
   /** The mean CPU time of a gateway, in percent of a core. */
   readonly gatewayCpu: number;
@@ -27,7 +26,6 @@ export type Cost = {
   readonly gatewayMiB: number;
   /** The CPU time of the store, in percent of a core. */
   readonly storeCpu: number;
-  /** The commands to the store per second. */
   readonly storeCommands: number;
   /** The CPU time of the process that serves all endpoints, in percent of a core. */
   readonly endpointsCpu: number;

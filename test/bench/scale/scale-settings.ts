@@ -1,4 +1,3 @@
-/** The size of the installation in the scale bench. */
 export type ScaleSettings = {
   /** Endpoints that every gateway health-checks and balances over. Default: 1,000. */
   readonly endpoints: number;
@@ -10,9 +9,7 @@ export type ScaleSettings = {
   readonly gateways: number;
 };
 
-/** The sizes of `npm run bench -- scale`. */
 export const WHOLE_SCALE: ScaleSettings = { endpoints: 1_000, keys: 100_000, streams: 5_000, gateways: 4 };
-/** The sizes of the quick mode. */
 export const QUICK_SCALE: ScaleSettings = { endpoints: 50, keys: 2_000, streams: 100, gateways: 2 };
 
 /** The maximum endpoints: their addresses are 127.0.1.1 to 127.0.250.250. */

@@ -34,7 +34,6 @@ const SEED = 1;
 /** The number of costliest pieces of work that are repeated, and of the repetitions. */
 const COSTLIEST = 2;
 const TIMES = 3;
-/** The ordinary requests served before the measurement. */
 const ORDINARY = 100;
 /** The limit of a piece of work, in milliseconds, far beyond any duration. */
 const LIMIT_MS = 60_000;
@@ -91,7 +90,6 @@ export async function hostileRows(quick: boolean): Promise<HostileRows> {
   return { rows, alike };
 }
 
-/** Returns the names of all profiles, grouped by form of calls. */
 function alikeProfiles(): readonly (readonly string[])[] {
   const groups = new Map<string, string[]>();
   for (const name of readdirSync(PROFILES).flatMap((file) => file.match(/^(.+)\.yaml$/)?.[1] ?? [])) {

@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { readSpelledJson, type SpelledJson } from "./json-text.ts";
 import type { SchemaCase } from "./schema-case.ts";
 
-/** A public collection of schemas, read one case at a time. */
 export type PublicSet = { readonly name: string; readonly cases: Iterable<SchemaCase> };
 
 /** The drafts of the test suite in use: the newest widely used one, and the one that most schemas name. */

@@ -1,4 +1,3 @@
-/** A node of a JSON Schema, with the keys that are read here. */
 type Node = {
   readonly $ref?: string;
   readonly properties?: Readonly<Record<string, Node>>;

@@ -2,7 +2,6 @@ import { SeededRandom } from "../seeded-random.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Creates a schema of one kind, with valid and invalid values. */
 type Kind = (random: SeededRandom) => {
   readonly schema: Schema;
   readonly valid: readonly unknown[];

@@ -1,6 +1,5 @@
 import { independentValidator } from "./independent-validator.ts";
 
-/** The parts of an OpenAPI document that are read here. */
 export type PublishedDocument = {
   readonly paths: Readonly<Record<string, Readonly<Record<string, object>>>>;
   readonly components: object;

@@ -2,7 +2,6 @@ import { type Message, type Part, Role, type Tool } from "../../../proto/gen/svc
 import { assistant, call, reasoning, result, system, text, user } from "../engine/canonical.ts";
 import { SeededRandom } from "../seeded-random.ts";
 
-/** A random conversation, with the inputs of its prompt. */
 export type GeneratedConversation = {
   readonly messages: readonly Message[];
   readonly tools: readonly Tool[];

@@ -52,7 +52,6 @@ export type GatewayParts = {
   readonly random: () => number;
   /** The nodes' reported prefixes; undefined without reports. */
   readonly prefixes: HeldPrefixes | undefined;
-  /** Judges the gateway's cache reasons. */
   readonly judge: ReasonJudge;
   readonly number: number;
 };
@@ -122,7 +121,6 @@ export class Gateway implements Router {
     if (view) this.#views.set(view);
   }
 
-  /** Sends a request to the balancer's pick, at once or when it is due. */
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void {
     const { affinityKey, shape } = prompt;
     const request = {

@@ -13,7 +13,6 @@ export type Follower = {
   finished(prefillMs: number): void;
 };
 
-/** The routing of one gateway. */
 export type Router = {
   /** Sends a request to a node, at once or when it is due, by a single call of `dispatch`. */
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void;
