@@ -39,7 +39,6 @@ const demonstrated = (more = {}): Fleet => ({
   ...{ nodes: 3, backend: DEMONSTRATION, cluster: { lbPolicy: "prefix_affinity", ...more } },
   ...{ habits: SMALL_HABITS, callers: 4 },
 });
-/** The fleets by row name. */
 const FLEETS: Readonly<Record<string, Fleet>> = {
   least_request: simulated("least_request"),
   round_robin: simulated("round_robin"),

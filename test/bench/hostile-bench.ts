@@ -20,7 +20,6 @@ const NODES = 3;
 const HONEST = 20;
 /** The pause of an honest caller after an answer, in milliseconds. */
 const THINK_MS = 1_500;
-/** The tokens of an honest answer. */
 const ANSWER_TOKENS = 24;
 const HOSTILITY: Hostility = {
   schemas: 16,

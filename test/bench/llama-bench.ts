@@ -27,7 +27,6 @@ const BATCH_TOKENS = 256;
 const OTHERS = [3, 8, 15];
 /** The numbers of concurrent answers in throughput measurements. */
 const CLIENTS = [1, 4, 16];
-/** New requests per measurement. */
 const NEWCOMERS = 12;
 /** The prompt of a new request: about 25 tokens with the demonstration model's template, with an answer as short. */
 const PROMPT = "Please tell me what you know about the weather in the north of Italy";
@@ -38,18 +37,15 @@ const MAX_MESSAGE_BYTES = 1_000_000;
 /** The deadline of a call, far beyond any duration. */
 const DEADLINE_MS = 60_000;
 
-/** The measurement of one target. */
 type Measured = {
   /** Milliseconds to the first tokens of new requests; NaN in throughput measurements. */
   readonly firstMs: number;
   readonly worstMs: number;
-  /** Tokens per second. */
   readonly speed: number;
   /** The CPU time of the process that computes, all threads, in microseconds per token. */
   readonly cpuUs: number;
 };
 
-/** The caller of an answer. */
 type Asker = {
   /** The number of the client, from 0; undefined for a new request. */
   readonly client?: number;
@@ -58,7 +54,6 @@ type Asker = {
 
 /** A target: the node over gRPC, or the library alone. */
 type Answering = {
-  /** The process that computes. */
   readonly pid: number;
   /** Answers a prompt with at most `maxTokens` tokens; resolves to their number and the time of the first. */
   answer(text: string, maxTokens: number, asker: Asker): Promise<{ tokens: number; firstMs: number }>;

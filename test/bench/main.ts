@@ -17,7 +17,6 @@ import { schemasBench } from "./schemas-bench.ts";
 import type { BenchSettings } from "./settings.ts";
 import { STAND_TARGETS, standBench } from "./stand-bench.ts";
 
-/** All benches by name. */
 const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
   replay: replayBench,
   fleet: fleetBench,
@@ -28,7 +27,6 @@ const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<Benc
   stand: standBench,
 };
 
-/** The default numbers of gateways in a replay. */
 const REPLAYED_GATEWAYS: readonly number[] = [1, 4];
 
 const NAMES: readonly string[] = Object.keys(BENCHES);
@@ -121,7 +119,6 @@ function positives(value: string): readonly number[] {
   return value.split(",").map(positive);
 }
 
-/** Creates a parser for a list of known names. */
 function namesOf(what: string, known: readonly string[]): (value: string) => readonly string[] {
   return (value) => {
     const names = value.split(",");

@@ -5,7 +5,6 @@ import type { BenchGateway } from "../processes/gateway-process.ts";
 /** A simulated token is four characters. */
 const CHARACTERS_PER_TOKEN = 4;
 
-/** The behaviour of a caller's agents. */
 export type AgentHabits = {
   /** The number of agents; all sessions of an agent share its system prompt. */
   readonly agents: number;
@@ -19,7 +18,6 @@ export type AgentHabits = {
   readonly maxAnswerTokens?: number;
 };
 
-/** The measurement of one turn. */
 export type Turn = {
   /** The send time of the request, in monotonic milliseconds. */
   readonly sentAtMs: number;

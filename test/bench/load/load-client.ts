@@ -10,7 +10,6 @@ const HEAD_OK = "HTTP/1.1 200";
 const OPEN_MS = 5_000;
 const OPEN_EACH_MS = 100;
 
-/** The result of a set of streams in a period. */
 export type Reading = {
   readonly events: number;
   /** Text frames: fewer than events if the gateway joined texts. */
@@ -50,7 +49,6 @@ export class LoadClient {
     }
   }
 
-  /** The number of ended streams. */
   get ended(): number {
     return this.#ended;
   }
@@ -68,7 +66,6 @@ export class LoadClient {
     return { events: this.#events, frames: this.#frames, delaysMs: this.#delaysMs ?? [], gapsMs: this.#gapsMs };
   }
 
-  /** Closes all streams. */
   close(): void {
     for (const socket of this.#sockets) socket.destroy();
   }

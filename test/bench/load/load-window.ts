@@ -10,7 +10,6 @@ export const SETTLE_MS = 500;
 /** The time until all processes have detected that the streams are closed, in milliseconds. */
 const LEAVE_MS = 200;
 
-/** The directive of every stream, and the number of concurrent streams. */
 export type Load = Omit<Directive, "events" | "id"> & { readonly streams: number };
 
 /** One measurement of a target; numbers of the process are NaN if there is none in the middle. */

@@ -20,7 +20,6 @@ export class SaturatingClient {
     for (let at = 0; at < connections; at += 1) this.#connect();
   }
 
-  /** Resets the measurement. */
   start(): void {
     this.#timesMs = [];
   }
@@ -34,7 +33,6 @@ export class SaturatingClient {
     return this.#timesMs;
   }
 
-  /** Closes all connections. */
   close(): void {
     this.#over = true;
     for (const socket of this.#sockets) socket.destroy();

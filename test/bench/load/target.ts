@@ -6,6 +6,5 @@ export type Target = {
   readonly port: number;
   /** The measured process; undefined for none. */
   readonly pid: number | undefined;
-  /** Returns the text of a whole HTTP request. */
   request(directive: Directive): string;
 };

@@ -12,7 +12,6 @@ export type RunningChild = {
   stop(): Promise<void>;
 };
 
-/** Node options of a child, beside those of the service's processes. */
 export type NodeOptions = {
   /** Further flags for Node. Default: none. */
   readonly nodeFlags?: readonly string[];

@@ -7,7 +7,6 @@ export type Directive = {
   readonly events: number;
   /** The rate of this stream; 0 for as fast as the events are read. */
   readonly eventsPerSecond: number;
-  /** Events per write. */
   readonly eventsPerWrite: number;
   /**
    * The phases of a period over which streams of one rate are spread: many are like random clocks, few like the steps

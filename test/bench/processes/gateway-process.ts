@@ -6,7 +6,6 @@ import { CATALOG } from "../../../gateway/catalog.ts";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { type NodeOptions, type RunningChild, startChild } from "./child-process.ts";
 
-/** The path of the gateway of the same build. */
 export const GATEWAY_PROGRAM = join(import.meta.dirname, "../../../gateway/main.js");
 
 /** The default time limit for a healthy engine, in milliseconds. */

@@ -5,7 +5,6 @@ import { attack, type Hostility, type Victim } from "../../support/processes/hos
  * argument is the target and the kind of attack; it attacks until SIGTERM and sends its tally to the parent.
  */
 
-/** The program's argument, in JSON. */
 export type Attack = { readonly victim: Victim; readonly hostility: Hostility; readonly seed: number };
 
 const { victim, hostility, seed } = JSON.parse(process.argv[2] ?? "") as Attack;

@@ -36,7 +36,6 @@ export type NodeFleetOptions = {
   readonly cluster?: object;
 };
 
-/** Engine nodes and one gateway in front of them, each a process. */
 export type NodeFleet = {
   readonly gateway: BenchGateway;
   readonly nodePids: readonly number[];

@@ -36,7 +36,6 @@ const FRAMES: Readonly<Record<BenchFormat, Frame>> = {
   }),
 };
 
-/** The parts of an event around its text. */
 type Frame = { readonly before: string; readonly after: string };
 
 function frameOf(event: string | undefined, data: object): Frame {

@@ -6,7 +6,6 @@
 /** The mark of one event: it occurs in no id, header or frame around the text. */
 export const MARK = "@";
 const DIGITS = 9;
-/** The length of a stamp in characters. */
 export const STAMP_LENGTH = MARK.length + DIGITS + 1;
 
 export function nowUs(): number {

@@ -33,7 +33,6 @@ const LAST_BYTES = 600;
 const HEALTHY = new BinaryWriter().uint32(tag(1, VARINT)).bool(true).finish();
 const SERVER_INFO = new BinaryWriter().uint32(tag(5, DELIMITED)).string("vllm-grpc").finish();
 
-/** A request's directive, and whether to stream. */
 type Asked = { readonly directive: Directive; readonly streamed: boolean };
 
 /**

@@ -18,16 +18,13 @@ export type Reference = {
   readonly headers: readonly string[];
   /** Restarts the process on the same port; resolves when it can serve. */
   restart(): Promise<void>;
-  /** Ends the process and waits for its end. */
   stop(): Promise<void>;
 };
 
-/** The start parameters of a reference. */
 export type ReferenceProgram = {
   readonly name: string;
   readonly program: string;
   readonly args: readonly string[];
-  /** The port to listen on. */
   readonly port: number;
   /** The working directory, which also gets the log. */
   readonly folder: string;
@@ -54,7 +51,6 @@ export async function startReference(options: ReferenceProgram): Promise<Referen
   };
 }
 
-/** A running process of a reference. */
 type Run = { readonly child: ChildProcess; end(): Promise<void> };
 
 async function run(options: ReferenceProgram): Promise<Run> {
@@ -131,7 +127,6 @@ function isThere(file: string, mode: number): boolean {
   }
 }
 
-/** Resolves to whether a port of this machine accepts connections. */
 export function accepts(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");

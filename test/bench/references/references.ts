@@ -4,7 +4,6 @@ import { stringify } from "yaml";
 import { freePort } from "../../support/free-port.ts";
 import { moduleOf, programOf, type Reference, type ReferenceProgram, startReference } from "./reference.ts";
 
-/** The origin behind references. */
 export type Origin = {
   readonly originPort: number;
   /**
@@ -15,10 +14,8 @@ export type Origin = {
   readonly tokenizerFolder?: string;
 };
 
-/** The origin and the place of a reference. */
 type Place = Origin & { readonly folder: string; readonly port: number };
 
-/** The program of an installed reference. */
 type Started = Pick<ReferenceProgram, "program" | "args" | "headers" | "readyPath">;
 
 /**
@@ -177,7 +174,6 @@ function envoyConfig({ port, originPort }: Place): string {
   });
 }
 
-/** SMG with an HTTP worker. */
 async function smg({ originPort, port }: Place): Promise<Started | undefined> {
   return smgBefore(`http://127.0.0.1:${originPort}`, port, []);
 }

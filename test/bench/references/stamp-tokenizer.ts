@@ -7,7 +7,6 @@ import { MARK, STAMP_LENGTH, stamp } from "../processes/stamp.ts";
  * vocabulary size. A stamp is three tokens, as an engine's event may be.
  */
 
-/** The model of the tokenizer. */
 export const TOKENIZED_MODEL = "svc-qwen";
 /** The maximum tokens of a prompt and its answer together. */
 export const CONTEXT_TOKENS = 1_000_000;
@@ -41,7 +40,6 @@ function ordinary(): { readonly tokens: readonly string[]; readonly merges: read
 const ORDINARY = ordinary();
 const FIRST_STAMP_TOKEN = ORDINARY.tokens.length;
 
-/** The id of a word token. */
 export const WORD_TOKEN = ORDINARY.tokens.indexOf("Ġword");
 
 export const VOCABULARY_SIZE = FIRST_STAMP_TOKEN + 3 * COMBINATIONS;

@@ -54,7 +54,6 @@ export function cellsOf(extent: Extent, names: readonly string[] | undefined): r
   return names ? CELLS.full.filter((cell) => names.includes(cellName(cell))) : CELLS[extent];
 }
 
-/** Returns the title of a cell in tables. */
 export function cellTitle(cell: Cell): string {
   if (cell.kind === "request") return `requests of ${cell.bytes / 1_000} KB, 16 tokens in one piece, at saturation`;
   return `${cell.streams} streams x ${cell.eventsPerSecond} deltas/s, ${cell.clocks} clocks`;

@@ -13,10 +13,8 @@ import { generateRequest } from "../requests/generate-request.ts";
 import type { SpokenAnswer } from "./dialect-answer.ts";
 import { type DialectServer, type DialectServerOptions, type Reply, startDialectServer } from "./dialect-server.ts";
 
-/** A node over gRPC with a stand-in engine. */
 export type DialectRig = { readonly engine: DialectServer; readonly node: RunningNode; readonly client: NodeClient };
 
-/** A signal that is never aborted. */
 export const FOREVER: AbortSignal = new AbortController().signal;
 
 const stops: (() => unknown)[] = [];

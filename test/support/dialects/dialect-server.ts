@@ -5,7 +5,6 @@ import { renderAnswer, type SpokenAnswer } from "./dialect-answer.ts";
 
 export type ChatBody = Readonly<Record<string, unknown>>;
 
-/** The stand-in's reply to one chat request. */
 export type Reply =
   | { readonly kind: "answer"; readonly answer: SpokenAnswer }
   /**
@@ -14,13 +13,11 @@ export type Reply =
    */
   | {
       readonly kind: "stream";
-      /** The data of the events in order. */
       readonly data: readonly (object | string)[];
       readonly end: "done" | "cut" | "reset" | "never";
     }
   | { readonly kind: "status"; readonly status: number; readonly body: object | string };
 
-/** A running stand-in engine with its received requests. */
 export type DialectServer = {
   readonly baseUrl: string;
   /** The bodies of chat requests, newest last. */
@@ -28,7 +25,6 @@ export type DialectServer = {
   /** The bodies of token counts, newest last. */
   readonly counts: readonly ChatBody[];
   readonly closedSessions: readonly unknown[];
-  /** Returns the number of replies that the client cancelled. */
   readonly aborted: () => number;
   /** Resolves when the client has cancelled at least `count` replies. */
   abortedAtLeast(count: number): Promise<void>;

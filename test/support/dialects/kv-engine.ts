@@ -4,7 +4,6 @@ import { Publisher, Router } from "zeromq";
 import { renderAnswer } from "./dialect-answer.ts";
 import { type ChatBody, obedient, type Reply } from "./dialect-server.ts";
 
-/** Tokens per block. */
 const BLOCK_TOKENS = 16;
 /** The tokens that open messages and answers in the stand-in's template, by role. */
 const MARKS: Readonly<Record<string, number>> = {
@@ -16,7 +15,6 @@ const MARKS: Readonly<Record<string, number>> = {
 const END = 2_000_000;
 const END_OF_REPLAY = Buffer.alloc(8, 0xff);
 
-/** Options of a stand-in engine's cache and events. */
 export type KvEngineOptions = {
   /** The engine whose event format is used: maps with salts, or lists without. */
   readonly form: "vllm" | "sglang";
@@ -28,7 +26,6 @@ export type KvEngineOptions = {
 
 /** A stand-in engine's cache at the process border: stored and removed blocks are published over ZeroMQ. */
 export type KvEngine = {
-  /** The node configuration for the events. */
   readonly kvEvents: {
     readonly endpoint: string;
     readonly listen: boolean;
@@ -47,7 +44,6 @@ export type KvEngine = {
   stop(): void;
 };
 
-/** Starts a stand-in's cache and publisher. */
 export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEngineOptions): Promise<KvEngine> {
   const publisher = new Publisher({ linger: 0 });
   const router = new Router({ linger: 0 });

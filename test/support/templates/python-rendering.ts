@@ -17,10 +17,8 @@ export const noJinja =
     : `no Jinja: \`python3 -m venv .tools && .tools/bin/pip install ${NEEDED}\` brings it`;
 if (noJinja !== "") process.stderr.write(`skipping the renderings of Python: ${noJinja}\n`);
 
-/** A template's source and variables, for Python to render. */
 export type PythonRender = { readonly source: string; readonly variables: Readonly<Record<string, unknown>> };
 
-/** Python's rendered text, or its error. */
 export type PythonRendered =
   | { readonly text: string; readonly error?: undefined }
   | { readonly text?: undefined; readonly error: string };
@@ -75,7 +73,6 @@ export function pythonMessages(
   });
 }
 
-/** Returns tools as users of transformers write them. */
 export function pythonTools(tools: readonly Tool[]): readonly object[] | null {
   if (tools.length === 0) return null;
   return tools.map(({ name, description, parametersJsonSchema }) => ({
