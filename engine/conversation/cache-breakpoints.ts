@@ -3,14 +3,14 @@ import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference
 import { type CacheBreakpoint, type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { Conversation } from "./chat-template.ts";
 
-/** The time that a cache stays when the request does not say, in milliseconds. */
+/** The default lifetime of a cache entry, in milliseconds. */
 const DEFAULT_KEEP_MS = 300_000;
-/** The longest time that a caller may ask for, in milliseconds. */
+/** The maximum lifetime that a caller may request, in milliseconds. */
 const MAX_KEEP_MS = 86_400_000;
 
 /**
- * Returns how long the cache of a request is to stay, in milliseconds: the longest time that it asks for anywhere, at
- * most 24 h; 5 min where it asks for none.
+ * Returns the lifetime of a request's cache entry in milliseconds: the longest that it requests, at most 24 h; by
+ * default 5 min.
  */
 export function keepMs({ messages, tools, cache }: GenerateRequest): number {
   const marked = [...messages.flatMap(({ parts }) => parts.flatMap(breakpointsOf)), ...tools.flatMap(breakpointsOf)];
@@ -18,10 +18,7 @@ export function keepMs({ messages, tools, cache }: GenerateRequest): number {
   return wanted.length === 0 ? DEFAULT_KEEP_MS : Math.min(MAX_KEEP_MS, Math.max(0, ...wanted));
 }
 
-/**
- * Returns the conversation up to the last part that the caller marked as the end of a reusable prefix; undefined
- * without one.
- */
+/** Returns the conversation up to the last part marked as the end of a reusable prefix; undefined without mark. */
 export function upToBreakpoint(conversation: Conversation): Conversation | undefined {
   const { messages, tools } = conversation;
   const prefix = { ...conversation, closed: true };

@@ -1,17 +1,16 @@
 import { createHash } from "node:crypto";
 import type { Message, Part } from "../../proto/gen/svc/inference/v1/messages.ts";
 
-/** The demand that a model's template has of the ids of calls. */
 export type CallIdRule = "any" | "functions.name:index" | "nine-characters";
 
-/** The calls of a history that share an id: the ids that the template sees, and how many of them have a result. */
+/** The calls of a history that share an id: their rendered ids, and how many have a result. */
 type Calls = { readonly shown: string[]; answered: number };
 
 /**
- * Writes the ids of a history's calls and results as the model's template demands. Kimi's counts the calls of the whole
- * conversation, so that ids which another model gave are renumbered; ids that are in order already come out the same.
- * Mistral's takes nine letters or digits; those of its own come back behind the prefix of a format. A history may use an
- * id for several calls: a result is that of the oldest of them that has none yet, else of the last one.
+ * Rewrites the ids of a history's calls and results as the model's template requires. Kimi counts the calls of the
+ * whole conversation, so ids of other models are renumbered; ids already in order stay equal. Mistral requires nine
+ * letters or digits; its own ids return with the prefix of an API format, which is removed. If calls share an id, a
+ * result belongs to the oldest call without result, else to the last.
  */
 export function withCallIds<One extends Message>(messages: readonly One[], rule: CallIdRule): readonly One[] {
   if (rule === "any") return messages;

@@ -11,75 +11,64 @@ import type { StandIns } from "./template-json.ts";
 import { type ReasoningField, type TemplateMessage, toTemplateMessages, toTemplateTools } from "./template-messages.ts";
 import { ANY_ORDER, TRIALS, type TurnRules, turnRulesOfRendering } from "./turn-rules.ts";
 
-/** A conversation as a template renders it. */
 export type Conversation = {
-  /** The messages, oldest first. */
   readonly messages: readonly Message[];
-  /** The tools that the model may see. */
   readonly tools: readonly Tool[];
-  /** Whether the model is to think before it answers. */
   readonly reasoning: boolean;
-  /** The variables of the template for how much the model is to think. Default: none. */
+  /** Template variables for the reasoning effort. Default: none. */
   readonly effortVariables?: TemplateVariables;
-  /** Whether to leave out the beginning of the model's turn. Default: false. */
+  /** Whether to leave out the opening of the assistant turn. Default: false. */
   readonly closed?: boolean;
-  /**
-   * The numbers of messages behind which the places in the prompt are wanted, ascending. Default: none.
-   */
+  /** Ascending numbers of messages whose end positions in the prompt are wanted. Default: none. */
   readonly counts?: readonly number[];
 };
 
-/** The name of the function that marks where a message begins, which no template has. */
+/** The name of the function that marks the beginning of a message; templates do not use it. */
 const MARK = "svc_mark";
 
-/** The tool that trial conversations have. */
 const TRIAL_TOOL: Tool = { name: "look", description: "Looks.", parametersJsonSchema: "{}", strict: false };
 
-/** A rendered conversation with the places that were wanted in it. */
+/** A rendered conversation with the requested positions. */
 export type MarkedRendering = {
-  /** The prompt. */
   readonly spans: readonly Span[];
   /**
-   * For each of the wanted numbers of messages, the place behind them in the text, in UTF-16 units, or one in front of
-   * it where only that is known: 0 where nothing is.
+   * For each requested number of messages, the position after them in UTF-16 units, or the last known position before;
+   * 0 if none is known.
    */
   readonly places: readonly number[];
 };
 
-/** The settings of how a chat template is rendered. */
 export type ChatTemplateOptions = {
-  /** The Jinja source, as it stands in the model file. */
   readonly source: string;
-  /** The text of the token that begins a prompt. */
+  /** The text of the token that begins a prompt (BOS). */
   readonly bosToken: string;
-  /** The text of the token that ends a turn. */
+  /** The text of the token that ends a turn (EOS). */
   readonly eosToken: string;
   /** The control tokens of the vocabulary, whose spellings callers must not write. */
   readonly controlTokens: ControlTokens;
-  /** The variables besides `enable_thinking` that are set where the model is to think. Default: none. */
+  /** Template variables with reasoning, beside `enable_thinking`. Default: none. */
   readonly reasoningOn?: TemplateVariables;
-  /** The variables besides `enable_thinking` that are set where the model is not to think. Default: none. */
+  /** Template variables without reasoning, beside `enable_thinking`. Default: none. */
   readonly reasoningOff?: TemplateVariables;
-  /** Whether the template takes the arguments of earlier calls as a value, or as JSON text. Default: value. */
+  /** The arguments of earlier calls: a value, or JSON text. Default: value. */
   readonly historyArguments?: "value" | "text";
-  /** The field in which the template takes the reasoning of earlier turns. Default: `reasoning_content`. */
+  /** The field for the reasoning of earlier turns. Default: `reasoning_content`. */
   readonly historyReasoning?: ReasoningField;
-  /** What the template demands of the ids of calls. Default: any. */
+  /** The call ids that the template requires. Default: any. */
   readonly callIds?: CallIdRule;
 };
 
-/** Variables of a chat template, by name. */
 export type TemplateVariables = Readonly<Record<string, string | number | boolean>>;
 
 /**
- * The error for a conversation that the template does not take. Its facts are `field`, which names what of it, such as
- * `messages[3]`, and `template_says`, the template's own words where they are known to be that.
+ * The chat template refuses the conversation. Facts: `field`, the refused part, such as `messages[3]`, and
+ * `template_says`, the template's own message if it may be shown.
  */
 export class TemplateRefusal extends EngineError {
-  /** The template's own words for why; undefined where there are none that may be told. */
+  /** The template's own message; undefined if there is none that may be shown. */
   readonly says: string | undefined;
 
-  /** Makes the error. `cause` is what was thrown, and is never sent: it may quote the conversation. */
+  /** Creates the error. `cause` is the original error, which is never sent: it may quote the conversation. */
   constructor(path: string, says?: string, cause?: unknown) {
     const why = says === undefined ? "" : ` It says: ${says}`;
     const facts = { field: path, ...(says === undefined ? {} : { template_says: says }) };
@@ -87,31 +76,29 @@ export class TemplateRefusal extends EngineError {
     this.says = says;
   }
 
-  /** Returns the same refusal with another path. */
   at(path: string): TemplateRefusal {
     return new TemplateRefusal(path, this.says, this.cause);
   }
 }
 
 /**
- * Renders the model's own chat template. The same conversation always gives the same text, and a longer one begins with
- * the text of the shorter one as far as the template is written so.
+ * Renders the model's chat template. Rendering is deterministic, and the prompt of a longer conversation begins with
+ * that of the shorter one if the template is written so.
  */
 export class ChatTemplate {
-  /** The Jinja source. */
   readonly source: string;
-  /** What the template takes of the order of messages, which trial conversations have shown. */
+  /** The orders of messages that the template accepts, determined by trial conversations. */
   readonly turns: TurnRules;
   readonly #template: JinjaTemplate;
   readonly #options: ChatTemplateOptions;
-  /** The template that marks where messages begin; `none` where it would write another prompt. */
+  /** The template with marks; `none` if the marks would change the prompt. */
   #marking: JinjaTemplate | "none" | undefined;
-  /** What the template writes to open the model's turn, by the settings of reasoning. */
+  /** The rendered opening of the assistant turn, by reasoning settings. */
   readonly #openings = new Map<string, string>();
 
   /**
-   * Parses the source and tries it on a few small conversations. Throws where it is not Jinja, and where it cannot run
-   * for any of them.
+   * Parses the source and renders trial conversations. Throws for invalid Jinja, and if the template fails for all of
+   * them.
    */
   constructor(options: ChatTemplateOptions) {
     this.source = options.source;
@@ -121,7 +108,7 @@ export class ChatTemplate {
     this.#mustRun();
   }
 
-  /** Throws the reason where no trial is rendered, none of them for words of the template's own. */
+  /** Throws the first failure if no trial renders, unless the template itself raised one of the failures. */
   #mustRun(): void {
     const failures: unknown[] = [];
     for (const tools of [[], [TRIAL_TOOL]]) {
@@ -138,14 +125,14 @@ export class ChatTemplate {
   }
 
   /**
-   * Renders the prompt up to where the model's answer begins. A conversation that ends in a text of the assistant is
-   * left open: the answer continues that text. Throws `EngineError` for what the model or its template does not take.
+   * Renders the prompt up to the beginning of the model's answer. A conversation that ends in assistant text stays
+   * open: the answer continues that text. Throws `EngineError` if the model or its template refuses the conversation.
    */
   render(conversation: Conversation): readonly Span[] {
     return this.#rendered(conversation, this.turns);
   }
 
-  /** Renders the prompt as `render` does, and finds the places of `Conversation.counts` in it. */
+  /** Renders the prompt as `render` does, with the positions of `Conversation.counts`. */
   renderMarked(conversation: Conversation): MarkedRendering {
     const { counts = [] } = conversation;
     if (counts.length === 0) return { spans: this.render(conversation), places: [] };
@@ -164,7 +151,9 @@ export class ChatTemplate {
     return { spans, places: writtenBy(history, counts).map((written) => lastKnown(begins, written)) };
   }
 
-  /** Returns the template with marks, once it has shown for trial conversations that it writes the same prompt. */
+  /**
+   * Returns the template with marks after checking with trial conversations that the marks do not change the prompt.
+   */
   #markingTemplate(): JinjaTemplate | "none" {
     if (this.#marking) return this.#marking;
     const marking = new JinjaTemplate(this.source, MARK);
@@ -178,7 +167,7 @@ export class ChatTemplate {
     return this.#marking;
   }
 
-  /** Returns what the template writes to open the model's turn; undefined where that cannot be told. */
+  /** Returns the rendered opening of the assistant turn; undefined if it cannot be determined. */
   #openingOf({ reasoning, effortVariables, closed }: Conversation): string | undefined {
     if (closed) return "";
     const key = JSON.stringify([reasoning, effortVariables]);
@@ -193,12 +182,12 @@ export class ChatTemplate {
     const open = this.#tried(trial, this.turns);
     const shut = this.#tried({ ...trial, closed: true }, this.turns);
     if (open === undefined || shut === undefined || !open.startsWith(shut)) return undefined;
-    // Callers choose among a few settings, which profiles name.
+    // Profiles name the possible settings, so the map stays small.
     this.#openings.set(key, open.slice(shut.length));
     return this.#openings.get(key);
   }
 
-  /** Returns the prompt of a conversation in the order of `turns`; undefined where the template refuses it. */
+  /** Returns the prompt of a conversation in the order of `turns`; undefined if the template refuses it. */
   #tried(conversation: Conversation, turns: TurnRules, template?: JinjaTemplate): string | undefined {
     try {
       return textOfSpans(this.#rendered(conversation, turns, template));
@@ -207,10 +196,10 @@ export class ChatTemplate {
     }
   }
 
-  /** Renders a conversation. With `marking`, a marked template, spans without text tell where messages begin. */
+  /** Renders a conversation. With `marking`, empty spans mark the beginnings of messages. */
   #rendered(conversation: Conversation, turns: TurnRules, marking?: JinjaTemplate): readonly Span[] {
     const placeholders = new Placeholders();
-    // One for all equal texts, which a template may compare.
+    // Equal texts share a placeholder, because a template may compare them.
     const held = new Map<string, string>();
     const hold = (text: string) => {
       const placeholder = held.get(text) ?? placeholders.forText(text);
@@ -275,15 +264,13 @@ export class ChatTemplate {
   }
 }
 
-/** What one rendering takes. */
 type Run = {
   readonly messages: readonly TemplateMessage[];
   readonly tools: readonly TemplateMessage[];
   readonly conversation: Conversation;
   readonly placeholders: Placeholders;
-  /** Whether the model's turn is opened at the end. */
   readonly opensTurn: boolean;
-  /** The template that marks where messages begin; undefined where nothing is to be marked. */
+  /** The template with marks; undefined for no marks. */
   readonly marking: JinjaTemplate | undefined;
 };
 
@@ -292,9 +279,9 @@ function textOfSpans(spans: readonly Span[]): string {
 }
 
 /**
- * Returns where each message of a history begins in its prompt, and last where the conversation ends. What is not known
- * is undefined: a template may say nothing of a message, or elsewhere. `opening` is what opens the model's turn;
- * undefined where it is not known.
+ * Returns the beginning of each message of a history in its prompt, and the end of the conversation. Unknown positions
+ * are undefined: a template may skip or move a message. `opening` is the rendered opening of the assistant turn;
+ * undefined if unknown.
  */
 function beginsOf(
   spans: readonly Span[],
@@ -304,7 +291,7 @@ function beginsOf(
   const begins: (number | undefined)[] = history.map(() => undefined);
   let at = 0;
   for (const { text, mark } of spans) {
-    // Templates that look at all messages first go through them once more to write them.
+    // The last loop counts: templates that scan all messages first iterate again to write them.
     if (mark !== undefined) begins[mark] = at;
     at += text.length;
   }
@@ -315,7 +302,7 @@ function beginsOf(
   return isInOrder ? begins : begins.map(() => undefined);
 }
 
-/** Returns the begin of the message of a number, or of the last one before it that is known; 0 where none is. */
+/** Returns the beginning of the message at an index, or the last known one before it; 0 if none is known. */
 function lastKnown(begins: readonly (number | undefined)[], index: number): number {
   for (let at = index; at >= 0; at -= 1) {
     const begin = begins[at];
@@ -324,21 +311,19 @@ function lastKnown(begins: readonly (number | undefined)[], index: number): numb
   return 0;
 }
 
-/** Words without what could name a file, a host or an address. */
+/** Text that cannot contain a file name, a host or an address. */
 const PLAIN_WORDS = /^(?:[A-Za-z0-9 ,;:!?'"()_-]|[A-Za-z]\/(?=[A-Za-z.])|\.(?![A-Za-z0-9])){1,200}$/;
 
 /**
- * Returns what a template said when it refused a conversation, where that stands in its source as it is: words that it
- * has put together may be a caller's.
+ * Returns the template's message for a refusal if it occurs literally in the source: a composed message may contain a
+ * caller's text.
  */
 function ownWords(thrown: unknown, source: string): string | undefined {
   const words = thrown instanceof Error ? thrown.message : "";
   return PLAIN_WORDS.test(words) && source.includes(words) ? words : undefined;
 }
 
-/**
- * Returns the text that the answer is to continue: "" for an empty last turn, undefined when the last turn is closed.
- */
+/** Returns the text that the answer continues: "" for an empty last turn, undefined if the last turn is closed. */
 function openTurn(messages: readonly Message[]): string | undefined {
   const last = messages.at(-1);
   if (last?.role !== Role.ASSISTANT) return undefined;

@@ -1,28 +1,26 @@
-/** A token of the vocabulary that is matched by its spelling anywhere in a text: a control or a user-defined token. */
+/** A token that the tokenizer matches by its spelling anywhere in a text: a control or user-defined token. */
 export type ControlToken = {
-  /** The spelling of the token. */
   readonly text: string;
-  /** Whether the tokenizer drops white space before the token, so that a text must not be cut there. */
+  /** Whether the tokenizer drops white space before the token; a text must not be cut there. */
   readonly stripsLeft: boolean;
 };
 
-/** A stretch of a text, in UTF-16 units; `end` is exclusive. */
+/** A range of a text, in UTF-16 units; `end` is exclusive. */
 export type Range = { readonly start: number; readonly end: number };
 
-/** A place in a text where the spelling of a token stands. */
 export type Occurrence = Range & { readonly token: ControlToken };
 
 const BUCKET_SIZES = [2, 1];
 
 /**
- * Finds the spellings that must not come from a caller: `<|im_end|>` in a user's text has to stay ten characters and
- * never become the end of the turn. White space is left out: some vocabularies define runs of it, and it marks nothing.
+ * Finds spellings that must not come from a caller: `<|im_end|>` in a user's text must stay ten characters and never
+ * end the turn. White space is excluded: some vocabularies define runs of it, and it marks nothing.
  */
 export class ControlTokens {
-  /** The tokens whose spellings are looked for: those given, without white space. */
+  /** The given tokens except for white space. */
   readonly tokens: readonly ControlToken[];
   readonly #byStart = new Map<number, ControlToken[]>();
-  /** Whether a spelling begins with a UTF-16 unit, by unit: 1 or 0. */
+  /** 1 if a spelling begins with the UTF-16 unit, else 0; by unit. */
   readonly #firstUnits = new Uint8Array(0x1_0000);
   readonly #heads = new Set<string>();
   readonly #tails = new Set<string>();
@@ -48,12 +46,12 @@ export class ControlTokens {
     this.#all = kept.map(({ text }) => text).join("\n");
   }
 
-  /** Returns every place where a spelling stands, overlapping ones too, in order of their start. */
+  /** Returns all occurrences of spellings, including overlapping ones, by start. */
   occurrences(text: string): readonly Occurrence[] {
     return this.#find(text, text.length);
   }
 
-  /** Returns whether no spelling can come about by putting this text anywhere among others. */
+  /** Returns whether no spelling can result from placing this text among others. */
   isInert(text: string): boolean {
     if (text.length < this.#longest && this.#all.includes(text)) return text === "";
     const reach = Math.min(this.#longest - 1, text.length);
@@ -77,7 +75,7 @@ export class ControlTokens {
   }
 }
 
-/** Returns the first two units of a spelling in one number; the only one of spellings of one unit. */
+/** Returns the first two units of a spelling as one number; for a single unit, that unit. */
 function startKey(text: string, at: number, size: number): number {
   return size === 1 ? text.charCodeAt(at) : text.charCodeAt(at) * 0x1_0000 + text.charCodeAt(at + 1) + 0x1_0000;
 }

@@ -3,42 +3,39 @@ import { EngineError } from "../errors.ts";
 import { type CallIdRule, withCallIds } from "./call-ids.ts";
 import type { TurnRules } from "./turn-rules.ts";
 
-/** What a model's chat template and its engine take of a conversation. */
 export type HistoryRules = {
-  /** What the template takes of the order of messages. */
   readonly turns: TurnRules;
-  /** What the template demands of the ids of calls. */
   readonly callIds: CallIdRule;
-  /** Whether the model takes images, as data. */
   readonly images: boolean;
-  /** Whether each message is to say what it takes to write it (`HistoryMessage.upTo`). Default: false. */
+  /** Whether to set `HistoryMessage.upTo`. Default: false. */
   readonly counted?: boolean;
 };
 
-/** A message as a template takes it. */
 export type HistoryMessage = Message & {
-  /** The number of messages of the request that it takes to write this one and all before it. */
+  /** The number of messages of the request that determine this message and all before it. */
   readonly upTo?: number;
 };
 
-/** The text between the texts of one message, as they are paragraphs of their own and not one word cut in two. */
+/** The separator of the texts of one message, which are separate paragraphs. */
 export const PART_SEPARATOR = "\n";
 
-/** The text in front of the result of a tool that says it failed, as templates have no place for that. */
+/** The text before the result of a failed tool call: templates have no field for failures. */
 export const FAILED_TOOL = "[The tool call failed.]";
 
-/** The words of the model's turn between a tool's result and a user, where a template wants one and there was none. */
+/** The assistant turn between a tool result and a user message, for templates that require one. */
 const SILENT_TURN = "OK.";
 
-/** The texts around a system message that stands where the template takes none, and is written as a user's. */
+/**
+ * The texts around a system message that is rendered as a user message because the template does not accept it there.
+ */
 const SYSTEM_MARKS = { open: "<system>", close: "</system>" };
 
 /**
- * Returns the messages of a request as the model's template takes them, the same for every backend: the system messages
- * at the beginning are one; later ones stay where they are, in a user's role and between marks where the template takes
- * no system message there, so that no turn changes the prompt in front of it; a tool's failure is text; calls have the
- * ids that the template wants. Each tool result is a message of its own. Throws `EngineError`, with the path of the
- * message, for what the model cannot take.
+ * Returns the messages of a request as the model's template accepts them, the same for every backend: leading system
+ * messages are joined; later ones keep their position (as marked user messages if the template requires it), so that a
+ * new turn does not change the prompt before it; failures of tools are text; calls have the ids that the template
+ * requires. Each tool result is a separate message. Throws `EngineError` with the path of a message that the model does
+ * not accept.
  */
 export function modelHistory(messages: readonly Message[], rules: HistoryRules): readonly HistoryMessage[] {
   for (const [index, message] of messages.entries()) check(message, `messages[${index}]`, rules);
@@ -50,8 +47,8 @@ export function modelHistory(messages: readonly Message[], rules: HistoryRules):
 }
 
 /**
- * Returns for each of `counts`, which ascend, how many messages at the beginning of a counted history the first so many
- * messages of the request suffice to write.
+ * Returns, for each of ascending `counts` of request messages, how many leading messages of a counted history they
+ * determine.
  */
 export function writtenBy(history: readonly HistoryMessage[], counts: readonly number[]): readonly number[] {
   let written = 0;
@@ -61,12 +58,11 @@ export function writtenBy(history: readonly HistoryMessage[], counts: readonly n
   });
 }
 
-/** Returns the visible text of parts. */
 export function textOf(parts: readonly Part[]): string {
   return parts.flatMap(({ kind }) => (kind?.$case === "text" ? [kind.value.text] : [])).join(PART_SEPARATOR);
 }
 
-/** Returns the reasoning in parts, "" without any; redacted reasoning is left out, as nobody here can read it. */
+/** Returns the reasoning of parts, "" for none; redacted reasoning is unreadable and left out. */
 export function reasoningOf(parts: readonly Part[]): string {
   return parts
     .flatMap(({ kind }) =>
@@ -90,7 +86,7 @@ function checkImage(kind: Part["kind"], path: string, images: boolean): void {
   throw new EngineError("UNSUPPORTED_FEATURE", `${path}: this model does not take such images.`);
 }
 
-/** Returns a message as it is, or, where it holds tool results, those as messages of their own before the rest. */
+/** Returns the tool results of a message as separate messages before the rest. */
 function withResultsApart(message: HistoryMessage): readonly HistoryMessage[] {
   const results = message.parts.flatMap((part) =>
     part.kind?.$case === "toolResult" ? [resultMessage(part, part.kind.value, message)] : [],
@@ -107,7 +103,7 @@ function resultMessage(part: Part, result: ToolResultPart, of: HistoryMessage): 
   return { role: Role.TOOL, parts: [failed], ...countOf(of) };
 }
 
-/** Returns what it takes to write a message, for another one that takes as much. */
+/** Returns the `upTo` of a message, for another message derived from it. */
 function countOf({ upTo }: HistoryMessage): Pick<HistoryMessage, "upTo"> {
   return upTo === undefined ? {} : { upTo };
 }
@@ -133,7 +129,7 @@ function asUser(message: HistoryMessage): HistoryMessage {
   return { role: Role.USER, parts: marked, ...countOf(message) };
 }
 
-/** Writes a turn of several calls as several turns of one call, each with the results of its own. */
+/** Splits a turn of several calls into turns of one call, each followed by its results. */
 function withCallsApart(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
   const apart: HistoryMessage[] = [];
   let turns: readonly HistoryMessage[] = [];
@@ -157,7 +153,7 @@ function withCallsApart(messages: readonly HistoryMessage[]): readonly HistoryMe
   return apart;
 }
 
-/** Cuts a message behind each of its calls but the last. */
+/** Splits a message after each of its calls but the last. */
 function oneCallEach(message: HistoryMessage): readonly HistoryMessage[] {
   const turns: Part[][] = [[]];
   for (const part of message.parts) {
@@ -167,14 +163,13 @@ function oneCallEach(message: HistoryMessage): readonly HistoryMessage[] {
   return turns.length === 1 ? [message] : turns.map((parts) => ({ ...message, parts }));
 }
 
-/** Returns the id of the first call or result of a message. */
 function callIdOf({ parts }: Message): string | undefined {
   const kinds = parts.map(({ kind }) => kind);
   const kind = kinds.find((one) => one?.$case === "toolCall" || one?.$case === "toolResult");
   return kind?.$case === "toolCall" || kind?.$case === "toolResult" ? kind.value.callId : undefined;
 }
 
-/** Joins neighbours of one role, and puts a turn of the model between a tool's result and a user. */
+/** Joins adjacent messages of one role, and inserts an assistant turn between a tool result and a user message. */
 function inTurns(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
   const turns: HistoryMessage[] = [];
   let neighbours: HistoryMessage[] = [];
@@ -193,13 +188,13 @@ function inTurns(messages: readonly HistoryMessage[]): readonly HistoryMessage[]
   return turns;
 }
 
-/** Returns whether two neighbours are one turn: what stands behind a call is not joined to what was said before it. */
+/** Returns whether two adjacent messages are one turn. Text after a call is not joined to the message with the call. */
 function isOneTurn(before: Message, { role }: Message): boolean {
   if (before.role !== role || role === Role.TOOL) return false;
   return !before.parts.some(({ kind }) => kind?.$case === "toolCall");
 }
 
-/** Joins messages of one role into one, none into none; the name stays where all have it. */
+/** Joins messages of one role into one; the name is kept if all share it. */
 function joined(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
   const [first] = messages;
   const last = messages.at(-1);

@@ -3,21 +3,21 @@ import type { Message, Part } from "../../proto/gen/svc/inference/v1/messages.ts
 import type { Conversation } from "./chat-template.ts";
 import { PART_SEPARATOR } from "./model-history.ts";
 
-/** The most parts of messages that are packed in one go: about a millisecond's work. */
+/** The maximum message parts that are packed at once: about a millisecond of work. */
 const MAX_PARTS = 500;
-/** The text behind which a portion ends, in UTF-16 units. */
+/** The size after which a portion ends, in UTF-16 units. */
 const MAX_UNITS = 1_000_000;
 
 /**
- * A conversation on its way to another thread, in portions of bytes. Handing it over as it is would copy all of its
- * parts in one go, which takes a tenth of a second for the smallest ones of a large request.
+ * A conversation for a worker thread, serialized in portions. Posting it as objects would copy all parts at once, which
+ * takes 100 ms for a large request of small parts.
  */
 export type PackedConversation = Omit<Conversation, "messages"> & { readonly messages: readonly Uint8Array[] };
 
-/** A message or a beginning of one; `goesOn` says that the next fragment has more parts of the same message. */
+/** A message or its beginning; `goesOn` if the next fragment continues it. */
 type Fragment = { readonly message: Message; readonly goesOn: boolean };
 
-/** Packs a conversation. `turn` is waited for between portions, and may throw to give the packing up. */
+/** Packs a conversation. `turn` is awaited between portions, and may throw to cancel. */
 export async function packConversation(
   conversation: Conversation,
   turn: () => Promise<void>,
@@ -41,13 +41,12 @@ export async function packConversation(
   return { ...conversation, messages: packed };
 }
 
-/** Unpacks a conversation. */
 export function unpackConversation(packed: PackedConversation): Conversation {
   const messages: Message[] = [];
   let begun: Part[] = [];
   for (const bytes of packed.messages) {
     for (const { message, goesOn } of deserialize(bytes) as readonly Fragment[]) {
-      // as it was packed above
+      // `packConversation` serialized these types
       if (goesOn) begun.push(...message.parts);
       else {
         messages.push(begun.length === 0 ? message : { ...message, parts: [...begun, ...message.parts] });
@@ -69,9 +68,7 @@ function* fragments(messages: readonly Message[]): Generator<Fragment, void, voi
   }
 }
 
-/**
- * Joins texts that stand beside each other as a template gets them joined: thousands of small ones are one text then.
- */
+/** Joins adjacent texts as templates do, so that thousands of small texts become one. */
 function joinedTexts(parts: readonly Part[]): readonly Part[] {
   if (parts.length < 2) return parts[0]?.kind?.$case === "toolResult" ? parts.map(joinedResult) : parts;
   const joined: Part[] = [];

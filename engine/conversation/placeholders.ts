@@ -1,54 +1,44 @@
 import { randomBytes } from "node:crypto";
 
-/**
- * A stretch of rendered text by who wrote it: the template's own markup may hold control tokens, a caller's text may
- * not.
- */
+/** A part of the rendered text by author: the template's markup may contain control tokens, a caller's text may not. */
 export type Span = {
-  /** The text itself. */
   readonly text: string;
-  /** Who wrote the text. */
   readonly origin: "template" | "caller";
-  /** The placeholder that `Placeholders.forText` gave for this span; absent for the template's own text. */
+  /** The placeholder from `forText`; absent for the template's own text. */
   readonly placeholder?: string;
-  /** The number that `Placeholders.forMark` was given for this place, where the span is one: it has no text then. */
+  /** The number given to `forMark`, if the span is such a position; it has no text. */
   readonly mark?: number;
 };
 
 /**
- * The edge of a placeholder, a control character: raw in plain text, but spelled out by every JSON encoder. So a
- * placeholder shows in the rendered text how often it has been JSON-encoded, and its text can be encoded the same way.
+ * The edge of a placeholder, a control character: raw in plain text, but escaped by every JSON encoder. The rendered
+ * edge therefore shows how often a placeholder was JSON-encoded, and its text is encoded as often.
  */
 const EDGE = "\u0001";
 const EDGE_IN_JSON = "u0001";
 
-/** A text, or a place with a number, which has none. */
 type Held = { readonly text: string; readonly mark?: number };
 
 /**
- * Stands in for texts while a template is rendered, so that the template cannot mix them up with its own. One is used
- * per rendering.
+ * Replaces texts by placeholders while a template is rendered, so that they cannot mix with the template's own text.
+ * One instance per rendering.
  */
 export class Placeholders {
   readonly #held: Held[] = [];
   #secret = "";
 
-  /**
-   * Returns whether a text has to be held although it is harmless, as it would be taken for a remainder of a
-   * placeholder.
-   */
+  /** Returns whether a harmless text needs a placeholder because it looks like the rest of one. */
   static mustHold(text: string): boolean {
     return text.includes(EDGE);
   }
 
-  /** Returns a placeholder for a text. */
   forText(text: string): string {
     return this.#hold({ text });
   }
 
   /**
-   * Returns a text in the form that `quote` gives it, which puts one mark before it and one behind. What was held of it
-   * is held again, with all that stands around it.
+   * Returns a text quoted by `quote`, which adds one character before and after. Placeholders inside are replaced by a
+   * new one for the whole quoted text.
    */
   quoted(text: string, quote: (text: string) => string): string {
     if (this.#held.length === 0) return quote(text);
@@ -59,18 +49,18 @@ export class Placeholders {
     return whole === text ? made : `${made.slice(0, 1)}${this.forText(made.slice(1, -1))}${made.slice(-1)}`;
   }
 
-  /** Returns a placeholder that marks a place with a number. */
+  /** Returns a placeholder that marks a position with a number. */
   forMark(mark: number): string {
     return this.#hold({ text: "", mark });
   }
 
   #hold(held: Held): string {
-    // Nobody outside this rendering knows it, hence nobody's text holds it. Most renderings need none.
+    // Created per rendering, so that no text can contain it. Most renderings need none.
     if (this.#secret === "") this.#secret = randomBytes(12).toString("hex");
     return `${EDGE}${this.#secret}:${this.#held.push(held) - 1}${EDGE}`;
   }
 
-  /** Puts the texts back into the rendered text; undefined when the template has changed a placeholder. */
+  /** Restores the texts in the rendered text; undefined if the template changed a placeholder. */
   restore(rendered: string): readonly Span[] | undefined {
     if (this.#held.length === 0) return rendered === "" ? [] : [{ text: rendered, origin: "template" }];
     const pattern = new RegExp(`${this.#secret}:(\\d+)(?:(\\\\+)${EDGE_IN_JSON}|${EDGE})`, "g");
@@ -95,13 +85,13 @@ export class Placeholders {
     return spans.some(({ text, origin }) => origin === "template" && this.#isDamaged(text)) ? undefined : spans;
   }
 
-  /** Returns whether a remainder of a placeholder stands in the text: shortened, or in capitals. */
+  /** Returns whether the text contains the rest of a placeholder: shortened, or in capitals. */
   #isDamaged(text: string): boolean {
     return text.includes(EDGE) || text.toLowerCase().includes(this.#secret.slice(0, 8));
   }
 }
 
-/** Returns what one backslash becomes. */
+/** Each level of JSON encoding doubles the backslashes before an edge. */
 function encoded(text: string, backslashes: number): string {
   let result = text;
   for (let count = 1; count <= backslashes; count *= 2) result = JSON.stringify(result).slice(1, -1);

@@ -1,33 +1,31 @@
 import type { ControlTokens, Range } from "./control-tokens.ts";
 import type { Span } from "./placeholders.ts";
 
-/** A text to be tokenised on its own; the tokens of a prompt are those of its pieces, one after the other. */
+/** A text that is tokenised separately; the tokens of a prompt are those of its pieces in order. */
 export type PromptPiece = {
-  /** The text of the piece. */
   readonly text: string;
-  /** Whether spellings of control tokens in the piece stand for those tokens. */
+  /** Whether spellings of control tokens in the piece are tokenised as these tokens. */
   readonly control: boolean;
 };
 
-/** The settings of how a prompt is cut. */
 export type PieceOptions = {
   /** The length beyond which pieces are cut where that does not change the tokens, in UTF-16 units. */
   readonly maxUnits: number;
   /**
-   * Whether the tokenizer splits texts into words first, as those descending from GPT-4's do: then words are places to
-   * cut.
+   * Whether the tokenizer splits texts into words first, as those derived from GPT-4's do; pieces may then be cut
+   * between words.
    */
   readonly cutsAtWords: boolean;
 };
 
-/** The multiple of `maxUnits` at which a text without a place to cut is cut anywhere, as it is no language. */
+/** A text without a safe cut is cut anywhere at this multiple of `maxUnits`: it is no natural language. */
 const MAX_STRETCH = 4;
 
 /**
- * Cuts a rendered prompt so that the template's control tokens stay tokens and a caller's never become one: a spelling
- * in which a caller had a part is cut after its first character, so that no piece holds it. A prompt in which no caller
- * tried is tokenised like one text, exactly as the model was trained. It is also cut at the last control token at or in
- * front of each of `places`, which are in UTF-16 units: there a cut changes no token, whatever follows.
+ * Cuts a rendered prompt so that the template's control tokens stay tokens and spellings from callers never become one:
+ * a spelling with text of a caller is cut after its first character, so that no piece contains it. Other prompts
+ * tokenise like one text, as the model was trained. The prompt is also cut at the last control token at or before each
+ * of `places` (UTF-16 units), where a cut changes no token, whatever follows.
  */
 export function toPromptPieces(
   spans: readonly Span[],
@@ -45,7 +43,7 @@ export function toPromptPieces(
     if (inside < end) {
       cuts.add(inside);
     } else {
-      // One character cannot be cut: it gets a piece of its own, in which nothing is a control token.
+      // A single character cannot be cut: it becomes a piece without control tokens.
       cuts.add(start).add(end);
       literal.add(start);
     }
@@ -64,7 +62,7 @@ export function toPromptPieces(
   });
 }
 
-/** Returns the largest of some numbers, which ascend, that is at most `most`. */
+/** Returns the largest of ascending numbers that is at most `most`. */
 export function lastUpTo(numbers: ArrayLike<number>, most: number): number | undefined {
   let low = 0;
   let high = numbers.length;
@@ -85,7 +83,7 @@ function callerRanges(spans: readonly Span[]): readonly Range[] {
   });
 }
 
-/** Returns those of `found` that a range touches. Both are in order, and the ranges do not overlap one another. */
+/** Returns the elements of `found` that overlap a range. Both lists are sorted, and the ranges are disjoint. */
 function overlapping<One extends Range>(found: readonly One[], ranges: readonly Range[]): ReadonlySet<One> {
   const result = new Set<One>();
   let at = 0;
@@ -97,7 +95,7 @@ function overlapping<One extends Range>(found: readonly One[], ranges: readonly 
   return result;
 }
 
-/** Returns one range in pieces of about `maxUnits`, as far as there are places to cut: control tokens, else words. */
+/** Returns a range in pieces of about `maxUnits`, cut at control tokens or, if there are none, between words. */
 function shortened(
   text: string,
   range: Range,
@@ -123,7 +121,7 @@ function shortened(
   return pieces;
 }
 
-/** Returns the last border of words in the first `near` units of the range, else the next one behind. */
+/** Returns the last word border in the first `near` units of the range, else the next one. */
 function wordBorder(text: string, { start, end }: Range, near: number): number {
   for (let at = start + near; at > start; at -= 1) if (isWordBorder(text, at)) return at;
   const far = start + near * MAX_STRETCH;
@@ -133,8 +131,8 @@ function wordBorder(text: string, { start, end }: Range, near: number): number {
 }
 
 /**
- * Returns whether every tokenizer of the family begins a new word here: at a space between letters, or behind the last
- * line break of some white space (unless a slash follows, which some join to what was before).
+ * Returns whether every tokenizer of the family begins a new word here: at a space between letters, or after the last
+ * line break of white space (unless a slash follows, which some tokenizers join to the white space).
  */
 function isWordBorder(text: string, at: number): boolean {
   const unit = text[at] ?? "";

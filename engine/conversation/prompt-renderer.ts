@@ -12,58 +12,57 @@ import { type PackedConversation, unpackConversation } from "./packed-conversati
 import type { Span } from "./placeholders.ts";
 import { lastUpTo, type PieceOptions, type PromptPiece, toPromptPieces } from "./prompt-pieces.ts";
 
-/** The most messages of a conversation, and tools, among which the one is looked for that the template refuses. */
+/** The maximum messages and tools among which a refused one is searched. */
 const MAX_SEARCHED = 2000;
 
-/** All that the prompts of a model depend on besides the conversation: plain data, which can go to another thread. */
+/**
+ * Everything beside the conversation that determines a model's prompts: plain data that can be sent to a worker thread.
+ */
 export type PromptFormat = Omit<ChatTemplateOptions, "controlTokens"> &
   PieceOptions & {
     /** The control tokens of the vocabulary, whose spellings callers must not write. */
     readonly controlTokens: readonly ControlToken[];
-    /** The text that a template writes last where it has opened the reasoning; undefined where the model has none. */
+    /** The text at the end of a prompt that has opened the reasoning; undefined if the model has none. */
     readonly reasoningOpen: string | undefined;
   };
 
-/** A prompt as text, cut into the pieces that are tokenised one by one. */
+/** A prompt as text, with the bounds of the pieces that are tokenised separately. */
 export type RenderedPrompt = {
-  /** The whole text. */
   readonly text: string;
-  /** The places where the pieces end, in UTF-16 units; the next one begins there. */
+  /** The ends of the pieces in UTF-16 units. */
   readonly ends: Uint32Array;
-  /** The numbers of the pieces in which no spelling stands for a control token, ascending. */
+  /** The ascending indexes of the pieces without control tokens. */
   readonly plain: Uint32Array;
-  /** Whether the template has opened the reasoning already: the answer has only its end. */
+  /** Whether the template has opened the reasoning already: the answer contains only its closing mark. */
   readonly startsInReasoning: boolean;
-  /** Whether the answer goes on with a text of the caller's. */
   readonly continuesText: boolean;
   /**
-   * The part that the prompt has in common with that of the conversation up to the last part that the caller marked as
-   * the end of a reusable prefix: the number of whole pieces, and the piece of that other prompt that follows them.
-   * Undefined without a mark, and where the template does not take a conversation that ends there.
+   * The common part with the prompt up to the last part that the caller marked as the end of a reusable prefix: the
+   * number of equal pieces, and the next piece of that other prompt. Undefined without mark, and if the template
+   * refuses a conversation that ends there.
    */
   readonly marked: { readonly pieces: number; readonly next: PromptPiece | undefined } | undefined;
   /**
-   * For each of `Conversation.counts` the end of a piece, in UTF-16 units, up to which any prompt that begins with so
-   * many messages has the same pieces: behind these messages, or in front of their end where no cut is possible there. 0
-   * where nothing is known.
+   * For each of `Conversation.counts`, the end of the last piece that every prompt with these leading messages shares,
+   * in UTF-16 units: after the messages, or before their end if no cut is possible there. 0 if unknown.
    */
   readonly places: Uint32Array;
 };
 
-/** Turns conversations into the pieces of a prompt, by the chat template of one model. */
+/** Renders conversations to prompt pieces with the chat template of one model. */
 export class PromptRenderer {
   readonly #format: PromptFormat;
   readonly #controlTokens: ControlTokens;
   readonly #template: ChatTemplate;
 
-  /** Parses the template. Throws where it is not Jinja. */
+  /** Parses the template. Throws for invalid Jinja. */
   constructor(format: PromptFormat) {
     this.#format = format;
     this.#controlTokens = new ControlTokens(format.controlTokens);
     this.#template = new ChatTemplate({ ...format, controlTokens: this.#controlTokens });
   }
 
-  /** Renders the prompt. Throws `EngineError` for what the model or its template does not take. */
+  /** Renders the prompt. Throws `EngineError` if the model or its template refuses the conversation. */
   render(conversation: Conversation): RenderedPrompt {
     const { spans, places } = this.#marking(conversation);
     const pieces = this.#pieces(spans, places);
@@ -81,8 +80,8 @@ export class PromptRenderer {
   }
 
   /**
-   * Finds out which message or tool the template refuses, by rendering ever less of the conversation. A beginning of it
-   * may be refused for another reason, as that nobody has asked anything yet. Returns the error that names it.
+   * Finds the message or tool that the template refuses by rendering shorter prefixes of the conversation. Prefixes
+   * refused for another reason (such as a missing question) do not count. Returns the error that names the part.
    */
   refusal(conversation: Conversation, refusal: TemplateRefusal): EngineError {
     const { messages, tools } = conversation;
@@ -102,8 +101,7 @@ export class PromptRenderer {
   }
 
   /**
-   * Renders a conversation. Whatever is thrown on the way is the conversation's doing: the template is known to be
-   * sound.
+   * Renders a conversation. Every failure is attributed to the conversation, because the template was checked before.
    */
   #spans(conversation: Conversation): readonly Span[] {
     return this.#marking({ ...conversation, counts: [] }).spans;
@@ -141,13 +139,13 @@ export class PromptRenderer {
       );
       return at < 0 ? { pieces: others.length, next: undefined } : { pieces: at, next: others[at] };
     } catch {
-      // A template need not take a conversation that breaks off there: then nothing can be said.
+      // The template may refuse a conversation that ends there; the common part is then unknown.
       return undefined;
     }
   }
 }
 
-/** Returns the number of the first of `count` items with which a beginning of them fails, which all of them do. */
+/** Returns the index of the first of `count` items whose inclusion in a prefix fails; all of them together fail. */
 function firstFailing(count: number, failsWith: (count: number) => boolean): number {
   let passing = 0;
   let failing = count;
@@ -159,14 +157,13 @@ function firstFailing(count: number, failsWith: (count: number) => boolean): num
   return failing - 1;
 }
 
-/** What rendering on another thread needs. */
 export type RenderInput = { readonly format: PromptFormat; readonly conversation: PackedConversation };
 
-/** The renderer of the last format: a thread has one model's prompts to render. */
+/** The renderer of the last format: a thread renders prompts of one model. */
 let last: { readonly key: string; readonly renderer: PromptRenderer } | undefined;
 
 /**
- * Renders a prompt on any thread. Throws `EngineError`, which names the message or the tool that the template refuses.
+ * Renders a prompt on a worker thread. Throws `EngineError`, which names the message or tool that the template refuses.
  */
 export function renderPrompt({ format, conversation: packed }: RenderInput): RenderedPrompt {
   const key = JSON.stringify(format);

@@ -1,26 +1,24 @@
 import { JsonNumber } from "./jinja/values.ts";
 
-/** The depth beyond which values would exhaust the stack of the template's interpreter. */
+/** Deeper values would exhaust the stack of the template's interpreter. */
 const MAX_DEPTH = 100;
 
-/** The stand-ins for texts while the template is rendered. */
 export type StandIns = {
-  /** Returns what stands in for a text or a key. */
   readonly text: (text: string) => string;
 };
 
 /**
- * Returns a JSON text as a value for a template, without what JavaScript does to JSON on the way: numbers keep their
- * digits (`JsonNumber`), objects are maps, whose keys keep their places. `undefined` when the text is not JSON or nested
- * too deep.
+ * Returns JSON text as a template value, without JavaScript's changes to JSON: numbers keep their digits
+ * (`JsonNumber`), objects are maps that keep the order of keys. Undefined if the text is not JSON or is nested too
+ * deeply.
  */
 export function toTemplateValue(json: string, standIns: StandIns): unknown {
-  // Before anything is parsed: a parser takes seconds for millions of brackets.
+  // Checked before parsing: a parser takes seconds for millions of brackets.
   if (isTooDeep(json) || !isJson(json)) return undefined;
   return new JsonReader(json, standIns).value();
 }
 
-/** Reads a text that is known to be JSON, value by value. */
+/** Reads valid JSON, value by value. */
 class JsonReader {
   readonly #json: string;
   readonly #standIns: StandIns;
@@ -34,7 +32,6 @@ class JsonReader {
     this.#take();
   }
 
-  /** Returns the value that begins with the next lexeme. */
   value(): unknown {
     const lexeme = this.#take();
     const first = lexeme[0];
@@ -63,14 +60,13 @@ class JsonReader {
     return this.#standIns.text(JSON.parse(lexeme));
   }
 
-  /** Whether the next lexeme is a bracket that closes; it is taken then. */
+  /** Consumes the next lexeme if it is the closing bracket, and returns whether it is. */
   #ends(bracket: string): boolean {
     const isEnd = this.#next !== undefined && this.#json[this.#next.from] === bracket;
     if (isEnd) this.#take();
     return isEnd;
   }
 
-  /** Returns the next lexeme, and goes on to the one behind it. */
   #take(): string {
     const taken = this.#next;
     this.#next = this.#lexemes.next().value ?? undefined;
@@ -84,12 +80,12 @@ const WORDS: ReadonlyMap<string, boolean | null> = new Map([
   ["null", null],
 ]);
 
-/** A stretch of a JSON text, in UTF-16 units; `to` is exclusive. */
+/** A range of a JSON text, in UTF-16 units; `to` is exclusive. */
 type Lexeme = { readonly from: number; readonly to: number };
 
 /**
- * Finds the strings, numbers, words and brackets of a JSON text, in order. Without a regular expression for strings: one with
- * millions of escapes would exhaust its stack.
+ * Yields the strings, numbers, words and brackets of a JSON text in order. Strings are not matched by a regular
+ * expression: millions of escapes would exhaust its stack.
  */
 function* lexemes(json: string): Generator<Lexeme, void, void> {
   const starts = /["[\]{}]|-?\d[\d.eE+-]*|true|false|null/g;
@@ -100,7 +96,7 @@ function* lexemes(json: string): Generator<Lexeme, void, void> {
   }
 }
 
-/** Returns where the string ends whose opening quote stands at `from`; the end of the text where it does not end. */
+/** Returns the end of the string whose opening quote is at `from`; the end of the text if it is not closed. */
 function endOfString(json: string, from: number): number {
   for (let at = json.indexOf('"', from + 1); at >= 0; at = json.indexOf('"', at + 1)) {
     let escapes = 0;

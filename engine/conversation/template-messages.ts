@@ -9,7 +9,7 @@ import { EngineError } from "../errors.ts";
 import { PART_SEPARATOR, reasoningOf, textOf } from "./model-history.ts";
 import { type StandIns, toTemplateValue } from "./template-json.ts";
 
-/** A message in the form that chat templates know: `role`, `content`, `tool_calls`, `reasoning_content` and so on. */
+/** A message in the form of chat templates: `role`, `content`, `tool_calls`, `reasoning_content` and so on. */
 export type TemplateMessage = Readonly<Record<string, unknown>>;
 
 const ROLE: Readonly<Record<number, string>> = {
@@ -19,18 +19,16 @@ const ROLE: Readonly<Record<number, string>> = {
   [Role.TOOL]: "tool",
 };
 
-/** A field in which a template takes the reasoning of earlier turns. */
 export type ReasoningField = "reasoning_content" | "thinking";
 
-/** The form in which a template takes the model's earlier turns. */
 export type TurnForm = {
-  /** Whether it takes the arguments of calls as a value, or as JSON text. Default: value. */
+  /** The arguments of calls: a value, or JSON text. Default: value. */
   readonly historyArguments?: "value" | "text" | undefined;
-  /** The field in which it takes reasoning. Default: `reasoning_content`. */
+  /** The field for reasoning. Default: `reasoning_content`. */
   readonly historyReasoning?: ReasoningField | undefined;
 };
 
-/** Returns canonical messages, of which each tool result is one of its own, as a template knows them. */
+/** Returns canonical messages in the template's form. Each tool result must be a separate message. */
 export function toTemplateMessages(
   messages: readonly Message[],
   standIns: StandIns,
@@ -54,7 +52,7 @@ function resultOf({ content, callId, name }: ToolResultPart, standIns: StandIns)
   };
 }
 
-/** Returns the tools as a template knows them. Throws `EngineError` for a schema that is not a JSON object. */
+/** Returns the tools in the template's form. Throws `EngineError` for a schema that is not a JSON object. */
 export function toTemplateTools(tools: readonly Tool[], standIns: StandIns): readonly TemplateMessage[] {
   return tools.map((tool, index) => {
     const schema = tool.parametersJsonSchema === "" ? "{}" : tool.parametersJsonSchema;
@@ -87,7 +85,7 @@ function turnOf(
   const called = calls.length > 0 ? { tool_calls: calls } : {};
   if (reasoning === "") return called;
   const text = textOf(parts);
-  // Such a template shows the text of a turn that calls as reasoning anyway, and refuses both.
+  // Such a template renders the text of a turn with calls as reasoning, and refuses a turn with both.
   if (historyReasoning === "thinking" && calls.length > 0 && text !== "")
     return { content: "", thinking: safe(reasoning + PART_SEPARATOR + text, standIns), ...called };
   return { [historyReasoning]: safe(reasoning, standIns), ...called };

@@ -1,28 +1,25 @@
 import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 
-/** The values of `TurnRules.systemMessages`, the one that leaves most in its place first. */
+/** The values of `TurnRules.systemMessages`, least restrictive first. */
 export const SYSTEM_PLACES = ["anywhere", "first", "nowhere"] as const;
 
-/** What a model's chat template takes of the order in which a conversation's messages stand. */
 export type TurnRules = {
   /**
-   * Where a system message is one to the template: `anywhere` in the conversation, as its `first` message only, or
-   * `nowhere`. A template that refuses it elsewhere, leaves it out or moves it to another place does not take it there.
+   * The positions where the template renders a system message: `anywhere`, as the `first` message only, or `nowhere`. A
+   * template that refuses, drops or moves a message elsewhere does not accept it there.
    */
   readonly systemMessages: (typeof SYSTEM_PLACES)[number];
-  /** Whether user and model have to take turns, so that no two messages of a user may follow one another. */
+  /** Whether user and assistant must alternate, so that two user messages may not be adjacent. */
   readonly alternates: boolean;
-  /** Whether a turn of the model may hold one call only. */
   readonly singleCalls: boolean;
 };
 
-/** The rules of a template that takes every order. */
 export const ANY_ORDER: TurnRules = { systemMessages: "anywhere", alternates: false, singleCalls: false };
 
 const text = (value: string): Part => ({ kind: { $case: "text", value: { text: value } } });
 const says = (role: Role, ...parts: Part[]): Message => ({ role, parts });
 const CALLS = ["aaaaaaaa1", "aaaaaaaa2"] as const;
-/** The words by which the calls of the trial conversations are found again, in the order of their ids. */
+/** Words in the calls of the trial conversations, in the order of their ids, to find them in a prompt. */
 const [HITHER, YONDER] = ["hither", "yonder"];
 const call = (callId: string): Part => ({
   kind: {
@@ -35,7 +32,7 @@ const reports = (callId: string): Message =>
     kind: { $case: "toolResult", value: { callId, name: "look", content: [text("report")], isError: false } },
   });
 
-/** The words by which the messages of the trial conversations are found again in what a template has written. */
+/** Words in the messages of the trial conversations, to find them in a prompt. */
 const [OPENING, QUESTION, LATER, FOLLOW_UP] = ["overture", "enquiry", "afterthought", "sequel"];
 const opening = says(Role.SYSTEM, text(OPENING));
 const question = says(Role.USER, text(QUESTION));
@@ -44,7 +41,7 @@ const followUp = says(Role.USER, text(FOLLOW_UP));
 const answer = says(Role.ASSISTANT, text("reply"));
 const lookUp = [question, says(Role.ASSISTANT, call(CALLS[0])), reports(CALLS[0])] as const;
 
-/** The conversations by which it is found out what a template takes. */
+/** Conversations that determine the orders that a template accepts. */
 export const TRIALS = {
   plain: [question, answer, followUp],
   systemFirst: [opening, question, answer, followUp],
@@ -55,13 +52,12 @@ export const TRIALS = {
   twoCalls: [question, says(Role.ASSISTANT, ...CALLS.map(call)), ...CALLS.map(reports)],
 } as const satisfies Readonly<Record<string, readonly Message[]>>;
 
-/** A conversation of which it is tried whether a template takes it. */
 type Trial = keyof typeof TRIALS;
 
 /**
- * Finds the rules of a template by what it writes. `render` returns the prompt of a conversation, undefined where the
- * template refuses it. A template that refuses even a question and its answer shows nothing, and is taken to take every
- * order.
+ * Determines the rules of a template from its prompts. `render` returns the prompt of a conversation, undefined if the
+ * template refuses it. A template that refuses even a question and its answer shows nothing and gets the rules for
+ * every order.
  */
 export function turnRulesOfRendering(render: (messages: readonly Message[]) => string | undefined): TurnRules {
   const stands = (trial: Trial, ...words: readonly string[]) => {
@@ -71,7 +67,7 @@ export function turnRulesOfRendering(render: (messages: readonly Message[]) => s
   };
   if (!stands("plain", QUESTION, FOLLOW_UP)) return ANY_ORDER;
   const takesTools = stands("toolLast", QUESTION);
-  // Some templates write the first call of a turn and leave the others out without a word.
+  // Some templates write the first call of a turn and silently drop the others.
   const dropsCalls = stands("toolLast", HITHER) && !stands("twoCalls", HITHER, YONDER);
   return {
     systemMessages: stands("systemLater", OPENING, QUESTION, LATER, FOLLOW_UP)
@@ -85,13 +81,13 @@ export function turnRulesOfRendering(render: (messages: readonly Message[]) => s
   };
 }
 
-/** The size of a prompt in tokens; `refused` where the template does not take the conversation. */
+/** The size of a prompt in tokens; `refused` if the template refuses the conversation. */
 export type PromptCount = number | "refused" | "unknown";
 
 /**
- * Finds the rules of a template by the sizes of its prompts. `count` resolves to the size of a conversation's prompt.
- * `known` is what is known of the family beforehand: a template that moves a message to another place is not found out
- * by sizes, so of the two the stricter rules count.
+ * Determines the rules of a template from the sizes of its prompts. `count` resolves to the size of a conversation's
+ * prompt. `known` are the rules of the family: sizes do not show a template that moves messages, so the stricter rules
+ * apply.
  */
 export async function turnRulesOfCounts(
   count: (messages: readonly Message[]) => Promise<PromptCount>,
@@ -103,7 +99,7 @@ export async function turnRulesOfCounts(
     sizes.set(trial, counted);
     return counted;
   };
-  /** Whether what a trial has more than another was refused or left out; false where nobody knows. */
+  /** Whether the additional messages of a trial were refused or dropped; false if unknown. */
   const isRefused = async (trial: Trial, without: Trial) => {
     const less = await size(without);
     if (typeof less !== "number") return false;

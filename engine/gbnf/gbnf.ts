@@ -1,8 +1,8 @@
-/** An inclusive range of Unicode code points. */
 export type CodeRange = readonly [low: number, high: number];
 
 /**
- * An expression of llama.cpp's grammar language (GBNF). A choice of nothing matches nothing; an empty sequence is "".
+ * An expression of llama.cpp's grammar language (GBNF). A choice without options matches nothing; an empty sequence is
+ * "".
  */
 export type Gbnf =
   | { readonly kind: "literal"; readonly text: string }
@@ -12,30 +12,25 @@ export type Gbnf =
   | { readonly kind: "repeat"; readonly part: Gbnf; readonly min: number; readonly max: number | undefined }
   | { readonly kind: "rule"; readonly name: string };
 
-/** One character that is in one of the ranges, or in none of them. */
+/** One character inside (`chars`) or outside (`except`) of the ranges. */
 type CharSet = {
   readonly kind: "chars" | "except";
   readonly ranges: readonly CodeRange[];
-  /** The text that it is written as, once it was: the same few sets are written again and again. */
+  /** The cached text of the set: grammars write the same few sets often. */
   written: string | undefined;
 };
 
-/** Matches the empty text only. */
 export const EMPTY: Gbnf = { kind: "sequence", parts: [] };
-/** Matches nothing at all. */
 export const NEVER: Gbnf = { kind: "choice", options: [] };
 
-/** Matches `text`. */
 export function literal(text: string): Gbnf {
   return text === "" ? EMPTY : { kind: "literal", text };
 }
 
-/** Matches one character of the ranges. */
 export function chars(...ranges: CodeRange[]): Gbnf {
   return ranges.length === 0 ? NEVER : { kind: "chars", ranges, written: undefined };
 }
 
-/** Matches one character that is in none of the ranges. */
 export function except(...ranges: CodeRange[]): Gbnf {
   return { kind: "except", ranges, written: undefined };
 }
@@ -45,18 +40,18 @@ export function charsOf(...pairs: string[]): Gbnf {
   return chars(...pairs.map((pair): CodeRange => [pair.charCodeAt(0), pair.charCodeAt(1)]));
 }
 
-/** Matches what the rule of this name does. */
 export function rule(name: string): Gbnf {
   return { kind: "rule", name };
 }
 
-/** Matches the parts one after the other. */
 export function sequence(...parts: Gbnf[]): Gbnf {
   const flat = isFlat(parts) ? parts : flattened(parts);
   return flat.length === 1 && flat[0] ? flat[0] : { kind: "sequence", parts: flat };
 }
 
-/** Returns whether there is nothing to put together in parts: most come so, and a list that grows takes much memory. */
+/**
+ * Returns whether the parts need no flattening or joining. Most lists do not, and a copy of a list takes much memory.
+ */
 function isFlat(parts: readonly Gbnf[]): boolean {
   let isText = false;
   for (const { kind } of parts) {
@@ -74,14 +69,13 @@ function flattened(parts: readonly Gbnf[]): Gbnf[] {
   return flat;
 }
 
-/** Adds a part to a sequence, where texts that follow each other are one. */
+/** Appends a part to a sequence; adjacent literals are joined. */
 function append(flat: Gbnf[], part: Gbnf): void {
   const last = part.kind === "literal" ? flat.at(-1) : undefined;
   if (part.kind === "literal" && last?.kind === "literal") flat[flat.length - 1] = literal(last.text + part.text);
   else flat.push(part);
 }
 
-/** Matches one of the options. */
 export function choice(...options: Gbnf[]): Gbnf {
   const flat = options.some(({ kind }) => kind === "choice") ? options.flatMap(optionsOf) : options;
   return flat.length === 1 && flat[0] ? flat[0] : { kind: "choice", options: flat };
@@ -91,20 +85,19 @@ function optionsOf(node: Gbnf): Gbnf | readonly Gbnf[] {
   return node.kind === "choice" ? node.options : node;
 }
 
-/** Matches the part or nothing. */
 export function optional(part: Gbnf): Gbnf {
   return repeat(part, 0, 1);
 }
 
-/** Matches between `min` and `max` times the part; `max` undefined is without end. */
+/** Matches the part `min` to `max` times; `max` undefined is unbounded. */
 export function repeat(part: Gbnf, min: number, max: number | undefined): Gbnf {
   if (max === 0 || (part.kind === "sequence" && part.parts.length === 0)) return EMPTY;
   return min === 1 && max === 1 ? part : { kind: "repeat", part, min, max };
 }
 
 /**
- * Writes the text of a grammar whose first rule is `root`; undefined where it would be longer than `maxLength` in
- * characters, of which not much more is written.
+ * Writes the text of a grammar whose first rule is `root`. Undefined if it is longer than `maxLength` characters;
+ * writing stops soon after the limit.
  */
 export function grammarText(root: Gbnf, rules: ReadonlyMap<string, Gbnf>, maxLength: number): string | undefined {
   let text = `root ::= ${write(root, "top")}\n`;
@@ -115,7 +108,7 @@ export function grammarText(root: Gbnf, rules: ReadonlyMap<string, Gbnf>, maxLen
   return text.length > maxLength ? undefined : text;
 }
 
-/** Writes an expression. `within` says what stands around it, and so whether it needs parentheses. */
+/** Writes an expression; `within` is the surrounding expression, which decides whether parentheses are needed. */
 function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
   switch (node.kind) {
     case "literal":
@@ -147,25 +140,24 @@ function writeAll(nodes: readonly Gbnf[], within: "top" | "sequence", between: s
   return text;
 }
 
-/** Returns the text of a set of characters, which tells it from all others. */
+/** Returns the text of a character set; it is unique for the set. */
 export function writeSet(set: CharSet): string {
   if (set.written !== undefined) return set.written;
   let text = set.kind === "chars" ? "[" : "[^";
   for (const range of set.ranges) text += writeRange(range);
   text += "]";
-  // It is kept here and not in a map that holds sets weakly: that grows with every grammar, and each collection walks it.
+  // The set caches its text: a weak map would grow with every grammar, and every garbage collection would walk it.
   set.written = text;
   return text;
 }
 
-/** Matches a character that cannot stand in a text as it is. */
 const NOT_PLAIN = /[^ !#-[\]-~]/gu;
 
 function writeText(text: string): string {
   return text.replace(NOT_PLAIN, writeChar);
 }
 
-/** The quotes of JSON, which stand in nearly every text, are written without another look. */
+/** JSON quotes stand in nearly every literal; their escape is written once. */
 const QUOTE = writeCode(0x22, '"');
 
 function writeChar(char: string): string {
@@ -183,10 +175,7 @@ function writeRange([low, high]: CodeRange): string {
   return low === high ? writeCode(low, special) : `${writeCode(low, special)}-${writeCode(high, special)}`;
 }
 
-/**
- * Writes one character. Plain ASCII stays; the rest is written as a number, so that no reader's view of the encoding
- * matters.
- */
+/** Writes one character: plain ASCII unchanged, the rest as a number, independent of the reader's encoding. */
 function writeCode(code: number, special: string): string {
   const char = String.fromCodePoint(code);
   if (code >= 0x20 && code < 0x7f && !special.includes(char)) return char;

@@ -2,67 +2,64 @@ import { WorkBudget } from "../work-budget.ts";
 import { choice, EMPTY, type Gbnf, NEVER, optional, repeat, rule, sequence, writeSet } from "./gbnf.ts";
 import { FinishingRules } from "./prune.ts";
 
-/**
- * The size of the blocks in which repetitions are written, because llama.cpp copies a repeated part once per
- * repetition.
- */
+/** Repetitions per block: llama.cpp copies a repeated part once per repetition. */
 const BLOCK = 16;
 
-/** The count from which on a repetition is a rule of its own. */
+/** A repetition of at least this count becomes a rule. */
 const LONG = 4;
 
 /**
- * The count that no answer reaches: repetitions that end there or beyond are written without an end. Counting so far
- * takes rules that grow with the square of the count's logarithm, and callers write counts like 1e300.
+ * A count that no answer reaches: a repetition with such a maximum is unbounded. Exact counts need rules that grow with
+ * the square of the count's logarithm, and callers write counts such as 1e300.
  */
 const BEYOND_ANSWERS = 2 ** 30;
 
-/** The most states of the automata of all patterns of a grammar; each is a rule. */
+/** The maximum states of the automata of all patterns of a grammar; each state is a rule. */
 const MAX_PATTERN_STATES = 4096;
 
-/** The most ways on from one member of an object to the next, in free orders, of a whole grammar: some 130 KiB of text. */
+/** The maximum transitions between members of objects in free order, per grammar: about 130 KiB of text. */
 const MAX_FREE_WAYS = 6_000;
 
-/** The most work that the automata of all patterns of a grammar may cost. */
+/** The work limit for the automata of all patterns of a grammar. */
 const PATTERNS_WORK = 36_000;
 
-/** The work that making, pruning and writing a rule costs beside what its body does. */
+/** The work of creating, pruning and writing a rule, without its body. */
 const RULE_WORK = 8;
 
 /**
- * The named rules of a grammar while it is built. Every rule is paid for from a budget of work; without any left, what
- * makes one throws `WorkSpent`.
+ * The named rules of a grammar under construction. Every rule is charged to a work budget; when it is used up, creating
+ * a rule throws `WorkSpent`.
  */
 export class GrammarRules {
   #budget: WorkBudget;
   #patternBudget: WorkBudget;
   readonly #rules = new Map<string, Gbnf>();
-  /** The references to rules that were made once, or why they could not be, by what they match. */
+  /** The rules created by `once`, or the error of their creation, by key. */
   readonly #once = new Map<string, Gbnf | Error>();
   #count = 0;
   #patternStates = 0;
   #freeWays = 0;
   #finishing = new FinishingRules(this.#rules);
 
-  /** Makes an empty set of rules. `budget` is the work that making the grammar may cost; without bounds by default. */
+  /** Creates an empty set of rules. `budget` bounds the work of the whole grammar; unbounded by default. */
   constructor(budget = new WorkBudget(Number.POSITIVE_INFINITY)) {
     this.#budget = budget;
     this.#patternBudget = new WorkBudget(PATTERNS_WORK, budget);
   }
 
-  /** The work that making the grammar may cost; in an attempt the work that this may cost. */
+  /** The work budget of the grammar; inside `attempt` that of the attempt. */
   get budget(): WorkBudget {
     return this.#budget;
   }
 
-  /** The part of the work that the automata of all patterns may cost: a pattern beyond it is in no grammar. */
+  /** The part of the budget for automata: a pattern beyond it is not enforced. */
   get patternBudget(): WorkBudget {
     return this.#patternBudget;
   }
 
   /**
-   * Returns what `make` does, which may cost so much work. Where it throws, the rules that it made are gone, so that the
-   * same can be tried in another way.
+   * Returns the result of `make`, which may spend `work`. If it throws, the rules that it created are removed, so that
+   * another form can be tried.
    */
   attempt<T>(work: number, make: () => T): T {
     const before = { budget: this.#budget, patternBudget: this.#patternBudget };
@@ -85,31 +82,29 @@ export class GrammarRules {
     }
   }
 
-  /** All rules by name. */
   get all(): ReadonlyMap<string, Gbnf> {
     return this.#rules;
   }
 
-  /** What is known of which rules can be finished; those that are still being made must not be asked about. */
+  /** Which rules can finish; rules still under construction must not be passed. */
   get finishing(): FinishingRules {
     return this.#finishing;
   }
 
-  /** Asks for `count` states for a pattern; false where there is no room for them. */
+  /** Reserves `count` states for a pattern; false if the limit would be exceeded. */
   takePatternStates(count: number): boolean {
     if (this.#patternStates + count > MAX_PATTERN_STATES) return false;
     this.#patternStates += count;
     return true;
   }
 
-  /** Asks for `count` ways on from member to member in a free order; false where there is no room for them. */
+  /** Reserves `count` transitions for members in free order; false if the limit would be exceeded. */
   takeFreeWays(count: number): boolean {
     if (this.#freeWays + count > MAX_FREE_WAYS) return false;
     this.#freeWays += count;
     return true;
   }
 
-  /** Refers to the rule of this name, which is made at its first use. */
   named(name: string, build: () => Gbnf): Gbnf {
     return this.#rules.has(name) ? rule(name) : this.#begun(name, build);
   }
@@ -122,14 +117,14 @@ export class GrammarRules {
     return self;
   }
 
-  /** Makes a new rule. `build` gets the reference to it, so that it may refer to itself. */
+  /** Creates a rule. `build` receives its reference, so that the rule may refer to itself. */
   fresh(build: (self: Gbnf) => Gbnf): Gbnf {
     const name = `r${this.#count}`;
     this.#count += 1;
     return this.#begun(name, build);
   }
 
-  /** Returns the reference to a new rule, which matches nothing before `define` says what it does. */
+  /** Returns the reference to a new rule, which matches nothing until `define` is called. */
   declared(): Gbnf {
     const name = `r${this.#count}`;
     this.#count += 1;
@@ -138,7 +133,6 @@ export class GrammarRules {
     return rule(name);
   }
 
-  /** Says what a rule matches to which `declared` has returned the reference. */
   define(to: Gbnf, body: Gbnf): void {
     if (to.kind === "rule") this.#make(to.name, body);
   }
@@ -148,7 +142,7 @@ export class GrammarRules {
     this.#finishing.note(name, body);
   }
 
-  /** Refers to the rule for a key, which stands for what the rule matches; it is made at the key's first use. */
+  /** Refers to the rule for a key, created at the key's first use. The key must identify the rule's language. */
   once(key: string, build: () => Gbnf): Gbnf {
     const known = this.#once.get(key);
     if (known instanceof Error) throw known;
@@ -158,16 +152,16 @@ export class GrammarRules {
       this.#once.set(key, made);
       return made;
     } catch (error) {
-      // What could not be made once would cost its work again in vain.
+      // A second attempt would fail again at the same cost.
       if (error instanceof Error) this.#once.set(key, error);
       throw error;
     }
   }
 
   /**
-   * Matches between `least` and `most` times `part`, in space that grows with the logarithm of the counts. A `most` that
-   * is undefined or 2^30 and more is without end, and 2^30 stands for any greater `least`: no answer comes so far. Many
-   * places share a repetition of the same part and its blocks, as reading each costs its length.
+   * Matches `part` from `least` to `most` times, in space that grows with the logarithm of the counts. A `most` of
+   * undefined or at least 2^30 is unbounded, and `least` is capped at 2^30: no answer is that long. Equal repetitions
+   * share rules, because the length of a grammar costs parsing time.
    */
   times(part: Gbnf, least: number, most: number | undefined): Gbnf {
     const min = Math.min(least, BEYOND_ANSWERS);
@@ -200,14 +194,14 @@ export class GrammarRules {
     return choice(sequence(this.#upTo(block, blocks - 1), partial), sequence(this.#exactly(block, blocks), last));
   }
 
-  /** Refers to the rule of a full block of a part, where `min` is `BLOCK`, or of less than one, where it is 0. */
+  /** Refers to the rule for a full block of a part (`min` is `BLOCK`) or for less than a full block (`min` is 0). */
   #block(part: Gbnf, min: number): Gbnf {
     const build = () => repeat(part, min, min === BLOCK ? BLOCK : BLOCK - 1);
     const name = nameOf(part);
     return name === undefined ? this.fresh(build) : this.once(`block ${min} ${name}`, build);
   }
 
-  /** Matches `part` between `min` and `max` times with `separator` between; `max` undefined is without end. */
+  /** Matches `part` from `min` to `max` times with `separator` between; `max` undefined is unbounded. */
   list(part: Gbnf, separator: Gbnf, min: number, max: number | undefined): Gbnf {
     if (max !== undefined && max < Math.max(min, 1)) return max < min ? choice() : EMPTY;
     const element = part.kind === "rule" ? part : this.fresh(() => part);
@@ -218,7 +212,7 @@ export class GrammarRules {
   }
 }
 
-/** Returns a text that tells a part from all others; undefined for one that is neither a rule nor a set of characters. */
+/** Returns a unique text for a rule or a character set; undefined for other expressions. */
 function nameOf(part: Gbnf): string | undefined {
   if (part.kind === "rule") return part.name;
   return part.kind === "chars" || part.kind === "except" ? writeSet(part) : undefined;

@@ -1,34 +1,31 @@
 import { chars, charsOf, choice, EMPTY, type Gbnf, literal, optional, repeat, sequence } from "./gbnf.ts";
 import type { GrammarRules } from "./grammar-rules.ts";
 
-/** A JSON value as JSON.parse gives it. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 
 /**
- * The white space behind `,` and `:`: at most one space, and none elsewhere. Models write both forms, and a grammar
- * must not offer a loop.
+ * White space after `,` and `:`: at most one space, and none elsewhere. Models write both forms, and a grammar must not
+ * allow an endless run of spaces.
  */
 const SPACE = optional(literal(" "));
 const COMMA = sequence(literal(","), SPACE);
 const COLON = sequence(literal(":"), SPACE);
 const DIGIT = charsOf("09");
 
-/** The most digits of an integer without bounds: as many as a signed 64-bit integer can have. */
+/** The maximum digits of an integer without bounds: those of a signed 64-bit integer. */
 export const MAX_DIGITS = 19;
-/** The most digits after the point: as many as the shortest text of a number of double precision needs near 0.01. */
+/** The maximum digits after the point: the shortest text of a double near 0.01 needs that many. */
 export const MAX_FRACTION_DIGITS = 20;
 
-/** Matches the comma between members or items. */
 export function comma(rules: GrammarRules): Gbnf {
   return rules.named("comma", () => COMMA);
 }
 
-/** Matches the colon behind a key. */
 export function colon(rules: GrammarRules): Gbnf {
   return rules.named("colon", () => COLON);
 }
 
-/** Matches one character of a string, escaped or not; a pair of `\u` escapes counts as the one character that it is. */
+/** Matches one character of a string, escaped or not; a pair of `\u` escapes of one character counts as one. */
 export function stringChar(rules: GrammarRules): Gbnf {
   return rules.named("char", () => {
     const hex = charsOf("09", "AF", "af");
@@ -46,12 +43,11 @@ export function stringChar(rules: GrammarRules): Gbnf {
   });
 }
 
-/** Matches any string, quotes included. */
 export function anyString(rules: GrammarRules): Gbnf {
   return rules.named("string", () => sequence(literal('"'), repeat(stringChar(rules), 0, undefined), literal('"')));
 }
 
-/** Matches any number; digits and exponent are bounded so that every one of them is finite in double precision. */
+/** Matches any number; digits and exponent are bounded so that the number is finite in double precision. */
 export function anyNumber(rules: GrammarRules): Gbnf {
   return rules.named("number", () => {
     const exponent = sequence(choice(literal("e"), literal("E")), optional(choice(literal("+"), literal("-"))));
@@ -59,7 +55,6 @@ export function anyNumber(rules: GrammarRules): Gbnf {
   });
 }
 
-/** Matches any integer of up to 19 digits. */
 export function anyInteger(rules: GrammarRules): Gbnf {
   return rules.named("integer", () => {
     const digits = sequence(charsOf("19"), repeat(DIGIT, 0, MAX_DIGITS - 1));
@@ -67,22 +62,18 @@ export function anyInteger(rules: GrammarRules): Gbnf {
   });
 }
 
-/** Matches a point and at most `maxDigits` digits; default: 20. */
 export function fraction(maxDigits = MAX_FRACTION_DIGITS): Gbnf {
   return sequence(literal("."), repeat(DIGIT, 1, maxDigits));
 }
 
-/** Matches `true` or `false`. */
 export function boolean(): Gbnf {
   return choice(literal("true"), literal("false"));
 }
 
-/** Matches a member of an object, whatever grammar its key has. */
 export function anyMember(rules: GrammarRules, key: Gbnf, value: Gbnf): Gbnf {
   return sequence(key, colon(rules), value);
 }
 
-/** Matches any object. */
 export function anyObject(rules: GrammarRules): Gbnf {
   return rules.named("object", () => {
     const member = rules.named("member", () => anyMember(rules, anyString(rules), anyValue(rules)));
@@ -90,21 +81,18 @@ export function anyObject(rules: GrammarRules): Gbnf {
   });
 }
 
-/** Matches any array. */
 export function anyArray(rules: GrammarRules): Gbnf {
   return rules.named("array", () =>
     sequence(literal("["), rules.list(anyValue(rules), comma(rules), 0, undefined), literal("]")),
   );
 }
 
-/** Matches any JSON value. */
 export function anyValue(rules: GrammarRules): Gbnf {
   return rules.named("value", () =>
     choice(anyObject(rules), anyArray(rules), anyString(rules), anyNumber(rules), boolean(), literal("null")),
   );
 }
 
-/** Matches one fixed value. */
 export function fixedValue(rules: GrammarRules, value: JsonValue): Gbnf {
   if (typeof value !== "object" || value === null) return literal(JSON.stringify(value));
   const join = (parts: readonly Gbnf[]) => parts.flatMap((part, i) => (i === 0 ? [part] : [comma(rules), part]));
@@ -115,21 +103,21 @@ export function fixedValue(rules: GrammarRules, value: JsonValue): Gbnf {
   return sequence(literal("{"), ...join(members), literal("}"));
 }
 
-/** Matches a member of an object with one fixed key. */
 export function fixedMember(rules: GrammarRules, key: string, value: Gbnf): Gbnf {
   return sequence(literal(JSON.stringify(key)), colon(rules), value);
 }
 
 /**
- * Matches any of the texts, with their common beginnings written once: each open alternative costs work on every token.
+ * Matches any of the texts. Common prefixes are written once: the sampler follows every open alternative for each
+ * token.
  */
 export function anyOfTexts(texts: readonly string[]): Gbnf {
   return anyOfRests([...new Set(texts)], 0);
 }
 
-/** Matches any of the texts from a place on, up to which they are the same. */
+/** Matches any of the texts, which are equal up to index `from`, from there on. */
 function anyOfRests(texts: readonly string[], from: number): Gbnf {
-  /** The texts by what comes next; the only one is there without a list, as most are the only one soon. */
+  /** The texts by next code point; a single text is stored without a list. */
   const byNext = new Map<number, string | string[]>();
   let hasEmpty = false;
   for (const text of texts) {
@@ -152,7 +140,7 @@ function anyOfRests(texts: readonly string[], from: number): Gbnf {
   return hasEmpty ? optional(choice(...options)) : choice(...options);
 }
 
-/** Returns how far the texts of a group are the same, in whole characters. */
+/** Returns the length of the common prefix of the texts, in UTF-16 units and never inside a character. */
 function commonEnd(group: readonly string[], from: number): number {
   const [first = ""] = group;
   let end = from;

@@ -1,12 +1,12 @@
 import { choice, EMPTY, type Gbnf, NEVER, repeat, sequence } from "./gbnf.ts";
 
-/** A grammar without dead ends: what it begins with (`root`), and the rules that are referred to, by name. */
+/** A grammar without dead ends: its root, and the rules that are referred to, by name. */
 export type PrunedGrammar = { readonly root: Gbnf; readonly rules: ReadonlyMap<string, Gbnf> };
 
 /**
- * Takes out what can never be finished (an object that must hold itself, a choice of nothing), so that a model cannot
- * walk into it, and the rules that nothing refers to. `finishing` is what is known of the rules. Undefined where nothing
- * can match at all.
+ * Removes expressions that can never finish (an object that must contain itself, an empty choice), so that a model
+ * cannot enter them, and rules without references. `finishing` is reused if given. Undefined if the root can match
+ * nothing.
  */
 export function prune(
   root: Gbnf,
@@ -15,7 +15,6 @@ export function prune(
 ): PrunedGrammar | undefined {
   if (!finishing.canFinish(root)) return undefined;
   const kept = new Map<string, Gbnf>();
-  /** The rules that are kept and whose bodies are still to be gone through. */
   const open: string[] = [];
   const keep = (names: readonly string[]) => {
     for (const name of names) {
@@ -25,7 +24,7 @@ export function prune(
     }
   };
   const visit = (node: Gbnf, name?: string): Gbnf => {
-    // Most rules lead to no dead end.
+    // Most rules have no dead end.
     const isWhole = !hasDeadEnd(node, finishing);
     const alive = isWhole ? node : (withoutDeadEnds(node, finishing) ?? NEVER);
     keep(isWhole && name !== undefined ? finishing.usedBy(name) : references(alive));
@@ -38,26 +37,24 @@ export function prune(
 }
 
 /**
- * Tells which expressions some text can finish. The rules may grow between two questions, and each is looked at once
- * or, where it was not known to finish, with what is new; rules that are still being made must not be asked about.
+ * Decides which expressions some text can finish. Rules may be added between two calls: each rule is examined once, and
+ * again only if it could not finish before. Rules that are still being built must not be passed.
  */
 export class FinishingRules {
   readonly #rules: ReadonlyMap<string, Gbnf>;
   readonly #finishing = new Set<string>();
   readonly #never = new Set<string>();
-  /** The names of the rules that a rule refers to, by its name. */
   readonly #uses = new Map<string, readonly string[]>();
 
   constructor(rules: ReadonlyMap<string, Gbnf>) {
     this.#rules = rules;
   }
 
-  /** Takes note of a rule that has just been made: where it leads to what can be finished it is not looked at again. */
+  /** Records a new rule; a rule that can already finish is not examined again. */
   note(name: string, body: Gbnf): void {
     if (this.#finishes(body)) this.#finishing.add(name);
   }
 
-  /** Returns whether some text matches the expression to its end. */
   canFinish(node: Gbnf): boolean {
     if (this.#finishes(node)) return true;
     if (node.kind === "rule" && this.#never.has(node.name)) return false;
@@ -67,7 +64,6 @@ export class FinishingRules {
     return this.#finishes(node);
   }
 
-  /** Returns the names of the rules to which a rule refers that is not being made any more. */
   usedBy(name: string): readonly string[] {
     const known = this.#uses.get(name);
     if (known !== undefined) return known;
@@ -76,7 +72,7 @@ export class FinishingRules {
     return found;
   }
 
-  /** Finds out about rules, each of which comes behind those that it refers to, and returns those that never finish. */
+  /** Examines rules, each of which follows the rules that it refers to, and returns those that never finish. */
   #look(rules: readonly string[]): ReadonlySet<string> {
     const waiting = new Set<string>();
     for (const name of rules) {
@@ -84,7 +80,10 @@ export class FinishingRules {
       else waiting.add(name);
     }
     if (waiting.size === 0) return waiting;
-    /** The rules that wait for a rule. In a circle a rule may finish after what refers to it was looked at. */
+    /**
+     * The waiting rules that refer to each rule. In a cycle a rule may become able to finish after the rules that refer
+     * to it were examined.
+     */
     const users = new Map<string, string[]>();
     for (const name of waiting) {
       for (const used of this.usedBy(name)) {
@@ -93,7 +92,7 @@ export class FinishingRules {
         else users.set(used, [name]);
       }
     }
-    // A set is gone through in the order of adding, and what is added meanwhile as well: each rule waits for its turn once.
+    // Iteration over a set includes entries added meanwhile, so each rule is queued at most once.
     const turns = new Set(waiting);
     for (const name of turns) {
       turns.delete(name);
@@ -105,7 +104,7 @@ export class FinishingRules {
     return waiting;
   }
 
-  /** Returns the rules that an expression leads to and of which nothing is known, each behind those it refers to. */
+  /** Returns the unexamined rules reachable from an expression, each after the rules that it refers to. */
   #unknown(node: Gbnf): readonly string[] {
     const seen = new Set<string>();
     const found: string[] = [];
@@ -152,7 +151,6 @@ export class FinishingRules {
   }
 }
 
-/** Returns whether an expression leads anywhere to what can never be finished. */
 function hasDeadEnd(node: Gbnf, finishing: FinishingRules): boolean {
   switch (node.kind) {
     case "rule":
@@ -168,14 +166,18 @@ function hasDeadEnd(node: Gbnf, finishing: FinishingRules): boolean {
   }
 }
 
-/** Returns whether one of the expressions does. It is asked of every one of a grammar: no function is made for each. */
+/**
+ * Returns whether one of the expressions has a dead end. A loop, as a closure for each expression of a grammar would
+ * cost too much.
+ */
 function haveDeadEnd(nodes: readonly Gbnf[], finishing: FinishingRules): boolean {
   for (const node of nodes) if (hasDeadEnd(node, finishing)) return true;
   return false;
 }
 
 /**
- * Returns what of an expression can be finished; undefined where nothing can. It goes through the expression once: grammars of callers' schemas are deep.
+ * Returns the expression without its dead ends; undefined if nothing remains. One pass: grammars of callers' schemas
+ * are deep.
  */
 function withoutDeadEnds(node: Gbnf, finishing: FinishingRules): Gbnf | undefined {
   switch (node.kind) {
@@ -205,7 +207,6 @@ function withoutDeadEnds(node: Gbnf, finishing: FinishingRules): Gbnf | undefine
   }
 }
 
-/** Returns the names of the rules in an expression. */
 function references(node: Gbnf, found: string[] = []): string[] {
   if (node.kind === "rule") found.push(node.name);
   else if (node.kind === "repeat") references(node.part, found);

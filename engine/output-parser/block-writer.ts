@@ -4,18 +4,21 @@ type ProseKind = "text" | "reasoning";
 
 type State =
   | { readonly at: "between" }
-  /** At the start of a block with nothing but white space so far: the block exists once something else follows. */
+  /** At the start of a block with white space only: the block is created when other text follows. */
   | { readonly at: "lead"; readonly kind: ProseKind; readonly text: string; readonly start: number }
   | { readonly at: "open"; readonly index: number };
 
 type Piece = { readonly start: number; readonly end: number; readonly logprobs: readonly TokenLogprob[] };
 
-/** The most white space that is held at the start of a block, in UTF-16 units. */
+/** The maximum held white space at the start of a block, in UTF-16 units. */
 const MAX_LEAD = 4096;
 
 const isBlank = (text: string) => text.trim() === "";
 
-/** Builds block events: dense indexes, one open block at a time, no empty delta, no empty text or reasoning block. */
+/**
+ * Builds block events: consecutive indexes, one open block at a time, no empty deltas, no empty text or reasoning
+ * blocks.
+ */
 export class BlockWriter {
   #events: Event[] = [];
   #state: State = { at: "between" };
@@ -24,15 +27,16 @@ export class BlockWriter {
   #pieces: Piece[] = [];
 
   /**
-   * Announces the log probabilities of the source text `[start, end)`; they go out with the first delta that has of it.
+   * Registers the log probabilities of the source range `[start, end)`; they are sent with the first delta of that
+   * range.
    */
   logprobs(piece: Piece): void {
     this.#pieces.push(piece);
   }
 
   /**
-   * Adds to the open text or reasoning block; opens it at its first character that is not white space. `start` is where
-   * the text begins in the source.
+   * Appends to the text or reasoning block, which opens at its first character other than white space. `start` is the
+   * position of the text in the source.
    */
   append(kind: ProseKind, text: string, start: number): void {
     if (text === "") return;
@@ -50,19 +54,17 @@ export class BlockWriter {
     this.#add(whole, lead.start);
   }
 
-  /** Begins the block of a tool call. */
   startCall(callId: string, name: string): void {
     this.#open({ $case: "toolCall", value: { callId, name } });
   }
 
-  /** Adds JSON text to the arguments of the open call. */
   appendArguments(text: string): void {
     this.#delta.text += text;
   }
 
   /**
-   * Ends the open block, if there is one. A block of nothing but white space is dropped, unless it is all there is in
-   * an output that ends here (`outputEnds`).
+   * Ends the open block, if any. A block of white space only is dropped, unless the output ends here (`outputEnds`) and
+   * has no other block.
    */
   end(complete: boolean, outputEnds = false): void {
     const state = this.#state;
@@ -78,7 +80,6 @@ export class BlockWriter {
     this.#state = { at: "between" };
   }
 
-  /** Returns the events since the last call. */
   take(): readonly Event[] {
     if (this.#state.at === "open") this.#flushDelta(this.#state.index);
     const events = this.#events;

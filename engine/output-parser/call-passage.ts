@@ -6,31 +6,25 @@ import type { CallIds } from "./call-ids.ts";
 import type { PendingText } from "./pending-text.ts";
 import type { VisibleText } from "./visible-text.ts";
 
-/** The parts that the calls of an output are read with. */
 export type CallPassageOptions = {
-  /** The rules of how calls are found and read. */
   readonly reading: CallReading;
-  /** The number of finished calls after which nothing more is taken; Infinity without a bound. */
+  /** The number of complete calls after which output is ignored; Infinity for no limit. */
   readonly maxToolCalls: number;
-  /** Gives each call its id. */
   readonly callIds: CallIds;
-  /** The text that is not decided yet. */
   readonly pending: PendingText;
-  /** Takes what turns out to be no call. */
   readonly visible: VisibleText;
-  /** Takes the calls as blocks. */
   readonly writer: BlockWriter;
 };
 
 type Position =
-  /** A call of which nothing has gone out yet; `raw` is its whole text, from the separator on. */
+  /** A call that is still held back; `raw` is its whole text, with the separator. */
   | { readonly at: "held"; readonly reader: CallReader; readonly raw: string }
   | { readonly at: "call"; readonly reader: CallReader }
-  /** Behind the arguments, which are whole and whose block has ended; the rest of the markup is passed over. */
+  /** After complete arguments, whose block has ended; the rest of the markup is skipped. */
   | { readonly at: "tail"; readonly reader: CallReader }
   /**
-   * In the call of an unknown tool, which is text up to its closing mark. The reader has read so much of the pending
-   * text.
+   * In the call of an unknown tool, which is text up to its closing mark. `read`: the units of the pending text that
+   * the reader has seen.
    */
   | { readonly at: "as-text"; readonly reader: CallReader; readonly read: number }
   /** Between two calls of a group, or at its end. */
@@ -38,49 +32,46 @@ type Position =
   | { readonly at: "outside" };
 
 /**
- * The result of a step: it needs more text, it may go on at once, or the output goes on outside: in the text, behind
- * the white space that the template writes there, or nowhere.
+ * The result of a step: more text is needed, another step is possible, or output continues as text, after the
+ * template's white space, or not at all.
  */
 export type PassageStep = "needs-more" | "again" | "text" | "separator" | "done";
 
-/** The UTF-16 units after which a call of which nothing could go out becomes text. */
+/** The UTF-16 units after which a held call becomes text. */
 const MAX_HELD_CALL = 64 * 1024;
 
-/** The most white space between two calls of a group, in UTF-16 units; behind more of it the group has ended. */
+/** The maximum white space between two calls of a group, in UTF-16 units; more ends the group. */
 const MAX_SPACE_BETWEEN = 1024;
 
-/** Reads the calls of an output, from an opening mark up to where other text goes on. */
+/** Reads the calls of an output, from an opening mark to the text after them. */
 export class CallPassage {
   readonly #options: CallPassageOptions;
   #position: Position = { at: "outside" };
   #finishedToolCalls = 0;
-  /** Whether the opening mark of the current group of calls came out as text. */
+  /** Whether the opening mark of the current group became text. */
   #groupIsShown = false;
 
   constructor(options: CallPassageOptions) {
     this.#options = options;
   }
 
-  /** The number of calls whose arguments are whole. */
   get finishedToolCalls(): number {
     return this.#finishedToolCalls;
   }
 
-  /** Whether there are as many finished calls as are wanted. */
   get wantsNoMore(): boolean {
     return this.#finishedToolCalls >= this.#options.maxToolCalls;
   }
 
   /**
-   * Begins to read calls behind `mark`, one of the openers or "" for a brace; `raw` is it with the white space before
-   * it.
+   * Begins to read calls after `mark`, one of the openers or "" for a brace; `raw` is the mark with the white space
+   * before it.
    */
   begin(mark: string, raw: string): void {
     this.#groupIsShown = false;
     this.#position = { at: "held", reader: this.#options.reading.newReader(mark), raw };
   }
 
-  /** Makes one decision about the pending text. */
   step(): PassageStep {
     const position = this.#position;
     switch (position.at) {
@@ -98,7 +89,7 @@ export class CallPassage {
     }
   }
 
-  /** Ends the output here: by itself (`stop`), or in the middle of what the model was writing (`cut`). */
+  /** Ends the output: the model stopped (`stop`), or the output was truncated (`cut`). */
   end(reason: "stop" | "cut"): void {
     const { pending, visible, writer } = this.#options;
     const position = this.#position;
@@ -111,7 +102,7 @@ export class CallPassage {
         break;
       }
       case "between":
-        // Part of a mark that was cut short is not text; at an end that the model chose it is.
+        // A truncated part of a mark is not text; the model's own end makes it text.
         if (this.#groupIsShown || reason === "stop") visible.add(pending.takeAll());
         visible.flush();
         writer.end(true);
@@ -126,7 +117,7 @@ export class CallPassage {
     }
   }
 
-  /** Gives up reading calls: of one of which nothing has gone out its text comes out instead. */
+  /** Stops reading calls: a held call becomes text. */
   giveUp(): void {
     const position = this.#position;
     this.#position = { at: "outside" };
@@ -163,16 +154,13 @@ export class CallPassage {
     return "again";
   }
 
-  /** Returns the text of a call that is none, without the mark of a group that no call follows. */
+  /** Returns the text of a malformed call, without the mark of a group that no call follows. */
   #withoutStray({ reader, raw }: { readonly reader: CallReader; readonly raw: string }): string {
     const stray = reader.isPastLead === false && this.#options.reading.strays?.find((mark) => raw.startsWith(mark));
     return stray ? raw.slice(stray.length) : raw;
   }
 
-  /**
-   * Returns how much of the end may be the separator before a mark that follows, or, unless the text is `whole`, its
-   * beginning.
-   */
+  /** Returns the length of the separator at the end of the text, or of its prefix unless the text is `whole`. */
   #separatorAt(text: string, whole: boolean): number {
     const { separator } = this.#options.reading;
     if (text.endsWith(separator)) return separator.length;
@@ -186,7 +174,7 @@ export class CallPassage {
     return this.#follow(reader, progress);
   }
 
-  /** Writes the arguments of a started call and goes with it to its end. */
+  /** Writes the arguments of a started call and handles its end. */
   #follow(reader: CallReader, progress: CallProgress): PassageStep {
     const { visible, writer } = this.#options;
     writer.appendArguments(progress.arguments);
@@ -202,7 +190,7 @@ export class CallPassage {
     return this.#behindCall(progress.state === "closed");
   }
 
-  /** Goes on behind a call that ended with its closing mark, or without it. */
+  /** Continues after a call that ended with or without its closing mark. */
   #behindCall(isClosed: boolean): PassageStep {
     const { reading } = this.#options;
     const isGrouped = reading.next !== "" || reading.close !== "";

@@ -1,21 +1,18 @@
 import { FENCE } from "./markers.ts";
 
-/** A fence of code that is open, as Markdown has it. */
 export type CodeFence = {
-  /** The character that it is made of. */
   readonly char: string;
-  /** How often that stands at its start; at its end it stands as often or more often. */
+  /** The length of the opening fence; the closing fence is at least as long. */
   readonly length: number;
-  /** Whether nothing but white space stands before it. */
   readonly isFirst: boolean;
 };
 
 type Line =
-  /** Behind so many spaces at the start of the line. */
+  /** After spaces at the start of the line. */
   | { readonly at: "indent"; readonly spaces: number }
-  /** Behind characters of a fence, and perhaps white space. */
+  /** After fence characters, and perhaps white space. */
   | { readonly at: "run"; readonly fence: CodeFence; readonly isOver: boolean }
-  /** In the words behind the characters that opened a fence. */
+  /** In the info string of an opening fence. */
   | { readonly at: "info" }
   | { readonly at: "rest" };
 
@@ -24,26 +21,24 @@ const REST: Line = { at: "rest" };
 
 const isBlank = (char: string) => char === " " || char === "\t" || char === "\r";
 
-/** Knows of a text that comes in pieces whether a fence of code is open at its end. */
+/** Tracks whether a code fence is open at the end of a text that arrives in pieces. */
 export class CodeFences {
   #open: CodeFence | undefined;
   #line: Line = START;
   #isEmpty = true;
 
-  /** The fence that is open here; undefined where none is. */
+  /** The open fence; undefined if none is open. */
   get open(): CodeFence | undefined {
     if (this.#line.at !== "run") return this.#open;
     return this.#behindRun(this.#line.fence);
   }
 
-  /** Forgets the text so far. */
   reset(): void {
     this.#open = undefined;
     this.#line = START;
     this.#isEmpty = true;
   }
 
-  /** Takes the next piece of the text. */
   push(text: string): void {
     let at = 0;
     while (at < text.length) {
@@ -67,7 +62,7 @@ export class CodeFences {
     } else if (line.at === "run") {
       this.#line = this.#inRun(line, char);
     } else if (line.at === "info" && char === "`" && this.#open?.char === "`") {
-      // What such a line has is code in a line of text.
+      // A backtick in the info string makes the line inline code.
       this.#open = undefined;
       this.#line = REST;
     }
@@ -88,7 +83,7 @@ export class CodeFences {
     return { at: "info" };
   }
 
-  /** Returns what is open behind a line that has nothing but the characters of a fence. */
+  /** Returns the fence that is open after a line of fence characters only. */
   #behindRun(run: CodeFence): CodeFence | undefined {
     const open = this.#open;
     if (open === undefined) return run.length >= FENCE.minLength ? run : undefined;
@@ -96,7 +91,7 @@ export class CodeFences {
   }
 }
 
-/** Returns where in a text the line begins that closes a fence; the length of the text where none does. */
+/** Returns the start of the line that closes a fence; the length of the text if none does. */
 export function closingLine(text: string, { char, length }: CodeFence): number {
   const at = text.search(new RegExp(`^ {0,${FENCE.maxIndent}}${char}{${length},}[ \\t\\r]*$`, "m"));
   return at < 0 ? text.length : at;

@@ -2,14 +2,14 @@ import { type CallReader, markAt, skipSpace } from "../tool-calls/readers/call-r
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import { type CodeFence, closingLine } from "./code-fences.ts";
 
-/** The UTF-16 units after which calls that are not decided yet are text. */
+/** The UTF-16 units after which undecided calls are text. */
 const MAX_HELD = 64 * 1024;
 
 /**
- * Looks at calls in a fence of code, of which none has gone out. They are examples, and text, as soon as anything
- * follows that is no call. They are calls where the output ends behind them: a model that shows an example closes its
- * fence, and one that forgot to close an earlier one, or closed one too many, calls a tool and ends. They are calls, too,
- * where a fence around them is all of the visible text.
+ * Examines calls in a code fence, all of them still held back. They are examples (text) if other text follows. They are
+ * calls if the output ends after them: a model that shows an example closes its fence, while one that left an earlier
+ * fence open, or closed one too many, calls a tool and stops. They are also calls if the fence around them is the whole
+ * visible text.
  */
 export class FencedCalls {
   readonly #reading: CallReading;
@@ -17,12 +17,11 @@ export class FencedCalls {
   readonly #lead: number;
   #reader: CallReader | undefined;
   #read: number;
-  /** Where the last whole call ends. */
   #end = 0;
-  /** Whether what ends there is text all the same: the call of a tool that nobody offered, or one that hides another. */
+  /** Whether the complete call is text nevertheless: its tool is unknown, or it may contain another call. */
   #areText = false;
 
-  /** Begins behind `mark`, one of the openers, with which `lead` UTF-16 units of the text end. */
+  /** Begins after `mark`, one of the openers, which ends at `lead` UTF-16 units of the text. */
   constructor(reading: CallReading, mark: string, lead: number, fence: CodeFence) {
     this.#reading = reading;
     this.#fence = fence;
@@ -32,22 +31,22 @@ export class FencedCalls {
   }
 
   /**
-   * Looks at the text, which begins with the mark and is longer at every call. Returns how much of it is text; undefined
-   * while more is needed.
+   * Examines the text, which begins with the mark and grows with every call. Returns the length that is text; undefined
+   * if more input is needed.
    */
   push(text: string): number | undefined {
     const length = this.#look(text.slice(0, MAX_HELD));
     return length === undefined && text.length >= MAX_HELD ? this.textLength(text) : length;
   }
 
-  /** Returns whether the text, with which the output has ended, is calls. */
+  /** Returns whether the text at the end of the output is calls. */
   areCalls(text: string): boolean {
     if (this.#reader !== undefined || this.#areText) return false;
     const behind = text.slice(this.#read).trim();
     return behind === "" || (this.#mayEnd(behind) && behind.length >= this.#fence.length);
   }
 
-  /** Returns how much of a text is no call where it is not to be known what follows. */
+  /** Returns the length that is not a call if the rest of the output is unknown. */
   textLength(text: string): number {
     if (this.#end > 0) return this.#end;
     const known = wholeCharacters(text.slice(0, MAX_HELD));
@@ -79,18 +78,18 @@ export class FencedCalls {
     }
   }
 
-  /** Returns whether the fence may have closed inside a call, and another call begun, of which the end is. */
+  /** Returns whether the fence may have closed inside a call, with another call after it. */
   #holdsAnother(call: string): boolean {
     const behind = call.slice(closingLine(call, this.#fence));
     return this.#reading.openers.some((opener) => behind.includes(opener));
   }
 
-  /** Returns whether what stands behind the calls may become the end of a fence around all. */
+  /** Returns whether the text after the calls may become the closing fence. */
   #mayEnd(behind: string): boolean {
     const { char, isFirst } = this.#fence;
     return isFirst && !this.#areText && behind === char.repeat(behind.length);
   }
 }
 
-/** Returns a text without half a character at its end. */
+/** Removes half a surrogate pair at the end. */
 const wholeCharacters = (text: string) => text.replace(/[\uD800-\uDBFF]$/, "");

@@ -2,41 +2,39 @@ import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import type { ReasoningMarkers } from "./markers.ts";
 
-/** The next thing in undecided text: so much certain text, then perhaps a mark of `length` UTF-16 units. */
+/** The next element of undecided text: `text` certain units, then possibly a mark of `length` UTF-16 units. */
 export type NextMark = {
   /**
-   * The kind of what begins behind the text: a call, reasoning, a mark that closes reasoning though none is open, a mark
-   * around text, or nothing that is known yet.
+   * What begins after the text: a call, reasoning, a redundant closing mark of reasoning, a mark around text, or
+   * nothing certain.
    */
   readonly kind: "call" | "reasoning" | "reasoning-end" | "text-mark" | "none";
-  /** The number of UTF-16 units of text that are certain. */
   readonly text: number;
   /**
-   * The length of the mark behind that text, in UTF-16 units, with the separator before it; 0 for none and for a brace,
-   * which the call takes itself.
+   * The length of the mark, in UTF-16 units, with the separator before it; 0 for none and for a brace, which the call
+   * reader consumes.
    */
   readonly length: number;
-  /** The mark of a call without the separator; "" for a brace and for all other kinds. */
+  /** The mark of a call without separator; "" for a brace and other kinds. */
   readonly mark: string;
 };
 
-/** The marks that may come in the visible text of an output, put together once for all its pieces. */
+/** The marks in the visible text of an output, computed once. */
 export type VisibleMarks = {
-  /** The rules of how calls are found; undefined where there are none. */
+  /** How calls are found; undefined for none. */
   readonly call: CallReading | undefined;
-  /** The marks of reasoning; undefined where there is none. */
+  /** The marks of reasoning; undefined for none. */
   readonly reasoning: ReasoningMarkers | undefined;
-  /** The marks around the visible text; none where it stands by itself. */
   readonly around: readonly string[];
-  /** The marks that begin reasoning behind visible text too. */
+  /** The marks that begin reasoning after visible text too. */
   readonly thoughts: readonly string[];
-  /** The texts of which no beginning may go out. */
+  /** The texts whose prefixes must be held back. */
   readonly held: readonly string[];
 };
 
 /**
- * Puts the marks together that may come in visible text; `around` are those that are dropped there, and with them the
- * end of reasoning that may begin anywhere.
+ * Collects the marks in visible text. `around` are dropped there, and so is the end of reasoning that may begin
+ * anywhere.
  */
 export function visibleMarks(
   call: CallReading | undefined,
@@ -51,9 +49,8 @@ export function visibleMarks(
 }
 
 /**
- * Finds the next opening mark in visible text, in which there has been nothing but white space so far where it
- * `isFresh`. A reasoning mark, and the brace of a call without marks, count with nothing but white space before them; a
- * call's mark takes the separator before it along.
+ * Finds the next mark in visible text; `isFresh` if only white space preceded it. A reasoning mark and the brace of a
+ * call without marks count only after white space; a call's mark includes the separator before it.
  */
 export function nextMark(pending: string, marks: VisibleMarks, isFresh: boolean): NextMark {
   const { call, reasoning } = marks;
@@ -84,7 +81,7 @@ export function nextMark(pending: string, marks: VisibleMarks, isFresh: boolean)
   return { kind: "none", text: pending.length - held, length: 0, mark: "" };
 }
 
-/** Returns the first place in the text where one of the marks stands; undefined where none does. */
+/** Returns the first occurrence of one of the marks; undefined if there is none. */
 export function earliest(
   text: string,
   marks: readonly string[],

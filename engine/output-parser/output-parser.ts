@@ -15,82 +15,70 @@ import { PendingText } from "./pending-text.ts";
 import { type ReasoningEnds, reasoningEnds } from "./reasoning-ends.ts";
 import { VisibleText } from "./visible-text.ts";
 
-/** The settings by which an output is read. */
 export type OutputParserOptions = {
-  /** The markup of the family, as far as the model knows it. */
+  /** The markup of the family that the model can write. */
   readonly markers: OutputMarkers;
-  /** Whether the prompt ended inside the reasoning, so that the output has only its closing mark. */
+  /** Whether the prompt ended inside the reasoning, so that the output contains only its closing mark. */
   readonly startsInReasoning: boolean;
-  /**
-   * The white space that the template writes in front of the output, which is left out as far as it is there. Default:
-   * none.
-   */
+  /** White space that the template writes before the output; removed from its beginning. Default: none. */
   readonly lead?: string;
-  /** The names of the tools that may be called. Where there are none, tool-call markup is plain text. */
+  /** The names of the callable tools. Without any, markup of calls is plain text. */
   readonly toolNames: readonly string[];
-  /**
-   * Returns what the tools' schemas say of their arguments, for forms in which a model writes them as text. Default:
-   * nothing.
-   */
+  /** Returns the schema types of arguments, for forms in which models write them as text. Default: unknown. */
   readonly argumentTypes?: ArgumentTypes;
-  /** The number of finished calls after which nothing more is taken. Default: no bound. */
+  /** The number of complete calls after which output is ignored. Default: unlimited. */
   readonly maxToolCalls?: number;
-  /** The caller's stop strings, which are looked for in visible text only. */
+  /** The caller's stop strings; they apply to visible text only. */
   readonly stop: readonly string[];
-  /** Returns an id for a call to which the model gave none, or one that it gave before. */
+  /** Returns an id for a call without id or with a repeated one. */
   readonly newCallId: (toolName: string) => string;
-  /** The ids of the first calls, in order, where the answer has given them out before. Default: none. */
+  /** Ids already sent for the first calls of a resumed answer, in order. Default: none. */
   readonly callIds?: readonly string[];
-  /** Hears of a fault of this program in reading the output, at most once. Default: nobody. */
+  /** Called at most once, with a fault of the parser itself. Default: ignored. */
   readonly onFault?: (thrown: unknown) => void;
 };
 
 type State =
   | { readonly at: "text" }
   | { readonly at: "reasoning"; readonly reasoning: Reasoning }
-  /** At the start of a reasoning that is open, which models open once more. */
+  /** At the start of open reasoning, where models may repeat the opening mark. */
   | { readonly at: "opened"; readonly reasoning: Reasoning }
-  /** Passing over the white space that the template writes behind a mark, as far as it is there. */
+  /** Skipping the white space that the template writes after a mark. */
   | { readonly at: "skip"; readonly rest: string; readonly next: State }
   | { readonly at: "calls"; readonly calls: Calls }
   | { readonly at: "fenced"; readonly fenced: Fenced }
-  /** Behind a fault of this program: all that comes is text. */
+  /** After a fault of the parser: all further output is text. */
   | { readonly at: "plain" }
   | { readonly at: "done" };
 
-/** The marks of the reasoning, and what ends it. */
 type Reasoning = { readonly markers: ReasoningMarkers; readonly ends: ReasoningEnds };
 
-/** The rules of how calls stand in the text, and what reads them. */
 type Calls = { readonly reading: CallReading; readonly passage: CallPassage };
 
-/** Calls in a fence of code that are not decided yet: what looks at them, and where they stand. */
+/** Undecided calls in a code fence, and their position. */
 type Fenced = {
   readonly look: FencedCalls;
   readonly calls: Calls;
-  /** The mark with which they begin, and it with the white space before it. */
+  /** The opening mark; `raw` includes the white space before it. */
   readonly mark: string;
   readonly raw: string;
-  /** The reasoning in which they stand; undefined in visible text. */
+  /** The reasoning that contains the calls; undefined in visible text. */
   readonly reasoning: Reasoning | undefined;
 };
 
 const TEXT: State = { at: "text" };
-/** The most UTF-16 units at the start of a reasoning that may be white space before its opening mark. */
+/** The maximum white space before a repeated opening mark of reasoning, in UTF-16 units. */
 const MAX_LEAD = 64;
 const ANY_TYPE: ArgumentTypes = () => undefined;
 
 /**
- * Turns the text that a model writes into block events. Any split of the same text into pieces (of whole characters)
- * gives the same blocks with the same texts; held back is only what could still become a mark or a stop string.
- *
- * White space that the chat template writes beside a mark is markup, so that the turn rendered again has the same
- * tokens; a text of nothing but white space beside other blocks is dropped. A reasoning mark counts at the start of a
- * visible text, not in its middle; one that closes what is not open, or opens what is, is dropped there. Marks around
- * the visible text and around groups of calls are dropped wherever they stand in it. A call that is
- * malformed or names an unknown tool comes out as text; if its arguments had begun to go out, its block ends incomplete
- * and what follows is text. A fault of this program in reading the output has all that follows come out as text: it
- * costs a call, and no answer.
+ * Parses a model's output into block events. The result does not depend on the split into pieces (of whole characters);
+ * only text that may still become a mark or a stop string is held back. White space that the template writes beside a
+ * mark is markup, so that the rendered turn has the same tokens; blocks of white space only are dropped beside others.
+ * A reasoning mark counts at the start of a visible text, not inside it; a redundant opening or closing mark there is
+ * dropped. Marks around visible text and around groups of calls are dropped everywhere. A call that is malformed or
+ * names an unknown tool becomes text; if its arguments were already sent, its block ends incomplete and the rest
+ * becomes text. After a fault of the parser all output becomes text: the fault costs a call, not the answer.
  */
 export class OutputParser {
   readonly #reasoning: Reasoning | undefined;
@@ -99,7 +87,6 @@ export class OutputParser {
   readonly #writer = new BlockWriter();
   readonly #pending = new PendingText();
   readonly #visible: VisibleText;
-  /** The fences of code in the reasoning. */
   readonly #fences = new CodeFences();
   readonly #hasExamples: boolean;
   readonly #onFault: (thrown: unknown) => void;
@@ -121,29 +108,29 @@ export class OutputParser {
     this.#state = options.lead ? { at: "skip", rest: options.lead, next: first } : first;
   }
 
-  /** The stop string that ended the visible text; undefined where none did. */
+  /** The stop string that ended the visible text; undefined if none did. */
   get matchedStop(): string | undefined {
     return this.#visible.matchedStop;
   }
 
-  /** The number of calls whose arguments are whole. */
   get finishedToolCalls(): number {
     return this.#calls?.passage.finishedToolCalls ?? 0;
   }
 
-  /** Whether `maxToolCalls` was reached: generation may stop. */
+  /** Whether `maxToolCalls` is reached, so that generation may stop. */
   get wantsNoMore(): boolean {
     return this.#calls?.passage.wantsNoMore ?? false;
   }
 
-  /** Whether the next text belongs to the reasoning. */
   get inReasoning(): boolean {
     const state = this.#state.at === "skip" ? this.#state.next : this.#state;
     if (state.at === "fenced") return state.fenced.reasoning !== undefined;
     return state.at === "reasoning" || state.at === "opened";
   }
 
-  /** Takes the next piece: whole characters, with the log probabilities of its tokens, which go out with its text. */
+  /**
+   * Parses the next piece: whole characters, with the log probabilities of its tokens, which are sent with its text.
+   */
   push(text: string, logprobs: readonly TokenLogprob[] = []): readonly Event[] {
     if (this.#state.at === "done") return [];
     const start = this.#pending.received;
@@ -155,10 +142,7 @@ export class OutputParser {
     return this.#writer.take();
   }
 
-  /**
-   * Ends the output: by itself (`stop`), or in the middle of what the model was writing (`cut`). It is to be called
-   * once.
-   */
+  /** Ends the output: the model stopped (`stop`), or the output was truncated (`cut`). Must be called once. */
   end(reason: "stop" | "cut"): readonly Event[] {
     this.#guarded(() => this.#end(reason));
     if (this.#state.at === "plain") this.#end(reason);
@@ -191,7 +175,7 @@ export class OutputParser {
     }
   }
 
-  /** Reads on; where that fails what was not decided yet is text, and so is all that follows. */
+  /** Runs a parse step; if it throws, the undecided and all further text is text. */
   #guarded(read: () => void): void {
     try {
       read();
@@ -221,10 +205,7 @@ export class OutputParser {
     return { reading, passage };
   }
 
-  /**
-   * Makes one decision about the pending text; returns false when more text is needed for the next, or nothing more is
-   * wanted.
-   */
+  /** Makes one decision about the pending text; false if it needs more text or is done. */
   #step(): boolean {
     const goesOn = this.#decide();
     if (this.#visible.matchedStop === undefined) return goesOn;
@@ -323,7 +304,7 @@ export class OutputParser {
     return true;
   }
 
-  /** Passes over a mark, of which a part alone is text. */
+  /** Skips a mark; a part of one is text. */
   #inSkippedMark(mark: string, next: State): boolean {
     const found = markAt(this.#pending.text, 0, [mark]);
     if (found === "partly") return false;
@@ -339,7 +320,7 @@ export class OutputParser {
     return step !== "needs-more";
   }
 
-  /** Begins to look at calls in an open fence of the reasoning; false where there is none, or no call. */
+  /** Begins to examine calls in an open fence of the reasoning; false without fence or call. */
   #beginsExample(reasoning: Reasoning, padding: number): boolean {
     const mark = this.#calls?.reading.openers.find((opener) => this.#pending.text.startsWith(opener, padding));
     const fence = this.#hasExamples ? this.#fences.open : undefined;
@@ -349,8 +330,8 @@ export class OutputParser {
   }
 
   /**
-   * Begins to read calls behind `mark`, with which so many UTF-16 units of the pending text end; in a `fence` of code it
-   * only looks at them first.
+   * Begins to read calls after `mark`, which ends at `length` UTF-16 units of the pending text; inside a `fence` they
+   * are examined first.
    */
   #beginCalls(
     calls: Calls,
@@ -376,7 +357,7 @@ export class OutputParser {
     return true;
   }
 
-  /** Goes on behind so much of the pending text that turned out to be no call. */
+  /** Continues after `length` units of the pending text that are not a call. */
   #leaveFenced(length: number, reasoning: Reasoning | undefined): void {
     if (reasoning === undefined) this.#visible.add(this.#pending.take(length));
     else this.#think(length);

@@ -3,20 +3,20 @@ import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import { type WrittenMarks, writtenMarks } from "../tool-calls/written-marks.ts";
 import type { ReasoningMarkers } from "./markers.ts";
 
-/** The marks that end a reasoning, and the texts of which no beginning may go out before it is known what they become. */
+/** The marks that end reasoning, and the texts whose prefixes must be held back. */
 type Ends = { readonly marks: readonly string[]; readonly held: readonly string[] };
 
-/** What ends the reasoning of an output, put together once for all its pieces. */
+/** The ends of an output's reasoning, computed once. */
 export type ReasoningEnds = {
-  /** The text with which all marks of calls begin that end it; "" where they have none in common. */
+  /** The common prefix of all call marks that end reasoning; "" if there is none. */
   readonly prefix: string;
-  /** What is looked for in a text in which `prefix` stands. */
+  /** The ends in a text that contains `prefix`. */
   readonly withPrefix: Ends;
-  /** What is looked for in any other text: of the marks of calls that one only. */
+  /** The ends in any other text: of the call marks, only the prefix. */
   readonly withoutPrefix: Ends;
 };
 
-/** The form of a family's calls, how they are read, and the names of the tools that may be called. */
+/** The form of a family's calls, how they are read, and the names of the callable tools. */
 type Calls = {
   readonly toolCall: ToolCallMarkers;
   readonly reading: CallReading;
@@ -24,8 +24,8 @@ type Calls = {
 };
 
 /**
- * Returns what ends the reasoning of an output that has these `calls`, undefined where it can have none, and `textOpen`
- * before its visible text, "" where nothing stands there.
+ * Returns the ends of the reasoning of an output with `calls` (undefined for none) and `textOpen` before its visible
+ * text ("" for none).
  */
 export function reasoningEnds(reasoning: ReasoningMarkers, calls: Calls | undefined, textOpen: string): ReasoningEnds {
   const { prefix, marks } = calls === undefined ? NO_CALLS : callEnds(reasoning, calls);
@@ -41,7 +41,7 @@ export function reasoningEnds(reasoning: ReasoningMarkers, calls: Calls | undefi
 
 const NO_CALLS: WrittenMarks = { prefix: "", marks: [] };
 
-/** Returns the marks of calls that end a family's reasoning. */
+/** Returns the call marks that end reasoning in this family. */
 function callEnds({ endedByCall }: ReasoningMarkers, { toolCall, reading, toolNames }: Calls): WrittenMarks {
   if (!endedByCall) return NO_CALLS;
   if (endedByCall !== "as-written") return { prefix: "", marks: reading.openers };

@@ -1,6 +1,6 @@
 import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
 
-/** Finds the caller's stop strings in text that arrives in pieces, and lets no part of one through. */
+/** Finds stop strings in text that arrives in pieces, and holds back their prefixes. */
 export class StopMatcher {
   readonly #stops: readonly string[];
   #held = "";
@@ -9,14 +9,14 @@ export class StopMatcher {
     this.#stops = stops.filter((stop) => stop !== "");
   }
 
-  /** The number of UTF-16 units that wait for what follows. */
+  /** The number of held UTF-16 units. */
   get heldLength(): number {
     return this.#held.length;
   }
 
   /**
-   * Takes the next piece and returns the text that is certain to come before any match. Of several stop strings the one
-   * that is whole first counts, and of two that end together the longer: so the split into pieces does not matter.
+   * Takes the next piece and returns the text that certainly precedes any match. The stop string that completes first
+   * wins, and the longer of two that end together, so that the split into pieces does not matter.
    */
   push(text: string): { readonly text: string; readonly matched?: string } {
     const all = this.#held + text;
@@ -36,7 +36,7 @@ export class StopMatcher {
     return { text: all.slice(0, all.length - keep) };
   }
 
-  /** Returns what was held, as no more text follows in this block. */
+  /** Returns the held text: no more text follows in this block. */
   flush(): string {
     const rest = this.#held;
     this.#held = "";

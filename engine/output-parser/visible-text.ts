@@ -3,13 +3,13 @@ import { type CodeFence, CodeFences } from "./code-fences.ts";
 import type { PendingText } from "./pending-text.ts";
 import { StopMatcher } from "./stop-matcher.ts";
 
-/** Takes the visible text of an output to its blocks, up to the first of the caller's stop strings. */
+/** Writes the visible text of an output to its blocks, up to the caller's first stop string. */
 export class VisibleText {
   readonly #writer: BlockWriter;
   readonly #pending: PendingText;
   readonly #stops: StopMatcher;
   readonly #fences = new CodeFences();
-  /** The place in the output where the text given to the stop strings ends, in UTF-16 units. */
+  /** The end position, in the output, of the text passed to the stop matcher, in UTF-16 units. */
   #end = 0;
   #isFresh = true;
   #matchedStop: string | undefined;
@@ -20,31 +20,26 @@ export class VisibleText {
     this.#stops = new StopMatcher(stop);
   }
 
-  /** The stop string that ended the text, after which nothing is to be added; undefined where none did. */
+  /** The stop string that ended the text, after which nothing is added; undefined if none did. */
   get matchedStop(): string | undefined {
     return this.#matchedStop;
   }
 
-  /**
-   * Whether there was nothing but white space since the start, or since `beginAnew`, so that a reasoning mark would
-   * count here.
-   */
+  /** Whether only white space has come since the start or `beginAnew`, so that a reasoning mark would count here. */
   get isFresh(): boolean {
     return this.#isFresh;
   }
 
-  /** The fence of code that is open at the end of the text since the start, or since `beginAnew`. */
   get fence(): CodeFence | undefined {
     return this.#fences.open;
   }
 
-  /** Lets a reasoning mark count again, as at the start, and closes a fence of code. */
+  /** Allows a reasoning mark again, as at the start, and closes a code fence. */
   beginAnew(): void {
     this.#isFresh = true;
     this.#fences.reset();
   }
 
-  /** Adds what was just taken from the pending text. */
   add(text: string): void {
     if (text.trim() !== "") this.#isFresh = false;
     this.#fences.push(text);
@@ -57,7 +52,7 @@ export class VisibleText {
     this.#writer.end(true, true);
   }
 
-  /** Lets out what is held, as a block of another kind follows, or nothing: no stop string can come of it. */
+  /** Releases held text: another block or the end follows, so no stop string can complete. */
   flush(): void {
     const rest = this.#stops.flush();
     this.#writer.append("text", rest, this.#end - rest.length);

@@ -4,25 +4,22 @@ import { mark, openersOf, opening, text } from "./marks.ts";
 import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** The keys that stand beside those of a call and say nothing. */
+/** Keys beside those of a call that are ignored. */
 const PASSED_KEYS = ["type", "id"];
 
-/**
- * The form of a call that is an object with no mark around it, as Llama 3 writes it: a call stands at the start of the
- * text only.
- */
+/** Calls as an object without marks (Llama 3), at the start of the text only. */
 export const bareJson = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("bare-json"),
       argumentsKey: mark.describe("The key under which the arguments stand."),
-      prefix: text.describe("The mark that may stand before the object; empty where none does."),
+      prefix: text.describe("The optional mark before the object; empty for none."),
       separator: text.describe("The text between two calls."),
     })
     .describe('`{"name": …, argumentsKey: {…}}`, with no mark around it'),
 
   usable(markers, { template, isKnown }) {
-    // A brace is no mark: that the model calls tools at all shows in its template only.
+    // A brace is no mark: only the template shows whether the model calls tools.
     if (!/\btools\b/.test(template)) return undefined;
     return isKnown(markers.prefix) ? markers : { ...markers, prefix: "" };
   },

@@ -4,10 +4,7 @@ import { mark, openersOf, opening } from "./marks.ts";
 import { type BareKeyCallMarks, BareKeyCallReader } from "./readers/bare-key-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/**
- * The form of a call whose arguments are an object with bare keys and texts between marks of their own, as Gemma 4
- * writes it.
- */
+/** Calls whose arguments are an object with bare keys, and texts between special marks (Gemma 4). */
 export const bareKeys = toolCallForm({
   schema: z
     .strictObject({
@@ -17,9 +14,9 @@ export const bareKeys = toolCallForm({
       otherNamePrefixes: z
         .array(mark)
         .default([])
-        .describe("The texts that models write in the place of `namePrefix`; they are read, and never written."),
-      textClose: mark.describe("The mark before and behind a text, which has no escapes."),
-      close: mark.describe("The mark behind a call."),
+        .describe("The texts that models write instead of `namePrefix`; they are parsed, but never written."),
+      textClose: mark.describe("The mark before and after a text, which has no escapes."),
+      close: mark.describe("The mark after a call."),
     })
     .describe("`open namePrefix NAME{KEY:textClose TEXT textClose,KEY:42,…}close`"),
 
@@ -39,7 +36,7 @@ export const bareKeys = toolCallForm({
     };
   },
 
-  // A grammar writes what is inside an object or a list as JSON, which is read like the rest.
+  // A grammar writes the content of objects and lists as JSON, which the reader accepts.
   markup({ open, namePrefix, textClose, close }) {
     return {
       ...opening(open, namePrefix),

@@ -7,19 +7,19 @@ import { TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
 /**
- * The form of a call with elements that are called like the parameters, as MiniMax-M3 writes it: a value is text, or
- * elements again, for the members of an object and, called `item`, for the entries of a list.
+ * Calls with elements named after the parameters (MiniMax-M3): a value is text, or nested elements for the members of
+ * an object and, named `item`, for the entries of a list.
  */
 export const elementTags = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("element-tags"),
       open: mark.describe("The mark before all calls."),
-      close: mark.describe("The mark behind all calls."),
-      separator: text.describe("The white space that the template writes before `open` and behind `close`."),
+      close: mark.describe("The mark after all calls."),
+      separator: text.describe("The white space that the template writes before `open` and after `close`."),
       callOpen: mark.describe("The mark before a call, which its name follows."),
-      callNameEnd: mark.describe("The mark behind the name of a call."),
-      callClose: mark.describe("The mark behind a call."),
+      callNameEnd: mark.describe("The mark after the name of a call."),
+      callClose: mark.describe("The mark after a call."),
       tagMark: mark.describe("The mark before every tag."),
     })
     .describe("`open callOpen NAME callNameEnd tagMark<KEY>VALUE tagMark</KEY> … callClose close`"),
@@ -30,7 +30,7 @@ export const elementTags = toolCallForm({
   reading(markers, tools) {
     const { tagMark, callOpen, callNameEnd, callClose, close } = markers;
     const marks: TaggedCallMarks = {
-      // The outer mark may be the tag of a parameter as well, that of a call with its blank may not.
+      // A parameter may have the tag of the outer mark, but not that of a call with its space.
       opens: [callOpen.trim()],
       nameEnd: callNameEnd.trim(),
       headEnd: "",
@@ -48,7 +48,7 @@ export const elementTags = toolCallForm({
     return groupedCalls(markers, () => new TaggedCallReader(marks, tools.names, tools.argumentTypes));
   },
 
-  // An object or a list is written as JSON where a grammar writes it, which is read like elements.
+  // A grammar writes objects and lists as JSON, which the reader accepts as well as elements.
   markup({ open, close, callOpen, callNameEnd, callClose, tagMark }) {
     return {
       ...opening(open, callOpen, callOpen),

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { mark } from "./marks.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** The form of calls that only the parser of the engine which serves the model reads: for us they are text. */
+/** Calls that only the engine's own parser reads: the node treats them as text. */
 export const engineOnly = toolCallForm({
   schema: z
     .strictObject({ form: z.literal("engine-only"), open: mark.describe("The mark before a call.") })

@@ -3,29 +3,27 @@ import type { CallReader } from "./readers/call-reader.ts";
 import { LeadingMarkReader } from "./readers/leading-mark-reader.ts";
 import type { CallReading } from "./tool-call-form.ts";
 
-/** The marks around calls that stand together inside an outer pair. */
 export type GroupMarks = {
-  /** The outer opening mark; "" where a template writes none. */
+  /** The outer opening mark; "" for none. */
   readonly open: string;
-  /** The outer closing mark; "" where a template writes none. */
+  /** The outer closing mark; "" for none. */
   readonly close: string;
-  /** Marks that models write in the place of `open` by mistake. Default: none. */
+  /** Marks that models write instead of `open`. Default: none. */
   readonly otherOpens?: readonly string[];
-  /** Marks that models write in the place of `close` by mistake. Default: none. */
+  /** Marks that models write instead of `close`. Default: none. */
   readonly otherCloses?: readonly string[];
-  /** Whether a mark of the group is dropped where no call belongs to it. Default: false. */
+  /** Whether a mark of the group without a call is dropped. Default: false. */
   readonly dropsStrays?: boolean;
-  /** The opening mark of each call. */
   readonly callOpen: string;
-  /** Marks with which a call begins as well, and each counts as `callOpen` does. Default: none. */
+  /** Further marks that begin a call, equivalent to `callOpen`. Default: none. */
   readonly otherCallOpens?: readonly string[];
-  /** White space that the template writes before the first mark and behind the last; "" where it writes none. */
+  /** White space that the template writes before the first and after the last mark; "" for none. */
   readonly separator: string;
 };
 
 /**
- * Returns the rules of how calls inside an outer pair of marks are read; `newReader` makes a reader for what stands
- * behind the mark of a call. Models forget the outer opening mark, so that of a call counts as well.
+ * Returns the reading rules for calls inside an outer pair of marks; `newReader` creates a reader for the text after
+ * the mark of a call. Models omit the outer opening mark, so the mark of a call counts as well.
  */
 export function groupedCalls(
   { separator, otherOpens = [], otherCloses = [], otherCallOpens = [], dropsStrays = false, ...marks }: GroupMarks,

@@ -5,13 +5,13 @@ import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { LeadingMarkReader } from "./readers/leading-mark-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** The form of calls that are a list of objects behind one mark, as Mistral writes it. */
+/** Calls as a list of objects after one mark (Mistral). */
 export const jsonList = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("json-list"),
       open: mark.describe("The mark before the list."),
-      close: text.describe("The mark behind the list; empty where none is written."),
+      close: text.describe("The mark after the list; empty if none is written."),
     })
     .describe('`open [{"name": …, "arguments": {…}}, …] close`'),
 

@@ -1,12 +1,12 @@
 import { literal, sequence } from "../gbnf/gbnf.ts";
 import type { CallMarkup } from "./tool-call-form.ts";
 
-/** The key that most templates give the arguments of a call. */
+/** The key of the arguments in most templates. */
 export const ARGUMENTS_KEY = "arguments";
-/** The keys under which models write the arguments of a call, whatever their template says. */
+/** The keys that models write for the arguments, whatever their template uses. */
 export const ARGUMENTS_KEYS: readonly string[] = [ARGUMENTS_KEY, "parameters"];
 
-/** Returns how a grammar writes a call that is an object, `{"name": …, argumentsKey: {…}}`, with `end` behind it. */
+/** Returns the grammar of a call that is an object, `{"name": …, argumentsKey: {…}}`, followed by `end`. */
 export function jsonObjectCall(argumentsKey: string, end: string): Pick<CallMarkup, "begins" | "rest"> {
   return {
     begins: () => "{",

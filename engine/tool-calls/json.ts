@@ -4,17 +4,14 @@ import { mark, opening, text } from "./marks.ts";
 import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/**
- * The form of a call that is an object between marks, as Hermes and Qwen write it; several calls are several pairs of
- * marks.
- */
+/** Calls as objects between marks (Hermes, Qwen); several calls have several pairs of marks. */
 export const json = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("json"),
       open: mark.describe("The mark before a call."),
-      close: mark.describe("The mark behind a call."),
-      afterOpen: text.describe("The white space that the template writes behind `open`."),
+      close: mark.describe("The mark after a call."),
+      afterOpen: text.describe("The white space that the template writes after `open`."),
       beforeClose: text.describe("The white space that the template writes before `close`."),
       separator: text.describe("The text between the visible text and the first call, and between two calls."),
     })

@@ -5,18 +5,18 @@ import type { TaggedCallMarks } from "./readers/tagged-call-marks.ts";
 import { TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** The form of a call with keys and values in tags of their own, as GLM writes them. */
+/** Calls with keys and values in separate tags (GLM). */
 export const keyValueTags = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("key-value-tags"),
       open: mark.describe("The mark before a call."),
-      close: mark.describe("The mark behind a call."),
+      close: mark.describe("The mark after a call."),
       separator: text.describe("The text between the visible text and the first call, and between two calls."),
       keyOpen: mark.describe("The mark before the key of a parameter."),
-      keyClose: mark.describe("The mark behind the key of a parameter."),
+      keyClose: mark.describe("The mark after the key of a parameter."),
       valueOpen: mark.describe("The mark before the value of a parameter."),
-      valueClose: mark.describe("The mark behind the value of a parameter."),
+      valueClose: mark.describe("The mark after the value of a parameter."),
     })
     .describe("`open NAME keyOpen KEY keyClose valueOpen VALUE valueClose … close`"),
 

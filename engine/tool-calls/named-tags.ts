@@ -6,7 +6,7 @@ import type { KeyEnd, TaggedCallMarks } from "./readers/tagged-call-marks.ts";
 import { TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-const endOf = (type: string) => mark.describe(`The mark behind the key of a parameter that is ${type}.`);
+const endOf = (type: string) => mark.describe(`The mark after the key of a parameter that is ${type}.`);
 const endsByType = z.strictObject({
   object: endOf("an object"),
   array: endOf("a list"),
@@ -15,46 +15,44 @@ const endsByType = z.strictObject({
   null: endOf("null"),
 });
 
-/** The most digits of a call's number. */
+/** The maximum digits of a call's index. */
 const MAX_INDEX_DIGITS = 4;
 
 /**
- * The form of a call with tags that carry the name of the tool and of each parameter, as Qwen3-Coder, MiniMax-M2,
- * DeepSeek-V3.2 and Kimi-K3 write them.
+ * Calls with tags that contain the name of the tool and of each parameter (Qwen3-Coder, MiniMax-M2, DeepSeek-V3.2,
+ * Kimi-K3).
  */
 export const namedTags = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("named-tags"),
       open: mark.describe("The mark before all calls."),
-      close: mark.describe("The mark behind all calls."),
-      separator: text.describe("The white space that the template writes before `open` and behind `close`."),
+      close: mark.describe("The mark after all calls."),
+      separator: text.describe("The white space that the template writes before `open` and after `close`."),
       otherOpens: z
         .array(mark)
         .default([])
-        .describe("The marks that models write in the place of `open` by mistake; they are read, and never written."),
+        .describe("The marks that models write instead of `open` by mistake; they are parsed, but never written."),
       callOpen: mark.describe("The mark before a call, which its name follows."),
-      callNameEnd: mark.describe("The mark behind the name of a call."),
+      callNameEnd: mark.describe("The mark after the name of a call."),
       callIndexOpen: text.describe(
-        "The text between `callNameEnd` and the number of the call, which counts from 1; empty where none is written.",
+        "The text between `callNameEnd` and the number of the call, which counts from 1; empty if none is written.",
       ),
-      callIndexClose: text.describe("The text behind the number of the call."),
-      callHeadEnd: text.describe(
-        "The mark behind all that stands beside the name of a call; empty where nothing does.",
-      ),
-      callClose: mark.describe("The mark behind a call."),
+      callIndexClose: text.describe("The text after the number of the call."),
+      callHeadEnd: text.describe("The mark after everything beside the name of a call; empty if there is nothing."),
+      callClose: mark.describe("The mark after a call."),
       parameterOpen: mark.describe("The mark before a parameter, which its key follows."),
-      parameterNameEnd: mark.describe("The mark behind the key of a parameter."),
-      parameterClose: mark.describe("The mark behind the value of a parameter."),
+      parameterNameEnd: mark.describe("The mark after the key of a parameter."),
+      parameterClose: mark.describe("The mark after the value of a parameter."),
       typedNameEnds: z
         .strictObject({
-          text: mark.describe("The mark behind the key of a parameter whose value is text."),
+          text: mark.describe("The mark after the key of a parameter whose value is text."),
           json: z
             .union([mark, endsByType])
-            .describe("The mark behind the key of any other parameter, or one for each type of values."),
+            .describe("The mark after the key of any other parameter, or one for each type of values."),
         })
         .optional()
-        .describe("The marks that stand in the place of `parameterNameEnd` where a parameter tells what its value is."),
+        .describe("The marks in place of `parameterNameEnd` where a parameter states the type of its value."),
       escapedKeys: z
         .boolean()
         .default(false)
@@ -124,23 +122,22 @@ export const namedTags = toolCallForm({
   },
 });
 
-/** The marks that a key ends with, as a profile names them. */
 type NameEnds = {
   readonly parameterNameEnd: string;
   readonly typedNameEnds?: { readonly text: string; readonly json: JsonEnds } | undefined;
 };
 
-/** The mark behind the key of a parameter that is no text: one for all, or one for each type of values. */
+/** The mark after the key of a parameter other than text: one for all, or one per type. */
 type JsonEnds = string | Readonly<Record<string, string>>;
 
-/** Returns the marks behind the key of a parameter whose value has one of these types; undefined means any. */
+/** Returns the marks after the key of a parameter with one of these types; undefined for any. */
 function jsonEnds(ends: JsonEnds, types?: ReadonlySet<string>): readonly string[] {
   if (typeof ends === "string") return [ends];
   const some = Object.entries(ends).flatMap(([type, end]) => (types === undefined || types.has(type) ? [end] : []));
   return some.length > 0 ? some : Object.values(ends);
 }
 
-/** Returns the marks that a key may end with, and what each says of the value. */
+/** Returns the marks after a key, with the kind of value that each announces. */
 function keyEndsOf({ parameterNameEnd, typedNameEnds }: NameEnds): readonly KeyEnd[] {
   const untyped: KeyEnd = { mark: parameterNameEnd.trim(), value: "by-schema" };
   if (typedNameEnds === undefined) return [untyped];

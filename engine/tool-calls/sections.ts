@@ -5,40 +5,37 @@ import { mark, opening, text } from "./marks.ts";
 import { SectionCallReader } from "./readers/section-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/**
- * The form of calls that are a name and JSON arguments, each between marks of its own inside an outer pair, as DeepSeek
- * and Kimi write it.
- */
+/** Calls as a name and JSON arguments, each between marks inside an outer pair (DeepSeek, Kimi). */
 export const sections = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("sections"),
-      open: text.describe("The mark before all calls; empty where none is written."),
-      close: text.describe("The mark behind all calls; empty where none is written."),
+      open: text.describe("The mark before all calls; empty if none is written."),
+      close: text.describe("The mark after all calls; empty if none is written."),
       otherOpens: z
         .array(mark)
         .default([])
-        .describe("The marks that models write in the place of `open` by mistake; they are read, and never written."),
+        .describe("The marks that models write instead of `open` by mistake; they are parsed, but never written."),
       otherCloses: z
         .array(mark)
         .default([])
-        .describe("The marks that models write in the place of `close` by mistake; they are read, and never written."),
+        .describe("The marks that models write instead of `close` by mistake; they are parsed, but never written."),
       callOpen: mark.describe("The mark before a call."),
       otherCallOpens: z
         .array(mark)
         .default([])
-        .describe("The marks with which a call begins as well; they are read, and never written."),
-      namePrefix: text.describe("The text before the name, which a model may leave out; empty where none is written."),
+        .describe("Further marks that begin a call; they are parsed, but never written."),
+      namePrefix: text.describe("The text before the name, which a model may omit; empty if none is written."),
       nameTail: text.describe(
-        "What the template writes of the arguments between the name and `nameEnd`; where it is not empty, any text may stand there.",
+        "The text that the template writes between the name and `nameEnd`; if it is not empty, any text may stand there.",
       ),
       nameEnd: mark.describe("The mark between the name and the arguments."),
-      callClose: text.describe("The mark behind a call; empty where none is written."),
+      callClose: text.describe("The mark after a call; empty if none is written."),
       nameIsId: z
         .boolean()
         .default(false)
         .describe("Whether the name is written as `functions.name:index`, which is then the id of the call."),
-      idOpen: text.describe("The text between the name and an id; empty where no id is written."),
+      idOpen: text.describe("The text between the name and an id; empty if no id is written."),
     })
     .describe("`open callOpen namePrefix NAME nameTail nameEnd {…} callClose … close`"),
 

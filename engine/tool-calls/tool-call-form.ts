@@ -3,131 +3,115 @@ import type { Gbnf } from "../gbnf/gbnf.ts";
 import type { ArgumentTypes } from "./readers/argument-types.ts";
 import type { CallReader } from "./readers/call-reader.ts";
 
-/** The tools that an output may call, as far as the reading of a call depends on them. */
 export type CallableTools = {
-  /** The names of the tools. */
   readonly names: ReadonlySet<string>;
-  /** The types that the tools' schemas allow: models write arguments as text, or in quotation marks that are wrong. */
+  /** The schema types of arguments: models write arguments as text, or with wrong quotation marks. */
   readonly argumentTypes: ArgumentTypes;
 };
 
-/** The rules of how calls are found among other text, and what reads one. */
+/** How calls are found in text, and the reader of a call. */
 export type CallReading = {
-  /** Marks that begin a call, or a group of calls. */
+  /** Marks that begin a call or a group of calls. */
   readonly openers: readonly string[];
-  /** Whether a brace at the start of the text begins a call too. */
+  /** Whether a brace at the start of the text also begins a call. */
   readonly opensAtBrace: boolean;
-  /** The mark between two calls of a group; "" where calls stand alone. */
+  /** The mark between two calls of a group; "" if calls stand alone. */
   readonly next: string;
-  /** The mark at the end of a group; "" where a group has none. */
+  /** The mark at the end of a group; "" for none. */
   readonly close: string;
-  /** Marks that models write in the place of `close` by mistake. Absent: none are known. */
+  /** Marks that models write instead of `close`. Absent: none. */
   readonly otherCloses?: readonly string[];
   /**
-   * Marks around a group that are no text wherever they stand, as a model that writes them has a token for each: one
-   * that no call belongs to is dropped. Absent: none are known.
+   * Marks around a group that are never text, because models have tokens for them: one without a call is dropped.
+   * Absent: none.
    */
   readonly strays?: readonly string[];
-  /** White space that the template writes before the first mark of the calls and behind the last. */
+  /** White space that the template writes before the first and after the last mark of calls. */
   readonly separator: string;
   /**
-   * Makes a reader for the call behind `mark`: one of `openers`, `next`, or "" for a brace (which the reader takes
-   * itself).
+   * Creates a reader for the call after `mark`: one of `openers`, `next`, or "" for a brace (which the reader
+   * consumes).
    */
   readonly newReader: (mark: string) => CallReader;
 };
 
-/** The rules of how the parameters of a call are written where they are text between tags. */
+/** The form of parameters written as text between tags. */
 export type ParameterTags = {
-  /** The text that stands before a key. */
   readonly open: string;
-  /** Gives a key as it is written. */
   readonly key: (key: string) => string;
   /**
-   * Gives the texts of which one stands between a key and its value, in which the kind of the value may be told, and its
-   * type where `types` are those that it may have.
+   * Returns the possible texts between a key and its value. They may depend on the kind of the value and on its
+   * possible `types`.
    */
   readonly keyEnds: (kind: "text" | "json", types?: ReadonlySet<string>) => readonly string[];
-  /** Gives the text that stands behind the value of a key: the closing mark with the white space that belongs to it. */
+  /** Returns the text after the value of a key: the closing mark with its white space. */
   readonly after: (key: string, kind: "text" | "json") => string;
-  /** The mark that no value of text may hold, as it would end there. */
+  /** The closing mark, which no text value may contain. */
   readonly close: string;
-  /** Whether `keyEnds` tells the kind of a value: then text is used for nothing but strings. */
+  /** Whether `keyEnds` depends on the kind of a value; text is then used for strings only. */
   readonly tellsKind: boolean;
-  /**
-   * The mark that every tag begins with, where a value may be made of parameters itself. Absent: values are text or
-   * JSON.
-   */
+  /** The mark that begins every tag, if a value may consist of parameters. Absent: values are text or JSON. */
   readonly nested?: string;
-  /** The text between two parameters. Absent: none stands there. */
+  /** The text between two parameters. Absent: none. */
   readonly between?: string;
-  /** Characters that no key has beside the first ones of `keyEnds`. Absent: it may have any. */
+  /** Characters that keys cannot contain, beside the first ones of `keyEnds`. Absent: none. */
   readonly notInKeys?: string;
 };
 
-/** The markup that a grammar writes around the arguments of calls. */
 export type CallMarkup = {
-  /** The mark with which the calls begin, without white space at its end; "" where none begins them. */
+  /** The mark that begins the calls, without trailing white space; "" for none. */
   readonly open: string;
-  /** The text between `open` and the first call. */
   readonly behindOpen: string;
-  /** Marks that models write in the place of `open` by mistake. Absent: none are known. */
+  /** Marks that models write instead of `open`. Absent: none. */
   readonly otherOpens?: readonly string[];
-  /** A mark that begins calls as well, for models that forget `open`; "" where there is none. */
+  /** A further mark that begins calls, for models that omit `open`; "" for none. */
   readonly otherOpen: string;
-  /** The text between `otherOpen` and the first call. */
   readonly behindOtherOpen: string;
-  /** More marks that begin calls, and how a first call goes on behind each. Absent: none are known. */
+  /** Further marks that begin calls, with the grammar of the first call after each. Absent: none. */
   readonly otherCalls?: readonly { readonly mark: string; readonly call: (name: string, args: Gbnf) => Gbnf }[];
-  /** Whether a brace at the start of the text begins calls too. */
+  /** Whether a brace at the start of the text also begins calls. */
   readonly opensAtBrace: boolean;
-  /** Gives the text with which a call of that tool begins, as far as it tells a call from a mark that is mentioned. */
+  /** Returns the leading text of a call of that tool that distinguishes it from a mentioned mark. */
   readonly begins: (name: string) => string;
-  /** Writes the rest of a call that begins so. Its arguments are JSON, or, where there are `tags`, parameters between them. */
+  /** Returns the grammar of the rest of such a call. Arguments are JSON or, with `tags`, parameters between tags. */
   readonly rest: (name: string, args: Gbnf) => Gbnf;
-  /** The rules of how the parameters between tags are written. Absent where arguments are JSON. */
+  /** The form of parameters between tags. Absent: arguments are JSON. */
   readonly tags?: ParameterTags;
-  /** The text between two calls. */
   readonly between: string;
-  /** The text behind the last call. */
   readonly close: string;
 };
 
-/** The facts about a model's marks that can be known before it writes anything. */
 export type KnownMarks = {
-  /** The chat template of the model, Jinja source. */
   readonly template: string;
-  /** Tells whether the model can write a mark: it stands in the template or among the tokens. */
+  /** Returns whether the model can write a mark: it occurs in the template or is a token. */
   readonly isKnown: (mark: string) => boolean;
 };
 
-/** The functions of one form of call, given the marks that a family of models uses for it. */
+/** The functions of a form of calls; `Markers` are the marks of a family. */
 export type CallBehaviour<Markers> = {
-  /** Gives the marks as far as a model can know them; undefined where it cannot call tools with them. */
+  /** Returns the marks that the model can write; undefined if it cannot call tools with them. */
   readonly usable: (markers: Markers, model: KnownMarks) => Markers | undefined;
-  /** Says how calls are read out of an output; undefined where only the engine's own parser reads them. */
+  /** Returns how calls are read from an output; undefined if only the engine's own parser reads them. */
   readonly reading: (markers: Markers, tools: CallableTools) => CallReading | undefined;
   /**
-   * Says how a grammar writes calls; undefined where only the engine's own parser reads them.
-   *
-   * Of a call that was asked for, and of one that the model makes of a strict tool, the grammar holds the marks, the
-   * name and the arguments. Where arguments are JSON it holds all of their schema but what is refused for strict tools;
-   * where they are text between tags, the declared parameters in their order, the required ones, and each value by its
-   * schema, of which a value that is a string keeps to `enum`, `const` and `format` only.
+   * Returns how a grammar writes calls; undefined if only the engine's own parser reads them. For mandatory calls and
+   * calls of strict tools, the grammar enforces marks, name and arguments. JSON arguments follow the whole schema,
+   * except for keywords that strict tools may not use. Parameters between tags are the declared ones in order, required
+   * ones included, each value by its schema; string values follow `enum`, `const` and `format` only.
    */
   readonly markup: (markers: Markers) => CallMarkup | undefined;
 };
 
-/** A way in which chat templates write tool calls: the marks that a profile names, and all that is done with them. */
+/** A form of tool calls in chat templates: the marks in a profile, and all functions on them. */
 export type ToolCallForm<Schema extends z.ZodObject> = CallBehaviour<Readonly<z.output<Schema>>> & {
   /**
-   * The schema of the marks in a profile. Its literal `form` is the name of the form; a field is left out where a
-   * template writes nothing.
+   * The schema of the marks in a profile. The literal `form` is the name of the form; fields without text in the
+   * template are omitted.
    */
   readonly schema: Schema;
 };
 
-/** Declares a form of call. The function is there for its types alone. */
+/** Declares a form of calls; exists for type inference only. */
 export function toolCallForm<Schema extends z.ZodObject>(form: ToolCallForm<Schema>): ToolCallForm<Schema> {
   return form;
 }

@@ -1,20 +1,19 @@
 import type { CallMarkup } from "./tool-call-form.ts";
 
-/** The marks by which a call as the template writes it is told from marks of calls that are only mentioned. */
+/** The marks that distinguish a call as the template writes it from a mere mention of a mark. */
 export type WrittenMarks = {
-  /** The text with which all of them begin. */
   readonly prefix: string;
-  /** The marks, none of which begins with another one. */
+  /** The marks, none of which is a prefix of another. */
   readonly marks: readonly string[];
 };
 
-/** The most beginnings of names that tell calls apart: each is a rule of a grammar. */
+/** The maximum prefixes of names that distinguish calls: each is a rule of a grammar. */
 const MAX_BEGINNINGS = 512;
 
 /**
- * Returns what tells a call of the tools `names` from a mark that is mentioned: all marks before its name as one, and
- * where that is one mark alone the beginning of the call too, which is the name in most forms. Of many names as much
- * counts as makes 512 beginnings.
+ * Returns the marks that distinguish a call of the tools `names` from a mentioned mark: all marks before the name
+ * joined and, if that is a single mark, also the beginning of the call (in most forms the name). With many names, only
+ * as many characters count as make 512 prefixes.
  */
 export function writtenMarks(markup: CallMarkup, names: readonly string[]): WrittenMarks {
   const prefix = (markup.open + markup.behindOpen).trimStart();
@@ -26,7 +25,7 @@ export function writtenMarks(markup: CallMarkup, names: readonly string[]): Writ
   return { prefix, marks: shortest.map((text) => prefix + text) };
 }
 
-/** Returns how many characters of the texts count, at least one, so that these have not too many beginnings. */
+/** Returns how many leading characters of the texts count, at least one, within the limit on prefixes. */
 function tellingLength(texts: readonly string[]): number {
   const longest = Math.max(...texts.map((text) => text.length));
   let beginnings = 0;

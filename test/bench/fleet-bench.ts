@@ -14,8 +14,8 @@ const NODES = 4;
 const CALLERS = 12;
 const HABITS: AgentHabits = { agents: 3, headTokens: 6_000, turns: 16, turnTokens: 500, meanThinkMs: 400 };
 /**
- * The demonstration model reads prompts of a few thousand tokens at most, twice as many tokens of the agents' text as a
- * simulated one, and does not end all of its answers by itself.
+ * The demonstration model accepts prompts of a few thousand tokens, needs twice as many tokens for the agents' text as
+ * a simulated one, and does not always end its answers.
  */
 const SMALL_HABITS: AgentHabits = {
   ...{ agents: 2, headTokens: 500, turns: 6, turnTokens: 60, meanThinkMs: 400 },
@@ -39,7 +39,6 @@ const demonstrated = (more = {}): Fleet => ({
   ...{ nodes: 3, backend: DEMONSTRATION, cluster: { lbPolicy: "prefix_affinity", ...more } },
   ...{ habits: SMALL_HABITS, callers: 4 },
 });
-/** The fleets by the names of their rows. */
 const FLEETS: Readonly<Record<string, Fleet>> = {
   least_request: simulated("least_request"),
   round_robin: simulated("round_robin"),
@@ -49,14 +48,13 @@ const FLEETS: Readonly<Record<string, Fleet>> = {
   [SILENT_LLAMA]: demonstrated({ prefixEvents: false }),
 };
 /**
- * How far what was expected in a cache may be from what was there: a block of the simulated cache, and a hundredth of the
- * prompt, as a gateway that is told nothing knows of beginnings only how many bytes they have. It is what the gateway's own
- * ledger (`CacheLedger`) takes for no loss.
+ * The tolerated difference between expected and actual cached tokens: a block of the simulated cache, and one percent
+ * of the prompt, because a gateway without prefix reports counts bytes. `CacheLedger` tolerates the same.
  */
 const TOLERATED = { tokens: 64, share: 0.01 };
-/** A policy that loses its prefixes shows it only when the prompts have grown. */
+/** The effect of lost prefixes shows only with long prompts. */
 const LENGTH_FACTOR = 5;
-/** Share of a stretch at its start that does not count, while nothing is cached yet. */
+/** The share of a measurement at its start that is not counted, while caches are empty. */
 const WARM_UP = 0.3;
 
 type Measured = {
@@ -67,15 +65,15 @@ type Measured = {
   /** Generations of the busiest node over the mean. */
   readonly busiest: number;
   readonly turns: number;
-  /** Share of the turns in which the cached tokens were those that the gateway expected. */
+  /** The share of turns with the cached tokens that the gateway expected. */
   readonly agreed: number;
-  /** Share of the turns in which fewer were cached than expected, in which more were, and of which nothing was told. */
+  /** The shares of turns with fewer cached tokens than expected, with more, and without a report. */
   readonly fewer: number;
   readonly more: number;
   readonly untold: number;
 };
 
-/** Lets agents call a fleet of simulated nodes, and measures what each policy makes of the time to the first token. */
+/** Runs agents against a fleet of simulated nodes, and measures the time to the first token by policy. */
 export async function fleetBench(settings: BenchSettings): Promise<BenchResult> {
   const policies = settings.quick ? QUICK : Object.keys(FLEETS);
   const rounds: Rounds<Measured> = await measureAll(policies, settings);
@@ -152,7 +150,7 @@ async function measure(policy: string, lengthMs: number, folder: string): Promis
   const fleet = await startNodeFleet(wanted, folder);
   try {
     const stop = new AbortController();
-    // Each caller listens while it thinks.
+    // Each caller adds a listener while it thinks.
     setMaxListeners(count, stop.signal);
     const turns: Turn[] = [];
     const countFromMs = performance.now() + WARM_UP * lengthMs;
@@ -177,7 +175,7 @@ async function measure(policy: string, lengthMs: number, folder: string): Promis
   }
 }
 
-/** Returns how many more tokens were cached than expected; 0 for a difference that is tolerated. NaN: nothing was told. */
+/** Returns the cached tokens beyond those expected; 0 within the tolerance, NaN without a report. */
 function unexpected({ expectedTokens, cachedTokens, promptTokens }: Turn): number {
   const more = cachedTokens - expectedTokens;
   return Math.abs(more) <= TOLERATED.tokens + TOLERATED.share * promptTokens ? 0 : more;

@@ -18,9 +18,8 @@ import type { BenchSettings } from "./settings.ts";
 
 const NODES = 3;
 const HONEST = 20;
-/** The time that an honest caller thinks after an answer, in milliseconds. */
+/** The pause of an honest caller after an answer, in milliseconds. */
 const THINK_MS = 1_500;
-/** The tokens of an honest answer. */
 const ANSWER_TOKENS = 24;
 const HOSTILITY: Hostility = {
   schemas: 16,
@@ -31,38 +30,39 @@ const HOSTILITY: Hostility = {
   connections: 1_000,
   leavers: 16,
 };
-/** The tail of the times to the first token shows only in a long stretch. */
+/** The tail of first-token times needs a long measurement. */
 const LENGTH_FACTOR = 5;
-/** The time before the first stretch, in milliseconds, in which the code gets hot. */
+/** The time before the first measurement, in milliseconds, for JIT compilation. */
 const WARM_UP_MS = 10_000;
-/** The bytes of a body that is translated on a thread: a gateway whose callers have long conversations has its threads. */
+/** The size of a body that is translated on a thread: a gateway with long conversations has its threads running. */
 const LONG_BODY_BYTES = 400_000;
 /**
- * The time after the attack, in milliseconds, after which memory should be what it was. The honest callers go on meanwhile:
- * a process without work collects no garbage, and was measured with work before. V8 gives the room of objects back late.
+ * The time after the attack, in milliseconds, within which memory should return to its level. Honest callers continue:
+ * an idle process collects no garbage, and the level before was measured under load. V8 returns the memory of objects
+ * late.
  */
 const SETTLE_MS = 60_000;
 /**
- * The time, in milliseconds, of which the lowest memory counts: garbage that V8 has yet to collect comes and goes by a
- * tenth and more. Without an attack it counts in the highest of these times: now and then V8 makes the young generation
- * small, by 28 MB, and large again with the next work.
+ * The window whose lowest memory counts, in milliseconds: uncollected garbage varies by ten percent and more. Without
+ * an attack the highest of these minima counts: V8 sometimes shrinks the young generation by 28 MB and grows it again
+ * under load.
  */
 const MEMORY_WINDOW_MS = 30_000;
 const SEED = 1;
 /**
- * The priority of the honest callers' thread while they ask, where the system allows it. They stand for machines of their
- * own, and should not wait for a core that the service has under attack.
+ * The nice value of the honest callers' thread, if permitted. They represent other machines, and should not compete for
+ * the service's CPU.
  */
 const CALLERS_PRIORITY = -10;
 const MEBIBYTE = 1024 * 1024;
 
-/** The bounds that the service promises to keep beside a hostile key. */
+/** The promised bounds for the service beside a hostile key. */
 const MAX_P99_RATIO = 2;
 const MAX_MEMORY_RATIO = 1.1;
 
 /**
- * One stretch: what honest callers got, the gateway's largest memory in bytes, the lowest of the gateway and each node in
- * each memory window, and the cores that programs took.
+ * One measurement: the honest callers' results, the gateway's peak memory in bytes, the lowest memory of the gateway
+ * and each node per window, and CPU use in cores.
  */
 type Stretch = {
   readonly ended: readonly Ended[];
@@ -73,15 +73,14 @@ type Stretch = {
   readonly attackerCores: number;
   readonly tally: HostileTally;
 };
-/** An attack that runs. */
 type RunningAttack = {
-  /** Returns the CPU time that the attacker has used, in milliseconds. */
+  /** Returns the CPU time of the attacker, in milliseconds. */
   readonly cpuMs: () => number;
-  /** Ends the attack; resolves to what became of it. */
+  /** Ends the attack; resolves to its tally. */
   readonly stop: () => Promise<HostileTally>;
 };
 
-/** Lets one key do all it can to hold the service, and measures what honest callers beside it get. */
+/** Lets one key attack the service by all means, and measures the honest callers beside it. */
 export async function hostileBench({ seconds, quick }: BenchSettings): Promise<BenchResult> {
   const folder = await mkdtemp(join(tmpdir(), "svc-bench-hostile-"));
   const lengthMs = seconds * LENGTH_FACTOR * 1_000;
@@ -128,7 +127,7 @@ export async function hostileBench({ seconds, quick }: BenchSettings): Promise<B
   }
 }
 
-/** Says of each promise whether it was kept beside the attack. */
+/** Reports for each promise whether it was kept during the attack. */
 function verdicts(attacked: Row, ejections: number, memory: readonly number[]): readonly string[] {
   const line = (isKept: boolean, promise: string, measured: string) =>
     `${isKept ? "Kept" : "NOT KEPT"}: ${promise}: ${measured}.`;
@@ -153,7 +152,7 @@ async function honestKeys(file: string): Promise<readonly string[]> {
   return keys;
 }
 
-/** Has the gateway start its threads, by long bodies of two callers at once, which are too long for the model. */
+/** Starts the gateway's threads by long bodies of two concurrent callers, which exceed the model's context. */
 async function startThreads({ gateway }: NodeFleet, keys: readonly string[]): Promise<void> {
   const path = "/v1/chat/completions";
   const body = bodyFor(path, "a".repeat(LONG_BODY_BYTES));
@@ -161,7 +160,7 @@ async function startThreads({ gateway }: NodeFleet, keys: readonly string[]): Pr
   await Promise.all(keys.slice(0, 2).map(async (key) => (await post(path, body, undefined, key)).text()));
 }
 
-/** Returns what sends bodies to the gateway, with its own key unless another one is given. */
+/** Returns a function that posts bodies to the gateway, by default with its own key. */
 function poster({ port, key: own }: NodeFleet["gateway"]) {
   return (path: string, body: unknown, signal?: AbortSignal, key = own) =>
     fetch(`http://127.0.0.1:${port}${path}`, {
@@ -172,7 +171,7 @@ function poster({ port, key: own }: NodeFleet["gateway"]) {
     });
 }
 
-/** Lets the honest callers ask for so long, beside the hostile one where there is one. */
+/** Runs the honest callers for a time, optionally beside the attacker. */
 async function stretch(
   { gateway, nodePids }: NodeFleet,
   keys: readonly string[],
@@ -186,12 +185,12 @@ async function stretch(
   const running = hostility && (await startAttack(gateway, hostility, folder));
   const nodesMs = () => nodePids.reduce((sum, pid) => sum + cpuMs(pid), 0);
   const used = () => [performance.now(), cpuMs(gateway.pid), nodesMs(), running?.cpuMs() ?? 0] as const;
-  // What is started later would have it, too.
+  // Processes started later would inherit it.
   const hasPriority = prioritize(CALLERS_PRIORITY);
   const begin = used();
   let peakBytes = 0;
   const restBytes = [gateway.pid, ...nodePids].map((): number[] => []);
-  // What does not fill a window of its own belongs to the one before.
+  // An incomplete last window belongs to the one before.
   const lastWindow = Math.max(0, Math.floor(lengthMs / MEMORY_WINDOW_MS) - 1);
   const watch = setInterval(() => {
     peakBytes = Math.max(peakBytes, residentBytes(gateway.pid));
@@ -214,7 +213,7 @@ async function stretch(
   };
 }
 
-/** Gives this thread a priority, as `nice` does. Returns whether the system let it. */
+/** Sets this thread's nice value. Returns whether the system permits it. */
 function prioritize(priority: number): boolean {
   try {
     setPriority(priority);
@@ -259,13 +258,13 @@ function rowOf(callers: string, { ended, peakBytes, restBytes: _, ...measured }:
   };
 }
 
-/** Returns the median and the 99th percentile of the times to the first token, in milliseconds. */
+/** Returns the median and the 99th percentile of first-token times, in milliseconds. */
 function firstTokenMs(ended: readonly Ended[]): readonly [number, number] {
   const times = ended.flatMap(({ firstDeltaMs }) => firstDeltaMs ?? []);
   return [percentile(times, 0.5), percentile(times, 0.99)];
 }
 
-/** Returns the resident memory of a process in bytes; NaN where the system does not say. */
+/** Returns the resident memory of a process in bytes; NaN if unavailable. */
 function residentBytes(pid: number): number {
   const line = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
   return Number(line?.[1]) * 1024;

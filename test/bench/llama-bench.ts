@@ -18,59 +18,54 @@ import { interleave } from "./report/interleave.ts";
 import { percentile } from "./report/percentile.ts";
 import type { BenchSettings } from "./settings.ts";
 
-/** As many as the most answers at once and a newcomer. */
+/** The maximum concurrent answers and one new request. */
 const SLOTS = 17;
 const CONTEXT_TOKENS = 1_024;
-/** As the node has it by default. */
+/** The node's default. */
 const BATCH_TOKENS = 256;
-/** The numbers of answers that others are given while a newcomer comes. */
+/** The numbers of concurrent answers beside a new request. */
 const OTHERS = [3, 8, 15];
-/** The numbers of answers at once whose tokens are counted. */
+/** The numbers of concurrent answers in throughput measurements. */
 const CLIENTS = [1, 4, 16];
-/** The newcomers of one stretch. */
 const NEWCOMERS = 12;
-/** The prompt of a newcomer: about 25 tokens with the template of the demonstration model, and an answer as short. */
+/** The prompt of a new request: about 25 tokens with the demonstration model's template, with an answer as short. */
 const PROMPT = "Please tell me what you know about the weather in the north of Italy";
-/** The prompt of those who are answered all the time: the model goes on for some 100 tokens, often more. */
+/** The prompt of continuous callers: the answer has 100 tokens or more. */
 const LONG_PROMPT = "Count from 1 to 90 please";
 const ANSWER_TOKENS = 200;
 const MAX_MESSAGE_BYTES = 1_000_000;
-/** The deadline of a call, which none comes near to. */
+/** The deadline of a call, far beyond any duration. */
 const DEADLINE_MS = 60_000;
 
-/** What a stretch showed of one of the two. */
 type Measured = {
-  /** Milliseconds to the first tokens of newcomers; NaN in a stretch without. */
+  /** Milliseconds to the first tokens of new requests; NaN in throughput measurements. */
   readonly firstMs: number;
   readonly worstMs: number;
-  /** Tokens a second. */
   readonly speed: number;
-  /** The processor time of the process that computes, all its threads together, in microseconds for each token. */
+  /** The CPU time of the process that computes, all threads, in microseconds per token. */
   readonly cpuUs: number;
 };
 
-/** Who asks for an answer. */
 type Asker = {
-  /** The number of the client, from 0; undefined of a newcomer, who comes once. */
+  /** The number of the client, from 0; undefined for a new request. */
   readonly client?: number;
   readonly signal?: AbortSignal;
 };
 
-/** What answers prompts: the node over gRPC, or the library alone. */
+/** A target: the node over gRPC, or the library alone. */
 type Answering = {
-  /** The process that computes. */
   readonly pid: number;
-  /** Answers a prompt with at most so many tokens, and resolves to how many there were, and when the first one was. */
+  /** Answers a prompt with at most `maxTokens` tokens; resolves to their number and the time of the first. */
   answer(text: string, maxTokens: number, asker: Asker): Promise<{ tokens: number; firstMs: number }>;
-  /** Makes ready for the next stretch, while nobody is answered. */
+  /** Prepares the next measurement, without requests in progress. */
   rest(): Promise<void>;
   stop(): Promise<void>;
 };
 
 /**
- * Measures what an engine node makes of llama.cpp, beside a plain loop over the library: the first token of a newcomer
- * while others are answered, and the tokens a second. Both stand ready all the time, and each stretch of the one is
- * followed by the same of the other: what else the machine does changes little between the two.
+ * Compares an engine node with a plain loop over llama.cpp: the time to the first token of a new request beside others,
+ * and tokens per second. Both targets stay up, and their measurements alternate, so that other load of the machine
+ * affects both alike.
  */
 export async function llamaBench(settings: BenchSettings): Promise<BenchResult> {
   const folder = await mkdtemp(join(tmpdir(), "svc-llama-bench-"));
@@ -135,7 +130,7 @@ async function newcomers(target: Answering, others: number): Promise<Measured> {
   return { firstMs: percentile(times, 0.5), worstMs: Math.max(...times), speed: Number.NaN, cpuUs: Number.NaN };
 }
 
-/** Answers one prompt after the other, until the signal. */
+/** Answers one prompt after another until the signal. */
 async function answerOn(target: Answering, asker: Required<Asker>): Promise<number> {
   let tokens = 0;
   for (let turn = 0; !asker.signal.aborted; turn += 1)
@@ -219,9 +214,9 @@ async function theNode(folder: string): Promise<Answering> {
 }
 
 /**
- * Answers with the library alone. Nobody waits for a sequence to be cleared, which the library does only while it
- * computes nothing: a newcomer gets an empty one, and a client has two, of which the one is cleared while the other
- * answers. Clients that are answered at once have neighbouring sequences, which llama.cpp computes together.
+ * Answers with the library alone. No request waits for a sequence to be cleared, which the library does only between
+ * batches: a new request gets an empty sequence, and a client has two, one of which is cleared while the other answers.
+ * Concurrent clients have adjacent sequences, which llama.cpp evaluates together.
  */
 async function theLoop(): Promise<Answering> {
   const library = await loadLibrary();
@@ -283,14 +278,14 @@ async function loopAnswer(
   let firstMs = Number.NaN;
   for await (const token of sequence.evaluate(model.tokenize(turnOf(text), true), { temperature: 0 })) {
     if (tokens++ === 0) firstMs = performance.now() - beganMs;
-    // What a reader is shown is text.
+    // Callers receive text, so each token is detokenized.
     model.detokenize([token]);
     if (tokens >= maxTokens || signal?.aborted) break;
   }
   return { tokens, firstMs };
 }
 
-/** The prompt as the template of the demonstration model writes it. */
+/** Returns the prompt in the form of the demonstration model's template. */
 function turnOf(text: string): string {
   return `<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`;
 }

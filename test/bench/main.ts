@@ -17,7 +17,6 @@ import { schemasBench } from "./schemas-bench.ts";
 import type { BenchSettings } from "./settings.ts";
 import { STAND_TARGETS, standBench } from "./stand-bench.ts";
 
-/** All benches by their names. */
 const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
   replay: replayBench,
   fleet: fleetBench,
@@ -28,7 +27,6 @@ const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<Benc
   stand: standBench,
 };
 
-/** The gateways of the replay, unless others are asked for. */
 const REPLAYED_GATEWAYS: readonly number[] = [1, 4];
 
 const NAMES: readonly string[] = Object.keys(BENCHES);
@@ -112,7 +110,6 @@ function positives(value: string): readonly number[] {
   return value.split(",").map(positive);
 }
 
-/** Makes what reads a list of names, each of which has to be known. */
 function namesOf(what: string, known: readonly string[]): (value: string) => readonly string[] {
   return (value) => {
     const names = value.split(",");
@@ -135,7 +132,7 @@ function scale(value: string): ScaleSettings {
   return sizes;
 }
 
-/** Exit codes: 0 fine, 2 usage, 1 anything else. */
+/** Exit codes: 0 success, 2 usage, 1 other failures. */
 async function main(): Promise<number> {
   const command = new Command("bench")
     .description("Measures the service on this machine; asserts nothing.")
@@ -174,9 +171,9 @@ async function main(): Promise<number> {
   }
 }
 
-// What was started in other processes is ended as this one exits.
+// Child processes are ended when this process exits.
 for (const [signal, number] of [["SIGINT", 2] as const, ["SIGTERM", 15] as const])
   process.once(signal, () => process.exit(128 + number));
 process.exitCode = await main();
-// Sockets of libraries do not keep a finished process.
+// Open sockets of libraries must not keep the process alive.
 process.exit();

@@ -10,18 +10,18 @@ import { readSessions } from "./replay/session-trace.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
 import type { BenchSettings } from "./settings.ts";
 
-/** The sessions that are replayed where no trace is given. */
+/** The replayed sessions if no trace is given. */
 const SLICE = "test/bench/replay/trace/claude-code-sessions.jsonl.gz";
 const CACHE_TOKENS = 3_000_000;
-/** The stretch of a replay of sessions that counts, in milliseconds. */
+/** The measured period of a replay of sessions, in milliseconds. */
 const SESSIONS_MS = { warmUpMs: 1_200_000, untilMs: 3_600_000 };
 /** The time for the last answers of a replay of arrivals, in milliseconds. */
 const AFTER_ARRIVALS_MS = 600_000;
 const GZIP = Buffer.from([0x1f, 0x8b]);
 
 /**
- * Replays recorded requests of agents in virtual time, through the real `Balancer` and through policies of others, in
- * front of the same nodes.
+ * Replays recorded requests of agents in virtual time, through the real `Balancer` and policies of other projects, for
+ * the same nodes.
  */
 export async function replayBench({ replay: settings }: BenchSettings): Promise<BenchResult> {
   const text = await readTrace(settings.trace ?? join(projectFolder(), SLICE));
@@ -39,7 +39,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
     rows.push(rowOf({ load, policy: "oracle", gateways: 1 }, oracle, oracle));
     for (const gateways of settings.gateways)
       for (const policy of settings.policies) {
-        // Whoever knows everything is one, however many gateways there are.
+        // The omniscient policy does not depend on the number of gateways.
         if (policy === "oracle" || (policy === "omniscient" && gateways !== settings.gateways[0])) continue;
         rows.push(rowOf({ load, policy, gateways }, await run(policy, gateways), oracle));
       }
@@ -85,7 +85,7 @@ type Load = {
   readonly untilMs: number;
 };
 
-/** Returns the loads that a trace is replayed at: by sessions a node, or its own. */
+/** Returns the loads of a trace: sessions per node, or its recorded arrivals. */
 function loadsOf(text: string, sessionsPerNode: readonly number[]): readonly Load[] {
   if (text.slice(0, text.indexOf("\n")).includes('"hash_ids"')) {
     const arrivals = readArrivals(text);

@@ -9,10 +9,9 @@ import { PUBLISHED } from "./schemas/published.ts";
 import type { SchemaCase } from "./schemas/schema-case.ts";
 import type { BenchSettings } from "./settings.ts";
 
-/** Of so many cases one is judged where a quick look is asked for. */
 const QUICK_STEP = 20;
 const OWN_CASES = 500;
-/** The most reasons of refusals that are told. */
+/** The maximum reported reasons of refusals. */
 const MAX_REASONS = 12;
 
 const OUTCOMES: Readonly<Record<Outcome, string>> = {
@@ -24,8 +23,8 @@ const OUTCOMES: Readonly<Record<Outcome, string>> = {
 };
 
 /**
- * Judges the grammars of JSON Schemas by the public procedure, with llama.cpp's own reading of them: our cases, and the
- * public collections in the folder that `--data` names. It asserts nothing.
+ * Judges the grammars of JSON Schemas by the public procedure, with llama.cpp's own parser: the project's cases, and
+ * the public collections in the folder of `--data`. It asserts nothing.
  */
 export async function schemasBench({ quick, data, hostile }: BenchSettings): Promise<BenchResult> {
   if (hostile) return hostileSchemas(quick);
@@ -65,7 +64,6 @@ export async function schemasBench({ quick, data, hostile }: BenchSettings): Pro
   };
 }
 
-/** Measures what schemas cost that are made to cost much. */
 async function hostileSchemas(quick: boolean): Promise<BenchResult> {
   const { rows, alike } = await hostileRows(quick);
   return {
@@ -88,16 +86,15 @@ async function hostileSchemas(quick: boolean): Promise<BenchResult> {
   };
 }
 
-/** The two settings of a node, by what they are called in the table: which members an object has of which its schema is silent. */
+/** The two settings of a node for undeclared members, by their name in the table. */
 const SETTINGS = [
   { who: "this project", undeclared: "declared" },
   { who: "this project, undeclared properties allowed", undeclared: "any" },
 ] as const;
 
-/** The results of a case under each of the settings. */
 type JudgedBoth = Readonly<Record<(typeof SETTINGS)[number]["undeclared"], Judged>>;
 
-/** Returns llama.cpp's own reading of grammars. Throws where there is no binary for this machine. */
+/** Returns llama.cpp's own parser of grammars. Throws if there is no binary for this machine. */
 async function llamaReader(): Promise<ReadGrammar> {
   const llama = await loadLlama();
   if (llama === undefined) throw new Error("The bench of schemas needs node-llama-cpp with a binary for this machine.");
@@ -108,7 +105,7 @@ async function llamaReader(): Promise<ReadGrammar> {
   };
 }
 
-/** Returns whether a grammar has the test of whole texts, which the types of node-llama-cpp do not name. */
+/** Returns whether a grammar can test whole texts, which the types of node-llama-cpp omit. */
 function canTest(grammar: object): grammar is { _testText(text: string): boolean } {
   return "_testText" in grammar;
 }
@@ -142,7 +139,7 @@ function timesOf(set: string, judged: readonly Judged[]): string {
   return `${set}, translation of a schema to a grammar: ${texts.join(", ")}.`;
 }
 
-/** Returns why schemas were refused with `strict`, the most frequent first: messages, and the keywords of pointers. */
+/** Returns the reasons for refusals with `strict`, most frequent first: messages, and keywords of pointers. */
 function reasonsOf(set: string, judged: readonly Judged[]): readonly string[] {
   const counts = new Map<string, number>();
   for (const { strict, why } of judged) {

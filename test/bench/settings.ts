@@ -1,28 +1,25 @@
 import type { ReplaySettings } from "./replay/replay-settings.ts";
 import type { ScaleSettings } from "./scale/scale-settings.ts";
 
-/** How long and how often to measure. */
 export type BenchSettings = {
-  /** The length of one measured stretch under load, in seconds. */
+  /** The length of one measurement under load, in seconds. */
   readonly seconds: number;
-  /** Interleaved repetitions, of which the median is taken. */
+  /** Interleaved repetitions; results are their medians. */
   readonly repetitions: number;
-  /** Smaller loads too: for a look, not for a release. */
+  /** Smaller loads too: for a quick check, not for a release. */
   readonly quick: boolean;
-  /** Every cell and every gateway of the stand: for hours, not minutes. Default: those that a release wants. */
+  /** Every cell and every gateway of the stand, which takes hours. Default: those for a release. */
   readonly full?: boolean;
-  /** The cells of the stand, by their short names. Default: those of the extent. */
+  /** The cells of the stand, by short name. Default: those of the extent. */
   readonly cells?: readonly string[];
-  /** What the stand measures, by name. Default: what of the extent is installed. */
+  /** The targets of the stand, by name. Default: installed ones of the extent. */
   readonly targets?: readonly string[];
-  /** Whether the bench of schemas measures what those cost that are made to cost much. Default: no. */
+  /** Whether the schemas bench measures hostile schemas. Default: false. */
   readonly hostile?: boolean;
-  /** The file of the page that the stand writes, with its plots beside it. Default: none. */
+  /** The file of the page that the stand writes, with plots beside it. Default: none. */
   readonly page?: string;
-  /** The folder of public data that a bench reads. Default: none, and only data of our own is measured. */
+  /** The folder with public data for a bench. Default: none; only the project's own data is measured. */
   readonly data?: string;
-  /** What the replay runs. */
   readonly replay: ReplaySettings;
-  /** How large the installation of the bench of scale is. */
   readonly scale: ScaleSettings;
 };

@@ -19,74 +19,72 @@ import { writePage } from "./report/page.ts";
 import { median, percentile } from "./report/percentile.ts";
 import type { BenchSettings } from "./settings.ts";
 
-/** The processor of what is measured; the client and the engine have another one. */
+/** The CPU of the measured process; the client and the engine use the other. */
 const MEASURED = 0;
 const OTHERS = 1;
-/** The connections at saturation. */
 const CONNECTIONS = 32;
 const REPLY_TOKENS = 16;
-/** What of a client's load comes before it counts: whoever stood idle while the others were measured is cold again. */
+/** The load before a measurement: a target that idled during others is cold again. */
 const WARM_MS = 4_000;
 const QUICK_WARM_MS = 3_000;
-/** How often it is looked whether a target has come to rest after a reading, and how long it has for that. */
+/** The polling interval and the limit of waiting for a target to become idle after a measurement. */
 const REST_MS = 500;
 const MOST_REST_MS = 5_000;
-/** The share of a processor that who rests may use: timers, and collections of what is left. */
+/** The CPU share of an idle target: timers and garbage collection. */
 const RESTING = 0.1;
 const PHASES = { random: 64, step: 1 } as const;
 
-/** The gateways, with the settings in which they differ. */
 const GATEWAYS = {
   gateway: { upstream: { wire: "fast" } },
   "gateway-grpc": { upstream: { wire: "grpc" } },
   "gateway-joining": { upstream: { wire: "fast" }, stream: { maxJoinMs: 20 } },
 } as const;
 
-/** What an extent leaves out, unless it is asked for by name: the default ends within ten minutes, a quick look within one. */
+/**
+ * The targets that an extent omits unless they are named: the default ends within ten minutes, the quick mode within
+ * one.
+ */
 const LEFT_OUT: Readonly<Record<Extent, readonly string[]>> = {
   quick: ["gateway-grpc", "gateway-joining", "haproxy", "smg-grpc", "litellm", "portkey"],
   default: ["gateway-grpc", "gateway-joining"],
   full: [],
 };
 
-/** The references that pass on every format: the others know that of chat alone, or pass on what they do not know. */
+/** The references that pass every format; the others support chat only, or pass what they do not parse. */
 const EVERY_FORMAT: readonly string[] = ["smg"];
 
-/** The names of what the stand can measure. */
 export const STAND_TARGETS: readonly string[] = [...Object.keys(GATEWAYS), ...REFERENCE_NAMES];
 
-/** What stands on the stand. */
 type Stood = Target & {
   readonly pid: number;
   readonly key: string;
   readonly headers: readonly string[];
-  /** Starts it anew; absent where it is never needed. */
+  /** Restarts the target; absent if never needed. */
   restart?(): Promise<void>;
 };
 
-/** What the engine says of where it can be asked. */
 type EngineReady = { readonly address: string; readonly ssePort: number; readonly tokenPort: number };
 
-/** One reading of one target in one cell; NaN where the cell has no such number. */
+/** One measurement of a target in a cell; NaN for numbers that the cell does not have. */
 export type StandReading = {
-  /** The processor time of a delta or a request, in microseconds. */
+  /** CPU time per delta or request, in microseconds. */
   readonly cpuUs: number;
-  /** Deltas or requests in a second. */
+  /** Deltas or requests per second. */
   readonly perSecond: number;
-  /** From the engine's writing to the client's reading, or from a request to its answer, in milliseconds. */
+  /** From the engine's write to the client's read, or from request to reply, in milliseconds. */
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Between two deltas of one stream, in milliseconds. */
+  /** Between two deltas of a stream, in milliseconds. */
   readonly gapP99Ms: number;
   /** The resident memory of the process under this load, in MB. */
   readonly residentMb: number;
 };
 
 const READINGS = ["cpuUs", "perSecond", "p50Ms", "p99Ms", "gapP99Ms", "residentMb"] as const;
-/** What ratios are given to, where it runs. */
+/** The references for ratios, if they run. */
 const COMPARED = ["nginx", "smg", "envoy"] as const;
 
-/** Measures the gateway beside what a user would take instead, in one run on the same processor. */
+/** Measures the gateway and its alternatives in one run on the same CPU. */
 export async function standBench(settings: BenchSettings): Promise<BenchResult> {
   const extent: Extent = settings.full ? "full" : settings.quick ? "quick" : "default";
   const folder = await mkdtemp(join(tmpdir(), "svc-stand-"));
@@ -118,10 +116,9 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
   }
 }
 
-/** A running gateway. */
 type StoodGateway = RunningChild & Pick<Stood, "port" | "key">;
 
-/** Starts the gateway with each of its wires, the default one first. */
+/** Starts the gateway with each of its settings, the default first. */
 async function startGateways(
   address: string,
   folder: string,
@@ -157,17 +154,16 @@ function referenceTargets(stood: Reference, several: boolean): readonly Stood[] 
   }));
 }
 
-/** Returns the name of a target that is asked in a format. */
 function nameOf(name: string, format: BenchFormat): string {
   return format === "chat" ? name : `${name} ${format}`;
 }
 
 /**
- * Waits until a target has come to rest. One that does not is started anew: it would work on answers that nobody reads
- * any more, on the processor on which the others are measured.
+ * Waits until a target is idle. A target that stays busy is restarted: it would process abandoned responses on the CPU
+ * of the next measurement.
  */
 async function rest(target: Stood): Promise<void> {
-  // A process that has ended has no time to read, and does not rest either.
+  // Reading the CPU time of an ended process fails; it counts as busy.
   for (let waitedMs = 0; waitedMs < MOST_REST_MS; waitedMs += REST_MS)
     if (await rests(target).catch(() => false)) return;
   await target.restart?.();
@@ -183,9 +179,9 @@ async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSet
   const chosen = all.filter(({ name }) => !name.includes(" ") || (cell.kind === "stream" && cell.formats));
   const failed = new Map<string, string>();
   const rounds = await interleave(chosen, settings.quick ? 1 : 3, async (target, counted) => {
-    // A quick look has time to warm only what is compiled as it runs.
+    // In the quick mode only JIT-compiled targets are warmed.
     if (settings.quick && !counted && target.restart) return undefined;
-    // Each further attempt would take the whole time that streams have to open.
+    // Each further attempt would take the whole time limit for opening streams.
     if (failed.has(target.name)) return undefined;
     const span = {
       warmMs: settings.quick ? QUICK_WARM_MS : WARM_MS,
@@ -203,7 +199,7 @@ async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSet
   for (const [name, why] of failed) console.error(`${name}, ${cellTitle(cell)}: ${why}`);
   const readings = (name: string) => rounds.flatMap((round) => round.get(name) ?? []);
   const ratio = (name: string, to: string) => {
-    // What is asked in the same format, where the reference knows it.
+    // Compare within the same format if the reference supports it.
     const same = name.replace(/^\S+/, to);
     const other = chosen.some((target) => target.name === same) ? same : to;
     return median(
@@ -224,7 +220,7 @@ async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSet
   });
 }
 
-/** For how long a target is under load before it counts, in milliseconds, and then while it does, in seconds. */
+/** The load before the measurement in milliseconds, and the measurement in seconds. */
 type Span = { readonly warmMs: number; readonly seconds: number };
 
 async function streams(

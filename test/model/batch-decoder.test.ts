@@ -9,7 +9,6 @@ const CONTEXT_TOKENS = 256;
 const BATCH_TOKENS = 16;
 const GREEDY: SequenceEvaluateOptions = { temperature: 0 };
 
-/** Tokens by chance, which mean nothing. */
 const tokens = (count: number, seed: number): Token[] => {
   const random = seededRandom(seed);
   return Array.from({ length: count }, () => Math.floor(random() * 1_000)) as Token[];
@@ -40,7 +39,7 @@ describe.skipIf(missing !== "")("the decoder of batches", () => {
     samplers.push(sampler);
     return sampler;
   };
-  /** Writes behind a prompt, as an answer is written. */
+  /** Samples tokens after a prompt, as for an answer. */
   const write = async (sampler: Sampler, prompt: readonly Token[], count: number): Promise<readonly Token[]> => {
     const written: Token[] = [];
     for (let next = prompt; written.length < count; next = written.slice(-1))
@@ -48,7 +47,7 @@ describe.skipIf(missing !== "")("the decoder of batches", () => {
     return written;
   };
 
-  test("what is asked for at once gives what each gives alone, also where it makes several batches", async () => {
+  test("concurrent requests produce the same tokens as sequential ones, across several batches", async () => {
     const prompts = [40, 3, 17, 16].map((count, place) => tokens(count, place));
     const alone: (readonly Token[])[] = [];
     for (const [place, prompt] of prompts.entries()) {
@@ -62,14 +61,14 @@ describe.skipIf(missing !== "")("the decoder of batches", () => {
       expect(at(place).contextTokens).toEqual([...prompt, ...(alone[place] ?? []).slice(0, -1)]);
   });
 
-  test("a prompt that is read in pieces gives what it gives at once", async () => {
+  test("a prompt evaluated in pieces gives the same tokens as at once", async () => {
     const prompt = tokens(60, 1);
     const whole = await write(samplerOf(0), prompt, 8);
     await Promise.all([runtime.decoder.read(at(1), prompt.slice(0, 33)), runtime.decoder.read(at(2), tokens(9, 2))]);
     expect(await write(samplerOf(1), prompt.slice(33), 8)).toEqual(whole);
   });
 
-  test("what does not fit the context is refused, and nothing of it is evaluated", async () => {
+  test("a prompt beyond the context is refused, and nothing of it is evaluated", async () => {
     const full = { reason: "ENGINE_ERROR", message: "The context is full." };
     await expect(runtime.decoder.read(at(0), tokens(CONTEXT_TOKENS, 1))).rejects.toMatchObject(full);
     expect(at(0).nextTokenIndex).toBe(0);
@@ -77,7 +76,7 @@ describe.skipIf(missing !== "")("the decoder of batches", () => {
     await expect(samplerOf(0).next(tokens(1, 2))).rejects.toMatchObject(full);
   });
 
-  test("a batch that fails fails for all that are in it, and for nobody behind it", async () => {
+  test("a failed batch fails for all its requests, and for none after it", async () => {
     const nonsense = [1, 2 ** 31 - 1] as Token[];
     const failed = [samplerOf(0).next(nonsense), samplerOf(1).next(tokens(BATCH_TOKENS - 2, 1))];
     const behind = samplerOf(2).next(tokens(1, 2));
@@ -87,7 +86,7 @@ describe.skipIf(missing !== "")("the decoder of batches", () => {
     expect(await write(samplerOf(1), tokens(5, 3), 2)).toHaveLength(2);
   });
 
-  test("tokens are the library's own, however they are sampled", async () => {
+  test("tokens equal the library's own, however they are sampled", async () => {
     const random = seededRandom(7);
     const some = <Value>(...values: Value[]): Value => values[Math.floor(random() * values.length)] as Value;
     for (let each = 0; each < 40; each += 1) {
@@ -108,14 +107,14 @@ describe.skipIf(missing !== "")("the decoder of batches", () => {
         ...some({}, { repeatPenalty: { penalty: 1.3, punishTokens: () => written, maxPunishTokens: 16 } }),
         ...(held ? { grammarEvaluationState: newState } : {}),
       });
-      // As where a reasoning ends: from then on another state holds.
+      // As at the end of reasoning: another grammar state applies from then on.
       let state: InstanceType<typeof runtime.library.LlamaGrammarEvaluationState> | undefined;
       const newState = () => {
         if (written.length % 3 === 0)
           state = new runtime.library.LlamaGrammarEvaluationState({ model: runtime.model, grammar });
         return state;
       };
-      // As where another node has written the beginning: what was sampled is not always what comes.
+      // As in a continued answer: the sampled token is not always the next one.
       const replaced = some(true, false);
       const taken = (token: Token): Token => (replaced && written.length % 2 === 1 ? (7 as Token) : token);
       const chosen = options();
@@ -146,7 +145,7 @@ describe.skipIf(missing !== "")("the decoder of batches", () => {
     }
   });
 
-  test("a caller's seed decides each token by its place alone", async () => {
+  test("a caller's seed determines each token by its position alone", async () => {
     const prompt = tokens(12, 5);
     const drawn = { temperature: 1.5, topK: 0, topP: 1, minP: 0, seed: 1 };
     const from = (place: number, begun: readonly Token[]) => {

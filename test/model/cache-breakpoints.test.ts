@@ -12,18 +12,18 @@ const says = (role: Role, ...parts: Part[]): Message => ({ role, parts });
 const WEATHER = tool("get_weather", "Get the weather for a city");
 const cache = (ttl: Duration | undefined) => ({ cache: { affinityKey: "", isolationSalt: "", ttl } });
 
-describe("how long a cache is kept is the longest that is asked for", () => {
+describe("the cache lifetime is the longest requested one", () => {
   const content = [marked(text("23"), seconds(30))];
   const inResult = part({ $case: "toolResult", value: { callId: "1", name: "get", content, isError: false } });
   const cases: readonly [name: string, wanted: ReturnType<typeof request>, ms: number][] = [
-    ["by nobody: five minutes", request("Hi"), 300_000],
+    ["without a request: five minutes", request("Hi"), 300_000],
     ["by a mark without a time: five minutes", request([says(Role.USER, marked(text("Hi")))]), 300_000],
     ["by the request", request("Hi", cache(seconds(7))), 7000],
     ["by a mark", request([says(Role.USER, marked(text("Hi"), seconds(3600)))], cache(seconds(7))), 3_600_000],
     ["by a mark inside a result", request([says(Role.TOOL, inResult)], cache(seconds(7))), 30_000],
     ["by a tool's mark", request("Hi", { tools: [{ ...WEATHER, cacheBreakpoint: { ttl: seconds(9) } }] }), 9000],
     ["never more than a day", request("Hi", cache(seconds(1e9))), 86_400_000],
-    ["nor less than nothing", request("Hi", cache(seconds(-1))), 0],
+    ["nor less than zero", request("Hi", cache(seconds(-1))), 0],
   ];
   test.each(cases)("%s", (_name, wanted, ms) => {
     expect(keepMs(wanted)).toBe(ms);
@@ -34,19 +34,19 @@ describe("the conversation up to the last mark", () => {
   const upTo = (messages: readonly Message[], tools = [WEATHER]) =>
     upToBreakpoint({ messages, tools, reasoning: false })?.messages;
 
-  test("ends with the part that has it", () => {
+  test("ends with the marked part", () => {
     const [one, two] = [marked(text("one")), marked(text("two"))];
     expect(upTo([says(Role.USER, one, two, text("three")), user("four")])).toEqual([says(Role.USER, one, two)]);
   });
 
-  test("holds the system turn where only a tool has one, and is nothing where nobody has", () => {
+  test("is the system turn if only a tool has a mark, and undefined without marks", () => {
     const messages = [system("Be brief."), user("Hi")];
     expect(upTo(messages)).toBeUndefined();
     expect(upTo(messages, [{ ...WEATHER, cacheBreakpoint: { ttl: undefined } }])).toEqual([messages[0]]);
   });
 });
 
-describe.skipIf(missing !== "")("what was written behind a mark", () => {
+describe.skipIf(missing !== "")("tokens written up to a mark", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
     backend = await sharedBackend();
@@ -55,13 +55,13 @@ describe.skipIf(missing !== "")("what was written behind a mark", () => {
   const usage = async (messages: readonly Message[], more = {}) =>
     (await ask(backend, request(messages, { ...more, maxOutputTokens: 4 }))).finished.usage;
 
-  test("is counted up to the last mark, less what was cached, and not at all without one", async () => {
+  test("are counted up to the last mark, less cached ones, and not without a mark", async () => {
     const rules = system("You count numbers. ".repeat(20));
     const first = says(Role.USER, marked(text("Count from 1 to 5.")));
     const prefix = [says(Role.SYSTEM, ...rules.parts.map((one) => marked(one))), user("Count from 1 to 5.")];
     const wholePrompt = await backend.countTokens(request([rules, first]), never());
     const systemOnly = await usage(prefix, { tenant: "a" });
-    // What a system turn adds to a prompt is the tokens that it has.
+    // The tokens of a system turn are those that it adds to a prompt.
     const withRules = await backend.countTokens(request([rules, user("")]), never());
     const tokens = withRules - (await backend.countTokens(request([user("")]), never()));
     expect(systemOnly).toMatchObject({ cachedInputTokens: 0, cacheWriteTokens: tokens });

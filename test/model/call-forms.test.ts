@@ -36,8 +36,7 @@ describe.skipIf(missing !== "")("under the grammar of a family", () => {
   afterAll(() => runtime.close());
 
   /**
-   * What the model writes under the grammar, whatever its weights would rather write; `begun` is what it is made to
-   * write first, token by token.
+   * Returns the model's text under the grammar, independent of its weights; `begun` is forced first, token by token.
    */
   async function write(grammarText: string, seed: number, begun: readonly Token[] = []): Promise<string> {
     const { model, llama, library, sequences } = runtime;
@@ -85,7 +84,7 @@ describe.skipIf(missing !== "")("under the grammar of a family", () => {
   });
 
   test.each(FAMILIES.map(({ profile }) => profile))(
-    "calls of %s are read back with arguments of the schema",
+    "calls of %s are parsed with arguments of the schema",
     async (profile) => {
       const { toolCall: markers } = loadProfile(profile);
       if (!markers) throw new Error("the profile has no calls");
@@ -99,13 +98,14 @@ describe.skipIf(missing !== "")("under the grammar of a family", () => {
   );
 
   test.each(FAMILIES)(
-    "a call that the model of $profile begins by itself is held to the schema, of however many tokens its marks are",
+    "an optional call of $profile follows the schema, however many tokens its marks have",
     async ({ profile, write: written, onlyAtStart = false }) => {
       const tools = TOOLS;
       const markers = markersOf(profile);
       const options = { mustCall: false, constraint: undefined, maxCalls: 3, argumentTypes: types } as const;
       const grammar = outputGrammar({ ...options, tools, markers, reasoning: "none" }).text ?? "";
-      // All of the first call up to its tool's name, as ordinary tokens; for bare JSON they cross the place where it begins.
+      // The first call up to its tool's name, as ordinary tokens; for bare JSON they cross the position where it
+      // begins.
       const call = written([{ name: "set_level", args: {} }]);
       const opening = call.slice(0, onlyAtStart ? 3 : call.indexOf("set_level"));
       const before = onlyAtStart ? "\n" : "A <b> or [c] first: ";

@@ -44,12 +44,11 @@ const object = (properties: Readonly<Record<string, object>>) =>
 const TEXT = { type: "string" };
 const INTEGER = { type: "integer" };
 const list = (items: object) => ({ type: "array", items });
-/** The tokens within which an answer has to end; one that finds no end has as many. */
+/** The token limit of an answer, which an endless one reaches. */
 const LIMIT = 300;
-/** The same of answers in which several lists have to be ended. */
+/** The token limit of an answer with several lists. */
 const LONG = 1_500;
 
-/** The tokens of a text of the model's own. */
 async function tokensOf(text: string): Promise<readonly number[]> {
   const runtime = await loadRuntime({ ...OPTIONS, slots: 1 }, never());
   try {
@@ -59,13 +58,13 @@ async function tokensOf(text: string): Promise<readonly number[]> {
   }
 }
 
-describe.skipIf(missing !== "")("what the answer must look like", () => {
+describe.skipIf(missing !== "")("constraints on the answer", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
     backend = await sharedBackend();
   });
 
-  test("a tool is called when the model sees fit, and its result gets an answer", async () => {
+  test("a tool is called at the model's choice, and its result gets an answer", async () => {
     const question = [user("What is the weather in Ljubljana?")];
     const reply = await ask(backend, request(question, { tools: [WEATHER] }));
     expect(reply.finished.reason).toBe(FinishReason.TOOL_CALLS);
@@ -77,12 +76,12 @@ describe.skipIf(missing !== "")("what the answer must look like", () => {
     ];
     const answer = await ask(backend, request(history, { tools: [WEATHER] }));
     expect(answer.text).toContain("23");
-    // The arguments came back in another spelling, yet the prompt is what the model had written.
+    // The arguments returned in another spelling, yet the prompt has the model's own tokens.
     const { inputTokens = 0, outputTokens = 0 } = reply.finished.usage ?? {};
     expect(answer.cached).toBe(inputTokens + outputTokens);
   });
 
-  describe("a call that is asked for comes, at temperature 1 too, and fits the schema", () => {
+  describe("a mandatory call is made, at temperature 1 too, and satisfies the schema", () => {
     const cases: readonly [name: string, more: Partial<GenerateRequest>][] = [
       ["required", { toolChoice: choose(ToolChoiceMode.REQUIRED, { allowedNames: ["set_level"] }) }],
       ["named", { toolChoice: choose(ToolChoiceMode.NAMED, { name: "set_level" }) }],
@@ -111,7 +110,7 @@ describe.skipIf(missing !== "")("what the answer must look like", () => {
     });
   });
 
-  test("one call is enough where parallel ones are not wanted", async () => {
+  test("without parallel calls there is one call", async () => {
     const both = (disableParallelCalls: boolean) =>
       request("What is the weather in Oslo and Madrid?", {
         tools: [WEATHER],
@@ -123,7 +122,7 @@ describe.skipIf(missing !== "")("what the answer must look like", () => {
     expect(one.finished.reason).toBe(FinishReason.TOOL_CALLS);
   });
 
-  test("tools that must not be called are not, though the model sees them", async () => {
+  test("forbidden tools are not called, although the model sees them", async () => {
     const wanted = request("What is the weather in Ljubljana?", {
       tools: [WEATHER],
       toolChoice: choose(ToolChoiceMode.NONE),
@@ -135,7 +134,7 @@ describe.skipIf(missing !== "")("what the answer must look like", () => {
     expect(reply.finished.usage?.inputTokens).toBe(free.finished.usage?.inputTokens);
   });
 
-  test("a call of the model's own will keeps to the schema of a strict tool", async () => {
+  test("an optional call satisfies the schema of a strict tool", async () => {
     const strict = {
       ...tool("get_weather", "Get the weather for a city", {
         type: "object",
@@ -152,7 +151,7 @@ describe.skipIf(missing !== "")("what the answer must look like", () => {
     expect(calm.text).toContain("demonstration");
   });
 
-  describe("an answer after a schema is one, and ends with it", () => {
+  describe("an answer with a schema satisfies it, and ends with the value", () => {
     const cases: readonly [name: string, more: Partial<GenerateRequest>][] = [
       ["plain", {}],
       ["with tools that could be called", { tools: [WEATHER] }],
@@ -171,7 +170,7 @@ describe.skipIf(missing !== "")("what the answer must look like", () => {
     });
   });
 
-  test("a token that nobody would see does not stand for the characters that the schema wants", async () => {
+  test("an invisible token is no substitute for the characters of the schema", async () => {
     const schema = { type: "string", minLength: 30, maxLength: 40 };
     const [hidden] = await tokensOf("<|im_start|>");
     const sampling = { temperature: 0, stop: [], logitBias: { [String(hidden)]: 100 } };
@@ -190,17 +189,13 @@ describe.skipIf(missing !== "")("what the answer must look like", () => {
     expect(reply.finished.reason).toBe(FinishReason.STOP);
   });
 
-  describe("what cannot be promised is refused before work starts", () => {
+  describe("an unenforceable constraint is refused before work starts", () => {
     const cases: readonly [name: string, more: Partial<GenerateRequest>, reason: string][] = [
-      [
-        "a call of a tool that is not there",
-        { toolChoice: choose(ToolChoiceMode.NAMED, { name: "x" }) },
-        "INVALID_REQUEST",
-      ],
+      ["a call of an unknown tool", { toolChoice: choose(ToolChoiceMode.NAMED, { name: "x" }) }, "INVALID_REQUEST"],
       ["any call without tools", { toolChoice: choose(ToolChoiceMode.REQUIRED) }, "INVALID_REQUEST"],
-      ["a schema that nothing satisfies", jsonSchema({ type: "array", minItems: 2, maxItems: 1 }), "INVALID_SCHEMA"],
+      ["an unsatisfiable schema", jsonSchema({ type: "array", minItems: 2, maxItems: 1 }), "INVALID_SCHEMA"],
       [
-        "a begun answer of a fixed form",
+        "a prefilled answer with a constraint",
         { messages: [user("Hi"), assistant(text("{"))], ...jsonSchema(PERSON) },
         "UNSUPPORTED_FEATURE",
       ],
@@ -213,7 +208,7 @@ describe.skipIf(missing !== "")("what the answer must look like", () => {
   });
 });
 
-describe.skipIf(missing !== "")("where what repeats itself in JSON is ended", () => {
+describe.skipIf(missing !== "")("with repetition in JSON ended", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
     backend = await startBackend({ endRepetition: true });
@@ -255,14 +250,14 @@ describe.skipIf(missing !== "")("where what repeats itself in JSON is ended", ()
     }
   });
 
-  test("a list is never shorter than its schema wants", async () => {
+  test("a list is never shorter than its schema requires", async () => {
     const wanted = { ...object({ tags: { ...list(TEXT), minItems: 12 } }), maxOutputTokens: LONG };
     const { text, finished } = await ask(backend, request("My name is Ann.", wanted));
     expect(finished.reason).toBe(FinishReason.STOP);
     expect(JSON.parse(text).tags.length).toBeGreaterThanOrEqual(12);
   });
 
-  test("names of members are ended too", async () => {
+  test("repeating names of members are ended too", async () => {
     const outputConstraint = { kind: { $case: "jsonObject" as const, value: {} } };
     const wanted = request("List three fruits.", { outputConstraint, maxOutputTokens: LONG });
     const { text, finished } = await ask(backend, wanted);
@@ -270,7 +265,7 @@ describe.skipIf(missing !== "")("where what repeats itself in JSON is ended", ()
     expect(JSON.parse(text)).toBeTypeOf("object");
   });
 
-  test("a string is never shorter than its schema wants, whatever chance draws", async () => {
+  test("a string is never shorter than its schema requires, whatever is sampled", async () => {
     for (const seed of [1, 2, 3, 4]) {
       const wanted = request("My name is Ann.", {
         ...object({ name: { ...TEXT, minLength: 90 } }),
@@ -283,7 +278,7 @@ describe.skipIf(missing !== "")("where what repeats itself in JSON is ended", ()
     }
   });
 
-  test("text that is no JSON is left alone", async () => {
+  test("text that is not JSON is unchanged", async () => {
     const plain = await startBackend();
     try {
       const wanted = request("Count from 1 to 12.", { maxOutputTokens: 100 });

@@ -17,7 +17,7 @@ import { missing, never, RANDOM_MODEL, request, sharedBackend, startBackend } fr
 import { answerOf } from "../support/events/answer-of.ts";
 import { sizeOf } from "../support/size.ts";
 
-/** The cuts of one answer that are tried, evenly spread, its first and last places among them. */
+/** The number of cuts per answer, evenly spread, with the first and last positions. */
 const CUTS = sizeOf({ quick: 8, promised: Number.POSITIVE_INFINITY });
 
 const WEATHER = tool("get_weather", "Get the weather for a city");
@@ -51,22 +51,26 @@ const called = {
   toolChoice: { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: true, allowedNames: [] },
 };
 
-/** The weights of an engine; `ending` are those of the demonstration, with strings ended that repeat themselves. */
+/** The weights of an engine; `ending` are the demonstration weights with repeating strings ended. */
 type Weights = "demo" | "ending" | "random";
 
-/** The answers that are cut: what they are, of which weights, and what is asked. */
+/** The answers to cut: name, weights, and request. */
 const ANSWERS: readonly [name: string, weights: Weights, wanted: GenerateRequest][] = [
   ["text", "demo", request("Count from 1 to 12.")],
   ["characters of several tokens", "demo", request("Repeat: hello 🎉")],
   ["a stop string", "demo", request("Count from 1 to 12.", { sampling: sampling({ stop: [", 10, 1", "11"] }) })],
   ["a limit", "demo", request("Count from 1 to 12.", { maxOutputTokens: 9 })],
   ["a call that the model chose", "demo", request("What is the weather in Ljubljana?", { tools: [WEATHER] })],
-  ["a call that must come", "demo", request("Hello.", called)],
+  ["a mandatory call", "demo", request("Hello.", called)],
   ["a strict schema", "demo", request("Give me a person.", strictly(PERSON))],
   ["escapes in a strict schema", "demo", request("Say it.", strictly(QUOTED))],
-  ["a string that is ended", "ending", request("My name is Ann.", { ...strictly(NAME), maxOutputTokens: 100 })],
+  [
+    "a repeating string that is ended",
+    "ending",
+    request("My name is Ann.", { ...strictly(NAME), maxOutputTokens: 100 }),
+  ],
   ["reasoning", "demo", request("What is 3 plus 4?", thinking())],
-  ["reasoning that is ended in the model's place", "demo", request("What is 3 plus 4?", thinking(3))],
+  ["reasoning that the budget ends", "demo", request("What is 3 plus 4?", thinking(3))],
   ["reasoning of a strict schema", "demo", request("Give me a person.", { ...strictly(PERSON), ...thinking(2) })],
   [
     "penalties",
@@ -112,7 +116,7 @@ async function produced(backend: LlamaBackend, wanted: GenerateRequest): Promise
 const logprobsOf = (events: readonly Event[]): readonly TokenLogprob[] =>
   events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.logprobs : []));
 
-/** What the caller of the first call has when its node is lost behind `count` tokens. */
+/** Returns the events that the caller received when its node was lost after `count` tokens. */
 function told({ steps }: Produced, count: number): readonly Event[] {
   const events: Event[] = [];
   let tokens = 0;
@@ -136,7 +140,7 @@ function cutsOf({ length }: readonly number[]): readonly number[] {
   return [...new Set([...places, length - 1, length])].filter((cut) => cut >= 0);
 }
 
-describe.skipIf(missing !== "")("an answer that is gone on with", () => {
+describe.skipIf(missing !== "")("a continued answer", () => {
   let demo: LlamaBackend;
   let ending: LlamaBackend;
   let random: LlamaBackend;
@@ -151,11 +155,11 @@ describe.skipIf(missing !== "")("an answer that is gone on with", () => {
   });
   const engineOf = (weights: Weights) => ({ demo, ending, random })[weights];
 
-  test("is offered", () => {
+  test("is supported", () => {
     expect(demo.describe().models[0]?.capabilities).toContain(Capability.CONTINUATION);
   });
 
-  test.each(ANSWERS)("is the same as undisturbed, wherever it is cut: %s", async (_name, weights, wanted) => {
+  test.each(ANSWERS)("equals the undisturbed one, wherever it is cut: %s", async (_name, weights, wanted) => {
     const backend = engineOf(weights);
     const whole = await produced(backend, wanted);
     const answer = answerOf(whole.events);
@@ -191,7 +195,7 @@ describe.skipIf(missing !== "")("an answer that is gone on with", () => {
     }
   });
 
-  test("keeps the ids of the calls that it has given out", async () => {
+  test("keeps the ids of the calls already sent", async () => {
     const wanted = request("What is the weather in Ljubljana?", { tools: [WEATHER] });
     const whole = await produced(demo, wanted);
     const [id] = answerOf(whole.events).blocks.map((block) => block.id);
@@ -202,7 +206,7 @@ describe.skipIf(missing !== "")("an answer that is gone on with", () => {
     expect(blocks[0]?.id).toBe(id);
   });
 
-  test("finds its prompt and its tokens in the cache, and counts the prompt's alone", async () => {
+  test("finds its prompt and tokens in the cache, and counts only the prompt", async () => {
     const wanted = request("Count from 1 to 12.", { tenant: "cached" });
     const whole = await produced(demo, wanted);
     const rest = await produced(demo, { ...wanted, continuation: continuation(whole, 20) });
@@ -212,7 +216,7 @@ describe.skipIf(missing !== "")("an answer that is gone on with", () => {
     expect(finished?.reason).toBe(FinishReason.STOP);
   });
 
-  test("without a seed is drawn anew, from the same distribution", async () => {
+  test("without a seed is sampled again from the same distribution", async () => {
     const wanted = request("Go.", { sampling: { ...hot(), seed: undefined }, maxOutputTokens: 24 });
     const whole = await produced(random, wanted);
     const goOn = { ...wanted, continuation: continuation(whole, 4) };
@@ -230,9 +234,9 @@ describe.skipIf(missing !== "")("an answer that is gone on with", () => {
       (tokens) => ({ tokens: [...tokens.slice(0, 3), ...tokens.slice(0, 3)] }),
       "INVALID_REQUEST",
     ],
-    ["a token that is none", strict, () => ({ tokens: [4_294_967_295] }), "INVALID_REQUEST"],
+    ["an invalid token", strict, () => ({ tokens: [4_294_967_295] }), "INVALID_REQUEST"],
     ["more tokens than the window", strict, (tokens) => ({ tokens: Array(5_000).fill(tokens[0]) }), "INVALID_REQUEST"],
-    ["tokens behind the answer's end", strict, (tokens) => ({ tokens: [...tokens, ...tokens] }), "INVALID_REQUEST"],
+    ["tokens after the answer's end", strict, (tokens) => ({ tokens: [...tokens, ...tokens] }), "INVALID_REQUEST"],
     [
       "another end of reasoning than the node's",
       request("What is 3 plus 4?", thinking(3)),

@@ -13,7 +13,7 @@ describe.skipIf(missing !== "")("between tenants", () => {
   });
   afterAll(() => backend.close());
 
-  test("a flood of 40 requests lets another in after one more service at most", async () => {
+  test("a flood of 40 requests delays another tenant by one more service at most", async () => {
     const served: string[] = [];
     const use = async (wanted: GenerateRequest) => {
       let isServed = false;
@@ -35,7 +35,7 @@ describe.skipIf(missing !== "")("between tenants", () => {
       await ask("quiet");
       servicesBefore.push(served.indexOf("quiet", before) - before);
     }
-    // The one that ran already, and one more: its wait stays under two service times.
+    // The running request and one more: the wait stays under two service times.
     expect(Math.max(...servicesBefore)).toBeLessThanOrEqual(2);
     expect(backend.load().waiting).toBeGreaterThan(FLOOD / 2);
     await Promise.all(flood);
@@ -59,9 +59,9 @@ describe.skipIf(missing !== "")("between tenants", () => {
   });
 });
 
-describe.skipIf(missing !== "")("prompts that are read at the same time", () => {
-  test("share each step, so that every step of the engine shows in all of them", async () => {
-    // Steps that take no time are not made smaller.
+describe.skipIf(missing !== "")("concurrent prefills", () => {
+  test("share each step, so that every step advances all of them", async () => {
+    // Steps without measurable time are not reduced.
     const backend = await startBackend({ slots: 2, contextTokens: 1024, batchTokens: 128 }, new VirtualClock());
     const prompt = (word: string) => request(`${word} `.repeat(400), { maxOutputTokens: 1 });
     const read = async (wanted: GenerateRequest) => {
@@ -71,14 +71,14 @@ describe.skipIf(missing !== "")("prompts that are read at the same time", () => 
       return marks.map((mark, index) => mark - (marks[index - 1] ?? 0));
     };
     expect(new Set(await read(prompt("alone")))).toEqual(new Set([128]));
-    // Behind more tokens somewhat fewer, which take as long.
+    // Later positions get somewhat fewer tokens, which take as long.
     const isHalf = (tokens: number) => tokens > 40 && tokens <= 64;
     for (const pieces of await Promise.all([read(prompt("one")), read(prompt("two"))]))
       expect(pieces.filter(isHalf).length).toBeGreaterThan(2);
     await backend.close();
   });
 
-  test("count as work of the node until they are read, though nobody waits", async () => {
+  test("count as work of the node until they are prefilled, even without waiting requests", async () => {
     const backend = await startBackend({ slots: 1, contextTokens: 1024, batchTokens: 128 });
     let tokens = 0;
     for await (const { events } of backend.generate(request("word ".repeat(400), { maxOutputTokens: 1 }), never()))
@@ -94,7 +94,7 @@ describe.skipIf(missing !== "")("prompts that are read at the same time", () => 
 });
 
 describe.skipIf(missing !== "")("the load", () => {
-  test("has steps in flight only while one runs: a slow reader is no stuck engine", async () => {
+  test("has steps in flight only during a step: a slow reader is not a stuck engine", async () => {
     const backend = await startBackend({ slots: 1, contextTokens: 512 });
     expect(backend.load().steps?.inFlight).toBe(0);
     const slow = backend.generate(request("Count from 1 to 12."), never());
@@ -105,10 +105,10 @@ describe.skipIf(missing !== "")("the load", () => {
       await expect.poll(() => backend.load().steps?.inFlight).toBe(0);
       return backend.load().steps?.made;
     };
-    // The first token is made while its reader hears of the start, and no other.
+    // The first token is decoded while the start is sent to the reader, and no other.
     const before = (await restsAt()) ?? 0;
     await slow.next();
-    // The library has been asked for the next one, and answers later.
+    // The library has been called for the next token, and answers later.
     expect(backend.load().steps?.inFlight).toBe(1);
     expect(await restsAt()).toBe(before + 1);
     for (let more = 2; more < 4; more += 1) {

@@ -4,13 +4,13 @@ import { text, tool, user } from "../support/engine/canonical.ts";
 import { ask, GPU, missing, request, startBackend } from "../support/engine/demo-engine.ts";
 
 /*
- * What an accelerator computes. These tests, and with them all of this folder, use the one that SVC_TEST_GPU names:
+ * Results of an accelerator. These tests, and all others of this folder, use the one in SVC_TEST_GPU:
  * `SVC_TEST_GPU=cuda npx vitest run -c test/vitest.config.ts test/model`.
  */
 const absent = GPU === false ? "SVC_TEST_GPU names no accelerator" : missing;
 if (absent !== "") process.stderr.write(`skipping tests with a GPU: ${absent}\n`);
 
-/** As many questions as there are kinds of answers, and two whose answers are long. */
+/** One question per kind of answer, and two with long answers. */
 const REQUESTS = [
   request("Hello!", { maxOutputTokens: 32 }),
   request("What is the weather in Paris?", { tools: [tool("get_weather", "Tells the weather of a city.")] }),
@@ -18,8 +18,8 @@ const REQUESTS = [
   request(`Repeat: ${"one two three four five six seven ".repeat(40)}`, { maxOutputTokens: 96 }),
 ];
 
-describe.skipIf(absent !== "")("a node whose GPU computes", () => {
-  test("has all layers of a model that fits there, and tells the memory in use", async () => {
+describe.skipIf(absent !== "")("a node with a GPU", () => {
+  test("loads all layers of a model that fits, and reports the memory in use", async () => {
     const backend = await startBackend();
     try {
       expect(backend.describe().engineVersion).toMatch(new RegExp(`; ${GPU} with 7 layers, threads 1, `));
@@ -29,7 +29,7 @@ describe.skipIf(absent !== "")("a node whose GPU computes", () => {
     }
   });
 
-  test("leaves to the processor what it is not to have", async () => {
+  test("leaves the excluded layers to the CPU", async () => {
     const backend = await startBackend({ gpuLayers: 2 });
     try {
       expect(backend.describe().engineVersion).toContain(`; ${GPU} with 2 layers, `);
@@ -39,7 +39,7 @@ describe.skipIf(absent !== "")("a node whose GPU computes", () => {
     }
   });
 
-  test("gives the answers that the processor gives, one by one and together", async () => {
+  test("gives the same answers as the CPU, sequentially and concurrently", async () => {
     const processor = await startBackend({ gpu: false });
     const accelerator = await startBackend();
     try {
@@ -56,7 +56,7 @@ describe.skipIf(absent !== "")("a node whose GPU computes", () => {
     }
   });
 
-  test("finds the beginning of a conversation again", async () => {
+  test("finds the beginning of a conversation in the cache", async () => {
     const backend = await startBackend();
     try {
       const first = await ask(backend, request("Hello!", { maxOutputTokens: 16 }));

@@ -24,7 +24,7 @@ const BOMBS: readonly [name: string, schema: string][] = [
   ["100,000 levels", `${'{"items":'.repeat(100_000)}{}${"}".repeat(100_000)}`],
   ["10,000 properties", JSON.stringify({ properties: properties(10_000) })],
   ["a reference to itself", '{"$ref":"#"}'],
-  ["references in a circle", '{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}'],
+  ["a cycle of references", '{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}'],
   ["a list of itself", '{"type":"array","items":{"$ref":"#"}}'],
   ["alternatives of itself", '{"anyOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"},"maxItems":3}]}'],
   [
@@ -35,9 +35,9 @@ const BOMBS: readonly [name: string, schema: string][] = [
   ["a billion items", '{"type":"array","items":{"type":"null"},"maxItems":1000000000}'],
   ["a billion items at least", '{"type":"array","items":{"type":"null"},"minItems":1000000000}'],
   ["a long string at least", '{"type":"string","minLength":1000000000}'],
-  ["a pattern that explodes where it is run", '{"type":"string","pattern":"^(a+)+$"}'],
+  ["a pattern with exponential backtracking", '{"type":"string","pattern":"^(a+)+$"}'],
   ["the same without a start", '{"type":"string","pattern":"(a+)+$"}'],
-  ["oneOf of many that are alike", JSON.stringify({ oneOf: Array.from({ length: 200 }, () => record("a")) })],
+  ["oneOf of many equal alternatives", JSON.stringify({ oneOf: Array.from({ length: 200 }, () => record("a")) })],
   ["oneOf inside oneOf", JSON.stringify({ oneOf: [1, 2, 3, 4].map(() => ({ oneOf: [record("a"), { $ref: "#" }] })) })],
   [
     "a pattern of nested groups",
@@ -45,7 +45,7 @@ const BOMBS: readonly [name: string, schema: string][] = [
   ],
   ["a pattern of nested counts", '{"type":"string","pattern":"^((((a{9}){9}){9}){9}){9}$"}'],
   [
-    "a pattern with very many ways to read a text",
+    "a pattern with very many readings of a text",
     JSON.stringify({ type: "string", pattern: `^(${"(a|b)*".repeat(60)})*c$` }),
   ],
   ["a pattern of all characters", '{"type":"string","pattern":"^[\\\\u0000-\\\\uffff]{0,1000}$"}'],
@@ -53,7 +53,7 @@ const BOMBS: readonly [name: string, schema: string][] = [
   ["a broken pattern", '{"type":"string","pattern":"("}'],
   ["a type that does not exist", '{"type":"text"}'],
   ["a type that is an object", '{"properties":{"a":{"type":[{"toString":1}]}}}'],
-  ["a type that everything has", '{"properties":{"a":{"type":"constructor"}}}'],
+  ["a type named like a property of every object", '{"properties":{"a":{"type":"constructor"}}}'],
   ["a reference to nothing", '{"properties":{"a":{"$ref":"#/definitions/Missing"}}}'],
   ["a reference to an anchor", '{"properties":{"a":{"$ref":"#anchor"}}}'],
   ["a reference to another document", '{"$ref":"http://169.254.169.254/schema"}'],
@@ -94,7 +94,7 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
   });
   afterAll(() => backend.close());
 
-  /** Either an answer in due form or a refusal in due form; and then the node serves as before. */
+  /** Expects a valid answer or a valid refusal; after it the node serves as before. */
   const outlive = async (wanted: GenerateRequest) => {
     try {
       const { finished, text } = await ask(backend, wanted);
@@ -110,7 +110,7 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
   };
 
   test.each(BOMBS)(
-    "do not hurt the node as an answer: %s",
+    "do not harm the node as an answer: %s",
     async (_name, schema) => {
       await outlive(request("Hello!", constrained(schema, true)));
       await outlive(request("Hello!", constrained(schema, false)));
@@ -119,7 +119,7 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
   );
 
   test.each(BOMBS)(
-    "do not hurt the node as a strict tool: %s",
+    "do not harm the node as a strict tool: %s",
     async (_name, schema) => {
       const strict = { ...tool("get", "Get"), parametersJsonSchema: schema, strict: true };
       const { sampling, maxOutputTokens } = constrained(schema, true);
@@ -129,14 +129,14 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
     60_000,
   );
 
-  test("a value that can never be whole ends with the tokens, and says so", async () => {
+  test("a value that can never be complete ends at the token limit with that finish reason", async () => {
     const endless = JSON.stringify({ type: "array", items: { type: "integer" }, minItems: 100_000 });
     const reply = await ask(backend, request("Hello!", constrained(endless, true)));
     expect(reply.finished).toMatchObject({ reason: FinishReason.MAX_OUTPUT_TOKENS, usage: { outputTokens: 24 } });
     expect(reply.events.at(-2)?.kind).toMatchObject({ $case: "blockEnded", value: { complete: false } });
   });
 
-  describe("what strict cannot promise is refused with where it stands, and without strict it is done as far as it goes", () => {
+  describe("an unenforceable keyword is refused with strict, and otherwise enforced in part", () => {
     const cases: readonly [pointer: string, start: RegExp, schema: object][] = [
       ["/not", /^"/, { type: "string", not: { format: "date" } }],
       ["/properties/a/uniqueItems", /^\{/, { type: "object", properties: { a: { type: "array", uniqueItems: true } } }],
@@ -166,7 +166,7 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
 });
 
 test.skipIf(missing !== "")(
-  "grammars without number hold no more than a set number of bytes, and those of one tenant leave others theirs",
+  "many grammars hold a bounded number of bytes, shared fairly between tenants",
   async () => {
     const MAX_BYTES = 64 * 1024;
     const { getLlama } = await loadLibrary();

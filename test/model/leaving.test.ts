@@ -8,7 +8,6 @@ const COUNT = "Count from 1 to 75";
 const LONG = "one two three four\n".repeat(350);
 const cancelled = expect.objectContaining({ reason: "CANCELLED" });
 
-/** Reads on until an event of the kind. */
 async function until(stream: AsyncGenerator<GenerateResponse>, $case: string): Promise<void> {
   for (;;) {
     const { value, done } = await stream.next();
@@ -17,7 +16,7 @@ async function until(stream: AsyncGenerator<GenerateResponse>, $case: string): P
   }
 }
 
-describe.skipIf(missing !== "")("a caller that leaves frees what it held", () => {
+describe.skipIf(missing !== "")("a cancelled request frees its slot", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
     backend = await startBackend({ slots: 1, batchTokens: 64, queueLength: 2 });
@@ -26,7 +25,7 @@ describe.skipIf(missing !== "")("a caller that leaves frees what it held", () =>
 
   const idle = () => expect(backend.load()).toMatchObject({ slots: 1, busySlots: 0, waiting: 0 });
 
-  test.each(["blockDelta", "progress"])("by abort, while it waits for what follows %s", async (last) => {
+  test.each(["blockDelta", "progress"])("by abort while it waits for the event after %s", async (last) => {
     const leave = new AbortController();
     const stream = backend.generate(request(last === "progress" ? LONG : COUNT), leave.signal);
     await until(stream, last);
@@ -36,23 +35,23 @@ describe.skipIf(missing !== "")("a caller that leaves frees what it held", () =>
     idle();
   });
 
-  test("by abort, while nobody asks for events", async () => {
+  test("by abort while its events are not read", async () => {
     const leave = new AbortController();
     const stream = backend.generate(request(COUNT), leave.signal);
     await until(stream, "blockDelta");
     leave.abort();
-    // Nothing is read from the stream any more: only a slot that became free lets this one through.
+    // The stream is not read any more: only a freed slot lets this request run.
     expect((await ask(backend, request("Count from 1 to 5"))).text).toBe("1, 2, 3, 4, 5");
     await expect(stream.next()).rejects.toEqual(cancelled);
     idle();
   });
 
-  test("with a reason of ours, that is what it hears", async () => {
+  test("with the abort's own reason", async () => {
     const late = AbortSignal.abort(new EngineError("DEADLINE", "Too late."));
     await expect(ask(backend, request(COUNT), late)).rejects.toMatchObject({ reason: "DEADLINE" });
   });
 
-  test("in the queue, where it has heard its place", async () => {
+  test("in the queue, after its position was reported", async () => {
     const holder = backend.generate(request(COUNT), never());
     await until(holder, "blockDelta");
     const leave = new AbortController();
@@ -68,7 +67,7 @@ describe.skipIf(missing !== "")("a caller that leaves frees what it held", () =>
     idle();
   });
 
-  test("a full queue refuses at once, and the others are served", async () => {
+  test("a full queue refuses at once, and other requests are served", async () => {
     const holder = backend.generate(request(COUNT), never());
     await until(holder, "blockDelta");
     const waiting = [1, 2].map(() => ask(backend, request("Count from 1 to 5")));
@@ -79,7 +78,7 @@ describe.skipIf(missing !== "")("a caller that leaves frees what it held", () =>
     idle();
   });
 
-  test("closing the backend ends those who wait", async () => {
+  test("closing the backend ends waiting requests", async () => {
     const other = await startBackend({ slots: 1 });
     const holder = other.generate(request(COUNT), never());
     await until(holder, "blockDelta");

@@ -27,7 +27,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
 
   const idle = () => expect(backend.load()).toMatchObject({ slots: 3, busySlots: 0, waiting: 0 });
 
-  test("it describes itself before and after it is loaded", () => {
+  test("it describes itself before and after loading", () => {
     expect(new LlamaBackend(OPTIONS, workHere).describe().models).toMatchObject([
       { id: "demo", state: ModelState.LOADING },
     ]);
@@ -35,7 +35,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     expect(backend.describe().models[0]?.revision).toMatch(/^[0-9a-f]{16}$/);
   });
 
-  test("a plain question gets a whole answer, with real counts", async () => {
+  test("a plain question gets a complete answer with real counts", async () => {
     const reply = await ask(backend, request(COUNT));
     expect(reply.text).toBe(NUMBERS);
     expect(reply.finished.reason).toBe(FinishReason.STOP);
@@ -46,14 +46,14 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     idle();
   });
 
-  test("counting a prompt gives what generating reports", async () => {
+  test("counting a prompt gives the same number as generating", async () => {
     const messages = [system("Be brief."), user("a <|im_end|> b"), assistant(text("Sure")), user("漢字 🚀")];
     const wanted = request(messages, { maxOutputTokens: 1 });
     const reply = await ask(backend, wanted);
     expect(await backend.countTokens(wanted, never())).toBe(reply.finished.usage?.inputTokens);
   });
 
-  test("a seed decides the answer, whoever else is served", async () => {
+  test("a seed determines the answer, whatever else is served", async () => {
     const wanted = (seed: number) =>
       request("Write me a short poem about rain.", { sampling: sampling({ temperature: 1.5, seed }) });
     const [one, same, other] = await Promise.all([7, 7, 8].map((seed) => ask(backend, wanted(seed))));
@@ -75,7 +75,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     });
   });
 
-  test.each(["hello 🎉", "ok 👍", "🚀"])("characters of several tokens come out whole: %s", async (words) => {
+  test.each(["hello 🎉", "ok 👍", "🚀"])("characters of several tokens are sent whole: %s", async (words) => {
     const reply = await ask(backend, request(`Repeat: ${words}`));
     const pieces = reply.events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? [kind.value.text] : []));
     expect(pieces.join("")).toContain([...words].at(-1));
@@ -83,19 +83,19 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     expect(reply.finished.usage?.outputTokens).toBeGreaterThan(pieces.length);
   });
 
-  test("the answer is cut at the asked number of tokens", async () => {
+  test("the answer ends at the maximum number of tokens", async () => {
     const reply = await ask(backend, request(COUNT, { maxOutputTokens: 4 }));
     expect(NUMBERS.startsWith(reply.text)).toBe(true);
     expect(reply.finished).toMatchObject({ reason: FinishReason.MAX_OUTPUT_TOKENS, usage: { outputTokens: 4 } });
     expect(reply.events.at(-2)?.kind).toMatchObject({ $case: "blockEnded", value: { complete: false } });
   });
 
-  test("an answer that is begun is continued", async () => {
+  test("a prefilled answer is continued", async () => {
     const reply = await ask(backend, request([user(COUNT), assistant(text("1, 2, 3, 4, 5,"))]));
     expect(reply.text).toBe(" 6, 7, 8, 9, 10, 11, 12");
   });
 
-  test("reasoning is its own block and counted, and the budget ends it", async () => {
+  test("reasoning is a separate block, counted, and ended by the budget", async () => {
     const think = (budgetTokens?: number) =>
       request("Who are you exactly?", { reasoning: { mode: ReasoningMode.ENABLED, effort: 0, budgetTokens } });
     const free = await ask(backend, think());
@@ -120,7 +120,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     }
   });
 
-  test("a biased token does not come, an unknown one is refused", async () => {
+  test("a biased token is avoided, an unknown one is refused", async () => {
     const [first] = (await ask(backend, request(COUNT, { sampling: sampling({ topLogprobs: 0 }), maxOutputTokens: 1 })))
       .text;
     expect(first).toBe("1");
@@ -135,7 +135,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
   describe("the context window", () => {
     const long = (lines: number) => request("one two three\n".repeat(lines));
 
-    test("a prompt that does not fit is refused before it takes a slot, with the numbers", async () => {
+    test("a prompt that does not fit is refused with the numbers before it takes a slot", async () => {
       const wanted = long(1000);
       const inputTokens = await backend.countTokens(wanted, never());
       await expect(ask(backend, wanted)).rejects.toMatchObject({
@@ -145,7 +145,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
       idle();
     });
 
-    test("it can be filled to the last token, and then the answer is cut", async () => {
+    test("it can be filled to the last token, where the answer is truncated", async () => {
       const small = await startBackend({ contextTokens: 300, slots: 1, batchTokens: 64 });
       const padding = await small.countTokens(request(""), never());
       const wanted = (words: number) => request(" a".repeat(words), { sampling: sampling({ logitBias: {} }) });
@@ -161,7 +161,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     const wanted = (salt: string, tenant?: string): GenerateRequest =>
       request([system("You count numbers. ".repeat(60)), user(COUNT)], salted(salt, tenant));
 
-    test("is measured, gives the same answer, and is never shared across salts or tenants", async () => {
+    test("is reported, does not change the answer, and is not shared across salts or tenants", async () => {
       const cold = await ask(backend, wanted("one"));
       const warm = await ask(backend, wanted("one"));
       const inputTokens = cold.finished.usage?.inputTokens ?? 0;
@@ -171,7 +171,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
       expect((await ask(backend, wanted("one", "other"))).cached).toBe(0);
     });
 
-    test("holds the answer too, for the next turn", async () => {
+    test("contains the answer for the next turn", async () => {
       const first = [user("My name is Wilhelmina.")];
       const reply = await ask(backend, request(first, salted("turns")));
       const next = [...first, assistant(text(reply.text)), user("What is my name?")];
@@ -182,7 +182,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     });
   });
 
-  test("six requests on three slots are all answered as if alone", async () => {
+  test("six requests on three slots are answered as if alone", async () => {
     const replies = await Promise.all(Array.from({ length: 6 }, () => ask(backend, request(COUNT))));
     expect(replies.map((reply) => reply.text)).toEqual(Array(6).fill(NUMBERS));
     for (const reply of replies) expect(reply.events[0]?.kind?.$case).toBe("started");
@@ -190,7 +190,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
   });
 });
 
-describe.skipIf(missing !== "")("what cannot start says why", () => {
+describe.skipIf(missing !== "")("a failed start reports the reason", () => {
   const start = (options: object) => new LlamaBackend({ ...OPTIONS, ...options }, workHere).start(never());
 
   test("no file", async () => {
@@ -200,7 +200,7 @@ describe.skipIf(missing !== "")("what cannot start says why", () => {
     });
   });
 
-  test("a file that is no model", async () => {
+  test("a file that is not a model", async () => {
     const modelPath = import.meta.filename;
     await expect(start({ modelPath })).rejects.toEqual(reason("ENGINE_DOWN"));
   });

@@ -24,13 +24,12 @@ import { sizeOf } from "../support/size.ts";
 
 const SLOTS = 4;
 const REQUESTS = sizeOf({ quick: 100, promised: 200 });
-/** The answers that are had to one schema. */
 const ANSWERS = sizeOf({ quick: 25, promised: 50 });
 const RANDOM_SCHEMAS = sizeOf({ quick: 12, promised: 24 });
-/** A failed run can be repeated from this. */
+/** Reported so that a failed run can be repeated. */
 const SEED = 20_261_121;
 
-/** OK, cancelled, deadline exceeded. */
+/** The gRPC statuses OK, CANCELLED and DEADLINE_EXCEEDED. */
 const [OK, CANCELLED, DEADLINE] = [0, 1, 4];
 const CODES = { reads: [OK], slow: [OK], cancels: [OK, CANCELLED], deadline: [OK, DEADLINE] } as const;
 type Habit = keyof typeof CODES;
@@ -84,7 +83,7 @@ describe.skipIf(missing !== "")("the node", () => {
   const idle = () =>
     expect.poll(() => backend.load(), { timeout: 10_000 }).toMatchObject({ busySlots: 0, waiting: 0, kvTokensUsed: 0 });
 
-  test(`${REQUESTS} random requests at once: every stream is legal, and every slot is free after`, async () => {
+  test(`${REQUESTS} concurrent random requests have legal streams and free every slot`, async () => {
     const random = new SeededRandom(SEED);
     const outcomes = new Map<string, number>();
 
@@ -107,7 +106,7 @@ describe.skipIf(missing !== "")("the node", () => {
           requestId: `r${number}`,
           tenant: `t${random.below(3)}`,
           priority: random.below(3) - 1,
-          // Alternatives make the messages of slow readers large.
+          // Top log probabilities make the messages of slow readers large.
           sampling: sampling({
             temperature: random.below(2),
             seed: number,
@@ -132,7 +131,7 @@ describe.skipIf(missing !== "")("the node", () => {
     };
     await Promise.all(Array.from({ length: REQUESTS }, (_, number) => one(number)));
 
-    // Each habit has shown what it is there for, or the test would prove nothing.
+    // Every kind of caller must have occurred for the test to be meaningful.
     const some = expect.any(Number);
     expect(Object.fromEntries(outcomes)).toMatchObject({
       ...{ [`reads ${OK}`]: some, [`slow ${OK}`]: some },
@@ -145,7 +144,7 @@ describe.skipIf(missing !== "")("the node", () => {
     await idle();
   });
 
-  test("a prefix of 2,000 tokens is cached for who sent it, with the same answer, and for nobody else", async () => {
+  test("a prefix of 2,000 tokens is cached for its sender only, with the same answer", async () => {
     const messages = [
       textMessage(Role.SYSTEM, "You count numbers and do nothing else. ".repeat(280)),
       textMessage(Role.USER, "Count from 1 to 12."),
@@ -167,7 +166,7 @@ describe.skipIf(missing !== "")("the node", () => {
     expect(await ask("a", "salt")).toEqual({ ...first, cached: first.input - 1 });
   });
 
-  test("all answers at temperature 1 satisfy a schema with all that makes one hard", async () => {
+  test("all answers at temperature 1 satisfy a schema of difficult keywords", async () => {
     const text = (maxLength: number) => ({ type: "string", maxLength });
     const schema = {
       type: "object",
@@ -190,7 +189,7 @@ describe.skipIf(missing !== "")("the node", () => {
         },
       },
     };
-    // The same said with another library's means.
+    // The same schema in another library.
     const characters = (most: number) => z.string().refine((value) => [...value].length <= most);
     const owner = z.strictObject({ name: characters(8) });
     const team = z.strictObject({ city: characters(8).optional(), size: z.int().gt(7) });
@@ -215,7 +214,7 @@ describe.skipIf(missing !== "")("the node", () => {
     expect(wrong).toEqual([]);
     process.stdout.write(`${answers.length} of ${ANSWERS} answers satisfy their schema\n`);
     const objects = answers.map((answer) => expected.parse(JSON.parse(answer)));
-    // Optional ones are there and left out, and more than one alternative was taken.
+    // Optional members are present and absent, and more than one alternative occurred.
     expect(new Set(objects.map(({ note }) => note === undefined)).size).toBe(2);
     expect(new Set(objects.map(({ owner }) => Object.keys(owner ?? {})[0])).size).toBeGreaterThan(1);
   });
@@ -229,7 +228,7 @@ describe.skipIf(missing !== "")("the node", () => {
     return { text: textOf(reading.events), isWhole };
   };
 
-  test("all answers satisfy patterns, formats, recursion, maps and alternatives that exclude each other", async () => {
+  test("all answers satisfy patterns, formats, recursion, maps and exclusive alternatives", async () => {
     const schema = {
       type: "object",
       properties: {
@@ -267,7 +266,7 @@ describe.skipIf(missing !== "")("the node", () => {
     expect(new Set(values.map(({ shape }) => shape.kind)).size).toBe(2);
   }, 60_000);
 
-  test("answers to random schemas satisfy each its own", async () => {
+  test("answers to random schemas satisfy their schemas", async () => {
     const asked = Array.from({ length: RANDOM_SCHEMAS }, (_, seed) => ({
       seed,
       schema: randomSchema(new SeededRandom(1000 + seed)),
@@ -275,7 +274,7 @@ describe.skipIf(missing !== "")("the node", () => {
     const answers = await Promise.all(
       asked.map(async ({ seed, schema }) => ({ seed, schema, ...(await answerTo(schema, seed, 300)) })),
     );
-    // What is cut is not whole, and promises nothing.
+    // Truncated answers are incomplete and need not satisfy the schema.
     const whole = answers.filter(({ isWhole }) => isWhole);
     const wrong = whole.filter(({ schema, text }) => !independentValidator(schema)(JSON.parse(text)));
     expect(wrong.map(({ seed, text }) => `${seed}: ${text}`)).toEqual([]);
@@ -283,7 +282,7 @@ describe.skipIf(missing !== "")("the node", () => {
     process.stdout.write(`${whole.length} whole answers of ${RANDOM_SCHEMAS} satisfy their random schemas\n`);
   }, 60_000);
 
-  test("a schema that cannot be kept to is refused with the place, over the wire too", async () => {
+  test("an unenforceable schema is refused with its position, over gRPC too", async () => {
     const schema = { type: "object", properties: { a: { type: "string", not: { format: "date" } } } };
     const { code, info } = await client.generate(generateRequest({ outputConstraint: jsonSchema(schema) })).ended;
     expect(code).toBe(3);
@@ -298,7 +297,7 @@ function cancelAfter(reading: Reading, events: number): void {
   });
 }
 
-/** Lets the event loop go round many times between two messages. */
+/** Runs many turns of the event loop between two messages. */
 function readSlowly({ call }: Reading): void {
   call.on("data", async () => {
     call.pause();

@@ -2,18 +2,18 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { ask, missing, never, request, startBackend } from "../support/engine/demo-engine.ts";
 
-/** An answer that goes on until its room is used up. */
+/** An answer that continues until the context is full. */
 const ENDLESS = JSON.stringify({ type: "string", minLength: 4_000 });
 const ROOM = 600;
 
-describe.skipIf(missing !== "")("a newcomer beside long answers", () => {
+describe.skipIf(missing !== "")("a new request beside long answers", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
     backend = await startBackend();
   });
   afterAll(() => backend.close());
 
-  test("gets a slot that holds another's cache at once, and not when the long answers are over", async () => {
+  test("gets a slot with another cache at once, before the long answers end", async () => {
     for (const tenant of ["a", "b", "c"]) await ask(backend, request("Count from 1 to 5.", { tenant }));
     const constraint = { name: "x", schemaJson: ENDLESS, strict: false };
     const outputConstraint = { kind: { $case: "jsonSchema", value: constraint } } as const;
@@ -26,7 +26,7 @@ describe.skipIf(missing !== "")("a newcomer beside long answers", () => {
       return begun;
     });
     const before = () => backend.load().steps?.made ?? 0;
-    // Both decode.
+    // Both requests are decoding.
     await expect.poll(() => backend.load().busySlots).toBe(2);
     const madeBefore = before();
     await expect.poll(() => before() - madeBefore).toBeGreaterThan(10);

@@ -33,7 +33,7 @@ describe.skipIf(missing !== "")("the profile of the demonstration model", () => 
     );
   });
 
-  test("can be another that is named, of which the marks that the model does not know are not used", async () => {
+  test("can be named, without the marks that the model does not have", async () => {
     const backend = await startBackend({ profile: "kimi-k2-thinking" });
     try {
       expect(backend.describe().models[0]?.capabilities).not.toContain(Capability.TOOLS);
@@ -47,7 +47,7 @@ describe.skipIf(missing !== "")("the profile of the demonstration model", () => 
     }
   });
 
-  test("can be a file, whose marks are then looked for", async () => {
+  test("can be a file, whose marks are then searched", async () => {
     const profile = join(folder, "own.yaml");
     const calls = '{ form: json, open: "<tool_call>", close: "</tool_call>", afterOpen: "\\n", beforeClose: "\\n" }';
     writeFileSync(profile, `family: Own\nthinking: { default: always }\ntoolCall: ${calls}\n`);
@@ -64,7 +64,7 @@ describe.skipIf(missing !== "")("the profile of the demonstration model", () => 
     }
   });
 
-  test("is named at the start where the file's template fits none, and what is lost by it", async () => {
+  test("is reported at the start, with the lost features, if no template fits", async () => {
     const modelPath = join(folder, "foreign.gguf");
     const file = readFileSync(DEMO_MODEL, "latin1");
     writeFileSync(modelPath, file.replaceAll("<tool_call>", "<made_call>"), "latin1");
@@ -82,7 +82,7 @@ describe.skipIf(missing !== "")("the profile of the demonstration model", () => 
     await known.close();
   });
 
-  test("that is not there stops the start", async () => {
+  test("that does not exist stops the start", async () => {
     await expect(startBackend({ profile: "no-such-family" })).rejects.toThrow(ConfigError);
   });
 });

@@ -7,18 +7,18 @@ import { ask, missing, request, startBackend } from "../support/engine/demo-engi
 import { sizeOf } from "../support/size.ts";
 
 const TENANTS = ["a", "b", "c"];
-/** Three answers each, so that 114 are compared in full size. */
+/** Three answers each: the full size compares 114. */
 const CONVERSATIONS = sizeOf({ quick: 24, promised: 38 });
-/** What the full size may take on a busy machine, in milliseconds. */
+/** The time limit of the full size on a busy machine, in milliseconds. */
 const TIME_LIMIT_MS = 300_000;
 const SLOTS = 4;
 const TOKENS = 24;
 const QUESTIONS = ["Who are you?", "What can you do for me?", "Tell me about the weather in the north of Italy."];
 
-/** A beginning that all conversations share, so that a slot of the same tenant is worth its cache to another one. */
+/** A beginning shared by all conversations, so that a slot of the same tenant is worth its cache to another. */
 const SHARED = system("You answer in short and plain sentences. ".repeat(10));
 
-/** One turn of a conversation: what is asked for, and the answer of an engine that has nothing in its caches. */
+/** A turn of a conversation: its messages, and the answer of an engine with empty caches. */
 type Turn = { readonly messages: readonly Message[]; readonly cold: string };
 
 describe.skipIf(missing !== "")("under random load", () => {
@@ -31,7 +31,7 @@ describe.skipIf(missing !== "")("under random load", () => {
   }, TIME_LIMIT_MS);
   afterAll(() => backend.close());
 
-  /** Has a conversation in which no turn finds anything in the cache. */
+  /** Runs a conversation without cache hits. */
   async function coldTurns(each: number): Promise<Turn[]> {
     const turns: Turn[] = [];
     let messages: readonly Message[] = [SHARED, user(`Count from ${each} to ${each + 5}.`)];
@@ -46,7 +46,7 @@ describe.skipIf(missing !== "")("under random load", () => {
   }
 
   test(
-    "every finished answer is the cold one, whatever was computed beside it, in the cache or cut off",
+    "every finished answer equals the uncached one, whatever ran beside it, was cached or cancelled",
     async () => {
       const random = seededRandom(1);
       let finished = 0;
@@ -69,7 +69,7 @@ describe.skipIf(missing !== "")("under random load", () => {
       await Promise.all(conversations.map(talk));
       expect(finished).toBe(CONVERSATIONS * QUESTIONS.length);
       expect(left).toBeGreaterThan(5);
-      // Some of them from the cache.
+      // Some of them used the cache.
       expect(cached).toBeGreaterThan(0);
       expect(backend.load()).toMatchObject({ slots: SLOTS, busySlots: 0, waiting: 0 });
     },
@@ -77,7 +77,7 @@ describe.skipIf(missing !== "")("under random load", () => {
   );
 });
 
-/** Asks for an answer and leaves behind its first so many steps. */
+/** Requests an answer and cancels after its first steps. */
 async function leaveAt(backend: LlamaBackend, wanted: ReturnType<typeof request>, steps: number): Promise<void> {
   const leave = new AbortController();
   let seen = 0;

@@ -5,9 +5,9 @@ import { ask, missing, RANDOM_MODEL, request, sharedBackend, startBackend } from
 
 const POEM = "Write me a short poem about rain.";
 
-describe.skipIf(missing !== "")("sampling parameters do what their names say", () => {
+describe.skipIf(missing !== "")("sampling parameters have their documented effect", () => {
   let backend: LlamaBackend;
-  /** Weights of chance: small differences between tokens, so that a penalty shows. */
+  /** Random weights: small differences between tokens, so that a penalty has an effect. */
   let undecided: LlamaBackend;
   beforeAll(async () => {
     backend = await sharedBackend();
@@ -20,7 +20,7 @@ describe.skipIf(missing !== "")("sampling parameters do what their names say", (
     return ask(engine, request(POEM, { sampling, maxOutputTokens: 48 }));
   };
 
-  describe("at a temperature at which anything goes, the likeliest token is all that is left by", () => {
+  describe("at a very high temperature, the likeliest token alone remains with", () => {
     const cases: readonly [name: string, fields: Partial<Sampling>][] = [
       ["top_k 1", { topK: 1 }],
       ["min_p 1", { minP: 1 }],
@@ -35,7 +35,7 @@ describe.skipIf(missing !== "")("sampling parameters do what their names say", (
     });
   });
 
-  /** Share of the tokens that had come before. */
+  /** Returns the share of repeated tokens. */
   const repetition = async (fields: Partial<Sampling>) => {
     const reply = await write({ temperature: 0, topLogprobs: 0, ...fields }, undecided);
     const tokens = reply.events.flatMap(({ kind }) =>
@@ -45,17 +45,17 @@ describe.skipIf(missing !== "")("sampling parameters do what their names say", (
   };
 
   test.each([{ frequencyPenalty: 2 }, { presencePenalty: 2 }, { repetitionPenalty: 5 }])(
-    "a penalty keeps tokens from coming again: %j",
+    "a penalty reduces repetition: %j",
     async (penalty) => {
       expect(await repetition(penalty)).toBeLessThan(await repetition({}));
     },
   );
 
-  test("a penalty below zero draws them in", async () => {
+  test("a negative penalty increases repetition", async () => {
     expect(await repetition({ frequencyPenalty: -2 })).toBeGreaterThan(await repetition({}));
   });
 
-  test("a bias can force a token as well as forbid it", async () => {
+  test("a bias can force or forbid a token", async () => {
     const [first] = (await write({ temperature: 0, topLogprobs: 1 })).events.flatMap(({ kind }) =>
       kind?.$case === "blockDelta" ? kind.value.logprobs : [],
     );
@@ -65,7 +65,7 @@ describe.skipIf(missing !== "")("sampling parameters do what their names say", (
     expect(forced.text).toMatch(/^7+$/);
   });
 
-  test("there is no reasoning unless it is asked for, whatever the effort", async () => {
+  test("reasoning happens only on request, whatever the effort", async () => {
     const off = await ask(
       backend,
       request("Who are you exactly?", { reasoning: { mode: ReasoningMode.DISABLED, effort: 3 } }),

@@ -7,10 +7,10 @@ const SETUPS: readonly (readonly [string, Partial<LlamaOptions>])[] = [
   ["without flash attention", { flashAttention: false }],
   ["with flash attention", { flashAttention: true }],
   ["with the file read and kept in memory", { memoryMap: false, lockMemory: true }],
-  ["with a number of layers that no accelerator is there for", { gpuLayers: 2 }],
+  ["with GPU layers but no accelerator", { gpuLayers: 2 }],
 ];
 
-test.skipIf(missing !== "").each(SETUPS)("a node %s answers, and says how it is set up", async (_name, options) => {
+test.skipIf(missing !== "").each(SETUPS)("a node %s answers, and reports its setup", async (_name, options) => {
   const backend = await startBackend({ slots: 1, gpu: false, ...options });
   try {
     const { text } = await ask(backend, request("Hello!", { maxOutputTokens: 8 }));

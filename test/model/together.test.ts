@@ -19,7 +19,7 @@ const reasoning = (budgetTokens?: number) => ({
 });
 const sampling = (fields: object) => ({ sampling: { temperature: 0, stop: [], logitBias: {}, ...fields } });
 
-/** The tokens of the log probabilities of each block, by its index. */
+/** Returns the tokens of the log probabilities of each block, by its index. */
 function logprobTokens({ events }: Reply): ReadonlyMap<number, string> {
   const tokens = new Map<number, string>();
   for (const { kind } of events) {
@@ -30,7 +30,7 @@ function logprobTokens({ events }: Reply): ReadonlyMap<number, string> {
   return tokens;
 }
 
-describe.skipIf(missing !== "")("wishes that meet in one request", () => {
+describe.skipIf(missing !== "")("combined features of one request", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
     backend = await sharedBackend();
@@ -45,7 +45,7 @@ describe.skipIf(missing !== "")("wishes that meet in one request", () => {
     expect([...logprobTokens(spoken).values()].join("")).toBe(spoken.text);
   });
 
-  test("a strict tool changes nothing of what is said or thought beside it", async () => {
+  test("a strict tool does not change text and reasoning beside it", async () => {
     for (const question of ["Who are you?", "Count from 1 to 12."]) {
       const free = await reply(question, { ...weather(false), ...reasoning() });
       const strict = await reply(question, { ...weather(true), ...reasoning() });
@@ -53,7 +53,7 @@ describe.skipIf(missing !== "")("wishes that meet in one request", () => {
     }
   });
 
-  test.each([1, 5, 1000])("a strict call behind reasoning of %i tokens at most", async (budgetTokens) => {
+  test.each([1, 5, 1000])("a strict call after reasoning of at most %i tokens", async (budgetTokens) => {
     const called = await reply(QUESTION, { ...weather(true), ...reasoning(budgetTokens) });
     expect(called.calls).toEqual([{ name: "get_weather", arguments: '{"city": "Ljubljana"}' }]);
     expect(called.reasoning).not.toBe("");
@@ -64,14 +64,14 @@ describe.skipIf(missing !== "")("wishes that meet in one request", () => {
     expect(forced.text).toBe("");
   });
 
-  test("one strict call where parallel ones are not wanted", async () => {
+  test("one strict call without parallel calls", async () => {
     const toolChoice = { mode: ToolChoiceMode.AUTO, name: "", disableParallelCalls: true, allowedNames: [] };
     const both = "What is the weather in Oslo and Madrid?";
     expect((await reply(both, weather(true))).calls).toHaveLength(2);
     expect((await reply(both, { ...weather(true), toolChoice })).calls).toHaveLength(1);
   });
 
-  test("a stop string counts in visible text only: not in reasoning, and not in arguments", async () => {
+  test("a stop string counts in visible text only: not in reasoning or arguments", async () => {
     const thought = await reply("Who are you exactly?", reasoning());
     const word = thought.reasoning.split(" ").find((each) => each.length > 3 && !thought.text.includes(each)) ?? "";
     expect(word).not.toBe("");
@@ -83,7 +83,7 @@ describe.skipIf(missing !== "")("wishes that meet in one request", () => {
     expect([stopped.finished.reason, stopped.text]).toEqual([FinishReason.STOP_SEQUENCE, "1, 2, 3, 4, 5, 6,"]);
   });
 
-  test("a begun answer goes on as text, though reasoning is wished for and tools are strict", async () => {
+  test("a prefilled answer continues as text, despite reasoning and strict tools", async () => {
     const begun = [user("Count from 1 to 12."), assistant(text("1, 2, 3, 4, 5,"))];
     const gone = await ask(backend, request(begun, { ...reasoning(), ...weather(true) }));
     expect([gone.reasoning, gone.text]).toEqual(["", " 6, 7, 8, 9, 10, 11, 12"]);

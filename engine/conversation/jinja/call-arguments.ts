@@ -1,7 +1,6 @@
 import type { Value } from "./library.ts";
 import { isBoolean, isNumber, isText, isTrue, text } from "./values.ts";
 
-/** The arguments of a call, of a filter or of a test, which are asked for by their place or their name. */
 export class CallArguments {
   readonly #placed: readonly Value[];
   readonly #named: ReadonlyMap<string, Value>;
@@ -11,38 +10,36 @@ export class CallArguments {
     this.#named = named;
   }
 
-  /** Reads the arguments of a function, to which named ones come as the last one. */
+  /** Reads the arguments of a function; the library passes named ones as the last argument. */
   static of(args: readonly Value[]): CallArguments {
     const last = args.at(-1);
     if (last?.type !== "KeywordArgumentsValue") return new CallArguments(args);
     return new CallArguments(args.slice(0, -1), last.value as ReadonlyMap<string, Value>);
   }
 
-  /** How many arguments have a place. */
   get count(): number {
     return this.#placed.length;
   }
 
-  /** Returns the argument at a place or of a name; undefined where it is not given. */
   get(place: number, name = ""): Value | undefined {
     return this.#placed[place] ?? this.#named.get(name);
   }
 
-  /** Returns an argument that has to be given. Throws where it is not. */
+  /** Returns a required argument. Throws if it is missing. */
   need(place: number, name = ""): Value {
     const value = this.get(place, name);
     if (!value) throw new Error(`the argument ${name || place + 1} is missing`);
     return value;
   }
 
-  /** Returns an argument that is a text. Throws for another. */
+  /** Returns a text argument. Throws for other types. */
   text(place: number, name: string, otherwise: string): string {
     const value = this.get(place, name) ?? text(otherwise);
     if (!isText(value)) throw new Error(`the argument ${name || place + 1} has to be a text`);
     return value.value;
   }
 
-  /** Returns an argument that is a number. Throws for another. */
+  /** Returns a numeric argument. Throws for other types. */
   number(place: number, name: string, otherwise: number): number {
     const value = this.get(place, name);
     if (!value) return otherwise;
@@ -50,13 +47,11 @@ export class CallArguments {
     return Number(value.value);
   }
 
-  /** Returns whether an argument is given and counts as true. */
   flag(place: number, name: string): boolean {
     const value = this.get(place, name);
     return value !== undefined && isTrue(value);
   }
 
-  /** Returns the arguments from a place on. */
   from(place: number): CallArguments {
     return new CallArguments(this.#placed.slice(place), this.#named);
   }

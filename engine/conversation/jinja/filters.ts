@@ -27,10 +27,9 @@ import {
 
 type Filter = (value: Value, args: CallArguments, quote: Quote) => Value;
 
-/** Whether there is a filter of this name. */
 export const isFilter = (name: string): boolean => Object.hasOwn(FILTERS, name);
 
-/** Returns what a filter makes of a value. Throws where there is none of that name, and for what it cannot take. */
+/** Applies a filter to a value. Throws for an unknown filter, and for values that it does not accept. */
 export function filtered(name: string, value: Value, args: CallArguments, quote: Quote): Value {
   const filter = isFilter(name) ? FILTERS[name] : undefined;
   if (!filter) throw new Error(`there is no filter ${name}`);
@@ -51,7 +50,7 @@ function attributeOf(value: Value, path: Value): Value {
   }, value);
 }
 
-/** Returns what a filter compares items by: a member of them where an argument names one, else the item itself. */
+/** Returns the key by which a filter compares items: a member if an argument names one, else the item. */
 function keyed(attribute: Value | undefined, caseSensitive: boolean): (item: Value) => Value {
   return (item) => {
     const value = attribute && !isNone(attribute) ? attributeOf(item, attribute) : item;
@@ -61,11 +60,11 @@ function keyed(attribute: Value | undefined, caseSensitive: boolean): (item: Val
 
 function sorted(value: Value, key: (item: Value) => Value, descending: boolean): Value[] {
   const items = [...itemsOf(value)];
-  // Items that are alike keep their order both ways, as in Python.
+  // Equal items keep their order in both directions, as in Python.
   return items.sort((a, b) => (descending ? order(key(b), key(a)) : order(key(a), key(b))));
 }
 
-/** Keeps the items that a test passes, of them or of a member of each, or those that it does not. */
+/** Keeps the items that pass a test (`keeps`) or fail it, applied to the items or to a member of each. */
 const keeping = (keeps: boolean, ofMember: boolean): Filter => {
   return (value, args) => {
     const path = ofMember ? args.need(0) : undefined;
@@ -81,7 +80,7 @@ const keeping = (keeps: boolean, ofMember: boolean): Filter => {
   };
 };
 
-/** Returns the first of the items in an order, as `max` and `min` do. */
+/** Returns the first item in an order, for `max` and `min`. */
 const extreme = (direction: number): Filter => {
   return (value, args) => {
     const key = keyed(args.get(1, "attribute"), args.flag(0, "case_sensitive"));
@@ -116,14 +115,14 @@ const toJson: Filter = (value, args) => {
   return text(pythonJson(value, { indent, separators, sortKeys, ascii }));
 };
 
-/** Reads a number as Python's `int` and `float` do; undefined where a value is none. */
+/** Parses a number as Python's `int` and `float` do; undefined for other values. */
 function numberIn(value: Value): number | undefined {
   if (isNumber(value) || isBoolean(value)) return Number(value.value);
   if (!isText(value) || !/^\s*[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/.test(value.value)) return undefined;
   return Number(value.value.replaceAll("_", ""));
 }
 
-/** Returns the items of a value; none of one that counts as false, which need not have any. */
+/** Returns the items of a value; none for a falsy one. */
 const itemsIn = (value: Value) => (isTrue(value) ? itemsOf(value) : []);
 
 const mapped: Filter = (value, args, quote) => {
@@ -143,7 +142,7 @@ const unique: Filter = (value, args) => {
   const composed: Value[] = [];
   const isNew = (found: Value) => {
     if (isList(found) || isDict(found)) return !composed.some((one) => isEqual(one, found)) && composed.push(found) > 0;
-    // Booleans are numbers here, too.
+    // Booleans equal numbers, as in Python.
     const known = isText(found) || isNone(found) ? found.value : Number(found.value);
     return !seen.has(known) && seen.add(known).size > 0;
   };
@@ -157,7 +156,7 @@ const dictSorted: Filter = (value, args) => {
   return list(sorted(pairs, key, args.flag(2, "reverse")));
 };
 
-/** Returns the pairs of a mapping. Throws for what is none. */
+/** Returns the key-value pairs of a mapping. Throws for other values. */
 function pairsOf(value: Value): Value {
   if (isUndefined(value)) return list([]);
   if (!isDict(value)) throw new Error(`${nameOf(value)} has no items`);

@@ -25,7 +25,7 @@ import {
   UNDEFINED,
 } from "./values.ts";
 
-/** Leaves a round of a loop, with what the round has written so far. */
+/** Ends a loop iteration, with the output of the iteration so far. */
 class LoopControl {
   written = "";
   readonly ends: boolean;
@@ -36,14 +36,12 @@ class LoopControl {
 }
 
 /**
- * Runs templates as Python's Jinja does, for which they are written. The library's interpreter does what both do alike;
- * what stands here are the places where it writes, compares or scopes values in JavaScript's way, or knows only some of
- * Python's filters, tests and methods.
+ * Runs templates with the semantics of Python's Jinja. Overrides the library's interpreter where it writes, compares or
+ * scopes values in JavaScript's way, or lacks Python's filters, tests and methods.
  */
 export class PythonInterpreter extends Interpreter {
   readonly #quote: Quote;
 
-  /** `quote` writes texts as Python's `repr` does. */
   constructor(quote: Quote) {
     super();
     this.#quote = quote;
@@ -54,12 +52,11 @@ export class PythonInterpreter extends Interpreter {
     return own ? own(this, at, scope) : super.evaluate(at, scope);
   }
 
-  /** Returns the value of a part of the template. */
   valueAt(node: unknown, scope: Scope): Value {
     return this.evaluate(node as SyntaxNode, scope);
   }
 
-  /** Returns what statements write, one behind the other. */
+  /** Returns the concatenated output of statements. */
   write(statements: unknown, scope: Scope): string {
     let written = "";
     try {
@@ -74,17 +71,14 @@ export class PythonInterpreter extends Interpreter {
     return written;
   }
 
-  /** Returns what a template writes of a value. */
   textOf(value: Value): string {
     return pythonText(value, this.#quote);
   }
 
-  /** Returns the value of an operation. */
   operated(operator: string, left: Value, right: Value): Value {
     return operated(operator, left, right, this.#quote);
   }
 
-  /** Returns what a filter makes of a value. */
   filtered(filter: SyntaxNode, value: Value, scope: Scope): Value {
     const isCall = filter.type === "CallExpression";
     const name = String((isCall ? node(filter.callee) : filter).value);
@@ -92,7 +86,7 @@ export class PythonInterpreter extends Interpreter {
     return filtered(name, value, args, this.#quote);
   }
 
-  /** Returns a member of a value: `value.name` looks for methods first, `value[key]` for keys. */
+  /** Returns a member of a value: `value.name` looks up methods first, `value[key]` keys. */
   member(value: Value, key: Value, computed: boolean): Value {
     const method = isText(key) ? methodOf(value, key.value, this.#quote) : undefined;
     const item = itemOf(value, key);
@@ -115,10 +109,9 @@ export class PythonInterpreter extends Interpreter {
 
 type Evaluate = (interpreter: PythonInterpreter, at: SyntaxNode, scope: Scope) => Value;
 
-/** How the library evaluates. */
 const LIBRARY = Interpreter.prototype.evaluate;
 
-/** The kinds of syntax that are evaluated here; the library evaluates all others. */
+/** The kinds of syntax evaluated here; the library evaluates the others. */
 const EVALUATE: Readonly<Record<string, Evaluate>> = {
   Program: (run, at, scope) => text(run.write(at.body, scope)),
   Output: (run, at, scope) => text(run.textOf(run.valueAt(at.expression, scope))),
@@ -163,7 +156,7 @@ function binary(run: PythonInterpreter, { operator, left, right }: SyntaxNode, s
   return run.operated(name, first, run.valueAt(right, scope));
 }
 
-/** Runs a loop. What a round sets is gone at its end, as in Jinja. */
+/** Runs a loop. Variables set in an iteration end with it, as in Jinja. */
 function loop(run: PythonInterpreter, at: SyntaxNode, around: Scope): string {
   const iterable = node(at.iterable);
   const select = iterable.type === "SelectExpression" ? iterable : undefined;
@@ -186,7 +179,6 @@ function loop(run: PythonInterpreter, at: SyntaxNode, around: Scope): string {
   return written;
 }
 
-/** Returns what `loop` tells of a round. */
 function rounds(items: readonly Value[], index: number): Map<string, Value> {
   const { length } = items;
   return new Map([
@@ -203,7 +195,7 @@ function rounds(items: readonly Value[], index: number): Map<string, Value> {
   ]);
 }
 
-/** Sets the variables that a loop names to an item or to its parts. Returns the scope. */
+/** Sets the loop variables to an item or its parts, and returns the scope. */
 function assigned(target: SyntaxNode, item: Value, scope: Scope): Scope {
   if (target.type === "Identifier") scope.setVariable(String(target.value), item);
   else {
@@ -215,7 +207,7 @@ function assigned(target: SyntaxNode, item: Value, scope: Scope): Scope {
   return scope;
 }
 
-/** Defines a macro, which sees what stands around its definition and not around its calls. */
+/** Defines a macro, whose scope is that of its definition, not that of its calls. */
 function macro(run: PythonInterpreter, at: SyntaxNode, around: Scope): Value {
   const name = String(node(at.name).value);
   const defining = new Environment();
@@ -234,7 +226,7 @@ function macro(run: PythonInterpreter, at: SyntaxNode, around: Scope): Value {
 
 function member(run: PythonInterpreter, at: SyntaxNode, scope: Scope): Value {
   const property = node(at.property);
-  // The library cuts lists and texts as Python does.
+  // The library slices lists and texts as Python does.
   if (property.type === "SliceExpression") return LIBRARY.call(run, at, scope);
   const value = run.valueAt(at.object, scope);
   if (at.computed) return run.member(value, run.valueAt(property, scope), true);
@@ -242,7 +234,7 @@ function member(run: PythonInterpreter, at: SyntaxNode, scope: Scope): Value {
   return run.member(value, key, false);
 }
 
-/** Returns the item of a key or at a place; undefined where there is none. */
+/** Returns the item of a key or an index; undefined if there is none. */
 function itemOf(value: Value, key: Value): Value | undefined {
   if (isDict(value) || isNamespace(value)) {
     const name = keyOf(key);

@@ -26,7 +26,7 @@ import {
 type Method<Self> = (self: Self, args: CallArguments, quote: Quote) => Value;
 type Methods<Self> = Readonly<Record<string, Method<Self>>>;
 
-/** Returns the method of a value, as Python's types have it; undefined where it has none of that name. */
+/** Returns the method of a value as in Python's types; undefined if it has none of that name. */
 export function methodOf(value: Value, name: string, quote: Quote): Value | undefined {
   if (isText(value)) return bound(TEXT_METHODS, value.value, name, quote);
   if (isDict(value)) return bound(DICT_METHODS, value, name, quote);
@@ -56,7 +56,7 @@ const splitting = (cut: typeof split): Method<string> => {
   };
 };
 
-/** Asks something of a text and another, or of each of several others. */
+/** Creates a test of a text against another, or against any of several. */
 const asking = (ask: (self: string, other: string) => boolean): Method<string> => {
   return (self, args) => {
     const asked = args.need(0);
@@ -143,7 +143,7 @@ const DICT_METHODS: Methods<DictValue> = {
   values: (self) => list([...self.value.values()]),
 };
 
-/** Those of lists. transformers refuses the ones that change a list, but templates that llama.cpp runs have them. */
+/** transformers forbids the methods that change a list, but templates written for llama.cpp use them. */
 const LIST_METHODS: Methods<ListValue> = {
   append: (self, args) => {
     self.value.push(args.need(0));

@@ -19,10 +19,10 @@ import {
   tuple,
 } from "./values.ts";
 
-/** The most characters or items that repeating a text or a list may give. */
+/** The maximum length of a repeated text or list. */
 const MAX_REPEATED = 1_000_000;
 
-/** Returns whether two values are equal to Python: lists and mappings are where their items are. */
+/** Returns whether two values are equal in Python: lists and mappings by their items. */
 export function isEqual(left: Value, right: Value): boolean {
   if (left.value === right.value && isNone(left) === isNone(right)) return isUndefined(left) === isUndefined(right);
   if (isList(left) && isList(right)) {
@@ -40,14 +40,17 @@ function isSame(one: Value, other: Value | undefined): boolean {
   return other !== undefined && isEqual(one, other);
 }
 
-/** Returns a negative number where `left` comes before `right`, a positive one behind it, else 0. Throws for others. */
+/**
+ * Returns a negative number if `left` sorts before `right`, a positive one if after, else 0. Throws for values without
+ * order.
+ */
 export function order(left: Value, right: Value): number {
   const [a, b] = isText(left) && isText(right) ? [left.value, right.value] : [numberOf(left), numberOf(right)];
   if (a === undefined || b === undefined) throw unsupported("<", left, right);
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Returns whether a container holds an item. Throws for what is no container. */
+/** Returns whether a container has an item. Throws for values other than containers. */
 export function contains(container: Value, item: Value): boolean {
   if (isUndefined(container)) return false;
   if (isList(container)) return container.value.some((one) => isEqual(one, item));
@@ -59,7 +62,7 @@ export function contains(container: Value, item: Value): boolean {
   throw unsupported("in", item, container);
 }
 
-/** Returns the value of two values and an operator between them, as Python does. Throws where there is none. */
+/** Returns the result of an operator as in Python. Throws if it is not defined for the values. */
 export function operated(operator: string, left: Value, right: Value, quote: Quote): Value {
   if (operator === "==") return boolean(isEqual(left, right));
   if (operator === "!=") return boolean(!isEqual(left, right));
@@ -78,7 +81,7 @@ const COMPARED: Readonly<Record<string, (order: number) => boolean>> = {
   ">=": (found) => found >= 0,
 };
 
-/** Returns what joins or repeats texts and lists; undefined for other operations. */
+/** Returns joined or repeated texts and lists; undefined for other operations. */
 function sumOf(operator: string, left: Value, right: Value, quote: Quote): Value | undefined {
   if (operator === "*" && (isText(left) || isList(left)) && isNumber(right)) return repeated(left, right.value);
   if (operator === "*" && (isText(right) || isList(right)) && isNumber(left)) return repeated(right, left.value);
@@ -89,7 +92,7 @@ function sumOf(operator: string, left: Value, right: Value, quote: Quote): Value
   }
   if (!isText(left) && !isText(right)) return undefined;
   for (const value of [left, right]) if (isUndefined(value) || isNone(value)) throw unsupported("+", left, right);
-  // Python takes texts only here. Templates are not only written for it.
+  // Python accepts texts only, but not all templates are written for it.
   return text(pythonText(left, quote) + pythonText(right, quote));
 }
 
@@ -125,7 +128,7 @@ const CALCULATED: Readonly<Record<string, (a: number, b: number) => number>> = {
 
 const isFloating = ({ type }: Value) => type === "FloatValue";
 
-/** Returns the number that a value is to Python, to which booleans are numbers; undefined for others. */
+/** Returns the numeric value; in Python booleans are numbers. Undefined for other values. */
 function numberOf(value: Value): NumberValue["value"] | undefined {
   if (isBoolean(value)) return value.value ? 1 : 0;
   return isNumber(value) ? value.value : undefined;

@@ -13,31 +13,25 @@ import {
   nameOf,
 } from "./values.ts";
 
-/** Writes a text as Python's `repr` does, with quotes. */
 export type Quote = (text: string) => string;
 
-/** The settings of Python's `json.dumps`. */
 export type JsonOptions = {
-  /** What one level is indented by; undefined for one line. */
+  /** The indentation of one level; undefined for a single line. */
   readonly indent: string | undefined;
-  /** What stands between items, and between a key and its value. */
   readonly separators: readonly [item: string, key: string];
-  /** Whether keys are sorted. */
   readonly sortKeys: boolean;
-  /** Whether characters beyond ASCII are escaped. */
   readonly ascii: boolean;
 };
 
-/** The separators of `json.dumps` in one line. */
+/** The separators of `json.dumps` for a single line. */
 export const IN_LINE: JsonOptions["separators"] = [", ", ": "];
 
-/** Returns what Python's `str` makes of a value, which is what a template writes of it. */
+/** Returns the result of Python's `str`, the text that a template writes. */
 export function pythonText(value: Value, quote: Quote): string {
   if (isText(value)) return value.value;
   return isUndefined(value) ? "" : pythonRepr(value, quote);
 }
 
-/** Returns what Python's `repr` makes of a value. */
 export function pythonRepr(value: Value, quote: Quote): string {
   if (isText(value)) return quote(value.value);
   if (isNumber(value)) return pythonNumber(value);
@@ -57,8 +51,7 @@ export function pythonRepr(value: Value, quote: Quote): string {
 }
 
 /**
- * Returns a number as Python writes it; one that came in a JSON text keeps the form it has there, so that the model sees
- * what it wrote.
+ * Returns a number as Python writes it. A number from JSON text keeps its form, so that the model sees its own text.
  */
 function pythonNumber({ type, value, lexeme }: NumberValue): string {
   if (lexeme !== undefined) return lexeme;
@@ -73,14 +66,14 @@ function pythonFloat(value: number): string {
   if (exponent < -4 || exponent >= 16) {
     return `${digits}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
   }
-  // JavaScript writes exponents from 1e-7 downwards and 1e21 upwards only.
+  // JavaScript uses exponents only below 1e-6 and from 1e21.
   const plain = String(value);
   return plain.includes(".") ? plain : `${plain}.0`;
 }
 
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\" };
 
-/** Writes a text as Python's `repr` does: in single quotes where it can, with escapes for what cannot be seen. */
+/** Writes a text as Python's `repr` does: in single quotes if possible, with escapes for invisible characters. */
 export function pythonQuoted(text: string): string {
   const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
   const body = text.replace(/[\\'"]|[\p{C}\p{Z}]/gu, (character) => {
@@ -97,7 +90,7 @@ function escaped(point: number): string {
   return point < 0x1_0000 ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`;
 }
 
-/** Returns what Python's `json.dumps` makes of a value. Throws for what it cannot write, such as functions. */
+/** Returns the result of Python's `json.dumps`. Throws for values that it cannot write, such as functions. */
 export function pythonJson(value: Value, options: JsonOptions, depth = 0): string {
   if (isText(value)) return jsonText(value.value, options);
   if (isNumber(value)) return pythonNumber(value);

@@ -4,7 +4,7 @@ const part = (options: Intl.DateTimeFormatOptions) => {
 };
 const two = (number: number) => String(number).padStart(2, "0");
 
-/** The fields of a time, in English whatever the machine speaks, as Python writes them where nobody sets its language. */
+/** The fields of a time in English, as Python writes them without a locale. */
 const FIELDS: Readonly<Record<string, (date: Date) => string>> = {
   "%": () => "%",
   A: part({ weekday: "long" }),
@@ -22,7 +22,7 @@ const FIELDS: Readonly<Record<string, (date: Date) => string>> = {
   y: (date) => two(date.getFullYear() % 100),
 };
 
-/** Writes a time, in the zone of the machine, by a pattern of Python's `strftime`. Fields that are not known stay. */
+/** Formats a time in the machine's time zone by a pattern of Python's `strftime`. Unknown fields stay unchanged. */
 export function strftime(date: Date, pattern: string): string {
   return pattern.replace(/%(.)/g, (field, name: string) => FIELDS[name]?.(date) ?? field);
 }

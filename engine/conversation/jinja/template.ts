@@ -7,21 +7,20 @@ import { isSyntaxNode, type SyntaxNode, walk } from "./syntax.ts";
 import { isTest } from "./tests.ts";
 import { callable, dict, isText, NONE, toValue } from "./values.ts";
 
-/** What a template said when it refused what it was given, by `raise_exception`. */
 export class RaisedByTemplate extends Error {}
 
 /**
- * A chat template, which runs as it does in Python's Jinja with the settings of transformers. It differs in this: where
- * Python fails for a part of a value that is not there, and where it adds something to a text that is none, a template
- * runs on; lists may be changed; numbers that came in a JSON text keep the form that they have there.
+ * A chat template, with the behaviour of Python's Jinja under the settings of transformers. Differences: rendering
+ * continues where Python fails for a member of an undefined value or for adding another value to a text; lists may be
+ * changed; numbers from JSON text keep their form.
  */
 export class JinjaTemplate {
   readonly #program: SyntaxNode;
 
   /**
-   * Parses the source. With `mark`, the function of this name is called at the beginning of each round of a loop with
-   * the item of the round, and what it returns is written there. Throws where the source is not Jinja, and where it has
-   * filters or tests that there are none of, as Jinja does.
+   * Parses the source. With `mark`, the function of this name is called at the beginning of each loop iteration with
+   * the item, and its result is written there. Throws for invalid Jinja, and for unknown filters or tests, as Jinja
+   * does.
    */
   constructor(source: string, mark?: string) {
     this.#program = parse(source);
@@ -31,7 +30,7 @@ export class JinjaTemplate {
     if (mark !== undefined) walk(this.#program, (node) => markLoop(node, mark));
   }
 
-  /** Renders the template. `quote` writes texts as Python's `repr` does. Throws what the template raises. */
+  /** Renders the template. `quote` writes texts as Python's `repr` does. Throws the template's errors. */
   render(variables: Readonly<Record<string, Value>>, quote: Quote): string {
     const environment = new Environment();
     for (const [name, value] of Object.entries(GLOBALS)) environment.setVariable(name, value);
@@ -41,7 +40,7 @@ export class JinjaTemplate {
   }
 }
 
-/** What every template may name; `namespace` comes from the library. */
+/** The variables of every template; the library adds `namespace`. */
 const GLOBALS: Readonly<Record<string, Value>> = {
   true: toValue(true),
   True: toValue(true),
@@ -57,7 +56,7 @@ const GLOBALS: Readonly<Record<string, Value>> = {
   strftime_now: toValue((pattern: string) => strftime(new Date(), pattern)),
 };
 
-/** The most numbers of a range, which is Jinja's own bound in a sandbox. */
+/** The maximum numbers of a range, the limit of Jinja's sandbox. */
 const MAX_RANGE = 100_000;
 
 function range(bounds: readonly number[]): readonly number[] {
@@ -67,39 +66,38 @@ function range(bounds: readonly number[]): readonly number[] {
   return Array.from({ length }, (_, index) => start + index * step);
 }
 
-/** The fields of nodes in which statements stand that write something. */
+/** The fields of nodes with statements whose output is written. */
 const BLOCK_FIELDS = ["body", "alternate", "defaultBlock"];
-/** The types of statements; text of the template itself is written as it is. */
+/** The types of statements; the template's own text is written unchanged. */
 const STATEMENTS: ReadonlySet<string> = new Set([
   ...["Set", "If", "For", "Macro", "CallStatement", "FilterStatement", "Break", "Continue", "Comment"],
   ...["StringLiteral", "Output"],
 ]);
 
-/** Puts nodes around the expressions of a block that say that their values are written. */
+/** Wraps the expressions of a block in nodes that write their values. */
 function writeOutputs(node: SyntaxNode): void {
   for (const field of BLOCK_FIELDS) {
     const block = node[field];
     if (!Array.isArray(block)) continue;
     const written = block.map((one: SyntaxNode) => {
       if (STATEMENTS.has(one.type)) return one;
-      // Of the library's class, as it looks for names in macros in nodes of that class only.
+      // The node has the library's class, because the library searches macros for nodes of that class only.
       return Object.assign(Object.create(Object.getPrototypeOf(one)), { type: "Output", expression: one });
     });
     Reflect.set(node, field, written);
   }
 }
 
-/** Puts a call of the function `mark` into a loop. */
 function markLoop(node: SyntaxNode, mark: string): void {
   const { type, loopvar, body } = node;
   if (type !== "For" || !isSyntaxNode(loopvar) || loopvar.type !== "Identifier" || !Array.isArray(body)) return;
   body.unshift({ type: "CallExpression", callee: { type: "Identifier", value: mark }, args: [loopvar] });
 }
 
-/** The parts of a template that Jinja looks into only when they are reached. */
+/** The parts of a template that Jinja resolves only when they are reached. */
 const CONDITIONAL: ReadonlySet<string> = new Set(["If", "Ternary", "SelectExpression"]);
 
-/** Returns the filters and tests of a template that do not exist, each once, as far as no condition stands before them. */
+/** Returns the unknown filters and tests outside of conditional parts, each once. */
 function unknownNames(program: unknown): readonly string[] {
   const names = new Set<string>();
   const visit = ({ type, filter, test }: SyntaxNode) => {

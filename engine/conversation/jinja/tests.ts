@@ -27,16 +27,15 @@ const more = compared((found) => found > 0);
 const atLeast = compared((found) => found >= 0);
 const isMany = (value: Value) => isText(value) || isList(value) || isDict(value) || isUndefined(value);
 
-/** Returns what is left when a number is divided. Throws for what is no number. */
+/** Returns the remainder of a division. Throws for values other than numbers. */
 function rest(value: Value, divisor: number): number {
   if (!isNumber(value)) throw new Error(`${nameOf(value)} cannot be divided`);
   return value.value % divisor;
 }
 
-/** The tests that Jinja brings, by name. */
 const TESTS: Readonly<Record<string, Test>> = {
   boolean: isBoolean,
-  // What is not set can be called, and then fails.
+  // An undefined value is callable in Jinja; the call fails.
   callable: (value) => isFunction(value) || isUndefined(value),
   defined: (value) => !isUndefined(value),
   divisibleby: (value, args) => rest(value, args.number(0, "num", 1)) === 0,
@@ -69,10 +68,9 @@ const TESTS: Readonly<Record<string, Test>> = {
   upper: (value) => isText(value) && value.value === value.value.toUpperCase() && /\p{L}/u.test(value.value),
 };
 
-/** Whether there is a test of this name. */
 export const isTest = (name: string): boolean => Object.hasOwn(TESTS, name);
 
-/** Returns whether a value passes a test. Throws where there is none of that name, and for values that it cannot test. */
+/** Returns whether a value passes a test. Throws for an unknown test, and for values that it does not accept. */
 export function passes(name: string, value: Value, args: CallArguments): boolean {
   const test = isTest(name) ? TESTS[name] : undefined;
   if (!test) throw new Error(`there is no test ${name}`);

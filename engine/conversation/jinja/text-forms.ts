@@ -1,12 +1,11 @@
-/** Four marks that separated files, groups and records, which are white space to Python. */
+/** Control characters that separate files, groups and records; Python treats them as white space. */
 const SEPARATORS = String.raw`\u001c-\u001e`;
 const SPACES = new RegExp(String.raw`[\s${SEPARATORS}\u001f\u0085]+`, "u");
 const LINE_END = new RegExp(String.raw`\r\n|[\n\r\v\f${SEPARATORS}\u0085\u2028\u2029]`, "g");
 
-/** Which ends of a text are cut. */
 export type Ends = { readonly start: boolean; readonly end: boolean };
 
-/** Takes characters off the ends of a text: those of `characters`, white space without. */
+/** Strips `characters` (default: white space) from the ends of a text. */
 export function stripped(text: string, characters: string | undefined, { start, end }: Ends): string {
   const isCut = (one: string) =>
     characters === undefined ? SPACES.test(one) && one !== "\ufeff" : one !== "" && characters.includes(one);
@@ -24,13 +23,16 @@ function characterAt(text: string, at: number): string {
   return point === undefined ? "" : String.fromCodePoint(point);
 }
 
-/** Returns the character that ends in front of a place; it may be of two units. */
+/** Returns the character before a position; it may have two units. */
 function characterBefore(text: string, end: number): string {
   const wide = characterAt(text, end - 2);
   return wide.length === 2 ? wide : text.slice(Math.max(0, end - 1), end);
 }
 
-/** Splits a text at a separator, at white space without one, at most so often as `most` says, from the left. */
+/**
+ * Splits a text at a separator (default: white space), at most `most` times from the left; a negative `most` is
+ * unlimited.
+ */
 export function split(text: string, separator: string | undefined, most: number): readonly string[] {
   if (separator === "") throw new Error("empty separator");
   const rest = separator === undefined ? stripped(text, undefined, { start: true, end: false }) : text;
@@ -54,51 +56,47 @@ function nextSpace(text: string, from: number): readonly [at: number, length: nu
   return found ? [found.index, found[0].length] : [-1, 0];
 }
 
-/** Splits a text at a separator from the right, at most so often as `most` says. */
+/** Splits a text at a separator, at most `most` times from the right. */
 export function splitFromRight(text: string, separator: string | undefined, most: number): readonly string[] {
   const turned = (one: string) => [...one].reverse().join("");
   const parts = split(turned(text), separator === undefined ? undefined : turned(separator), most);
   return parts.map(turned).reverse();
 }
 
-/** Returns the lines of a text, without what ends them. */
 export function linesOf(text: string): readonly string[] {
   const lines = text.split(LINE_END);
   return lines.at(-1) === "" ? lines.slice(0, -1) : lines;
 }
 
-/** Puts a text in place of another, at most so often as `most` says, everywhere where it is negative. */
+/** Replaces at most `most` occurrences; all if it is negative. */
 export function replaced(text: string, old: string, by: string, most: number): string {
   let left = most < 0 ? Number.POSITIVE_INFINITY : most;
   return text.replaceAll(old, (found) => (left-- > 0 ? by : found));
 }
 
-/** Begins every word with a capital, and goes on in small letters. */
 export function titled(text: string): string {
   return text.replace(/[^\s\-({[<]+/g, capitalized);
 }
 
-/** Begins a text with a capital, and goes on in small letters. */
 export function capitalized(text: string): string {
   const [first = "", ...rest] = text;
   return first.toUpperCase() + rest.join("").toLowerCase();
 }
 
-/** Indents the lines of a text as Jinja's filter does: without the first one, and without empty ones. */
+/** Indents the lines of a text as Jinja's filter does: by default neither the first line nor empty lines. */
 export function indented(text: string, by: string, { first, blank }: { first: boolean; blank: boolean }): string {
   const lines = linesOf(`${text}\n`);
   const rest = lines.map((line, at) => ((at === 0 ? first : line !== "" || blank) ? by + line : line));
   return rest.join("\n");
 }
 
-/** Writes a text for HTML. */
 export function escapedForHtml(text: string): string {
   return text.replace(/[&<>"']/g, (unit) =>
     `&#${unit.charCodeAt(0)};`.replace("&#38;", "&amp;").replace("&#60;", "&lt;").replace("&#62;", "&gt;"),
   );
 }
 
-/** Puts values into the places of a pattern as Python's `str.format` does: `{}`, `{0}` and `{name}`. */
+/** Formats a pattern as Python's `str.format` does: `{}`, `{0}` and `{name}`. */
 export function formatted(pattern: string, textOf: (name: string) => string): string {
   let next = 0;
   return pattern.replace(/\{\{|\}\}|\{(\w*)\}|[{}]/g, (found, name: string | undefined) => {

@@ -1,24 +1,19 @@
 import { Environment, Interpreter, parse, type Scope, type Value } from "./library.ts";
 import type { SyntaxNode } from "./syntax.ts";
 
-/** A text. */
 export type TextValue = Value & { readonly value: string };
-/** A whole number or one with a fraction; `lexeme` is how its JSON text writes it. */
+/** An integer or a float; `lexeme` is its form in JSON text. */
 export type NumberValue = Value & { readonly value: number; readonly lexeme?: string };
-/** `true` or `false`. */
 export type BooleanValue = Value & { readonly value: boolean };
-/** A list or a tuple. */
 export type ListValue = Value & { readonly value: Value[] };
-/** A mapping; a namespace has the same form, but no methods. Keys are texts or numbers. */
+/** A mapping; a namespace has the same form but no methods. Keys are texts or numbers. */
 export type DictValue = Value & { readonly value: Map<string | number, Value> };
-/** What a function does; named arguments are the last one, and the scope is that of the call. */
+/** The implementation of a function; named arguments are the last argument, and the scope is the caller's. */
 export type Call = (args: Value[], scope: Scope) => Value;
-/** A function. */
 export type FunctionValue = Value & { readonly value: Call };
 
-/** A number of a JSON text, which keeps the digits that the text has. */
+/** A number of a JSON text, with the digits of the text. */
 export class JsonNumber {
-  /** The number as the text writes it. */
   readonly lexeme: string;
 
   constructor(lexeme: string) {
@@ -30,7 +25,6 @@ type Made<V extends Value> = new (value: V["value"]) => V;
 
 const converted = (input: unknown): Value => new Environment().set("value", input);
 
-/** Returns the class of a value. */
 function classOf<V extends Value>(value: Value): Made<V> {
   return value.constructor as Made<V>;
 }
@@ -45,68 +39,51 @@ const Tuple = classOf<ListValue>(
   new Interpreter().evaluate((parse("{{ (1, 2) }}") as unknown as { body: SyntaxNode[] }).body[0], new Environment()),
 );
 
-/** The value of a variable that is not set. */
 export const UNDEFINED: Value = new Environment().lookupVariable("");
-/** Python's `None`. */
 export const NONE: Value = converted(null);
 const TRUE = converted(true);
 const FALSE = converted(false);
 
-/** Makes a text. */
 export const text = (value: string): Value => new Text(value);
-/** Makes a boolean. */
 export const boolean = (value: boolean): Value => (value ? TRUE : FALSE);
-/** Makes a whole number. */
 export const integer = (value: number): Value => new Integer(value);
-/** Makes a number that Python holds as a float, be it whole or not. */
+/** Creates a Python float, whole or not. */
 export const float = (value: number): Value => new Float(value);
-/** Makes a list. */
 export const list = (values: Value[]): Value => new List(values);
-/** Makes a tuple. */
 export const tuple = (values: Value[]): Value => new Tuple(values);
-/** Makes a mapping; Python's keys may be numbers, too. */
+/** Creates a mapping; Python's keys may be numbers. */
 export const dict = (entries: Map<string | number, Value>): Value => new Dict(entries);
-/** Makes a function; named arguments come as the last one. */
+/** Creates a function; named arguments are the last argument. */
 export const callable = (call: Call): Value => new Func(call);
 
-/** Whether a value is a text. */
 export const isText = (value: Value): value is TextValue => value.type === "StringValue";
-/** Whether a value is a number, which booleans are not here. */
+/** Booleans are not numbers here. */
 export const isNumber = (value: Value): value is NumberValue =>
   value.type === "IntegerValue" || value.type === "FloatValue";
-/** Whether a value is a whole number. */
 export const isInteger = (value: Value): value is NumberValue => value.type === "IntegerValue";
-/** Whether a value is `true` or `false`. */
 export const isBoolean = (value: Value): value is BooleanValue => value.type === "BooleanValue";
-/** Whether a value is a list or a tuple. */
 export const isList = (value: Value): value is ListValue => value.type === "ArrayValue" || value.type === "TupleValue";
-/** Whether a value is a mapping with methods. */
 export const isDict = (value: Value): value is DictValue =>
   value.type === "ObjectValue" || value.type === "KeywordArgumentsValue";
-/** Whether a value is a namespace, which has attributes only. */
+/** A namespace, which has attributes only. */
 export const isNamespace = (value: Value): value is DictValue => value.type === "NamespaceValue";
-/** Whether a value is a function. */
 export const isFunction = (value: Value): value is FunctionValue => value.type === "FunctionValue";
-/** Whether a value is that of a variable that is not set. */
 export const isUndefined = (value: Value): boolean => value.type === "UndefinedValue";
-/** Whether a value is `None`. */
 export const isNone = (value: Value): boolean => value.type === "NullValue";
-/** Returns whether a value counts as true in a condition. */
 export function isTrue(value: Value): boolean {
   const { value: inside } = value;
-  // The library makes a value of its own for the answer, at each condition of a template.
+  // The library allocates a value for each condition.
   return typeof inside === "object" && inside !== null ? value.__bool__().value : Boolean(inside);
 }
 
-/** Returns the value of a key, a text or a number. */
 export const keyValue = (key: string | number): Value => (typeof key === "string" ? text(key) : integer(key));
 
-/** Returns the key that a value is of a mapping; undefined for what is none. */
+/** Returns the key of a mapping for a value; undefined for values that cannot be keys. */
 export function keyOf(value: Value): string | number | undefined {
   return isText(value) || isNumber(value) ? value.value : undefined;
 }
 
-/** Returns the items of what a loop may go through. Throws for what it may not. */
+/** Returns the items that a loop iterates over. Throws for values that are not iterable. */
 export function itemsOf(value: Value): readonly Value[] {
   if (isList(value)) return value.value;
   if (isDict(value)) return [...value.value.keys()].map(keyValue);
@@ -115,7 +92,6 @@ export function itemsOf(value: Value): readonly Value[] {
   throw new Error(`${nameOf(value)} is not iterable`);
 }
 
-/** Returns the name of a value's type for messages, as Python calls it. */
 export function nameOf({ type }: Value): string {
   return NAMES[type] ?? type;
 }
@@ -136,8 +112,8 @@ const NAMES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns a value for a template: of what JSON has, of maps, of numbers as JSON texts write them (`JsonNumber`) and of
- * functions, which get and give what JavaScript has.
+ * Converts to a template value: JSON values, maps, numbers of JSON texts (`JsonNumber`), and functions of JavaScript
+ * values.
  */
 export function toValue(input: unknown): Value {
   if (input instanceof JsonNumber) {
@@ -147,7 +123,7 @@ export function toValue(input: unknown): Value {
   }
   if (input instanceof Map) return dict(new Map([...input].map(([key, value]) => [key, toValue(value)])));
   if (Array.isArray(input)) return list(input.map(toValue));
-  // The library converts in a scope, of which it makes one each time with all that templates may name.
+  // Fast paths: the library creates a scope with all global names for each conversion.
   if (typeof input === "string") return text(input);
   if (typeof input === "boolean") return boolean(input);
   if (input === null) return NONE;

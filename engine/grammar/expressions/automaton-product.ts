@@ -5,28 +5,24 @@ import { ALL_CODES } from "./code-set.ts";
 import { FoundStates } from "./found-states.ts";
 import { UnsupportedPattern } from "./regular-expression.ts";
 
-/** An automaton that says something of a text, and what: the text must match, must not match, or it is told if it does. */
+/** An automaton and its use in a product: texts must match, must not match, or the match is reported. */
 export type ProductPart = {
-  /** The states of the automaton, of which the first is the start. */
   readonly automaton: readonly AutomatonState[];
-  /** The meaning of a match. */
   readonly match: "wanted" | "unwanted" | "told";
 };
 
-/** A state of several automata that read a text at once. */
 export type ProductState = AutomatonState & {
-  /** Whether the text so far is matched by each of the parts that are told of, in their order. */
+  /** For each reported part, in order: whether it matches the text so far. */
   readonly told: readonly boolean[];
 };
 
-/** The place of an automaton that has no way on. */
+/** The place of an automaton without a step for the character. */
 const DEAD = -1;
-/** The automaton of every text. */
 const EVERY_TEXT: readonly AutomatonState[] = [{ accepts: true, steps: [{ ranges: ALL_CODES, to: 0 }] }];
 
 /**
- * Makes the automaton of the texts that all wanted parts match and no unwanted one; the first state is its start. Throws
- * `UnsupportedPattern` where it would have more than `maxStates` states or costs more work than `budget` has.
+ * Creates the automaton of the texts that all wanted parts and no unwanted part match; the first state is the start.
+ * Throws `UnsupportedPattern` beyond `maxStates` states or the budget.
  */
 export function productOf(
   parts: readonly ProductPart[],
@@ -38,7 +34,7 @@ export function productOf(
   const found = new FoundStates(maxStates);
   found.numberOf(all.map(() => 0));
   const states: ProductState[] = [];
-  // Further states are found while the first ones are looked at.
+  // The loop also reaches states found meanwhile.
   for (const places of found.places) {
     const steps = new Map<number, CodeRange[]>();
     for (const { range, places: next } of leaving(all, places, budget)) {
@@ -58,7 +54,7 @@ export function productOf(
   return states;
 }
 
-/** Returns whether no text behind these places is matched as it should be. */
+/** Returns whether no continuation from these places can satisfy all parts. */
 function isLost(parts: readonly ProductPart[], places: readonly number[]): boolean {
   return parts.some(({ automaton, match }, at) => {
     const place = places[at] ?? DEAD;
@@ -75,7 +71,7 @@ function matchesEverything(automaton: readonly AutomatonState[], place: number):
     : false;
 }
 
-/** Returns where each character leads from the given places, in ranges of characters that lead to the same ones. */
+/** Returns the targets of each character from the given places, as ranges of characters with equal targets. */
 function leaving(
   parts: readonly ProductPart[],
   places: readonly number[],
@@ -87,7 +83,7 @@ function leaving(
       for (const [low, high] of ranges) events.push({ at: low, part, to }, { at: high + 1, part, to: DEAD });
   }
   if (!budget.spend(1 + (events.length * parts.length) / 2)) throw new UnsupportedPattern();
-  // Where one range ends and the next begins, the end comes first.
+  // Where one range ends and the next begins, the end sorts first.
   events.sort((a, b) => a.at - b.at || a.to - b.to);
   const found: { range: CodeRange; places: readonly number[] }[] = [];
   const now = parts.map(() => DEAD);
@@ -99,7 +95,7 @@ function leaving(
   return found;
 }
 
-/** Makes the automaton of a list of texts. Throws `UnsupportedPattern` where the budget has not enough work left. */
+/** Creates the automaton of a list of texts. Throws `UnsupportedPattern` when the budget is used up. */
 export function automatonOfTexts(texts: readonly string[], budget: WorkBudget): readonly AutomatonState[] {
   const nodes: { accepts: boolean; readonly next: Map<string, number> }[] = [{ accepts: false, next: new Map() }];
   for (const text of texts) {
@@ -123,7 +119,7 @@ export function automatonOfTexts(texts: readonly string[], budget: WorkBudget): 
   }));
 }
 
-/** Makes the automaton of the texts between two lengths, in characters; `max` undefined is without end. */
+/** Creates the automaton of the texts between two lengths, in characters; `max` undefined is unbounded. */
 export function automatonOfLength(min: number, max: number | undefined): readonly AutomatonState[] {
   const last = max ?? min;
   return Array.from({ length: last + 1 }, (_, length) => ({
@@ -137,7 +133,6 @@ export function automatonOfLength(min: number, max: number | undefined): readonl
   }));
 }
 
-/** Returns whether an automaton matches a text as a whole. */
 export function matchesText(automaton: readonly AutomatonState[], text: string): boolean {
   let at: number | undefined = 0;
   for (const char of text) {

@@ -4,23 +4,20 @@ import { ALL_CODES } from "./code-set.ts";
 import { FoundStates } from "./found-states.ts";
 import { type Expression, UnsupportedPattern } from "./regular-expression.ts";
 
-/** A state of an automaton: whether the text may end in it, and where each further character leads; others end it. */
+/** A state of an automaton. Characters without a step end the match. */
 export type AutomatonState = {
-  /** Whether a text that leads here is matched. */
+  /** Whether the text up to this state matches. */
   readonly accepts: boolean;
-  /** The ways on, of which no two have a character in common. */
+  /** The steps; their ranges are disjoint. */
   readonly steps: readonly { readonly ranges: readonly CodeRange[]; readonly to: number }[];
 };
 
-/** The most states of an automaton. */
 const MAX_STATES = 1_024;
-/** The most nodes of an expression whose counts are written out. */
+/** The maximum nodes of an expression with its counts expanded. */
 const MAX_NODES = 4_096;
-/** The number of places of an expression that cost a step to write down. */
+/** Places of an expression that one unit of work pays for. */
 const PLACES_PER_WORK = 2;
-/**
- * A place in an expression whose counts are written out. `any` is the end of a text behind which everything may follow.
- */
+/** A node of an expression with its counts expanded. `any` accepts every further text. */
 type Node =
   | { readonly kind: "set"; readonly ranges: readonly CodeRange[]; readonly to: number }
   | { readonly kind: "split"; readonly to: number[] }
@@ -30,11 +27,10 @@ const END = 0;
 const ANY = 1;
 
 /**
- * Makes the automaton that matches what an expression without anchors matches as a whole; the first state is its start.
- * After every text it is in one state: however many ways there are to read a text by the expression, following it costs
- * the same. Throws `UnsupportedPattern` where it would have too many states, as expressions can be written whose
- * automaton doubles with every character, or where it costs more work than `budget` has: every place that is looked at
- * is paid for.
+ * Creates the deterministic automaton of the texts that an expression without anchors matches as a whole; the first
+ * state is the start. Following a text costs the same however many readings it has. Throws `UnsupportedPattern` if the
+ * automaton has too many states (some double with every character) or costs more than `budget`: every visited place is
+ * charged.
  */
 export function automatonOf(expression: Expression, budget: WorkBudget): readonly AutomatonState[] {
   const nodes: Node[] = [{ kind: "end" }, { kind: "any" }];
@@ -42,7 +38,7 @@ export function automatonOf(expression: Expression, budget: WorkBudget): readonl
   const found = new FoundStates(MAX_STATES);
   found.numberOf(reachable(nodes, [start], budget));
   const states: AutomatonState[] = [];
-  // Further states are found while the first ones are looked at.
+  // The loop also reaches states found meanwhile.
   for (const places of found.places) {
     const accepts = places.includes(END) || places.includes(ANY);
     const steps = new Map<number, CodeRange[]>();
@@ -64,8 +60,8 @@ function pay(budget: WorkBudget, places: number): void {
 }
 
 /**
- * Writes an expression down in front of the place `next`; returns its first place. Each part pays as often as it is
- * written, and so does one that has no place: nothing can be repeated as often as a text of many characters.
+ * Writes an expression before the node `next` and returns its first node. Each expanded part is charged, even one
+ * without nodes, so that hostile counts are bounded.
  */
 function placeOf(nodes: Node[], expression: Expression, next: number, budget: WorkBudget): number {
   pay(budget, 1 / PLACES_PER_WORK);
@@ -102,8 +98,8 @@ function placeOf(nodes: Node[], expression: Expression, next: number, budget: Wo
 }
 
 /**
- * Returns the places at which a character is read or the text ends, from the given ones on and in their order. Where
- * everything may follow, nothing else counts.
+ * Returns the nodes at which a character is read or the text ends, reachable from the given ones, sorted. If `any` is
+ * among them, it is the only one.
  */
 function reachable(nodes: readonly Node[], from: readonly number[], budget: WorkBudget): readonly number[] {
   const seen = new Set<number>();
@@ -121,7 +117,7 @@ function reachable(nodes: readonly Node[], from: readonly number[], budget: Work
   return found.sort((a, b) => a - b);
 }
 
-/** Returns where each character leads from the given places, in ranges of characters that lead to the same ones. */
+/** Returns the targets of each character from the given nodes, as ranges of characters with equal targets. */
 function leaving(
   nodes: readonly Node[],
   places: readonly number[],

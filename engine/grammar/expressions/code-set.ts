@@ -1,6 +1,6 @@
 import type { CodeRange } from "../../gbnf/gbnf.ts";
 
-/** All code points of text: all but the halves of surrogate pairs. */
+/** All code points except surrogates. */
 export const ALL_CODES: readonly CodeRange[] = [
   [0, 0xd7ff],
   [0xe000, 0x10ffff],
@@ -17,7 +17,7 @@ export function unite(ranges: readonly CodeRange[]): readonly CodeRange[] {
   return result;
 }
 
-/** Returns what is in `from` and not in `taken`. */
+/** Returns the difference of two sets. */
 export function subtract(from: readonly CodeRange[], taken: readonly CodeRange[]): readonly CodeRange[] {
   const gone = unite(taken);
   const left: CodeRange[] = [];
@@ -34,7 +34,6 @@ export function subtract(from: readonly CodeRange[], taken: readonly CodeRange[]
   return left;
 }
 
-/** Returns whether one of the ranges holds a code point. */
 export function includes(ranges: readonly CodeRange[], code: number): boolean {
   return ranges.some(([low, high]) => low <= code && code <= high);
 }

@@ -2,9 +2,9 @@ import { includes } from "./code-set.ts";
 import type { Expression } from "./regular-expression.ts";
 
 /**
- * Returns whether an expression matches anywhere in a text. All ways of reading it are followed at once, as sets of
- * places: the time grows with the sizes of text and expression, and never with the number of ways. `afford` is told of
- * each step how many places it looks at; where it says no the result is undefined.
+ * Returns whether an expression matches anywhere in a text. All readings are followed at once as sets of positions: the
+ * time grows with the sizes of text and expression, not with the number of readings. `afford` receives the number of
+ * positions of each step; if it returns false, the result is undefined.
  */
 export function matchesExpression(
   expression: Expression,
@@ -12,7 +12,7 @@ export function matchesExpression(
   afford: (places: number) => boolean,
 ): boolean | undefined {
   const codes = [...text].map((char) => char.codePointAt(0) ?? 0);
-  /** Returns the places where matches that begin at one of `starts` may end; undefined where it was given up. */
+  /** Returns the end positions of matches that begin at one of `starts`; undefined if the budget is used up. */
   const ends = (part: Expression, starts: ReadonlySet<number>): ReadonlySet<number> | undefined => {
     if (!afford(starts.size + 1)) return undefined;
     switch (part.kind) {
@@ -50,7 +50,7 @@ export function matchesExpression(
     for (let count = part.min; now.size > 0 && count < (part.max ?? Number.POSITIVE_INFINITY); count += 1) {
       const next = ends(part.part, now);
       if (next === undefined) return undefined;
-      // A place that was there before has all the ways on already.
+      // Positions found before have been followed already.
       now = new Set([...next].filter((at) => !all.has(at)));
       for (const at of now) all.add(at);
     }

@@ -1,18 +1,17 @@
 import { UnsupportedPattern } from "./regular-expression.ts";
 
-/** The states of an automaton that is being made, each known by the places that it stands for, in the order found. */
+/** The states of an automaton under construction, identified by their places, in order of discovery. */
 export class FoundStates {
-  /** The places of each state. Whoever walks over them also comes to the states that are found meanwhile. */
+  /** The places of each state. Iteration includes states added meanwhile. */
   readonly places: (readonly number[])[] = [];
   readonly #numbers = new Map<string, number>();
   readonly #maxStates: number;
 
-  /** Makes room for `maxStates` states at most. */
   constructor(maxStates: number) {
     this.#maxStates = maxStates;
   }
 
-  /** Returns the number of the state that stands for these places. Throws `UnsupportedPattern` where it is one too many. */
+  /** Returns the number of the state with these places. Throws `UnsupportedPattern` beyond the limit. */
   numberOf(places: readonly number[]): number {
     const key = places.join();
     const known = this.#numbers.get(key);

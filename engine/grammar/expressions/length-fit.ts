@@ -3,14 +3,14 @@ import { type LengthBounds, lengthBounds, sequenceParts } from "./string-pattern
 
 type Repeat = Extract<Expression, { kind: "repeat" }>;
 
-/** An expression whose texts have lengths in some bounds; `isWhole` says that it matches all such texts of the first. */
+/** An expression whose texts have lengths within bounds; `isWhole` if it matches all such texts of the original. */
 export type FittedExpression = { readonly expression: Expression; readonly isWhole: boolean };
 
 const NOTHING: Expression = { kind: "choice", options: [] };
 
 /**
- * Narrows the counts in an expression until the length of every text that it matches is in the bounds. Undefined where
- * that cannot be done by counts, and where nothing would be left.
+ * Narrows the counts in an expression until every matched text has a length within the bounds. Undefined if counts
+ * cannot do that, or if nothing remains.
  */
 export function withinLength(expression: Expression, bounds: LengthBounds): FittedExpression | undefined {
   const parts = sequenceParts(expression);
@@ -65,7 +65,7 @@ function fittedSequence(
   };
 }
 
-/** Returns whether a part repeats something of one length, so that its count sets the length of the whole. */
+/** Returns whether a part repeats texts of one length, so that its count determines its length. */
 function isElastic(part: Expression): part is Repeat {
   if (part.kind !== "repeat") return false;
   const { minLength, maxLength } = lengthBounds(part.part);

@@ -1,7 +1,6 @@
 import type { CodeRange } from "../../gbnf/gbnf.ts";
 import { ALL_CODES, subtract, unite } from "./code-set.ts";
 
-/** The language of a regular expression, without anchors. */
 export type Expression =
   | { readonly kind: "set"; readonly ranges: readonly CodeRange[] }
   | { readonly kind: "sequence"; readonly parts: readonly Expression[] }
@@ -10,8 +9,8 @@ export type Expression =
   | { readonly kind: "start" | "end" };
 
 /**
- * An error that says that a pattern uses something outside the subset. It has no stack: a schema may have thousands of
- * such patterns, and finding out where each was thrown takes as long as reading it.
+ * The pattern is outside the supported subset. The error has no stack: a schema may have thousands of such patterns,
+ * and a stack costs as much as parsing one.
  */
 export class UnsupportedPattern extends Error {
   constructor() {
@@ -28,7 +27,7 @@ const MAX_NESTING = 16;
 const range = (pair: string): CodeRange => [pair.charCodeAt(0), pair.charCodeAt(1)];
 const DIGITS = [range("09")];
 const WORD = [range("09"), range("AZ"), range("__"), range("az")];
-/** The white space of ECMAScript, in expressions and in `trim`. */
+/** White space of ECMAScript, in expressions and in `trim`. */
 export const SPACES: readonly CodeRange[] = [
   [0x09, 0x0d],
   [0x20, 0x20],
@@ -57,9 +56,9 @@ const CLASSES: Readonly<Record<string, readonly CodeRange[]>> = {
 const CONTROLS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 };
 
 /**
- * Parses the subset of ECMAScript expressions that a grammar can hold: characters, classes, `.`, groups, alternatives,
- * `* + ? {m,n}` and anchors. Throws `UnsupportedPattern` for look-around, back references, `\b`, properties and flags.
- * The pattern must be a valid expression, and have at most `maxLength` characters: 1,024 by default.
+ * Parses the subset of ECMAScript expressions that a grammar can enforce: characters, classes, `.`, groups,
+ * alternatives, `* + ? {m,n}` and anchors. Throws `UnsupportedPattern` for look-around, back references, `\b`,
+ * properties and flags, and beyond `maxLength` characters. The pattern must be valid.
  */
 export function parseExpression(pattern: string, maxLength = MAX_LENGTH): Expression {
   if (pattern.length > maxLength) throw new UnsupportedPattern();
@@ -187,7 +186,7 @@ class Parser {
     if (char === "x") return one(this.#hex(2));
     if (char === "u") return one(this.#unicode());
     if (inClass && char === "b") return one(8);
-    // Every other letter or digit is a look-around, a back reference, a property or an error.
+    // Any other letter or digit is a look-around, a back reference, a property or an error.
     if (WORD.some(([low, high]) => low <= char.charCodeAt(0) && char.charCodeAt(0) <= high))
       throw new UnsupportedPattern();
     return one(char.codePointAt(0) ?? 0);

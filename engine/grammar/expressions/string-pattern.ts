@@ -5,16 +5,15 @@ import { type AutomatonState, automatonOf } from "./automaton.ts";
 import { ALL_CODES, includes, subtract, unite } from "./code-set.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "./regular-expression.ts";
 
-/** The most work that making the automaton of one pattern may cost. */
 const MAX_PATTERN_WORK = 40_000;
 
-/** The bounds of the length of a text, in characters; `maxLength` undefined is without end. */
+/** Bounds of the length of a text, in characters; `maxLength` undefined is unbounded. */
 export type LengthBounds = { readonly minLength: number; readonly maxLength: number | undefined };
 
-/** The most ranges of a set that is written by what is not in it. */
+/** The maximum ranges of a set that may be written by its complement. */
 const MOST_GAPS = 16;
 
-/** The characters that stand in a JSON string only as escapes, with the short forms. */
+/** The characters that a JSON string must escape, with their short forms. */
 const ESCAPES: readonly (readonly [code: number, text: string])[] = [
   [0x22, '\\"'],
   [0x5c, "\\\\"],
@@ -30,9 +29,9 @@ const NOT_PLAIN: readonly CodeRange[] = [
   [0x5c, 0x5c],
 ];
 /**
- * Returns the expression of all texts that a pattern of JSON Schema matches: anywhere in the text, unless anchored.
- * Undefined where the pattern is outside the subset of `parseExpression`. The pattern must be valid. Anchors in the
- * middle stay, of which no automaton can be made.
+ * Returns the expression of all texts that a pattern of JSON Schema matches (anywhere in the text, unless anchored).
+ * Undefined if the pattern is outside the subset of `parseExpression`. The pattern must be valid. Inner anchors remain;
+ * no automaton can be made of these.
  */
 export function patternExpression(pattern: string): Expression | undefined {
   try {
@@ -43,7 +42,7 @@ export function patternExpression(pattern: string): Expression | undefined {
   }
 }
 
-/** Takes the anchors off, and puts any text where there is none. */
+/** Removes the outer anchors, and adds any text where there is none. */
 function unanchored(branch: readonly Expression[]): Expression {
   const any: Expression = { kind: "repeat", part: { kind: "set", ranges: ALL_CODES }, min: 0, max: undefined };
   const parts = [...branch];
@@ -54,7 +53,6 @@ function unanchored(branch: readonly Expression[]): Expression {
   return { kind: "sequence", parts: [...(isStart ? [] : [any]), ...parts, ...(isEnd ? [] : [any])] };
 }
 
-/** Returns the alternatives at the top, where anchors may stand. */
 function branches(expression: Expression): readonly (readonly Expression[])[] {
   if (expression.kind === "choice") return expression.options.flatMap(branches);
   if (expression.kind !== "sequence") return [[expression]];
@@ -66,18 +64,17 @@ function branches(expression: Expression): readonly (readonly Expression[])[] {
 }
 
 /**
- * Matches the inside of a JSON string that an expression without anchors matches as a whole, so that a text has one
- * reading: llama.cpp follows all readings at once, for each token that it could choose, and the ways to read a text by
- * an expression such as `(a*)*` double with every character. Where the next character always tells whether a part goes
- * on, the part is written as it is; what is left has a rule for each state of its automaton. Throws
- * `UnsupportedPattern`.
+ * Matches the inside of a JSON string that an expression without anchors matches as a whole, with one reading per text:
+ * llama.cpp follows all readings for each candidate token, and those of `(a*)*` double with every character. A part is
+ * written directly if the next character always decides whether it continues; the rest becomes an automaton with a rule
+ * per state. Throws `UnsupportedPattern`.
  */
 export function expressionGrammar(rules: GrammarRules, expression: Expression): Gbnf {
   const parts = sequenceParts(expression);
   const behind = beginnings(parts);
   const written: Gbnf[] = [];
   let group: Expression[] = [];
-  /** The characters that may follow where the group could end already. */
+  /** The characters that may continue the group after a possible end. */
   let goingOn: readonly CodeRange[] = [];
   for (const [at, part] of parts.entries()) {
     rules.patternBudget.spend(1);
@@ -93,7 +90,7 @@ export function expressionGrammar(rules: GrammarRules, expression: Expression): 
   return sequence(...written);
 }
 
-/** Returns for each part the characters with which a text can begin that the parts behind it match. */
+/** Returns, for each part, the first characters of the texts after it. */
 function beginnings(parts: readonly Expression[]): readonly (readonly CodeRange[])[] {
   const found: (readonly CodeRange[])[] = [];
   let behind: readonly CodeRange[] = [];
@@ -104,7 +101,7 @@ function beginnings(parts: readonly Expression[]): readonly (readonly CodeRange[
   return found.toReversed();
 }
 
-/** Matches a part that stands alone: what follows it cannot be taken for more of it. */
+/** Matches a separate part: the text after it cannot continue it. */
 function partGrammar(rules: GrammarRules, part: Expression): Gbnf {
   switch (part.kind) {
     case "set":
@@ -140,7 +137,7 @@ function statesGrammar(rules: GrammarRules, expression: Expression): Gbnf {
   return automatonGrammar(rules, states, () => EMPTY);
 }
 
-/** Returns the parts of an expression that stand behind each other, whatever groups are around them. */
+/** Returns the parts of a sequence, with single groups unwrapped. */
 export function sequenceParts(expression: Expression): readonly Expression[] {
   if (expression.kind === "sequence") return expression.parts.flatMap(sequenceParts);
   const [only] = expression.kind === "choice" ? expression.options : [];
@@ -148,7 +145,6 @@ export function sequenceParts(expression: Expression): readonly Expression[] {
   return isGroup ? sequenceParts(only) : [expression];
 }
 
-/** Returns whether an expression matches the empty text. */
 function isEmptiable(expression: Expression): boolean {
   switch (expression.kind) {
     case "set":
@@ -164,7 +160,7 @@ function isEmptiable(expression: Expression): boolean {
   }
 }
 
-/** Returns the characters with which a text can begin that an expression matches. */
+/** Returns the first characters of the texts that an expression matches. */
 function beginning(expression: Expression): readonly CodeRange[] {
   switch (expression.kind) {
     case "set":
@@ -182,7 +178,7 @@ function beginning(expression: Expression): readonly CodeRange[] {
   }
 }
 
-/** Returns the characters that may follow where an expression could end already; there may be some too many. */
+/** Returns the characters that may follow a possible end of an expression; a superset. */
 function continuing(expression: Expression): readonly CodeRange[] {
   switch (expression.kind) {
     case "set":
@@ -227,14 +223,13 @@ function everyCharacter(expression: Expression): readonly CodeRange[] {
 
 const sizeOf = (ranges: readonly CodeRange[]) => ranges.reduce((sum, [low, high]) => sum + high - low + 1, 0);
 
-/** Returns whether two sets of characters have one in common. */
 function meet(some: readonly CodeRange[], others: readonly CodeRange[]): boolean {
   return some.some(([low, high]) => others.some(([from, to]) => low <= to && from <= high));
 }
 
 /**
- * Matches the inside of a JSON string that an automaton matches, and behind it what `behind` gives for the state in which
- * the text ends: NEVER where it must not end there. There is one rule for each state.
+ * Matches the inside of a JSON string that an automaton matches, followed by `behind` of the final state (NEVER if the
+ * text must not end there). Each state is a rule.
  */
 export function automatonGrammar<State extends AutomatonState>(
   rules: GrammarRules,
@@ -261,7 +256,7 @@ export function automatonGrammar<State extends AutomatonState>(
   return start;
 }
 
-/** Matches one character of a set as a JSON string writes it: plain where it may be, else by its short escape. */
+/** Matches one character of a set as JSON writes it: plain if allowed, else its short escape. */
 function jsonChar(rules: GrammarRules, ranges: readonly CodeRange[]): Gbnf {
   const escaped = ESCAPES.filter(([code]) => includes(ranges, code));
   const allEscapes = () => choice(...ESCAPES.map(([, text]) => literal(text)));
@@ -273,7 +268,7 @@ function jsonChar(rules: GrammarRules, ranges: readonly CodeRange[]): Gbnf {
   return choice(...controls.map((code) => literal(`\\u${code.toString(16).padStart(4, "0")}`)));
 }
 
-/** Matches the characters of a set that need no escape, by what is not in the set where that is shorter. */
+/** Matches the characters of a set that need no escape, by the complement if that is shorter. */
 function plainChar(ranges: readonly CodeRange[]): readonly Gbnf[] {
   const last = ranges.at(-1);
   if (last?.[1] === ALL_CODES.at(-1)?.[1] && ranges.length <= MOST_GAPS) {
@@ -284,7 +279,7 @@ function plainChar(ranges: readonly CodeRange[]): readonly Gbnf[] {
   return plain.length > 0 ? [chars(...plain)] : [];
 }
 
-/** Returns bounds of the length of every text that an expression matches. */
+/** Returns bounds of the length of all texts that an expression matches. */
 export function lengthBounds(expression: Expression): LengthBounds {
   switch (expression.kind) {
     case "set":

@@ -9,27 +9,24 @@ import { withinLength } from "./length-fit.ts";
 import { type Expression, UnsupportedPattern } from "./regular-expression.ts";
 import { automatonGrammar, expressionGrammar, type LengthBounds, lengthBounds } from "./string-pattern.ts";
 
-/** The greatest length up to which characters are counted by states, each of which is a rule. */
+/** The greatest length that is counted by states, in characters; each state is a rule. */
 const MAX_COUNTED = 512;
-/** The most states of the automaton of a text. */
 const MAX_STATES = 1_024;
-/** The most work that making the automaton of one text may cost. */
 const MAX_TEXT_WORK = 40_000;
 
-/** What is asked of a text: all of it at once. */
+/** The constraints on a text; all apply. */
 export type TextFacets = LengthBounds & {
-  /** The expressions that match the text as a whole. */
+  /** Expressions that must match the whole text. */
   readonly wanted: readonly Expression[];
-  /** The expressions that must not match it as a whole. */
+  /** Expressions that must not match the whole text. */
   readonly unwanted: readonly Expression[];
-  /** The texts that it must not be. */
   readonly except: readonly string[];
 };
 
 /**
- * Matches the inside of a JSON string that is as the facets ask. Where counting the characters of an expression would
- * take too many rules, its counts are narrowed until every text that it matches has a length in the bounds. Throws
- * `UnsupportedPattern` for what no automaton of bounded size can hold.
+ * Matches the inside of a JSON string that satisfies the facets. If counting characters takes too many rules, the
+ * counts of the expression are narrowed until every matched text has a length within the bounds. Throws
+ * `UnsupportedPattern` if no automaton of bounded size exists.
  */
 export function textGrammar(rules: GrammarRules, facets: TextFacets): Gbnf {
   const { wanted, unwanted, except, minLength, maxLength } = facets;
@@ -50,7 +47,7 @@ export function textGrammar(rules: GrammarRules, facets: TextFacets): Gbnf {
   }
 }
 
-/** Returns whether every text that an expression matches has a length in the bounds. */
+/** Returns whether every text that an expression matches has a length within the bounds. */
 export function keepsTo(expression: Expression, { minLength, maxLength }: LengthBounds): boolean {
   const own = lengthBounds(expression);
   const most = maxLength ?? Number.POSITIVE_INFINITY;
@@ -65,7 +62,7 @@ function productGrammar(rules: GrammarRules, facets: TextFacets, isInBounds: boo
   return automatonGrammar(rules, states, () => EMPTY);
 }
 
-/** Returns the automata of what is asked of a text, of which all count. Throws `UnsupportedPattern`. */
+/** Returns the automata of all facets. Throws `UnsupportedPattern`. */
 export function facetParts(facets: TextFacets, budget: WorkBudget): readonly ProductPart[] {
   const { wanted, unwanted, except, minLength, maxLength } = facets;
   const part = (match: ProductPart["match"]) => (expression: Expression) => ({

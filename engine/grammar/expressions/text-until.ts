@@ -3,29 +3,27 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { ALL_CODES, subtract } from "./code-set.ts";
 import { SPACES } from "./regular-expression.ts";
 
-/** A mark that ends a text, with what comes behind it. */
 export type TextEnd = {
-  /** The mark, which is not empty and has no white space at its start. */
+  /** The mark: not empty, and without leading white space. */
   readonly mark: string;
-  /** The grammar of what comes behind the mark. */
   readonly behind: Gbnf;
-  /** Whether the mark counts only where nothing but white space came before. Default: false. */
+  /** Whether the mark counts only if nothing but white space precedes it. Default: false. */
   readonly onlyFirst?: boolean;
-  /** Whether `behind` begins with the mark, which is one character then. Default: false. */
+  /** Whether `behind` includes the mark, which is a single character then. Default: false. */
   readonly isKept?: boolean;
 };
 
 /**
- * Matches any text up to the first of the marks, and what comes behind that. `mayEnd` says that the text may end
- * without a mark. There is one rule per beginning of a mark, each of which says what a further character makes of it
- * (the automaton of Aho and Corasick): a text has one reading, and costs the sampler next to nothing.
+ * Matches any text up to the first of the marks, and the grammar after that mark. With `mayEnd` the text may end
+ * without a mark. There is one rule per prefix of a mark (the automaton of Aho and Corasick), so that a text has one
+ * reading and costs the sampler little.
  */
 export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
   const states = new Map<string, Gbnf>();
   const beginnings = new Beginnings(ends.flatMap(({ mark, onlyFirst }) => (onlyFirst ? [] : [mark])));
   const all = new Set(ends.flatMap(({ mark }) => [...mark]));
   const single = (char: string): CodeRange => [char.codePointAt(0) ?? 0, char.codePointAt(0) ?? 0];
-  /** Returns the rule of a state, where `text` is what a mark could begin with, as far as it has been read. */
+  /** Returns the rule of the state in which `text` is the matched prefix of a mark. */
   const state = (text: string, isFirst: boolean): Gbnf => {
     const key = `${isFirst} ${text}`;
     const known = states.get(key);
@@ -63,20 +61,20 @@ export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd:
   );
 }
 
-/** Matches any text in which `mark` does not stand, the empty one included. */
+/** Matches any text that does not contain `mark`, including the empty one. */
 export function textWithout(rules: GrammarRules, mark: string): Gbnf {
   const name = [...mark].map((char) => (char.codePointAt(0) ?? 0).toString(16)).join("-");
   return rules.named(`without-${name}`, () => textUntil(rules, [{ mark, behind: NEVER }], true));
 }
 
-/** Returns the mark that is whole at the end of a text; of several the longest, which began first. */
+/** Returns the longest mark that a text ends with. */
 function endOf(ends: readonly TextEnd[], text: string, isFirst: boolean): TextEnd | undefined {
   return ends
     .filter(({ mark, onlyFirst }) => (onlyFirst ? isFirst && text === mark : text.endsWith(mark)))
     .reduce<TextEnd | undefined>((a, b) => (a === undefined || b.mark.length > a.mark.length ? b : a), undefined);
 }
 
-/** The beginnings of marks, each with the characters that may follow it. */
+/** The prefixes of marks, each with the characters that may follow it. */
 class Beginnings {
   readonly #next = new Map<string, Set<string>>([["", new Set()]]);
 
@@ -91,14 +89,14 @@ class Beginnings {
     }
   }
 
-  /** Returns the longest end of a text that is a beginning. */
+  /** Returns the longest suffix of a text that is a prefix of a mark. */
   longestIn(text: string): string {
     let from = 0;
     while (!this.#next.has(text.slice(from))) from += 1;
     return text.slice(from);
   }
 
-  /** Returns the characters that make a longer beginning of a text that is one, or of an end of it. */
+  /** Returns the characters that extend a prefix, or a suffix of it, to a longer prefix. */
   charsBehind(text: string): ReadonlySet<string> {
     const found = new Set(this.#next.get(text));
     if (text === "") return found;

@@ -6,22 +6,19 @@ import { toGrammar } from "../values/json-schema.ts";
 import type { SchemaGrammar } from "../values/schema-converter.ts";
 import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
 
-/** The field that holds the schema of the answer, for error messages. */
 export const ANSWER_FIELD = "output_constraint.json_schema.schema_json";
 
-/** The settings of the grammar of an answer. */
 export type AnswerGrammarOptions = {
-  /** Whether a schema that is not strict allows any value. Default: false. */
+  /** Whether a schema without `strict` is not enforced. Default: false. */
   readonly onlyStrict?: boolean;
-  /** Which members an object may have where its schema declares some and is silent about others. Default: `declared`. */
+  /** Undeclared members of objects. Default: `declared`. */
   readonly undeclared?: UndeclaredMembers | undefined;
 };
 
 /**
- * Makes the grammar of a constrained answer: one JSON object, or one value of a schema, and nothing behind it.
- * Undefined where nothing is constrained. Where `onlyStrict` says so a schema that is not strict allows any value.
- * Throws `EngineError` INVALID_SCHEMA for a schema that is invalid, too costly or cannot be satisfied, and under
- * `strict` for one with keywords that the grammar does not enforce.
+ * Creates the grammar of a constrained answer: one JSON object, or one value of a schema, and nothing after it.
+ * Undefined without constraint. Throws `EngineError` INVALID_SCHEMA for a schema that is invalid, too costly or
+ * unsatisfiable, and with `strict` for one with unenforced keywords.
  */
 export function answerGrammar(
   constraint: OutputConstraint | undefined,

@@ -5,12 +5,12 @@ import { type WorkBudget, WorkSpent } from "../../work-budget.ts";
 import { costlySchema, invalidSchema } from "../schema/invalid-schema.ts";
 import { MAX_SCHEMA_BYTES } from "../schema/schema-document.ts";
 
-/** The most characters of a grammar, all of them ASCII: more costs too much to parse and to keep. */
+/** The maximum length of a grammar in ASCII characters: longer ones cost too much to parse and to cache. */
 const MAX_GRAMMAR_LENGTH = 256 * 1024;
 
 /**
- * Parses the text of a schema, for which it pays. Throws `EngineError` INVALID_SCHEMA where it is no JSON, and as
- * `CostlySchema` where it is too long or no work is left to read it.
+ * Parses the text of a schema and charges for it. Throws `EngineError` INVALID_SCHEMA for invalid JSON, and
+ * `CostlySchema` if it is too long or exceeds the budget.
  */
 export function parseSchema(text: string, at: string, budget: WorkBudget): unknown {
   if (Buffer.byteLength(text) > MAX_SCHEMA_BYTES)
@@ -23,19 +23,19 @@ export function parseSchema(text: string, at: string, budget: WorkBudget): unkno
   }
 }
 
-/** Returns what `make` does. Throws `CostlySchema` for the field `at` where no work is left for it. */
+/** Returns the result of `make`. Throws `CostlySchema` for the field `at` when the budget is used up. */
 export function withinBudget<T>(at: string, make: () => T): T {
   try {
     return make();
   } catch (error) {
-    // A chain that is too long for the stack costs too much as well.
+    // A chain too long for the stack is too costly as well.
     if (error instanceof WorkSpent || error instanceof RangeError)
       throw costlySchema(`${at}#`, "is too costly to be turned into a grammar");
     throw error;
   }
 }
 
-/** Throws `EngineError` INVALID_SCHEMA for the first of the keywords, as the caller asked for all of the schema. */
+/** Throws `EngineError` INVALID_SCHEMA for the first of the keywords: `strict` requires all of them. */
 export function refuseUnenforced(unenforced: readonly string[]): void {
   const [first] = unenforced;
   if (first === undefined) return;
@@ -43,8 +43,8 @@ export function refuseUnenforced(unenforced: readonly string[]): void {
 }
 
 /**
- * Writes the grammar as text, with the rule `root` and all the rules that it refers to. Throws `EngineError`
- * INVALID_SCHEMA where the text is longer than 256 KiB or nothing can match.
+ * Writes the grammar as text, with the rule `root` and the rules that it refers to. Throws `EngineError` INVALID_SCHEMA
+ * if the text is longer than 256 KiB or nothing can match.
  */
 export function finishGrammar(root: Gbnf, rules: GrammarRules, at: string): string {
   const pruned = prune(root, rules.all, rules.finishing);

@@ -10,56 +10,50 @@ import { ANSWER_FIELD, answerGrammar } from "./answer-grammar.ts";
 import { finishGrammar, withinBudget } from "./constraint-grammar.ts";
 import { type ToolCallGrammar, type ToolCallGrammarOptions, toolCallGrammar } from "./tool-call-grammar.ts";
 
-/** The parts of the output that a request fixes, and how the model writes them. */
+/** The constrained parts of the output, and the form in which the model writes them. */
 export type OutputGrammarOptions = Pick<
   ToolCallGrammarOptions,
   "tools" | "maxCalls" | "argumentTypes" | "undeclared"
 > & {
-  /** The marks by which the model tells reasoning and calls from text. */
   readonly markers: OutputMarkers;
-  /** Whether the output has to be calls. */
+  /** Whether the output must consist of calls. */
   readonly mustCall: boolean;
-  /** The constraint on the visible text, unless it is calls; undefined where it is free. */
+  /** The constraint on the visible text of an answer without calls; undefined for none. */
   readonly constraint: OutputConstraint | undefined;
   /** Whether the output begins inside the reasoning, may open it, or has none. */
   readonly reasoning: "opened" | "may-open" | "none";
-  /** Whether schemas that are not strict, of calls that need not come, are given up from the start. Default: false. */
+  /** Whether to skip schemas that are neither strict nor of mandatory calls. Default: false. */
   readonly onlyPromised?: boolean;
 };
 
-/** The fewest characters of each kind that close a fence of code. */
+/** The shortest closing code fences. */
 const FENCES = [...FENCE.signs].map((sign) => literal(sign.repeat(FENCE.minLength)));
 
-/** The name of the rule that holds from the end of the reasoning on. */
 export const BEHIND_REASONING = "answer";
 
-/** The grammar of an output. */
 export type OutputGrammar = {
-  /** The grammar's text, with the rules `root` and `answer` to begin with; undefined where nothing is fixed. */
+  /** The grammar's text, with the rules `root` and `answer`; undefined without constraints. */
   readonly text: string | undefined;
-  /** Whether schemas that are not strict cost too much, so that what they were to hold may be of any form. */
+  /** Whether schemas without `strict` cost too much and are not enforced. */
   readonly gaveUp: boolean;
 };
 
-/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: some 25 ms of one core. */
+/** The work limit for the grammar of a request, in units of `WorkBudget`: about 25 ms of one core. */
 export const GRAMMAR_WORK = 50_000;
 
 /**
- * Makes the grammar of all that a model writes, reasoning and all. Calls where they are asked for, a JSON value where
- * one is, either of them where the model has the choice. Where only calls are fixed, the other text is free, and a call
- * begins wherever the output parser takes it for begun: so the arguments of a strict tool are held to its schema in
- * every form of call.
- *
- * Reasoning is free too. Where the answer is fixed it must come to an end, for the answer has to come.
- *
- * Throws `EngineError` INVALID_SCHEMA: for a schema that is broken, and for one that costs too much where the caller
- * was promised to get it, by `strict` or by having to call. Other schemas that cost too much are given up.
+ * Creates the grammar of the whole output, reasoning included: calls if they are mandatory, a JSON value if the answer
+ * is constrained, either if both are possible. If only calls are constrained, other text is free and a call begins
+ * wherever the output parser detects one, so the arguments of a strict tool are enforced in every form of call.
+ * Reasoning is free, but must end if the answer is constrained. Throws `EngineError` INVALID_SCHEMA for an invalid
+ * schema, and for one that costs too much if `strict` or mandatory calls require it; other costly schemas are not
+ * enforced.
  */
 export function outputGrammar(options: OutputGrammarOptions): OutputGrammar {
   const budget = new WorkBudget(GRAMMAR_WORK);
   if (options.onlyPromised) return { text: grammarText(options, true, budget), gaveUp: true };
   if (!holdsUnpromised(options)) return { text: grammarText(options, false, budget), gaveUp: false };
-  // First, as what is left afterwards is all that the others may cost: both together are not worth a second budget.
+  // Strict schemas first: the rest of the budget is the limit for the others, so that both need no second budget.
   const promised = grammarText(options, true, budget);
   try {
     return { text: grammarText(options, false, budget), gaveUp: false };
@@ -69,7 +63,7 @@ export function outputGrammar(options: OutputGrammarOptions): OutputGrammar {
   }
 }
 
-/** Returns whether the grammar depends on some schema without a promise: calls say the types of arguments by tags only. */
+/** Returns whether the grammar depends on a schema without `strict`: tagged calls need the types of arguments. */
 function holdsUnpromised(options: OutputGrammarOptions): boolean {
   const { markers, constraint } = options;
   if (!hasUnpromised(options)) return false;
@@ -77,12 +71,12 @@ function holdsUnpromised(options: OutputGrammarOptions): boolean {
   return isFree || tellsTypes(markers);
 }
 
-/** Returns whether calls are written so that the grammar depends on the schemas of all tools, be they strict or not. */
+/** Returns whether the form of calls makes the grammar depend on the schemas of all tools, strict or not. */
 export function tellsTypes({ toolCall }: OutputMarkers): boolean {
   return toolCall !== undefined && formOf(toolCall).markup(toolCall)?.tags !== undefined;
 }
 
-/** Returns whether some schema is held to without a promise. */
+/** Returns whether a schema without `strict` applies. */
 export function hasUnpromised({
   constraint,
   mustCall,
@@ -124,7 +118,7 @@ function rootOf(options: OutputGrammarOptions, rules: GrammarRules, onlyPromised
   return reasoning === "may-open" && open !== undefined ? choice(sequence(literal(open), thought()), answer) : answer;
 }
 
-/** Matches a value as all of the visible text, between its marks. The prompt may have had the first of them. */
+/** Matches a value as the whole visible text, between its marks. The prompt may already contain the first mark. */
 function inText({ text }: OutputMarkers, value: Gbnf): Gbnf {
   if (text === undefined) return value;
   return sequence(
@@ -135,14 +129,14 @@ function inText({ text }: OutputMarkers, value: Gbnf): Gbnf {
   );
 }
 
-/** Matches calls behind a visible text of which nothing was said. */
+/** Matches calls after an empty visible text. */
 function behindText({ text }: OutputMarkers, calls: Gbnf): Gbnf {
   if (text === undefined) return calls;
   const before = [text.start ?? "", text.open, text.close].map((mark) => optional(literal(mark)));
   return sequence(...before, calls);
 }
 
-/** Matches visible text in which calls may begin, and reasoning where nothing was said yet. */
+/** Matches visible text in which calls may begin, and reasoning before any text. */
 function freeText(rules: GrammarRules, markers: OutputMarkers, calls: ToolCallGrammar | undefined): Gbnf {
   const { reasoning } = markers;
   const opens: readonly TextEnd[] = reasoning
@@ -152,7 +146,7 @@ function freeText(rules: GrammarRules, markers: OutputMarkers, calls: ToolCallGr
 }
 
 /**
- * Lets the text of the rule `around` go on behind calls where a fence of code closes there: these were examples in it.
+ * Lets the text of the rule `around` continue after calls if a code fence closes there: the calls were examples in it.
  */
 function fenced(calls: readonly TextEnd[], markers: OutputMarkers, around: string): readonly TextEnd[] {
   if (!hasExamples(markers)) return calls;
@@ -161,7 +155,7 @@ function fenced(calls: readonly TextEnd[], markers: OutputMarkers, around: strin
   return calls.map((each) => (each.onlyFirst ? each : { ...each, behind: sequence(each.behind, more) }));
 }
 
-/** Matches reasoning from behind its opening mark on, and the answer. */
+/** Matches reasoning after its opening mark, and the answer. */
 function thinking(
   rules: GrammarRules,
   markers: OutputMarkers,
@@ -181,7 +175,7 @@ function thinking(
   });
 }
 
-/** Returns the marks of calls that end a family's reasoning, and the calls behind them. */
+/** Returns the call marks that end reasoning in this family, and the calls after them. */
 function reasoningEnds(
   { endedByCall }: NonNullable<OutputMarkers["reasoning"]>,
   calls: ToolCallGrammar | undefined,

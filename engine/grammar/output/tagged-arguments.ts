@@ -24,28 +24,26 @@ import { SchemaGrammars } from "../values/json-schema.ts";
 import { MAX_OPTIONAL } from "../values/object-grammar.ts";
 import { formatGrammar } from "../values/string-grammar.ts";
 
-/** The rules of how the arguments of a call stand between tags. */
 export type TaggedArgumentsOptions = {
-  /** The tags around names and values. */
   readonly tags: ParameterTags;
   /** The field that held the schema, for error messages. */
   readonly at: string;
-  /** Which members an object inside a parameter may have where its schema is silent. Default: `declared`. */
+  /** Undeclared members of objects inside a parameter. Default: `declared`. */
   readonly undeclared?: UndeclaredMembers | undefined;
-  /** Returns the types that the schema allows for a parameter; undefined for any. */
+  /** Returns the types of a parameter; undefined for any. */
   readonly typesOf: (key: string) => ReadonlySet<string> | undefined;
 };
 
-/** The keywords that are enforced of the object as a whole: others that speak of an object are not. */
+/** The enforced keywords of the object itself; other keywords of objects are not enforced. */
 const OF_THE_WHOLE = ["type", "nullable", "properties", "required", "additionalProperties"];
-/** The number of times that writing one of several texts costs as much as going through it. */
+/** The work per character of a text in a list, in characters. */
 const READINGS_OF_TEXT = 16;
 
 /**
- * Matches the parameters of a call as text between tags: the declared ones in the order of the schema, optional ones
- * may be left out. A value that is a string is any text without the closing mark, or one of an `enum`; other values are
- * JSON of their schema. What nothing is held to, such as the schema of a text, is not looked at further. Throws
- * `EngineError` INVALID_SCHEMA as `toGrammar` does.
+ * Matches the parameters of a call as text between tags: the declared ones in the order of the schema; optional ones
+ * may be absent. A string value is any text without the closing mark, or one of an `enum`; other values are JSON of
+ * their schema. Schemas that are not enforced, such as those of strings, are not converted. Throws `EngineError`
+ * INVALID_SCHEMA as `toGrammar` does.
  */
 export function taggedArguments(
   schema: unknown,
@@ -83,7 +81,7 @@ export function taggedArguments(
   return { root: inOrder(rules, parameters, options.tags.between ?? ""), unenforced };
 }
 
-/** Matches the parameters one after the other, of which those that are not required may be left out. */
+/** Matches the parameters in order; those that are not required may be absent. */
 function inOrder(
   rules: GrammarRules,
   parameters: readonly { readonly parameter: Gbnf; readonly isRequired: boolean }[],
@@ -91,7 +89,7 @@ function inOrder(
 ): Gbnf {
   if (between === "")
     return sequence(...parameters.map(({ parameter, isRequired }) => (isRequired ? parameter : optional(parameter))));
-  // What follows where nothing has been written yet, and where something has.
+  // The rest after no parameter, and after at least one.
   let [first, later]: readonly [Gbnf, Gbnf] = [EMPTY, EMPTY];
   for (const { parameter, isRequired } of [...parameters].reverse()) {
     const [restFirst, restLater] = [first, later];
@@ -102,18 +100,18 @@ function inOrder(
   return first;
 }
 
-/** The most characters in the name of a parameter that no schema names. */
+/** The maximum length of an undeclared parameter name, in characters. */
 const MAX_KEY = 128;
 
 /**
- * Matches any parameters, whatever they are called: what a call of a tool looks like that is held to no schema. Where
- * the closing tag has a name it may be another one than that of the opening tag, as no grammar can compare them.
+ * Matches any parameters, for a tool whose schema is not enforced. A closing tag with a name may differ from its
+ * opening tag: a grammar cannot compare them.
  */
 export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gbnf {
   return rules.named("any-parameters", () => {
     const { nested } = tags;
     const text = nested === undefined ? textWithout(rules, tags.close) : textWithout(rules, nested);
-    // A value made of parameters has at least one: an empty text is one already.
+    // Nested parameters are at least one: an empty text already matches as text.
     const elements = nested === undefined ? [] : [sequence(rule("any-parameter"), rule("any-parameters"))];
     const value = (kind: "text" | "json") => (kind === "json" ? anyValue(rules) : choice(text, ...elements));
     const parameter = (kind: "text" | "json") => {
@@ -131,10 +129,10 @@ export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gb
   });
 }
 
-/** A text that stands for a key where what is around it is asked for. */
+/** A placeholder for a key, to obtain the text around it. */
 const KEY = "\0";
 
-/** Matches one character of a key, which ends with one of the marks. */
+/** Matches one character of a key that ends with one of the marks. */
 function charsBefore(ends: readonly string[]): Gbnf {
   const firsts = ends.flatMap((end) => end.codePointAt(0) ?? []);
   return chars(...subtract(ALL_CODES, [[0, 0x1f], ...firsts.map((code): CodeRange => [code, code])]));
@@ -143,9 +141,7 @@ function charsBefore(ends: readonly string[]): Gbnf {
 /** A parameter of a tool: its name, its schema, and the grammars of the tool's schema. */
 type Parameter = { readonly key: string; readonly property: JsonValue; readonly grammars: SchemaGrammars };
 
-/**
- * The grammar of how the value of a parameter is written, and the keywords of its schema that this does not enforce.
- */
+/** The grammar of a parameter's value, and the keywords of its schema that are not enforced. */
 type ParameterValue = {
   readonly kind: "text" | "json";
   readonly grammar: Gbnf;
@@ -181,8 +177,8 @@ function parameterValue(
 }
 
 /**
- * Returns the keywords of a parameter of text that a text of any kind may break. Its types are those that the output
- * parser gives a text, which knows of no integers beside text.
+ * Returns the keywords of a text parameter that an arbitrary text may violate. Types are those of the output parser,
+ * which does not distinguish integers from text.
  */
 function ignoredIn(property: SchemaObject, isText: boolean): readonly string[] {
   return Object.keys(property).filter((name) => {
@@ -196,19 +192,18 @@ function ignoredIn(property: SchemaObject, isText: boolean): readonly string[] {
   });
 }
 
-/** Returns the format of a text of which nothing else is asked; undefined where none is enforced. */
+/** Returns the format of a string without other constraints; undefined if there is none or it is not enforced. */
 function onlyFormat({ format, pattern, minLength, maxLength, not }: SchemaObject): string | undefined {
   const isAlone = [pattern, minLength, maxLength, not].every((each) => each === undefined);
   return isAlone && typeof format === "string" && writtenFormat(format) !== undefined ? format : undefined;
 }
 
-/** Returns whether a keyword can say something of a value of the type. */
 function speaksOf(name: string, type: SchemaType): boolean {
   const found = keyword(name);
   return found !== undefined && (found.type === undefined || found.type === type);
 }
 
-/** Returns the strings that the parameter may be, where they are listed. */
+/** Returns the listed strings of a parameter; undefined if none are listed. */
 function fixedTexts(property: SchemaObject): readonly string[] | undefined {
   const values: JsonValue | undefined = Object.hasOwn(property, "const") ? [property.const ?? null] : property.enum;
   return isList(values) ? values.filter((value) => typeof value === "string") : undefined;
@@ -218,7 +213,6 @@ function isSchemaObject(schema: unknown): schema is SchemaObject {
   return typeof schema === "object" && schema !== null && !Array.isArray(schema);
 }
 
-/** Returns whether a schema allows objects by the types that it names itself. */
 function allowsObjects(schema: unknown): boolean {
   if (!isSchemaObject(schema)) return schema === true;
   const { type = "object" } = schema;

@@ -13,31 +13,27 @@ import type { SchemaGrammar } from "../values/schema-converter.ts";
 import { parseSchema, refuseUnenforced, withinBudget } from "./constraint-grammar.ts";
 import { anyTaggedArguments, taggedArguments } from "./tagged-arguments.ts";
 
-/** A tool that may be called, as far as its grammar depends on it. */
 export type CallableTool = Pick<Tool, "name" | "parametersJsonSchema" | "strict"> & {
-  /** The place of the tool among all tools of the request, from 0, by which an error names it. Default: its place here. */
+  /** The index of the tool in the request, for error messages. Default: its index here. */
   readonly position?: number;
 };
 
-/** The calls that a model may make, and how it writes them. */
 export type ToolCallGrammarOptions = {
-  /** The form in which the model writes calls. */
   readonly markers: ToolCallMarkers;
-  /** The tools that may be called, at least one: all of them, the allowed ones, or the named one. */
+  /** The callable tools, at least one: all of them, the allowed ones, or the named one. */
   readonly tools: readonly CallableTool[];
   /**
-   * Which tools are held to their schemas: `all`; `strict`, so that a strict one beside them costs the others nothing,
-   * which where arguments are text between tags are held to theirs all the same, as that is how their types are told;
-   * or `only-strict`, where not even those are. Default: `all`.
+   * The tools whose schemas are enforced. `all`: every tool. `strict`: strict tools, and for tagged arguments also the
+   * others, whose types the tags depend on. `only-strict`: strict tools. Default: `all`.
    */
   readonly held?: "all" | "strict" | "only-strict";
-  /** Which members an object may have where its schema declares some and is silent about others. Default: `declared`. */
+  /** Undeclared members of objects. Default: `declared`. */
   readonly undeclared?: UndeclaredMembers | undefined;
-  /** The most calls in one answer. Default: 1. */
+  /** The maximum calls in one answer. Default: 1. */
   readonly maxCalls?: number;
   /**
-   * Returns the types of a tool's argument as the output parser takes them, which count where arguments are text
-   * between tags. Undefined, and the default: any. It pays from the budget, and throws `WorkSpent`.
+   * Returns the types of a tool's argument as the output parser reads them; used for tagged arguments. Undefined for
+   * any, the default. Spends from the budget, and throws `WorkSpent`.
    */
   readonly argumentTypes?: (
     toolName: string,
@@ -46,25 +42,23 @@ export type ToolCallGrammarOptions = {
   ) => ReadonlySet<string> | undefined;
 };
 
-/** The schema of a tool without parameters, which takes no arguments. */
 const NO_PARAMETERS = '{"type":"object","additionalProperties":false}';
 
-/** The grammar of calls. */
 export type ToolCallGrammar = SchemaGrammar & {
-  /** The marks where calls begin in another text, and what comes behind: the calls, and nothing more. */
+  /** The marks where calls begin in other text, each with the rest of the calls and nothing after. */
   readonly openers: readonly TextEnd[];
   /**
-   * What tells a call as the template writes it from marks that are only mentioned, and what comes behind: the rest of
-   * the calls, and nothing more.
+   * The longer marks of calls as the template writes them, which a mere mention of a mark does not match, each with the
+   * rest of the calls and nothing after.
    */
   readonly written: () => readonly TextEnd[];
 };
 
 /**
- * Makes the grammar of one or more tool calls as the chat template writes them, with arguments after each tool's
- * schema, and nothing behind them. Of markup that only an engine reads nothing can match. Throws `EngineError`
- * INVALID_SCHEMA as `toGrammar` does, and for a strict tool whose schema has keywords that the grammar does not
- * enforce. The position of a tool names it.
+ * Creates the grammar of one or more tool calls as the chat template writes them, with arguments by each tool's schema,
+ * and nothing after them. Matches nothing for markup that only an engine parses. Throws `EngineError` INVALID_SCHEMA as
+ * `toGrammar` does, and for a strict tool whose schema has unenforced keywords; the message contains the position of
+ * the tool.
  */
 export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarRules): ToolCallGrammar {
   const { markers, tools, maxCalls = 1 } = options;
@@ -95,7 +89,7 @@ export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarR
   return { root, openers, written: () => writtenOf(markup, callable, groupOf), unenforced };
 }
 
-/** A tool and the parts of its calls: its arguments, the text that a call begins with, and the rest of it. */
+/** A tool and the parts of its calls: arguments, leading text, and the rest. */
 type CallParts = { readonly name: string; readonly args: Gbnf; readonly begins: string; readonly rest: Gbnf };
 
 function writtenOf(

@@ -3,26 +3,24 @@ import { fixedValues } from "./fixed-values.ts";
 import { isList, isObject, type SchemaObject } from "./schema-document.ts";
 import { allowedTypes, type PlainNode } from "./schema-facets.ts";
 
-/** The most readings of a text: llama.cpp follows all of them at once, and more than this many make each token slow. */
+/** The maximum parallel readings of a text: llama.cpp follows all of them for every token. */
 const MAX_READINGS = 64;
 
 type Edge = { readonly to: string; readonly readings: number };
 
 /**
- * Counts how many readings a text can have under a grammar. Where several alternatives begin alike, each value inside
- * them is read once for each; in a schema that refers to itself there, the readings double with every level of the
- * text.
+ * Counts how many readings a text can have under a grammar. If several alternatives begin alike, each value inside them
+ * is read once per alternative; in a recursive schema the readings multiply with every level.
  */
 export class ReadingsGraph {
   readonly #edges = new Map<string, Edge[]>();
-  /** The turn at which a node was come to, and then that of the first node in its circle. */
+  /** The visit index of a node, later the lowest index in its cycle. */
   readonly #low = new Map<string, number>();
-  /** The most readings on a way from each node that was looked at to its end: no edges are added to these. */
+  /** The maximum readings from each visited node to the end of the text; such nodes get no further edges. */
   readonly #most = new Map<string, number>();
-  /** The nodes that are being looked at. */
   readonly #path: string[] = [];
 
-  /** Notes that a value inside `from` may be `to`, one of `readings` alternatives that can look alike. */
+  /** Adds the edge from a value to a value inside it, one of `readings` alternatives that can begin alike. */
   add(from: string, to: string, readings: number): void {
     const edges = this.#edges.get(from);
     if (edges === undefined) this.#edges.set(from, [{ to, readings }]);
@@ -30,15 +28,18 @@ export class ReadingsGraph {
   }
 
   /**
-   * Returns whether a text that begins at `from` can have too many readings. What it leads to must be whole: each node is
-   * looked at once, however many questions lead to it.
+   * Returns whether a text that begins at `from` can have too many readings. The nodes reachable from it must be
+   * complete: each node is visited once in all calls.
    */
   isTooAmbiguous(from: string): boolean {
     if (!this.#most.has(from)) this.#visit(from);
     return (this.#most.get(from) ?? 1) > MAX_READINGS;
   }
 
-  /** Finds the circles behind a node (Tarjan's strongly connected components), each after those that it leads to. */
+  /**
+   * Finds the cycles reachable from a node (Tarjan's strongly connected components), each after the components that it
+   * leads to.
+   */
   #visit(node: string): number {
     const index = this.#low.size;
     this.#low.set(node, index);
@@ -51,7 +52,7 @@ export class ReadingsGraph {
     return lowest;
   }
 
-  /** Notes the most readings behind nodes of one circle: where something multiplies in it they have no end. */
+  /** Sets the maximum readings of the nodes of a component: infinite if readings multiply inside it. */
   #weigh(circle: ReadonlySet<string>): void {
     let most = 1;
     for (const node of circle)
@@ -64,8 +65,8 @@ export class ReadingsGraph {
 }
 
 /**
- * Returns how many of the alternatives can have the same text up to a value inside them, or up to their end where they
- * are strings or numbers. Throws `WorkSpent`.
+ * Returns how many alternatives can share a text up to a value inside them, or up to their end for strings and numbers.
+ * Throws `WorkSpent`.
  */
 export function readingsOf(alternatives: readonly (readonly PlainNode[])[], budget: WorkBudget): number {
   if (alternatives.length < 2) return 1;
@@ -77,7 +78,7 @@ export function readingsOf(alternatives: readonly (readonly PlainNode[])[], budg
   for (const nodes of alternatives) {
     const { types, isListed } = possibleTypes(nodes, budget);
     if (types === undefined || types.has("array")) arrays += 1;
-    // Of listed values each is read once: they part at the first character in which they differ.
+    // A listed value has one reading: the texts part at the first character that differs.
     if (!isListed && (types === undefined || types.has("string"))) strings += 1;
     if (!isListed && (types === undefined || types.has("number") || types.has("integer"))) numbers += 1;
     if (types !== undefined && !types.has("object")) continue;
@@ -95,7 +96,7 @@ export function readingsOf(alternatives: readonly (readonly PlainNode[])[], budg
   return Math.max(1, arrays, strings, numbers, open + Math.max(0, ...alike));
 }
 
-/** Returns the types that a value may have, undefined for any, and whether the schema lists all values by an `enum`. */
+/** Returns the possible types of a value (undefined for any), and whether the schema lists all values. */
 function possibleTypes(
   nodes: readonly PlainNode[],
   budget: WorkBudget,
@@ -106,7 +107,9 @@ function possibleTypes(
   return { types: new Set(values.map((value) => (isList(value) ? "array" : typeof value))), isListed: true };
 }
 
-/** Returns what an object always begins with: the name of its first property and, if these are fixed, its values. */
+/**
+ * Returns the fixed start of an object: the name of its first property and the listed values of that property, if any.
+ */
 function startOf(
   nodes: readonly PlainNode[],
   budget: WorkBudget,

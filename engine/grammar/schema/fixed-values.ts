@@ -4,18 +4,15 @@ import { isList, isObject, type SchemaObject } from "./schema-document.ts";
 import { atLeast, atMost, numbers, type PlainNode } from "./schema-facets.ts";
 import type { SchemaType } from "./schema-keywords.ts";
 
-/** The values that a schema lists, by their canonical text. */
+/** The values that a schema lists, by canonical text. */
 type Listed = ReadonlyMap<string, JsonValue>;
 
-/**
- * The values that `enum` and `const` of a schema list together, which many conversions of the schema ask for; undefined
- * for none.
- */
+/** Cached values of `enum` and `const` of schemas; undefined for none. */
 const KNOWN = new WeakMap<SchemaObject, Listed | undefined>();
 
 /**
- * Returns the values of `enum` and `const` that all nodes allow, by type and bounds too; undefined where none of them
- * fixes any. Throws `WorkSpent`.
+ * Returns the values of `enum` and `const` that satisfy all nodes, their types and bounds; undefined if no node lists
+ * values. Throws `WorkSpent`.
  */
 export function fixedValues(
   nodes: readonly PlainNode[],
@@ -36,8 +33,8 @@ export function fixedValues(
 }
 
 /**
- * Returns whether the `not` of a schema only takes values out of those that the schema itself lists: to that
- * `listedValues` holds. Turned round, such a `not` leaves out all objects and lists where it has one.
+ * Returns whether the `not` of a schema only excludes listed values of the schema itself, which `listedValues` applies.
+ * A negated schema would exclude all objects and lists if the `not` lists one.
  */
 export function isListExclusion(schema: SchemaObject): boolean {
   const { not } = schema;
@@ -49,7 +46,7 @@ function listsValues(schema: SchemaObject): boolean {
   return isList(schema.enum) || Object.hasOwn(schema, "const");
 }
 
-/** Returns what a schema lists, by canonical text; undefined where it lists nothing. Throws `WorkSpent`. */
+/** Returns the listed values of a schema by canonical text; undefined if it lists none. Throws `WorkSpent`. */
 export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed | undefined {
   if (!listsValues(schema)) return undefined;
   if (KNOWN.has(schema)) return KNOWN.get(schema);
@@ -74,7 +71,6 @@ export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed |
   return listed;
 }
 
-/** Returns what is in both. */
 function common(some: Listed, others: Listed, budget: WorkBudget): Listed {
   budget.pay(some.size);
   return new Map([...some].filter(([text]) => others.has(text)));
@@ -88,12 +84,12 @@ function isOfType(value: JsonValue, types: ReadonlySet<SchemaType> | undefined):
   return types.has(typeof value === "object" ? "object" : typeof value === "string" ? "string" : "boolean");
 }
 
-/** Returns the test of a text's length by the bounds of all nodes. */
+/** Returns a check of a string's length against the bounds of all nodes. */
 function lengthBounds(nodes: readonly PlainNode[]): (value: string, budget: WorkBudget) => boolean {
   const min = atLeast(nodes, "minLength");
   const max = atMost(nodes, "maxLength");
   return (value, budget) => {
-    // A character is one unit of UTF-16 or two: only in between they have to be counted.
+    // A character is one or two UTF-16 units, so most lengths need no count of characters.
     if (min === 0 && (max === undefined || value.length <= max)) return true;
     budget.payForText(value.length);
     const { length } = [...value];
@@ -111,7 +107,7 @@ function isInBounds(value: JsonValue, nodes: readonly PlainNode[]): boolean {
   );
 }
 
-/** Writes the same text for equal values. */
+/** Returns one text for equal values, whatever the order of keys. */
 export function canonical(value: JsonValue): string {
   if (isList(value)) return `[${value.map(canonical).join()}]`;
   if (!isObject(value)) return JSON.stringify(value);

@@ -1,29 +1,29 @@
 import { EngineError } from "../../errors.ts";
 
-/** Says of a schema that it is beyond the limits of what turning it into a grammar may cost, whatever it says. */
+/** The schema exceeds the limits on the cost of a grammar, whatever its content. */
 export class CostlySchema extends EngineError {}
 
 /**
- * Makes the error for a schema that cannot be used. `where` is the field, `#` and a JSON pointer, in which unusual keys
- * are left out; both go into the facts too, as `field` and `pointer`. `facts` are further ones.
+ * Creates the error for an unusable schema. `where` is the field, `#` and a JSON pointer with unusual keys masked; both
+ * are also reported as the facts `field` and `pointer`. `facts` are added to them.
  */
 export function invalidSchema(where: string, what: string, facts?: SchemaFacts): EngineError {
   return new EngineError("INVALID_SCHEMA", ...of(where, what, facts));
 }
 
-/** Makes the error for a schema that costs too much; the fact `fault` says so. The arguments are those of `invalidSchema`. */
+/** Creates the error for a schema that costs too much, with the fact `fault: costly`. */
 export function costlySchema(where: string, what: string, facts?: SchemaFacts): CostlySchema {
   return new CostlySchema("INVALID_SCHEMA", ...of(where, what, { fault: "costly", ...facts }));
 }
 
-/** What a program may be told about a schema that cannot be used, beside where it stumbled. */
+/** Machine-readable details of an unusable schema, beside field and pointer. */
 export type SchemaFacts = {
   /**
-   * What is wrong: the schema costs too much to be enforced, or has a keyword that cannot be enforced although the
-   * caller asked for all of it. Default: the schema is broken, or nothing can satisfy it.
+   * The fault: the schema costs too much to enforce, or has a keyword that cannot be enforced although the caller
+   * requires it. Default: the schema is invalid or unsatisfiable.
    */
   readonly fault?: "costly" | "not_enforceable";
-  /** The size, in bytes, that the schema exceeds. Default: its size is not what is wrong. */
+  /** The size limit that the schema exceeds, in bytes. Default: size is not the fault. */
   readonly max_bytes?: string;
 };
 

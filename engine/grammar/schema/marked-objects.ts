@@ -2,18 +2,17 @@ import type { WorkBudget } from "../../work-budget.ts";
 import { listedValues } from "./fixed-values.ts";
 import { isList, isObject, type SchemaDocument, type SchemaNode } from "./schema-document.ts";
 
-/** The most references that are followed to an object. */
+/** The maximum references followed to an object. */
 const MAX_REFERENCES = 8;
 
-/** A property whose values are listed, and whether the object must have it. */
 type Mark = { readonly values: ReadonlyMap<string, unknown>; readonly isRequired: boolean };
 
-/** The properties of an object whose values are listed, by name. */
+/** The properties of an object with listed values (discriminators), by name. */
 export type Marks = ReadonlyMap<string, Mark>;
 
 /**
- * Returns the marks by which a schema that allows objects only tells its objects from those of others, such as a `kind`
- * that is a `const`; undefined for another schema. Throws `EngineError` for a broken reference, and `WorkSpent`.
+ * Returns the discriminating properties of a schema that allows objects only, such as a `kind` with a `const`;
+ * undefined for other schemas. Throws `EngineError` for a broken reference, and `WorkSpent`.
  */
 export function marksOf(node: SchemaNode, document: SchemaDocument, budget: WorkBudget): Marks | undefined {
   const { schema } = referred(node, document);
@@ -30,7 +29,7 @@ export function marksOf(node: SchemaNode, document: SchemaDocument, budget: Work
   return marks;
 }
 
-/** Returns whether no object has the marks of both. Throws `WorkSpent`. */
+/** Returns whether no object can match both. Throws `WorkSpent`. */
 export function areToldApart(some: Marks, others: Marks, budget: WorkBudget): boolean {
   for (const [name, mark] of some) {
     const other = others.get(name);
@@ -42,7 +41,7 @@ export function areToldApart(some: Marks, others: Marks, budget: WorkBudget): bo
   return false;
 }
 
-/** Follows references that stand alone: beside other keywords they say only a part. */
+/** Follows a `$ref` without sibling keywords: with siblings the target is only a part of the schema. */
 function referred(node: SchemaNode, document: SchemaDocument): SchemaNode {
   let at = node;
   for (let i = 0; i < MAX_REFERENCES; i += 1) {

@@ -3,7 +3,7 @@ import type { WorkBudget } from "../../work-budget.ts";
 import { isList, isObject, type SchemaObject } from "./schema-document.ts";
 import { keyword } from "./schema-keywords.ts";
 
-/** What is asked of the names of an object's members, whatever their values are. */
+/** A condition on the names of an object's members, whatever their values. */
 export type Presence = boolean | Formula;
 
 type Formula = (
@@ -11,39 +11,34 @@ type Formula = (
   | { readonly kind: "not"; readonly of: Presence }
   | { readonly kind: "and" | "or"; readonly of: readonly Presence[] }
 ) & {
-  /** The text that is the same for equal formulas, once it was asked for: the same parts are put together again and again. */
+  /** The cached text, equal for equal formulas: the same parts are joined often. */
   text: string | undefined;
 };
 
-/** A keyword that asks for nothing but the presence of members. */
 export type PresenceKeyword = {
-  /** The keyword. */
   readonly keyword: string;
-  /** What it asks of an object. */
   readonly presence: Presence;
-  /** Whether a value that is no object satisfies it. */
+  /** Whether values other than objects satisfy it. */
   readonly allowsOthers: boolean;
 };
 
-/** A schema that asks for nothing but presence: of an object, and what it says of other values. */
+/** The condition of a schema that only constrains presence: for objects, and for other values. */
 type Asked = { readonly presence: Presence; readonly allowsOthers: boolean };
 
-/** The most alternatives of a `oneOf` of which exactly one has to hold. */
+/** The maximum alternatives of a `oneOf` on presence. */
 const MAX_ALTERNATIVES = 32;
 const MAX_DEPTH = 16;
 const LISTS = ["anyOf", "oneOf"] as const;
 const DEPENDING = ["dependentRequired", "dependentSchemas", "dependencies"] as const;
-/** The keywords that can ask for the presence of members, which most schemas have none of. */
+/** Keywords that can constrain presence; most schemas have none. */
 const KEYWORDS = [...LISTS, "not", "if", ...DEPENDING];
 const NONE: readonly PresenceKeyword[] = [];
 
-/** What was found out of schemas, many of which are looked at again and again. */
 const KNOWN = new WeakMap<SchemaObject, readonly PresenceKeyword[]>();
 
 /**
- * Returns the keywords of a schema, other than `required` and `allOf`, that ask for nothing but the presence of members.
- * They are kept by the order of the members of an object: read as alternatives each would be a reading of its own.
- * Throws `WorkSpent`.
+ * Returns the keywords of a schema, other than `required` and `allOf`, that only constrain presence. The member order
+ * of the object's grammar enforces them: as alternatives, each would add a reading. Throws `WorkSpent`.
  */
 export function presenceKeywords(schema: SchemaObject, budget: WorkBudget): readonly PresenceKeyword[] {
   if (!KEYWORDS.some((name) => schema[name] !== undefined)) return NONE;
@@ -61,7 +56,6 @@ export function presenceKeywords(schema: SchemaObject, budget: WorkBudget): read
   return found;
 }
 
-/** Returns the names that a formula speaks of. */
 export function namesIn(presence: Presence, found: Set<string> = new Set()): ReadonlySet<string> {
   if (typeof presence === "boolean") return found;
   if (presence.kind === "has") found.add(presence.name);
@@ -70,7 +64,7 @@ export function namesIn(presence: Presence, found: Set<string> = new Set()): Rea
   return found;
 }
 
-/** Returns what is left of a formula once it is known whether a member is there. It pays for the formula's size. */
+/** Returns the formula after the presence of one member is decided. It charges for the formula's size. */
 export function knowing(presence: Presence, name: string, isThere: boolean, budget: WorkBudget): Presence {
   if (typeof presence === "boolean") return presence;
   budget.pay(1);
@@ -90,7 +84,6 @@ export function knowing(presence: Presence, name: string, isThere: boolean, budg
   }
 }
 
-/** Returns the formula that holds where all of the parts do. */
 export function allOf(parts: readonly Presence[]): Presence {
   return joined("and", parts);
 }
@@ -107,7 +100,7 @@ function joined(kind: "and" | "or", parts: readonly Presence[]): Presence {
   return texts.size === 1 ? only : { kind, of: [...texts.values()], text: undefined };
 }
 
-/** Returns the same text for equal formulas, which is made of those of their parts. */
+/** Returns one text for equal formulas, built from the texts of their parts. */
 function textOf(presence: Presence): string {
   if (typeof presence === "boolean") return String(presence);
   presence.text ??= freshTextOf(presence);
@@ -120,11 +113,11 @@ function freshTextOf(presence: Formula): string {
   return `${presence.kind}(${presence.of.map(textOf).join()})`;
 }
 
-/** Tells formulas apart by numbers: equal ones have the same. */
+/** Assigns numbers to formulas; equal formulas share a number. */
 export class PresenceNumbers {
   readonly #numbers = new Map<string, number>();
 
-  /** Returns the number of a formula, for whose size it pays at the first time. */
+  /** Returns the number of a formula; the first call charges for the formula's size. */
   of(presence: Presence, budget: WorkBudget): number {
     const text = textOf(presence);
     const known = this.#numbers.get(text);
@@ -149,7 +142,7 @@ function negated(asked: Asked | undefined): Asked | undefined {
   return asked && { presence: not(asked.presence), allowsOthers: !asked.allowsOthers };
 }
 
-/** Returns what a schema asks, where that is nothing but presence. */
+/** Returns the condition of a schema; undefined unless it only constrains presence. */
 function askedOf(schema: JsonValue, budget: WorkBudget, depth: number): Asked | undefined {
   if (typeof schema === "boolean") return { presence: schema, allowsOthers: schema };
   if (!isObject(schema) || depth > MAX_DEPTH) return undefined;
@@ -191,7 +184,7 @@ function ofKeyword(schema: SchemaObject, name: string, budget: WorkBudget, depth
     case "dependencies":
       return isObject(value) ? ofDependencies(value, budget, depth) : undefined;
     default:
-      // A reference, a definition and the branches of an `if` say nothing here by themselves.
+      // A reference, a definition and the branches of an `if` add no condition here.
       return keyword(name) === undefined ? ANYTHING : undefined;
   }
 }
@@ -201,7 +194,7 @@ function hasAll(names: readonly JsonValue[], budget: WorkBudget): Presence {
   return allOf(names.map((name) => has(String(name))));
 }
 
-/** Returns what `properties` asks where it only forbids some. */
+/** Returns the condition of `properties`; undefined unless it only forbids members. */
 function ofProperties(properties: SchemaObject, budget: WorkBudget): Asked | undefined {
   const parts: Presence[] = [];
   for (const [name, schema] of Object.entries(properties)) {

@@ -1,37 +1,36 @@
 import type { JsonValue } from "../../gbnf/json-value.ts";
 
-/** The address of a document that has none of its own, so that references in it can be resolved. */
+/** The base address of a document without one, so that its references can be resolved. */
 const NOWHERE = "json-schema://document/";
-/** The drafts in which a schema's address stands under `id`. */
+/** Drafts that write the address of a schema as `id`. */
 const OLD_DRAFT = /\/draft-0[34]\//;
 
 type SchemaObject = { readonly [keyword: string]: JsonValue };
 
-/** A schema with its place in the document. */
 export type PlacedSchema = { readonly value: JsonValue; readonly pointer: string };
 
-/** Returns a key as it may stand in a message, as what a caller named oddly could be anything. */
+/** Returns a key for a message, masked if it is unusual. */
 export type ShowKey = (key: string) => string;
 
 /**
- * Knows by which addresses the schemas of a document can be referred to: `$id` and, in old drafts, `id`, which give the
- * schemas inside them another base, and `$anchor`.
+ * The addresses of the schemas in a document: `$id` (`id` in old drafts), which also is the base of the schemas inside,
+ * and `$anchor`.
  */
 export class SchemaAddresses {
   readonly #root: PlacedSchema;
   readonly #show: ShowKey;
   readonly #idKeyword: "$id" | "id";
-  /** The bases of schemas; those that are not in it have the one of the document. */
+  /** The bases of schemas that differ from the document's. */
   readonly #bases = new Map<SchemaObject, string>();
-  /** The schemas that have an address, or an anchor in one. */
+  /** The schemas by address, and by address and anchor. */
   readonly #named = new Map<string, PlacedSchema>();
-  /** The schemas with a dynamic anchor, by its name; undefined where two have the same. */
+  /** The schemas by dynamic anchor; undefined if two share an anchor. */
   readonly #dynamic = new Map<string, PlacedSchema | undefined>();
 
-  /** The schemas that pointers from the root name, which are the same few again and again. */
+  /** Resolved pointers from the root: schemas repeat the same few. */
   readonly #pointed = new Map<string, PlacedSchema>();
 
-  /** Makes the addresses of a document, in which only its root is known yet. */
+  /** Creates the addresses of a document; only its root is registered. */
   constructor(root: JsonValue, show: ShowKey) {
     this.#root = { value: root, pointer: "" };
     this.#show = show;
@@ -39,7 +38,7 @@ export class SchemaAddresses {
     this.#named.set(NOWHERE, this.#root);
   }
 
-  /** Notes a schema and returns its base, which the schemas inside it have too. */
+  /** Registers a schema and returns its base, which the schemas inside inherit. */
   add(schema: SchemaObject, pointer: string, around = NOWHERE): string {
     const placed = { value: schema, pointer };
     const id = schema[this.#idKeyword];
@@ -59,9 +58,7 @@ export class SchemaAddresses {
     return base;
   }
 
-  /**
-   * Returns what a reference in a schema names: "elsewhere" for another document, and undefined for what names nothing.
-   */
+  /** Returns the target of a reference: "elsewhere" for another document, undefined if it names nothing. */
   find(reference: string, from: SchemaObject): PlacedSchema | "elsewhere" | undefined {
     const base = this.#bases.get(from) ?? NOWHERE;
     if (base !== NOWHERE || !reference.startsWith("#/")) return this.#search(reference, base);
@@ -85,11 +82,11 @@ export class SchemaAddresses {
       return anchored ?? (resource === undefined ? "elsewhere" : undefined);
     }
     if (resource === undefined) return "elsewhere";
-    // Many write pointers from the root of the whole, whatever address a schema between has.
+    // Many authors write pointers from the root of the document, whatever addresses the schemas between have.
     return this.#inside(resource, text) ?? (reference.startsWith("#") ? this.#inside(this.#root, text) : undefined);
   }
 
-  /** Returns the schema with a dynamic anchor that a reference names; undefined where there is not exactly one. */
+  /** Returns the schema with the dynamic anchor of a reference; undefined unless there is exactly one. */
   dynamic(reference: string): PlacedSchema | undefined {
     return reference.startsWith("#") ? this.#dynamic.get(reference.slice(1)) : undefined;
   }
@@ -110,13 +107,12 @@ export class SchemaAddresses {
   }
 }
 
-/** Returns a member of an object or an item of a list, by its own key. */
 function ownValue(of: JsonValue | undefined, key: string): JsonValue | undefined {
   return typeof of === "object" && of !== null && Object.hasOwn(of, key) ? Reflect.get(of, key) : undefined;
 }
 
 function resolved(reference: string, base: string): string | undefined {
-  // The usual case, of which there are thousands in a large schema.
+  // The common case: a large schema has thousands of such references.
   if (reference.startsWith("#") && base === NOWHERE) return `${NOWHERE}${reference}`;
   try {
     return new URL(reference, base).href;

@@ -6,39 +6,35 @@ import type { PlainNode } from "./schema-facets.ts";
 import { isIntegerExclusion, isTextExclusion, type SchemaNegation } from "./schema-negation.ts";
 
 const MAX_ALTERNATIVES = 256;
-/** The work that finding out where a schema leads costs beside what each of the others does. */
+/** The work of following a schema's keywords, beside that of each target. */
 const LEADING_WORK = 6;
 
-/** Nodes that are to be satisfied: one, with the nodes that led to it, and then others; undefined is none. */
+/** Nodes still to satisfy, as a linked list with the path to each node. */
 type Todo =
   | { readonly node: SchemaNode; readonly from: Path | undefined; readonly others: Todo | undefined }
   | undefined;
-/** The nodes that led to one, the newest first. */
+/** The nodes on the path to a node, newest first. */
 type Path = { readonly id: number; readonly before: Path | undefined };
 
-/** The parts of a conversion that the ways to satisfy its nodes depend on. */
 export type Reading = {
-  /** The document that holds the nodes. */
   readonly document: SchemaDocument;
-  /** Turns schemas round; undefined where nothing is turned round, and `not` and the like are noted. */
+  /** Negates schemas; undefined if `not` and the like are not enforced but recorded as skipped. */
   readonly negation: SchemaNegation | undefined;
-  /** The work that may be spent. */
   readonly budget: WorkBudget;
-  /** Notes that a keyword of a node is not kept. */
+  /** Records that a keyword of a node is not enforced. */
   skip(node: PlainNode, keyword: string): void;
-  /** Returns for each alternative of a node's `oneOf` the others that a value of it could satisfy too. */
+  /** Returns, for each alternative of a node's `oneOf`, the others that one of its values could satisfy too. */
   overlaps(node: PlainNode): readonly (readonly number[])[];
 };
 
-/** The nodes of a way to satisfy a keyword: all of them hold. */
+/** The nodes of one way to satisfy a keyword: all of them apply. */
 type Option = readonly SchemaNode[];
 
 /**
- * Returns the ways to satisfy nodes, in each of which all plain nodes hold at once by their own keywords. Resolves
- * references, `allOf`, `anyOf`, `oneOf`, `not`, `if` and what depends on members, all but what asks for the presence of
- * members only. A schema that refers to itself without anything between adds no way of its own.
- *
- * Throws `EngineError` INVALID_SCHEMA where there are too many ways, and `WorkSpent`.
+ * Returns the ways to satisfy nodes; in each of them, the own keywords of all plain nodes apply. Resolves references,
+ * `allOf`, `anyOf`, `oneOf`, `not`, `if` and dependencies, except those on the presence of members only. A schema that
+ * directly refers to itself adds no alternative. Throws `EngineError` INVALID_SCHEMA for too many alternatives, and
+ * `WorkSpent`.
  */
 export function alternatives(nodes: readonly SchemaNode[], reading: Reading): readonly (readonly PlainNode[])[] {
   const { budget, document } = reading;
@@ -47,7 +43,6 @@ export function alternatives(nodes: readonly SchemaNode[], reading: Reading): re
     return nodes.some(({ schema }) => schema === false) ? [] : [[...new Set(nodes.filter(isPlain))]];
   }
   const results: (readonly PlainNode[])[] = [];
-  /** What holds on the way that is being followed. */
   const holds = new Map<number, PlainNode>();
   const follow = (from: Todo): void => {
     let todo = from;
@@ -63,7 +58,6 @@ export function alternatives(nodes: readonly SchemaNode[], reading: Reading): re
       results.push([...holds.values()]);
     } else if (isPlain(todo.node)) expand(todo.node, { id: todo.node.id, before: todo.from }, todo.others);
   };
-  /** What the nodes lead to that were come to, many of them on many ways. */
   const known = new Map<number, Leading>();
   const leading = (node: PlainNode): Leading => {
     const found = known.get(node.id) ?? leadingFrom(node, reading);
@@ -87,7 +81,7 @@ export function alternatives(nodes: readonly SchemaNode[], reading: Reading): re
   return results;
 }
 
-/** The nodes to which a node leads: in each of the groups one option is to be taken, and the others hold as well. */
+/** The targets of a node: one option of each group, and all of `together`. */
 type Leading = { readonly groups: readonly (readonly Option[])[]; readonly together: readonly SchemaNode[] };
 
 const NOWHERE: Leading = { groups: [], together: [] };
@@ -98,7 +92,7 @@ function leadingFrom(node: PlainNode, reading: Reading): Leading {
   return { groups: choicesOf(node, reading), together: togetherOf(node, reading) };
 }
 
-/** Returns the nodes that hold wherever a node does. */
+/** Returns the nodes that apply whenever a node does. */
 function togetherOf(node: PlainNode, reading: Reading): readonly SchemaNode[] {
   const { document, negation, budget } = reading;
   const found: SchemaNode[] = [];
@@ -120,12 +114,11 @@ function togetherOf(node: PlainNode, reading: Reading): readonly SchemaNode[] {
 
 const REFERENCES = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/** Returns the keyword by which a node refers to another, of several the first. */
 function referenceOf({ schema }: PlainNode): string | undefined {
   return REFERENCES.find((keyword) => schema[keyword] !== undefined);
 }
 
-/** Returns the choices that a node gives, in each of which one of several ways is to be taken. */
+/** Returns the groups of options of a node, one of each of which applies. */
 function choicesOf(node: PlainNode, reading: Reading): readonly (readonly Option[])[] {
   const { budget } = reading;
   const groups: (readonly Option[])[] = [];
@@ -142,7 +135,7 @@ function isOfPresence({ schema }: PlainNode, keyword: string, budget: WorkBudget
   return presenceKeywords(schema, budget).some((each) => each.keyword === keyword);
 }
 
-/** Returns the alternatives of a `oneOf`, each without the values of those with which it overlaps. */
+/** Returns the options of a `oneOf`, each without the values of overlapping options. */
 function oneOf(node: PlainNode, reading: Reading): readonly Option[] {
   const { document, negation, budget } = reading;
   const options = listed(node, "oneOf", reading);
@@ -177,7 +170,7 @@ function branches(node: PlainNode, reading: Reading): readonly Option[] {
   ];
 }
 
-/** Returns for each member on which something depends the two ways: it is not there, or what depends on it holds. */
+/** Returns two options per dependency: the member is absent, or the dependent schema applies. */
 function dependents(node: PlainNode, keyword: string, reading: Reading): readonly (readonly Option[])[] {
   const { document, negation } = reading;
   const map = node.schema[keyword];
@@ -197,7 +190,7 @@ function dependents(node: PlainNode, keyword: string, reading: Reading): readonl
   });
 }
 
-/** The keywords that lead from a schema to others that hold for the same value. */
+/** Keywords whose schemas apply to the same value. */
 const LEADING = [
   "$ref",
   "$dynamicRef",
@@ -211,7 +204,7 @@ const LEADING = [
   "dependencies",
 ];
 
-/** Returns whether a schema has keywords that lead to others, as most have not. */
+/** Returns whether a schema has keywords of `LEADING`; most do not. */
 function leadsOn(schema: SchemaObject): boolean {
   return LEADING.some((keyword) => schema[keyword] !== undefined);
 }
@@ -228,7 +221,6 @@ function leadsToItself({ node, from }: NonNullable<Todo>, budget: WorkBudget): b
   return false;
 }
 
-/** Returns the schemas that a keyword of a node lists, for each of which it pays. */
 function listed(
   node: PlainNode,
   keyword: "allOf" | "anyOf" | "oneOf",
@@ -236,7 +228,7 @@ function listed(
 ): readonly SchemaNode[] {
   const list = node.schema[keyword];
   if (!isList(list)) return [];
-  // Of alternatives none can be left out; parts that all hold may be one way.
+  // Every alternative needs a grammar; the parts of an `allOf` may form a single one.
   if (keyword !== "allOf" && list.length > MAX_ALTERNATIVES)
     document.tooCostly(`${node.pointer}/${keyword}`, `has more than ${MAX_ALTERNATIVES} alternatives`);
   budget.pay(list.length);

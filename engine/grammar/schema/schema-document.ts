@@ -3,76 +3,70 @@ import { costlySchema, invalidSchema, type SchemaFacts } from "./invalid-schema.
 import { SchemaAddresses } from "./schema-addresses.ts";
 import { keyword as keywordOf, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCHEMAS } from "./schema-keywords.ts";
 
-/** A schema that is an object, by keyword. */
 export type SchemaObject = { readonly [keyword: string]: JsonValue };
 
 /**
- * A schema in its document, at the JSON pointer `pointer`. One schema has one node, so that nodes can be compared, by
- * `id` too.
+ * A schema in its document, at the JSON pointer `pointer`. Each schema has one node, so nodes (and their `id`) can be
+ * compared.
  */
 export type SchemaNode = { readonly id: number; readonly schema: SchemaObject | boolean; readonly pointer: string };
 
-/** The most bytes of the text of a schema. */
+/** The maximum size of a schema's text, in bytes. */
 export const MAX_SCHEMA_BYTES = 256 * 1024;
 const MAX_LEVELS = 48;
 const MAX_SCHEMAS = 8000;
-/** The most objects and lists inside each other, also in `enum`, `default` and the like. */
+/** The maximum nesting of objects and lists, including values of `enum` and `default`. */
 const MAX_NESTING = 128;
 
-/** The keywords under which a schema holds others, as most do not. */
 const HOLDING: ReadonlySet<string> = new Set([...SUBSCHEMA_MAPS, ...SUBSCHEMA_LISTS, ...SUBSCHEMAS]);
 
 const SHOWN_KEY = /^[A-Za-z0-9_$-]{1,64}$/;
 
 /**
- * Holds a JSON Schema as a whole, checked: the shape of every keyword that matters, and limits that keep a hostile
- * schema from costing more than it is worth (256 KiB, 8,000 schemas, 48 levels).
+ * A checked JSON Schema: the form of every enforced keyword, and limits on size (256 KiB), schemas (8,000) and levels
+ * (48), which bound the cost of hostile schemas.
  */
 export class SchemaDocument {
-  /** The node of the whole schema. */
   readonly root: SchemaNode;
-  /** The length of the schema's text in UTF-8, in bytes. */
+  /** The size of the schema's text in UTF-8, in bytes. */
   readonly bytes: number;
   readonly #at: string;
   readonly #nodes = new Map<SchemaObject, SchemaNode>();
   readonly #schema: JsonValue;
   readonly #addresses: SchemaAddresses;
-  /** The nodes that the references of schemas name; undefined for other documents. */
+  /** The resolved references of schemas; undefined for a reference to another document. */
   readonly #references = new Map<SchemaObject, SchemaNode | undefined>();
-  /** The keywords that schemas in the document have. */
   readonly #keywords = new Set<string>();
   #count = 0;
-  /** Whether a schema inside the document says that recursive references may come to it. */
   #hasRecursiveAnchor = false;
 
-  /** Checks a schema. `at` names the field that held it. Throws `EngineError` INVALID_SCHEMA. */
+  /** Checks a schema. `at` is the field that held it. Throws `EngineError` INVALID_SCHEMA. */
   constructor(schema: unknown, at: string) {
     this.#at = at;
     if (isTooDeep(schema)) this.tooCostly("", "is nested too deeply");
     this.bytes = Buffer.byteLength(JSON.stringify(schema) ?? "");
     if (this.bytes > MAX_SCHEMA_BYTES) this.tooCostly("", "is too long", { max_bytes: String(MAX_SCHEMA_BYTES) });
-    this.#schema = schema as JsonValue; // what was nested in bounds and could be written as JSON is JSON
+    this.#schema = schema as JsonValue; // a value of bounded nesting that JSON.stringify accepts is JSON
     this.#addresses = new SchemaAddresses(this.#schema, shown);
     this.#check(this.#schema, "", 1);
     this.root = this.node(this.#schema, "");
   }
 
-  /** The schemas in the document that are objects, those behind references as far as they were resolved. */
+  /** The object schemas of the document, including resolved targets of references. */
   get schemas(): Iterable<SchemaNode> {
     return this.#nodes.values();
   }
 
-  /** Returns whether a schema that was come to has one of the keywords. */
+  /** Returns whether a visited schema has one of the keywords. */
   hasAny(keywords: readonly string[]): boolean {
     return keywords.some((keyword) => this.#keywords.has(keyword));
   }
 
-  /** Returns the node of a schema that is an object and was come to before; undefined for another. */
+  /** Returns the node of a visited object schema; undefined for others. */
   known(schema: JsonValue): SchemaNode | undefined {
     return isObject(schema) ? this.#nodes.get(schema) : undefined;
   }
 
-  /** Returns the node of a schema inside the document. */
   node(schema: JsonValue, pointer: string): SchemaNode {
     if (typeof schema === "boolean") return { id: schema ? 0 : 1, schema, pointer };
     if (!isObject(schema)) return this.fail(pointer, "must be an object or true or false");
@@ -84,9 +78,9 @@ export class SchemaDocument {
   }
 
   /**
-   * Returns what the `$ref` of a schema names; undefined where it has none and where that names another document. A
-   * dynamic reference is one like any other where it can name one schema only. Throws `EngineError` INVALID_SCHEMA for a
-   * reference that names nothing.
+   * Returns the schema that a reference names; undefined without a reference and for another document. A dynamic
+   * reference resolves if only one schema can be its target. Throws `EngineError` INVALID_SCHEMA for a reference that
+   * names nothing.
    */
   resolve({ schema, pointer }: SchemaNode): SchemaNode | undefined {
     if (typeof schema === "boolean") return undefined;
@@ -116,17 +110,17 @@ export class SchemaDocument {
     return node;
   }
 
-  /** Returns where a keyword stands, for people: the field, and a JSON pointer with unusual keys left out. */
+  /** Returns the position of a keyword for messages: the field, and a JSON pointer with unusual keys masked. */
   path(pointer: string): string {
     return `${this.#at}#${pointer}`;
   }
 
-  /** Throws `EngineError` INVALID_SCHEMA for the place of `pointer`. */
+  /** Throws `EngineError` INVALID_SCHEMA for the schema at `pointer`. */
   fail(pointer: string, what: string): never {
     throw invalidSchema(this.path(pointer), what);
   }
 
-  /** Throws `CostlySchema` for the place of `pointer`. */
+  /** Throws `CostlySchema` for the schema at `pointer`. */
   tooCostly(pointer: string, what: string, facts?: SchemaFacts): never {
     throw costlySchema(this.path(pointer), what, facts);
   }
@@ -154,7 +148,7 @@ export class SchemaDocument {
     if (holdsOthers) this.#checkInside(schema, pointer, (inner, path) => this.#check(inner, path, level + 1, base));
   }
 
-  /** Goes through the schemas directly inside one, with their pointers. */
+  /** Visits the schemas directly inside one, with their pointers. */
   #checkInside(schema: SchemaObject, pointer: string, check: (inner: JsonValue, path: string) => void): void {
     for (const keyword of SUBSCHEMA_MAPS) {
       const map = schema[keyword];
@@ -177,22 +171,22 @@ export class SchemaDocument {
   }
 }
 
-/** Returns whether a JSON value is an object. */
 export function isObject(value: JsonValue | undefined): value is SchemaObject {
   return typeof value === "object" && value !== null && !isList(value);
 }
 
-/** Returns whether a JSON value is a list. */
 export function isList(value: JsonValue | undefined): value is readonly JsonValue[] {
   return Array.isArray(value);
 }
 
-/** Returns a key as it may stand in a message, as what a caller named oddly could be anything. */
+/** Returns a key for a message; unusual keys are masked, because they may hold any text of the caller. */
 export function shown(key: string): string {
   return SHOWN_KEY.test(key) ? key : "*";
 }
 
-/** Returns whether a value is nested too deeply. It goes no deeper than that: the depth of the text is the caller's. */
+/**
+ * Returns whether a value is nested too deeply. The recursion stops at the limit: callers choose the depth of the text.
+ */
 function isTooDeep(value: unknown, depth = 0): boolean {
   if (depth > MAX_NESTING) return true;
   if (typeof value !== "object" || value === null) return false;

@@ -6,32 +6,27 @@ import type { Reading } from "./schema-alternatives.ts";
 import { isList, isObject, type SchemaNode, type SchemaObject, shown } from "./schema-document.ts";
 import { keyword, type SchemaType, TYPES } from "./schema-keywords.ts";
 
-/** A node whose own keywords count, all of them at once with those of the others in a list. */
+/** A node whose own keywords apply, together with those of the other nodes in a list. */
 export type PlainNode = SchemaNode & { readonly schema: SchemaObject };
 
 /**
- * Which members an object may have where its schema declares some and is silent about others: the `declared` ones, as a
- * model gains nothing from others, or `any`, as JSON Schema has it.
+ * The undeclared members that an object may have if its schema declares some and does not mention others: none
+ * (`declared`: others are of no use to a model), or `any`, as in JSON Schema.
  */
 export type UndeclaredMembers = "declared" | "any";
 
-/** The parts of the conversion as a whole that the grammars of the single types need. */
 export type Conversion = Reading & {
-  /** The rules of the grammar that is being made. */
   readonly rules: GrammarRules;
-  /** Which members an object may have where its schema is silent. */
   readonly undeclared: UndeclaredMembers;
-  /** Returns the node of a schema inside `parent`. */
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode;
-  /** Returns the grammar of a value that all of the schemas allow. */
   value(nodes: readonly SchemaNode[]): Gbnf;
-  /** Throws `EngineError` INVALID_SCHEMA for a keyword that asks for more than a grammar can hold. */
+  /** Throws `EngineError` INVALID_SCHEMA for a keyword that exceeds the limits of a grammar. */
   tooCostly(node: PlainNode, keyword: string, what: string): never;
 };
 
 /**
- * Returns the types that all nodes allow; undefined for any. A schema that names no type and lists no values, but has
- * keywords of some types, is read as one of these, which is what its author means. Throws `WorkSpent`.
+ * Returns the types that all nodes allow; undefined for any. A schema without `type` and listed values, but with
+ * keywords of some types, allows these types only: its author means these. Throws `WorkSpent`.
  */
 export function allowedTypes(nodes: readonly PlainNode[], budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
   let allowed: ReadonlySet<SchemaType> | undefined;
@@ -52,7 +47,7 @@ function listsValues(schema: SchemaObject): boolean {
   return isList(schema.enum) || Object.hasOwn(schema, "const");
 }
 
-/** The types of schemas that name one, as most do. */
+/** The type sets of schemas with a single type, the common case. */
 const SINGLE: ReadonlyMap<JsonValue, ReadonlySet<SchemaType>> = new Map(TYPES.map((type) => [type, new Set([type])]));
 
 function namedTypes(schema: SchemaObject, budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
@@ -67,14 +62,14 @@ function namedTypes(schema: SchemaObject, budget: WorkBudget): ReadonlySet<Schem
   return new Set(isNullable ? [...types, "null"] : types);
 }
 
-/** Returns the types in both sets, where every integer is a number. */
+/** Returns the types in both sets; every integer is a number. */
 function commonTypes(a: ReadonlySet<SchemaType>, b: ReadonlySet<SchemaType>): ReadonlySet<SchemaType> {
   const has = (types: ReadonlySet<SchemaType>, type: SchemaType) =>
     types.has(type) || (type === "integer" && types.has("number"));
   return new Set(TYPES.filter((type) => has(a, type) && has(b, type)));
 }
 
-/** Returns the strictest of a lower bound that several nodes may set; 0 where none does. */
+/** Returns the strictest lower bound that the nodes set; 0 if none does. */
 export function atLeast(nodes: readonly PlainNode[], keyword: string): number {
   let strictest = 0;
   for (const { schema } of nodes) {
@@ -84,7 +79,7 @@ export function atLeast(nodes: readonly PlainNode[], keyword: string): number {
   return strictest;
 }
 
-/** Returns the strictest of an upper bound that several nodes may set; undefined where none does. */
+/** Returns the strictest upper bound that the nodes set; undefined if none does. */
 export function atMost(nodes: readonly PlainNode[], keyword: string): number | undefined {
   let strictest: number | undefined;
   for (const { schema } of nodes) {
@@ -94,12 +89,10 @@ export function atMost(nodes: readonly PlainNode[], keyword: string): number | u
   return strictest;
 }
 
-/** Returns the numbers that the nodes have under a keyword. */
 export function numbers(nodes: readonly PlainNode[], keyword: string): readonly number[] {
   return nodes.flatMap(({ schema }) => (typeof schema[keyword] === "number" ? [schema[keyword]] : []));
 }
 
-/** Returns the schemas that the nodes have under a keyword. */
 export function children(conversion: Conversion, nodes: readonly PlainNode[], keyword: string): readonly SchemaNode[] {
   const found: SchemaNode[] = [];
   for (const node of nodes) {
@@ -109,7 +102,7 @@ export function children(conversion: Conversion, nodes: readonly PlainNode[], ke
   return found;
 }
 
-/** Returns the schemas that a node has under a keyword's key: one or none. */
+/** Returns the node of the schema under a key of a keyword, if there is one. */
 export function entryOf(conversion: Conversion, node: PlainNode, keyword: string, key: string): SchemaNode | undefined {
   const map = node.schema[keyword];
   const schema = isObject(map) && Object.hasOwn(map, key) ? map[key] : undefined;

@@ -1,13 +1,8 @@
-/** The types of JSON Schema. */
 export const TYPES = ["object", "array", "string", "number", "integer", "boolean", "null"] as const;
-/** One of `TYPES`. */
 export type SchemaType = (typeof TYPES)[number];
 
-/** The keywords under which a schema holds other schemas by key. */
 export const SUBSCHEMA_MAPS = ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"] as const;
-/** The keywords under which a schema holds other schemas in a list. */
 export const SUBSCHEMA_LISTS = ["allOf", "anyOf", "oneOf", "prefixItems"] as const;
-/** The keywords under which a schema holds another schema directly. */
 export const SUBSCHEMAS = [
   "items",
   "additionalItems",
@@ -24,13 +19,12 @@ export const SUBSCHEMAS = [
 
 type Keyword = {
   /**
-   * The part of the keyword that a grammar enforces: all, what it can (a strict schema with the rest is refused), or
-   * nothing.
+   * The extent to which a grammar enforces the keyword: all, some (a strict schema with the rest is refused), or none.
    */
   readonly grammar: "all" | "some" | "none";
-  /** The type of which the keyword speaks; undefined for any. Where no type is named it tells the type. */
+  /** The type that the keyword constrains; undefined for any. A schema without `type` is read as one of this type. */
   readonly type?: SchemaType;
-  /** The form that the keyword's value must have: the words for it, and the check. Default: a schema, or schemas. */
+  /** The form of the keyword's value: its description for errors, and the check. Default: a schema, or schemas. */
   readonly form?: Form;
 };
 type Form = readonly [words: string, check: (value: unknown) => boolean];
@@ -51,8 +45,8 @@ const COUNT: Form = [
 ];
 
 /**
- * All keywords that say something of a value. Both the grammar and the validator go by them; other keywords are
- * ignored, as JSON Schema wants it.
+ * All keywords that constrain a value. The grammar and the validator both read this table; other keywords are ignored,
+ * as JSON Schema requires.
  */
 export const KEYWORDS = {
   type: {
@@ -113,28 +107,25 @@ export const KEYWORDS = {
   dependencies: { grammar: "some" },
 } as const satisfies Readonly<Record<string, Keyword>>;
 
-/** The name of a keyword that says something of a value. */
 export type KeywordName = keyof typeof KEYWORDS;
 
 const BY_NAME: ReadonlyMap<string, Keyword> = new Map(Object.entries(KEYWORDS));
 
-/** Returns the keyword of any name; undefined where `KEYWORDS` has none. */
 export function keyword(name: string): Keyword | undefined {
   return BY_NAME.get(name);
 }
 
-/** The keywords of which no grammar enforces anything. */
 export const NOT_ENFORCED: readonly string[] = Object.keys(KEYWORDS).filter(
   (name) => keyword(name)?.grammar === "none",
 );
 
-/** The most characters of a pattern that is looked at; longer ones are in no grammar and never run. */
+/** The maximum length of a pattern, in characters; longer patterns are neither compiled nor enforced. */
 const MAX_PATTERN = 1024;
 const ESCAPED = /\\(?:[pP]\{[^{}]*\}|.)/gs;
 
 /**
- * Returns whether a pattern is a regular expression. It only compiles: a hostile expression costs time where it is run.
- * A class of Unicode is not made for it, as making one takes longer than all the rest: any class stands in for it.
+ * Returns whether a pattern is a valid regular expression. It is only compiled: a hostile expression costs time only
+ * when it is run. Unicode classes are replaced by another class, because compiling them takes longer than all the rest.
  */
 function isExpression(pattern: string): boolean {
   if (pattern.length > MAX_PATTERN) return true;
@@ -144,7 +135,7 @@ function isExpression(pattern: string): boolean {
       new RegExp(cheap, flags);
       return true;
     } catch {
-      // Without the flag more is allowed.
+      // Without the flag, more patterns are valid.
     }
   }
   return false;

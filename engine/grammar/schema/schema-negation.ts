@@ -3,20 +3,20 @@ import type { WorkBudget } from "../../work-budget.ts";
 import { isList, isObject, type SchemaObject } from "./schema-document.ts";
 import { keyword, TYPES } from "./schema-keywords.ts";
 
-/** Returns what the reference of a schema names; undefined for another document. */
+/** Returns the target of a schema's reference; undefined for another document. */
 type Resolve = (schema: SchemaObject) => JsonValue | undefined;
 
-/** The greatest number of schemas inside each other that are turned round. */
+/** The maximum depth of negated schemas. */
 const MAX_DEPTH = 24;
-/** The most values of a list that are taken out of numbers one by one. */
+/** The maximum listed numbers that are excluded one by one. */
 const MAX_NUMBERS = 16;
 
-/** The keywords of a `not` of texts, of which there is one. */
+/** The keywords of a `not` that the grammar of strings applies. */
 const EXCLUSIONS = ["pattern", "enum", "const"];
 
 /**
- * Returns whether the `not` of a schema takes texts out of a string that the schema asks for: those of a pattern, or the
- * ones that it lists. A grammar of texts holds to it; any other `not` is turned round before.
+ * Returns whether a `not` only excludes texts of a string schema: those of a pattern, or listed ones. The grammar of
+ * strings applies it; any other `not` is negated first.
  */
 export function isTextExclusion({ type, not }: SchemaObject): boolean {
   if (type !== "string" || !isObject(not)) return false;
@@ -26,15 +26,12 @@ export function isTextExclusion({ type, not }: SchemaObject): boolean {
   return values.every((value) => typeof value === "string");
 }
 
-/**
- * Returns whether the `not` of a schema takes the integers out of the numbers that it asks for, to which the grammar of
- * numbers holds.
- */
+/** Returns whether a `not` excludes the integers of a number schema, which the grammar of numbers applies. */
 export function isIntegerExclusion({ type, not }: SchemaObject): boolean {
   return type === "number" && isObject(not) && not.type === "integer" && Object.keys(not).length === 1;
 }
 
-/** The schemas of objects that have a member, that have it not, and that have others. */
+/** The schemas of objects with a member, without it, and with further members. */
 type MemberSchemas = {
   readonly is: SchemaObject;
   readonly not: SchemaObject;
@@ -43,36 +40,33 @@ type MemberSchemas = {
 
 const INTEGER = { type: "integer" };
 
-/** Turns schemas round: what it makes allows only values that the schema does not allow. */
+/** Negates schemas: the result allows only values that the schema does not allow. */
 export class SchemaNegation {
   readonly #resolve: Resolve;
   readonly #budgetOf: () => WorkBudget;
   readonly #known = new Map<SchemaObject, JsonValue | undefined>();
   readonly #dependent = new Map<SchemaObject, Map<string, MemberSchemas>>();
-  /** The schemas that were made here: what they say of properties declares none. */
+  /** The schemas created here: their `properties` declare no members. */
   readonly #made = new Set<SchemaObject>();
 
   /**
-   * Makes a negation for the schemas of one document. It pays from the budget that `budgetOf` returns, and
-   * throws `WorkSpent`.
+   * Creates the negation for one document. It spends from the budget that `budgetOf` returns, and throws `WorkSpent`.
    */
   constructor(resolve: Resolve, budgetOf: () => WorkBudget) {
     this.#resolve = resolve;
     this.#budgetOf = budgetOf;
   }
 
-  /** Returns whether a schema was made here. */
   isMade(schema: SchemaObject): boolean {
     return this.#made.has(schema);
   }
 
-  /** Notes that a schema was made of another, and returns it. */
   made(schema: SchemaObject): SchemaObject {
     this.#made.add(schema);
     return schema;
   }
 
-  /** Returns the schemas of a member that is there and that is not, by the map of what depends on members. */
+  /** Returns the schemas for presence and absence of a member, cached by the map of dependencies. */
   dependent(map: SchemaObject, name: string): MemberSchemas {
     const known = this.#dependent.get(map) ?? new Map<string, MemberSchemas>();
     this.#dependent.set(map, known);
@@ -86,14 +80,14 @@ export class SchemaNegation {
   }
 
   /**
-   * Returns a schema of values that another does not allow; undefined where a keyword of that cannot be turned round.
-   * Objects and lists may be left out where one of them is among the values that are not allowed.
+   * Returns a schema of values that another does not allow; undefined if one of its keywords cannot be negated. Objects
+   * and lists may be missing if one of them is among the excluded values.
    */
   of(schema: JsonValue, depth = 0): JsonValue | undefined {
     if (typeof schema === "boolean") return !schema;
     if (!isObject(schema) || depth > MAX_DEPTH) return undefined;
     if (this.#known.has(schema)) return this.#known.get(schema);
-    // A schema that refers to itself is asked for again while it is being made.
+    // Undefined while the schema is being negated: a recursive schema reaches itself.
     this.#known.set(schema, undefined);
     const turned = this.#turned(schema, depth + 1);
     this.#known.set(schema, turned);
@@ -156,7 +150,6 @@ export class SchemaNegation {
     }
   }
 
-  /** Turns round a keyword that bounds a size, or a pattern. */
   #ofBound(schema: SchemaObject, name: string, value: JsonValue): JsonValue | undefined {
     const next = (key: string, type: string, by: number) =>
       typeof value !== "number" ? undefined : value + by < 0 ? false : this.made({ type, [key]: value + by });
@@ -205,7 +198,7 @@ export class SchemaNegation {
     return this.#anyOf(options);
   }
 
-  /** Returns the schema of all values but some. Lists and objects are all left out where one of them is among those. */
+  /** Returns the schema of all values but the given ones. All lists and objects are excluded if one is among them. */
   #otherValues(values: readonly JsonValue[]): JsonValue | undefined {
     this.#budgetOf().pay(values.length);
     const ofType = (type: string) => values.filter((value) => typeof value === type);
@@ -272,5 +265,5 @@ export class SchemaNegation {
   }
 }
 
-/** The keyword, by a name: an object literal that has it looks like a promise. */
+/** The keyword as a constant: linters take an object literal with a `then` for a thenable. */
 const THEN = "then";

@@ -1,22 +1,22 @@
 import { type Expression, parseExpression } from "../expressions/regular-expression.ts";
 import { lengthBounds } from "../expressions/string-pattern.ts";
 
-/** The least and the greatest length to which a format is cut. */
+/** The least and greatest `maxLength` for which a format has a form of its own, in characters. */
 const LEAST_WITHIN = 16;
 const MOST_WITHIN = 4_096;
 
 type Format = {
-  /** The expression of what a model may write. */
   readonly written: string;
-  /** The expression of what is right as well. Default: nothing. */
+  /** Further texts that are valid. Default: none. */
   readonly allowed?: string;
-  /** Returns the expression of what a model may write in at most so many characters. Default: `written` is cut by counts. */
+  /**
+   * Returns what a model may write in at most `maxLength` characters. Default: the counts of `written` are narrowed.
+   */
   readonly within?: (maxLength: number) => string;
 };
 
 const DAY = "(?:0[1-9]|1\\d|2[0-8])";
 const YEAR_DAY = `(?:(?:0[13578]|1[02])-(?:${DAY}|29|3[01]|30)|(?:0[469]|11)-(?:${DAY}|29|30)|02-${DAY})`;
-/** The multiples of four other than 00. */
 const FOURS = "(?:0[48]|[2468][048]|[13579][26])";
 const DATE = `(?:\\d{4}-${YEAR_DAY}|(?:\\d{2}${FOURS}|${FOURS}00)-02-29)`;
 const CLOCK = "(?:[01]\\d|2[0-3]):[0-5]\\d";
@@ -28,7 +28,7 @@ const LABEL = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
 const BYTE = "(?:\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])";
 
 const HEXES = `${HEX}{1,4}`;
-/** The forms of an IPv6 address, by how many groups stand in front of `::`. */
+/** The forms of an IPv6 address, by the number of groups before `::`. */
 const IPV6 = [
   `(?:${HEXES}:){7}${HEXES}`,
   `(?:${HEXES}:){1,7}:`,
@@ -39,7 +39,10 @@ const TIME_PARTS = "(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S)";
 const DATE_PARTS = "(?:\\d+D|\\d+M(?:\\d+D)?|\\d+Y(?:\\d+M(?:\\d+D)?)?)";
 const SCHEME = "[A-Za-z][A-Za-z0-9+.-]*";
 
-/** Returns the expressions of references and of what names a resource, with further characters beside those of ASCII. */
+/**
+ * Returns the expressions of URIs, of relative references and of short URIs; `others` are allowed characters beside
+ * those of ASCII.
+ */
 function references(others: string): {
   readonly whole: string;
   readonly relative: string;
@@ -66,12 +69,12 @@ const POINTER = "(?:/(?:[^~/]|~[01])*)*";
 const VARIABLE = `(?:[A-Za-z0-9_]|%${HEX}{2})+(?:\\.(?:[A-Za-z0-9_]|%${HEX}{2})+)*(?::[1-9]\\d{0,3}|\\*)?`;
 const label = (most: number) => `[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,${most - 2}}[a-zA-Z0-9])?`;
 /**
- * A label of up to 35 characters whose third and fourth are not both hyphens: such labels are reserved for names in other
- * scripts (RFC 5890), which no expression can tell from those that encode nothing.
+ * A label of up to 35 characters whose third and fourth are not both hyphens: such labels are reserved for
+ * internationalised names (RFC 5890), and an expression cannot validate their encoding.
  */
 const HOST_LABEL = "A(?:A|HA|H{2}A|H(?:AH|-A)H{0,30}A)?".replaceAll("A", "[a-zA-Z0-9]").replaceAll("H", "[a-zA-Z0-9-]");
 
-/** Returns the expression of addresses in which the names, their number and the labels of the host are short. */
+/** Returns the expression of addresses with limits on atoms and labels: their lengths and numbers. */
 function mail(atom: number, atoms: number, most: number, labels: number): string {
   const part = `[a-zA-Z0-9_+-]{1,${atom}}`;
   return `${part}(?:\\.${part}){0,${atoms - 1}}@${label(most)}(?:\\.${label(most)}){1,${labels - 1}}`;
@@ -85,7 +88,7 @@ function shortMail(maxLength: number): string {
     : mail(Math.max(1, Math.floor(maxLength / 4)), 1, Math.max(2, Math.floor(maxLength / 4)), 2);
 }
 
-/** The formats that a grammar enforces (RFC 3339, 3986, 3987, 4122, 4291, 5321 in its plain form, 6570, 6901). */
+/** The enforced formats (RFC 3339, 3986, 3987, 4122, 4291, 5321 in its plain form, 6570, 6901). */
 const FORMATS: Readonly<Record<string, Format>> = {
   date: { written: DATE },
   time: { written: TIME, allowed: ANY_TIME },
@@ -100,7 +103,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
     allowed: '(?:[^\\s@]+|"[^"]*")@[^\\s@]+',
     within: shortMail,
   },
-  // More and longer labels could be longer together than a host may be.
+  // More or longer labels could exceed the length of a host name.
   hostname: { written: `${HOST_LABEL}(?:\\.${HOST_LABEL}){0,6}`, allowed: `${LABEL}(?:\\.${LABEL})*\\.?` },
   ipv4: { written: `${BYTE}(?:\\.${BYTE}){3}` },
   ipv6: { written: IPV6, allowed: `[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*` },
@@ -119,10 +122,9 @@ const FORMATS: Readonly<Record<string, Format>> = {
   },
 };
 
-/** The formats that JSON Schema knows and no grammar here enforces; any other name is a note. */
+/** Formats of JSON Schema that are not enforced; any other name is an annotation. */
 const OTHERS: readonly string[] = ["idn-email", "idn-hostname", "regex"];
 
-/** The expressions of the formats, which are parsed once, when they are first asked for. */
 const EXPRESSIONS = new Map<string, Expression>();
 
 function expressionOf(key: string, text: () => string): Expression {
@@ -133,14 +135,14 @@ function expressionOf(key: string, text: () => string): Expression {
   return made;
 }
 
-/** Returns whether a format says something that a value can break; any other is a note. */
+/** Returns whether a format constrains values; any other format is an annotation. */
 export function isFormat(name: string): boolean {
   return Object.hasOwn(FORMATS, name) || OTHERS.includes(name);
 }
 
 /**
- * Returns the whole text of a string of this format as a model writes it, of at most `maxLength` characters where that
- * has a form of its own. Undefined where no grammar enforces the format.
+ * Returns the expression of whole strings of this format as a model writes them, of at most `maxLength` characters if
+ * the format has a short form. Undefined if the format is not enforced.
  */
 export function writtenFormat(name: string, maxLength = Number.POSITIVE_INFINITY): Expression | undefined {
   const format = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
@@ -153,7 +155,7 @@ export function writtenFormat(name: string, maxLength = Number.POSITIVE_INFINITY
   return most < LEAST_WITHIN ? written : expressionOf(`${name} ${most}`, () => within(most));
 }
 
-/** Returns the whole text of any string of this format; undefined where nothing is known of the format. */
+/** Returns the expression of all valid strings of this format; undefined if the format is not enforced. */
 export function allowedFormat(name: string): Expression | undefined {
   const format = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
   return format && expressionOf(`any ${name}`, () => format.allowed ?? format.written);

@@ -8,33 +8,29 @@ import { WorkBudget } from "../../work-budget.ts";
 import { MAX_SCHEMA_BYTES } from "../schema/schema-document.ts";
 import { CHECK_WORK, SchemaValidator, type Verdict } from "./schema-validator.ts";
 
-/**
- * A whole answer, or the whole arguments of a call, that the schema of the request does not allow; `strict` says
- * whether it was asked for strictly.
- */
+/** An answer, or the arguments of a call, that violates the schema of the request; `strict` as in the request. */
 export type Mismatch = { readonly part: "answer" | "arguments"; readonly strict: boolean };
 
 type Wanted = Mismatch & { readonly schema: string };
 
-/** A text that ended whole, and what it was to be: plain data, which can go to another thread. */
+/** A complete text and its schema: plain data that can be sent to a worker thread. */
 export type WholeText = Wanted & { readonly text: string };
 
-/** The result of looking at the texts of one answer. */
 export type CheckedTexts = {
-  /** The texts that their schemas do not allow. */
   readonly mismatches: readonly Mismatch[];
-  /** The texts that nothing can be said of: their schema is none, or the budget of work was spent before them. */
+  /** The texts without verdict: an unusable schema, or the budget was used up. */
   readonly unchecked: number;
 };
 
-/** The number of times that going through the text of a schema costs as much as reading it. */
+/** The cost of reading a schema, in passes over its text. */
 const READINGS_OF_SCHEMA = 8;
 
 const ANY_OBJECT = '{"type":"object"}';
 
 /**
- * Gathers what a model was asked to write by a schema, as it is written: each answer and each call that ended whole.
- * What was cut says so itself, but for an answer that a stop string of the caller's has ended.
+ * Collects the texts for which the request has a schema, as they are generated: each complete answer and each complete
+ * call. Truncated texts are skipped, as the finish reason reports them, and so is an answer that ends with the caller's
+ * stop string.
  */
 export class AskedTexts {
   readonly #answer: Wanted | undefined;
@@ -52,12 +48,10 @@ export class AskedTexts {
     );
   }
 
-  /** The texts that have ended whole so far. */
   get whole(): readonly WholeText[] {
     return this.#whole;
   }
 
-  /** Takes the events as they come. */
   see(events: readonly Event[]): void {
     if (this.#answer === undefined && this.#tools.size === 0) return;
     for (const { kind } of events) {
@@ -73,7 +67,7 @@ export class AskedTexts {
         }
         this.#open = undefined;
       } else if (kind?.$case === "finished" && kind.value.reason === FinishReason.STOP_SEQUENCE) {
-        // The caller's own stop string has cut the answer: nobody promised that what is before it is one.
+        // The caller's stop string has cut the answer, so it need not be complete.
         this.#whole = this.#whole.filter(({ part }) => part !== "answer");
       }
     }
@@ -81,13 +75,12 @@ export class AskedTexts {
 }
 
 /**
- * Checks the texts of one answer, each against the schema itself. Where a schema is `strict` the engine may have
- * promised it; elsewhere it is what the model should have done. All looks share one budget of work: what goes beyond it
- * is not checked, and counted. It never throws.
+ * Checks the texts of one answer against their schemas. For `strict` schemas a mismatch is an engine's failure, for
+ * others the model's. All checks share one work budget; texts beyond it count as unchecked. Never throws.
  */
 export function checkTexts(texts: readonly WholeText[]): CheckedTexts {
   const budget = new WorkBudget(CHECK_WORK);
-  /** The validators by schema, as an answer may call a tool many times; undefined for what is no schema. */
+  /** Validators by schema, as an answer may call a tool many times; undefined for an invalid schema. */
   const validators = new Map<string, SchemaValidator | undefined>();
   const verdictOn = ({ text, schema }: WholeText): Verdict => {
     if (!validators.has(schema) && budget.spendOnText(READINGS_OF_SCHEMA * schema.length))
@@ -119,14 +112,12 @@ function answerOf(constraint: GenerateRequest["outputConstraint"]): Wanted | und
   return { part: "answer", strict: kind.value.strict, schema: readable(kind.value.schemaJson) };
 }
 
-/**
- * Returns a schema, or no schema for one that is too long to be read, so that it is not copied for each of its texts.
- */
+/** Returns the schema, or an empty text for one that is too long, so that it is not copied for each text. */
 function readable(schema: string): string {
   return schema.length > MAX_SCHEMA_BYTES ? "" : schema;
 }
 
-/** Makes the validator of a schema; undefined for what is no schema. */
+/** Returns the validator of a schema; undefined for an invalid schema. */
 function validatorOf(schema: string): SchemaValidator | undefined {
   try {
     return new SchemaValidator(JSON.parse(schema));

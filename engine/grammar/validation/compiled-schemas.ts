@@ -3,26 +3,24 @@ import { type Expression, parseExpression, UnsupportedPattern } from "../express
 import type { SchemaFacts } from "../schema/invalid-schema.ts";
 import { MAX_SCHEMA_BYTES, SchemaDocument, type SchemaNode } from "../schema/schema-document.ts";
 
-/** The most bytes of all schemas of a request together that an engine is asked to compile. */
+/** The maximum bytes of all schemas of a request together that an engine compiles. */
 const MAX_ALL_BYTES = 2 * MAX_SCHEMA_BYTES;
-/** The most characters of a pattern. */
+/** The maximum characters of a pattern. */
 const MAX_PATTERN = 1024;
-/** The most characters, of whatever kind, that a pattern stands for where its counts are written out. */
+/** The maximum characters of a pattern with its counts expanded. */
 const MAX_PATTERN_SIZE = 4096;
 
-/** A schema that an engine is asked to compile: plain data, which can go to another thread. */
+/** A schema for an engine to compile: plain data that can be sent to a worker thread. */
 export type CompiledSchema = {
-  /** The text of the schema. */
   readonly text: string;
-  /** The field of the request that holds it. */
   readonly at: string;
 };
 
 /**
- * Checks schemas that another engine compiles into grammars or regular expressions. Engines have died of such schemas,
- * of a `type` that is none, of an expression that is none, of references in a circle; so they keep to the limits that
- * hold in this process too: size, depth, the forms of keywords, and the counts in patterns. Throws `EngineError`
- * INVALID_SCHEMA with the path of the field, and a pointer into the schema.
+ * Checks schemas that another engine compiles into grammars or regular expressions. Engines have crashed on an invalid
+ * `type`, invalid expressions and cyclic references, so the limits of this process apply: size, depth, forms of
+ * keywords, and counts in patterns. Throws `EngineError` INVALID_SCHEMA with the path of the field, and a pointer into
+ * the schema.
  */
 export function checkCompiledSchemas(compiled: readonly CompiledSchema[]): void {
   let bytes = 0;
@@ -43,7 +41,7 @@ function checkSchema(text: string, at: string): void {
     throw refused(at, "is not a JSON object");
   }
   const document = new SchemaDocument(schema, at);
-  // Schemas to which only a reference leads come to the list while it is gone through.
+  // Schemas reached only by a reference are added during the iteration.
   for (const node of document.schemas) {
     if (typeof node.schema === "boolean") continue;
     const { pattern, patternProperties } = node.schema;
@@ -54,7 +52,7 @@ function checkSchema(text: string, at: string): void {
   }
 }
 
-/** Follows references that lead to references: one must lead to something, inside the schema, and not back. */
+/** Follows chains of references: each must resolve inside the schema, without a cycle. */
 function checkReference(from: SchemaNode, document: SchemaDocument): void {
   const seen = new Set<SchemaNode>();
   for (let node: SchemaNode | undefined = from; node && typeof node.schema === "object"; ) {
@@ -74,19 +72,22 @@ function checkPattern(pattern: string, document: SchemaDocument, pointer: string
   if (sizeOf(pattern) > MAX_PATTERN_SIZE) document.fail(pointer, "counts too far");
 }
 
-/** Whether a pattern is a regular expression. It only compiles: a hostile expression costs time where it is run. */
+/**
+ * Returns whether a pattern is a regular expression. It is only compiled: a hostile expression costs time only when it
+ * is run.
+ */
 function isExpression(pattern: string): boolean {
   return ["u", ""].some((flags) => {
     try {
       return new RegExp(pattern, flags) instanceof RegExp;
     } catch {
-      // Without the flag more is allowed.
+      // Without the flag, more patterns are valid.
       return false;
     }
   });
 }
 
-/** Returns the characters that a pattern stands for with its counts written out; of one not understood, its counts. */
+/** Returns the length of a pattern with its counts expanded; for an unsupported one, the product of its counts. */
 function sizeOf(pattern: string): number {
   try {
     return written(parseExpression(pattern));

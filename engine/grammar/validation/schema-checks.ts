@@ -6,38 +6,28 @@ import { isList, isObject, type SchemaObject } from "../schema/schema-document.t
 import type { KeywordName } from "../schema/schema-keywords.ts";
 import { allowedFormat } from "../schema/string-format.ts";
 
-/** The number of keys of an object that cost as much to go through as one step of a budget. */
+/** Keys of an object that one unit of work pays for. */
 const KEYS_PER_WORK = 4;
 
-/** A schema that a value is looked at with, and how values are looked at with the schemas inside it. */
+/** A schema under evaluation, with access to the schemas inside it. */
 export type Look = {
-  /** The schema. */
   readonly schema: SchemaObject;
-  /** Returns whether a value satisfies a schema inside this one; `path` is where that stands. */
+  /** Returns whether a value satisfies an inner schema at the relative `path`. */
   readonly holds: (inner: JsonValue, value: JsonValue, ...path: string[]) => boolean;
-  /**
-   * The work that is left for looking at this answer. A keyword pays for what it goes through beside the looks inside
-   * it.
-   */
+  /** The work left for this answer. A keyword charges for its own iteration; nested checks charge for themselves. */
   readonly budget: WorkBudget;
-  /** Writes the same text for equal values. */
   readonly canonical: (value: JsonValue) => string;
-  /** Parses a pattern; undefined for what is outside of what `parseExpression` knows. */
+  /** Parses a pattern; undefined outside of the subset of `parseExpression`. */
   readonly expressionOf: (pattern: string) => Expression | undefined;
-  /** Returns whether a value satisfies what the schema's reference names; true for what another document holds. */
+  /** Returns whether a value satisfies the schema of the reference; true for one in another document. */
   readonly refersTo: (value: JsonValue) => boolean;
 };
 
-/**
- * Returns whether a value does what a keyword of the schema says; true for a value of a type that the keyword does not
- * speak of.
- */
+/** Returns whether a value satisfies a keyword; true for values of types that the keyword does not constrain. */
 export type Check = (look: Look, value: JsonValue) => boolean;
 
-/** The check of a keyword that no grammar enforces and that says nothing that could be found out here. */
 const notLookedAt: Check = () => true;
 
-/** Makes the check of a keyword of numbers, given what it says where its value is one. */
 const ofNumber =
   (name: string, holds: (value: number, bound: number, schema: SchemaObject) => boolean): Check =>
   ({ schema }, value) => {
@@ -45,10 +35,7 @@ const ofNumber =
     return typeof value !== "number" || typeof bound !== "number" || holds(value, bound, schema);
   };
 
-/**
- * Makes the check of a keyword that bounds the size of some values; `fits` says whether a value keeps to it, and true
- * of other values.
- */
+/** Creates the check of a bound on size; `fits` returns true for values of other types. */
 const ofSize =
   (name: string, fits: (look: Look, value: JsonValue, bound: number) => boolean): Check =>
   (look, value) => {
@@ -58,7 +45,7 @@ const ofSize =
 const ofLength = (name: string, most: boolean): Check =>
   ofSize(name, ({ budget }, value, bound) => {
     if (typeof value !== "string") return true;
-    // A character is one unit of UTF-16 or two: only in between they have to be counted.
+    // A character is one or two UTF-16 units, so most lengths need no count of characters.
     if (most ? value.length <= bound : value.length / 2 >= bound) return true;
     if (most ? value.length / 2 > bound : value.length < bound) return false;
     if (!budget.spendOnText(4 * value.length)) return true;
@@ -74,7 +61,7 @@ const ofCount = (name: string, countOf: (value: JsonValue, look: Look) => number
 const items = (value: JsonValue) => (isList(value) ? value.length : undefined);
 const members = (value: JsonValue, look: Look) => (isObject(value) ? membersOf(look, value).length : undefined);
 
-/** Returns the members of an object, paid for; none of another value. */
+/** Returns the members of an object and charges for them; none for other values. */
 function membersOf({ budget }: Look, value: JsonValue): readonly (readonly [key: string, member: JsonValue])[] {
   if (!isObject(value)) return [];
   const entries = Object.entries(value);
@@ -84,10 +71,7 @@ function membersOf({ budget }: Look, value: JsonValue): readonly (readonly [key:
 
 const valuesOf = new WeakMap<readonly JsonValue[], ReadonlySet<string>>();
 
-/**
- * Returns the canonical texts of a list of values, which are made once: an `enum` may be long, and be looked at for
- * each item of a list.
- */
+/** Returns the canonical texts of a list, cached: an `enum` may be long and checked for every item of a list. */
 function canonicalValues({ canonical, budget }: Look, list: readonly JsonValue[]): ReadonlySet<string> {
   const known = valuesOf.get(list);
   if (known !== undefined) return known;
@@ -96,7 +80,7 @@ function canonicalValues({ canonical, budget }: Look, list: readonly JsonValue[]
   return values;
 }
 
-/** Returns how many of the schemas in a list a value satisfies, up to `enough`. */
+/** Returns the number of listed schemas that a value satisfies, up to `enough`. */
 function countOf({ schema, holds }: Look, name: string, value: JsonValue, enough: number): number {
   const list = schema[name];
   let count = 0;
@@ -106,11 +90,10 @@ function countOf({ schema, holds }: Look, name: string, value: JsonValue, enough
   return count;
 }
 
-/** The checks of all keywords by name. */
 export const CHECKS: Readonly<Record<KeywordName, Check>> = {
   type: ({ schema: { type = null }, budget }, value) =>
     !isList(type) ? isOfType([type], value) : !budget.spend(type.length / KEYS_PER_WORK) || isOfType(type, value),
-  // It only ever widens what the others say.
+  // `nullable` only widens other keywords; the validator applies it.
   nullable: () => true,
   enum: (look, value) => isList(look.schema.enum) && canonicalValues(look, look.schema.enum).has(look.canonical(value)),
   const: ({ schema, canonical }, value) => canonical(schema.const ?? null) === canonical(value),
@@ -128,7 +111,7 @@ export const CHECKS: Readonly<Record<KeywordName, Check>> = {
     const branch = holds(schema.if ?? true, value, "if") ? "then" : "else";
     return holds(schema[branch] ?? true, value, branch);
   },
-  // In old drafts the exclusive ones are a word about these.
+  // In old drafts the exclusive keywords are flags of these.
   minimum: ofNumber(
     "minimum",
     (value, low, schema) => value > low || (value === low && schema.exclusiveMinimum !== true),
@@ -140,7 +123,7 @@ export const CHECKS: Readonly<Record<KeywordName, Check>> = {
   exclusiveMinimum: ofNumber("exclusiveMinimum", (value, low) => value > low),
   exclusiveMaximum: ofNumber("exclusiveMaximum", (value, high) => value < high),
   multipleOf: ofNumber("multipleOf", (value, step) => {
-    // 0.3 is a multiple of 0.1 to everybody but a binary computer.
+    // 0.3 counts as a multiple of 0.1, which binary division alone would deny.
     const quotient = value / step;
     return Math.abs(quotient - Math.round(quotient)) <= 1e-9 * Math.max(1, Math.abs(quotient));
   }),
@@ -223,9 +206,7 @@ export const CHECKS: Readonly<Record<KeywordName, Check>> = {
   dependencies: (look, value) => dependencies(look, "dependencies", value),
 };
 
-/**
- * Returns whether an object has, for each of its keys, what depends on it: other keys, or a schema that it satisfies.
- */
+/** Returns whether an object satisfies the dependencies of its keys: other keys, or a schema. */
 function dependencies({ schema, holds, budget }: Look, name: string, value: JsonValue): boolean {
   const map = schema[name];
   if (!isObject(map) || !isObject(value)) return true;
@@ -243,8 +224,8 @@ function isOfType(types: readonly JsonValue[], value: JsonValue): boolean {
 }
 
 /**
- * Returns whether a pattern matches a text; undefined where it cannot be said: an expression of a caller's never runs
- * in an engine that could explode.
+ * Returns whether a pattern matches a text; undefined if undecided. A caller's expression never runs in a backtracking
+ * engine.
  */
 function matches({ expressionOf, budget }: Look, pattern: string, text: string): boolean | undefined {
   const expression = expressionOf(pattern);
@@ -252,7 +233,7 @@ function matches({ expressionOf, budget }: Look, pattern: string, text: string):
 }
 
 function isMatch(expression: Expression, text: string, budget: WorkBudget): boolean | undefined {
-  // The matcher keeps a place for each character from the start.
+  // The matcher keeps a position for each character from the start.
   if (!budget.spend(text.length / KEYS_PER_WORK)) return undefined;
   return matchesExpression(expression, text, (places) => budget.spend(places));
 }

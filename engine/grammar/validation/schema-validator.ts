@@ -6,44 +6,42 @@ import { isList, SchemaDocument, type SchemaNode } from "../schema/schema-docume
 import type { KeywordName } from "../schema/schema-keywords.ts";
 import { CHECKS, type Look } from "./schema-checks.ts";
 
-/** The work that checking one answer may cost: some 30 ms of one core, clear of the 50 ms that a caller's work may take. */
+/**
+ * The work limit for the check of one answer: about 30 ms of one core, below the limit of 50 ms for the work of one
+ * caller.
+ */
 export const CHECK_WORK = 120_000;
-/** The work that a look at a value with a schema costs beside what its keywords do. */
+/** The work of checking a value against a schema, without its keywords. */
 const LOOK_WORK = 5;
-/** The most looks, or lists and objects, inside each other. */
+/** The maximum depth of nested checks, lists and objects. */
 const MAX_DEPTH = 1000;
 
-/** The result of looking at a value: `unchecked` where finding out would take too long, or cannot be done. */
+/** `unchecked`: the check exceeds the budget or is not possible. */
 export type Verdict = "allowed" | "refused" | "unchecked";
 
 /**
- * Checks values against a JSON Schema by the book: what a grammar has let through, and what a model wrote without one.
- * It does not look at other documents, references that name nothing, the `unevaluated` keywords, dynamic references,
- * and patterns outside the subset of `parseExpression`.
+ * Validates values against a JSON Schema: generated under a grammar or without one. Not evaluated: other documents,
+ * references that name nothing, the `unevaluated` keywords, dynamic references, and patterns outside the subset of
+ * `parseExpression`.
  */
 export class SchemaValidator {
   readonly #document: SchemaDocument;
-  /** The values that are being looked at, by the schema's id: a schema may lead back to itself. */
+  /** The values being checked, by schema id: a schema may lead back to itself. */
   readonly #open = new Map<number, Set<JsonValue>>();
-  /** The parsed expressions by pattern, which may be looked at for each item of a list. */
   readonly #expressions = new Map<string, Expression | undefined>();
-  /** The nodes that references name, by the node that has one; undefined for what names nothing in this document. */
+  /** Resolved references by node id; undefined for one that names nothing in this document. */
   readonly #references = new Map<number, SchemaNode | undefined>();
-  /** The canonical texts of lists and objects, which many schemas may compare. */
   readonly #canonical = new Map<JsonValue, string>();
   #budget = new WorkBudget(CHECK_WORK);
   #depth = 0;
   #isTooDeep = false;
 
-  /** Makes the validator of a schema. Throws `EngineError` INVALID_SCHEMA as `toGrammar` does. */
+  /** Creates the validator of a schema. Throws `EngineError` INVALID_SCHEMA as `toGrammar` does. */
   constructor(schema: unknown) {
     this.#document = schema instanceof SchemaDocument ? schema : new SchemaDocument(schema, "");
   }
 
-  /**
-   * Returns whether the value satisfies the schema, or the schema inside it that is given, for what is left of the
-   * budget. It never throws.
-   */
+  /** Checks a value against the schema or the given inner schema, within the budget. Never throws. */
   check(value: JsonValue, budget: WorkBudget = new WorkBudget(CHECK_WORK), node = this.#document.root): Verdict {
     this.#budget = budget;
     this.#depth = 0;
@@ -53,7 +51,7 @@ export class SchemaValidator {
       const holds = this.#check(node, value);
       return this.#hasGivenUp ? "unchecked" : holds ? "allowed" : "refused";
     } catch {
-      // Whatever a schema and an answer bring about between them, an answer that was made is not lost for it.
+      // An unexpected failure of the check must not fail the answer.
       return "unchecked";
     } finally {
       this.#canonical.clear();
@@ -103,7 +101,7 @@ export class SchemaValidator {
     return this.#references.get(node.id);
   }
 
-  /** Returns the same text for equal values; an empty one where there is no work left to make it. */
+  /** Returns one text for equal values; empty when the budget is used up. */
   #canonicalOf(value: JsonValue, depth: number): string {
     if (typeof value === "string") return this.#budget.spendOnText(value.length) ? JSON.stringify(value) : "";
     if (typeof value !== "object" || value === null) return this.#budget.spend(1) ? String(value) : "";
@@ -129,8 +127,8 @@ export class SchemaValidator {
 }
 
 /**
- * Returns what a reference names; undefined for another document, and for what names nothing: it says nothing of a
- * value then.
+ * Returns the target of a reference; undefined for another document and for one that names nothing, which then allow
+ * any value.
  */
 function resolved(document: SchemaDocument, node: SchemaNode): SchemaNode | undefined {
   try {

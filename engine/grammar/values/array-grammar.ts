@@ -6,8 +6,8 @@ import { atLeast, atMost, type Conversion, type PlainNode } from "../schema/sche
 import { countedItems } from "./counted-items.ts";
 
 /**
- * Matches arrays: `items`, `prefixItems` (also as a list under `items`), and their number. Behind a prefix there are
- * more items only where `items` or `minItems` asks for them.
+ * Matches arrays: `items`, `prefixItems` (or a list under `items`), and the number of items. Items after a prefix are
+ * allowed only if `items` or `minItems` asks for them.
  */
 export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const { rules } = conversion;
@@ -37,15 +37,12 @@ export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]
   return inBrackets(inside);
 }
 
-/** The facts of a list whose first items have schemas of their own. */
+/** A list whose first `length` items have schemas of their own. */
 type PrefixedList = {
-  /** The number of items that have a schema of their own. */
   readonly length: number;
-  /** The grammar of an item behind those. */
   readonly item: Gbnf;
-  /** The least number of items in all. */
   readonly min: number;
-  /** The greatest number of items in all; undefined without a bound. */
+  /** The maximum number of items in all; undefined for no bound. */
   readonly max: number | undefined;
 };
 
@@ -81,7 +78,6 @@ function itemAt(conversion: Conversion, node: PlainNode, index: number): SchemaN
   return schema === undefined ? otherItems(conversion, node) : conversion.child(node, schema, keyword, String(index));
 }
 
-/** Returns the schema of the items behind the prefix. */
 function otherItems(conversion: Conversion, node: PlainNode): SchemaNode | undefined {
   const keyword = isList(node.schema.items) ? "additionalItems" : "items";
   const schema = node.schema[keyword];

@@ -5,17 +5,16 @@ import { alternatives } from "../schema/schema-alternatives.ts";
 import type { SchemaNode } from "../schema/schema-document.ts";
 import { allowedTypes, type Conversion, type PlainNode } from "../schema/schema-facets.ts";
 
-/** The items of a list: what all of them are, and how many there may be; `max` undefined is without end. */
+/** The items of a list: their schemas and number; `max` undefined for no bound. */
 type Items = { readonly others: readonly SchemaNode[]; readonly min: number; readonly max: number | undefined };
 
-/** The most different values that may come in any order, each at most once: there is a rule for each set of them. */
+/** The maximum distinct values under `uniqueItems`: each set of used ones is a rule. */
 const MAX_UNIQUE = 7;
-/** The most counts of items that are told apart. */
+/** The maximum distinct pairs of item counts. */
 const MAX_COUNTS = 256;
 
 /**
- * Matches the items of a list of which `uniqueItems` or `contains` asks something; undefined where nothing is asked, and
- * where it cannot be held.
+ * Matches the items of a list with `uniqueItems` or `contains`; undefined without these, and if they exceed the limits.
  */
 export function countedItems(conversion: Conversion, nodes: readonly PlainNode[], items: Items): Gbnf | undefined {
   const isUnique = nodes.some(({ schema }) => schema.uniqueItems === true) && (items.max ?? 2) > 1;
@@ -27,7 +26,7 @@ export function countedItems(conversion: Conversion, nodes: readonly PlainNode[]
   return asking.length === 1 && only !== undefined ? containing(conversion, only, items) : undefined;
 }
 
-/** Matches values of a short list of them, each at most once. */
+/** Matches values of a short list, each at most once. */
 function uniqueItems(conversion: Conversion, { others, min, max }: Items): Gbnf | undefined {
   const values = listedItems(conversion, others);
   if (values === undefined || values.length > MAX_UNIQUE) return undefined;
@@ -36,7 +35,7 @@ function uniqueItems(conversion: Conversion, { others, min, max }: Items): Gbnf 
     typeof value === "object" && value !== null ? fixedValue(rules, value) : anyOfTexts([JSON.stringify(value)]),
   );
   const made = new Map<number, Gbnf>();
-  /** Matches what may come behind a set of values, of which each is a bit. */
+  /** Matches the items after a set of used values, a bit mask. */
   const behind = (taken: number): Gbnf => {
     const known = made.get(taken);
     if (known !== undefined) return known;
@@ -53,7 +52,7 @@ function uniqueItems(conversion: Conversion, { others, min, max }: Items): Gbnf 
   return behind(0);
 }
 
-/** Returns the values that an item may be, where they are listed; a boolean is one of two. */
+/** Returns the listed values of an item; a boolean has two. */
 function listedItems(conversion: Conversion, others: readonly SchemaNode[]): readonly JsonValue[] | undefined {
   const { budget } = conversion;
   const found = new Map<string, JsonValue>();
@@ -68,7 +67,10 @@ function listedItems(conversion: Conversion, others: readonly SchemaNode[]): rea
   return [...found.values()];
 }
 
-/** Matches items of which so many are as `contains` says: an item is that or the opposite, so a text has one reading. */
+/**
+ * Matches items of which a bounded number satisfies `contains`. Each item matches the schema or its negation, so that a
+ * text has one reading.
+ */
 function containing(conversion: Conversion, node: PlainNode, { others, min, max }: Items): Gbnf | undefined {
   const { contains = true, minContains, maxContains } = node.schema;
   const opposite = conversion.negation?.of(contains);

@@ -1,14 +1,11 @@
-/** A number as its decimal digits: exactly what its shortest text says. */
+/** A number as the decimal digits of its shortest text. */
 export type Decimal = {
-  /** Whether it is below zero. */
   readonly isNegative: boolean;
-  /** The size of its whole part, of at least zero. */
   readonly whole: bigint;
-  /** The digits after the point, without zeros at the end. */
+  /** The digits after the point, without trailing zeros. */
   readonly fraction: string;
 };
 
-/** Returns the digits of a finite number, without an exponent. */
 export function decimalOf(value: number): Decimal {
   const [digits = "0", exponent = "0"] = Math.abs(value).toString().split("e");
   const [before = "0", behind = ""] = digits.split(".");

@@ -5,17 +5,14 @@ import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
 import { keyword } from "../schema/schema-keywords.ts";
 import type { SchemaValidator } from "../validation/schema-validator.ts";
 
-/** The number of characters gone through that a character of a value costs which is written out as it is. */
+/** The work per character of a scalar value, in characters. */
 const SCALAR_COST = 16;
-/** The same of a list or an object, of which each part and what stands between them is written for itself. */
+/** The work per character of a list or object, whose parts and separators are separate expressions. */
 const PARTS_COST = 48;
-/** The keywords that whoever lists the values of a schema has gone by. */
+/** The keywords already applied to listed values. */
 const OF_LISTED: ReadonlySet<string> = new Set(["enum", "const", "type"]);
 
-/**
- * Matches those of the values listed by `enum` and `const` that `validator` does not refuse by any of the nodes' other
- * keywords. Throws `WorkSpent`.
- */
+/** Matches the listed values that `validator` does not refuse by the other keywords of any node. Throws `WorkSpent`. */
 export function fixedValuesGrammar(
   conversion: Conversion,
   nodes: readonly PlainNode[],
@@ -40,7 +37,6 @@ export function fixedValuesGrammar(
   return choice(anyOfTexts(texts), ...others.map((value) => fixedValue(rules, value)));
 }
 
-/** Returns whether a node asks more of a value than that it is one of those it lists, of its type. */
 function asksMoreOfValues({ schema }: PlainNode): boolean {
   return Object.keys(schema).some((name) => !OF_LISTED.has(name) && keyword(name) !== undefined);
 }

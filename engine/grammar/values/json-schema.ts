@@ -7,46 +7,43 @@ import type { UndeclaredMembers } from "../schema/schema-facets.ts";
 import type { KnownOverlaps } from "./one-of-overlaps.ts";
 import { type Mode, SchemaConverter, type SchemaGrammar } from "./schema-converter.ts";
 
-/** The settings of how a schema is converted. */
 export type SchemaGrammarOptions = {
-  /** The field that held the schema, for error messages. Default: nothing. */
+  /** The field that held the schema, for error messages. Default: none. */
   readonly at?: string;
-  /** Whether to allow objects only, whatever the schema says besides. Default: false. */
+  /** Whether to allow objects only, whatever else the schema allows. Default: false. */
   readonly objectOnly?: boolean;
-  /** Which members an object may have where its schema declares some and is silent about others. Default: `declared`. */
+  /** Undeclared members of objects. Default: `declared`. */
   readonly undeclared?: UndeclaredMembers | undefined;
 };
 
-/** The number of times that reading a schema costs as much as going through its text. */
+/** The cost of reading a schema, in passes over its text. */
 const READINGS_OF_SCHEMA = 8;
-/** The share of the work that is left that an attempt may take behind which a cheaper one comes. */
+/** The share of the remaining work for an attempt that has a cheaper alternative. */
 const ATTEMPT_SHARE = 0.85;
-/** The share that letting members come in a free order may take first. */
+/** The share of the remaining work for the attempt with members in free order. */
 const FREE_SHARE = 0.4;
-/** The most bytes of a schema whose members may come in a free order, which makes grammars several times larger. */
+/** The maximum size of a schema with members in free order, in bytes: such grammars are several times larger. */
 const MAX_FREE_BYTES = 24 * 1024;
-/** The keywords for which schemas are turned round, or are compared with each other. */
+/** Keywords that need negated or compared schemas. */
 const TURNED = ["not", "oneOf", "if", "dependentSchemas", "dependencies", "contains"];
-/** The keywords whose alternatives may look alike where nothing is turned round. */
+/** Keywords with alternatives that may begin alike. */
 const ALIKE = ["anyOf", "oneOf"];
 const OBJECT = { type: "object" };
 
 /**
- * Converts a JSON Schema to grammar rules. What the rules let through satisfies the schema in all but `unenforced`; not
- * everything that satisfies it gets through: properties come in the order of the schema and others behind them, numbers
- * have a bounded count of digits, and there is no white space but one space behind `:` and `,`. Unknown keywords are
- * ignored. Where turning schemas round (`not`, `if`, `oneOf` whose alternatives overlap) would cost too much these
- * keywords are not enforced.
- *
- * Throws `EngineError` INVALID_SCHEMA for a schema that is invalid or that no value can satisfy, and as `CostlySchema`
- * for one that is too large or for which the budget of the rules has not enough work left.
+ * Converts a JSON Schema to grammar rules. Matched texts satisfy the schema except for `unenforced` keywords, but not
+ * all valid texts match: properties stand in the order of the schema and others after them, numbers have a bounded
+ * number of digits, and the only white space is one space after `:` or `,`. Unknown keywords are ignored. Keywords that
+ * need negation (`not`, `if`, overlapping `oneOf`) are not enforced if that costs too much. Throws `EngineError`
+ * INVALID_SCHEMA for an invalid or unsatisfiable schema, and `CostlySchema` for one that is too large or exceeds the
+ * budget of the rules.
  */
 export function toGrammar(schema: unknown, rules: GrammarRules, options: SchemaGrammarOptions = {}): SchemaGrammar {
   const grammars = new SchemaGrammars(new SchemaDocument(schema, options.at ?? ""), rules, options.undeclared);
   return grammars.whole(options.objectOnly);
 }
 
-/** The grammars of a schema and of the schemas inside it, which share what they refer to. */
+/** The grammars of a schema and of the schemas inside it, which share rules. */
 export class SchemaGrammars {
   readonly #document: SchemaDocument;
   readonly #rules: GrammarRules;
@@ -57,8 +54,8 @@ export class SchemaGrammars {
   readonly #isFree: boolean;
 
   /**
-   * Makes the grammars of a document, with rules that are added to `rules`, and pays for reading it. `undeclared` says
-   * which members an object may have where its schema is silent: the declared ones by default. Throws `CostlySchema`.
+   * Adds the rules of a document's grammars to `rules` and charges for reading it. `undeclared` decides about members
+   * that the schema does not mention. Throws `CostlySchema`.
    */
   constructor(document: SchemaDocument, rules: GrammarRules, undeclared: UndeclaredMembers = "declared") {
     this.#document = document;
@@ -69,7 +66,8 @@ export class SchemaGrammars {
   }
 
   /**
-   * Returns the grammar of the whole schema, for objects only where told so. Throws `EngineError` as `toGrammar` does.
+   * Returns the grammar of the whole schema, restricted to objects by `objectOnly`. Throws `EngineError` as `toGrammar`
+   * does.
    */
   whole(objectOnly = false): SchemaGrammar {
     const { root } = this.#document;
@@ -77,8 +75,8 @@ export class SchemaGrammars {
   }
 
   /**
-   * Returns the grammar of a schema at `pointer` inside the whole. What it does not enforce is named where it was not for
-   * another schema before. Throws `EngineError` as `toGrammar` does.
+   * Returns the grammar of an inner schema at `pointer`. Keywords reported for an earlier schema are not listed again.
+   * Throws `EngineError` as `toGrammar` does.
    */
   inside(schema: JsonValue, pointer: string): SchemaGrammar {
     return this.#ofAll([this.#document.node(schema, pointer)]);
@@ -98,7 +96,7 @@ export class SchemaGrammars {
     }
   }
 
-  /** Returns the ways of converting, the best first: one that would do the same again as the one before it is left out. */
+  /** Returns the applicable modes, most exact first; a mode that would repeat the previous one is left out. */
   #modes(): readonly Mode[] {
     const modes: Mode[] = this.#isFree ? ["free", "exact"] : ["exact"];
     if (this.#document.hasAny(TURNED)) modes.push("plain");
@@ -110,7 +108,7 @@ export class SchemaGrammars {
     return this.#document.tooCostly("", "is too costly to be turned into a grammar");
   }
 
-  /** Returns the grammar of nodes in one way of converting; undefined where that is too costly, now or before. */
+  /** Returns the grammar of nodes in one mode; undefined if the mode is, or was before, too costly. */
   #attempt(mode: Mode, nodes: readonly SchemaNode[]): SchemaGrammar | undefined {
     if (this.#tooCostly.has(mode)) return undefined;
     try {
@@ -118,7 +116,7 @@ export class SchemaGrammars {
       return this.#rules.attempt(share * this.#rules.budget.left, () => this.#converter(mode).whole(nodes));
     } catch (error) {
       if (!(error instanceof WorkSpent || error instanceof CostlySchema)) throw error;
-      // What was made before may refer to what is gone now.
+      // Cached rules may refer to rules that the failed attempt removed.
       this.#tooCostly.add(mode);
       return undefined;
     }

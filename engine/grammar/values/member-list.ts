@@ -3,36 +3,32 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { comma } from "../../gbnf/json-value.ts";
 import { allOf, knowing, namesIn, type Presence, PresenceNumbers } from "../schema/presence.ts";
 
-/** A member of an object that its schema names. */
 export type Member = {
-  /** The name of the member. */
   readonly name: string;
   /** The grammar of the member with its key. */
   readonly text: Gbnf;
-  /** Whether the object must have it. */
   readonly isRequired: boolean;
 };
 
-/** What an object asks of its members as a whole. */
 export type MemberRules = {
-  /** What it asks of the presence of members, one formula for each keyword. */
+  /** Conditions on the presence of members, one per keyword. */
   readonly presence: readonly Presence[];
-  /** The least number of members. */
+  /** The minimum number of members. */
   readonly min: number;
-  /** The greatest number of members; undefined without a bound. */
+  /** The maximum number of members; undefined for no bound. */
   readonly max: number | undefined;
-  /** Whether members may come in another order than the schema's, as far as that costs little. */
+  /** Whether other orders than the schema's are allowed, as far as the limits permit. */
   readonly isFree: boolean;
 };
 
-/** The most named members that may come in any order: there is a rule for each set of those that are still to come. */
+/** The maximum named members in free order: each set of remaining ones is a rule. */
 const MAX_FREE_MEMBERS = 8;
 
 /**
- * Matches the members of an object between its braces: those that are named in their order, optional ones may be left
- * out, and behind them `other` ones, of which undefined is none. Where the order is free `other` ones may stand anywhere,
- * and up to eight named ones in any order, as long as the grammar has room for that: all of them, or else those that are
- * asked for. Every text has one reading. Throws `WorkSpent`.
+ * Matches the members of an object between its braces: named ones in order, optional ones may be absent, then members
+ * of `other` (undefined for none). In a free order, `other` members may stand anywhere, and up to eight named ones in
+ * any order within the grammar's limits: all, or else those that are required or in a condition. Every text has one
+ * reading. Throws `WorkSpent`.
  */
 export function memberList(
   rules: GrammarRules,
@@ -54,8 +50,7 @@ export function memberList(
 }
 
 /**
- * Matches members of which nothing is asked as a whole. Commas stand between members, so what may follow depends on
- * whether a member came before.
+ * Matches members without constraints on the whole. The comma before a member depends on whether another precedes it.
  */
 function plainList(rules: GrammarRules, members: readonly Member[], other: Gbnf | undefined): Gbnf {
   if (members.length === 0) return other === undefined ? EMPTY : rules.list(other, comma(rules), 0, undefined);
@@ -70,7 +65,7 @@ function plainList(rules: GrammarRules, members: readonly Member[], other: Gbnf 
         );
   const firstRequired = members.findIndex((member) => member.isRequired);
   const leading = firstRequired < 0 ? members.length : firstRequired + 1;
-  // Behind the first `leading` members there is always one before.
+  // After the first `leading` members a comma is always needed.
   let behind: Gbnf = sequence(
     ...members.slice(leading).map(({ text, isRequired }) => (isRequired ? separated(text) : optional(separated(text)))),
     others,
@@ -87,27 +82,27 @@ function plainList(rules: GrammarRules, members: readonly Member[], other: Gbnf 
   return choice(...starts);
 }
 
-/** Returns what is asked of the members before the first one is written: those that are required will come. */
+/** Returns the condition before the first member; required members count as present. */
 function stillAsked({ budget }: GrammarRules, members: readonly Member[], { presence }: MemberRules): Presence {
   let asked = allOf(presence);
   for (const { name, isRequired } of members) if (isRequired) asked = knowing(asked, name, true, budget);
   return asked;
 }
 
-/** Returns the members whose presence makes a difference, by their places. */
+/** Returns the indexes of members that are required or occur in a condition. */
 function askedFor(members: readonly Member[], { presence }: MemberRules): readonly number[] {
   const names = new Set(presence.flatMap((each) => [...namesIn(each)]));
   return [...members.entries()].flatMap(([at, { name, isRequired }]) => (isRequired || names.has(name) ? [at] : []));
 }
 
-/** Returns whether it is asked how many members there are beside those that are required. */
+/** Returns whether bounds constrain the number of optional members. */
 function countsOptional(members: readonly Member[], { min, max }: MemberRules): boolean {
   return max !== undefined || min > members.filter(({ isRequired }) => isRequired).length;
 }
 
 /**
- * Returns the members that are to come in any order, by their places: all, or else those whose presence makes a
- * difference. Returns undefined where they are too many, or the grammar has no room for their orders.
+ * Returns the indexes of the members in free order: all, or else those that are required or in a condition. Undefined
+ * if they are too many, or the grammar's limit is exhausted.
  */
 function freeMembers(
   rules: GrammarRules,
@@ -124,24 +119,21 @@ function freeMembers(
   return rules.takeFreeWays(places * (free.length / 2 + (isAnywhere ? rest : 1) + 1)) ? free : undefined;
 }
 
-/** Returns the count of members from which on no bound tells counts apart. */
+/** Returns the number of members beyond which the bounds no longer distinguish counts. */
 function countableOf({ min, max }: MemberRules): number {
   return Math.max(1, min, max === undefined ? 0 : max + 1);
 }
 
-/**
- * A place in a list of members that stand in their order: how many names were gone through, how many members came, and
- * what is still asked.
- */
+/** A position in an ordered list: names visited, members written, and the remaining condition. */
 type Place = { readonly at: number; readonly count: number; readonly asked: Presence };
 
-/** Writes a rule for each place at which something else may follow, as far as what was asked tells the places apart. */
+/** Writes a rule for each distinct position of an ordered list. */
 class CountedList {
   readonly #rules: GrammarRules;
   readonly #members: readonly Member[];
   readonly #other: Gbnf | undefined;
   readonly #asked: MemberRules;
-  /** The count from which on no bound tells counts apart. */
+  /** See `countableOf`. */
   readonly #countable: number;
   readonly #askings = new PresenceNumbers();
   readonly #made = new Map<string, Gbnf>();
@@ -200,8 +192,8 @@ class CountedList {
 }
 
 /**
- * A place in a list of members in a free order: the free ones that may still come, how many of the ordered ones were gone
- * through, how many members came, what is still asked, and whether one may be next that is not the next in order.
+ * A position in a free-order list: remaining free members, visited ordered names, members written, the remaining
+ * condition, and whether a member out of order may be next.
  */
 type FreePlace = {
   readonly left: readonly number[];
@@ -212,23 +204,19 @@ type FreePlace = {
 };
 
 /**
- * Writes a rule for each place in a list whose members come in a free order. Each set of free members that are still to
- * come is a place of its own, so they are few: all members, or those that are asked for. The others come in their order,
- * or, where an object may have any members, at any place: such a one could have a member twice as well, and then it is
- * the last of them.
+ * Writes a rule for each distinct position of a list in free order. Each set of remaining free members is a position,
+ * so they are few. The other named members follow in order or, if any members are allowed, at any position: then a name
+ * may repeat, and the last value counts.
  */
 class FreeList {
   readonly #rules: GrammarRules;
   readonly #members: readonly Member[];
   readonly #other: Gbnf | undefined;
   readonly #asked: MemberRules;
-  /** The members that come in any order among themselves and the others. */
   readonly #free: readonly number[];
-  /** The members that come in their order, any others between them. */
   readonly #ordered: readonly number[];
-  /** The members that may come at any place. */
   readonly #anywhere: readonly number[];
-  /** The count from which on no bound tells counts apart. */
+  /** See `countableOf`. */
   readonly #countable: number;
   readonly #askings = new PresenceNumbers();
   readonly #made = new Map<string, Gbnf>();
@@ -269,7 +257,6 @@ class FreeList {
     return reference;
   }
 
-  /** Returns the ways on by members that are not next in order. */
   #outOfOrder(place: FreePlace): readonly Gbnf[] {
     const { left, count } = place;
     const others =
@@ -278,7 +265,7 @@ class FreeList {
     return [...others, ...this.#anywhere.map((each) => this.#present(each, place)), ...free];
   }
 
-  /** Returns the ways on by the member that is next in order, or by one behind it, and the end. */
+  /** Returns the continuations with the next member in order or a later one, and the end. */
   #inOrder(place: FreePlace): readonly Gbnf[] {
     const next = this.#ordered[place.at];
     if (next === undefined) return this.#mayEnd(place) ? [EMPTY] : [];
@@ -286,7 +273,7 @@ class FreeList {
     const present = this.#present(next, behind);
     const { name, isRequired } = this.#member(next);
     if (isRequired) return [present];
-    // What is not in order stands right behind what was written, so that a text has one reading.
+    // Members out of order follow a written member directly, so that a text has one reading.
     const asked = knowing(place.asked, name, false, this.#rules.budget);
     return [present, this.#from({ ...behind, asked, isOpen: false })];
   }
@@ -303,7 +290,7 @@ class FreeList {
     return sequence(...(count > 0 ? [comma(this.#rules)] : []), text, this.#from(behind));
   }
 
-  /** Returns whether the list may end where some free members are not there. */
+  /** Returns whether the list may end without the remaining free members. */
   #mayEnd({ left, count, asked }: FreePlace): boolean {
     if (count < this.#asked.min) return false;
     let known = asked;

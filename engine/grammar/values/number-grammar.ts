@@ -8,19 +8,19 @@ import { isIntegerExclusion } from "../schema/schema-negation.ts";
 import { decimalOf } from "./decimal.ts";
 import { integerInRange, type NumberBound, numberInRange } from "./number-range.ts";
 
-/** Work that a range of numbers costs, beside what each digit of its bounds does where it is written for the first time. */
+/** The work of a range of numbers, and of each digit of its bounds at first use. */
 const RANGE_WORK = 16;
 const DIGIT_WORK = 10;
-/** The most multiples between two bounds that are written out. */
+/** The maximum multiples between two bounds that are listed. */
 const MAX_LISTED = 256;
-/** The greatest remainder that is counted, and the most digits of a multiple in front of the point. */
+/** The greatest divisor whose remainders are states, and the maximum digits of a multiple before the point. */
 const MAX_DIVISOR = 64;
 const MAX_MULTIPLE_DIGITS = 12;
 
-/** A bound and whether the bound itself is out. */
+/** A bound; `isOut` if it is exclusive. */
 type Bound = { readonly value: number; readonly isOut: boolean };
 
-/** The bounds of a number and what it must be a multiple of: `divisor` of units of which there are 10 ** `places` in 1. */
+/** Bounds, and the divisor of the number in units of 10 ** -`places`. */
 type Multiples = {
   readonly low: Bound | undefined;
   readonly high: Bound | undefined;
@@ -28,7 +28,7 @@ type Multiples = {
   readonly places: number;
 };
 
-/** Matches numbers: bounds exactly, and multiples where there is one step and it has few digits. */
+/** Matches numbers: bounds exactly, and `multipleOf` if the steps combine to one with few digits. */
 export function numberGrammar(conversion: Conversion, nodes: readonly PlainNode[], isInteger: boolean): Gbnf {
   const { rules } = conversion;
   const low = strictest(nodes, "minimum", "exclusiveMinimum", (a, b) => a > b);
@@ -77,12 +77,12 @@ const exact = (value: number | undefined) => (value === undefined ? undefined : 
 const boundOf = (bound: Bound | undefined): NumberBound | undefined =>
   bound && { value: decimalOf(bound.value), isOut: bound.isOut };
 
-/** Stands for multiples that cannot be written. */
+/** Marks multiples that are too many for a grammar. */
 const TOO_MANY: Gbnf = { kind: "choice", options: [] };
 
 /**
- * Returns the step that all nodes ask for, in units of a power of ten; undefined for none. Of several steps one that all
- * others divide is taken, and else the first, and the others are noted.
+ * Returns the least common step of all nodes in units of a power of ten; undefined for none. A step that cannot be
+ * combined is recorded as not enforced.
  */
 function stepOf(conversion: Conversion, nodes: readonly PlainNode[], isInteger: boolean) {
   let step: { readonly divisor: number; readonly places: number } | undefined = isInteger
@@ -102,7 +102,7 @@ function stepOf(conversion: Conversion, nodes: readonly PlainNode[], isInteger: 
   return isAsked ? step : undefined;
 }
 
-/** Returns the least common multiple of two steps; undefined where it is large. */
+/** Returns the least common multiple of two steps; undefined if it is too large. */
 function jointStep(some: { divisor: number; places: number }, other: { divisor: number; places: number }) {
   const places = Math.max(some.places, other.places);
   const a = BigInt(some.divisor) * 10n ** BigInt(places - some.places);
@@ -119,7 +119,7 @@ function greatestDivisor(a: bigint, b: bigint): bigint {
   return b === 0n ? a : greatestDivisor(b, a % b);
 }
 
-/** Matches the multiples of a step between bounds; undefined where there are too many to be written. */
+/** Matches the multiples of a step between bounds; undefined if they are too many. */
 function multiples(rules: GrammarRules, asked: Multiples): Gbnf | undefined {
   const listed = listedMultiples(rules, asked);
   if (listed !== undefined) return listed;
@@ -149,7 +149,7 @@ function trailingZeros(value: number): number {
   return count;
 }
 
-/** Matches the multiples of a step between two bounds one by one; undefined where there are too many. */
+/** Matches a list of the multiples of a step between two bounds; undefined if they are too many. */
 function listedMultiples(rules: GrammarRules, { low, high, divisor, places }: Multiples): Gbnf | undefined {
   if (low === undefined || high === undefined) return undefined;
   const unit = 10 ** places;
@@ -167,7 +167,7 @@ function listedMultiples(rules: GrammarRules, { low, high, divisor, places }: Mu
   return texts.some((text) => text.includes("e")) ? undefined : anyOfTexts(texts);
 }
 
-/** Makes the automaton of the multiples above zero, by their remainders. */
+/** Creates the automaton of the positive multiples; its states are remainders. */
 function multipleStates(divisor: number, places: number): readonly AutomatonState[] {
   const states: { accepts: boolean; steps: AutomatonState["steps"] }[] = [];
   const known = new Map<string, number>();
@@ -200,15 +200,15 @@ function multipleStates(divisor: number, places: number): readonly AutomatonStat
     if (state === undefined) continue;
     const isNumber = fraction < 0 ? digits > 0 : fraction > 0;
     state.accepts = isNumber && (remainder * 10 ** (places - Math.max(0, fraction))) % divisor === 0;
-    // Behind a zero in front there is only the point.
+    // Only the point may follow a leading zero.
     state.steps = digits < 0 ? [{ ranges: [[0x2e, 0x2e]], to: stateOf(0, 0, 0) }] : ways(remainder, digits, fraction);
   }
   return states;
 }
 
 /**
- * Returns the strictest of the bounds that the nodes set. The exclusive keyword holds a number of its own, or (in old
- * drafts) `true` beside the plain keyword.
+ * Returns the strictest bound that the nodes set. The exclusive keyword holds a number or, in old drafts, `true` beside
+ * the plain keyword.
  */
 function strictest(
   nodes: readonly PlainNode[],

@@ -3,30 +3,27 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { MAX_DIGITS } from "../../gbnf/json-value.ts";
 import type { Decimal } from "./decimal.ts";
 
-/** The bounds of an integer, both of which are part of the range; undefined is none. */
+/** Inclusive bounds of an integer; undefined for none. */
 export type IntegerRange = { readonly min: bigint | undefined; readonly max: bigint | undefined };
 
-/** A bound of a number, and whether the number must not be the bound itself. */
+/** A bound of a number; `isOut` if it is exclusive. */
 export type NumberBound = { readonly value: Decimal; readonly isOut: boolean };
 
-/** The bounds of a number; undefined is none. */
+/** The bounds of a number; undefined for none. */
 export type NumberRange = {
-  /** The lower bound. */
   readonly min: NumberBound | undefined;
-  /** The upper bound. */
   readonly max: NumberBound | undefined;
-  /** The most digits after the point; 0 is none. */
+  /** The maximum digits after the point; 0 for none. */
   readonly maxFraction: number;
-  /** Whether it must not be an integer. */
   readonly isFractional: boolean;
 };
 
 const DIGIT = charsOf("09");
 const LARGEST = 10n ** BigInt(MAX_DIGITS) - 1n;
-/** The number of digits up to which two numbers are never the same in double precision. */
+/** Decimals of up to this many digits are distinct in double precision. */
 const EXACT_DIGITS = 15;
 
-/** The digits from one to another, by both: wide bounds have very many of these few. */
+/** The digits from one to another, precomputed: wide ranges use these few very often. */
 const SPANS: readonly Gbnf[] = Array.from({ length: 100 }, (_, at) => {
   const [low, high] = [String(Math.floor(at / 10)), String(at % 10)];
   return low === high ? literal(low) : charsOf(low + high);
@@ -35,7 +32,7 @@ const SPANS: readonly Gbnf[] = Array.from({ length: 100 }, (_, at) => {
 const span = (low: number, high: number): Gbnf => SPANS[10 * low + high] ?? NEVER;
 const digits = (rules: GrammarRules, count: number) => rules.times(DIGIT, count, count);
 
-/** Matches the integers of a range, digit by digit; where a bound is missing or beyond it, up to 19 digits. */
+/** Matches the integers of a range, digit by digit; up to 19 digits if a bound is missing or larger. */
 export function integerInRange(rules: GrammarRules, { min = -LARGEST, max = LARGEST }: IntegerRange): Gbnf {
   const low = min < -LARGEST ? -LARGEST : min;
   const high = max > LARGEST ? LARGEST : max;
@@ -46,7 +43,7 @@ export function integerInRange(rules: GrammarRules, { min = -LARGEST, max = LARG
   return choice(...options);
 }
 
-/** Matches the numbers between two bounds, with or without digits after the point, never with an exponent. */
+/** Matches the numbers between two bounds, with or without a fraction, never with an exponent. */
 export function numberInRange(rules: GrammarRules, { min, max, ...form }: NumberRange): Gbnf {
   const isAbove = min !== undefined && !min.value.isNegative;
   const isBelow = max !== undefined && (max.value.isNegative || isZero(max.value));
@@ -67,7 +64,7 @@ function isZero({ whole, fraction }: Decimal): boolean {
 
 type FractionForm = Pick<NumberRange, "maxFraction" | "isFractional">;
 
-/** Writes the numbers of at least zero, of which bounds are given by their size. */
+/** Writes the numbers of at least zero; bounds are absolute values. */
 class Positives {
   readonly #rules: GrammarRules;
   readonly #form: FractionForm;
@@ -95,7 +92,7 @@ class Positives {
     return choice(...options);
   }
 
-  /** Returns the fractions behind a whole part near a bound that is out: more digits could round to the bound. */
+  /** Returns the fractions after a whole part near an exclusive bound: more digits could round to the bound. */
   #fractions(near: bigint | undefined): Fractions {
     const { maxFraction, isFractional } = this.#form;
     const exact = near === undefined ? maxFraction : EXACT_DIGITS - String(near).length;
@@ -103,7 +100,6 @@ class Positives {
   }
 }
 
-/** Writes what may stand behind the whole part of a number. */
 class Fractions {
   readonly #rules: GrammarRules;
   readonly #most: number;
@@ -120,7 +116,7 @@ class Fractions {
     return this.#most === 0 ? EMPTY : optional(sequence(literal("."), this.#rules.times(DIGIT, 1, this.#most)));
   }
 
-  /** Matches digits of which one is none of the zeros in front of it. */
+  /** Matches up to `most` digits that are not all zero. */
   #notAllZeros(most: number): Gbnf {
     if (most === 0) return NEVER;
     const zeros = (count: number) => literal("0".repeat(count));
@@ -130,7 +126,7 @@ class Fractions {
     return this.#rules.once(`not all zeros ${most}`, () => choice(...options));
   }
 
-  /** Matches a point with digits, or nothing, by the fractions of bounds whose whole part is the one in front. */
+  /** Matches a fraction, or none, between the fractions of bounds with the same whole part. */
   whole(min: NumberBound | undefined, max: NumberBound | undefined): Gbnf {
     const low = min === undefined || (min.value.fraction === "" && !min.isOut) ? undefined : min;
     if (low === undefined && max === undefined) return this.any();
@@ -184,14 +180,16 @@ class Fractions {
 
 const rest = ({ digits: of, isOut }: Digits): Digits => ({ digits: of.slice(1), isOut });
 
-/** What stands in front of a digit: whether it is the first, and whether one that is no zero has still to come. */
+/**
+ * The state before a digit: whether it is the first, and whether all digits so far are zero where that is forbidden.
+ */
 type Before = { readonly isFirst: boolean; readonly isZero: boolean };
 
 const BEHIND: Before = { isFirst: false, isZero: false };
-/** The most zeros behind the point in front of another digit, where not all may be zeros. */
+/** The maximum zeros after the point if not all digits may be zero. */
 const MAX_LEADING_ZEROS = 6;
 
-/** The digits that a fraction is compared with, behind which there are only zeros, and whether they are out. */
+/** The remaining digits of a bound's fraction; `isOut` if it is exclusive. */
 type Digits = { readonly digits: string; readonly isOut: boolean };
 
 function naturals(rules: GrammarRules, low: bigint, high: bigint): Gbnf {
@@ -205,7 +203,7 @@ function naturals(rules: GrammarRules, low: bigint, high: bigint): Gbnf {
   return choice(...options);
 }
 
-/** Matches digit strings between two of the same length. */
+/** Matches the digit strings between two of equal length. */
 function sameLength(rules: GrammarRules, from: string, to: string): Gbnf {
   if (from === "") return EMPTY;
   const low = Number(from.charAt(0));

@@ -8,16 +8,15 @@ import { type Keys, keysOf, mayHaveName, memberNodes, otherMember } from "./othe
 import { evaluatedBy } from "./unevaluated.ts";
 
 /**
- * The most optional properties of one object: each is an open alternative at the same place, and costs work on every
- * token.
+ * The maximum optional properties of an object: each is an open alternative at the same position, which the sampler
+ * follows for every token.
  */
 export const MAX_OPTIONAL = 512;
 
 /**
- * Matches objects: declared properties in the order of the schema, optional ones may be left out; behind them others,
- * where `additionalProperties` or `patternProperties` says so, or where no properties are declared. Whether an object
- * that declares some and says nothing about others may have these is a setting. `isFree` says that the members may come
- * in other orders too.
+ * Matches objects: declared properties in the order of the schema (optional ones may be absent), then others if
+ * `additionalProperties` or `patternProperties` allows them or no properties are declared. `conversion.undeclared`
+ * decides for a schema that declares some and does not mention others. `isFree` allows other orders.
  */
 export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[], isFree: boolean): Gbnf {
   const { rules } = conversion;
@@ -57,12 +56,11 @@ export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[
   return sequence(literal("{"), memberList(rules, members, other, { presence, min, max, isFree }), literal("}"));
 }
 
-/** Returns whether a node declares properties by itself, and not as the opposite of another. */
+/** Returns whether the schema itself, and not a negation, declares properties. */
 function declaresSome({ negation }: Conversion, { schema }: PlainNode): boolean {
   return !negation?.isMade(schema) && namesOf(schema.properties).length > 0;
 }
 
-/** Returns whether a node says something of a member that it does not declare. */
 function isSpokenOf(conversion: Conversion, nodes: readonly PlainNode[], name: string, keys: Keys): boolean {
   return nodes.some((node) => memberNodes(conversion, node, name, keys).length > 0);
 }

@@ -5,31 +5,29 @@ import { areToldApart, type Marks, marksOf } from "../schema/marked-objects.ts";
 import { isList, type SchemaNode } from "../schema/schema-document.ts";
 import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
 
-/** The most alternatives of a `oneOf` that are compared with each other, each with each. */
+/** The maximum alternatives of a `oneOf` that are compared pairwise. */
 const MAX_COMPARED = 32;
-/** Work that comparing the alternatives of all `oneOf` of a schema may cost; what it does not reach may overlap. */
+/** The work limit for comparisons in a schema; pairs beyond it count as overlapping. */
 const COMPARING_WORK = 38_000;
-/** The number of pairs of alternatives that cost a step to go through, beside what comparing two of them costs. */
+/** Pairs of alternatives that one unit of work pays for, without their comparison. */
 const PAIRS_PER_WORK = 8;
 
-/** For each alternative of a `oneOf` those with which it overlaps, by the id of the node that has it. */
+/** For each alternative of a `oneOf` its overlapping alternatives, by the id of the node. */
 export type KnownOverlaps = Map<number, readonly (readonly number[])[]>;
 
-/** Finds out which alternatives of a `oneOf` a value could satisfy at once. */
+/** Determines which alternatives of a `oneOf` can match the same value. */
 export class OneOfOverlaps {
   readonly #known: KnownOverlaps;
-  /** The overlaps that there was not the work to look at closely: another conversion may have it. */
+  /** Overlaps without exact comparison for lack of work; another conversion may compare them. */
   readonly #rough: KnownOverlaps = new Map();
   readonly #budget: WorkBudget;
   readonly #compare: (rules: GrammarRules) => Conversion;
-  /** The marks of the alternatives that were compared, by the ids of their nodes: each is compared with all others. */
   readonly #marks = new Map<number, Marks | undefined>();
-  /** The conversion that compares the alternatives of every `oneOf`; undefined before the first. */
   #comparison: Conversion | undefined;
 
   /**
-   * Adds to the overlaps that are `known`, which are the same however a schema is converted. Comparing is paid for from a
-   * part of `budget`; `compare` begins a conversion by which alternatives are compared, and that is thrown away.
+   * Adds to `known`, which all modes of a schema share. Comparisons spend a part of `budget`; `compare` creates the
+   * temporary conversion for them.
    */
   constructor(known: KnownOverlaps, budget: WorkBudget, compare: (rules: GrammarRules) => Conversion) {
     this.#known = known;
@@ -37,7 +35,7 @@ export class OneOfOverlaps {
     this.#compare = compare;
   }
 
-  /** Returns for each alternative of a node's `oneOf` the others that overlap with it. Throws `WorkSpent`. */
+  /** Returns, for each alternative of a node's `oneOf`, the others that overlap with it. Throws `WorkSpent`. */
   of(node: PlainNode, conversion: Pick<Conversion, "budget" | "child">): readonly (readonly number[])[] {
     const known = this.#known.get(node.id) ?? this.#rough.get(node.id);
     if (known !== undefined) return known;
@@ -56,14 +54,14 @@ export class OneOfOverlaps {
     return found;
   }
 
-  /** Returns whether no value can satisfy both nodes; false too where that is not easily seen. */
+  /** Returns whether no value can satisfy both nodes; false if that is not certain. */
   #areApart(some: SchemaNode | undefined, other: SchemaNode | undefined): boolean {
     if (some === undefined || other === undefined || this.#budget.left === 0) return false;
     this.#comparison ??= this.#compare(new GrammarRules(this.#budget));
     try {
       return this.#excludes(this.#comparison, some, other);
     } catch (error) {
-      // What was given up in the middle may have left rules that are not whole.
+      // An aborted comparison may leave incomplete rules.
       this.#comparison = undefined;
       if (error instanceof EngineError || error instanceof WorkSpent) return false;
       throw error;

@@ -11,23 +11,19 @@ import { isObject, type SchemaNode } from "../schema/schema-document.ts";
 import { type Conversion, children, entryOf, type PlainNode } from "../schema/schema-facets.ts";
 import { textParts } from "./string-grammar.ts";
 
-/** The most states of the automaton of keys. */
+/** The maximum states of the automaton of keys. */
 const MAX_KEY_STATES = 4_096;
-/** The most work that the automaton of one pattern of keys may cost. */
 const MAX_PATTERN_WORK = 32_000;
 
-/** A pattern of `patternProperties` with what it says of the members whose keys match. */
 type KeyPattern = { readonly node: PlainNode; readonly pattern: string; readonly automaton: readonly AutomatonState[] };
 
-/** What the schemas of an object say of keys, whether they are declared or not. */
+/** The constraints of an object's schemas on keys, declared or not. */
 export type Keys = {
-  /** The patterns of keys of all nodes. */
   readonly patterns: readonly KeyPattern[];
-  /** What `propertyNames` asks of every key. */
   readonly names: readonly ProductPart[];
 };
 
-/** Gathers what nodes say of keys; what cannot be held is noted. */
+/** Collects the constraints of nodes on keys; those that exceed the limits are recorded. */
 export function keysOf(conversion: Conversion, nodes: readonly PlainNode[]): Keys {
   const patterns = nodes.flatMap((node) => {
     const { patternProperties } = node.schema;
@@ -52,7 +48,7 @@ function automatonOrNone(conversion: Conversion, expression: Expression | undefi
   }
 }
 
-/** The schema of a text, one object for all: a node is known by its schema. */
+/** The schema of a string. A single object, because nodes are identified by their schema. */
 const TEXT = { type: "string" };
 
 function namesAsked(conversion: Conversion, node: PlainNode): readonly ProductPart[] {
@@ -67,12 +63,11 @@ function namesAsked(conversion: Conversion, node: PlainNode): readonly ProductPa
   return parts ?? [];
 }
 
-/** Returns whether what is asked of every key allows a name. */
 export function mayHaveName({ names }: Keys, name: string): boolean {
   return names.every(({ automaton, match }) => matchesText(automaton, name) === (match === "wanted"));
 }
 
-/** Returns what a node says about a member: by its name, by its key's patterns, or as one that it does not name. */
+/** Returns the schemas of a node for a member: by name, by pattern, or as an additional property. */
 export function memberNodes(conversion: Conversion, node: PlainNode, name: string, keys: Keys): readonly SchemaNode[] {
   const own = entryOf(conversion, node, "properties", name);
   if (keys.patterns.length === 0)
@@ -88,9 +83,9 @@ function patternNodes(conversion: Conversion, { node, pattern }: KeyPattern): re
 }
 
 /**
- * Matches a member whose key is none of the names: a key has no escapes that it does not need, so that no name can be
- * written in another way, and the patterns that it matches tell what its value may be. `isClosed` says that keys which
- * match no pattern are not allowed where no schema speaks of them. Undefined where there is no such member.
+ * Matches a member whose key is none of the names. A key has no unnecessary escapes, so that a name has one spelling,
+ * and the patterns that it matches decide its value. `isClosed` forbids keys that match no pattern unless a schema
+ * mentions them. Undefined if there is no such member.
  */
 export function otherMember(
   conversion: Conversion,
@@ -108,7 +103,7 @@ export function otherMember(
   if (patterns.length + keys.names.length + names.length === 0)
     return anyMember(rules, anyString(rules), conversion.value(additional));
   if (patterns.length + keys.names.length === 0) {
-    // A name that JSON escapes is no such key anyway.
+    // These keys have no escapes, so they cannot equal a name with escaped characters.
     const plain = names.filter((name) => ![...name].some((char) => includes(ESCAPED, char.codePointAt(0) ?? 0)));
     const key = rules.once(`key other than ${plain.join("\0")}`, () => otherKey(rules, plain));
     return anyMember(rules, sequence(literal('"'), key, literal('"')), conversion.value(additional));
@@ -134,26 +129,21 @@ export function otherMember(
   );
 }
 
-/** The characters that a key beside declared ones does not have: those that JSON escapes. */
+/** Characters that JSON escapes; undeclared keys do not contain them. */
 const ESCAPED: readonly CodeRange[] = [
   [0, 0x1f],
   [0x22, 0x22],
   [0x5c, 0x5c],
 ];
-/** The number of characters of names that stand in one rule: groups inside each other are read by recursion. */
+/** Characters of names per rule: the parser reads nested groups by recursion. */
 const CHARACTERS_PER_RULE = 16;
 
-/** The names that go on behind the same characters, while what matches none of them is put together. */
+/** The names that continue after a common prefix, while the expression of other keys is built. */
 type Branch = {
-  /** The character that leads here. */
   readonly first: string;
-  /** Whether a name ends here. */
   readonly isName: boolean;
-  /** What is left of the names, by its first character. */
   readonly byFirst: ReadonlyMap<string, readonly string[]>;
-  /** Those of them that are yet to be looked at. */
   readonly ahead: Iterator<[string, readonly string[]]>;
-  /** What matches behind those that were. */
   readonly along: Gbnf[];
 };
 
@@ -170,8 +160,8 @@ function branchOf(first: string, names: readonly string[]): Branch {
 }
 
 /**
- * Matches the inside of a key that is none of the names, one character at a time. It has no escapes. Names may be longer
- * than calls can stand in each other.
+ * Matches the inside of a key, without escapes, that is none of the names. An explicit stack, because names may be
+ * longer than the call stack is deep.
  */
 function otherKey(rules: GrammarRules, names: readonly string[]): Gbnf {
   const anyRest = rules.named("plain", () => repeat(except(...ESCAPED), 0, undefined));
@@ -204,7 +194,7 @@ function codeRange(character: string): CodeRange {
   return [code, code];
 }
 
-/** Returns the automaton of the keys that are no names; where it is too large the patterns are noted and left out. */
+/** Returns the automaton of the keys other than names. Throws `CostlySchema` if it is too large. */
 function keyStates(
   conversion: Conversion,
   nodes: readonly PlainNode[],
@@ -223,7 +213,7 @@ function keyStates(
   }
 }
 
-/** Returns what nodes say of a member by the patterns that its key matches. */
+/** Returns the schemas of a member by the patterns that its key matches. */
 function nodesOf(
   conversion: Conversion,
   nodes: readonly PlainNode[],

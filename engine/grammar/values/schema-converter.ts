@@ -27,70 +27,56 @@ import { objectGrammar } from "./object-grammar.ts";
 import { type KnownOverlaps, OneOfOverlaps } from "./one-of-overlaps.ts";
 import { stringGrammar } from "./string-grammar.ts";
 
-/** The most schemas inside each other by `$ref`, which may go on where the text of the schema is not nested. */
+/** The maximum nesting of schemas through `$ref`, which may exceed the nesting of the text. */
 const MAX_DEPTH = 256;
-/** The most alternatives that may be objects whose members come in a free order. */
+/** The maximum alternatives with objects in free order. */
 const MAX_FREE_ALTERNATIVES = 4;
-/** Work that converting what holds together costs beside what each of its keywords does. */
+/** The work of converting nodes that apply together, without their keywords. */
 const PLAIN_WORK = 16;
 const ROOT = "root";
-/** The keywords that give alternatives. */
 const ALTERNATIVES = ["anyOf", "oneOf", "if", "dependentSchemas", "dependencies", "allOf", "$ref", "$dynamicRef"];
 
-/** The grammar of a schema. */
 export type SchemaGrammar = {
-  /** The grammar of a value; its rules are in the `GrammarRules` that were given. */
+  /** The grammar of a value; its rules are in the given `GrammarRules`. */
   readonly root: Gbnf;
-  /**
-   * The places of keywords that the grammar does not enforce: the field and a JSON pointer, keys in it shown where
-   * harmless.
-   */
+  /** The positions of keywords that are not enforced: the field and a JSON pointer with unusual keys masked. */
   readonly unenforced: readonly string[];
 };
 
 /**
- * How a conversion is done: `free` turns schemas round and lets members come in other orders, `exact` turns schemas
- * round, `plain` notes what it would need that for, `loose` also notes alternatives that look alike and holds a value
- * to their types only.
+ * `free` negates schemas and allows other member orders, `exact` negates schemas, `plain` records keywords that need
+ * negation as not enforced, `loose` also reduces alternatives that begin alike to their types.
  */
 export type Mode = "free" | "exact" | "plain" | "loose";
 
-/** The settings of a conversion. */
 export type ConverterOptions = {
-  /** Which members an object may have where its schema declares some and is silent about others. */
   readonly undeclared: UndeclaredMembers;
-  /** How the conversion is done. */
   readonly mode: Mode;
-  /** The overlaps that are known; undefined for a conversion that itself compares alternatives, and is thrown away. */
+  /** Shared overlaps; undefined for the temporary conversion that compares alternatives. */
   readonly overlaps: KnownOverlaps | undefined;
 };
 
-/** One conversion of a schema and of the schemas inside it, which share what they refer to. */
+/** One conversion of a schema and of the schemas inside it, which share rules. */
 export class SchemaConverter implements Conversion {
-  /** The rules of the grammar that is being made. */
   readonly rules: GrammarRules;
-  /** The document that the converted schemas are of. */
   readonly document: SchemaDocument;
-  /** Turns schemas round; undefined where nothing is turned round, and `not` and the like are noted. */
+  /** Undefined in the modes without negation; `not` and the like are then recorded as not enforced. */
   readonly negation: SchemaNegation | undefined;
-  /** Which members an object may have where its schema is silent. */
   readonly undeclared: UndeclaredMembers;
-  /** The rules that were made, by the ids of the nodes that hold at once: this is what makes recursive schemas end. */
+  /** The rules by the ids of the nodes that apply together; recursion in schemas ends here. */
   readonly #known = new Map<string, Gbnf>();
   readonly #readings = new ReadingsGraph();
-  /** The keywords that are not enforced, and the same in the order in which they were come to. */
+  /** The positions of keywords that are not enforced, as a set and in order of discovery. */
   readonly #unenforced = new Set<string>();
   readonly #named: string[] = [];
-  /** The number of grammars that were asked for, each of which is a beginning of its own for readings. */
+  /** The number of requested grammars; each is a separate root of the readings graph. */
   #asked = 0;
-  /** The key of what is being converted. */
   #current = ROOT;
   #depth = 0;
   readonly #overlaps: OneOfOverlaps | undefined;
   readonly #mode: Mode;
   readonly #validator: SchemaValidator;
 
-  /** Makes a conversion of a document. */
   constructor(document: SchemaDocument, rules: GrammarRules, { undeclared, mode, overlaps }: ConverterOptions) {
     this.document = document;
     this.rules = rules;
@@ -109,14 +95,13 @@ export class SchemaConverter implements Conversion {
         : undefined;
   }
 
-  /** The work that may be spent. */
   get budget(): WorkBudget {
     return this.rules.budget;
   }
 
   /**
-   * Returns the grammar of nodes, with what it does not enforce and was not named before. Throws `EngineError`
-   * INVALID_SCHEMA where no value can satisfy them, and `WorkSpent`.
+   * Returns the grammar of nodes, with the unenforced keywords not reported before. Throws `EngineError` INVALID_SCHEMA
+   * if no value can satisfy them, and `WorkSpent`.
    */
   whole(nodes: readonly SchemaNode[]): SchemaGrammar {
     const { pointer = "" } = nodes[0] ?? {};
@@ -137,7 +122,6 @@ export class SchemaConverter implements Conversion {
     return this.document.known(schema) ?? this.document.node(schema, [parent.pointer, ...path].join("/"));
   }
 
-  /** Notes that a keyword of a node is not kept. */
   skip(node: PlainNode, keyword: string): void {
     const path = this.document.path(`${node.pointer}/${keyword}`);
     if (this.#unenforced.has(path)) return;
@@ -145,13 +129,12 @@ export class SchemaConverter implements Conversion {
     this.#named.push(path);
   }
 
-  /** Throws `EngineError` INVALID_SCHEMA for a keyword that asks for more than a grammar can hold. */
   tooCostly(node: PlainNode, keyword: string, what: string): never {
     return this.document.tooCostly(`${node.pointer}/${keyword}`, what);
   }
 
   /**
-   * Returns the grammar of a value that all of the schemas allow. Throws `EngineError` INVALID_SCHEMA where there is none,
+   * Returns the grammar of a value that satisfies all schemas. Throws `EngineError` INVALID_SCHEMA if there is none,
    * and `WorkSpent`.
    */
   value(nodes: readonly SchemaNode[]): Gbnf {
@@ -166,7 +149,7 @@ export class SchemaConverter implements Conversion {
     return choice(...found.map((plain) => this.#plain(plain, most, isFree)));
   }
 
-  /** Returns what any of the alternatives may be by its types, and notes that nothing else is held. */
+  /** Returns any value of the types of the alternatives; the keyword is recorded as not enforced. */
   #ofTypes(node: PlainNode, found: readonly (readonly PlainNode[])[]): Gbnf {
     this.skip(node, ALTERNATIVES.find((keyword) => node.schema[keyword] !== undefined) ?? "");
     const types = found.map((plain) => this.#typesOf(plain));
@@ -176,7 +159,7 @@ export class SchemaConverter implements Conversion {
     return choice(...[...all].map((type) => anyOfType(this.rules, type)));
   }
 
-  /** Returns how many of the alternatives may be objects: in a free order nothing tells these apart. */
+  /** Returns the number of alternatives with objects: in free order their beginnings are alike. */
   #countObjects(found: readonly (readonly PlainNode[])[]): number {
     return found.filter((plain) => allowedTypes(plain, this.budget)?.has("object") ?? true).length;
   }
@@ -213,7 +196,7 @@ export class SchemaConverter implements Conversion {
     return choice(...wanted.map((type) => this.#ofType(type, nodes, isFree)));
   }
 
-  /** Returns the types that nodes allow; undefined for any. What asks for the presence of members speaks of objects. */
+  /** Returns the types that nodes allow; undefined for any. Conditions on the presence of members imply objects. */
   #typesOf(nodes: readonly PlainNode[]): ReadonlySet<SchemaType> | undefined {
     const types = allowedTypes(nodes, this.budget);
     const asked = nodes.flatMap(({ schema }) => presenceKeywords(schema, this.budget));
@@ -224,7 +207,6 @@ export class SchemaConverter implements Conversion {
       : new Set([...types].filter((type) => type === "object"));
   }
 
-  /** Returns for each alternative of a node's `oneOf` the others that a value of it could satisfy too. Throws `WorkSpent`. */
   overlaps(node: PlainNode): readonly (readonly number[])[] {
     return this.#overlaps?.of(node, this) ?? [];
   }
@@ -248,7 +230,7 @@ export class SchemaConverter implements Conversion {
   }
 }
 
-/** Returns the ids of nodes in one order, whatever theirs is. */
+/** Returns the ids of nodes in ascending order. */
 function idsOf(nodes: readonly SchemaNode[]): string {
   return nodes
     .map(({ id }) => id)
@@ -256,7 +238,6 @@ function idsOf(nodes: readonly SchemaNode[]): string {
     .join();
 }
 
-/** Matches any value of a type. */
 function anyOfType(rules: GrammarRules, type: SchemaType): Gbnf {
   switch (type) {
     case "null":

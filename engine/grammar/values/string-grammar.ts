@@ -11,19 +11,18 @@ import { atLeast, atMost, type Conversion, type PlainNode } from "../schema/sche
 import { isTextExclusion } from "../schema/schema-negation.ts";
 import { isFormat, writtenFormat } from "../schema/string-format.ts";
 
-/** The most work that the automata of what is asked of keys may cost. */
+/** The work limit for the automata of the constraints on keys. */
 const MAX_PARTS_WORK = 32_000;
 
-/** A keyword of a node that asks something of a text. */
 type Asked = { readonly node: PlainNode; readonly keyword: string };
 
-/** Matches strings: length, patterns, formats, and the texts and patterns that `not` takes out. */
+/** Matches strings: length, patterns, formats, and excluded texts and patterns of `not`. */
 export function stringGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const inside = textInside(conversion, nodes);
   return inside === NEVER ? NEVER : sequence(literal('"'), inside, literal('"'));
 }
 
-/** Matches a text of a format that is enforced; it is NEVER for others. */
+/** Matches a text of an enforced format; NEVER for others. */
 export function formatGrammar(rules: GrammarRules, format: string): Gbnf {
   const expression = writtenFormat(format);
   if (expression === undefined) return NEVER;
@@ -32,8 +31,8 @@ export function formatGrammar(rules: GrammarRules, format: string): Gbnf {
 }
 
 /**
- * Matches the inside of a string that all nodes allow. What is asked for and cannot be held, alone or together with the
- * rest, is noted: first the length is given up, then what is taken out, then all but the first pattern.
+ * Matches the inside of a string that satisfies all nodes. Constraints that exceed the limits are dropped and recorded:
+ * first the length, then exclusions, then all but one pattern.
  */
 function textInside(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const bounds = { minLength: atLeast(nodes, "minLength"), maxLength: atMost(nodes, "maxLength") };
@@ -63,7 +62,6 @@ function textInside(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   return NEVER;
 }
 
-/** Returns whether a node asks something of a text beside its length. */
 function asksOfText({ schema }: PlainNode): boolean {
   return schema.pattern !== undefined || schema.format !== undefined || schema.not !== undefined;
 }
@@ -79,9 +77,7 @@ function textOrNone(rules: GrammarRules, facets: TextFacets, key: string): Gbnf 
   }
 }
 
-/**
- * Returns what nodes ask of a text as automata, of which all count; undefined where one of them cannot be held.
- */
+/** Returns the constraints of nodes on a string as automata; undefined if one of them exceeds the limits. */
 export function textParts(conversion: Conversion, nodes: readonly PlainNode[]): readonly ProductPart[] | undefined {
   const bounds = { minLength: atLeast(nodes, "minLength"), maxLength: atMost(nodes, "maxLength") };
   const { budget } = conversion.rules;
@@ -98,7 +94,7 @@ export function textParts(conversion: Conversion, nodes: readonly PlainNode[]): 
   }
 }
 
-/** Gathers what nodes ask of a text, and a key that tells it from other gatherings; what is not understood is noted. */
+/** Collects the constraints of nodes on a string, and a key that identifies them; unsupported ones are recorded. */
 function askedOf(conversion: Conversion, nodes: readonly PlainNode[], bounds: LengthBounds) {
   const wanted: Expression[] = [];
   const unwanted: Expression[] = [];

@@ -2,13 +2,13 @@ import { isList, isObject, type SchemaNode } from "../schema/schema-document.ts"
 import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
 import { type Keys, memberNodes } from "./other-members.ts";
 
-/** The keywords whose schemas hold for the same value as the one that has them: lists, and single ones. */
+/** Keywords whose schemas apply to the same value: lists, and single schemas. */
 const LISTS = ["allOf", "anyOf", "oneOf"];
 const SINGLE = ["if", "then", "else"];
 
 /**
- * Returns the test of whether something evaluates a member, where `unevaluatedProperties: false` asks for that; undefined
- * where nothing does, and where that is noted: a schema inside others does not see what these evaluate.
+ * Returns the test of whether a schema evaluates a member, for `unevaluatedProperties: false`. Undefined without such a
+ * keyword, and if it is recorded as not enforced: a nested schema cannot see what the schemas around it evaluate.
  */
 export function evaluatedBy(
   conversion: Conversion,
@@ -29,7 +29,7 @@ export function evaluatedBy(
   return (name, keys) => sources.some((node) => memberNodes(conversion, node, name, keys).length > 0);
 }
 
-/** Returns the ids of the nodes that hold for the same value because a node does. */
+/** Returns the ids of the nodes that apply to the same value as a node. */
 function reachedFrom(conversion: Conversion, from: SchemaNode): ReadonlySet<number> {
   const { document } = conversion;
   const found = new Set<number>();

@@ -2,26 +2,26 @@ import { type ArgumentPath, ITEM, type JsonType } from "./argument-types.ts";
 import { inString, jsonOf } from "./argument-writer.ts";
 import { ESCAPED } from "./json-scanner.ts";
 
-/** The most UTF-16 units of a string that is held until its end; a longer one stays as it was written. */
+/** The maximum length of a held string in UTF-16 units; a longer one is not changed. */
 const MAX_HELD = 64 * 1024;
 
-/** An object or a list that is open; of an object the key of the member that was begun last. */
+/** An open object or list; `key` is the last key of an object. */
 type Level = { readonly kind: "object" | "list"; key: string };
 
 type Position =
   | { readonly at: "between" | "text" }
   | { readonly at: "key"; readonly raw: string }
-  /** In a string where the schema allows none but only values of `types`. */
+  /** In a string where the schema allows only values of `types`, no strings. */
   | { readonly at: "held"; readonly raw: string; readonly types: ReadonlySet<JsonType> };
 
 const BETWEEN: Position = { at: "between" };
 const TEXT: Position = { at: "text" };
 
 /**
- * Takes arguments that a model writes as one JSON object, in any pieces, and takes the quotation marks off values that
- * may be no strings: `"3"` is 3 where the schema wants a number. What is in them has to be JSON of a type that is
- * allowed. In strings a line break or another control character is escaped, and so is a backslash that escapes nothing,
- * as in `"\\d"`. All else stays as it was written.
+ * Repairs arguments that a model writes as one JSON object, in any pieces. Quotation marks are removed from values that
+ * may not be strings: `"3"` becomes 3 if the schema requires a number and the content is JSON of an allowed type. In
+ * strings, control characters and backslashes without a valid escape, as in `"\\d"`, are escaped. The rest is
+ * unchanged.
  */
 export class ArgumentMender {
   readonly #typesAt: (path: ArgumentPath) => ReadonlySet<JsonType> | undefined;
@@ -30,12 +30,12 @@ export class ArgumentMender {
   #expectsKey = false;
   #isEscaped = false;
 
-  /** Mends by the types that `typesAt` gives for the value at a path; undefined stands for any. */
+  /** `typesAt` returns the types of the value at a path; undefined for any. */
   constructor(typesAt: (path: ArgumentPath) => ReadonlySet<JsonType> | undefined) {
     this.#typesAt = typesAt;
   }
 
-  /** Takes the next piece, which continues JSON, and returns what goes out of it. */
+  /** Takes the next piece of JSON and returns the text to send. */
   push(text: string): string {
     let mended = "";
     let at = 0;
@@ -56,7 +56,7 @@ export class ArgumentMender {
     return mended;
   }
 
-  /** Returns what is held of a string, as the arguments end in it. */
+  /** Returns the held part of a string: the arguments end inside it. */
   flush(): string {
     const position = this.#position;
     if (position.at !== "held") return "";
@@ -64,7 +64,6 @@ export class ArgumentMender {
     return position.raw;
   }
 
-  /** Goes over the signs and values up to the next string. */
   #passSigns(text: string, from: number): { readonly at: number; readonly isFound: boolean } {
     for (let at = from; at < text.length; at += 1) {
       const char = text.charAt(at);
@@ -77,7 +76,7 @@ export class ArgumentMender {
     return { at: text.length, isFound: false };
   }
 
-  /** Returns where the string in which the text begins ends, behind its quotation mark, and what of it is in the text. */
+  /** Returns the end of the string (after its quotation mark) and its repaired text in this piece. */
   #readString(text: string, from: number): { readonly at: number; readonly isFound: boolean; readonly piece: string } {
     let piece = "";
     let taken = from;
@@ -95,7 +94,7 @@ export class ArgumentMender {
     return { at: text.length, isFound: false, piece: piece + text.slice(taken) };
   }
 
-  /** Begins a string, and returns what goes out of its quotation mark. */
+  /** Begins a string, and returns the text to send for its quotation mark. */
   #startString(): string {
     if (this.#expectsKey) {
       this.#position = { at: "key", raw: '"' };
@@ -107,7 +106,7 @@ export class ArgumentMender {
     return isHeld ? "" : '"';
   }
 
-  /** Takes a piece of the string, its last one where it `isEnd`, and returns what goes out of it. */
+  /** Takes a piece of the string (`isEnd` for the last) and returns the text to send. */
   #take(piece: string, isEnd: boolean): string {
     const position = this.#position;
     const level = this.#levels.at(-1);

@@ -1,25 +1,23 @@
 import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { WorkBudget } from "../../work-budget.ts";
 
-/** A type of JSON values, as schemas name it. */
 export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array";
 
-/** The step of a path into a list: any of its entries. */
+/** The step of a path into a list, to any of its entries. */
 export const ITEM = Symbol("item");
 
-/** The way to a value in the arguments of a call, from outside in. */
+/** The path to a value in the arguments of a call, outermost step first. */
 export type ArgumentPath = readonly (string | typeof ITEM)[];
 
-/** The knowledge of arguments that is in the tools' schemas. */
 export type ArgumentTypes = {
   /**
-   * Returns which types a tool's schema allows for the value at that path; undefined allows any type. What finding out
-   * costs is paid from `budget`, nothing where it is undefined; without enough left it throws `WorkSpent`.
+   * Returns the types that a tool's schema allows for the value at a path; undefined for any type. The cost is charged
+   * to `budget`, if given; throws `WorkSpent` when that is used up.
    */
   (toolName: string, path: ArgumentPath, budget?: WorkBudget): ReadonlySet<JsonType> | undefined;
   /**
-   * Returns the names of the arguments that the tool's schema itself lists; none where it lists none, or is not known.
-   * Absent: nothing is known of any tool.
+   * Returns the argument names in the `properties` of the tool's schema; none if it has none or is unknown. Absent:
+   * unknown for all tools.
    */
   readonly declared?: (toolName: string) => ReadonlySet<string>;
 };
@@ -37,25 +35,27 @@ const JSON_TYPES: Readonly<Record<string, JsonType>> = {
 };
 
 /**
- * The work that finding the types of one argument may cost, in schemas looked at: about a millisecond on the thread
- * that makes tokens. What it does not reach allows any type. A budget for each argument gives the grammar of an answer
- * and the parser that reads it the same types, whatever either of them looked up before.
+ * The work limit for the types of one argument, in schemas visited: about a millisecond on the thread that decodes.
+ * Types beyond it are unrestricted. The budget is per argument, so that the grammar of an answer and its parser get the
+ * same types, whatever was looked up before.
  */
 const MAX_WORK = 1200;
-/** The number of entries of an `enum` or a list of types that cost as much as one schema does. */
+/** Entries of an `enum` or a list of types that cost as much as one schema. */
 const ENTRIES_PER_WORK = 16;
-/** The most references and alternatives inside each other; deeper ones allow any type. */
+/** The maximum depth of references and alternatives; deeper types are unrestricted. */
 const MAX_DEPTH = 64;
-/** The most characters of a schema that is read, which takes a millisecond or two; a longer one allows any type. */
+/**
+ * The maximum length of a schema in characters, which takes one or two milliseconds to read; types of a longer one are
+ * unrestricted.
+ */
 const MAX_SCHEMA_LENGTH = 64 * 1024;
 
-/** The word of a schema on a property: nothing at all, a set of types, or (undefined) that it may be of any type. */
+/** The types that a schema declares for a property: none declared, a set, or (undefined) any. */
 type Declared = "undeclared" | ReadonlySet<JsonType> | undefined;
 
 /**
- * Reads the types of arguments out of the tools' schemas, each when it is first asked for. The schemas are the
- * caller's: a schema that leads back to itself, that multiplies by references, or that is none at all allows any type.
- * It never throws.
+ * Reads the types of arguments from the tools' schemas, each on first use. The schemas are the caller's: a cyclic,
+ * exponentially referring or invalid schema allows any type. Never throws.
  */
 export function argumentTypes(tools: readonly Pick<Tool, "name" | "parametersJsonSchema">[]): ArgumentTypes {
   const texts = new Map(tools.map(({ name, parametersJsonSchema }) => [name, parametersJsonSchema]));
@@ -92,15 +92,14 @@ function parsed(text: string): unknown {
 }
 
 /**
- * Searches for the types of one value inside others. At each step of the path, each schema is looked at once, however
- * many ways lead to it.
+ * Searches the types of one nested value. Each schema is visited once per step of the path, however many paths lead to
+ * it.
  */
 class TypeSearch {
   readonly #root: unknown;
   readonly #path: ArgumentPath;
   readonly #types = new Map<Schema, ReadonlySet<JsonType> | undefined>();
   readonly #declared: readonly Map<Schema, Declared>[];
-  /** What references name, by their texts. */
   readonly #targets = new Map<string, unknown>();
   readonly #budget = new WorkBudget(MAX_WORK);
 
@@ -110,7 +109,6 @@ class TypeSearch {
     this.#declared = path.map(() => new Map());
   }
 
-  /** The work that the search has cost. */
   get work(): number {
     return this.#budget.spent;
   }
@@ -121,8 +119,8 @@ class TypeSearch {
   }
 
   /**
-   * Returns what a schema says of what is left of the path from a step on, itself or through `$ref`, `allOf`, `anyOf`
-   * and `oneOf`.
+   * Returns the types that a schema declares for the rest of the path from a step, directly or through `$ref`, `allOf`,
+   * `anyOf` and `oneOf`.
    */
   #declaredBy(schema: unknown, at: number, depth: number): Declared {
     const known = this.#declared[at];
@@ -130,7 +128,7 @@ class TypeSearch {
     if (!isSchema(schema) || known === undefined || step === undefined) return "undeclared";
     if (known.has(schema)) return known.get(schema);
     if (depth > MAX_DEPTH || !this.#afford(schema)) return undefined;
-    // Where the schema leads back to itself, that way allows any type.
+    // A cycle allows any type.
     known.set(schema, undefined);
     const said = this.#conjuncts(schema)
       .map((each) => this.#declaredBy(each, at, depth + 1))
@@ -169,7 +167,7 @@ class TypeSearch {
     return [this.#referenced(schema), ...listOf(schema.allOf)];
   }
 
-  /** Returns what a `$ref` inside the document names; many schemas refer to the same one. */
+  /** Returns the target of a local `$ref`, cached: many schemas share targets. */
   #referenced({ $ref }: Schema): unknown {
     if (typeof $ref !== "string" || !$ref.startsWith("#")) return undefined;
     const known = this.#targets.get($ref);
@@ -185,14 +183,14 @@ class TypeSearch {
     return value;
   }
 
-  /** Pays for one look at a schema and at the entries of its lists. */
+  /** Charges for visiting a schema and the entries of its lists. */
   #afford({ type, enum: values, allOf, anyOf, oneOf }: Schema): boolean {
     const entries = [type, values, allOf, anyOf, oneOf].reduce<number>((sum, list) => sum + listOf(list).length, 0);
     return this.#budget.spend(1 + entries / ENTRIES_PER_WORK);
   }
 }
 
-/** Returns the schema of a value inside another one, as far as the outer schema itself declares it. */
+/** Returns the schema of an inner value that the outer schema itself declares. */
 function inside({ properties, items }: Schema, step: string | typeof ITEM): unknown {
   if (step === ITEM) return items ?? "undeclared";
   return isSchema(properties) && Object.hasOwn(properties, step) ? properties[step] : "undeclared";
@@ -218,12 +216,12 @@ function jsonTypeOf(value: unknown): JsonType {
   return jsonType(typeof value) ?? "object";
 }
 
-/** Returns the type with a name of JSON Schema; undefined for what is no such name. */
+/** Returns the JSON type of a schema type name; undefined for other names. */
 function jsonType(name: unknown): JsonType | undefined {
   return typeof name === "string" && Object.hasOwn(JSON_TYPES, name) ? JSON_TYPES[name] : undefined;
 }
 
-/** Returns the types that all sets allow. An undefined set allows anything, so it takes nothing away. */
+/** Returns the intersection of the sets; undefined means any type. */
 function intersection(sets: readonly (ReadonlySet<JsonType> | undefined)[]): ReadonlySet<JsonType> | undefined {
   let common: ReadonlySet<JsonType> | undefined;
   for (const set of sets) {
@@ -233,10 +231,7 @@ function intersection(sets: readonly (ReadonlySet<JsonType> | undefined)[]): Rea
   return common;
 }
 
-/**
- * Returns the types that one of the sets allows; undefined where there are no alternatives, or where one of them allows
- * anything.
- */
+/** Returns the union of the sets; undefined without sets, or if one of them allows any type. */
 function union(sets: readonly (ReadonlySet<JsonType> | undefined)[]): ReadonlySet<JsonType> | undefined {
   if (sets.length === 0 || sets.includes(undefined)) return undefined;
   return new Set(sets.flatMap((set) => [...(set ?? [])]));

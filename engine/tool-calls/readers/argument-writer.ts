@@ -2,29 +2,28 @@ import type { JsonType } from "./argument-types.ts";
 import { JsonScanner, type JsonScanState } from "./json-scanner.ts";
 import { jsonOfPython } from "./python-literal.ts";
 
-/** The most UTF-16 units for which a value is held whose type shows only at its end. */
+/** The maximum length of a held value, whose type is known only at its end, in UTF-16 units. */
 const MAX_HELD_VALUE = 64 * 1024;
 
-/** A value that may hold all arguments, which shows once the next one begins or none does. */
+/** A value that may hold all arguments: decided when another value begins or none does. */
 type Wrapper = {
   readonly key: string;
   readonly types: ReadonlySet<JsonType> | undefined;
-  /** The names of all arguments that there may be. */
   readonly declared: ReadonlySet<string>;
   readonly text: string;
 };
 
 type Value =
-  /** In a string, which goes out as it comes. */
+  /** In a string, which is sent as it arrives. */
   | { readonly kind: "text" }
   | { readonly kind: "held"; readonly types: ReadonlySet<JsonType> | undefined; readonly text: string }
-  /** In a value that is too long to be held, and JSON so far. */
+  /** In JSON that is too long to be held. */
   | { readonly kind: "json"; readonly scanner: JsonScanner };
 
 /**
- * Writes arguments that a model gave as keys and plain texts as one JSON object. What it has written can always become
- * valid JSON. A value whose only type is string goes out as it comes; others are taken for JSON where they are JSON of
- * a type that is allowed, and else for strings.
+ * Writes arguments that a model gave as keys and plain texts as one JSON object. The written text is always a prefix of
+ * valid JSON. A value whose only type is string is sent as it arrives; others are JSON if they are JSON of an allowed
+ * type, else strings.
  */
 export class ArgumentWriter {
   #written = "";
@@ -34,20 +33,19 @@ export class ArgumentWriter {
   #wrapper: Wrapper | undefined;
   #object: JsonScanner | undefined;
 
-  /** Whether the object has been ended. */
   get isWhole(): boolean {
     return this.#isWhole;
   }
 
-  /** Begins the value of the next key, of which the schema allows `types`; undefined allows any type. */
+  /** Begins the value of the next key; `types` are those of the schema, undefined for any. */
   startValue(key: string, types: ReadonlySet<JsonType> | undefined): void {
     this.#endWrapper();
     this.#startValue(key, types);
   }
 
   /**
-   * Begins the value of a first key that may be a wrapper around all arguments: where it is the only one, and an object
-   * whose members are all `declared`, that object is the arguments.
+   * Begins the value of a first key that may wrap all arguments: if it is the only one, and an object with only
+   * `declared` members, that object is the arguments.
    */
   startWrapper(key: string, types: ReadonlySet<JsonType> | undefined, declared: ReadonlySet<string>): void {
     this.#wrapper = { key, types, declared, text: "" };
@@ -61,10 +59,7 @@ export class ArgumentWriter {
     if (isText) this.#written += '"';
   }
 
-  /**
-   * Adds to the value. Returns how many UTF-16 units of the text it could take: less than all where the rest makes it
-   * no JSON.
-   */
+  /** Adds to the value. Returns the consumed UTF-16 units: fewer than all if the rest would make it invalid JSON. */
   append(text: string): number {
     const wrapper = this.#wrapper;
     if (wrapper !== undefined) {
@@ -88,9 +83,8 @@ export class ArgumentWriter {
   }
 
   /**
-   * Takes a piece of arguments that the model wrote as one JSON object, instead of keys and values; it goes out as it
-   * comes, but for its last brace, which `end` writes. `consumed` counts the UTF-16 units of the piece that belong to
-   * the object.
+   * Takes a piece of arguments that the model wrote as one JSON object; it is sent as it arrives, except for its last
+   * brace, which `end` writes. `consumed` counts the UTF-16 units that belong to the object.
    */
   appendObject(text: string): { readonly consumed: number; readonly state: JsonScanState } {
     this.#object ??= new JsonScanner({ root: "object" });
@@ -99,7 +93,7 @@ export class ArgumentWriter {
     return { consumed, state };
   }
 
-  /** Ends the value. Returns false where it is no JSON after all. */
+  /** Ends the value. Returns false if it is not valid JSON. */
   endValue(): boolean {
     if (this.#wrapper !== undefined) return true;
     const value = this.#value;
@@ -110,7 +104,6 @@ export class ArgumentWriter {
     return true;
   }
 
-  /** Ends the object. */
   end(): void {
     this.#isWhole = true;
     const unwrapped = this.#wrapper && unwrap(this.#wrapper);
@@ -122,14 +115,13 @@ export class ArgumentWriter {
     this.#written += this.#count === 0 && this.#object === undefined ? "{}" : "}";
   }
 
-  /** Returns what was written since the last call. */
   take(): string {
     const written = this.#written;
     this.#written = "";
     return written;
   }
 
-  /** Writes what is held of a value, before its type is certain. */
+  /** Writes the held value before its type is certain. */
   letGo(): void {
     this.#releaseWrapper();
     if (this.#value.kind !== "held") return;
@@ -147,7 +139,7 @@ export class ArgumentWriter {
     this.endValue();
   }
 
-  /** Writes what may be a wrapper as any other value; returns how many UTF-16 units of it could be taken. */
+  /** Writes a possible wrapper as an ordinary value; returns its consumed UTF-16 units. */
   #releaseWrapper(): number {
     const wrapper = this.#wrapper;
     if (wrapper === undefined) return 0;
@@ -163,7 +155,7 @@ export class ArgumentWriter {
   }
 }
 
-/** Returns the object in a wrapper, or in a string in it, as JSON text; undefined where it is not all arguments. */
+/** Returns the object in a wrapper, or in a string in it, as JSON text; undefined if it does not hold the arguments. */
 function unwrap({ text, declared }: Wrapper): string | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -176,18 +168,18 @@ function unwrap({ text, declared }: Wrapper): string | undefined {
   }
 }
 
-/** What models write for a truth value where no number may be. */
+/** Booleans that models write as numbers where the schema allows no number. */
 const TRUTH: ReadonlyMap<string, string> = new Map([
   ["1", "true"],
   ["0", "false"],
 ]);
 
-/** Returns a text as it stands in a JSON string. */
+/** Returns the text escaped for the inside of a JSON string. */
 export function inString(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** Returns a value that is written as text as JSON text of one of the types; undefined allows any type. */
+/** Returns a textual value as JSON of one of the types; undefined types allow any. */
 export function jsonOf(text: string, types: ReadonlySet<JsonType> | undefined): string {
   const trimmed = text.trim();
   const type = jsonType(trimmed);
@@ -199,7 +191,7 @@ export function jsonOf(text: string, types: ReadonlySet<JsonType> | undefined): 
   return mustBeOther ? (unquoted(trimmed, type, types) ?? trimmed) : JSON.stringify(text);
 }
 
-/** Returns the JSON text that stands in quotation marks though no string may be there, where it is of a type that may. */
+/** Returns the JSON inside quotation marks where no string is allowed, if its type is allowed. */
 function unquoted(text: string, type: JsonType, types: ReadonlySet<JsonType>): string | undefined {
   if (type !== "string") return undefined;
   const inner = String(JSON.parse(text)).trim();
@@ -209,9 +201,9 @@ function unquoted(text: string, type: JsonType, types: ReadonlySet<JsonType>): s
 }
 
 /**
- * Returns as JSON what Python would print for a value of one of the types; undefined for any other text. Templates that
- * print values as Python does have taught their models to write them so. A list or an object, and a word in another
- * case, counts only where no string may be there, as a text may well look like one.
+ * Returns the JSON of a value printed by Python, of one of the types; undefined for other texts. Models learn this form
+ * from templates that print values as Python does. Lists, objects and words in another case count only where no string
+ * is allowed, because a text may look like one.
  */
 function pythonValue(text: string, types: ReadonlySet<JsonType>): string | undefined {
   const mayBeText = types.has("string");
@@ -222,7 +214,7 @@ function pythonValue(text: string, types: ReadonlySet<JsonType>): string | undef
   return json !== undefined && types.has(json.startsWith("{") ? "object" : "array") ? json : undefined;
 }
 
-/** Returns the type of a JSON text; undefined where it is none. */
+/** Returns the type of a JSON text; undefined for other texts. */
 function jsonType(text: string): JsonType | undefined {
   const scanner = new JsonScanner({ root: "any" });
   const { consumed } = scanner.push(text);

@@ -4,39 +4,33 @@ import { type CallProgress, type CallReader, MAX_NAME, markAt, skipSpace } from 
 import { heldSuffixLength } from "./held-suffix.ts";
 import { JsonScanner } from "./json-scanner.ts";
 
-/** The marks of a call whose arguments are an object with bare keys, as they are read. */
 export type BareKeyCallMarks = {
-  /** The texts of which one stands before the name. */
   readonly heads: readonly string[];
-  /** The mark before and behind a text, which stands in the place of quotation marks. */
+  /** The mark before and after a text, in place of quotation marks. */
   readonly textMark: string;
-  /** The mark behind a call. */
   readonly close: string;
 };
 
-/** What is read next. */
 type Position = "head" | "name" | "key" | "value" | "text" | "json" | "behind-value" | "close";
 
-/** The result of a step: where reading goes on, and whether it can. `stop` waits for more text. */
+/** The result of a step: the next position, and the state. `stop` waits for more text. */
 type Step = { readonly at: number; readonly state: "open" | "closed" | "malformed" | "stop" };
 
-/** An object or a list that is open, and how many entries of it have begun. */
 type Level = { readonly kind: "object" | "list"; entries: number; key: string };
 
-/** The most objects and lists inside each other. */
+/** The maximum nesting of objects and lists. */
 const MAX_DEPTH = 128;
-/** The most UTF-16 units of a value that has no mark before it, which is held until it is whole. */
+/** The maximum length of a value without a mark before it, which is held until it is complete, in UTF-16 units. */
 const MAX_BARE = 16 * 1024;
 
 const WORD = /[\w.+-]+/y;
 const KEY = /[^\s{}[\],:<>"][^{}[\],:<>"\n]*/y;
 
 /**
- * Reads `HEAD NAME{key:value,…}` and the closing mark behind it, and writes the arguments as JSON. A value is a text
- * between two text marks, which has no escapes, a word of JSON, or an object or a list of such values.
- *
- * Forgiven is what leaves no doubt: a text without its first mark, keys and texts in the quotation marks of JSON, a
- * single bare word, a comma too many, and a mark behind the call that is missing.
+ * Reads `HEAD NAME{key:value,…}` and the closing mark, and writes the arguments as JSON. A value is a text between two
+ * text marks (without escapes), a JSON word, or an object or list of such values. Unambiguous mistakes are accepted: a
+ * text without its first mark, keys and texts in JSON quotation marks, a single bare word, a redundant comma, and a
+ * missing mark after the call.
  */
 export class BareKeyCallReader implements CallReader {
   readonly #marks: BareKeyCallMarks;
@@ -48,34 +42,29 @@ export class BareKeyCallReader implements CallReader {
   #scanner = new JsonScanner({ root: "any" });
   #written = "";
 
-  /** Reads calls of the tools `knownNames`, whose arguments have the types `types`. */
   constructor(marks: BareKeyCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
     this.#marks = marks;
     this.#knownNames = knownNames;
     this.#types = types;
   }
 
-  /** The name of the tool, once it and the start of the arguments have been seen and it is a known one. */
   get startedName(): string | undefined {
     return this.nameIsUnknown ? undefined : this.#name;
   }
 
-  /** Whether the name has been read and is that of no tool. */
   get nameIsUnknown(): boolean {
     return this.#name !== undefined && !this.#knownNames.has(this.#name);
   }
 
-  /** Whether the arguments that have gone out are a whole JSON object. */
   get argumentsAreWhole(): boolean {
     return this.#position === "close";
   }
 
-  /** Returns the JSON text of a text that was held back, where the output ends inside it with `rest`. */
+  /** Returns the held JSON text of a text if the output ends inside it with `rest`. */
   flush(rest: string): string {
     return this.#position === "text" ? inString(rest) : "";
   }
 
-  /** Takes the next piece of the call. */
   push(text: string): CallProgress {
     let step: Step = { at: 0, state: "open" };
     while (step.state === "open") step = this.#step(text, step.at);
@@ -113,7 +102,6 @@ export class BareKeyCallReader implements CallReader {
     return { at, state: "open" };
   }
 
-  /** Passes over the mark that stands there, and goes on behind it. */
   #pass(text: string, at: number, marks: readonly string[], next: Position): Step {
     const found = markAt(text, at, marks);
     if (found === undefined) return { at, state: "malformed" };
@@ -136,7 +124,6 @@ export class BareKeyCallReader implements CallReader {
     return this.#go(kind === "object" ? "key" : "value", at + 1);
   }
 
-  /** Ends the innermost object or list. */
   #end(at: number): Step {
     this.#written += this.#levels.pop()?.kind === "object" ? "}" : "]";
     return this.#go(this.#levels.length === 0 ? "close" : "behind-value", at + 1);
@@ -154,7 +141,7 @@ export class BareKeyCallReader implements CallReader {
     return this.#go("value", key.end);
   }
 
-  /** Returns the key that stands there and where its colon ends; undefined where with more text one could. */
+  /** Returns the key and the position after its colon; undefined if more text is needed. */
   #keyAt(text: string, at: number): { readonly name: string; readonly end: number } | "none" | undefined {
     const { textMark } = this.#marks;
     const quote = markAt(text, at, [textMark, '"']);
@@ -220,7 +207,7 @@ export class BareKeyCallReader implements CallReader {
     if (isOver) return { at, state: "malformed" };
     if (mark < 0) return { at, state: "stop" };
     const value = text.slice(at, mark);
-    // Behind one of these a mark begins a text.
+    // After one of these characters, a mark begins a text.
     if (/[:,[{]\s*$/.test(value)) return { at, state: "malformed" };
     return this.#endBare(JSON.stringify(value), mark + textMark.length, lead);
   }
@@ -233,8 +220,8 @@ export class BareKeyCallReader implements CallReader {
   }
 
   /**
-   * Returns where a word ends that is a value by itself: one of JSON, or one behind which the object or list ends or
-   * goes on; undefined where there is none, and `"partly"` where with more text there could be.
+   * Returns the end of a word that is a value: a JSON word, or one after which the object or list ends or continues;
+   * undefined if there is none, `"partly"` if more text is needed.
    */
   #wordEnd(text: string, at: number): number | "partly" | undefined {
     const end = bareEnd(WORD, text, at);
@@ -260,14 +247,14 @@ export class BareKeyCallReader implements CallReader {
     return char === (kind === "object" ? "}" : "]") ? this.#end(at) : { at, state: "malformed" };
   }
 
-  /** Returns the types that the schema allows for the value that is read; undefined for any. */
+  /** Returns the schema types of the current value; undefined for any. */
   #typesHere(): ReadonlySet<JsonType> | undefined {
     const path: ArgumentPath = this.#levels.map(({ kind, key }) => (kind === "list" ? ITEM : key));
     return this.#types(this.#name ?? "", path);
   }
 }
 
-/** Returns where what the expression matches at that place ends; -1 where it could go on with more text. */
+/** Returns the end of the match at a position; -1 if more text could extend it. */
 function bareEnd(expression: RegExp, text: string, at: number): number {
   expression.lastIndex = at;
   const length = expression.exec(text)?.[0].length ?? 0;

@@ -1,27 +1,25 @@
 import { heldSuffixLength } from "./held-suffix.ts";
 
-/** Knows how many calls are open at the end of a value that comes in pieces: their marks are part of it. */
+/** Counts the calls that are open at the end of a value that arrives in pieces: their marks are part of the value. */
 export class CallDepth {
   readonly #open: string;
   readonly #close: string;
   #depth = 0;
-  /** What a mark may have begun with. */
+  /** A possible prefix of a mark. */
   #rest = "";
 
-  /** Counts calls between the marks `open` and `close`. */
   constructor(open: string, close: string) {
     this.#open = open;
     this.#close = close;
   }
 
-  /** Takes the next piece of the value. */
   push(text: string): void {
     const all = this.#rest + text;
     this.#depth = this.behind(text);
     this.#rest = all.slice(all.length - heldSuffixLength(all, [this.#open, this.#close]));
   }
 
-  /** Returns how many calls are open behind the next piece of the value, which is not taken. */
+  /** Returns the number of open calls after the next piece, without consuming it. */
   behind(text: string): number {
     const all = this.#rest + text;
     let depth = this.#depth;

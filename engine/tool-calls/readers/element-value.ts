@@ -3,51 +3,46 @@ import { jsonOf } from "./argument-writer.ts";
 import { MAX_NAME } from "./call-reader.ts";
 import { heldSuffixLength } from "./held-suffix.ts";
 
-/** The most elements inside each other; a model that writes more of them writes no arguments. */
+/** The maximum nesting of elements. */
 const MAX_DEPTH = 64;
 
-/** The name that templates give the elements of a list. */
 const ITEM_NAME = "item";
 
 type Types = ReadonlySet<JsonType> | undefined;
 
-/** An element that is not closed yet. */
 type Element = {
   readonly name: string;
   readonly path: ArgumentPath;
   readonly types: Types;
-  /** The elements inside it, as names and JSON text. */
   readonly entries: (readonly [name: string, json: string])[];
   text: string;
 };
 
-/** The result of reading one piece of text. */
 export type ElementProgress = {
-  /** The number of UTF-16 units that were taken; the rest is to be given again, with more behind it. */
+  /** The consumed UTF-16 units; the rest must be passed again with more text. */
   readonly consumed: number;
-  /** The value as JSON text, once it is whole; `malformed` where it cannot come to be one, undefined before. */
+  /** The value as JSON text when it is complete; `malformed` if it is invalid, undefined before. */
   readonly value: string | "malformed" | undefined;
 };
 
 /**
- * Reads a value that is made of elements, which may be made of elements again, behind its opening tag:
- * `mark<a>1mark</a>` and so on up to `mark</NAME>`, or nothing. Where a schema wants a list each element is one of its
- * entries, whatever it is called; where it says nothing a list is made of elements called `item`. Elements of one name
- * in an object are a list: so the value is known at its end only, and is held as long.
+ * Reads a value that consists of (nested) elements, after its opening tag: `mark<a>1mark</a>` and so on up to
+ * `mark</NAME>`, or nothing. If the schema requires a list, each element is an entry, whatever its name; without
+ * schema, a list consists of elements named `item`. Repeated names in an object form a list, so the value is known, and
+ * held, until its end.
  */
 export class ElementValue {
   readonly #tag: string;
   readonly #typesOf: (path: ArgumentPath) => Types;
   readonly #open: Element[];
 
-  /** Reads the value of the argument `name`. Every tag begins with `tag`; `typesOf` says what a schema allows. */
+  /** Reads the value of the argument `name`. Every tag begins with `tag`; `typesOf` returns schema types. */
   constructor(tag: string, name: string, typesOf: (path: ArgumentPath) => Types) {
     this.#tag = tag;
     this.#typesOf = typesOf;
     this.#open = [this.#element(name, [name])];
   }
 
-  /** Takes the next piece of the value. */
   push(text: string): ElementProgress {
     for (let at = 0; ; ) {
       const element = this.#open.at(-1);
@@ -79,7 +74,7 @@ export class ElementValue {
     }
   }
 
-  /** Opens an element inside another one; returns false where there can be none. */
+  /** Opens a nested element; returns false if it is not allowed. */
   #begin(name: string, outer: Element): boolean {
     const cannot = name === "" || name.startsWith("/") || name.length > MAX_NAME || outer.text.trim() !== "";
     if (cannot || this.#open.length >= MAX_DEPTH) return false;
@@ -93,7 +88,7 @@ export class ElementValue {
   }
 }
 
-/** Returns whether a value of these types, made of elements with these names, is a list. */
+/** Returns whether a value of these types with elements of these names is a list. */
 function isList(types: Types, names: readonly string[]): boolean {
   const [list, object] = [types?.has("array") ?? false, types?.has("object") ?? false];
   return list === object ? names.every((name) => name === ITEM_NAME) : list;

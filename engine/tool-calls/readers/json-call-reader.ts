@@ -4,13 +4,11 @@ import { type CallProgress, type CallReader, isSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
 import { readStringUnit } from "./string-unit.ts";
 
-/** The rules of how a call that is a JSON object is written. */
 export type JsonCallOptions = {
-  /** The mark behind the object; "" where the call ends with the object. */
+  /** The mark after the object; "" if the call ends with the object. */
   readonly close: string;
-  /** The keys that may hold the arguments. */
   readonly argumentsKeys: readonly string[];
-  /** The keys that are passed over; `any` passes over all besides those that are read. */
+  /** The keys that are ignored; `any` ignores all other keys. */
   readonly otherKeys: "any" | readonly string[];
 };
 
@@ -27,12 +25,11 @@ const NO_ARGUMENTS = "{}";
 const anyValue = () => new JsonScanner({ root: "any" });
 
 /**
- * Reads `{"name": …, "arguments": {…}}` and the closing mark behind it, from the character after the opening mark.
- *
- * Arguments that are a string holding JSON are unwrapped; missing ones, and `null`, are an empty object; other keys are
- * passed over where they may be, but without arguments an object under one of them is no call, as these might be the
- * arguments, and where only some may be none of them is, as the object may be anything with a name; a missing last brace
- * of the outer object is forgiven.
+ * Reads `{"name": …, "arguments": {…}}` and the closing mark, from the character after the opening mark. String
+ * arguments that hold JSON are unwrapped; missing ones and `null` are an empty object; a missing last brace of the
+ * outer object is accepted. Unknown keys are ignored if the form allows them. An object without arguments is rejected
+ * if an unknown key holds an object (which may be the arguments), and, in a form that allows only some unknown keys, if
+ * it has any.
  */
 export class JsonCallReader implements CallReader {
   readonly #options: JsonCallOptions;
@@ -43,39 +40,33 @@ export class JsonCallReader implements CallReader {
   #name: string | undefined;
   #argumentsSeen = false;
   #argumentsWhole = false;
-  /** Whether a key was passed over without which an object that has no arguments would be a call. */
+  /** Whether an ignored key makes an object without arguments no call. */
   #isDoubtful = false;
-  /** The text of arguments that wait for the name. */
+  /** The text of arguments before the name is known. */
   #waiting = "";
 
-  /** Reads calls of the tools `knownNames`, whose arguments have the types `types`. */
   constructor(options: JsonCallOptions, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
     this.#options = options;
     this.#knownNames = knownNames;
     this.#mender = new ArgumentMender((path) => types(this.#name ?? "", path));
   }
 
-  /** The name of the tool, once it and the start of the arguments have been seen and it is a known one. */
   get startedName(): string | undefined {
     return this.#argumentsSeen && !this.nameIsUnknown ? this.#name : undefined;
   }
 
-  /** Whether the name has been read and is that of no tool. */
   get nameIsUnknown(): boolean {
     return this.#name !== undefined && !this.#knownNames.has(this.#name);
   }
 
-  /** Whether the arguments that have gone out are a whole JSON object. */
   get argumentsAreWhole(): boolean {
     return this.#argumentsWhole;
   }
 
-  /** Returns the text of the arguments that was held back, where the output ends inside the call. */
   flush(): string {
     return this.#mender.flush();
   }
 
-  /** Takes the next piece of the call. */
   push(text: string): CallProgress {
     let at = 0;
     let state: CallProgress["state"] = "open";
@@ -164,7 +155,7 @@ export class JsonCallReader implements CallReader {
     return AGAIN;
   }
 
-  /** Reads on in a value that is wanted as a whole (key, name) or not at all. */
+  /** Continues a value that is needed as a whole (key, name) or ignored. */
   #scan(position: ScanPosition, text: string): Step {
     const { consumed, state } = position.scanner.push(text);
     if (state === "invalid") return { consumed, state: "malformed" };
@@ -233,7 +224,7 @@ export class JsonCallReader implements CallReader {
   }
 }
 
-/** The result of one step; `again` says that nothing was consumed, but the position changed. */
+/** The result of a step; `again` if nothing was consumed but the position changed. */
 type Step = { readonly consumed: number; readonly state: CallProgress["state"]; readonly again?: boolean };
 
 const TAKE_ONE: Step = { consumed: 1, state: "open" };

@@ -1,4 +1,3 @@
-/** The state of a JSON value of which a part has come. */
 export type JsonScanState = "incomplete" | "complete" | "invalid";
 
 type Position =
@@ -25,7 +24,7 @@ type Position =
 
 const LITERALS: Readonly<Record<string, string>> = { t: "rue", f: "alse", n: "ull" };
 const DEFAULT_MAX_DEPTH = 512;
-/** The characters before which a backslash may stand in a string, but for `u`. */
+/** The characters that a backslash may precede in a string, except `u`. */
 export const ESCAPED = '"\\/bfnrt';
 
 const isSpace = (char: string) => char === " " || char === "\n" || char === "\t" || char === "\r";
@@ -33,10 +32,9 @@ const isDigit = (char: string) => char >= "0" && char <= "9";
 const isHex = (char: string) => isDigit(char) || (char >= "a" && char <= "f") || (char >= "A" && char <= "F");
 
 /**
- * Checks one JSON value (RFC 8259) as its text arrives, without keeping the text.
- *
- * What it has consumed can always become a whole value. White space before the value belongs to it, nothing after it
- * does. A number that is the whole value ends only with the character after it.
+ * Validates one JSON value (RFC 8259) as its text arrives, without storing the text. The consumed text is always a
+ * prefix of a valid value. White space before the value is part of it, nothing after it is. A top-level number ends
+ * only with the character after it.
  */
 export class JsonScanner {
   readonly #root: "any" | "object";
@@ -44,15 +42,14 @@ export class JsonScanner {
   readonly #isLoose: boolean;
   readonly #open: ("object" | "array")[] = [];
   #position: Position = "value";
-  /** The rest of `true`, `false` or `null` that has yet to come. */
+  /** The remaining characters of `true`, `false` or `null`. */
   #literal = "";
   #hexDigitsLeft = 0;
   #stringIsKey = false;
 
   /**
-   * Makes a scanner of one value. `maxDepth` bounds nested objects and arrays (default 512); one level more is invalid.
-   * Where it `isLoose` (default: not) a string may have line breaks and other control characters in it, and a backslash
-   * before any character.
+   * `maxDepth` bounds nested objects and arrays (default 512); deeper values are invalid. With `isLoose` (default
+   * false) strings may contain control characters, and a backslash may precede any character.
    */
   constructor(options: { readonly root: "any" | "object"; readonly maxDepth?: number; readonly isLoose?: boolean }) {
     this.#root = options.root;
@@ -60,7 +57,7 @@ export class JsonScanner {
     this.#isLoose = options.isLoose ?? false;
   }
 
-  /** Takes the next piece. `consumed` counts the UTF-16 units of it that belong to the value. */
+  /** Takes the next piece. `consumed` counts its UTF-16 units that belong to the value. */
   push(text: string): { readonly consumed: number; readonly state: JsonScanState } {
     let at = 0;
     while (at < text.length && this.#position !== "done" && this.#position !== "invalid") {
@@ -69,22 +66,21 @@ export class JsonScanner {
     return { consumed: at, state: this.#state() };
   }
 
-  /** Whether the text so far is a whole value: `complete`, or a number that nothing follows. */
+  /** Whether the text so far is a complete value: `complete`, or a number that may end here. */
   get isWhole(): boolean {
     return this.#position === "done" || (this.#open.length === 0 && this.#numberMayEnd());
   }
 
-  /** Whether the text so far ends inside a string, where its quotation mark could end it. */
+  /** Whether the text so far ends inside a string, where a quotation mark would end it. */
   get isInString(): boolean {
     return this.#position === "string";
   }
 
-  /** The number of objects and lists that the text so far leaves open. */
   get depth(): number {
     return this.#open.length;
   }
 
-  /** Whether the bracket that ends the innermost object or list could come next. */
+  /** Whether the closing bracket of the innermost object or list may come next. */
   get isBeforeBracket(): boolean {
     if (this.#open.length === 0) return false;
     return ["after-value", "first-item", "first-key"].includes(this.#position) || this.#numberMayEnd();
@@ -95,7 +91,7 @@ export class JsonScanner {
     return this.#position === "invalid" ? "invalid" : "incomplete";
   }
 
-  /** Handles one character; false means that it was not taken (the value ended before it, or it is invalid there). */
+  /** Processes one character; false if it is not consumed (the value ended before it, or it is invalid). */
   #step(char: string): boolean {
     switch (this.#position) {
       case "value":

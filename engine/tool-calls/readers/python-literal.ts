@@ -1,4 +1,4 @@
-/** The most lists and dicts inside each other; deeper ones are not read. */
+/** The maximum nesting of lists and dicts; deeper ones are rejected. */
 const MAX_DEPTH = 64;
 
 const SPACE = /[ \t\r\n]*/y;
@@ -19,20 +19,20 @@ const ESCAPES: Readonly<Record<string, string>> = {
   f: "\f",
 };
 
-/** The characters of Python's other escapes, which are not read; one of none it leaves as it is. */
+/** Python's other escapes, which are rejected. A backslash before any other character is kept. */
 const OTHER_ESCAPES = "01234567avxuUN";
 
 /**
- * Returns the list or dict of Python that is all of the text as JSON text; undefined where it is none, or where it holds
- * what JSON has no word for. Models write their arguments so whose templates print them as Python does. Keys are strings,
- * a tuple becomes a list, and words of JSON may stand among those of Python.
+ * Returns a whole text that is a Python list or dict as JSON; undefined for other texts and for values without JSON
+ * form. Models write arguments so if their templates print them as Python does. Keys must be strings, a tuple becomes a
+ * list, and JSON words are accepted.
  */
 export function jsonOfPython(text: string): string | undefined {
   const literal = new PythonLiteral(text);
   return /^\s*[[{(]/.test(text) ? literal.whole() : undefined;
 }
 
-/** Reads a literal of Python from its start to its end. Every method returns undefined where it cannot. */
+/** Parses a Python literal. Methods return undefined on failure. */
 class PythonLiteral {
   readonly #text: string;
   #at = 0;
@@ -41,7 +41,6 @@ class PythonLiteral {
     this.#text = text;
   }
 
-  /** Returns the JSON text of a value behind which nothing follows. */
   whole(): string | undefined {
     const json = this.#value(0);
     this.#match(SPACE);
@@ -70,7 +69,7 @@ class PythonLiteral {
       written.push(entry);
       const isTuple = open !== "(" || written.length > 1;
       if (this.#takes(",")) continue;
-      // Brackets around one value are no tuple.
+      // Parentheses around one value are not a tuple.
       if (!isTuple || !this.#takes(close)) return undefined;
       break;
     }
@@ -96,7 +95,7 @@ class PythonLiteral {
     return isRead ? JSON.stringify(text) : undefined;
   }
 
-  /** Passes over the character, with white space before it, where it stands there. */
+  /** Consumes the character and white space before it, if it is next. */
   #takes(char: string): boolean {
     this.#match(SPACE);
     if (this.#text.charAt(this.#at) !== char) return false;

@@ -3,27 +3,24 @@ import type { ArgumentTypes } from "./argument-types.ts";
 import { type CallProgress, type CallReader, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
 
-/** The marks of a call whose arguments are one JSON object behind a name. */
 export type SectionCallMarks = {
-  /** The opening mark of a call. */
   readonly callOpen: string;
-  /** The mark behind the name. */
   readonly nameEnd: string;
-  /** What may stand before the name and is no part of it; "" where nothing does. */
+  /** An optional text before the name; "" for none. */
   readonly namePrefix: string;
-  /** What stands between the name and its mark: any text where it is not empty. */
+  /** The text between the name and its mark: if it is not empty, any text may stand there. */
   readonly nameTail: string;
-  /** The closing mark; "" where the call ends with its arguments. */
+  /** The closing mark; "" if the call ends with its arguments. */
   readonly callClose: string;
-  /** Whether the name is written as `functions.name:index`, which is then the id of the call. */
+  /** Whether the name is written as `functions.name:index`, which is the id of the call. */
   readonly nameIsId: boolean;
-  /** What stands between the name and an id of the call; "" where none is written. */
+  /** The text between the name and the call's id; "" for none. */
   readonly idOpen: string;
 };
 
 const NUMBERED_NAME = /^(?:functions\.)?(.+):\d+$/s;
 
-/** Reads `NAME nameEnd {…} callClose`. The mark behind the name of a tool that is known may be missing. */
+/** Reads `NAME nameEnd {…} callClose`. The mark after the name of a known tool may be missing. */
 export class SectionCallReader implements CallReader {
   readonly #callOpen: string;
   readonly #nameEnd: string;
@@ -39,7 +36,6 @@ export class SectionCallReader implements CallReader {
   #name: string | undefined;
   #callId: string | undefined;
 
-  /** Reads calls of the tools `knownNames`, whose arguments have the types `types`. */
   constructor(marks: SectionCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
     this.#callOpen = marks.callOpen.trim();
     this.#nameEnd = marks.nameEnd.trim();
@@ -52,33 +48,27 @@ export class SectionCallReader implements CallReader {
     this.#mender = new ArgumentMender((path) => types(this.#name ?? "", path));
   }
 
-  /** The name of the tool, once it and the start of the arguments have been seen and it is a known one. */
   get startedName(): string | undefined {
     const isStarted = this.#position === "arguments" || this.#position === "after";
     return isStarted && !this.nameIsUnknown ? this.#name : undefined;
   }
 
-  /** Whether the name has been read and is that of no tool. */
   get nameIsUnknown(): boolean {
     return this.#name !== undefined && !this.#knownNames.has(this.#name);
   }
 
-  /** The id that the model gave the call; undefined where it gave none, or before the name is known. */
   get callId(): string | undefined {
     return this.#callId;
   }
 
-  /** Whether the arguments that have gone out are a whole JSON object. */
   get argumentsAreWhole(): boolean {
     return this.#scanner.isWhole;
   }
 
-  /** Returns the text of the arguments that was held back, where the output ends inside the call. */
   flush(): string {
     return this.#mender.flush();
   }
 
-  /** Takes the next piece of the call. */
   push(text: string): CallProgress {
     let at = 0;
     let ready = "";
@@ -88,7 +78,7 @@ export class SectionCallReader implements CallReader {
       const brace = this.#hasTail ? -1 : text.indexOf("{");
       const isForgotten = brace >= 0 && !(mark >= 0 && mark < brace);
       const end = isForgotten ? brace : mark;
-      // A mark that was only mentioned hides no call behind it.
+      // A mentioned mark must not hide a call after it.
       if (text.slice(0, end < 0 ? text.length : end).includes(this.#callOpen)) return progress("malformed");
       if (end < 0 && text.length < MAX_NAME + this.#nameEnd.length) return progress("open");
       if (end < 0 || end >= MAX_NAME || !this.#readName(text.slice(0, end).trim())) return progress("malformed");
@@ -119,7 +109,7 @@ export class SectionCallReader implements CallReader {
     return progress("closed");
   }
 
-  /** Takes the text before the arguments apart; false where there is no name in it. */
+  /** Parses the text before the arguments; false if it has no name. */
   #readName(text: string): boolean {
     const idAt = this.#idOpen === "" ? -1 : text.indexOf(this.#idOpen);
     const beforeId = idAt < 0 ? text : text.slice(0, idAt).trim();

@@ -10,8 +10,8 @@ const SIMPLE: Readonly<Record<string, string>> = {
 };
 
 /**
- * One step through the inside of a JSON string: a character or an escape, the closing quote, or what cannot be read
- * (yet). `length` is in UTF-16 units of the text.
+ * One unit of the inside of a JSON string: a character or escape, the closing quote, or text that is incomplete or
+ * invalid. `length` is in UTF-16 units of the text.
  */
 export type StringUnit =
   | { readonly kind: "text"; readonly text: string; readonly length: number }
@@ -20,8 +20,8 @@ export type StringUnit =
   | { readonly kind: "invalid" };
 
 /**
- * Reads the character or escape at `at` in the inside of a JSON string. Two `\u` escapes that form one character are
- * one unit; a `\u` escape that is half a character has no text of its own in UTF-8 and is returned as it is written.
+ * Reads the character or escape at `at` inside a JSON string. A surrogate pair of `\u` escapes is one unit; an escape
+ * of half a pair has no UTF-8 form and is returned as written.
  */
 export function readStringUnit(text: string, at: number): StringUnit {
   const char = text.charAt(at);
@@ -53,7 +53,6 @@ function readUnicodeEscape(text: string, at: number): StringUnit {
   return { kind: "text", text: text.slice(at, at + 6), length: 6 };
 }
 
-/** Returns the code unit of the `\uXXXX` at `at`. */
 function escapedUnit(text: string, at: number): number | "needs-more" | "invalid" {
   let unit = 0;
   for (let i = 0; i < 6; i += 1) {

@@ -18,38 +18,37 @@ type Position =
   | "value"
   | "elements";
 
-/** The result of one step; `stop` says that nothing more can be decided without more text. */
+/** The result of a step; `stop` waits for more text. */
 type Step = { readonly at: number; readonly state: CallProgress["state"] | "stop" };
 
 /**
- * The most white space, in UTF-16 units, within which another mark has to follow a closing mark inside a value for it
- * to count.
+ * The maximum white space after a closing mark inside a value, in UTF-16 units: another mark must follow within it for
+ * the closing mark to count.
  */
 const MAX_SPACE_BEHIND_VALUE = 64;
 
-/** The names that models give an argument around all others, where no tool has an argument of that name. */
+/** Names that models use for a single argument around all others, unless the tool has an argument of that name. */
 const WRAPPERS: readonly string[] = ["arguments", "input"];
 
-/** The most UTF-16 units between the name of a call and the end of its head. */
+/** The maximum UTF-16 units between the name of a call and the end of its head. */
 const MAX_HEAD = 64;
 
-/** What stands behind a key and is an attribute that nobody knows. */
+/** An unknown attribute after a key. */
 const ATTRIBUTE = /"\s+[\w-]+="[^"]*$/;
 
 const TEXT_ONLY: ReadonlySet<JsonType> = new Set(["string"]);
 const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null", "object", "array"]);
 
 /**
- * Reads `NAME nameEnd`, then parameters, then `callClose`, and writes the parameters as JSON.
- *
- * Forgiven is what leaves no doubt: a value without its closing mark, where another parameter of the tool begins or the
- * output ends with the marks of the call's end; a call without its own, where another one begins; one parameter that
- * holds all arguments as an object; a JSON object in the place of all parameters; and a tag that closes itself, as in
- * `<call name="NAME"/>`, for a call without arguments.
+ * Reads `NAME nameEnd`, then parameters, then `callClose`, and writes the parameters as JSON. Unambiguous mistakes are
+ * accepted: a value without its closing mark if another parameter of the tool begins or the output ends with the
+ * closing marks of the call; a call without its closing mark if another begins; one parameter that holds all arguments
+ * as an object; a JSON object in place of all parameters; and a self-closing tag, as in `<call name="NAME"/>`, for a
+ * call without arguments.
  */
 export class TaggedCallReader implements CallReader {
   readonly #marks: TaggedCallMarks;
-  /** The mark that ends the name and the call at once; "" where the mark behind a name ends no tag. */
+  /** The mark that ends the name and the call together; "" if the mark after a name ends no tag. */
   readonly #emptyEnd: string;
   readonly #knownNames: ReadonlySet<string>;
   readonly #types: ArgumentTypes;
@@ -58,7 +57,7 @@ export class TaggedCallReader implements CallReader {
   #name: string | undefined;
   #isStarted = false;
   #objectIsRead = false;
-  /** The parameters of the tool that have not come yet, as far as its schema lists them. */
+  /** The parameters of the tool's schema that have not come yet. */
   #missing = new Set<string>();
   #key: { readonly name: string; readonly end: KeyEnd["value"] } = { name: "", end: "by-schema" };
   #lead = "";
@@ -66,7 +65,6 @@ export class TaggedCallReader implements CallReader {
   #elements: ElementValue | undefined;
   #depth: CallDepth;
 
-  /** Reads calls of the tools `knownNames`, whose arguments have the types `types`. */
   constructor(marks: TaggedCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
     this.#marks = marks;
     this.#emptyEnd = marks.nameEnd.endsWith(">") ? `${marks.nameEnd.slice(0, -1)}/>` : "";
@@ -75,22 +73,19 @@ export class TaggedCallReader implements CallReader {
     this.#depth = this.#newDepth();
   }
 
-  /** The name of the tool, once it and the start of the arguments have been seen and it is a known one. */
   get startedName(): string | undefined {
     return this.#isStarted && !this.nameIsUnknown ? this.#name : undefined;
   }
 
-  /** Whether the name has been read and is that of no tool. */
   get nameIsUnknown(): boolean {
     return this.#name !== undefined && !this.#knownNames.has(this.#name);
   }
 
-  /** Whether the arguments that have gone out are a whole JSON object. */
   get argumentsAreWhole(): boolean {
     return this.#writer.isWhole;
   }
 
-  /** Returns the JSON text of the arguments that was held back, where the output ends inside the call with `rest`. */
+  /** Returns the held JSON text of the arguments if the output ends inside the call with `rest`. */
   flush(rest: string): string {
     const { at, isWhole } = this.#callEnd(rest);
     const isValue = this.#position === "value";
@@ -105,7 +100,7 @@ export class TaggedCallReader implements CallReader {
     return this.#writer.take();
   }
 
-  /** Takes the end of a value in whose call the output ends. */
+  /** Takes the end of a value if the output ends inside the call. */
   #flushValue(rest: string): void {
     const text = rest.trimEnd();
     const valueClose = this.#valueClose;
@@ -113,7 +108,6 @@ export class TaggedCallReader implements CallReader {
     else this.#take(rest, 0, rest.length - this.#heldOf(rest));
   }
 
-  /** Takes the next piece of the call. */
   push(text: string): CallProgress {
     let step: Step = { at: 0, state: "open" };
     while (step.state === "open") step = this.#step(text, step.at);
@@ -158,7 +152,7 @@ export class TaggedCallReader implements CallReader {
     const end = Math.min(...ends.map((mark) => indexOrEnd(text, mark, at)));
     const longest = Math.max(...ends.map((mark) => mark.length));
     const written = text.slice(at, end);
-    // A mark that was only mentioned hides no call behind it.
+    // A mentioned mark must not hide a call after it.
     if (opens.some((mark) => written.includes(mark))) return { at, state: "malformed" };
     if (end === text.length && end - at < MAX_NAME + longest) return { at, state: "stop" };
     const name = written.trim();
@@ -183,7 +177,7 @@ export class TaggedCallReader implements CallReader {
     return this.#readEnd(text, at, [this.#marks.parameterOpen]);
   }
 
-  /** Reads the mark that ends the call, or one of those behind which a key stands. */
+  /** Reads the closing mark of the call, or a mark before a key. */
   #readEnd(text: string, at: number, keyMarks: readonly string[]): Step {
     const { callClose, outerClose } = this.#marks;
     const opens = this.#isStarted ? this.#marks.opens : [];
@@ -194,14 +188,13 @@ export class TaggedCallReader implements CallReader {
     return this.#endCall(found.mark === callClose ? at + callClose.length : at);
   }
 
-  /** Ends the arguments, and with them the call, at that place. */
   #endCall(at: number): Step {
     this.#isStarted = true;
     this.#writer.end();
     return { at, state: "closed" };
   }
 
-  /** Reads arguments that are one JSON object, and then the end of the call. */
+  /** Reads arguments that are one JSON object, and the end of the call. */
   #readObject(text: string, from: number): Step {
     this.#isStarted = true;
     const { consumed, state } = this.#writer.appendObject(text.slice(from));
@@ -219,7 +212,7 @@ export class TaggedCallReader implements CallReader {
     return this.#marks.valueOpen === "" ? this.#startValue(key.end) : this.#go("value-open", key.end);
   }
 
-  /** Returns the key that stands at that place and where its mark ends; `"partly"` where with more text one could. */
+  /** Returns the key and the position after its mark; `"partly"` if more text is needed. */
   #keyAt(
     text: string,
     at: number,
@@ -261,7 +254,7 @@ export class TaggedCallReader implements CallReader {
     return this.#go(isText ? "value-lead" : "value-start", at);
   }
 
-  /** Finds out whether a value is made of elements, or of nothing: then a tag follows with only white space before it. */
+  /** Decides whether a value consists of elements or is empty: a tag follows after white space only. */
   #beginValue(text: string, at: number): Step {
     const { parameterOpen } = this.#marks;
     const start = skipSpace(text, at);
@@ -272,7 +265,7 @@ export class TaggedCallReader implements CallReader {
     return this.#go("elements", at);
   }
 
-  /** Reads a value that is made of elements, and hands it over once it is whole. */
+  /** Reads a value that consists of elements, and writes it when it is complete. */
   #readElements(text: string, from: number): Step {
     if (this.#elements === undefined) return { at: from, state: "malformed" };
     const { consumed, value } = this.#elements.push(text.slice(from));
@@ -283,7 +276,7 @@ export class TaggedCallReader implements CallReader {
     return this.#writer.endValue() ? this.#go("parameters", at) : { at, state: "malformed" };
   }
 
-  /** Returns the types of a value that is by its schema, or that says that it is text where its schema allows none. */
+  /** Returns the types of a value by its schema; a value announced as text is a string unless the schema forbids it. */
   #typesOf(name: string, end: "by-schema" | "text"): ReadonlySet<JsonType> | undefined {
     const bySchema = this.#types(this.#name ?? "", [name]);
     if (end === "by-schema") return bySchema;
@@ -298,7 +291,7 @@ export class TaggedCallReader implements CallReader {
     return { at: isLead ? at + 1 : at, state: "open" };
   }
 
-  /** Goes to the closing mark that counts: one that another mark of the call follows. */
+  /** Finds the closing mark that counts: another mark of the call follows it. */
   #readValue(text: string, from: number): Step {
     const valueClose = this.#valueClose;
     const next = this.#nextParameter(text, from);
@@ -318,27 +311,27 @@ export class TaggedCallReader implements CallReader {
     return this.#take(text, from, Math.min(text.length - this.#heldOf(text.slice(from)), ...ends));
   }
 
-  /** Ends the value at that place, and goes on behind it with the parameters. */
+  /** Ends the value, and continues with the parameters. */
   #endValue(text: string, from: number, at: number): Step {
     const taken = this.#take(text, from, at - this.#tailBefore(text, from, at));
     if (taken.state === "malformed") return taken;
     return this.#writer.endValue() ? this.#go("parameters", at) : { at: taken.at, state: "malformed" };
   }
 
-  /** Returns the length of the end of a value that could become its closing mark. */
+  /** Returns the length of the suffix of a value that may become its closing mark. */
   #heldOf(text: string): number {
     return heldSuffixLength(text, [this.#valueClose, this.#marks.valueTail + this.#valueClose]);
   }
 
-  /** Returns the length of the white space that the template writes at the end of a value, where it stands there. */
+  /** Returns the length of the template's white space at the end of a value, if present. */
   #tailBefore(text: string, from: number, at: number): number {
     const { valueTail } = this.#marks;
     return text.slice(from, at).endsWith(valueTail) ? valueTail.length : 0;
   }
 
   /**
-   * Returns where in a value a parameter of the tool begins that has not come yet, so that the closing mark is missing;
-   * with `isWhole: false` where with more text one could, and the end of the text where none does.
+   * Returns the position in a value where a missing parameter of the tool begins, so that the closing mark was omitted;
+   * `isWhole: false` if more text is needed; the end of the text if none begins.
    */
   #nextParameter(text: string, from: number): { readonly at: number; readonly isWhole: boolean } {
     const { parameterOpen } = this.#marks;
@@ -357,8 +350,8 @@ export class TaggedCallReader implements CallReader {
   }
 
   /**
-   * Returns where the text ends with the marks of the call's end, or with what could become them, and whether one of
-   * them is whole; the end of the text where it does not.
+   * Returns the position of the call's closing marks at the end of the text, or of their prefixes, and whether one of
+   * them is complete; the end of the text if there is none.
    */
   #callEnd(text: string, from = 0): { readonly at: number; readonly isWhole: boolean } {
     const marks = [this.#marks.outerClose, this.#marks.callClose].filter((mark) => mark !== "");
@@ -373,7 +366,6 @@ export class TaggedCallReader implements CallReader {
     return { at, isWhole };
   }
 
-  /** Gives a part of the value to the writer. */
   #take(text: string, from: number, to: number): Step {
     this.#depth.push(text.slice(from, to));
     const at = from + this.#writer.append(text.slice(from, to));
@@ -393,8 +385,8 @@ export class TaggedCallReader implements CallReader {
   }
 
   /**
-   * Returns whether a closing mark that `mark` follows ends the value, where the value has the mark of a call in it. If
-   * that is one of a whole call, the closing mark is of that call: words follow its end, and no end of the output.
+   * Returns whether a closing mark followed by `mark` ends a value that contains the mark of a call. If that call is
+   * complete, the closing mark belongs to it: text follows its end, not the end of the output.
    */
   #endsOuterValue(text: string, from: number, mark: string): "yes" | "no" | "unknown" {
     const { opens, parameterOpen, callClose, outerClose } = this.#marks;
@@ -417,20 +409,19 @@ export class TaggedCallReader implements CallReader {
   }
 }
 
-/** Returns the key as it is meant. A quotation mark ends it: what stands behind is an attribute that nobody knows. */
+/** Returns the unescaped key. A quotation mark ends it: the rest is an unknown attribute. */
 function unescaped(key: string): string {
   const [name = ""] = key.split('"');
   return name.replaceAll("&quot;", '"').replaceAll("&amp;", "&");
 }
 
-/** Returns where the white space before a place begins, as far as it counts. */
+/** Returns the start of the white space before a position, within the limit. */
 function spaceBefore(text: string, from: number, at: number): number {
   let start = at;
   while (start > from && at - start < MAX_SPACE_BEHIND_VALUE && isSpace(text.charAt(start - 1))) start -= 1;
   return start;
 }
 
-/** Returns where the mark is, or the end of the text. */
 function indexOrEnd(text: string, mark: string, from: number): number {
   const found = text.indexOf(mark, from);
   return found < 0 ? text.length : found;

@@ -2,36 +2,31 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { exponential, seededRandom } from "../../support/seeded-random.ts";
 import type { BenchGateway } from "../processes/gateway-process.ts";
 
-/** Four characters are a simulated token. */
+/** A simulated token is four characters. */
 const CHARACTERS_PER_TOKEN = 4;
 
-/** How the agents of a caller behave. */
 export type AgentHabits = {
-  /** The number of agents; all sessions of one agent share its system prompt. */
+  /** The number of agents; all sessions of an agent share its system prompt. */
   readonly agents: number;
-  /** The tokens of an agent's system prompt. */
   readonly headTokens: number;
-  /** The number of turns of a session. */
   readonly turns: number;
-  /** The tokens that the tools return in a turn, on average. */
+  /** The mean tokens of tool results per turn. */
   readonly turnTokens: number;
   /** The mean time between two turns, in milliseconds. */
   readonly meanThinkMs: number;
-  /** The most tokens of an answer. Default: as many as the model comes to. */
+  /** The maximum tokens of an answer. Default: the model's own end. */
   readonly maxAnswerTokens?: number;
 };
 
-/** One turn of a session, as it was measured. */
 export type Turn = {
-  /** Monotonic milliseconds at which the request was sent. */
+  /** The send time of the request, in monotonic milliseconds. */
   readonly sentAtMs: number;
-  /** The milliseconds from the request's sending to the first text of its answer. */
+  /** The time from sending the request to the first text of its answer, in milliseconds. */
   readonly firstTokenMs: number;
-  /** The tokens of the prompt, as the answer counts them. */
   readonly promptTokens: number;
-  /** The tokens of the prompt that were in a cache, as the answer counts them. */
+  /** The cached prompt tokens, as reported in the answer. */
   readonly cachedTokens: number;
-  /** The tokens of the prompt that the gateway expected in the cache when it sent the request; NaN where it did not say. */
+  /** The cached prompt tokens that the gateway expected when it sent the request; NaN if it reported none. */
   readonly expectedTokens: number;
 };
 
@@ -45,9 +40,8 @@ type Chunk = {
 };
 
 /**
- * Calls as an agent does, one call at a time: session after session of growing prompts over HTTP, with time to think
- * between the turns, until the signal is aborted. It sends no cache key: which calls belong together is the gateway's
- * to find out.
+ * Calls as an agent does, one call at a time: successive sessions of growing prompts over HTTP, with pauses between
+ * turns, until the signal is aborted. It sends no cache key: the gateway must detect which calls belong together.
  */
 export async function callLikeAgents(
   gateway: BenchGateway,
@@ -73,7 +67,7 @@ export async function callLikeAgents(
   }
 }
 
-/** Text of about so many tokens that differs by `name` from its start on. */
+/** Returns text of about `tokens` tokens that begins with `name`. */
 function filler(name: string, tokens: number): string {
   const line = `${name}: the quick brown fox jumps over the lazy dog. `;
   const characters = Math.max(CHARACTERS_PER_TOKEN, Math.round(tokens * CHARACTERS_PER_TOKEN));

@@ -4,29 +4,26 @@ import type { Target } from "./target.ts";
 
 const HEAD_OK = "HTTP/1.1 200";
 /**
- * The most time that opening takes, in milliseconds: at all, and more for each stream. Whoever needs longer for one while
- * others run would never run them all.
+ * The time limit of opening streams in milliseconds, in all and per stream. A target slower than that could never run
+ * all of them.
  */
 const OPEN_MS = 5_000;
 const OPEN_EACH_MS = 100;
 
-/** What a set of streams brought in a stretch of time. */
 export type Reading = {
   readonly events: number;
-  /** Frames around them: fewer than events where somebody joined texts. */
+  /** Text frames: fewer than events if the gateway joined texts. */
   readonly frames: number;
-  /**
-   * The times from an event's writing in the engine to its reading here, in milliseconds; only of counts that are kept.
-   */
+  /** The times from an event's write in the engine to its read here, in milliseconds; only if delays are kept. */
   readonly delaysMs: readonly number[];
-  /** The times between two readings of one stream that brought events, in milliseconds; where delays are kept. */
+  /** The times between two reads with events of a stream, in milliseconds; only if delays are kept. */
   readonly gapsMs: readonly number[];
 };
 
-/** Opens many streams to one target, over sockets of their own, and reads them as fast as they come. */
+/** Opens many streams to one target, each over its own socket, and reads them without delay. */
 export class LoadClient {
   readonly #sockets: Socket[] = [];
-  /** The times from a request's writing to the first byte of its answer, one per stream, in milliseconds. */
+  /** The times from a request's write to the first byte of its reply, one per stream, in milliseconds. */
   readonly firstByteMs: number[] = [];
   #ended = 0;
   #events = 0;
@@ -37,8 +34,8 @@ export class LoadClient {
   private constructor() {}
 
   /**
-   * Opens the streams, one after the other; resolves when each has brought its first event. `requests` gives the text
-   * of each request. Rejects when one is refused, and when all together take too long.
+   * Opens the streams one after another; resolves when each has received its first event. `requests` are the texts of
+   * the requests. Rejects if one is refused, or at the time limit.
    */
   static async open(target: Target, requests: readonly string[]): Promise<LoadClient> {
     const client = new LoadClient();
@@ -52,12 +49,11 @@ export class LoadClient {
     }
   }
 
-  /** The number of streams that have ended so far; all of them once they are left. */
   get ended(): number {
     return this.#ended;
   }
 
-  /** Counts from zero. `keepDelays` costs time and memory per event. */
+  /** Resets the counters. `keepDelays` costs time and memory per event. */
   start(keepDelays: boolean): void {
     this.#events = 0;
     this.#frames = 0;
@@ -65,12 +61,11 @@ export class LoadClient {
     this.#delaysMs = keepDelays ? [] : undefined;
   }
 
-  /** Returns what came since `start`. */
+  /** Returns the result since `start`. */
   read(): Reading {
     return { events: this.#events, frames: this.#frames, delaysMs: this.#delaysMs ?? [], gapsMs: this.#gapsMs };
   }
 
-  /** Leaves all streams. */
   close(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
@@ -111,7 +106,7 @@ export class LoadClient {
     });
   }
 
-  /** Counts what stands in `text`; gives back what may be the begin of a stamp. */
+  /** Counts events in `text`; returns the possible beginning of a stamp at its end. */
   #take(text: string): string {
     const readUs = this.#delaysMs && nowUs();
     let at = text.indexOf(MARK);

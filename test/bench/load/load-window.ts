@@ -5,35 +5,34 @@ import { percentile } from "../report/percentile.ts";
 import { LoadClient } from "./load-client.ts";
 import type { Target } from "./target.ts";
 
-/** Streams begin at different moments and code gets hot: what comes in this time is not measured, in milliseconds. */
+/** The time for streams to start at different moments and for JIT compilation, not measured, in milliseconds. */
 export const SETTLE_MS = 500;
-/** The time until everybody has seen that the streams are left, in milliseconds. */
+/** The time until all processes have detected that the streams are closed, in milliseconds. */
 const LEAVE_MS = 200;
 
-/** What every stream plays, and the number of streams at once. */
 export type Load = Omit<Directive, "events" | "id"> & { readonly streams: number };
 
-/** One measured stretch of one target; a number is NaN where nothing stands in the middle. */
+/** One measurement of a target; numbers of the process are NaN if there is none in the middle. */
 export type Window = {
   readonly events: number;
   readonly frames: number;
-  /** The processor time of the process in the middle, in microseconds. */
+  /** CPU time of the process in the middle, in microseconds. */
   readonly cpuUs: number;
   readonly delayP50Ms: number;
   readonly delayP99Ms: number;
   readonly firstByteP50Ms: number;
-  /** The time between two events of one stream that one in a hundred is longer than, in milliseconds. */
+  /** The 99th percentile of the time between two events of a stream, in milliseconds. */
   readonly gapP99Ms: number;
-  /** The longest of these times, in milliseconds. */
+  /** The maximum of these times, in milliseconds. */
   readonly gapMostMs: number;
   /** The resident memory of the process in the middle with all its streams, in MB. */
   readonly residentMb: number;
 };
 
 /**
- * Puts the load on the target and measures for `seconds`, after `settleMs` of the same load. `keepDelays` says whether
- * the delay of every event is kept, which must not be where the client would become what is measured. `atBorders` is
- * waited for where the measured stretch begins, and where it ends, with all streams still open.
+ * Applies the load to the target and measures for `seconds`, after `settleMs` of the same load. `keepDelays` keeps the
+ * delay of every event; off if the client would become the bottleneck. `atBorders` is awaited at the beginning and end
+ * of the measurement, with all streams open.
  */
 export async function measureWindow(
   target: Target,

@@ -2,10 +2,10 @@ import { connect, type Socket } from "node:net";
 import { nowUs } from "../processes/stamp.ts";
 import type { Target } from "./target.ts";
 
-/** The requests that a connection is used for: the gateway closes one after a thousand. */
+/** The requests per connection: the gateway closes one after a thousand. */
 const REQUESTS_PER_CONNECTION = 900;
 
-/** Asks one target for answers in one piece, over some connections each of which asks again when it has its answer. */
+/** Requests unstreamed replies from one target; each connection sends its next request after the reply. */
 export class SaturatingClient {
   readonly #target: Target;
   readonly #request: string;
@@ -14,28 +14,25 @@ export class SaturatingClient {
   #over = false;
   #failure: Error | undefined;
 
-  /** Begins to ask over so many connections. */
   constructor(target: Target, request: string, connections: number) {
     this.#target = target;
     this.#request = request;
     for (let at = 0; at < connections; at += 1) this.#connect();
   }
 
-  /** Counts from zero. */
   start(): void {
     this.#timesMs = [];
   }
 
   /**
-   * Returns the time from each request's writing to the last byte of its answer, in milliseconds, of the answers since
-   * `start`. Throws where the target has answered with anything but 200, or ended a connection amid an answer.
+   * Returns the times from each request's write to the last byte of its reply since `start`, in milliseconds. Throws if
+   * the target replied with a status other than 200, or closed a connection within a reply.
    */
   read(): readonly number[] {
     if (this.#failure) throw this.#failure;
     return this.#timesMs;
   }
 
-  /** Leaves all connections. */
   close(): void {
     this.#over = true;
     for (const socket of this.#sockets) socket.destroy();
@@ -76,7 +73,7 @@ export class SaturatingClient {
   }
 }
 
-/** Returns whether a text, the bytes of a reply in Latin-1, holds a whole HTTP/1.1 reply. */
+/** Returns whether a text (the bytes of a reply in Latin-1) is a complete HTTP/1.1 reply. */
 function isWholeAnswer(text: string): boolean {
   const headEnd = text.indexOf("\r\n\r\n");
   if (headEnd === -1) return false;

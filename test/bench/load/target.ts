@@ -1,11 +1,10 @@
 import type { Directive } from "../processes/directive.ts";
 
-/** A target of the load: a program between a client and the engine, or the engine itself. */
+/** A target of the load: a program between client and engine, or the engine itself. */
 export type Target = {
   readonly name: string;
   readonly port: number;
-  /** The process whose time counts; undefined where nothing stands in the middle. */
+  /** The measured process; undefined for none. */
   readonly pid: number | undefined;
-  /** A whole HTTP request. */
   request(directive: Directive): string;
 };

@@ -4,24 +4,22 @@ import { join } from "node:path";
 import { Child, type Ready } from "../../../deploy/local/child.ts";
 import { IMAGE_ENV } from "../../support/processes/image-env.ts";
 
-/** A running program, of the benches or of the service. */
 export type RunningChild = {
   readonly process: ChildProcess;
   readonly pid: number;
   readonly ready: Ready;
-  /** Asks it to end, and waits until it has. */
+  /** Signals the process to end, and waits for its end. */
   stop(): Promise<void>;
 };
 
-/** How a built program is run by Node, beside what the service's processes are started with. */
 export type NodeOptions = {
   /** Further flags for Node. Default: none. */
   readonly nodeFlags?: readonly string[];
 };
 
 /**
- * Starts a built program and resolves when it says `ready {…}`. What the program writes on its standard error goes to a
- * file in `folder`, as in operation it goes to a collector; it is part of the message when the start fails.
+ * Starts a built program and resolves when it prints `ready {…}`. Its standard error goes to a file in `folder`, as to
+ * a collector in operation; the end of it is in the message if the start fails.
  */
 export async function startChild(
   name: string,
@@ -32,7 +30,7 @@ export async function startChild(
 ): Promise<RunningChild> {
   const log = join(folder, `${name}.log`);
   const errors = openSync(log, "a");
-  // Its end of the channel closes with us: nothing is left behind by a bench that was killed.
+  // The IPC channel closes with the bench, so that a killed bench leaves no process behind.
   const spawned = spawn(process.execPath, [...nodeFlags, program, ...args], {
     stdio: ["ignore", "pipe", errors, "ipc"],
     env: { ...IMAGE_ENV, ...process.env },

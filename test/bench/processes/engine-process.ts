@@ -10,15 +10,15 @@ import { nowUs, stamp } from "./stamp.ts";
 import { startTokenOrigin } from "./token-origin.ts";
 
 /*
- * The engine of the benches, a program of its own: an engine node that plays what a request asks for, and the same over
- * plain HTTP for what the gateway is compared with. Its arguments are the address that it listens on, 127.0.0.1 without
- * one, and the folder of a tokenizer, with which it plays the same in tokens over gRPC, too.
- * Prints `ready {"address":…,"ssePort":…,"tokenPort":…}`; tells its parent who left.
+ * The engine of the benches, a separate program: an engine node that plays directives, and the same over plain HTTP for
+ * the gateway's alternatives. Its arguments are the listen address (default 127.0.0.1) and the folder of a tokenizer,
+ * with which it also plays them in tokens over gRPC. Prints `ready {"address":…,"ssePort":…,"tokenPort":…}`; sends
+ * cancellations to its parent.
  */
 
 /**
- * What the engine tells its parent: that the caller of the request with this id left, and when the engine learnt of it,
- * in monotonic microseconds.
+ * A message to the parent: the caller of the request with this id cancelled, and when the engine detected it, in
+ * monotonic microseconds.
  */
 export type LeftReport = { readonly leftId: string; readonly atUs: number };
 

@@ -6,35 +6,31 @@ import { CATALOG } from "../../../gateway/catalog.ts";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { type NodeOptions, type RunningChild, startChild } from "./child-process.ts";
 
-/** The path of the gateway of the same build. */
 export const GATEWAY_PROGRAM = join(import.meta.dirname, "../../../gateway/main.js");
 
-/** The longest time until an engine is healthy to a gateway, unless a bench says otherwise, in milliseconds. */
+/** The default time limit for a healthy engine, in milliseconds. */
 const READY_MS = 20_000;
 
-/** A running gateway of the benches. */
 export type BenchGateway = RunningChild & {
-  /** The port of the gateway's API on this machine. */
   readonly port: number;
-  /** The text of an API key without limits, for all models. */
+  /** An API key without limits, for all models. */
   readonly key: string;
 };
 
-/** What a gateway of the benches is started with. */
 export type BenchGatewayOptions = NodeOptions & {
   /** The addresses of its engine nodes, each `host:port`. */
   readonly engines: readonly string[];
-  /** The settings of every cluster beside its endpoints. Default: the gateway's own. */
+  /** The settings of every cluster beside endpoints. Default: the gateway's own. */
   readonly cluster?: object;
   /** Further settings of the gateway. Default: its own. */
   readonly settings?: object;
-  /** The longest time until an engine is healthy to it, in milliseconds. Default: 20,000. */
+  /** The time limit for a healthy engine, in milliseconds. Default: 20,000. */
   readonly readyTimeoutMs?: number;
 };
 
 /**
- * Starts the gateway as it is deployed, with its defaults but for the header that tells of caches, in a process of its
- * own. Resolves when an engine is healthy to it. `program` is the path of its built `main.js`.
+ * Starts the gateway as deployed, with its defaults except for the cache header, in a separate process. Resolves when
+ * an engine is healthy. `program` is the path of its built `main.js`.
  */
 export async function startBenchGateway(
   program: string,

@@ -1,12 +1,10 @@
 import { attack, type Hostility, type Victim } from "../../support/processes/hostile-caller.ts";
 
 /*
- * The hostile caller of the benches, a program of its own, so that what it costs itself is not taken for the service's.
- * Takes whom to attack, and how, as its argument; attacks until it is told to end, and tells its parent what became of
- * it.
+ * The hostile caller of the benches, a separate program, so that its own cost is not counted as the service's. Its
+ * argument is the target and the kind of attack; it attacks until SIGTERM and sends its tally to the parent.
  */
 
-/** What the program takes as its argument, in JSON. */
 export type Attack = { readonly victim: Victim; readonly hostility: Hostility; readonly seed: number };
 
 const { victim, hostility, seed } = JSON.parse(process.argv[2] ?? "") as Attack;

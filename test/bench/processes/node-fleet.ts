@@ -8,8 +8,8 @@ import { type BenchGateway, GATEWAY_PROGRAM, startBenchGateway } from "./gateway
 const ENGINE_PROGRAM = join(import.meta.dirname, "../../../engine/main.js");
 
 /**
- * Nodes whose prefill is what a caller waits for, as on a GPU with long prompts: a thousand tokens take 200 ms, so that
- * what the machine under the bench adds hardly shows.
+ * Nodes whose prefill dominates the wait, as on a GPU with long prompts: a thousand tokens take 200 ms, so that the
+ * machine's own overhead is small.
  */
 export const SIMULATED = {
   kind: "simulator",
@@ -20,10 +20,7 @@ export const SIMULATED = {
   answerTokens: { min: 24, max: 48 },
 };
 
-/**
- * Nodes with the demonstration model on the processor: whatever a caller writes goes through a real template,
- * tokenizer, grammar and parser.
- */
+/** Nodes with the demonstration model on the CPU: requests pass a real template, tokenizer, grammar and parser. */
 export const DEMONSTRATION = {
   kind: "llama",
   modelPath: join(import.meta.dirname, "../../../../engine/demo-model/demo.gguf"),
@@ -32,28 +29,22 @@ export const DEMONSTRATION = {
   threads: 1,
 };
 
-/** What a fleet of the benches is made of. */
 export type NodeFleetOptions = {
-  /** The number of engine nodes. */
   readonly nodes: number;
-  /** The `backend` of every node's configuration. */
   readonly backend: object;
-  /** The settings of the gateway's cluster beside its endpoints. Default: the gateway's own. */
+  /** The cluster settings of the gateway beside endpoints. Default: the gateway's own. */
   readonly cluster?: object;
 };
 
-/** Engine nodes and one gateway in front of them, all processes of their own. */
 export type NodeFleet = {
   readonly gateway: BenchGateway;
-  /** The process ids of the nodes. */
   readonly nodePids: readonly number[];
   /** Resolves to the number of generations that each node has begun. */
   generations(): Promise<readonly number[]>;
-  /** Ends all processes. */
   stop(): Promise<void>;
 };
 
-/** Starts a fresh fleet, in which nothing is cached anywhere. Its configuration goes into `folder`. */
+/** Starts a new fleet with empty caches. Its configuration is written to `folder`. */
 export async function startNodeFleet(
   { nodes, backend, cluster = {} }: NodeFleetOptions,
   folder: string,
@@ -75,7 +66,7 @@ export async function startNodeFleet(
   };
 }
 
-/** Starts one engine node with the `backend` of its configuration, which goes into `folder`. */
+/** Starts one engine node with the given `backend`; its configuration is written to `folder`. */
 export async function startNode(nodeId: string, backend: object, folder: string): Promise<RunningChild> {
   const file = join(folder, `${nodeId}.yaml`);
   const config = { nodeId, models: ["svc-qwen"], listen: { port: 0 }, metrics: { port: 0 }, backend };

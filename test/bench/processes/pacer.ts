@@ -1,7 +1,7 @@
-/** Streams of one rate are spread over this many moments of a period, as if several engines were at work. */
+/** Streams of one rate are spread over this many phases of a period, as with several engines. */
 export const DEFAULT_PHASES = 8;
 
-/** Calls its members at one rate, group after group, from one timer. */
+/** Calls its members at one rate, group by group, from one timer. */
 export class Pacer {
   readonly #tickMs: number;
   readonly #groups: readonly Set<() => void>[];
@@ -39,7 +39,7 @@ export class Pacer {
     this.#timer = setTimeout(() => this.#run(), this.#dueMs - performance.now());
   }
 
-  /** Timers know whole milliseconds only, so a run makes up for all ticks that are due. */
+  /** Timers have millisecond resolution, so a run catches up on all due ticks. */
   #run(): void {
     for (; this.#dueMs <= performance.now(); this.#dueMs += this.#tickMs)
       for (const onTick of this.#groups[this.#tick++ % this.#groups.length] ?? []) onTick();
@@ -48,9 +48,7 @@ export class Pacer {
   }
 }
 
-/**
- * One stream's share of a pacer, to be waited for. A tick that nobody waits for is lost, as a busy engine's step is.
- */
+/** A stream's share of a pacer. A tick without a waiting stream is lost, as a busy engine's step is. */
 export class Pace {
   readonly #leave: () => void;
   #due = false;

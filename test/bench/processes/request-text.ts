@@ -1,8 +1,6 @@
 import type { Directive } from "./directive.ts";
 
-/** The formats that the benches ask in. */
 export const BENCH_FORMATS = ["chat", "messages", "responses"] as const;
-/** The name of a format that the benches ask in. */
 export type BenchFormat = (typeof BENCH_FORMATS)[number];
 
 const MODEL = "svc-qwen";
@@ -23,15 +21,12 @@ const SHAPES: Readonly<Record<BenchFormat, { readonly path: string; body(prompt:
   },
 };
 
-/** Returns the format whose path this is, and that of chat for any other path. */
+/** Returns the format of a path; chat for any other path. */
 export function formatOfPath(path: string): BenchFormat {
   return BENCH_FORMATS.find((format) => SHAPES[format].path === path) ?? "chat";
 }
 
-/**
- * Returns the bytes of a request that asks for what the directive says, as ASCII. `headers` stand beside those of the
- * format.
- */
+/** Returns the bytes of a request with the directive, as ASCII. `headers` are added to those of the format. */
 export function requestText(
   format: BenchFormat,
   key: string,
@@ -55,12 +50,12 @@ function withHead(path: string, key: string, content: string, headers: readonly 
   ].join("\r\n");
 }
 
-/** The size of the messages that a long request is made of, in bytes. */
+/** The size of the messages in a long request, in bytes. */
 const MESSAGE_BYTES = 1_000;
 
 /**
- * Returns the bytes of a request in the format of chat for an answer in one piece of `tokens` events, whose body has
- * about `bytes` bytes: a conversation of messages of some kilobyte. `headers` stand beside those of the format.
+ * Returns the bytes of a chat request for an unstreamed answer of `tokens` events, with a body of about `bytes` bytes:
+ * a conversation of messages of about a kilobyte. `headers` are added to those of the format.
  */
 export function replyRequestText(key: string, bytes: number, tokens: number, headers: readonly string[] = []): string {
   const directive = JSON.stringify({ events: tokens, eventsPerSecond: 0, eventsPerWrite: tokens });

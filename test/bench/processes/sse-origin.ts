@@ -10,7 +10,7 @@ import { nowUs, stamp } from "./stamp.ts";
 
 const HOLE = "HOLE";
 
-/** The event of a text in each format, in the gateway's own size, so that what is compared passes as many bytes. */
+/** The event of a text in each format, of the gateway's own size, so that all targets pass as many bytes. */
 const FRAMES: Readonly<Record<BenchFormat, Frame>> = {
   chat: frameOf(undefined, {
     id: "chatcmpl-000000000000000000000000",
@@ -36,7 +36,6 @@ const FRAMES: Readonly<Record<BenchFormat, Frame>> = {
   }),
 };
 
-/** What stands before the text of an event, and behind it. */
 type Frame = { readonly before: string; readonly after: string };
 
 function frameOf(event: string | undefined, data: object): Frame {
@@ -45,15 +44,16 @@ function frameOf(event: string | undefined, data: object): Frame {
   return { before, after };
 }
 
-/** What the server says of itself, to whoever asks: enough for gateways that look for a model's name. */
+/** The server's description for gateways that look up a model's name. */
 const ABOUT = JSON.stringify({
   ...{ status: "ok", object: "list", data: [{ id: "svc-qwen", object: "model" }] },
   ...{ model_path: "svc-qwen", served_model_name: "svc-qwen" },
 });
 
 /**
- * Starts a server that plays directives as server-sent events over plain HTTP, in the bodies of requests of all formats:
- * what the floors pass on. `reportLeft` gets the id of a request whose caller left before its end. Resolves to the port.
+ * Starts a server that plays directives as server-sent events over plain HTTP, from the bodies of requests in all
+ * formats: the origin of the references. `reportLeft` receives the id of a request that its caller cancelled. Resolves
+ * to the port.
  */
 export async function startSseOrigin(
   paceOf: (directive: Directive) => Pace | undefined,
@@ -61,7 +61,7 @@ export async function startSseOrigin(
 ): Promise<number> {
   const server = createServer(async (request, response) => {
     if (request.method === "GET") {
-      // What gateways ask a server about itself before they use it.
+      // Gateways query the server before they use it.
       response.setHeader("content-type", "application/json").end(ABOUT);
       return;
     }
@@ -91,7 +91,7 @@ async function play(
   const { events, eventsPerWrite } = directive;
   response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
   for (let sent = 0; sent < events && !response.destroyed; sent += eventsPerWrite) {
-    // Without a turn of the event loop it would never hear that its caller has left.
+    // Without a turn of the event loop a cancellation is never detected.
     if (sent > 0) await (pace ? pace.tick() : turn());
     const frame = before + stamp(nowUs()) + after;
     const kept = response.write(frame.repeat(Math.min(eventsPerWrite, events - sent)));
@@ -112,7 +112,7 @@ function drained(response: ServerResponse): Promise<void> {
   });
 }
 
-/** Returns an answer in one piece, of so many events. */
+/** Returns an unstreamed answer of `events` events. */
 function replyText(events: number): string {
   const choice = { index: 0, message: { role: "assistant", content: "word ".repeat(events) }, finish_reason: "stop" };
   const usage = { prompt_tokens: 1, completion_tokens: events, total_tokens: events + 1 };
@@ -120,7 +120,7 @@ function replyText(events: number): string {
   return JSON.stringify({ ...head, model: "svc-qwen", choices: [{ ...choice, logprobs: null }], usage });
 }
 
-/** Returns what a request asks for, in its last message, in which format, and whether as a stream. */
+/** Returns the directive in a request's last message, the format, and whether to stream. */
 async function askedFor(
   request: IncomingMessage,
 ): Promise<{ directive: Directive; streamed: boolean; format: BenchFormat }> {

@@ -14,8 +14,8 @@ import type { Pace } from "./pacer.ts";
 import { nowUs } from "./stamp.ts";
 
 /*
- * The part of the gRPC service of vLLM (`vllm.grpc.engine.VllmEngine`, as SMG 1.13 calls it) that a gateway needs which
- * tokenizes by itself: it asks for tokens with tokens. Fields are read and written by their numbers.
+ * The part of vLLM's gRPC service (`vllm.grpc.engine.VllmEngine`, as called by SMG 1.13) for a gateway that tokenizes
+ * itself: requests and replies contain tokens. Fields are read and written by number.
  */
 
 const SERVICE = "/vllm.grpc.engine.VllmEngine";
@@ -23,23 +23,22 @@ const tag = (field: number, type: number) => ((field << 3) | type) >>> 0;
 const VARINT = WireType.Varint;
 const DELIMITED = WireType.LengthDelimited;
 
-/** The numbers of fields of a GenerateRequest, and of the prompt in it. */
+/** The field numbers of a GenerateRequest, and of its prompt. */
 const PROMPT = 2;
 const STREAMED = 5;
 const PROMPT_TOKENS = 2;
-/** The bytes of a prompt's tokens in which the directive stands, at its end. */
+/** The bytes at the end of a prompt's tokens that contain the directive. */
 const LAST_BYTES = 600;
 
 const HEALTHY = new BinaryWriter().uint32(tag(1, VARINT)).bool(true).finish();
 const SERVER_INFO = new BinaryWriter().uint32(tag(5, DELIMITED)).string("vllm-grpc").finish();
 
-/** What a request asks for: what to play, and whether in pieces. */
 type Asked = { readonly directive: Directive; readonly streamed: boolean };
 
 /**
- * Starts a server that plays directives in tokens over gRPC, as vLLM would send them to a gateway that tokenizes.
- * `tokenizerFolder` is where that gateway finds the tokenizer. `reportLeft` gets the id of a request whose caller left
- * before its end. Resolves to the port.
+ * Starts a server that plays directives in tokens over gRPC, as vLLM does for a gateway that tokenizes.
+ * `tokenizerFolder` is the path of the tokenizer for that gateway. `reportLeft` receives the id of a request that its
+ * caller cancelled. Resolves to the port.
  */
 export async function startTokenOrigin(
   tokenizerFolder: string,
@@ -106,7 +105,7 @@ async function play(
       return;
     }
     for (let sent = 0; sent < events && !call.cancelled; sent += eventsPerWrite) {
-      // Without a turn of the event loop it would never hear that its caller has left.
+      // Without a turn of the event loop a cancellation is never detected.
       if (sent > 0) await (pace ? pace.tick() : turn());
       const tokens = stampTokens(nowUs());
       const count = Math.min(eventsPerWrite, events - sent);
@@ -127,14 +126,13 @@ function drained(call: ServerWritableStream<Buffer, Buffer>): Promise<void> {
   });
 }
 
-/** Returns a GenerateResponse with a piece of the answer, up to the token with this number. */
+/** Returns a GenerateResponse with a chunk of the answer; `completionTokens` counts all tokens so far. */
 function chunk(completionTokens: number, tokens: readonly number[]): Buffer {
   const writer = new BinaryWriter().uint32(tag(1, DELIMITED)).fork();
   packed(writer, 1, tokens).uint32(tag(2, VARINT)).uint32(1).uint32(tag(3, VARINT)).uint32(completionTokens);
   return Buffer.from(writer.join().finish());
 }
 
-/** Returns a GenerateResponse that ends the answer. */
 function complete(completionTokens: number, tokens: readonly number[]): Buffer {
   const writer = new BinaryWriter().uint32(tag(2, DELIMITED)).fork();
   packed(writer, 1, tokens).uint32(tag(2, DELIMITED)).string("stop");
@@ -156,7 +154,7 @@ function modelInfo(tokenizerFolder: string): Uint8Array {
   return writer.uint32(tag(13, VARINT)).int32(CONTEXT_TOKENS).finish();
 }
 
-/** Returns what a GenerateRequest asks for, in the last tokens of its prompt, and whether as a stream. */
+/** Returns the directive in the last tokens of a GenerateRequest's prompt, and whether to stream. */
 function askedFor(bytes: Uint8Array): Asked {
   const prompt = bytesOf(bytes, PROMPT) ?? new Uint8Array();
   const text = textOf(lastNumbers(bytesOf(prompt, PROMPT_TOKENS) ?? new Uint8Array()));
@@ -164,10 +162,10 @@ function askedFor(bytes: Uint8Array): Asked {
   return { directive: parseDirective(directive), streamed: isTrue(bytes, STREAMED) };
 }
 
-/** Returns the last of some packed numbers, of not more than `LAST_BYTES` bytes. */
+/** Returns the last packed numbers, at most `LAST_BYTES` bytes of them. */
 function lastNumbers(packed: Uint8Array): readonly number[] {
   let from = Math.max(0, packed.length - LAST_BYTES);
-  // The byte before a number is the last one of another.
+  // The byte before a number ends another one.
   while (from > 0 && (packed[from - 1] ?? 0) >= 0x80) from += 1;
   const reader = new BinaryReader(packed.subarray(from));
   const numbers: number[] = [];
@@ -175,7 +173,7 @@ function lastNumbers(packed: Uint8Array): readonly number[] {
   return numbers;
 }
 
-/** Returns the bytes of a field of a message; undefined where it has none. */
+/** Returns the bytes of a field of a message; undefined if it is absent. */
 function bytesOf(message: Uint8Array, wanted: number): Uint8Array | undefined {
   return found(message, wanted, DELIMITED, (reader) => reader.bytes());
 }

@@ -5,44 +5,36 @@ import { connect } from "node:net";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** The longest time that a reference may take to start, in milliseconds; some read thousands of modules. */
+/** The start limit of a reference, in milliseconds; some load thousands of modules. */
 const START_MS = 90_000;
 
-/** What a user would take instead of the gateway, running in front of the engine's plain HTTP. */
+/** A running alternative to the gateway, in front of the engine's plain HTTP. */
 export type Reference = {
-  /** The name of the program. */
   readonly name: string;
-  /** The process whose time counts; another one after it was started anew. */
+  /** The measured process; changes with a restart. */
   readonly pid: number;
-  /** The port on this machine. */
   readonly port: number;
-  /** The headers that it needs beside those of the format. */
+  /** Headers beside those of the format. */
   readonly headers: readonly string[];
-  /** Ends the process and starts another one on the same port; resolves when it can serve. */
+  /** Restarts the process on the same port; resolves when it can serve. */
   restart(): Promise<void>;
-  /** Ends the process, and waits until it has ended. */
   stop(): Promise<void>;
 };
 
-/** How a reference is started. */
 export type ReferenceProgram = {
-  /** The name of the program. */
   readonly name: string;
-  /** The path of the program. */
   readonly program: string;
-  /** Its arguments. */
   readonly args: readonly string[];
-  /** The port that it is told to listen on. */
   readonly port: number;
-  /** The folder that it runs in, and in which its log is written. */
+  /** The working directory, which also gets the log. */
   readonly folder: string;
-  /** The headers that it needs beside those of the format. Default: none. */
+  /** Headers beside those of the format. Default: none. */
   readonly headers?: readonly string[];
-  /** The path that it answers with 200 once it can serve. Default: it serves as soon as it takes connections. */
+  /** The path that returns 200 when the reference can serve. Default: it serves once it accepts connections. */
   readonly readyPath?: string;
 };
 
-/** Starts a reference; resolves when it can serve. Rejects with the end of its log when it does not start. */
+/** Starts a reference; resolves when it can serve. Rejects with the end of its log if it does not start. */
 export async function startReference(options: ReferenceProgram): Promise<Reference> {
   const { name, port, headers = [] } = options;
   let running = await run(options);
@@ -59,7 +51,6 @@ export async function startReference(options: ReferenceProgram): Promise<Referen
   };
 }
 
-/** A process of a reference, and what ends it. */
 type Run = { readonly child: ChildProcess; end(): Promise<void> };
 
 async function run(options: ReferenceProgram): Promise<Run> {
@@ -67,7 +58,7 @@ async function run(options: ReferenceProgram): Promise<Run> {
   const log = join(folder, `${name}.log`);
   const child = spawned(options, log);
   child.once("error", () => {});
-  // It knows nothing of us, so that nobody else would end it.
+  // A reference does not detect the end of the bench, so it is killed at exit.
   const kill = () => child.kill("SIGKILL");
   process.once("exit", kill);
   const ended = once(child, "close");
@@ -100,19 +91,19 @@ function spawned({ program, args, folder }: ReferenceProgram, log: string): Chil
   return child;
 }
 
-/** Has a process, with all its threads, run on one processor. Does nothing where `taskset` is not there to see to it. */
+/** Pins a process with all its threads to one CPU. Does nothing without `taskset`. */
 export function pin(pid: number, processor: number | undefined): void {
   const taskset = processor === undefined ? undefined : programOf("taskset");
   if (taskset !== undefined) execFileSync(taskset, ["-acp", String(processor), String(pid)], { stdio: "ignore" });
 }
 
-/** The folders that references are looked for in beside the PATH: an environment of Python, or what npm has installed. */
+/** The folders searched for references beside the PATH: a Python environment, or npm packages. */
 function folders(): readonly string[] {
   const named = process.env.SVC_BENCH_REFERENCES?.split(delimiter) ?? [];
   return [...named, join(process.cwd(), ".tools/references"), join(process.cwd(), ".tools")];
 }
 
-/** Returns the path of a program on the PATH or in a folder of references; undefined where there is none. */
+/** Returns the path of a program on the PATH or in a folder of references; undefined if there is none. */
 export function programOf(name: string): string | undefined {
   const path = (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, name));
   return [...folders().map((folder) => join(folder, "bin", name)), ...path].find((file) =>
@@ -120,7 +111,7 @@ export function programOf(name: string): string | undefined {
   );
 }
 
-/** Returns the path of a file of a package of npm in a folder of references; undefined where there is none. */
+/** Returns the path of a file in an npm package in a folder of references; undefined if there is none. */
 export function moduleOf(file: string): string | undefined {
   return folders()
     .map((folder) => join(folder, "node_modules", file))
@@ -136,7 +127,6 @@ function isThere(file: string, mode: number): boolean {
   }
 }
 
-/** Resolves to whether somebody takes connections on a port of this machine. */
 export function accepts(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");

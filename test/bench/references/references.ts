@@ -4,25 +4,23 @@ import { stringify } from "yaml";
 import { freePort } from "../../support/free-port.ts";
 import { moduleOf, programOf, type Reference, type ReferenceProgram, startReference } from "./reference.ts";
 
-/** What references stand in front of. */
 export type Origin = {
-  /** The port of the engine's plain HTTP. */
   readonly originPort: number;
-  /** The port of the engine's gRPC in tokens, and the folder of its tokenizer. Default: what needs them is absent. */
+  /**
+   * The port of the engine's token-based gRPC, and the folder of its tokenizer. Default: references that need them are
+   * absent.
+   */
   readonly tokenPort?: number;
   readonly tokenizerFolder?: string;
 };
 
-/** What a reference stands in front of, and where it may write. */
 type Place = Origin & { readonly folder: string; readonly port: number };
 
-/** The program of a reference that is installed. */
 type Started = Pick<ReferenceProgram, "program" | "args" | "headers" | "readyPath">;
 
 /**
- * What a user would take instead of the gateway: proxies that understand nothing of what they pass on, and gateways for
- * models. Each runs as one process on one thread of work where it can be told so, and logs every request, as the gateway
- * does.
+ * The alternatives to the gateway: proxies that do not parse the formats, and model gateways. Each runs as one process
+ * with one worker thread if possible, and logs every request, as the gateway does.
  */
 const REFERENCES: Readonly<Record<string, (place: Place) => Promise<Started | undefined>>> = {
   nginx: withFile("nginx", "nginx.conf", nginxConfig, () => ["-p", ".", "-c", "nginx.conf", "-e", "error.log"]),
@@ -38,12 +36,11 @@ const REFERENCES: Readonly<Record<string, (place: Place) => Promise<Started | un
   portkey,
 };
 
-/** The names of all references. */
 export const REFERENCE_NAMES: readonly string[] = Object.keys(REFERENCES);
 
 /**
- * Starts the references that are installed, of those named, in front of `origin`. Returns the names of those that are
- * not, or did not start, with why.
+ * Starts the named references that are installed, in front of `origin`. Also returns the names of the others, with the
+ * reason.
  */
 export async function startReferences(
   names: readonly string[],
@@ -70,7 +67,7 @@ export async function startReferences(
   return { running, absent };
 }
 
-/** Makes what runs a program with one file of configuration. */
+/** Creates the start function of a program with one configuration file. */
 function withFile(
   name: string,
   file: string,
@@ -177,12 +174,11 @@ function envoyConfig({ port, originPort }: Place): string {
   });
 }
 
-/** SMG in front of a worker that speaks HTTP. */
 async function smg({ originPort, port }: Place): Promise<Started | undefined> {
   return smgBefore(`http://127.0.0.1:${originPort}`, port, []);
 }
 
-/** SMG in front of a worker that speaks the gRPC of vLLM: it makes tokens of prompts itself, and texts of tokens. */
+/** SMG with a worker of vLLM's gRPC: it tokenizes prompts and detokenizes answers itself. */
 async function smgGrpc({ tokenPort, tokenizerFolder, port }: Place): Promise<Started | undefined> {
   if (tokenPort === undefined || tokenizerFolder === undefined) return undefined;
   return smgBefore(`grpc://127.0.0.1:${tokenPort}`, port, ["--model-path", tokenizerFolder]);
@@ -193,10 +189,10 @@ async function smgBefore(worker: string, port: number, more: readonly string[]):
   if (program === undefined) return undefined;
   const limits = ["--max-concurrent-requests", "20000", "--disable-load-monitoring"];
   const where = ["--host", "127.0.0.1", "--port", String(port), "--worker-urls", worker];
-  // Both have metrics, which would be on one port.
+  // Both serve metrics, by default on the same port.
   const metrics = ["--prometheus-host", "127.0.0.1", "--prometheus-port", String(await freePort())];
   const args = ["launch", ...where, "--policy", "round_robin", "--log-level", "info", ...limits, ...metrics, ...more];
-  // It takes connections before it knows its worker, and the tokenizer of that.
+  // It accepts connections before its worker and tokenizer are ready.
   return { program, args, readyPath: "/readiness" };
 }
 
@@ -204,12 +200,12 @@ function litellmConfig({ originPort }: Place): string {
   const origin = { model: "openai/svc-qwen", api_base: `http://127.0.0.1:${originPort}/v1`, api_key: "none" };
   return stringify({
     model_list: [{ model_name: "svc-qwen", litellm_params: origin }],
-    // Without a master key newer versions do not start.
+    // Newer versions do not start without a master key.
     general_settings: { dangerously_permit_weak_or_unset_master_key: true },
   });
 }
 
-/** Portkey's gateway, which is told by each request where it goes. */
+/** Portkey's gateway; each request carries its upstream. */
 async function portkey({ originPort, port }: Place): Promise<Started | undefined> {
   const program = moduleOf("@portkey-ai/gateway/build/start-server.js");
   if (program === undefined) return undefined;

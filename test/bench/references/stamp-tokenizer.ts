@@ -3,31 +3,29 @@ import { join } from "node:path";
 import { MARK, STAMP_LENGTH, stamp } from "../processes/stamp.ts";
 
 /*
- * A tokenizer of our own for gateways that tokenize by themselves: byte-level BPE in the form of Hugging Face, with as
- * many tokens as models have. A stamp is three tokens of it, as an event of an engine may be.
+ * A tokenizer for gateways that tokenize themselves: byte-level BPE in the form of Hugging Face, with a realistic
+ * vocabulary size. A stamp is three tokens, as an engine's event may be.
  */
 
-/** The name of the model that the tokenizer belongs to. */
 export const TOKENIZED_MODEL = "svc-qwen";
-/** The tokens of a prompt and its answer together, at most. */
+/** The maximum tokens of a prompt and its answer together. */
 export const CONTEXT_TOKENS = 1_000_000;
-/** The token that ends an answer. */
 const END = "<|end|>";
-/** The characters of a stamp that one token has. */
+/** The characters of a stamp per token. */
 const CHARACTERS = 3;
 const BASE = 36;
 const COMBINATIONS = BASE ** CHARACTERS;
-/** Words of the benches' prompts, a token each as common words are. None begins as a token of a stamp may. */
+/** Words of the benches' prompts, one token each. None begins like a token of a stamp. */
 const WORDS = ["Ġlorem", "Ġipsum", "Ġword"];
 
 let beyond = 256;
-/** The characters that stand for the 256 bytes in the tokens of byte-level BPE. */
+/** The characters that represent the 256 bytes in byte-level BPE tokens. */
 const BYTE_CHARACTERS: readonly string[] = Array.from({ length: 256 }, (_, byte) => {
   const shown = (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
   return String.fromCharCode(shown ? byte : beyond++);
 });
 
-/** The tokens but those of stamps, in the order of their ids, and the pairs that they are merged of. */
+/** Returns the tokens other than those of stamps, by id, and their merges. */
 function ordinary(): { readonly tokens: readonly string[]; readonly merges: readonly string[] } {
   const tokens = new Set([END, ...BYTE_CHARACTERS]);
   const merges = new Set<string>();
@@ -42,13 +40,11 @@ function ordinary(): { readonly tokens: readonly string[]; readonly merges: read
 const ORDINARY = ordinary();
 const FIRST_STAMP_TOKEN = ORDINARY.tokens.length;
 
-/** The id of a token that is a word. */
 export const WORD_TOKEN = ORDINARY.tokens.indexOf("Ġword");
 
-/** The number of tokens. */
 export const VOCABULARY_SIZE = FIRST_STAMP_TOKEN + 3 * COMBINATIONS;
 
-/** Returns the tokens whose text is the stamp of a time in monotonic microseconds. */
+/** Returns the tokens of the stamp of a time, in monotonic microseconds. */
 export function stampTokens(timeUs: number): readonly number[] {
   const digits = stamp(timeUs).slice(MARK.length, STAMP_LENGTH - 1);
   return [0, 1, 2].map((at) => {
@@ -57,13 +53,13 @@ export function stampTokens(timeUs: number): readonly number[] {
   });
 }
 
-/** Returns the text of some tokens of a prompt, which are no stamps. */
+/** Returns the text of prompt tokens other than stamps. */
 export function textOf(tokens: readonly number[]): string {
   const characters = tokens.map((id) => (id === 0 ? "" : (ORDINARY.tokens[id] ?? ""))).join("");
   return Buffer.from(Array.from(characters, (one) => BYTE_CHARACTERS.indexOf(one))).toString();
 }
 
-/** Writes the files of the tokenizer, with a chat template, into a folder. */
+/** Writes the tokenizer's files, with a chat template, into a folder. */
 export async function writeTokenizer(folder: string): Promise<void> {
   const stampTexts = [0, 1, 2].flatMap((at) =>
     Array.from({ length: COMBINATIONS }, (_, number) => {

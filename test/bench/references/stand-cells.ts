@@ -1,16 +1,16 @@
-/** The load of one cell: streams that run at once, or requests at saturation. */
+/** The load of a cell: concurrent streams, or requests at saturation. */
 export type Cell =
   | {
       readonly kind: "stream";
       readonly streams: number;
       readonly eventsPerSecond: number;
       readonly clocks: "random" | "step";
-      /** Whether the other formats of the gateway are measured, too. */
+      /** Whether the gateway's other formats are measured, too. */
       readonly formats: boolean;
     }
   | { readonly kind: "request"; readonly bytes: number };
 
-/** How much is measured: a look, what a release wants, or every cell. */
+/** The extent: quick, for a release, or every cell. */
 export type Extent = "quick" | "default" | "full";
 
 const stream = (
@@ -23,7 +23,7 @@ const stream = (
 });
 const request = (bytes: number): Cell => ({ kind: "request", bytes });
 
-/** The cells of each extent. Thousands of streams get one delta a second: the client could not read more. */
+/** The cells of each extent. Thousands of streams get one delta per second, the limit of the client. */
 const CELLS: Readonly<Record<Extent, readonly Cell[]>> = {
   quick: [stream(200), request(1_000)],
   default: [stream(200), request(1_000)],
@@ -41,21 +41,19 @@ const CELLS: Readonly<Record<Extent, readonly Cell[]>> = {
   ],
 };
 
-/** Returns the short name of a cell, by which it can be asked for: `200x50`, `200x50-step`, `100KB`. */
+/** Returns the short name of a cell for `--cells`: `200x50`, `200x50-step`, `100KB`. */
 function cellName(cell: Cell): string {
   if (cell.kind === "request") return `${cell.bytes / 1_000}KB`;
   return `${cell.streams}x${cell.eventsPerSecond}${cell.clocks === "step" ? "-step" : ""}`;
 }
 
-/** The short names of all cells. */
 export const CELL_NAMES: readonly string[] = CELLS.full.map(cellName);
 
-/** Returns the cells of an extent, or of all cells those with these short names. */
+/** Returns the cells of an extent, or the named ones of all cells. */
 export function cellsOf(extent: Extent, names: readonly string[] | undefined): readonly Cell[] {
   return names ? CELLS.full.filter((cell) => names.includes(cellName(cell))) : CELLS[extent];
 }
 
-/** Returns what a cell measures, for people. */
 export function cellTitle(cell: Cell): string {
   if (cell.kind === "request") return `requests of ${cell.bytes / 1_000} KB, 16 tokens in one piece, at saturation`;
   return `${cell.streams} streams x ${cell.eventsPerSecond} deltas/s, ${cell.clocks} clocks`;

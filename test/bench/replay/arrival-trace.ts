@@ -2,7 +2,7 @@ import type { BlockRuns } from "./block-runs.ts";
 import { PieceCutter } from "./piece-cutter.ts";
 import type { RecordedBoundary, RecordedSession, RecordedTurn } from "./recorded-session.ts";
 
-/** The tokens of a block of the trace. */
+/** Tokens per block of the trace. */
 const BLOCK_TOKENS = 512;
 
 type RawArrival = {
@@ -10,14 +10,14 @@ type RawArrival = {
   readonly timestamp: number;
   readonly input_length: number;
   readonly output_length: number;
-  /** The blocks of the prompt, of which the last one may not be whole. */
+  /** The blocks of the prompt; the last one may be partial. */
   readonly hash_ids: readonly number[];
 };
 
-/** Requests that come at their own times; those that share pieces are of one conversation, or of one application. */
+/** Requests with recorded times; those that share pieces belong to one conversation or application. */
 export type RecordedArrivals = { readonly requests: RecordedSession; readonly arrivalsMs: readonly number[] };
 
-/** Reads requests in the form of Mooncake's traces, one JSON object a line, in the order of their arrival. */
+/** Parses requests in the form of Mooncake's traces, one JSON object per line, in order of arrival. */
 export function readArrivals(text: string): RecordedArrivals {
   const raws: readonly RawArrival[] = text
     .split("\n")
@@ -47,7 +47,7 @@ export function readArrivals(text: string): RecordedArrivals {
     });
     boundaries.push({ tokens, piece: lastPiece, sharedAs: undefined });
     own.push(boundaries.length - 1);
-    // What all have in common is the application's; whatever else was there before is of the same conversation.
+    // The prefix common to all belongs to the application; other known boundaries belong to the conversation.
     const lastTurn = known > 1 ? known - 1 : undefined;
     const agent = own[1] ?? own[0] ?? 0;
     return { agent, pauseMs: 0, tokens, outputTokens, lastPiece, boundaries: own, lastTurn };
@@ -56,9 +56,9 @@ export function readArrivals(text: string): RecordedArrivals {
 }
 
 /**
- * Returns the times at which requests come. The trace rounds them, so that a dozen come at once every three seconds: those
- * of one time are spread evenly until the next one, as gateways that share nothing would otherwise all go by what was
- * before the dozen.
+ * Returns the arrival times. The trace rounds them, so that a dozen requests share a time every three seconds: they are
+ * spread evenly up to the next time, because gateways without shared state would otherwise route all of them by the
+ * state before.
  */
 function arrivalsOf(raws: readonly RawArrival[]): readonly number[] {
   const arrivalsMs: number[] = [];
@@ -73,7 +73,7 @@ function arrivalsOf(raws: readonly RawArrival[]): readonly number[] {
   return arrivalsMs;
 }
 
-/** Returns the ids of the blocks behind which prompts differ. */
+/** Returns the ids of the blocks after which prompts differ. */
 function branchesOf(prompts: readonly (readonly number[])[]): ReadonlySet<number> {
   const next = new Map<number, number>();
   const branches = new Set<number>();

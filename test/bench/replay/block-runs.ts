@@ -1,7 +1,7 @@
-/** The blocks of a prompt by their ids, as runs of successive ids. A block's id stands for all before it, too. */
+/** The blocks of a prompt as runs of successive ids. A block's id also identifies all blocks before it. */
 export type BlockRuns = readonly (readonly [first: number, last: number])[];
 
-/** Returns how many blocks two prompts have in common from their begins on. */
+/** Returns the number of leading blocks that two prompts share. */
 export function commonBlocks(a: BlockRuns, b: BlockRuns): number {
   let blocks = 0;
   for (const [index, [first, last]] of a.entries()) {
@@ -13,7 +13,7 @@ export function commonBlocks(a: BlockRuns, b: BlockRuns): number {
   return blocks;
 }
 
-/** Returns the id of the last of the first `blocks` blocks; undefined where there are not that many, or none. */
+/** Returns the id of the last of the first `blocks` blocks; undefined for 0 or if there are fewer. */
 export function blockAt(runs: BlockRuns, blocks: number): number | undefined {
   let left = blocks;
   if (left <= 0) return undefined;

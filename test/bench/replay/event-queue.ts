@@ -2,12 +2,8 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
 type Entry = { readonly atMs: number; readonly order: number; readonly run: () => void };
 
-/**
- * A clock of virtual time, which runs what was planned in the order of its time, and of equals in the order of
- * planning.
- */
+/** A virtual clock that runs scheduled callbacks by time, and callbacks of equal time in the order of scheduling. */
 export class EventQueue implements Clock {
-  /** A binary heap. */
   readonly #heap: Entry[] = [];
   #planned = 0;
   #nowMs = 0;
@@ -30,7 +26,7 @@ export class EventQueue implements Clock {
     };
   }
 
-  /** Runs what is planned until `endMs`, or until nothing is. */
+  /** Runs the callbacks up to `endMs`. */
   runUntil(endMs: number): void {
     for (let first = this.#heap[0]; first && first.atMs <= endMs; first = this.#heap[0]) {
       this.#takeFirst();
@@ -40,10 +36,7 @@ export class EventQueue implements Clock {
     this.#nowMs = endMs;
   }
 
-  /**
-   * Runs what is planned until `endMs`, or until nothing is, and whatever hangs on promises that were kept in one step of
-   * it before the next.
-   */
+  /** Runs the callbacks up to `endMs`, and after each the promise reactions that it caused. */
   async settleUntil(endMs: number): Promise<void> {
     for (let first = this.#heap[0]; first && first.atMs <= endMs; first = this.#heap[0]) {
       this.#takeFirst();

@@ -1,39 +1,37 @@
-/** The least share in seconds by which a session is judged: of a few seconds, one wait says nothing. */
+/** The minimum fair share of a judged session, in seconds: below it, a single wait dominates. */
 const JUDGED_SECONDS = 60;
 
 type Session = { servedMs: number; fairMs: number };
 
-/** Follows one turn of a session, from its coming to the end of its answer. */
+/** One turn of a session, from its arrival to the end of its answer. */
 export type FollowedTurn = {
-  /** Notes that the node serves the turn from now on, at a share of the speed that it would have alone: 0 to 1. */
+  /** Sets the share (0 to 1) of its full speed at which the node serves the turn from now on. */
   served(share: number): void;
-  /** Notes that the answer is whole. */
   finished(): void;
 };
 
 /**
- * Keeps account of what each session was served, in time of prefill and answers, beside its fair share: at each moment all
- * that is served, divided by the sessions that want to run.
+ * Accounts for the service time of each session (prefill and answers) and its fair share: at each moment the total
+ * service divided by the sessions with open turns.
  */
 export class FairShares {
   readonly #nowMs: () => number;
   readonly #sessions = new Map<string, Session>();
-  /** The turns that are not answered yet. */
   readonly #open = new Set<() => void>();
   #wanting = 0;
-  /** The shares at which turns are served, together. */
+  /** The sum of the shares at which turns are served. */
   #serving = 0;
-  /** The fair share of one who has wanted to run since the begin, in milliseconds. */
+  /** The fair share of a session with an open turn since the start, in milliseconds. */
   #fairMs = 0;
   #changedMs = 0;
 
-  /** Begins at the moment that `nowMs` returns, in milliseconds. */
+  /** Begins at the time of `nowMs`, in milliseconds. */
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
     this.#changedMs = nowMs();
   }
 
-  /** Notes that a turn of a session comes. */
+  /** Adds a turn of a session. */
   arrived(name: string): FollowedTurn {
     this.#account();
     this.#wanting += 1;
@@ -65,13 +63,13 @@ export class FairShares {
     };
   }
 
-  /** Counts anew from now on; who wants to run goes on wanting. */
+  /** Resets the accounts; open turns stay open. */
   reset(): void {
     for (const settle of this.#open) settle();
     for (const session of this.#sessions.values()) Object.assign(session, { servedMs: 0, fairMs: 0 });
   }
 
-  /** Returns what each session was served by its fair share, of those whose share is a minute or more. */
+  /** Returns the service of each session divided by its fair share, for shares of at least a minute. */
   ratios(): number[] {
     for (const settle of this.#open) settle();
     return [...this.#sessions.values()]

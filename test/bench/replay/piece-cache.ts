@@ -1,26 +1,26 @@
 import { grown, type PieceStore } from "./piece-store.ts";
 
-/** The share of the newest eviction in the observed retention. */
+/** The weight of the newest eviction in the observed retention. */
 const RETENTION_RATE = 0.05;
-/** The most caches that there can be beside each other: the bits of a number. */
+/** The maximum number of caches: the bits of a number. */
 const MAX_CACHES = 32;
 
 /**
- * The prefix caches of several nodes. Each is bounded in tokens, and evicts what was used longest ago, the end of a
- * prompt before its begin; so whoever has a piece has all that is before it.
+ * The prefix caches of several nodes, each bounded in tokens. They evict the least recently used piece, the end of a
+ * prompt before its beginning; a cache with a piece therefore has all pieces before it.
  */
 export class PieceCaches {
   readonly #store: PieceStore;
   readonly #capacity: number;
   readonly #nowMs: () => number;
-  /** The moment of last use of every piece of each cache, in the order of use. */
+  /** The time of last use of the pieces in each cache, in order of use. */
   readonly #used: readonly Map<number, number>[];
   readonly #tokens: number[];
   readonly #retentions: (number | undefined)[];
-  /** For each piece the caches that have it, a bit each. */
+  /** The caches that hold each piece, as a bit mask. */
   #holders = new Int32Array(1 << 16);
 
-  /** Makes empty caches with room for `capacity` tokens each. `nowMs` returns the time in milliseconds. */
+  /** Creates empty caches of `capacity` tokens each. `nowMs` returns the time in milliseconds. */
   constructor(store: PieceStore, count: number, capacity: number, nowMs: () => number) {
     if (count > MAX_CACHES) throw new Error(`more than ${MAX_CACHES} nodes cannot be replayed`);
     this.#store = store;
@@ -31,27 +31,25 @@ export class PieceCaches {
     this.#retentions = this.#used.map(() => undefined);
   }
 
-  /** The number of tokens that each cache has room for. */
   get capacity(): number {
     return this.#capacity;
   }
 
-  /** Returns the tokens in a cache. */
   tokens(cache: number): number {
     return this.#tokens[cache] ?? 0;
   }
 
-  /** Returns for how long a cache has lately kept what nobody used, in milliseconds; undefined until it evicted something. */
+  /** Returns the recent retention of unused pieces, in milliseconds; undefined before the first eviction. */
   retentionMs(cache: number): number | undefined {
     return this.#retentions[cache];
   }
 
-  /** Returns the caches that have a piece, as bits. */
+  /** Returns the caches that hold a piece, as a bit mask. */
   holders(piece: number): number {
     return this.#holders[piece] ?? 0;
   }
 
-  /** Returns how many tokens of the prompt that ends with the piece `last` are in a cache. */
+  /** Returns the cached tokens of the prompt that ends with the piece `last`. */
   cached(cache: number, last: number): number {
     const bit = 1 << cache;
     let piece = last;
@@ -59,7 +57,7 @@ export class PieceCaches {
     return this.#store.depth(piece);
   }
 
-  /** Returns for every cache how many tokens of the prompt that ends with the piece `last` it has. */
+  /** Returns, for every cache, the cached tokens of the prompt that ends with the piece `last`. */
   cachedEverywhere(last: number): number[] {
     const found = this.#used.map(() => 0);
     let seen = 0;
@@ -73,7 +71,7 @@ export class PieceCaches {
     return found;
   }
 
-  /** Puts the prompt that ends with the piece `last` into a cache, as the one used last. */
+  /** Adds the prompt that ends with the piece `last` to a cache, as most recently used. */
   use(cache: number, last: number): void {
     const used = this.#used[cache];
     if (!used) return;

@@ -1,31 +1,29 @@
 import type { BlockRuns } from "./block-runs.ts";
 import type { RecordedPiece } from "./recorded-session.ts";
 
-/** The most blocks of a piece: longer stretches are cut at its multiples. */
+/** The maximum blocks of a piece: longer runs are cut at its multiples. */
 const MAX_BLOCKS = 64;
 
-/** For each head that sessions share, after how many blocks any of them cuts it. */
+/** For each shared head, the block counts at which any session cuts it. */
 export type HeadCuts = Map<string, Set<number>>;
 
-/** A stretch of a session's blocks that other sessions have, too. */
+/** A run of a session's blocks that other sessions share. */
 type Claim = { readonly head: string; readonly first: number; readonly last: number; readonly blocksBefore: number };
 
-/** Cuts the prompts of a session into pieces, so that each prompt and each place of interest ends with a whole one. */
+/** Cuts the prompts of a session into pieces, so that each prompt and each cut position ends with a whole piece. */
 export class PieceCutter {
   readonly #claims: Claim[] = [];
-  /** The ids of the blocks behind which there is a cut. */
+  /** The ids of the blocks with a cut after them. */
   readonly #cuts = new Set<number>();
   #sorted: readonly number[] | undefined;
-  /** The pieces by the ids of their last blocks. */
   readonly #byLastBlock = new Map<number, number>();
   readonly #pieces: RecordedPiece[] = [];
 
-  /** The pieces that were made so far. */
   get pieces(): readonly RecordedPiece[] {
     return this.#pieces;
   }
 
-  /** Takes the first `blocks` blocks of a prompt for those of a head that other sessions have, unless they are another's. */
+  /** Marks the first `blocks` blocks of a prompt as those of a shared head, unless another head has them. */
   claimHead(head: string, runs: BlockRuns, blocks: number): void {
     let before = 0;
     for (const [first, end] of runs) {
@@ -36,17 +34,16 @@ export class PieceCutter {
     }
   }
 
-  /** Cuts behind the block with this id. */
   cutAt(block: number | undefined): void {
     if (block !== undefined) this.#cuts.add(block);
   }
 
-  /** Cuts where the prompt leaves the way of another one. */
+  /** Cuts where the prompt's block ids are not successive. */
   cutRuns(runs: BlockRuns): void {
     for (const [, last] of runs) this.#cuts.add(last);
   }
 
-  /** Adds to `headCuts` where this session cuts the heads that it shares. */
+  /** Adds this session's cuts of its shared heads to `headCuts`. */
   tellHeadCuts(headCuts: HeadCuts): void {
     for (const { head, first, last, blocksBefore } of this.#claims) {
       const cuts = headCuts.get(head) ?? new Set();
@@ -55,7 +52,7 @@ export class PieceCutter {
     }
   }
 
-  /** Cuts the heads that this session shares where any session does. */
+  /** Cuts this session's shared heads where any session does. */
   addHeadCuts(headCuts: HeadCuts): void {
     for (const { head, first, last, blocksBefore } of this.#claims)
       for (const blocks of headCuts.get(head) ?? []) {
@@ -65,7 +62,7 @@ export class PieceCutter {
     this.#sorted = [...this.#cuts].sort((a, b) => a - b);
   }
 
-  /** Cuts a prompt with blocks of `blockTokens` tokens into pieces, and returns the last one; -1 where it has no block. */
+  /** Cuts a prompt with `blockTokens` tokens per block into pieces, and returns the last one; -1 without blocks. */
   lastPiece(runs: BlockRuns, blockTokens: number): number {
     let piece = -1;
     let blocks = 0;
@@ -80,7 +77,7 @@ export class PieceCutter {
     return piece;
   }
 
-  /** Returns the piece that ends with the block of this id; -1 where there is none. */
+  /** Returns the piece that ends with this block; -1 if there is none. */
   pieceEndingAt(block: number | undefined): number {
     return (block === undefined ? undefined : this.#byLastBlock.get(block)) ?? -1;
   }

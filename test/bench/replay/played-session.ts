@@ -3,19 +3,17 @@ import type { PieceStore } from "./piece-store.ts";
 import type { Prompt } from "./prompt.ts";
 import type { RecordedSession } from "./recorded-session.ts";
 
-/** A prefix that a digest stands for: where it ends, and its size. */
+/** The prefix of a digest: its end and size. */
 export type Digested = {
   readonly piece: number;
   readonly tokens: number;
-  /** The last piece of the newest prompt that went on there, and where its next digest ends; undefined for none. */
+  /** The last piece of the newest prompt that continued there, and the end of its next digest; undefined for none. */
   goesOn?: { readonly last: number; readonly nextTokens: number };
 };
 
-/** What all sessions of a replay have in common. */
 export class PlayedWorld {
-  /** The pieces of all prompts. */
   readonly store: PieceStore;
-  /** What the digests of all sessions that are played stand for. */
+  /** The prefixes by digest, of all played sessions. */
   readonly digests = new Map<string, Digested>();
   readonly #shared = new Map<string, number>();
 
@@ -23,7 +21,7 @@ export class PlayedWorld {
     this.store = store;
   }
 
-  /** Returns the piece that sessions share under a name; `make` makes it for the first of them. */
+  /** Returns the shared piece of a name; `make` creates it for the first session. */
   shared(name: string, make: () => number): number {
     const piece = this.#shared.get(name) ?? make();
     this.#shared.set(name, piece);
@@ -31,18 +29,17 @@ export class PlayedWorld {
   }
 }
 
-/** A recorded session that is played: nobody else has the pieces and digests that are its own. */
+/** A recorded session during play, with its own pieces and digests. */
 export class PlayedSession {
   readonly #recorded: RecordedSession;
   readonly #world: PlayedWorld;
   readonly #name: string;
   readonly #bytesPerToken: number;
-  /** The pieces in the store, by their numbers in the session. */
   readonly #pieces: readonly number[];
   readonly #boundaries: (Boundary | undefined)[] = [];
   #newest: Prompt | undefined;
 
-  /** Begins to play a session under a name of its own, with text of `bytesPerToken`. */
+  /** Begins to play a session under a unique name, with text of `bytesPerToken`. */
   constructor(recorded: RecordedSession, world: PlayedWorld, name: string, bytesPerToken: number) {
     this.#recorded = recorded;
     this.#world = world;
@@ -56,7 +53,7 @@ export class PlayedSession {
     this.#pieces = pieces;
   }
 
-  /** Returns the request of a turn; undefined behind the last one. */
+  /** Returns the request of a turn; undefined after the last one. */
   prompt(turn: number): Prompt | undefined {
     const recorded = this.#recorded.turns[turn];
     if (!recorded) return undefined;
@@ -73,7 +70,7 @@ export class PlayedSession {
     return this.#newest;
   }
 
-  /** Notes what a prompt had behind its digests, once nodes have it: they tell how much of that they still hold. */
+  /** Records the continuation of a prompt after its digests: nodes report how much of it they still hold. */
   #goOnWith(prompt: Prompt | undefined): void {
     const { digests } = this.#world;
     const boundaries = prompt?.shape.boundaries ?? [];
@@ -84,7 +81,7 @@ export class PlayedSession {
     }
   }
 
-  /** Forgets the digests that only this session has. */
+  /** Deletes the digests of this session alone. */
   end(): void {
     for (const boundary of this.#boundaries)
       if (boundary?.hash.startsWith(this.#name)) this.#world.digests.delete(boundary.hash);

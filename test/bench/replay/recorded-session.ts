@@ -1,40 +1,36 @@
-/** A turn of a recorded session. */
 export type RecordedTurn = {
-  /** The agent of the session whose turn it is: 0 is the session's own, the others are its sub-agents. */
+  /** The agent of the turn: 0 is the session's own, others are sub-agents. */
   readonly agent: number;
-  /** The pause before the turn, after the answer to the one before it, in milliseconds. */
+  /** The pause between the last answer and this turn, in milliseconds. */
   readonly pauseMs: number;
-  /** The tokens of the prompt. */
   readonly tokens: number;
-  /** The tokens of the answer. */
   readonly outputTokens: number;
-  /** The last piece of the prompt, by its number in the session; -1 where the prompt is shorter than a block. */
+  /** The index of the last piece of the prompt in the session; -1 if the prompt is shorter than a block. */
   readonly lastPiece: number;
-  /** The boundaries of the prompt by their numbers in the session, the shortest prefix first. */
+  /** The indexes of the prompt's boundaries in the session, shortest prefix first. */
   readonly boundaries: readonly number[];
-  /** The index of the boundary that the last turn of the conversation ended at; undefined for a first one. */
+  /** The index of the boundary at the end of the last turn; undefined for a first turn. */
   readonly lastTurn: number | undefined;
 };
 
-/** A piece of the prompts of a session. */
 export type RecordedPiece = {
-  /** The piece before it, by its number in the session; -1 for none. */
+  /** The index of the previous piece in the session; -1 for none. */
   readonly parent: number;
   readonly tokens: number;
-  /** The name of the piece where other sessions have the same one; undefined where it is the session's own. */
+  /** The name of a piece shared with other sessions; undefined if it is not shared. */
   readonly sharedAs: string | undefined;
 };
 
-/** A place in the prompts of a session at which a gateway takes a digest. */
+/** A position in a session's prompts at which a gateway computes a digest. */
 export type RecordedBoundary = {
   readonly tokens: number;
-  /** The last piece before the boundary, by its number in the session; -1 for none. */
+  /** The index of the last piece before the boundary in the session; -1 for none. */
   readonly piece: number;
-  /** The name of the boundary where other sessions have the same one; undefined where it is the session's own. */
+  /** The name of a boundary shared with other sessions; undefined if it is not shared. */
   readonly sharedAs: string | undefined;
 };
 
-/** A recorded session: what its turns asked for, in pieces and boundaries that it shares with itself and with others. */
+/** A recorded session: its turns, in pieces and boundaries shared within it and with other sessions. */
 export type RecordedSession = {
   readonly turns: readonly RecordedTurn[];
   readonly pieces: readonly RecordedPiece[];

@@ -2,66 +2,60 @@ import type { EventQueue } from "./event-queue.ts";
 import type { PieceCaches } from "./piece-cache.ts";
 import type { Prompt } from "./prompt.ts";
 
-/** The speed of a node, that of the routing study: tokens prefilled in a second. */
+/** The prefill speed of a node in the routing study, in tokens per second. */
 export const PREFILL_TOKENS_PER_SECOND = 12_000;
-/** The time that a node takes for a token of an answer, in milliseconds, however many answers it writes. */
+/** The decode time per token in milliseconds, independent of concurrent answers. */
 const DECODE_MS_PER_TOKEN = 20;
-/** The time between two messages on how far a prompt is prefilled, in milliseconds. */
+/** The interval of progress messages of a prefill, in milliseconds. */
 const PROGRESS_MS = 500;
 
-/** What a node says of itself. */
 export type NodeReport = {
   readonly running: number;
   readonly waiting: number;
   readonly queuedUncachedTokens: number;
-  /** The share of the KV cache that running requests hold. */
+  /** The share of the KV cache used by running requests. */
   readonly kvUse: number;
-  /** How long the cache has kept what nobody used, in milliseconds; undefined until it evicted something. */
+  /** The observed retention of unused cache entries, in milliseconds; undefined before the first eviction. */
   readonly retentionMs: number | undefined;
 };
 
-/** Who is told how a request comes along on its node. */
 export type Job = {
   readonly prompt: Prompt;
-  /** Called when the prefill begins; `cachedTokens` of the prompt were found in the cache. */
+  /** Called when the prefill begins; `cachedTokens` of the prompt were cached. */
   readonly onStarted: (cachedTokens: number) => void;
   /**
-   * Called when the request is served from now on at another share, above 0 and at most 1, of what it would be alone: prompts
-   * that are prefilled at once share the node's speed, and answers do not.
+   * Called when the request's share of the node's speed changes (above 0, at most 1): concurrent prefills share the
+   * speed, answers do not.
    */
   readonly onShare: (share: number) => void;
-  /** Called while the prompt is prefilled, with the tokens of it that are, cached ones included. */
+  /** Called during the prefill with the prefilled tokens, cached ones included. */
   readonly onProgress: (prefilledTokens: number) => void;
-  /** Called when the prompt is prefilled. */
   readonly onFirstToken: () => void;
-  /** Called when the answer is whole; its prompt was prefilled in `prefillMs` milliseconds. */
+  /** Called when the answer is complete; its prefill took `prefillMs` milliseconds. */
   readonly onFinished: (prefillMs: number) => void;
 };
 
-/** Time integrals since the start, in milliseconds: of the requests on a node, and of its prefilling. */
+/** Time integrals since the start, in milliseconds: of requests on a node, and of its prefilling. */
 export type NodeUse = { readonly requestMs: number; readonly prefillMs: number };
 
-/** What a node is made of. */
 export type ReplayNodeParts = {
   readonly time: EventQueue;
   readonly caches: PieceCaches;
-  /** The number of the cache in which the node keeps prompts. */
   readonly cache: number;
-  /** The most prompts that the node prefills at once, all equally fast; the others wait in order of arrival. */
+  /** The maximum concurrent prefills, all equally fast; other prompts wait in order of arrival. */
   readonly prefillsAtOnce: number;
-  /** Called when the node has another prompt to prefill, or has prefilled one. */
+  /** Called when the node gets another prompt, or has prefilled one. */
   readonly onChange: () => void;
 };
 
-/** A prompt that is prefilled. */
 type Prefill = {
   readonly job: Job;
   readonly beganMs: number;
-  /** The tokens that were left when another prompt last began or ended beside it; all that it lacked at its begin. */
+  /** The remaining tokens when another prefill last began or ended; initially all uncached tokens. */
   leftTokens: number;
 };
 
-/** A node in virtual time: it prefills some prompts at once, in order of arrival, and decodes side by side. */
+/** A node in virtual time: it prefills several prompts at once, in order of arrival, and decodes concurrently. */
 export class ReplayNode {
   readonly #time: EventQueue;
   readonly #caches: PieceCaches;
@@ -71,7 +65,7 @@ export class ReplayNode {
   readonly #queue: { readonly job: Job; readonly uncachedTokens: number }[] = [];
   #queuedTokens = 0;
   #prefills: readonly Prefill[] = [];
-  /** When a prompt last began or ended. */
+  /** The time when a prefill last began or ended. */
   #prefillsSinceMs = 0;
   #decoding = 0;
   #runningTokens = 0;
@@ -79,7 +73,6 @@ export class ReplayNode {
   #requestMs = 0;
   #prefillMs = 0;
 
-  /** Makes an idle node. */
   constructor({ time, caches, cache, prefillsAtOnce, onChange }: ReplayNodeParts) {
     this.#time = time;
     this.#onChange = onChange;
@@ -88,7 +81,6 @@ export class ReplayNode {
     this.#prefillsAtOnce = prefillsAtOnce;
   }
 
-  /** What the node says of itself now. */
   get report(): NodeReport {
     return {
       running: this.#decoding + this.#prefills.length,
@@ -99,13 +91,11 @@ export class ReplayNode {
     };
   }
 
-  /** What the node has done up to now. */
   get use(): NodeUse {
     this.#account();
     return { requestMs: this.#requestMs, prefillMs: this.#prefillMs };
   }
 
-  /** Takes a request. */
   submit(job: Job): void {
     this.#account();
     const uncachedTokens = this.#uncached(job.prompt);
@@ -124,7 +114,7 @@ export class ReplayNode {
     const uncachedTokens = this.#uncached(prompt);
     this.#runningTokens += prompt.tokens;
     job.onStarted(prompt.tokens - uncachedTokens);
-    // Even a prompt that is all in the cache takes a step.
+    // Even a fully cached prompt takes a step.
     const prefill = { job, beganMs: this.#time.nowMs(), leftTokens: Math.max(1, uncachedTokens) };
     const tell = () => {
       if (!this.#prefills.includes(prefill)) return;
@@ -136,7 +126,7 @@ export class ReplayNode {
     this.#prefillNext();
   }
 
-  /** Has the speed of the node shared by other prompts from now on. */
+  /** Distributes the speed of the node among the given prefills from now on. */
   #share(prefills: readonly Prefill[]): void {
     for (const prefill of this.#prefills) prefill.leftTokens = this.#leftTokens(prefill);
     this.#prefills = prefills;
@@ -145,7 +135,7 @@ export class ReplayNode {
     const [first] = [...prefills].sort((a, b) => a.leftTokens - b.leftTokens);
     if (!first) return;
     this.#time.after((first.leftTokens * prefills.length * 1_000) / PREFILL_TOKENS_PER_SECOND, () => {
-      // Where others have come or gone meanwhile, the next to end was looked for again.
+      // If prefills have begun or ended since, another timer ends the next one.
       if (this.#prefills === prefills) this.#end(first);
     });
   }
@@ -170,7 +160,6 @@ export class ReplayNode {
     this.#prefillNext();
   }
 
-  /** Returns how many tokens of a prompt that is prefilled are yet to be. */
   #unread(prefill: Prefill): number {
     return Math.ceil(this.#leftTokens(prefill));
   }

@@ -5,20 +5,16 @@ import { exactPrefixes, Gateway } from "./routers/gateway.ts";
 import { llmd, omniscient, oracle, prefixTree } from "./routers/rivals.ts";
 import type { Fleet, Router } from "./routers/router.ts";
 
-/** What the router of one gateway is made of. */
 type RouterParts = {
   readonly fleet: Fleet;
   readonly gateways: number;
   readonly world: PlayedWorld;
   readonly time: EventQueue;
   readonly random: () => number;
-  /** Judges what gateways say of their caches. */
   readonly judge: ReasonJudge;
-  /** The number of the gateway among all. */
   readonly number: number;
 };
 
-/** The name of a policy that can be replayed. */
 export type ReplayPolicy =
   | "oracle"
   | "omniscient"
@@ -37,7 +33,10 @@ const gateway =
     });
   };
 
-/** Makes the router of one gateway, for each policy: of other projects, and of this one without and with exact state. */
+/**
+ * Creates the router of one gateway, by policy: those of other projects, and this project's with and without exact
+ * cache state.
+ */
 export const REPLAY_POLICIES: Readonly<Record<ReplayPolicy, (parts: RouterParts) => Router>> = {
   oracle: ({ fleet }) => oracle(fleet),
   omniscient: ({ fleet }) => omniscient(fleet),

@@ -4,28 +4,25 @@ import { FairShares } from "./fair-shares.ts";
 import type { Prompt } from "./prompt.ts";
 import type { NodeUse } from "./replay-node.ts";
 
-/** What a replay measured after its warm-up. */
 export type ReplayResult = {
-  /** The requests that got their first token. */
+  /** The requests with a first token. */
   readonly requests: number;
-  /** The answers that ended. */
   readonly answers: number;
-  /** The share of all prompt tokens that came out of a cache. */
+  /** The share of all prompt tokens that were cached. */
   readonly hitRatio: number;
   readonly meanTtftMs: number;
   readonly p95TtftMs: number;
   readonly p99TtftMs: number;
-  /** The share of the time for which the nodes prefilled. */
+  /** The share of the time in which the nodes prefilled. */
   readonly prefillBusy: number;
-  /** The most requests on a node, over the time, by the mean of all nodes. */
+  /** The mean number of requests on the busiest node over the mean of all nodes. */
   readonly maxLoad: number;
-  /** The share of the sessions that were served at least half of their fair share of prefill and answers. */
+  /** The share of sessions that received at least half of their fair share of prefill and answers. */
   readonly halfServed: number;
-  /** The share of the lost tokens for which the gateways gave the true reason, warm-up included; NaN where none say one. */
+  /** The share of lost tokens with the true reason, warm-up included; NaN without reasons. */
   readonly trueReasons: number;
 };
 
-/** Follows one request of a replay. */
 export type TurnRecord = {
   started(cachedTokens: number): void;
   served(share: number): void;
@@ -33,7 +30,6 @@ export type TurnRecord = {
   finished(): void;
 };
 
-/** Counts what happens to the requests of a replay after its warm-up. */
 export class ReplayRecord {
   readonly #time: EventQueue;
   readonly #fromMs: number;
@@ -50,7 +46,6 @@ export class ReplayRecord {
     time.after(fromMs, () => this.#shares.reset());
   }
 
-  /** Notes that a request comes. */
   arrived({ tokens, session }: Prompt): TurnRecord {
     const turn = this.#shares.arrived(session);
     const arrivedMs = this.#time.nowMs();
@@ -73,7 +68,7 @@ export class ReplayRecord {
     };
   }
 
-  /** Returns what was measured, by what the nodes did in the time that counts. */
+  /** Returns the result, given the use of the nodes in the measured period. */
   result(uses: readonly NodeUse[], trueReasons: number): ReplayResult {
     const requestMs = uses.map((use) => use.requestMs);
     return {

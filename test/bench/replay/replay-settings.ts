@@ -1,30 +1,27 @@
 import { REPLAY_POLICIES, type ReplayPolicy } from "./replay-policies.ts";
 
-/** What the replay runs: every combination of policy, gateways, sessions a node and seed. */
+/** The extent of a replay: every combination of policy, gateways, sessions per node and seed. */
 export type ReplaySettings = {
-  /** The file with the trace, which may be compressed with gzip; undefined for the slice of sessions beside the bench. */
+  /** The trace file, optionally compressed with gzip; undefined for the sessions beside the bench. */
   readonly trace: string | undefined;
-  /** The number of nodes. */
   readonly nodes: number;
   /**
-   * The most prompts that a node prefills at once: 1 where each waits for those before it, as in vLLM by default; more where
-   * they share the node's steps, as with llama.cpp on nodes of this project.
+   * The maximum concurrent prefills of a node: 1 if each prompt waits for the previous ones, as in vLLM by default;
+   * more if they share the node's steps, as with llama.cpp on this project's nodes.
    */
   readonly prefillsAtOnce: number;
-  /** The numbers of gateways that share nothing. */
+  /** The numbers of gateways, which share no state. */
   readonly gateways: readonly number[];
-  /** The numbers of sessions for each node; a trace of arrivals has a load of its own. */
+  /** The numbers of sessions per node; a trace of arrivals has its own load. */
   readonly sessionsPerNode: readonly number[];
-  /** The seeds, over which the figures are means. */
+  /** The seeds; figures are means over them. */
   readonly seeds: readonly number[];
-  /** The policies; the oracle, which the others are held against, runs anyway. */
+  /** The policies; the oracle, their baseline, always runs. */
   readonly policies: readonly ReplayPolicy[];
 };
 
-/** All policies that can be replayed, in the order of the table. */
 export const ALL_REPLAY_POLICIES: readonly ReplayPolicy[] = Object.keys(REPLAY_POLICIES).filter(isReplayPolicy);
 
-/** Returns whether a word names a policy that can be replayed. */
 export function isReplayPolicy(name: string): name is ReplayPolicy {
   return Object.hasOwn(REPLAY_POLICIES, name);
 }

@@ -11,28 +11,25 @@ import { REPLAY_POLICIES, type ReplayPolicy } from "./replay-policies.ts";
 import { ReplayRecord, type ReplayResult } from "./replay-result.ts";
 import { playArrivals, playUsers } from "./traffic.ts";
 
-/** The time between two reports of a node that has nothing new to tell, in milliseconds. */
+/** The interval of reports from a node without changes, in milliseconds. */
 const REPORT_INTERVAL_MS = 500;
-/** The time after which gateways hear of a change, in milliseconds: a node looks at its load that often. */
+/** The delay of a report after a change, in milliseconds: the polling interval of a node's load. */
 const REPORT_LAG_MS = 100;
 
-/** The traffic of a replay: sessions whose turns wait for each other, or requests that come at their own times. */
+/** The traffic of a replay: sessions of sequential turns, or requests at recorded times. */
 export type ReplayTraffic =
   | { readonly kind: "sessions"; readonly sessions: readonly RecordedSession[]; readonly perNode: number }
   | { readonly kind: "arrivals"; readonly requests: RecordedSession; readonly arrivalsMs: readonly number[] };
 
-/** What is replayed, in front of which nodes. */
 export type Scenario = {
   readonly policy: ReplayPolicy;
   readonly traffic: ReplayTraffic;
   readonly nodes: number;
-  /** Gateways that share nothing; every request comes in at any of them. */
+  /** Gateways that share no state; every request goes to a random one. */
   readonly gateways: number;
-  /** The tokens that the KV cache of a node holds. */
   readonly cacheTokens: number;
-  /** The most prompts that a node prefills at once. */
+  /** The maximum concurrent prefills of a node. */
   readonly prefillsAtOnce: number;
-  /** The begin of what is counted. */
   readonly warmUpMs: number;
   /** The end, warm-up included. */
   readonly untilMs: number;

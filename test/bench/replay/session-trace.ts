@@ -2,15 +2,15 @@ import { type BlockRuns, blockAt, commonBlocks } from "./block-runs.ts";
 import { type HeadCuts, PieceCutter } from "./piece-cutter.ts";
 import type { RecordedBoundary, RecordedSession, RecordedTurn } from "./recorded-session.ts";
 
-/** The tokens of a block of the trace. */
+/** Tokens per block of the trace. */
 const BLOCK_TOKENS = 64;
-/** The turns of its agent among which the one is looked for that a turn goes on from. */
+/** The number of an agent's earlier turns to compare with. */
 const LOOK_BACK = 60;
-/** The tokens at the end of a prompt by which the recording of its next turn may differ without meaning anything. */
+/** The tokens at the end of a prompt that may differ in the recording of its next turn without meaning. */
 const ARTEFACT_TOKENS = 128;
-/** The most tokens that the first message is taken to have. */
+/** The assumed maximum tokens of the first message. */
 const FIRST_MESSAGE_TOKENS = 1_500;
-/** The longest pause that is played, in milliseconds. */
+/** The maximum pause that is played, in milliseconds. */
 const MAX_PAUSE_MS = 300_000;
 
 type RawTurn = {
@@ -36,7 +36,7 @@ type RawSession = {
   readonly requests: readonly (RawTurn | RawAgent)[];
 };
 
-/** The tools and the system prompt of an agent; two agents are taken to share them where they have the same sizes. */
+/** The tools and the system prompt of an agent; heads of equal sizes are assumed to be equal. */
 type Head = { readonly name: string; readonly tokens: number };
 
 type Turn = Pick<RecordedTurn, "agent" | "pauseMs" | "tokens" | "outputTokens"> & {
@@ -44,7 +44,7 @@ type Turn = Pick<RecordedTurn, "agent" | "pauseMs" | "tokens" | "outputTokens"> 
   readonly runs: BlockRuns;
 };
 
-/** Reads sessions of coding agents, one JSON object a line. */
+/** Parses sessions of coding agents, one JSON object per line. */
 export function readSessions(text: string): readonly RecordedSession[] {
   const drafts = text
     .split("\n")
@@ -55,7 +55,7 @@ export function readSessions(text: string): readonly RecordedSession[] {
   return drafts.map((draft) => draft.finish(headCuts));
 }
 
-/** A boundary before the session is cut into pieces: it is at the last of the first `blocks` blocks of a prompt. */
+/** A boundary before the session is cut into pieces, after `tokens` tokens of a prompt with the blocks `runs`. */
 type DraftBoundary = Pick<RecordedBoundary, "tokens" | "sharedAs"> & {
   readonly runs: BlockRuns;
   readonly endsPrompt: boolean;
@@ -67,7 +67,7 @@ class SessionDraft {
   readonly #boundaries: DraftBoundary[] = [];
   readonly #boundariesOf: number[][] = [];
   readonly #lastTurns: (number | undefined)[] = [];
-  /** The end of the answer to each turn, once a later turn goes on from it. */
+  /** The boundary at the end of each turn's answer, once a later turn continues from it. */
   readonly #answerEnds = new Map<number, number>();
 
   constructor(raw: RawSession) {
@@ -117,7 +117,7 @@ class SessionDraft {
     this.#boundariesOf.push(list);
   }
 
-  /** Finds the turn that this one goes on from, and how many tokens both have in common. */
+  /** Returns the turn that this one continues, and the number of common tokens. */
   #lastOf(turn: Turn, earlier: readonly number[]): { readonly before: number | undefined; readonly common: number } {
     let before: number | undefined;
     let common = 0;
@@ -128,7 +128,7 @@ class SessionDraft {
     return { before, common };
   }
 
-  /** Returns the boundaries of an earlier turn that hold for this one; what was changed behind them has new ones. */
+  /** Returns the boundaries of an earlier turn that apply to this one; changed content after them gets new ones. */
   #goOn(turn: Turn, before: number, common: number): number[] {
     const { tokens, outputTokens } = this.#turns[before] ?? turn;
     const earlier = this.#boundariesOf[before] ?? [];
@@ -153,7 +153,7 @@ class SessionDraft {
   }
 }
 
-/** Returns the turns of a session and of its sub-agents one after the other: it waits for its sub-agents. */
+/** Returns the turns of a session and its sub-agents in sequence: the session waits for its sub-agents. */
 function flat(session: RawSession): readonly Turn[] {
   const turns: Turn[] = [];
   let agents = 0;

@@ -4,21 +4,21 @@ import { PlayedSession, type PlayedWorld } from "./played-session.ts";
 import type { Prompt } from "./prompt.ts";
 import type { RecordedSession } from "./recorded-session.ts";
 
-/** The time within which all sessions have begun, in milliseconds. */
+/** The time within which all sessions begin, in milliseconds. */
 const JOIN_MS = 120_000;
-/** The shortest time between two sessions of a user in milliseconds, and how much longer it is at most. */
+/** The pause between two sessions of a user, in milliseconds: its minimum and random spread. */
 const BETWEEN_MS = { least: 1_000, spread: 20_000 };
-/** The text to a token: the least of all sessions, and how much more it is at most. */
+/** Bytes of text per token: the minimum of all sessions and the random spread. */
 const BYTES_PER_TOKEN = { least: 3.2, spread: 1.6 };
 const MOST_SEED = 1_000_003;
 
-/** Sends a request; `onAnswered` is called when its answer is whole. */
+/** Sends a request; `onAnswered` is called when its answer is complete. */
 export type Send = (prompt: Prompt, onAnswered: () => void) => void;
 
 /**
- * Plays `users` who each have one session after the other. A user joins a recorded session, drawn at random, in its
- * middle, waits for each answer and then for as long as recorded; the sessions behind the first one are played whole.
- * The users and their sessions are the same for every `send`.
+ * Plays `users` with one session after another each. A user joins a random recorded session in its middle, waits for
+ * each answer and the recorded pause; later sessions are played whole. Users and sessions are the same for every
+ * `send`.
  */
 export function playUsers(
   sessions: readonly RecordedSession[],
@@ -49,7 +49,7 @@ export function playUsers(
   }
 }
 
-/** Plays requests at the times at which they were recorded, whether earlier ones are answered or not. */
+/** Plays requests at their recorded times, independent of earlier answers. */
 export function playArrivals(
   requests: RecordedSession,
   arrivalsMs: readonly number[],

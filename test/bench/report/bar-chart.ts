@@ -1,4 +1,4 @@
-/** A bar of a chart: its value, and the range that it was drawn from. */
+/** A bar of a chart: its value and range. */
 export type Bar = { readonly name: string; readonly value: number; readonly least: number; readonly most: number };
 
 const WIDTH = 760;
@@ -8,8 +8,8 @@ const ROW = 26;
 const HEAD = 34;
 
 /**
- * Draws horizontal bars with their ranges, as SVG; what was not measured has none. Beyond ten times the least value bars
- * are cut off, so that the short ones can still be told apart.
+ * Draws horizontal bars with their ranges as SVG; missing measurements have none. Bars are cut off at ten times the
+ * smallest value, so that short bars stay distinguishable.
  */
 export function barChart(title: string, bars: readonly Bar[]): string {
   const measured = bars.filter(({ value }) => Number.isFinite(value));

@@ -1,19 +1,18 @@
 import { median } from "./percentile.ts";
 
-/** Rounds of measurements, each by name of target. */
 export type Rounds<M> = readonly ReadonlyMap<string, M>[];
 
-/** Returns the median over the rounds of `value` of one target; NaN where it was not measured. */
+/** Returns the median of a target's `value` over the rounds; NaN if not measured. */
 export function medianOf<M>(rounds: Rounds<M>, name: string, value: (measured: M) => number): number {
   return median(rounds.map((round) => measuredValue(round, name, value)));
 }
 
-/** Returns the median over the rounds of `value` of a target divided by that of another in the same round. */
+/** Returns the median over the rounds of a target's `value` divided by another's in the same round. */
 export function medianRatio<M>(rounds: Rounds<M>, name: string, to: string, value: (measured: M) => number): number {
   return median(rounds.map((round) => measuredValue(round, name, value) / measuredValue(round, to, value)));
 }
 
-/** Returns the median over the rounds of `value` of a target less that of another in the same round. */
+/** Returns the median over the rounds of a target's `value` minus another's in the same round. */
 export function medianAdded<M>(rounds: Rounds<M>, name: string, to: string, value: (measured: M) => number): number {
   return median(rounds.map((round) => measuredValue(round, name, value) - measuredValue(round, to, value)));
 }

@@ -1,7 +1,7 @@
 /**
- * Measures every target once per repetition, in turn: what disturbs the machine for a while disturbs all of them. One
- * round before the first is not counted, and `measure` is told so: it may do less then. Resolves to the measurements of
- * every repetition, by name of target.
+ * Measures every target once per repetition, in turn, so that temporary load of the machine affects all of them. One
+ * round before the first is not counted; `measure` receives that and may do less. Resolves to the measurements of every
+ * repetition, by target.
  */
 export async function interleave<T extends { readonly name: string }, M>(
   targets: readonly T[],

@@ -6,8 +6,8 @@ import type { BenchResult, Row } from "./bench-result.ts";
 import { markdownTable } from "./table.ts";
 
 /**
- * Writes the results of the stand as a page of Markdown, with a plot of each cell in a file of SVG beside it, whose name
- * begins as that of the page. Makes the folder where there is none.
+ * Writes the results of the stand as a Markdown page, with an SVG plot per cell beside it, named after the page.
+ * Creates the folder.
  */
 export async function writePage(file: string, result: BenchResult): Promise<void> {
   const titles = new Set(result.rows.map(({ cell }) => String(cell)));

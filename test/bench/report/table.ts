@@ -1,8 +1,8 @@
 import type { Column, Row } from "./bench-result.ts";
 
 /**
- * Formats rows as aligned text: words to the left, numbers to the right, a dash for what was not measured. Lines end
- * without blanks.
+ * Formats rows as aligned text: words left, numbers right, a dash for missing measurements. Lines have no trailing
+ * spaces.
  */
 export function formatTable(columns: readonly Column[], rows: readonly Row[]): string {
   const cells = rows.map((row) => columns.map((column) => cell(row[column.key], column.digits ?? 1)));
@@ -24,7 +24,6 @@ function cell(value: number | string | undefined, digits: number): string {
   return value === undefined || Number.isNaN(value) ? "-" : value.toFixed(digits);
 }
 
-/** Formats rows as a table of Markdown. */
 export function markdownTable(columns: readonly Column[], rows: readonly Row[]): string {
   const line = (texts: readonly string[]) => `| ${texts.join(" | ")} |`;
   const cells = rows.map((row) => line(columns.map(({ key, digits }) => cell(row[key], digits ?? 1))));

@@ -9,37 +9,36 @@ import { storeKeys } from "./stored-keys.ts";
 
 const ENGINE_PROGRAM = join(import.meta.dirname, "../processes/engine-process.js");
 /**
- * How gateways check endpoints: every 5 s, and with patience, as one process answers for all of them. At the start it is
- * spoken to by thousands of connections at once; gateways that did not wait would ask again, and it would never be done.
+ * The gateways' health checks: every 5 s, and with a long timeout, because one process answers for all endpoints. At
+ * the start it accepts thousands of connections at once; gateways that timed out would retry, and it would never
+ * finish.
  */
 const HEALTH_CHECKS = { intervalMs: 5_000, unhealthyIntervalMs: 5_000, timeoutMs: 20_000 };
-/** The longest time that a gateway may take until it has all keys and an endpoint, on a busy machine, in milliseconds. */
+/** The time limit for a gateway to load all keys and have an endpoint, on a busy machine, in milliseconds. */
 const READY_TIMEOUT_MS = 300_000;
 
-/** What a stretch of time cost, in shares of one core, in bytes and in events a second. */
 export type Cost = {
-  /** The mean processor time of a gateway, in percent of a core. */
+  /** The mean CPU time of a gateway, in percent of a core. */
   readonly gatewayCpu: number;
-  /** The largest delay of a gateway's event loop that 99 of 100 turns stay below, in milliseconds. */
+  /** The largest 99th percentile of a gateway's event-loop delay, in milliseconds. */
   readonly loopP99Ms: number;
   /** The largest resident memory of a gateway, in MiB. */
   readonly gatewayMiB: number;
-  /** The processor time of the store, in percent of a core. */
+  /** The CPU time of the store, in percent of a core. */
   readonly storeCpu: number;
-  /** The commands that the store was sent, a second. */
   readonly storeCommands: number;
-  /** The processor time of the process that plays all endpoints, in percent of a core. */
+  /** The CPU time of the process that serves all endpoints, in percent of a core. */
   readonly endpointsCpu: number;
 };
 
-/** An installation on this machine: gateways that share a store, in front of endpoints that one process plays. */
+/** An installation on this machine: gateways that share a store, in front of endpoints served by one process. */
 export class Installation {
   readonly gateways: readonly BenchGateway[];
-  /** Keys of the store, one for each stream. */
+  /** Keys of the store, one per stream. */
   readonly keys: readonly string[];
-  /** How long it took to write the keys, in milliseconds. */
+  /** The duration of writing the keys, in milliseconds. */
   readonly keysWrittenMs: number;
-  /** How long each gateway took to start: its processes', all keys', and until an endpoint was healthy, in milliseconds. */
+  /** The start time of each gateway in milliseconds, until its keys are loaded and an endpoint is healthy. */
   readonly startedMs: readonly number[];
   readonly store: RedisProcess;
   readonly pepperFile: string;
@@ -63,12 +62,12 @@ export class Installation {
     this.#engine = parts.engine;
   }
 
-  /** Starts all of it in `folder`. The gateways start at the same time, as after a failure of power. */
+  /** Starts the installation in `folder`. The gateways start at the same time, as after a power failure. */
   static async start(scale: ScaleSettings, folder: string): Promise<Installation> {
     const store = await RedisProcess.start("--appendonly", "yes", "--appendfsync", "everysec");
     const pepperFile = join(folder, "pepper");
     const { keys, tookMs } = await storeKeys(store.address, pepperFile, { count: scale.keys, shown: scale.streams });
-    // One server that listens on all addresses of this machine has as many endpoints as these.
+    // One server that listens on all addresses of this machine serves as many endpoints.
     const engine = await startChild("endpoints", ENGINE_PROGRAM, ["0.0.0.0"], folder);
     const port = String(engine.ready.address).split(":").at(-1);
     const endpoints = Array.from({ length: scale.endpoints }, (_, at) => ({ address: `${endpointHost(at)}:${port}` }));
@@ -92,15 +91,15 @@ export class Installation {
     return new Installation({ gateways, keys, keysWrittenMs: tookMs, startedMs, store, pepperFile, engine });
   }
 
-  /** Resolves to how many endpoints the gateways find healthy, the fewest of all gateways. */
+  /** Resolves to the number of endpoints that every gateway considers healthy (the minimum). */
   async healthy(): Promise<number> {
     const pages = await Promise.all(this.gateways.map((gateway) => statsOf(gateway)));
     return Math.min(...pages.map((page) => metricSum(page, "svc_cluster_membership_healthy")));
   }
 
-  /** Resolves to what the time cost that `wait` takes. */
+  /** Resolves to the resource use while `wait` runs. */
   async cost(wait: () => Promise<unknown>): Promise<Cost> {
-    // The event loop's delays count from the scrape before.
+    // The event-loop delays count from the last scrape.
     for (const gateway of this.gateways) await statsOf(gateway);
     const before = await this.#used();
     await wait();
@@ -117,12 +116,10 @@ export class Installation {
     };
   }
 
-  /** Resolves to the memory of the store, in MiB. */
   async storeMiB(): Promise<number> {
     return infoNumber(String(await this.store.ask("INFO", "memory")), "used_memory") / 2 ** 20;
   }
 
-  /** Ends all of it. */
   async stop(): Promise<void> {
     await Promise.all([...this.gateways, this.#engine].map((child) => child.stop()));
     await this.store.end();

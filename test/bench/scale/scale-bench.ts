@@ -12,14 +12,14 @@ import type { BenchSettings } from "../settings.ts";
 import { type Cost, Installation } from "./installation.ts";
 import { storeKeys } from "./stored-keys.ts";
 
-/** The time that is measured of each state, as a multiple of the benches' own: health checks come every 5 s. */
+/** The measurement of each state as a multiple of the benches' own: health checks run every 5 s. */
 const LENGTH_FACTOR = 4;
-/** The longest time that is waited for a state of the installation, in milliseconds: a busy machine takes minutes. */
+/** The time limit for a state of the installation, in milliseconds: a busy machine takes minutes. */
 const PATIENCE_MS = 600_000;
-/** The time between two words about how far it is, in milliseconds. */
+/** The time between two progress messages, in milliseconds. */
 const PROGRESS_MS = 5_000;
 
-/** Plays a large installation on this machine and measures what its parts cost; nothing is demanded of the figures. */
+/** Runs a large installation on this machine and measures the cost of its parts; it asserts nothing. */
 export async function scaleBench({ scale, seconds }: BenchSettings): Promise<BenchResult> {
   const { endpoints, keys, streams, gateways } = scale;
   const result = {
@@ -88,7 +88,7 @@ async function measure(installation: Installation, endpoints: number, lengthMs: 
   }
 }
 
-/** Says how far the bench is; on standard error, as the result has the standard output. */
+/** Reports progress on standard error; standard output has the result. */
 function progress(what: string): void {
   process.stderr.write(`scale: ${what}\n`);
 }
@@ -97,7 +97,7 @@ function rowOf(state: string, cost: Cost): Row {
   return { state, ...cost };
 }
 
-/** Opens the streams of one gateway, those of every key whose number is its own. */
+/** Opens the streams of one gateway, those of every n-th key. */
 function openStreams(
   { port }: { readonly port: number },
   at: number,
@@ -113,7 +113,7 @@ function openStreams(
   );
 }
 
-/** Resolves to how long it took until all gateways knew a key, from the order to make it, in milliseconds. */
+/** Resolves to the time until all gateways accepted a new key, from its creation, in milliseconds. */
 async function changeKnownMs({ gateways, store, pepperFile }: Installation): Promise<number> {
   const beganMs = performance.now();
   const { keys } = await storeKeys(store.address, pepperFile, { count: 1, shown: 1 });
@@ -123,7 +123,7 @@ async function changeKnownMs({ gateways, store, pepperFile }: Installation): Pro
   return performance.now() - beganMs;
 }
 
-/** Resolves to how long it took until the condition held, in milliseconds, or to how long was waited for it in vain. */
+/** Resolves to the time until the condition held, in milliseconds, or to the time limit. */
 async function timeOf(condition: () => Promise<boolean>): Promise<number> {
   const beganMs = performance.now();
   while (!(await condition())) {

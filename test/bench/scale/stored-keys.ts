@@ -3,7 +3,7 @@ import { createKey, type KeyRequest } from "../../../gateway/keys/key-admin.ts";
 import { openRedisKeyVault } from "../../../gateway/keys/redis/redis-key-vault.ts";
 import { stateSchema } from "../../../gateway/state/state-settings.ts";
 
-/** What every key of the bench may do: its limits are counted in the store, and refuse nothing. */
+/** The properties of the bench's keys: limits are counted in the store, and refuse nothing. */
 const REQUEST: Omit<KeyRequest, "name"> = {
   owner: null,
   env: "live",
@@ -23,8 +23,8 @@ function vaultAt(address: string, pepperFile: string) {
 }
 
 /**
- * Adds `count` keys to the store at `address`. Resolves to the texts of the first `shown` of them, and to how long it
- * took, in milliseconds.
+ * Adds `count` keys to the store at `address`. Resolves to the texts of the first `shown` of them, and to the duration
+ * in milliseconds.
  */
 export async function storeKeys(
   address: string,
@@ -36,7 +36,7 @@ export async function storeKeys(
   const keys = await vault.update(true, (set, pepper) => {
     const minting = { pepper, nowMs: Date.now(), random: randomBytes };
     const made = Array.from({ length: count }, (_, at) => {
-      // A set of its own: looking for a free id among all others would take the square of their number.
+      // An empty set: searching for a free id among all others would take quadratic time.
       const request = { ...REQUEST, name: `key ${at}` };
       return createKey({ ...set, keys: [] }, request, minting).value;
     });

@@ -31,16 +31,15 @@ import type { Measurement, ThreadWork } from "./measured-thread.ts";
 
 const SIZES = [3, 30, 60, 100, 300, 1_000];
 const SEED = 1;
-/** The pieces of work, the costliest of all sizes, that are done again, and how often. */
+/** The number of costliest pieces of work that are repeated, and of the repetitions. */
 const COSTLIEST = 2;
 const TIMES = 3;
-/** The ordinary requests that are served before anything is measured. */
 const ORDINARY = 100;
-/** The longest that a piece of work may take, in milliseconds: far more than any does. */
+/** The limit of a piece of work, in milliseconds, far beyond any duration. */
 const LIMIT_MS = 60_000;
 const NEVER = new AbortController().signal;
 const PROFILES = join(import.meta.dirname, "../../../../engine/profiles");
-/** The profiles of a quick look: arguments as JSON, between tags, and as elements. */
+/** The profiles of the quick mode: arguments as JSON, between tags, and as elements. */
 const SOME_PROFILES = ["hermes", "glm-4.7", "minimax-m3"];
 const TEXT_LENGTH = 20_000;
 const SINGLE_KEYS = ["model", "messages", "stream", "max_tokens"];
@@ -55,19 +54,18 @@ const SURROUNDINGS: Surroundings = {
 
 type MeasuredThread = WorkThreads<ThreadWork, Measurement>;
 
-/** A piece of work: on the loop, which serves everybody, where it may refuse what it is given; or on a thread beside it. */
+/** A piece of work: on the shared event loop, where it may refuse its input, or on a worker thread. */
 type Piece =
   | { readonly on: "loop"; readonly work: () => unknown }
   | { readonly on: "thread"; readonly work: ThreadWork };
 
-/** The rows of the table, and which profiles are measured for others. */
+/** The rows of the table, and the profiles represented by others. */
 type HostileRows = { readonly rows: readonly Row[]; readonly alike: readonly string[] };
 
 /**
- * Measures what each shape of hostile schemas costs, by backend and profile: the longest turn on the thread that serves
- * everybody, and the work on a thread beside it, which has the heap and the bounds of a node's and does all of it in
- * turn. CPU time of the thread, of the costliest size. Of profiles with one form of call, whose grammars differ in their
- * marks, one is measured.
+ * Measures the cost of each shape of hostile schemas by backend and profile: the longest turn on the shared event loop,
+ * and the work on a worker thread with the heap and limits of a node's. Results are CPU time of the thread for the
+ * costliest size. Of profiles with the same form of calls, whose grammars differ in marks only, one is measured.
  */
 export async function hostileRows(quick: boolean): Promise<HostileRows> {
   const groups = quick ? SOME_PROFILES.map((profile) => [profile]) : alikeProfiles();
@@ -92,7 +90,6 @@ export async function hostileRows(quick: boolean): Promise<HostileRows> {
   return { rows, alike };
 }
 
-/** Returns the names of all profiles, those together that have one form of call. */
 function alikeProfiles(): readonly (readonly string[])[] {
   const groups = new Map<string, string[]>();
   for (const name of readdirSync(PROFILES).flatMap((file) => file.match(/^(.+)\.yaml$/)?.[1] ?? [])) {
@@ -102,7 +99,7 @@ function alikeProfiles(): readonly (readonly string[])[] {
   return [...groups.values()];
 }
 
-/** Returns the text of a schema, where a gateway lets it through. */
+/** Returns the text of a schema if a gateway accepts it. */
 function taken(schema: object | undefined): readonly string[] {
   try {
     return [schemaText(schema, [], "function", false)];
@@ -129,7 +126,7 @@ function inProcess(markers: OutputMarkers): (schema: string) => readonly Piece[]
   };
 }
 
-/** The ways to ask: a strict answer, a strict tool, a call that has to come. */
+/** Returns the kinds of requests: a strict answer, a strict tool, a mandatory call. */
 function inputsOf(schemaJson: string, markers: OutputMarkers): readonly GrammarInput[] {
   const common = { markers, maxCalls: 3, reasoning: "none" } as const;
   const tool = (strict: boolean) => [{ name: "f", parametersJsonSchema: schemaJson, strict }];
@@ -141,7 +138,7 @@ function inputsOf(schemaJson: string, markers: OutputMarkers): readonly GrammarI
   ];
 }
 
-/** Reads a body with the schema and translates it, on the thread that a gateway takes for it. */
+/** Parses and translates a body with the schema on the thread that a gateway uses for it. */
 function translated(schema: string): readonly Piece[] {
   const tools = [{ type: "function", function: { name: "f", parameters: JSON.parse(schema) } }];
   const bytes = Buffer.from(JSON.stringify(bodyFor("/v1/chat/completions", "call f", { tools })));
@@ -165,7 +162,7 @@ function translated(schema: string): readonly Piece[] {
   ];
 }
 
-/** Translates ordinary bodies: the first of all that a process serves costs it several times as much, whoever sends it. */
+/** Translates ordinary bodies: the first ones of a process cost several times as much, whatever their content. */
 function serveSome(): void {
   for (let time = 0; time < ORDINARY; time += 1)
     for (const piece of translated('{"type":"object","properties":{"path":{"type":"string"}}}'))
@@ -184,7 +181,7 @@ function simulated(parametersJsonSchema: string): readonly Piece[] {
   return [{ on: "loop", work }];
 }
 
-/** Looks at a long text, and at a long list, in place of the first parameters. */
+/** Checks a long text and a long list as the first parameters. */
 function checked(schema: string): readonly Piece[] {
   const keys = Object.keys(JSON.parse(schema).properties ?? { a: true }).slice(0, 2);
   return ["x".repeat(TEXT_LENGTH), Array.from({ length: TEXT_LENGTH / 10 }, (_, i) => ({ i }))].map((value) => {
@@ -194,8 +191,8 @@ function checked(schema: string): readonly Piece[] {
 }
 
 /**
- * Returns the cost of the costliest piece of work of each kind: the first time, the median of some more times, and the
- * most that any piece took at any time.
+ * Returns the cost of the costliest piece of each kind: the first time, the median of repetitions, and the maximum of
+ * all.
  */
 async function measured(pieces: readonly Piece[], thread: MeasuredThread) {
   const of = async (on: Piece["on"]) => {
@@ -219,7 +216,7 @@ async function measured(pieces: readonly Piece[], thread: MeasuredThread) {
   };
 }
 
-/** Resolves to the CPU time of a piece of work, in milliseconds. Throws where the work has a fault. */
+/** Resolves to the CPU time of a piece of work, in milliseconds. Throws if the work fails unexpectedly. */
 async function msOf(piece: Piece, thread: MeasuredThread): Promise<number> {
   if (piece.on === "loop") return msHere(piece.work);
   const { ms, fault } = await thread.run(piece.work, { tenant: "", signal: NEVER }, { limitMs: LIMIT_MS });

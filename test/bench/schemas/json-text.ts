@@ -1,19 +1,18 @@
-/** A JSON value with the text that the public procedure makes of it. */
+/** A JSON value with its text in the public procedure. */
 export type SpelledJson = {
-  /** The value, as `JSON.parse` gives it. */
   readonly value: unknown;
-  /** The text: one space behind `,` and `:`, no other white space, and numbers as they are spelled in the source. */
+  /** The text: one space after `,` and `:`, no other white space, and numbers as spelled in the source. */
   readonly text: string;
-  /** The members of an object, by name; undefined for another value. */
+  /** The members of an object by name; undefined for other values. */
   readonly members?: ReadonlyMap<string, SpelledJson>;
-  /** The items of a list; undefined for another value. */
+  /** The items of a list; undefined for other values. */
   readonly items?: readonly SpelledJson[];
 };
 
 const WHITE_SPACE = " \t\n\r";
 
 /**
- * Reads JSON and keeps how its numbers are spelled, as `1.0` is no integer to a grammar, and JavaScript makes it one.
+ * Parses JSON and keeps the spelling of numbers: for a grammar `1.0` is no integer, but JavaScript converts it to one.
  * Throws `SyntaxError`.
  */
 export function readSpelledJson(source: string): SpelledJson {
@@ -67,7 +66,7 @@ class Reader {
     return { value: items.map(({ value }) => value), text: `[${items.map(({ text }) => text).join(", ")}]`, items };
   }
 
-  /** Returns whether the list or object ends here, and steps over what stands in front of the next part. */
+  /** Returns whether the list or object ends here; consumes the separator before the next part. */
   #closes(end: string, hasParts: boolean): boolean {
     this.#space();
     if (this.#source[this.#at] === end) {

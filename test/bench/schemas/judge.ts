@@ -6,25 +6,24 @@ import { type SchemaGrammarOptions, toGrammar } from "../../../engine/grammar/va
 import { WorkBudget } from "../../../engine/work-budget.ts";
 import type { SchemaCase } from "./schema-case.ts";
 
-/** Makes the test of a grammar's text: whether a text is what the grammar allows. Throws where it cannot read it. */
+/** Creates the matcher of a grammar's text. Throws if the grammar cannot be parsed. */
 export type ReadGrammar = (grammar: string) => Promise<(text: string) => boolean>;
 
-/** The result of one schema by the public procedure: all tests right, or why not. */
+/** The result of one schema by the public procedure: all tests right, or the reason. */
 export type Outcome = "right" | "refused" | "valid refused" | "invalid let through" | "broken";
 
-/** The result of judging a case. */
 export type Judged = {
-  /** The result without `strict`, where a keyword that no grammar holds is left to the model. */
+  /** The result without `strict`, where unenforced keywords are left to the model. */
   readonly outcome: Outcome;
-  /** The result with `strict`, where such a keyword refuses the schema. */
+  /** The result with `strict`, where an unenforced keyword refuses the schema. */
   readonly strict: Outcome;
-  /** Why the schema was refused, by a message; with `strict` the keyword's pointer. Undefined where it was not. */
+  /** The message of the refusal, or with `strict` the keyword's pointer. Undefined if the schema was not refused. */
   readonly why: string | undefined;
-  /** The time that turning the schema into the text of a grammar took, in milliseconds. */
+  /** The time of converting the schema to a grammar text, in milliseconds. */
   readonly translationMs: number;
 };
 
-/** Judges a schema by the public procedure: it is turned into a grammar, and each of its values is held to that. */
+/** Judges a schema by the public procedure: it is converted to a grammar, which is tested with each of its values. */
 export async function judge(
   { schema, tests }: SchemaCase,
   options: SchemaGrammarOptions,
@@ -44,7 +43,7 @@ export async function judge(
   let outcome: Outcome;
   try {
     const allows = await read(found.text);
-    // As in the public procedure the last test that comes out wrong names the reason.
+    // As in the public procedure, the last wrong test determines the result.
     const wrong = tests.filter(({ text, isValid }) => allows(text) !== isValid).at(-1);
     outcome = wrong === undefined ? "right" : wrong.isValid ? "valid refused" : "invalid let through";
   } catch (error) {

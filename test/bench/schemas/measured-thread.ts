@@ -5,13 +5,13 @@ import { replyTo, type WorkMessage } from "../../../engine/caller-work/work-repl
 import { type TranslationTask, replyTo as translationOf } from "../../../gateway/translation/translation-task.ts";
 import { threadCpuMs } from "../../support/thread-cpu.ts";
 
-/** The work of a thread beside the loop: that of an engine node, or a body that a gateway translates. */
+/** The work of a worker thread: an engine node's, or the translation of a body in a gateway. */
 export type ThreadWork = WorkMessage | TranslationTask;
 
-/** What a measured thread answers: the CPU time of the work, in milliseconds, and the facts about a fault in it. */
+/** The reply of a measured thread: the CPU time of the work in milliseconds, and the report of a fault in it. */
 export type Measurement = ThreadReply & { readonly ms: number; readonly fault: CrashReport | undefined };
 
-/* Does what the threads of nodes do, and answers how long it took in place of its result. */
+/* Does the work of a node's threads, and replies with its duration instead of the result. */
 parentPort?.on("message", (work: ThreadWork) => {
   const beganMs = threadCpuMs();
   const reply = "kind" in work ? replyTo(work) : translationOf(work).end;

@@ -3,15 +3,14 @@ import { join } from "node:path";
 import { readSpelledJson, type SpelledJson } from "./json-text.ts";
 import type { SchemaCase } from "./schema-case.ts";
 
-/** A public collection of schemas, read a case at a time. */
 export type PublicSet = { readonly name: string; readonly cases: Iterable<SchemaCase> };
 
-/** The drafts of the test suite that are asked: the newest that is in wide use, and the one that most schemas name. */
+/** The drafts of the test suite in use: the newest widely used one, and the one that most schemas name. */
 const DRAFTS = ["draft2020-12", "draft7"];
 
 /**
- * Finds the public collections in a folder, which is a checkout of one of them or has checkouts of them in it: the data
- * of MaskBench (jsonschemabench) and the JSON-Schema-Test-Suite.
+ * Finds the public collections in a folder, which is or contains checkouts: the data of MaskBench (jsonschemabench) and
+ * the JSON-Schema-Test-Suite.
  */
 export function publicSets(folder: string): readonly PublicSet[] {
   const folders = [folder, ...readdirSync(folder).map((name) => join(folder, name))];
@@ -32,7 +31,7 @@ function* maskBench(folder: string): Iterable<SchemaCase> {
   }
 }
 
-/** Goes through the groups of tests of the drafts and of their formats; a group is one schema. */
+/** Yields the test groups of the drafts and their formats; a group is one schema. */
 function* testSuite(folder: string): Iterable<SchemaCase> {
   for (const draft of DRAFTS) {
     for (const part of ["", "optional/format"]) {

@@ -1,8 +1,8 @@
 import type { Row } from "../report/bench-result.ts";
 
 /**
- * The figures for MaskBench that its authors published in March 2025: the schemas of which all tests came out right, and
- * why the others did not. `broken` are time-outs, crashes, and runs out of memory.
+ * The figures for MaskBench published by its authors in March 2025: the schemas with all tests right, and the reasons
+ * for the others. `broken` are time-outs, crashes and lack of memory.
  */
 export const PUBLISHED: readonly Row[] = [
   { who: "LLGuidance 0.7.10", right: 8909, refused: 2377, validRefused: 20, invalidLet: 0, broken: 0 },

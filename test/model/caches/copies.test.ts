@@ -14,7 +14,7 @@ const ANSWER = assistant(text("I cannot say."));
 
 const cacheOf = (isolationSalt: string) => ({ affinityKey: "", isolationSalt, ttl: undefined });
 
-describe.skipIf(missing !== "")("a cache that cannot be cut", () => {
+describe.skipIf(missing !== "")("a cache that cannot be truncated", () => {
   let backend: LlamaBackend;
   let colds = 0;
 
@@ -23,7 +23,7 @@ describe.skipIf(missing !== "")("a cache that cannot be cut", () => {
   });
   afterAll(() => backend.close());
 
-  /** Asks with nothing in any cache. */
+  /** Answers a request with empty caches. */
   const cold = async (wanted: GenerateRequest) => {
     colds += 1;
     const { text: answer, cached } = await ask(backend, { ...wanted, cache: cacheOf(`cold ${colds}`) });
@@ -31,7 +31,7 @@ describe.skipIf(missing !== "")("a cache that cannot be cut", () => {
     return answer;
   };
 
-  /** Has a conversation under the salt. Returns of each turn the tokens of its prompt, and those that were cached. */
+  /** Runs a conversation under the salt. Returns the prompt tokens and cached tokens of each turn. */
   async function converse(isolationSalt: string, asked: typeof request) {
     const turns: { readonly tokens: number; readonly cached: number }[] = [];
     let messages: readonly Message[] = [RULES];
@@ -47,23 +47,23 @@ describe.skipIf(missing !== "")("a cache that cannot be cut", () => {
     return turns;
   }
 
-  test("each turn goes on from the one before, and its answer is that of an empty cache", async () => {
+  test("each turn continues from the last, with the answer of an empty cache", async () => {
     const turns = await converse("a", request);
     expect(turns[0]?.cached).toBe(0);
-    // The last token of a prompt is always read.
+    // The last token of a prompt is always evaluated.
     for (const [at, { cached }] of turns.slice(1).entries()) expect(cached).toBe((turns[at]?.tokens ?? 0) - 1);
   });
 
-  test("the same for conversations that are answered at once, with the digests that a gateway sends", async () => {
+  test("the same for concurrent conversations with the digests of a gateway", async () => {
     const asked = (messages: string | readonly Message[], more: Partial<GenerateRequest> = {}) =>
       digested(messages as readonly Message[], [], more);
     const conversations = await Promise.all(["b", "c"].map((salt) => converse(salt, asked)));
-    // What opens the model's turn is three tokens, behind the last message of the prompt.
+    // The opening of the assistant turn is three tokens after the last message.
     for (const turns of conversations)
       for (const [at, { cached }] of turns.slice(1).entries()) expect(cached).toBe((turns[at]?.tokens ?? 0) - 3);
   });
 
-  test("a turn that is asked again, or otherwise, goes on from where it did, as long as a copy is kept", async () => {
+  test("a repeated or changed turn continues from its position while a copy is kept", async () => {
     const messages: Message[] = [RULES];
     const tokens: number[] = [];
     const cache = cacheOf("again");
@@ -83,12 +83,12 @@ describe.skipIf(missing !== "")("a cache that cannot be cut", () => {
     };
     const last = QUESTIONS.length - 1;
     expect(await back(last)).toBe((tokens[last - 1] ?? 0) - 1);
-    // That turn is kept now in place of the last one, and so is the one before it.
+    // The copy of that turn replaces the last one; the one before it is kept, too.
     expect(await back(last - 1)).toBe((tokens[last - 2] ?? 0) - 1);
     expect(await back(last - 1 - KEPT_COPIES)).toBe(0);
   });
 
-  test("nothing is told of places from which no prompt can go on", async () => {
+  test("positions from which no prompt can continue are not reported", async () => {
     const first = [RULES, user("Tell me of it.")];
     const second = [...first, ANSWER, user("And then?")];
     for (const messages of [first, second]) await ask(backend, digested(messages, [], { cache: cacheOf("told") }));

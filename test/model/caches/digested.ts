@@ -3,7 +3,7 @@ import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/infere
 import type { Message, Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { request } from "../../support/engine/demo-engine.ts";
 
-/** Returns the digest of the first `count` messages, as a gateway would send one. */
+/** Returns the digest of the first `count` messages, as a gateway sends it. */
 export function digestOf(messages: readonly Message[], count: number): Buffer {
   return createHash("sha256")
     .update(JSON.stringify(messages.slice(0, count)))
@@ -11,7 +11,7 @@ export function digestOf(messages: readonly Message[], count: number): Buffer {
     .subarray(0, 16);
 }
 
-/** Makes a request with the digests that a gateway would send of it; the head is the one system message. */
+/** Creates a request with the digests of a gateway; the head is the one system message. */
 export function digested(
   messages: readonly Message[],
   tools: readonly Tool[] = [],

@@ -7,25 +7,25 @@ import { assistant, system, text, user } from "../../support/engine/canonical.ts
 import { ask, missing, request, startBackend } from "../../support/engine/demo-engine.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
-/* What a gateway takes a llama.cpp node to keep is what the node keeps. */
+/* A gateway's model of the conversations that a llama.cpp node keeps equals the node's own. */
 
 const TURNS = 80;
 /**
- * Beginnings that are most of any prompt here, and one that is little of it: of what is about half a gateway, which knows
- * of bytes, cannot say whether it is.
+ * System prompts that are most of any prompt, and a short one. For about half of a prompt a gateway, which counts
+ * bytes, cannot decide.
  */
 const HEADS = ["An agent that counts. ".repeat(80), "An agent that reads. ".repeat(80), "Short."].map(system);
-/** What a gateway that knows of bytes and not of tokens may be wrong by. */
+/** The error of a gateway, which counts bytes and not tokens. */
 const TOLERATED = { tokens: 64, share: 0.01 };
 
-describe.skipIf(missing !== "")("a gateway follows the conversations of a node", () => {
+describe.skipIf(missing !== "")("a gateway predicts the kept conversations of a node", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
     backend = await startBackend({ slots: 3, contextTokens: 4_096 });
   });
   afterAll(() => backend.close());
 
-  test("by what it has sent there, for random conversations that begin alike and push each other out", async () => {
+  test("from its own requests, under random shared prefixes and evictions", async () => {
     const random = new SeededRandom(11);
     const [described] = backend.describe().models;
     const most = described?.keptConversations ?? 0;
@@ -36,7 +36,7 @@ describe.skipIf(missing !== "")("a gateway follows the conversations of a node",
     const wrong: string[] = [];
     let reused = 0;
     for (let turn = 0; turn < TURNS; turn += 1) {
-      // Five at a time, the newest of which is begun anew now and then.
+      // Five conversations at a time; the newest is restarted now and then.
       const at = random.below(5);
       const known = conversations[at];
       const isOver = !known || known.length > 9 || random.below(6) === 0;

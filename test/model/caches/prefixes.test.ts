@@ -7,7 +7,7 @@ import { digested, digestOf } from "./digested.ts";
 
 const RULES = system("You are a terse assistant, and look things up. ".repeat(12));
 const TOOLS = [tool("look", "Looks something up.", { type: "object", properties: { what: { type: "string" } } })];
-describe.skipIf(missing !== "")("what llama.cpp holds, by the digests of requests", () => {
+describe.skipIf(missing !== "")("the cache of llama.cpp, by the digests of requests", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
     backend = await startBackend({ slots: 2, contextTokens: 4096 });
@@ -16,7 +16,7 @@ describe.skipIf(missing !== "")("what llama.cpp holds, by the digests of request
 
   const heldOf = (messages: readonly Message[], count: number) =>
     backend.prefixes.get(digestOf(messages, count).toString("latin1"));
-  /** What is to be expected of a prompt: what is held of its last known place, and behind it. */
+  /** Returns the expected cached tokens of a prompt: those at its last known position, and after it. */
   const expected = (messages: readonly Message[]) => {
     for (let count = messages.length; count > 0; count -= 1) {
       const held = heldOf(messages, count);
@@ -25,7 +25,7 @@ describe.skipIf(missing !== "")("what llama.cpp holds, by the digests of request
     return 0;
   };
 
-  test("a turn finds what was told of it, and its branches what was told of theirs", async () => {
+  test("a turn and its branches find the reported tokens", async () => {
     const ASKED = user("Please count from one to twelve for me, and tell me which of them is even.");
     const first = [RULES, ASKED];
     const reply = await ask(backend, digested(first));
@@ -38,7 +38,7 @@ describe.skipIf(missing !== "")("what llama.cpp holds, by the digests of request
     const answered = await ask(backend, digested(second));
     expect(answered.cached).toBe(told);
 
-    // The same question, answered anew, has all but what the model wrote.
+    // The same question, answered again, shares all but the model's text.
     const branch = [...first, assistant(text("Something else.")), user("And fourteen?")];
     const place = heldOf(branch, 2)?.tokens ?? 0;
     const branched = await ask(backend, digested(branch));
@@ -47,7 +47,7 @@ describe.skipIf(missing !== "")("what llama.cpp holds, by the digests of request
     expect(heldOf(branch, 4)).toBeDefined();
   });
 
-  test("every place is where a shorter prompt ends, with calls, results and thoughts in front of it", async () => {
+  test("every position is the end of a shorter prompt, with calls, results and reasoning before it", async () => {
     const messages = [
       RULES,
       user("Look up the weather."),
@@ -64,13 +64,13 @@ describe.skipIf(missing !== "")("what llama.cpp holds, by the digests of request
         { ...request(shorter), tools: TOOLS, toolChoice: undefined },
         new AbortController().signal,
       );
-      // What opens the model's turn is three tokens of a prompt that ends here.
+      // The opening of the assistant turn is three tokens of a prompt that ends here.
       if (shorter.at(-1)?.role !== Role.ASSISTANT) expect(counted - place).toBe(3);
     }
     expect(places).toEqual(places.toSorted((a, b) => a - b));
   });
 
-  test("what another request has is not held, and is again when it is done", async () => {
+  test("a prefix is not held while another request uses it, and is held again afterwards", async () => {
     const messages = [RULES, user("Count from one to twenty, slowly, and then back again.")];
     await ask(backend, digested(messages));
     const before = heldOf(messages, 2);

@@ -9,7 +9,7 @@ import type { SlotLine } from "../../../engine/prefixes/slot-prefixes.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "../../support/engine/demo-engine.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-/** Forty tokens that differ by their beginning, and what follows them. */
+/** Forty tokens determined by `start`, followed by others. */
 const prompt = (start: number, ...ids: number[]) => [...Array.from({ length: 40 }, () => start), ...ids] as Token[];
 const LONG_MS = 60_000;
 
@@ -46,7 +46,7 @@ describe.skipIf(missing !== "")("slots", () => {
     if (!slot) throw new Error("no slot is free");
     return slot;
   };
-  /** Takes a slot, computes the prompt in it, gives it back; returns how much was cached. */
+  /** Takes a slot, evaluates the prompt in it and releases it; returns the cached tokens. */
   const use = async (ids: readonly Token[], isolation = "a", keepMs = LONG_MS, affinityKey = "") => {
     await clock.advance(1);
     const slot = take(ids, isolation, affinityKey);
@@ -56,7 +56,7 @@ describe.skipIf(missing !== "")("slots", () => {
     return { slot, cached };
   };
 
-  test("nothing has to change for a prompt that goes on with all of the cache, or finds none", async () => {
+  test("the plan keeps the slot for a prompt that extends the whole cache, or finds none", async () => {
     fresh();
     const empty = take(prompt(1, 2));
     expect(empty.fits({ prompt: prompt(1, 2), isolation: "a" })).toBe(true);
@@ -72,7 +72,7 @@ describe.skipIf(missing !== "")("slots", () => {
     expect((await use(prompt(1, 2, 3, 4))).cached).toBe(42);
   });
 
-  test("all but the last token of a prompt that is cached is reused", async () => {
+  test("all but the last token of a cached prompt is reused", async () => {
     fresh();
     expect((await use(prompt(1, 2, 3, 4))).cached).toBe(0);
     expect((await use(prompt(1, 2, 3, 4))).cached).toBe(42);
@@ -80,7 +80,7 @@ describe.skipIf(missing !== "")("slots", () => {
     expect((await use(prompt(1, 2, 3, 9))).cached).toBe(42);
   });
 
-  test("another isolation domain never sees a cache, though the tokens are the same", async () => {
+  test("another isolation domain never sees a cache, even with equal tokens", async () => {
     fresh();
     await use(prompt(1, 2, 3, 4), "a");
     await use(prompt(1, 2, 3, 4), "a");
@@ -89,7 +89,7 @@ describe.skipIf(missing !== "")("slots", () => {
     expect((await use(prompt(1, 2, 3, 4), "a", LONG_MS, "key")).cached).toBe(0);
   });
 
-  test("a prompt goes where most of it is cached, a new one to an empty slot", async () => {
+  test("a prompt gets the slot with most of it cached, a new one an empty slot", async () => {
     fresh();
     const first = await use(prompt(1, 2, 3, 4));
     const second = await use(prompt(5, 6, 7, 8));
@@ -98,7 +98,7 @@ describe.skipIf(missing !== "")("slots", () => {
     expect((await use(prompt(5, 6, 7, 8, 9))).slot).toBe(second.slot);
   });
 
-  describe("a common beginning is not worth another conversation's cache", () => {
+  describe("a common prefix is not worth another conversation's cache", () => {
     const cases: readonly [name: string, next: readonly Token[], affinityKey: string, same: boolean][] = [
       ["when it is shorter than 32 tokens", prompt(1).slice(0, 31), "", false],
       ["unless it is half of the prompt", [...prompt(1), ...prompt(2)].slice(0, 80), "", true],
@@ -113,7 +113,7 @@ describe.skipIf(missing !== "")("slots", () => {
     });
   });
 
-  describe("of conversations that have nearly as much of a prompt", () => {
+  describe("of conversations that share nearly as much of a prompt", () => {
     /** Two conversations that begin alike; the first was used last. Resolves to their slots. */
     const both = async (first: readonly Token[], second: readonly Token[], line?: SlotLine) => {
       fresh();
@@ -126,17 +126,17 @@ describe.skipIf(missing !== "")("slots", () => {
       return [busy, slot];
     };
 
-    test("the one that was used longest ago is taken, although a few tokens more of another one are the same", async () => {
+    test("the least recently used is taken, despite a few more common tokens of another", async () => {
       const [, second] = await both(prompt(1, 2, 3, 4), prompt(1, 9));
       expect((await use(prompt(1, 2, 3, 5))).slot).toBe(second);
     });
 
-    test("the one that it goes on with is taken", async () => {
+    test("the one that the prompt continues is taken", async () => {
       const [first] = await both(prompt(1, 2), prompt(1, 9));
       expect((await use(prompt(1, 2, 3, 5))).slot).toBe(first);
     });
 
-    test("the one whose prompt it goes on with is taken, although it leaves out what was written behind it", async () => {
+    test("the one whose prompt it continues is taken, although it omits the answer", async () => {
       const line = {
         model: "m",
         places: [
@@ -148,14 +148,14 @@ describe.skipIf(missing !== "")("slots", () => {
       expect((await use(prompt(1, 2, 3, 70, 71))).slot).toBe(first);
     });
 
-    test("one that has much more is taken", async () => {
+    test("one with much more in common is taken", async () => {
       const long = [...prompt(1), ...prompt(2)];
       const [first] = await both([...long, 7 as Token], prompt(1, 9));
       expect((await use([...long, 8 as Token])).slot).toBe(first);
     });
   });
 
-  test("the best slot is not waited for while it is busy", async () => {
+  test("a busy slot is not waited for, even if it is the best", async () => {
     fresh();
     await use(prompt(1, 2, 3));
     const busy = take(prompt(1, 2, 3));
@@ -163,7 +163,7 @@ describe.skipIf(missing !== "")("slots", () => {
     expect(take(prompt(1, 2, 3, 4))).not.toBe(busy);
   });
 
-  test("a cache that is taken for its beginning says nothing of how long others are kept", async () => {
+  test("a cache taken for its prefix does not change the observed retention", async () => {
     fresh();
     await use(prompt(5, 6, 7, 8));
     const rest = Array.from({ length: 60 }, (_, index) => index + 2);
@@ -175,7 +175,7 @@ describe.skipIf(missing !== "")("slots", () => {
     expect((await use(prompt(5, 6, 7, 8))).cached).toBe(42);
   });
 
-  test("without a good prefix the cache used longest ago gives way, and how long it had lain is noted", async () => {
+  test("without a good prefix the least recently used cache is evicted, and its idle time recorded", async () => {
     fresh();
     const first = await use(prompt(1, 2, 3, 4));
     const second = await use(prompt(5, 6, 7, 8));
@@ -191,7 +191,7 @@ describe.skipIf(missing !== "")("slots", () => {
     expect(slots.tokensInUse).toBe(0);
   });
 
-  test("of caches used at the same time the smallest gives way", async () => {
+  test("of equally recent caches the smallest is evicted", async () => {
     fresh();
     const [one, two] = [take(prompt(1)), take(prompt(2))];
     await runtime.decoder.read(one.sequence, prompt(1, 2, 3, 4));
@@ -201,8 +201,8 @@ describe.skipIf(missing !== "")("slots", () => {
     expect([one.empty, two.empty]).toEqual([false, true]);
   });
 
-  describe("an empty slot stands ready", () => {
-    test("for one newcomer after the other, while as many caches stay as there are slots for requests", async () => {
+  describe("an empty slot is kept ready", () => {
+    test("for successive new requests, while as many caches stay as there are request slots", async () => {
       fresh();
       for (let start = 1; start <= 6; start += 1) {
         await clock.advance(1);
@@ -218,7 +218,7 @@ describe.skipIf(missing !== "")("slots", () => {
       }
     });
 
-    test("and a conversation that goes on costs no other one its cache", async () => {
+    test("and a continued conversation evicts no other cache", async () => {
       fresh();
       await use(prompt(1, 2, 3));
       await use(prompt(5, 6, 7));
@@ -229,7 +229,7 @@ describe.skipIf(missing !== "")("slots", () => {
       expect(slots.retentionMs).toBeUndefined();
     });
 
-    test("and who comes before it does takes the next cache that gives way, which is cleared for nobody else", async () => {
+    test("and an earlier request takes the next evicted cache, which is cleared for no other", async () => {
       fresh();
       const first = await use(prompt(1, 2, 3));
       const second = await use(prompt(5, 6, 7));
@@ -246,7 +246,7 @@ describe.skipIf(missing !== "")("slots", () => {
     });
   });
 
-  test("when all are busy there is none, and a release is announced", async () => {
+  test("with all slots busy there is none, and a release is announced", async () => {
     fresh();
     const [one, two] = [take(prompt(1)), take(prompt(2))];
     expect(slots.busy).toBe(2);
@@ -265,7 +265,7 @@ describe.skipIf(missing !== "")("slots", () => {
     expect((await use(prompt(1, 2, 3, 4))).cached).toBe(0);
   });
 
-  test("a cache is cleared when its time is over, and not before", async () => {
+  test("a cache is cleared when its lifetime ends, and not before", async () => {
     fresh();
     const { slot } = await use(prompt(1, 2, 3, 4), "a", 1000);
     await clock.advance(999);
@@ -276,7 +276,7 @@ describe.skipIf(missing !== "")("slots", () => {
     expect([slot.empty, slot.busy, slot.sequence.nextTokenIndex]).toEqual([true, false, 0]);
   });
 
-  test("a cache that is used again is not cleared at its first time", async () => {
+  test("a cache used again is not cleared at its first deadline", async () => {
     fresh();
     const { slot } = await use(prompt(1, 2, 3, 4), "a", 1000);
     await clock.advance(500);

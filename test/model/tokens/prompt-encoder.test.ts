@@ -13,7 +13,7 @@ import { HERMES_MARKERS } from "../../support/engine/hermes-markers.ts";
 import { workHere } from "../../support/engine/work-here.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
-/** Both kinds of token that are matched by their spelling: control ones and, from `<think>` on, user-defined ones. */
+/** Both kinds of tokens matched by spelling: control tokens and, from `<think>` on, user-defined ones. */
 const SPELLINGS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"];
 
 describe.skipIf(missing !== "")("a conversation in the model's own tokens", () => {
@@ -53,7 +53,7 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
       .map((span) => span.text)
       .join("");
 
-  /** How often each of the spellings is one token. */
+  /** Returns how often each of the spellings is one token. */
   const marks = async (conversation: Partial<Conversation>) => {
     const tokens = await encode(conversation);
     return SPELLINGS.map((spelling) => {
@@ -77,16 +77,19 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
     expect(await encode({ messages: dialogue, tools })).toEqual(expected);
   });
 
-  test.each(Object.entries(PLACES))("no mark of the model in %s becomes its token", async (_place, withSpelling) => {
-    const ids = new Set(MARKS.map((mark) => vocabulary.markerToken(mark)));
-    expect(ids.size).toBe(MARKS.length);
-    const control = (tokens: readonly number[]) => tokens.filter((token) => [...ids].some((id) => id === token));
-    const usual = control(await encode(withSpelling("zebra")));
-    for (const mark of MARKS) expect(control(await encode(withSpelling(mark)))).toEqual(usual);
-  });
+  test.each(Object.entries(PLACES))(
+    "a spelling of a mark in %s does not become its token",
+    async (_place, withSpelling) => {
+      const ids = new Set(MARKS.map((mark) => vocabulary.markerToken(mark)));
+      expect(ids.size).toBe(MARKS.length);
+      const control = (tokens: readonly number[]) => tokens.filter((token) => [...ids].some((id) => id === token));
+      const usual = control(await encode(withSpelling("zebra")));
+      for (const mark of MARKS) expect(control(await encode(withSpelling(mark)))).toEqual(usual);
+    },
+  );
 
-  test("honest history keeps its marks as tokens", async () => {
-    // Three marks of each kind of turn; the tool's example call and the real one; one thought.
+  test("unforged history keeps its marks as tokens", async () => {
+    // Three marks of each kind of turn; the tool's example call and the real one; one reasoning.
     expect(await marks({ messages: dialogue, tools })).toEqual([0, 7, 6, 1, 1, 2, 2]);
   });
 
@@ -115,7 +118,7 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
     });
   });
 
-  test("the model still reads the spelling that a caller wrote", async () => {
+  test("the model still reads the caller's spelling", async () => {
     const tokens = await encode({ messages: [user("what is <|im_end|> and <think>?")] });
     expect(runtime.model.detokenize(tokens, true)).toBe(
       "<|im_start|>user\nwhat is <|im_end|> and <think>?<|im_end|>\n<|im_start|>assistant\n",
@@ -138,13 +141,13 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
     });
   });
 
-  test("whoever leaves while a long text is tokenised stops it", async () => {
+  test("cancellation stops the tokenisation of a long text", async () => {
     const messages = [user("one line of text\n".repeat(20_000))];
     const encoding = encoder.encode(whole({ messages }), order(AbortSignal.abort()));
     await expect(encoding).rejects.toThrow(expect.objectContaining({ reason: "CANCELLED" }));
   });
 
-  test("no prompt has fewer tokens than its bounds say", async () => {
+  test("no prompt has fewer tokens than its lower bounds", async () => {
     const format = { source: template.source, bosToken: "", eosToken: "", cutsAtWords: true, maxUnits: PORTION_UNITS };
     const bounds = new PromptBounds({
       renderer: new PromptRenderer({
@@ -175,7 +178,7 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
     }
   });
 
-  test("the prompt says whether it has opened the reasoning", async () => {
+  test("the prompt reports whether it has opened the reasoning", async () => {
     const starts = async (conversation: Partial<Conversation>) =>
       (await encoder.encode(whole(conversation), order())).startsInReasoning;
     expect(await starts({ messages: [user("Hi")], reasoning: true })).toBe(true);

@@ -16,13 +16,13 @@ describe.skipIf(missing !== "")("the text of tokens", () => {
   });
   afterAll(() => runtime.close());
 
-  /** The text of tokens that come one by one behind others. */
+  /** Returns the text of tokens decoded one by one after others. */
   const written = (texts: TokenTexts, tokens: readonly Token[], before: readonly Token[]) => {
     const holder = new Utf8Holder<Token>((ids, behind) => texts.of(ids, behind), before);
     return tokens.map((token) => holder.push(token)).join("") + holder.flush();
   };
 
-  test("is what the library writes of all of them at once, whatever stands before", () => {
+  test("equals the library's text of all tokens at once, whatever precedes them", () => {
     const texts = new TokenTexts(runtime.model, new Set());
     const random = new SeededRandom(7);
     const some = (count: number) => Array.from({ length: count }, () => all[random.below(all.length)] as Token);
@@ -32,7 +32,7 @@ describe.skipIf(missing !== "")("the text of tokens", () => {
     }
   });
 
-  test("is asked for once for each token, and each time where the library tidies up spaces", () => {
+  test("is requested once per token, and each time if the library cleans up spaces", () => {
     const { model } = runtime;
     let asked = 0;
     const counted = (tidies: boolean) => {

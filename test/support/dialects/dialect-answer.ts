@@ -1,33 +1,32 @@
 import type { DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
 
-/** What the stand-in's model says, in words of no dialect. */
+/** An answer of the stand-in's model, independent of a dialect. */
 export type SpokenAnswer = {
-  /** The reasoning, piece by piece. */
+  /** The reasoning in pieces. */
   readonly reasoning?: readonly string[];
-  /** The visible text, piece by piece. */
+  /** The visible text in pieces. */
   readonly text?: readonly string[];
-  /** The tool calls, in their order. */
   readonly calls?: readonly SpokenCall[];
-  /** The reason why the answer ends. Default: what the content asks for. */
+  /** The finish reason. Default: follows from the content. */
   readonly finish?: "stop" | "length" | "tool_calls" | "abort" | "content_filter";
-  /** The stop string that was met, or the id of a stop token. */
+  /** The matched stop string, or the id of a stop token. */
   readonly stop?: string | number;
-  /** The number of prompt tokens that were in the cache. Default: the engine tells none. */
+  /** The number of cached prompt tokens. Default: not reported. */
   readonly cachedTokens?: number;
 };
 
-/** A tool call of a stand-in's model, whose arguments come piece by piece. */
+/** A tool call of a stand-in's model; its arguments are in pieces. */
 export type SpokenCall = { readonly id: string; readonly name: string; readonly arguments: readonly string[] };
 
-/** The number of tokens that stand-ins say every prompt has. */
+/** The number of prompt tokens that stand-ins report. */
 export const PROMPT_TOKENS = 40;
 
 type Delta = Readonly<Record<string, unknown>>;
 type Render = (answer: SpokenAnswer, isNamed: boolean) => readonly object[];
 
 /**
- * Makes, for each dialect, the chunks in which its engine streams an answer, the engine's habits included. `isNamed`
- * says whether the caller named a tool.
+ * For each dialect, the chunks in which its engine streams an answer, with the engine's quirks. `isNamed`: the caller
+ * named a tool.
  */
 export const renderAnswer: Readonly<Record<DialectName, Render>> = {
   vllm: renderVllm,
@@ -36,8 +35,8 @@ export const renderAnswer: Readonly<Record<DialectName, Render>> = {
 };
 
 /**
- * Reasoning as `reasoning`; no key that is not set; the finish on the last delta; usage on every chunk, without the
- * cache.
+ * Reasoning as `reasoning`; no unset keys; the finish reason on the last delta; usage on every chunk, without cached
+ * tokens.
  */
 function renderVllm(answer: SpokenAnswer, isNamed: boolean): readonly object[] {
   const deltas = [
@@ -69,10 +68,7 @@ function renderVllm(answer: SpokenAnswer, isNamed: boolean): readonly object[] {
   return [...chunks, { choices: [], usage: { prompt_tokens: PROMPT_TOKENS, completion_tokens: total, ...details } }];
 }
 
-/**
- * Renders an answer as SGLang does: `null` for everything that is not set, id and name on every fragment, and a finish
- * chunk of its own.
- */
+/** `null` for everything unset, id and name on every fragment, and a separate finish chunk. */
 function renderSglang(answer: SpokenAnswer): readonly object[] {
   const blank = { role: null, content: null, reasoning_content: null, tool_calls: null };
   const deltas: Delta[] = [
@@ -108,7 +104,7 @@ function renderSglang(answer: SpokenAnswer): readonly object[] {
   ];
 }
 
-/** The progress of the prompt first; timings on every chunk; never a word about which stop string it was. */
+/** Prompt progress first; timings on every chunk; the matched stop string is not reported. */
 function renderLlamaServer(answer: SpokenAnswer): readonly object[] {
   const cached = answer.cachedTokens ?? 0;
   const timings = (predicted: number) => ({

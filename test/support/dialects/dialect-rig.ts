@@ -13,10 +13,8 @@ import { generateRequest } from "../requests/generate-request.ts";
 import type { SpokenAnswer } from "./dialect-answer.ts";
 import { type DialectServer, type DialectServerOptions, type Reply, startDialectServer } from "./dialect-server.ts";
 
-/** A node over gRPC, and the stand-in engine behind it. */
 export type DialectRig = { readonly engine: DialectServer; readonly node: RunningNode; readonly client: NodeClient };
 
-/** A signal that nobody aborts. */
 export const FOREVER: AbortSignal = new AbortController().signal;
 
 const stops: (() => unknown)[] = [];
@@ -24,12 +22,12 @@ afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
 });
 
-/** Takes what is to be undone when the test is over, the newest first. */
+/** Registers cleanup for the end of the test, run newest first. */
 export function atEnd(...undo: readonly (() => unknown)[]): void {
   stops.push(...undo);
 }
 
-/** Makes a backend that has not been started. */
+/** Creates a backend without starting it. */
 export function backendOf(
   engine: DialectServer,
   dialect: DialectName,
@@ -57,7 +55,7 @@ export function backendOf(
   return new OpenAiCompatibleBackend(options, clock);
 }
 
-/** Starts a node over gRPC in front of a stand-in engine, which the node has probed. */
+/** Starts a node over gRPC for a stand-in engine, after the node has probed it. */
 export async function rigOf(
   dialect: DialectName,
   options: DialectServerOptions = {},
@@ -77,7 +75,7 @@ export async function rigOf(
   return { engine, node, client };
 }
 
-/** Asks for one generation and reads it whole; fails unless its events are legal. */
+/** Runs one generation to its end; fails unless its events are legal. */
 export async function ask({ client }: DialectRig, fields: Partial<GenerateRequest> = {}) {
   const reading = client.generate(generateRequest(fields));
   const ended = await reading.ended;
@@ -85,12 +83,11 @@ export async function ask({ client }: DialectRig, fields: Partial<GenerateReques
   return { ...answerOf(reading.events), whole: reading.finished(), code: ended.code, reason: ended.info?.reason };
 }
 
-/** Makes the reply that says this answer. */
 export function says(answer: SpokenAnswer): Reply {
   return { kind: "answer", answer };
 }
 
-/** Makes a chunk with visible text, in a form that every dialect shares. */
+/** Creates a chunk with visible text, in a form that all dialects share. */
 export function textChunk(content: string): object {
   return { choices: [{ index: 0, delta: { role: "assistant", content } }] };
 }

@@ -3,50 +3,39 @@ import { DIALECTS, type DialectName } from "../../../engine/backends/openai-comp
 import { freePort } from "../free-port.ts";
 import { renderAnswer, type SpokenAnswer } from "./dialect-answer.ts";
 
-/** The body of a chat request, parsed. */
 export type ChatBody = Readonly<Record<string, unknown>>;
 
-/** What the stand-in does with one chat request. */
 export type Reply =
   | { readonly kind: "answer"; readonly answer: SpokenAnswer }
   /**
-   * Data that are sent as they are, where objects become JSON. `cut` ends the reply without its mark, `reset` breaks
-   * the connection, and `never` leaves it open.
+   * Raw event data; objects are sent as JSON. `cut` ends the reply without its final mark, `reset` breaks the
+   * connection, and `never` leaves it open.
    */
   | {
       readonly kind: "stream";
-      /** The data of the events, one after the other. */
       readonly data: readonly (object | string)[];
-      /** The way in which the stream ends. */
       readonly end: "done" | "cut" | "reset" | "never";
     }
   | { readonly kind: "status"; readonly status: number; readonly body: object | string };
 
-/** A running stand-in engine, and what it was asked. */
 export type DialectServer = {
-  /** The root URL of the stand-in's server. */
   readonly baseUrl: string;
-  /** The bodies of chat requests, the newest last. */
+  /** The bodies of chat requests, newest last. */
   readonly bodies: readonly ChatBody[];
-  /** The bodies of token counts, the newest last. */
+  /** The bodies of token counts, newest last. */
   readonly counts: readonly ChatBody[];
-  /** The sessions that were closed. */
   readonly closedSessions: readonly unknown[];
-  /** Returns the number of replies that the client left before they were over. */
   readonly aborted: () => number;
-  /** Resolves when the client has left at least `count` replies. */
+  /** Resolves when the client has cancelled at least `count` replies. */
   abortedAtLeast(count: number): Promise<void>;
-  /** Sets what the next requests get, in order; afterwards the model answers by itself again. */
+  /** Sets the next replies in order; afterwards the model answers again. */
   next(...replies: readonly Reply[]): void;
-  /** The headers of the requests. */
   readonly headers: readonly IncomingMessage["headers"][];
-  /** Ends the server. */
   stop(): Promise<void>;
 };
 
-/** How a stand-in engine behaves. */
 export type DialectServerOptions = {
-  /** Returns what the model does with a request where nothing is set for it. Default: `obedient`. */
+  /** Returns the model's reply to a request without preset reply. Default: `obedient`. */
   readonly model?: (body: ChatBody) => Reply;
   /** Returns the HTTP status of the health check. Default: 200. */
   readonly health?: () => number;
@@ -54,23 +43,22 @@ export type DialectServerOptions = {
   readonly contextWindow?: number;
   /** The HTTP status of token counts. Default: 200. */
   readonly countStatus?: number;
-  /** Waited for before each token count is answered. Default: nothing is. */
+  /** Awaited before each token count is answered. Default: no wait. */
   readonly beforeCount?: () => Promise<void>;
-  /** Returns the tokens of the prompt of a request, which counts then give. Default: no honest ones. */
+  /** Returns the prompt tokens of a request, which token counts report. Default: placeholder tokens. */
   readonly promptTokens?: (body: ChatBody) => readonly number[];
-  /** The number of tokens that every count gives. Default: 39, and one more for each message. */
+  /** The number of tokens in every count. Default: 39, plus one per message. */
   readonly tokens?: number;
-  /** Returns whether the chat template refuses messages, by the roles they have. Default: it takes all. */
+  /** Returns whether the chat template refuses messages with these roles. Default: never. */
   readonly refuses?: (roles: readonly string[]) => boolean;
-  /** The port. Default: a free one. */
   readonly port?: number;
-  /** The spellings of the control tokens that the engine tells. Default: one; none where it does not tell any. */
+  /** The spellings of the control tokens that the engine lists; `untold` omits the page. Default: one. */
   readonly spellings?: readonly string[] | "untold";
-  /** Returns the page that tells the load; undefined leaves the question without an answer. */
+  /** Returns the load page; undefined leaves the request unanswered. */
   readonly load?: () => string | undefined;
 };
 
-/** Starts a stand-in at the process border: an HTTP server that speaks like one engine, with that engine's habits. */
+/** Starts a stand-in at the process border: an HTTP server with the protocol and quirks of one engine. */
 export async function startDialectServer(
   dialect: DialectName,
   options: DialectServerOptions = {},
@@ -154,20 +142,20 @@ export async function startDialectServer(
   };
 }
 
-/** The page on which an engine tells its tokenizer, with all control tokens. */
+/** Returns the page of an engine that describes its tokenizer and all control tokens. */
 function tokenizerInfo(spellings: readonly string[]): object {
   const tokens = Object.fromEntries(spellings.map((spelling, index) => [String(2_549 + index), spelling]));
   return { tokenizer_class: "TokenizersBackend", eos_token: spellings[0], added_tokens_decoder: tokens };
 }
 
-/** The answer of an engine whose chat template has refused a conversation, in the template's words. */
+/** The reply of an engine whose chat template refuses a conversation, with the template's message. */
 const REFUSED = { error: { type: "BadRequestError", code: 400, message: "System message must be at the beginning." } };
 
 function rolesOf({ messages }: ChatBody): readonly string[] {
   return Array.isArray(messages) ? messages.map(({ role }) => role) : [];
 }
 
-/** Replies as a model that reasons when it is asked to, calls the tool it is given, and keeps to a schema. */
+/** Replies as a model that reasons on request, calls the given tool, and follows a schema. */
 export function obedient(body: ChatBody): Reply {
   const answer = (spoken: SpokenAnswer): Reply => ({ kind: "answer", answer: spoken });
   const [tool] = Array.isArray(body.tools) ? body.tools : [];
@@ -193,7 +181,7 @@ function play(response: ServerResponse, dialect: DialectName, body: ChatBody, re
   }
   if (stream.end === "done") response.end("data: [DONE]\n\n");
   else if (stream.end === "cut") response.end();
-  // Once what was written is on its way.
+  // After the written data has been sent.
   else if (stream.end === "reset") setImmediate(() => response.destroy());
 }
 

@@ -3,7 +3,7 @@ import { assistant, call, reasoning, system, text, tool, toolResult, user } from
 
 type Fields = Pick<GenerateRequest, "messages" | "tools">;
 
-/** The marks of the demonstration model that callers might spell, which are all control tokens of its vocabulary. */
+/** The marks of the demonstration model that callers might spell; all are control tokens of its vocabulary. */
 export const MARKS: readonly string[] = [
   ...["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<think>", "</think>", "<tool_call>", "</tool_call>"],
   ...["<tool_response>", "</tool_response>", "<tools>", "</tools>"],
@@ -22,7 +22,7 @@ const calling = (argumentsJson: string) => ({
 });
 const said = (...messages: Fields["messages"]) => ({ messages, tools: [] });
 
-/** All places in which a caller may write a text, each with the request in which it stands there. */
+/** Every field in which a caller may write text, with a request that contains it. */
 export const PLACES: Readonly<Record<string, (spelling: string) => Fields>> = {
   "a user's text": (spelling) => said(user(`a ${spelling} b`)),
   "a user's text, twice without a space": (spelling) => said(user(`a${spelling}${spelling}b`)),

@@ -4,9 +4,8 @@ import { Publisher, Router } from "zeromq";
 import { renderAnswer } from "./dialect-answer.ts";
 import { type ChatBody, obedient, type Reply } from "./dialect-server.ts";
 
-/** The tokens of a block. */
 const BLOCK_TOKENS = 16;
-/** The tokens with which the stand-in's template opens messages and answers, and ends them. */
+/** The tokens that open messages and answers in the stand-in's template, by role. */
 const MARKS: Readonly<Record<string, number>> = {
   system: 2_000_001,
   user: 2_000_002,
@@ -16,40 +15,34 @@ const MARKS: Readonly<Record<string, number>> = {
 const END = 2_000_000;
 const END_OF_REPLAY = Buffer.alloc(8, 0xff);
 
-/** How a stand-in engine keeps its cache and tells of it. */
 export type KvEngineOptions = {
-  /** The engine whose events it writes: maps with salts, or lists without. */
+  /** The engine whose event format is used: maps with salts, or lists without. */
   readonly form: "vllm" | "sglang";
-  /** The blocks that fit into the cache. Default: 10,000. */
+  /** The capacity of the cache in blocks. Default: 10,000. */
   readonly blocks?: number;
-  /** The ports at which it publishes and sends again. Default: free ones. */
+  /** The ports for events and replay. Default: free ones. */
   readonly ports?: { readonly events: number; readonly replay: number };
 };
 
-/** A stand-in engine's cache at the process border: what it stores and removes, it publishes over ZeroMQ. */
+/** A stand-in engine's cache at the process border: stored and removed blocks are published over ZeroMQ. */
 export type KvEngine = {
-  /** The settings with which a node reads the events. */
   readonly kvEvents: {
     readonly endpoint: string;
     readonly listen: boolean;
     readonly replayEndpoint: string;
     readonly ranks: number;
   };
-  /** The model of the stand-in's HTTP server: it reads a prompt, answers, and tells of its cache. */
+  /** The model of the stand-in's HTTP server: it answers, and updates its cache. */
   readonly model: (body: ChatBody) => Reply;
-  /** Returns the tokens of a request's prompt. */
   readonly promptTokens: (body: ChatBody) => readonly number[];
-  /** The tokens of the newest prompt that were in the cache. */
+  /** Returns the number of cached tokens of the newest prompt. */
   readonly cached: () => number;
-  /** Loses the next batches on their way, and those that were to be sent again too if `forGood`. */
+  /** Drops the next batches; with `forGood` also from the replay. */
   lose(batches: number, forGood?: boolean): void;
-  /** Publishes a batch of these events. */
   publish(events: readonly unknown[]): Promise<void>;
-  /** Stops publishing. */
   stop(): void;
 };
 
-/** Starts a stand-in's cache and publisher. */
 export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEngineOptions): Promise<KvEngine> {
   const publisher = new Publisher({ linger: 0 });
   const router = new Router({ linger: 0 });
@@ -61,12 +54,12 @@ export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEn
     await publisher.bind(`tcp://127.0.0.1:${ports?.events ?? "*"}`);
     await router.bind(`tcp://127.0.0.1:${ports?.replay ?? "*"}`);
   } catch (error) {
-    // A thread that ends with an open socket takes its process with it.
+    // A thread that ends with an open socket crashes its process.
     stop();
     throw error;
   }
   const kept: { readonly number: Buffer; readonly payload: Uint8Array }[] = [];
-  /** The engine's hashes by what is hashed: no two engines hash alike. The least recently used first. */
+  /** The engine's hashes by content: engines do not hash alike. Least recently used first. */
   const held = new Map<string, bigint>();
   let sent = 0n;
   let losing = 0;
@@ -99,7 +92,7 @@ export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEn
   const event = (type: string, fields: Readonly<Record<string, unknown>>) =>
     form === "vllm" ? { type, ...fields } : [type, ...Object.values(fields)];
 
-  /** Puts the whole blocks of some tokens into the cache. */
+  /** Stores the full blocks of a token sequence. */
   const store = (tokens: readonly number[], salt: string): void => {
     const events: unknown[] = [];
     let before = form === "vllm" ? salt : "";
@@ -172,7 +165,7 @@ export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEn
   };
 }
 
-/** Tokenizes as a template of marks and a tokenizer of characters would. */
+/** Tokenizes like a template with marks and a character tokenizer. */
 function promptTokens({ messages, add_generation_prompt: opens }: ChatBody): readonly number[] {
   const list = Array.isArray(messages) ? messages : [];
   const tokens = list.flatMap(({ role, content }) => [

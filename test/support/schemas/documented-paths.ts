@@ -1,4 +1,3 @@
-/** A node of a JSON Schema, of which these keys are looked at. */
 type Node = {
   readonly $ref?: string;
   readonly properties?: Readonly<Record<string, Node>>;
@@ -10,17 +9,16 @@ type Node = {
   readonly "x-no-effect"?: boolean;
 };
 
-/** The fields that a schema names, as paths such as `messages[].role`. */
+/** The fields of a schema, as paths such as `messages[].role`. */
 export type DocumentedPaths = {
-  /** All fields. */
   readonly all: ReadonlySet<string>;
-  /** The fields that are said to change nothing. */
+  /** Fields documented as without effect. */
   readonly inert: ReadonlySet<string>;
-  /** The fields in which anything may stand: what is below them has no names of ours. */
+  /** Fields that accept anything: below them no names are documented. */
   readonly free: ReadonlySet<string>;
 };
 
-/** Returns the fields below the named schemas of a document. Recursion into a schema that is open already ends. */
+/** Returns the fields below the named schemas of a document. Recursion into an open schema stops. */
 export function documentedPaths(schemas: object, names: readonly string[]): DocumentedPaths {
   const named = schemas as Readonly<Record<string, Node>>;
   const all = new Set<string>();
@@ -50,7 +48,7 @@ export function documentedPaths(schemas: object, names: readonly string[]): Docu
   return { all, inert, free };
 }
 
-/** Returns the paths of `paths` that a schema does not name and that are not below a field in which anything may stand. */
+/** Returns the paths that a schema does not document and that are not below a free field. */
 export function undocumented(paths: Iterable<string>, { all, free }: DocumentedPaths): readonly string[] {
   return [...paths].filter((path) => !all.has(path) && ![...free].some((open) => isBelow(path, open))).toSorted();
 }
@@ -59,7 +57,6 @@ function isBelow(path: string, above: string): boolean {
   return path.startsWith(`${above}.`) || path.startsWith(`${above}[`);
 }
 
-/** Returns the paths of all fields of a value. */
 export function pathsOf(value: unknown, path = ""): readonly string[] {
   if (Array.isArray(value)) return value.flatMap((item) => pathsOf(item, `${path}[]`));
   if (typeof value !== "object" || value === null) return [];
@@ -69,7 +66,7 @@ export function pathsOf(value: unknown, path = ""): readonly string[] {
   });
 }
 
-/** Returns a copy of a value that tells `seen` the path of every field of it, there or not, that is asked for. */
+/** Returns a copy of a value that passes the path of every accessed field, present or not, to `seen`. */
 export function watched<Value>(value: Value, seen: (path: string) => void, path = ""): Value {
   if (typeof value !== "object" || value === null) return value;
   const isList = Array.isArray(value);

@@ -1,7 +1,7 @@
 import type { SeededRandom } from "../seeded-random.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
-/** Makes a schema; `size` says how large, from a few to some hundreds of parts. */
+/** Creates a schema; `size` is its approximate number of parts, from a few to some hundreds. */
 type Shape = (random: SeededRandom, size: number) => Schema;
 
 const times = <T>(count: number, make: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
@@ -11,7 +11,7 @@ const ref = (name: string) => ({ $ref: `#/$defs/${name}` });
 const LISTS = ["allOf", "anyOf", "oneOf"] as const;
 const list = (random: SeededRandom) => random.pick(LISTS);
 
-/** A value that costs something to compare. */
+/** Returns a value that is costly to compare. */
 const leaf = (random: SeededRandom): Schema =>
   random.pick<Schema>([
     { type: "string" },
@@ -23,7 +23,7 @@ const leaf = (random: SeededRandom): Schema =>
     {},
   ]);
 
-/** A schema with definitions that its parameter `a` begins to refer to. */
+/** Returns a schema with definitions; its parameter `a` refers to `first`. */
 const withDefs = ($defs: Readonly<Record<string, unknown>>, first: string): Schema => ({
   type: "object",
   properties: { a: ref(first) },
@@ -31,8 +31,8 @@ const withDefs = ($defs: Readonly<Record<string, unknown>>, first: string): Sche
 });
 
 /**
- * Shapes of schemas of which a few bytes ask for much work: products of references and alternatives, circles, and texts
- * that many keywords compare. Each is within the limits of what a gateway takes as a schema.
+ * Schemas of few bytes that cause much work: products of references and alternatives, cycles, and texts that many
+ * keywords compare. Each is within a gateway's limits for schemas.
  */
 export const HOSTILE_SHAPES: Readonly<Record<string, Shape>> = {
   "references to itself": (random, size) => withDefs({ x: { [list(random)]: times(size, () => ref("x")) } }, "x"),

@@ -1,14 +1,13 @@
 import type { SeededRandom } from "../seeded-random.ts";
 
-/** A JSON text as somebody may write it, and what is to become of it. */
+/** A JSON text as callers may write it, and its expected canonical form. */
 export type JsonSample = {
-  /** The text as it is sent. */
   readonly text: string;
   /**
-   * The text that is to become of it: as `JSON.stringify` writes it, but with numbers as they were written.
+   * The expected text: as `JSON.stringify` writes it, but with numbers as they were written.
    */
   readonly canonical: string;
-  /** The samples that an object or an array holds, by key or position. */
+  /** The samples inside an object or array, by key or index. */
   readonly inner: ReadonlyMap<string, JsonSample>;
 };
 
@@ -21,8 +20,8 @@ const NUMBERS = [
 ] as const;
 
 /**
- * None has a backslash in it: once it has seen such a key, JSON.parse of Node 24.21 takes an escape that is written
- * with the same characters for it.
+ * No key contains a backslash: after such a key, JSON.parse of Node 24.21 confuses it with an escape of the same
+ * characters.
  */
 const KEYS = [
   ...["a", "b", "0", "1", "10", "007", "-1", "4294967294", "4294967295", "9999999999", "1.5"],
@@ -31,7 +30,7 @@ const KEYS = [
 
 const SPACES = ["", "", "", " ", "\n", "\t", "\r\n  "] as const;
 
-/** Makes a sample that is nested at most `room` levels deep. */
+/** Creates a sample with at most `room` levels of nesting. */
 export function jsonSample(random: SeededRandom, room: number): JsonSample {
   const kind = random.below(room > 0 ? 6 : 3);
   if (kind === 0) return plain(random.pick(NUMBERS));
@@ -40,7 +39,7 @@ export function jsonSample(random: SeededRandom, room: number): JsonSample {
   return kind === 3 ? arraySample(random, room) : objectSample(random, room);
 }
 
-/** Makes a sample that is surely an object, and nested at most `room` levels deep. */
+/** Creates an object sample with at most `room` levels of nesting. */
 export function objectSample(random: SeededRandom, room: number): JsonSample {
   const inner = new Map<string, JsonSample>();
   const members = Array.from({ length: random.below(6) }, () => {
@@ -100,7 +99,7 @@ function words(random: SeededRandom): string {
   return Array.from({ length: random.below(8) }, () => random.pick(pieces)).join("");
 }
 
-/** Some of the characters as escapes that nobody needs. */
+/** Writes some of the texts with unnecessary escapes. */
 function quoted(random: SeededRandom, value: string): { readonly text: string; readonly canonical: string } {
   const canonical = JSON.stringify(value);
   if (random.below(3) > 0) return { text: canonical, canonical };

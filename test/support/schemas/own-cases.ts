@@ -2,18 +2,17 @@ import { SeededRandom } from "../seeded-random.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** A schema of a kind, with values that it allows and values that it does not. */
 type Kind = (random: SeededRandom) => {
   readonly schema: Schema;
   readonly valid: readonly unknown[];
   readonly invalid: readonly unknown[];
 };
 
-/** The keyword, by a name: an object literal that has it looks like a promise. */
+/** The keyword as a constant: linters take an object literal with a `then` for a thenable. */
 const THEN = "then";
 const WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord"] as const;
 
-/** Returns some of the words, always in the same order, at least one. */
+/** Returns some of the words, at least one, in a fixed order. */
 function some(random: SeededRandom): readonly string[] {
   return WORDS.slice(random.below(3), 4 + random.below(3));
 }
@@ -162,7 +161,7 @@ const OTHERS: readonly Kind[] = [
 
 const KINDS: readonly Kind[] = [...STRINGS, ...NUMBERS, ...OBJECTS, ...OTHERS];
 
-/** Ways to put a schema and its values into something larger. A schema with definitions stays as it is. */
+/** Embeddings of a schema and its values in a larger schema. A schema with definitions must stay at the root. */
 const AROUND: readonly ((schema: Schema) => {
   readonly schema: Schema;
   readonly value: (inner: unknown) => unknown;
@@ -179,10 +178,7 @@ const AROUND: readonly ((schema: Schema) => {
   }),
 ];
 
-/**
- * Returns so many schemas of all kinds of keywords, with texts of values that each allows and of others: the same for
- * every call.
- */
+/** Returns `count` schemas of all kinds of keywords, with texts of valid and invalid values; deterministic. */
 export function ownCases(count: number): readonly {
   readonly name: string;
   readonly schema: string;

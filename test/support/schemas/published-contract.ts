@@ -1,6 +1,5 @@
 import { independentValidator } from "./independent-validator.ts";
 
-/** An OpenAPI document, as far as it is looked at here. */
 export type PublishedDocument = {
   readonly paths: Readonly<Record<string, Readonly<Record<string, object>>>>;
   readonly components: object;
@@ -14,28 +13,27 @@ type Operation = {
 
 const JSON_TYPE = "application/json";
 
-/** Holds what callers send and get against a published document, as a program of somebody else would. */
+/** Validates requests and replies against a published document, as an independent client would. */
 export class PublishedContract {
   readonly #document: PublishedDocument;
   readonly #validators = new Map<object, (value: unknown) => boolean>();
 
-  /** Makes the judge that goes by `document` and knows nothing else. */
   constructor(document: PublishedDocument) {
     this.#document = document;
   }
 
-  /** Returns whether a body may be sent to a path. */
+  /** Returns whether a body is valid for a path. */
   takes(path: string, body: unknown): boolean {
     return this.#holds(this.#operation(path).requestBody?.content[JSON_TYPE]?.schema, body);
   }
 
-  /** Returns whether a reply of a status may come from a path. */
+  /** Returns whether a reply with a status is valid for a path. */
   replies(path: string, status: number, body: unknown): boolean {
     const { responses } = this.#operation(path);
     return this.#holds((responses[status] ?? responses.default)?.content[JSON_TYPE]?.schema, body);
   }
 
-  /** Returns the frames of a stream of a path that the document does not know; `[DONE]` is none. */
+  /** Returns the frames of a path's stream that the document does not describe; `[DONE]` is ignored. */
   unknownFrames(path: string, stream: string): readonly string[] {
     const schema = this.#operation(path).responses["200"]?.content["text/event-stream"]?.schema;
     const frames = stream.split("\n").filter((line) => line.startsWith("data: ") && line !== "data: [DONE]");

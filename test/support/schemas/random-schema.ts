@@ -7,8 +7,8 @@ const FORMATS = ["date", "time", "date-time", "uuid", "email", "ipv4"];
 const NAMES = ["id", "größe", "a b", "tags", "日本", 'q"uote', "owner", "n", "😀"];
 
 /**
- * Makes a schema of all that a strict schema may have, that some value satisfies, and whose values need not be long. It
- * refers to itself only where a value need not go on.
+ * Creates a satisfiable schema of keywords allowed with `strict`, with short values. It recurses only where a value
+ * need not continue.
  */
 export function randomSchema(random: SeededRandom): Schema {
   const root = objectSchema(random, 3);

@@ -2,7 +2,6 @@ import { type Message, type Part, Role, type Tool } from "../../../proto/gen/svc
 import { assistant, call, reasoning, result, system, text, user } from "../engine/canonical.ts";
 import { SeededRandom } from "../seeded-random.ts";
 
-/** A conversation that chance has made, with what its prompt is rendered by. */
 export type GeneratedConversation = {
   readonly messages: readonly Message[];
   readonly tools: readonly Tool[];
@@ -25,13 +24,13 @@ const TEXTS: List<string> = [
 ];
 const NAMES: List<string> = ["get_weather", "search", "run", "Lies_Datei"];
 const KEYS: List<string> = ["city", "unit", "items", "keys", "values", "name", "type", "limit", "größe", "a b", "2"];
-/** Numbers as JSON texts write them, each in the form that Python writes it in, too. */
+/** Numbers in the form of JSON that is also Python's form. */
 const NUMBERS: List<string> = [
   ...(["0", "7", "-1", "1.0", "-2.5", "0.1", "100000.0", "1e-07", "1.5e+300", "12345678901234567890"] as const),
 ];
 const TYPES: List<string> = ["string", "integer", "number", "boolean", "array", "object"];
 
-/** Returns the conversation of a seed, the same for the same seed. */
+/** Returns the conversation of a seed; deterministic. */
 export function generatedConversation(seed: number): GeneratedConversation {
   const made = new Generator(new SeededRandom(seed));
   return { messages: made.messages(), tools: made.tools(), reasoning: seed % 2 === 0 };
@@ -69,7 +68,7 @@ class Generator {
     return [user(this.#text()), ...calls, assistant(...thought, text(this.#text()))];
   }
 
-  /** Returns a turn that calls tools, and what they said. */
+  /** Returns a turn with tool calls, and their results. */
   #calling(): readonly Message[] {
     const thought = this.#chance(40) ? [reasoning(this.#text())] : [];
     const said = this.#chance(40) ? [text(this.#text())] : [];

@@ -1,9 +1,9 @@
 /*
- * Short chat templates with the marks of the families' public ones and the constructs that these use: macros that call
- * themselves, namespaces, tests of types, filters, methods of texts, cuts of lists. Their words are of this repository.
+ * Short chat templates with the marks of the families' public ones and their constructs: recursive macros, namespaces,
+ * type tests, filters, text methods, slices. The wording is of this repository.
  */
 
-/** ChatML with calls as JSON objects, and reasoning of the last turn only. */
+/** ChatML with calls as JSON objects, and the reasoning of the last turn only. */
 const chatml = (thinks: boolean): string => `
 {%- macro turn(role, body) %}{{ '<|im_start|>' + role + '\\n' + body + '<|im_end|>' + '\\n' }}{% endmacro %}
 {%- set ns = namespace(last=messages | length - 1, searching=true) %}
@@ -41,7 +41,7 @@ const chatml = (thinks: boolean): string => `
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{% endif %}{% endif %}`;
 
-/** Tools and calls member by member between marks like those of XML. */
+/** Tools and calls, member by member, between XML-like marks. */
 const functionMarks = (thinks: boolean): string => `
 {%- macro extras(map, known) %}{% if map is mapping %}{% for key in map if key not in known %}
 {{- '\\n<' ~ key ~ '>' ~ (map[key] | tojson | safe if map[key] is mapping or (map[key] is sequence and map[key] is not string) else map[key] | string) ~ '</' ~ key ~ '>' }}
@@ -130,7 +130,7 @@ Tools:
 {%- endfor -%}
 {%- if add_generation_prompt -%}<|assistant|>{{- '\\n<think></think>' if (enable_thinking is defined and not enable_thinking) else '' -}}{%- endif -%}`;
 
-/** Marks of a bar, and calls whose arguments are text, in a block of code or not. */
+/** Marks with bars, and calls with arguments as text, optionally in a code block. */
 const bars = (open: string, close: string): string => `
 {%- if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}
 {%- set ns = namespace(is_first=false, is_tool=false, is_output_first=true, opening='', is_last_user=false) %}
@@ -161,7 +161,7 @@ const bars = (open: string, close: string): string => `
 {%- endfor -%}
 {%- if add_generation_prompt and ns.is_last_user %}{{- '<｜Assistant｜>' }}{% if not thinking %}{{- '</think>' }}{% else %}{{- '<think>' }}{% endif %}{% endif %}`;
 
-/** Calls whose arguments say whether they are texts, with `gap` in all marks. */
+/** Calls whose arguments state whether they are texts, with `gap` in all marks. */
 const typedArguments = (block: string, gap = ""): string => `
 {{- bos_token -}}
 {%- macro pair(key, value) -%}
@@ -188,7 +188,7 @@ const typedArguments = (block: string, gap = ""): string => `
 {%- if tools %}{{ '\\n' ~ tools | map(attribute='function') | map('tojson') | join('\\n') }}{% endif -%}
 {%- if add_generation_prompt %}{{ '<｜Assistant｜>' ~ ('<think>' if enable_thinking else '</think>') }}{% endif -%}`;
 
-/** Sections of calls, which are numbered by their ids. */
+/** Sections of calls, numbered by their ids. */
 const sections = (thinks: boolean): string => `
 {%- macro named(m) -%}{{ m.get('name') or m.get('role') }}{%- endmacro -%}
 {%- if tools -%}<|im_system|>tool_declare<|im_middle|>{{ tools | tojson(separators=(',', ':')) }}<|im_end|>{%- endif -%}
@@ -215,7 +215,7 @@ const sections = (thinks: boolean): string => `
 {%- endfor -%}
 {%- if add_generation_prompt -%}<|im_assistant|>assistant<|im_middle|>{%- endif -%}`;
 
-/** Tags with attributes, types that are told, and sorted schemas that a macro writes which calls itself. */
+/** Tags with attributes, typed arguments, and sorted schemas written by a recursive macro. */
 const openTags = `
 {%- macro attribute(value) -%}{{- value | string | replace('&', '&amp;') | replace('"', '&quot;') -}}{%- endmacro -%}
 {%- macro tag(name, pairs=[]) -%}{{- '<|open|>' + name -}}{%- for pair in pairs -%}{{- ' ' + pair[0] + '="' -}}{{- attribute(pair[1]) -}}{{- '"' -}}{%- endfor -%}{{- '<|sep|>' -}}{%- endmacro -%}
@@ -243,7 +243,7 @@ const openTags = `
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- tag('message', [('role', 'assistant')]) -}}{%- endif -%}`;
 
-/** Headers with the day, tools before the first user's words, and one call in a turn. */
+/** Headers with the date, tools before the first user message, and one call per turn. */
 const headers = `{{- bos_token }}
 {%- if custom_tools is defined %}{% set tools = custom_tools %}{% endif %}
 {%- if not date_string is defined %}{% set date_string = strftime_now("%d %b %Y") %}{% endif %}
@@ -269,7 +269,7 @@ const headers = `{{- bos_token }}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}`;
 
-/** Turns that alternate, tools before the last user's words, and calls by the template's own ways. */
+/** Alternating turns, tools before the last user message, and several forms of calls. */
 const brackets = (call: string, thinks: boolean): string => `
 {%- if messages[0]["role"] == "system" %}{% set opening = messages[0]["content"] %}{% set spoken = messages[1:] %}{% else %}{% set spoken = messages %}{% endif %}
 {%- if not tools is defined %}{% set tools = none %}{% endif %}
@@ -309,7 +309,7 @@ const brackets = (call: string, thinks: boolean): string => `
 const jsonCall = `{{- ("[TOOL_CALLS][" if loop.first else ", ") + (tool_call.function | tojson)[:-1] + ', "id": "' + tool_call.id + '"}' }}{% if loop.last %}{{- "]" }}{% endif %}`;
 const argsCall = `{{- "[TOOL_CALLS]" + tool_call.function.name + "[CALL_ID]" + tool_call.id + "[ARGS]" + (tool_call.function.arguments | tojson if tool_call.function.arguments is not string else tool_call.function.arguments) }}`;
 
-/** Calls between marks like those of XML; \`nested\` writes values by a macro that calls itself and leaves out null. */
+/** Calls between XML-like marks; `nested` writes values by a recursive macro and omits null. */
 const invoked = (nested: boolean, open: string, close: string, think: string): string => `
 {%- set ns_mark = ']<]minimax[>[' if ${nested} else '' -%}
 {%- macro xml(value) -%}
@@ -353,7 +353,7 @@ const invoked = (nested: boolean, open: string, close: string, think: string): s
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- ']~b]ai\\n<${think}>\\n' }}{%- endif -%}`;
 
-/** Messages under headers that name a channel, and of the calls of a turn the first alone. */
+/** Messages under headers that name a channel; of the calls of a turn only the first is written. */
 const channels = `
 {%- macro said(head, body) %}{{ '<|start|>' + head + '<|message|>' + body + '<|end|>' }}{% endmacro %}
 {%- set ns = namespace(called=none) %}
@@ -388,7 +388,7 @@ const channels = `
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|start|>assistant' }}{% endif %}`;
 
-/** Values with bare keys in the order of their names, and the results of a turn's calls inside the turn. */
+/** Values with sorted bare keys, and the results of a turn's calls inside the turn. */
 const markedTexts = `
 {%- macro quoted(words) -%}<|"|>{{ words }}<|"|>{%- endmacro -%}
 {%- macro said(value) -%}
@@ -452,7 +452,7 @@ const markedTexts = `
   {%- elif thinks -%}{{- '<|channel>thought\n' -}}{%- endif -%}
 {%- endif -%}`;
 
-/** A template in the shape of each family's public one, by the name of its profile. */
+/** A template in the form of each family's public one, by profile. */
 export const PROFILE_SHAPES: Readonly<Record<string, string>> = {
   "deepseek-r1": bars("\\n```json\\n", "\\n```<｜tool▁call▁end｜>"),
   "deepseek-v3": bars("\\n```json\\n", "\\n```<｜tool▁call▁end｜>"),

@@ -5,27 +5,25 @@ import { Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-/** The Python of the environment that `.ci/run` makes. */
+/** The Python of the virtual environment that `.ci/run` creates. */
 const PYTHON = process.env.SVC_TEST_PYTHON ?? join(ROOT, ".tools/bin/python");
 
 const NEEDED = "jinja2==3.1.6";
 
-/** Why tests that render templates in Python are skipped; the empty text where they are not. */
+/** The reason why tests with Python renderings are skipped; empty if they are not. */
 export const noJinja =
   spawnSync(PYTHON, ["-c", "import jinja2"]).status === 0
     ? ""
     : `no Jinja: \`python3 -m venv .tools && .tools/bin/pip install ${NEEDED}\` brings it`;
 if (noJinja !== "") process.stderr.write(`skipping the renderings of Python: ${noJinja}\n`);
 
-/** A rendering that is wanted of Python: a template's source and the variables that it is given. */
 export type PythonRender = { readonly source: string; readonly variables: Readonly<Record<string, unknown>> };
 
-/** What Python made of a template: its text, or the error that it ended with. */
 export type PythonRendered =
   | { readonly text: string; readonly error?: undefined }
   | { readonly text?: undefined; readonly error: string };
 
-/** Renders in one process of Python, in order. Throws where the process fails, as for a source that is not Jinja. */
+/** Renders in one Python process, in order. Throws if the process fails, as for invalid Jinja. */
 export function renderedByPython(renders: readonly PythonRender[]): readonly PythonRendered[] {
   const templates = [...new Set(renders.map(({ source }) => source))];
   const numbers = new Map(templates.map((source, index) => [source, index]));
@@ -44,10 +42,10 @@ export function renderedByPython(renders: readonly PythonRender[]): readonly Pyt
   return JSON.parse(stdout);
 }
 
-/** A value that Python reads out of a JSON text by itself, so that it sees numbers with all their digits. */
+/** A value that Python parses from JSON text itself, so that numbers keep all digits. */
 const json = (text: string) => ({ $json: text });
 
-/** Returns a history as callers of transformers write it, in the form that the template of a profile takes. */
+/** Returns a history as users of transformers write it, in the form of a profile's template. */
 export function pythonMessages(
   history: readonly HistoryMessage[],
   { historyArguments, historyReasoning }: { readonly historyArguments: string; readonly historyReasoning: string },
@@ -75,7 +73,6 @@ export function pythonMessages(
   });
 }
 
-/** Returns tools as callers of transformers write them. */
 export function pythonTools(tools: readonly Tool[]): readonly object[] | null {
   if (tools.length === 0) return null;
   return tools.map(({ name, description, parametersJsonSchema }) => ({

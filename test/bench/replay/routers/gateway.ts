@@ -26,39 +26,35 @@ import type { ReasonJudge } from "../reason-judge.ts";
 import type { NodeReport } from "../replay-node.ts";
 import type { Follower, Router } from "./router.ts";
 
-/** The prefill speed that a gateway assumes of a node until it has measured one, as the gateway's members do. */
+/** The assumed prefill speed of a node without measurement, as in the gateway's members. */
 const INITIAL_SPEED = 5_000;
-/** The slots of a node: more than are ever needed. */
+/** The slots of a node: more than ever needed. */
 const SLOTS = 256;
-/** The most requests that wait in a gateway, of all sessions: the replay looks at caches, not at bounds of the queue. */
+/** The maximum waiting requests of a gateway; the replay does not examine queue limits. */
 const MAX_WAITING = 100_000;
-/** The time for which a request waits for a place that nothing but the number of places keeps from it, in milliseconds. */
+/** The maximum wait for a free slot, in milliseconds. */
 const PENDING_MS = 3_600_000;
 const MODEL = "model";
 const NEVER = new AbortController().signal;
-/** All requests come with one key: what is fair between sessions shows then. */
+/** All requests use one key, so that fairness between sessions shows. */
 const HINTS: RoutingHints = {
   ...{ digest: (...parts) => parts.join(" "), headers: {}, priorityClass: "default", weight: 1, keyId: "key" },
   maxPendingRequests: undefined,
 };
 
-/** What a gateway of the replay is made of. */
 export type GatewayParts = {
   readonly lbPolicy: LbPolicy;
   readonly nodes: number;
-  /** The number of gateways in front of the nodes. */
   readonly gateways: number;
   readonly clock: Clock;
   readonly random: () => number;
-  /** What the nodes tell of their caches; undefined where they tell nothing. */
+  /** The nodes' reported prefixes; undefined without reports. */
   readonly prefixes: HeldPrefixes | undefined;
-  /** Judges what the gateway says of its caches. */
   readonly judge: ReasonJudge;
-  /** The number of the gateway among those in front of the nodes. */
   readonly number: number;
 };
 
-/** One gateway: the real `Balancer` with the default settings, in front of nodes that report their load. */
+/** A gateway: the real `Balancer` with default settings, in front of nodes that report their load. */
 export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
@@ -105,14 +101,13 @@ export class Gateway implements Router {
       mayHaveEndpoints: true,
       announcedMs: 0,
       member: (address: string) => address,
-      // The members stay the same throughout.
+      // The members never change.
       onMembersChange: () => () => {},
       onHealthChange: () => () => {},
     };
     this.#admission = new ClusterAdmission(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
   }
 
-  /** Takes what a node says of itself. */
   reported(node: number, report: NodeReport): void {
     this.#reports[node] = report;
     const { running, waiting, retentionMs } = report;
@@ -123,7 +118,6 @@ export class Gateway implements Router {
     if (view) this.#views.set(view);
   }
 
-  /** Sends a request where the balancer picks, at once or when its turn has come. */
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void {
     const { affinityKey, shape } = prompt;
     const request = {
@@ -172,7 +166,7 @@ export class Gateway implements Router {
     };
   }
 
-  /** Makes the view of a node, which says what holds when it is read. */
+  /** Creates the view of a node, with current values at each read. */
   #view(node: number): EndpointView {
     const address = addressOf(node);
     const active = () => this.#active[node] ?? 0;
@@ -222,7 +216,7 @@ export class Gateway implements Router {
   }
 }
 
-/** Returns what nodes that tell everything tell of their caches, by the digests of the prompts. */
+/** Returns the exact contents of the nodes' caches, by the digests of the prompts. */
 export function exactPrefixes(
   caches: PieceCaches,
   nodes: number,

@@ -3,22 +3,22 @@ import type { PieceStore } from "../piece-store.ts";
 import { PREFILL_TOKENS_PER_SECOND } from "../replay-node.ts";
 import { type Fleet, type Follower, leastOf, type Router, ruleRouter } from "./router.ts";
 
-/** The weights of llm-d's default profile for precise prefix caching: prefix, queue, use of the KV cache. */
+/** The weights of llm-d's default profile for precise prefix caching: prefix, queue, KV cache use. */
 const LLMD_WEIGHTS = { prefix: 3, queue: 2, kv: 2 };
 
-/** The cost of a request on a node, and of a token to be prefilled, beside one that waits: the router's former ones. */
+/** The costs of a request on a node and of a token to prefill, from a former version of the router. */
 const REQUEST_COST_SECONDS = 0.1;
 const UNCACHED_WEIGHT = 2;
 
-/** The settings of SGLang's and SMG's cache-aware policy by default. */
+/** The default settings of the cache-aware policy of SGLang and SMG. */
 const TREE = { cacheThreshold: 0.3, balanceAbsolute: 64, balanceRelative: 1.5, maxTokens: 4_200_000 };
 
-/** The node with the least to do; all nodes share one cache. */
+/** Picks the node with the least work; all nodes share one cache. */
 export function oracle({ nodes }: Fleet): Router {
   return ruleRouter(() => leastOf(nodes.map(({ report }) => report.queuedUncachedTokens + report.running)));
 }
 
-/** Knows all caches and all work of this moment, and is greedy. */
+/** Greedy, with the current state of all caches and nodes. */
 export function omniscient({ nodes, caches }: Fleet): Router {
   return ruleRouter(({ last, tokens }) => {
     const cached = caches.cachedEverywhere(last);
@@ -31,7 +31,7 @@ export function omniscient({ nodes, caches }: Fleet): Router {
   });
 }
 
-/** Knows all caches exactly, and adds up llm-d's scores of the newest reports: the part cached, the queue, the KV use. */
+/** Adds llm-d's scores (cached share, queue, KV use) with exact cache state and the newest reports. */
 export function llmd({ nodes, caches }: Fleet, random: () => number): Router {
   return ruleRouter(({ last, tokens }, reports) => {
     const cached = caches.cachedEverywhere(last);
@@ -42,14 +42,14 @@ export function llmd({ nodes, caches }: Fleet, random: () => number): Router {
         const queue = most === least ? 1 : (most - (waiting[node] ?? 0)) / (most - least);
         const kv = 1 - (reports[node]?.kvUse ?? 0);
         const { prefix, queue: queueWeight, kv: kvWeight } = LLMD_WEIGHTS;
-        // Chance among equals.
+        // Ties are broken randomly.
         return random() * 1e-9 - (prefix * ((cached[node] ?? 0) / tokens) + queueWeight * queue + kvWeight * kv);
       }),
     );
   });
 }
 
-/** Remembers in a tree what it has sent where, as SGLang's and SMG's router does; it sees no eviction. */
+/** Remembers its own routing in a tree, as the router of SGLang and SMG does, without evictions. */
 export function prefixTree({ nodes }: Fleet, store: PieceStore, nowMs: () => number): Router {
   const tree = new PieceCaches(store, nodes.length, TREE.maxTokens, nowMs);
   const active = nodes.map(() => 0);

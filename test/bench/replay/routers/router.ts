@@ -2,32 +2,31 @@ import type { PieceCaches } from "../piece-cache.ts";
 import type { Prompt } from "../prompt.ts";
 import type { NodeReport, ReplayNode } from "../replay-node.ts";
 
-/** Who follows a request for the gateway that sent it. */
+/** Receives the progress of a request for the gateway that sent it. */
 export type Follower = {
-  /** The node has taken the prompt up, and found `cachedTokens` of it in its cache. */
+  /** The node has begun the prefill; `cachedTokens` of the prompt were cached. */
   started(cachedTokens: number): void;
-  /** The node has prefilled so many tokens of the prompt, cached ones included; only gateways listen. */
+  /** The prefilled tokens of the prompt, cached ones included; only gateways implement it. */
   progress?(prefilledTokens: number): void;
   firstToken(): void;
-  /** The answer is whole; the prompt was prefilled in `prefillMs` milliseconds. */
+  /** The answer is complete; its prefill took `prefillMs` milliseconds. */
   finished(prefillMs: number): void;
 };
 
-/** What a gateway knows and does about the way of requests. */
 export type Router = {
-  /** Sends a request to a node, at once or when its turn has come, by calling `dispatch` once. */
+  /** Sends a request to a node, at once or when it is due, by a single call of `dispatch`. */
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void;
-  /** Takes what a node says of itself, twice a second and shortly after a change. */
+  /** Receives a node's report, twice a second and shortly after a change. */
   reported?(node: number, report: NodeReport): void;
 };
 
-/** What routers that know everything look at. */
+/** The state available to omniscient routers. */
 export type Fleet = {
   readonly nodes: readonly ReplayNode[];
   readonly caches: PieceCaches;
 };
 
-/** A router that picks a node on the spot, by a rule without a memory. */
+/** A router that picks a node at once by a stateless rule. */
 export function ruleRouter(pick: (prompt: Prompt, reports: readonly NodeReport[]) => number): Router {
   const reports: NodeReport[] = [];
   return {

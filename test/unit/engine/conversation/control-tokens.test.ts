@@ -5,7 +5,7 @@ const TOKENS = new ControlTokens(
   ["<|im_end|>", "<think>", "<|im_end|>!", "\n\n", "§"].map((text) => ({ text, stripsLeft: false })),
 );
 
-describe("a text is inert only if no control token can come about with it", () => {
+describe("a text is inert only if no control token can result from it", () => {
   const cases: readonly [text: string, inert: boolean, why: string][] = [
     ["", true, "nothing"],
     ["hello world", true, "no part of any"],
@@ -25,7 +25,7 @@ describe("a text is inert only if no control token can come about with it", () =
   });
 });
 
-test("occurrences are found in order, overlapping ones too", () => {
+test("occurrences are found in order, including overlapping ones", () => {
   const found = TOKENS.occurrences("a<|im_end|>!<think>");
   expect(found.map(({ start, end }) => [start, end]).sort()).toEqual([
     [1, 11],

@@ -30,7 +30,7 @@ const failed: Message = {
   parts: [part({ $case: "toolResult", value: { callId: "c1", name: "look", content: [], isError: true } })],
 };
 
-/** Conversations as agents send them, and the words that the model has to see, in their order. */
+/** Conversations of agents, and the words that the prompt must contain, in order. */
 const CONVERSATIONS: Readonly<
   Record<string, { readonly messages: readonly Message[]; readonly words: readonly string[] }>
 > = {
@@ -42,7 +42,7 @@ const CONVERSATIONS: Readonly<
     messages: [system("alpha"), user("beta"), system("gamma"), user("delta")],
     words: ["alpha", "beta", "gamma", "delta"],
   },
-  "a system message behind the model's turn": {
+  "a system message after the model's turn": {
     messages: [system("alpha"), user("beta"), assistant(text("gamma")), system("delta"), user("epsilon")],
     words: ["alpha", "beta", "gamma", "delta", "epsilon"],
   },
@@ -50,7 +50,7 @@ const CONVERSATIONS: Readonly<
     messages: [user("alpha"), user("beta"), assistant(text("gamma")), assistant(text("delta")), user("epsilon")],
     words: ["alpha", "beta", "gamma", "delta", "epsilon"],
   },
-  "a call with null for an argument, and a user's word behind its result": {
+  "a call with a null argument, and a user message after its result": {
     messages: [
       user("alpha"),
       assistant(call("look", '{"unit":null,"all":[null]}', "c1")),
@@ -59,11 +59,11 @@ const CONVERSATIONS: Readonly<
     ],
     words: ["alpha", "CALL", "unit", "beta", "gamma"],
   },
-  "a tool that failed and said nothing": {
+  "a failed tool without output": {
     messages: [user("alpha"), assistant(call("look", "{}", "c1")), failed],
     words: ["alpha", "CALL", "failed"],
   },
-  "two calls at once, and their results the other way round": {
+  "two calls in one turn, with results in reverse order": {
     messages: [
       user("alpha"),
       assistant(text("beta"), call("look", '{"unit":"one"}', "c1"), call("look", '{"unit":"two"}', "c2")),
@@ -73,7 +73,7 @@ const CONVERSATIONS: Readonly<
     ],
     words: ["alpha", "beta", "one", "gamma", "epsilon"],
   },
-  "two calls of one id, one after the other": {
+  "two successive calls that share an id": {
     messages: [
       user("alpha"),
       assistant(call("look", '{"unit":"one"}', "c1")),
@@ -85,11 +85,11 @@ const CONVERSATIONS: Readonly<
   },
 };
 
-test("every profile has a template with the guards of its family", () => {
+test("every profile has a template with the refusals of its family", () => {
   expect(Object.keys(FAMILY_TEMPLATES).sort()).toEqual(PROFILES.map(({ name }) => name).sort());
 });
 
-describe.each(PROFILES)("a template like that of $name", ({ name, profile }) => {
+describe.each(PROFILES)("a template in the form of $name", ({ name, profile }) => {
   const template = templateOf(FAMILY_TEMPLATES[name] ?? "", profile);
   const render = (messages: readonly Message[], more: Partial<Conversation> = {}) =>
     template
@@ -97,14 +97,14 @@ describe.each(PROFILES)("a template like that of $name", ({ name, profile }) => 
       .map((span) => span.text)
       .join("");
 
-  test.each(Object.entries(CONVERSATIONS))("takes %s", (_what, { messages, words }) => {
+  test.each(Object.entries(CONVERSATIONS))("accepts %s", (_what, { messages, words }) => {
     const prompt = render(messages);
     const places = words.map((word) => prompt.indexOf(word));
     expect(places).not.toContain(-1);
     expect(places).toEqual([...places].sort((a, b) => a - b));
   });
 
-  test("begins each turn with the prompt of the turn before, wherever a system message comes", () => {
+  test("begins each turn with the prompt of the last turn, wherever a system message comes", () => {
     const history = [
       ...[system("alpha"), system("beta"), user("gamma"), assistant(text("delta"))],
       ...[system("epsilon"), user("zeta"), assistant(text("eta")), user("theta")],
@@ -114,7 +114,7 @@ describe.each(PROFILES)("a template like that of $name", ({ name, profile }) => 
     for (const [at, turn] of turns.entries()) expect(turn.startsWith(turns[at - 1] ?? "")).toBe(true);
   });
 
-  test.each(Object.entries(CONVERSATIONS))("tells where the messages end of %s", (_what, { messages }) => {
+  test.each(Object.entries(CONVERSATIONS))("marks the ends of messages of %s", (_what, { messages }) => {
     const head = messages.findIndex(({ role }) => role !== Role.SYSTEM);
     const counts = messages.flatMap((_, index) => (index + 1 < head ? [] : [index + 1]));
     const conversation = { messages, tools: TOOLS, reasoning: false, counts };
@@ -132,7 +132,7 @@ describe.each(PROFILES)("a template like that of $name", ({ name, profile }) => 
     }
   });
 
-  test("is what the profile says it is, for engines that are not asked or do not tell", () => {
+  test("has the rules of its profile, for engines that are not probed", () => {
     const strictness = SYSTEM_PLACES.indexOf(profile.systemMessages);
     expect(strictness).toBe(SYSTEM_PLACES.indexOf(template.turns.systemMessages));
     expect(profile.alternates).toBe(template.turns.alternates);

@@ -13,7 +13,6 @@ const answers = (callId: string, content = "ok"): Message => ({
   role: Role.TOOL,
   parts: [result(content, "f", callId)],
 });
-/** The ids of calls and results, in order. */
 const idsOf = (messages: readonly Message[]) =>
   messages.flatMap(({ parts }) =>
     parts.flatMap(({ kind }) =>
@@ -21,7 +20,7 @@ const idsOf = (messages: readonly Message[]) =>
     ),
   );
 
-test("system messages at the beginning are one, as if they had been parts of one from the start", () => {
+test("leading system messages are joined, as if they were parts of one", () => {
   const marked = { ...text("b"), cacheBreakpoint: { ttl: undefined } };
   const apart = [system("a"), { role: Role.SYSTEM, parts: [marked] }, system("c"), user("d")];
   const together = [{ role: Role.SYSTEM, parts: [text("a"), marked, text("c")] }, user("d")];
@@ -30,18 +29,18 @@ test("system messages at the beginning are one, as if they had been parts of one
 
 describe("later system messages", () => {
   const messages = [system("a"), user("b"), system("c"), user("d")];
-  test("stay where the template takes them", () => {
+  test("keep their position if the template accepts them", () => {
     expect(told(messages)).toEqual(["1: a", "2: b", "1: c", "2: d"]);
   });
-  test("are a user's between marks where it takes the first one only", () => {
+  test("become marked user messages if it accepts only the first", () => {
     expect(told(messages, { systemMessages: "first" })).toEqual(["1: a", "2: b", "2: <system>\nc\n</system>", "2: d"]);
   });
-  test("as the first one is where it takes none", () => {
+  test("as the first one does if it accepts none", () => {
     expect(told(messages, { systemMessages: "nowhere" })[0]).toBe("2: <system>\na\n</system>");
   });
 });
 
-test("a tool's failure is told in front of what it said, and alone where it said nothing", () => {
+test("a tool's failure precedes its output, and stands alone without output", () => {
   const failed = (content: readonly string[]): Message => ({
     role: Role.TOOL,
     parts: [
@@ -54,12 +53,12 @@ test("a tool's failure is told in front of what it said, and alone where it said
   expect(contents).toEqual([`${FAILED_TOOL}\nno such file`, FAILED_TOOL, "fine"]);
 });
 
-describe("calls of one id keep their order", () => {
+describe("calls that share an id keep their order", () => {
   const inTurn = [
     ...[assistant(call("f", "{}", "x")), answers("x")],
     ...[assistant(call("f", "{}", "x")), answers("x"), answers("x")],
   ];
-  test("one after the other", () => {
+  test("in successive turns", () => {
     const [first, second] = ["functions.f:0", "functions.f:1"];
     expect(idsOf(history(inTurn, {}, "functions.name:index"))).toEqual([first, first, second, second, second]);
   });
@@ -70,7 +69,7 @@ describe("calls of one id keep their order", () => {
   });
 });
 
-test.each(["abcDEF012", "call_abcDEF012", "toolu_abcDEF012"])("the nine characters of %s come back", (callId) => {
+test.each(["abcDEF012", "call_abcDEF012", "toolu_abcDEF012"])("the nine characters of %s are kept", (callId) => {
   expect(idsOf(history([assistant(call("f", "{}", callId))], {}, "nine-characters"))).toEqual(["abcDEF012"]);
 });
 
@@ -88,7 +87,7 @@ test("a turn of several calls becomes several turns, each with its own results",
   ]);
 });
 
-test("twenty thousand messages of each kind that is joined, cut or renumbered take no more than their number", () => {
+test("joining, splitting and renumbering twenty thousand messages takes linear time", () => {
   const many = <One>(make: (at: number) => One) => Array.from({ length: 20_000 }, (_, at) => make(at));
   const messages = [
     ...many(() => system("a")),
@@ -100,7 +99,7 @@ test("twenty thousand messages of each kind that is joined, cut or renumbered ta
   expect(shown).toHaveLength(2 + 30_000);
 });
 
-describe("what the model cannot take is refused by the path that the caller's message has", () => {
+describe("an unsupported message is refused with the path in the caller's request", () => {
   const image = part({
     $case: "image",
     value: { source: { $case: "uri", value: "x" }, mimeType: "image/png", detail: 0, contentSha256: Buffer.alloc(0) },

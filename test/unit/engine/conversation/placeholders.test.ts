@@ -3,7 +3,7 @@ import { Placeholders } from "../../../../engine/conversation/placeholders.ts";
 
 const joined = (spans: readonly { readonly text: string }[] | undefined) => spans?.map(({ text }) => text).join("");
 
-test("texts come back where their placeholders stand, marked as the caller's", () => {
+test("texts are restored at their placeholders, marked as the caller's", () => {
   const placeholders = new Placeholders();
   const spans = placeholders.restore(`<user>${placeholders.forText("hi")}</user>`);
   expect(spans?.map(({ text, origin }) => [text, origin])).toEqual([
@@ -13,7 +13,7 @@ test("texts come back where their placeholders stand, marked as the caller's", (
   ]);
 });
 
-test.each([0, 1, 2, 3])("a text that the template encoded as JSON %i times comes back encoded so", (times) => {
+test.each([0, 1, 2, 3])("a text that the template encoded as JSON %i times is restored in that encoding", (times) => {
   const text = 'a "quoted" \\ line\n';
   const placeholders = new Placeholders();
   const encode = (value: string) => {
@@ -24,7 +24,7 @@ test.each([0, 1, 2, 3])("a text that the template encoded as JSON %i times comes
   expect(joined(placeholders.restore(encode(placeholders.forText(text))))).toBe(encode(text));
 });
 
-test("a text that is written in quotes is held as it is written, and stays the caller's", () => {
+test("a quoted text is held in its quoted form, and stays the caller's", () => {
   const placeholders = new Placeholders();
   const quoted = placeholders.quoted(`a ${placeholders.forText("b\n")}`, (text) => `'${text.replace("\n", "\\n")}'`);
   const spans = placeholders.restore(`[${quoted}]`);
@@ -41,12 +41,12 @@ test.each([
   ["shortened to almost nothing", (placeholder: string) => placeholder.slice(0, 2)],
   ["in capitals", (placeholder: string) => placeholder.toUpperCase()],
   ["in capitals and JSON", (placeholder: string) => JSON.stringify(placeholder).toUpperCase()],
-])("a placeholder that the template has changed is noticed: %s", (_name, change) => {
+])("a changed placeholder is detected: %s", (_name, change) => {
   const placeholders = new Placeholders();
   expect(placeholders.restore(change(placeholders.forText("hi")))).toBeUndefined();
 });
 
-test("text that looks like the placeholder of another rendering is only text, once it is held", () => {
+test("held text that looks like the placeholder of another rendering is only text", () => {
   const foreign = new Placeholders().forText("other");
   const placeholders = new Placeholders();
   expect(Placeholders.mustHold(foreign)).toBe(true);

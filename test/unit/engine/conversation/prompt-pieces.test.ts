@@ -11,11 +11,11 @@ const theirs = (text: string): Span => ({ text, origin: "caller", placeholder: t
 const texts = (spans: readonly Span[], options = LONG) =>
   toPromptPieces(spans, TOKENS, options).map(({ text }) => text);
 
-describe("a spelling of a control token is cut where a caller had a part in it", () => {
+describe("a control token's spelling is cut if a caller wrote part of it", () => {
   const cases: readonly [name: string, spans: readonly Span[], pieces: readonly string[]][] = [
     ["the template's own stays whole", [ours("<think>"), theirs("hi"), ours("<end>")], ["<think>hi<end>"]],
     ["the caller's is cut", [ours("a<end>"), theirs("b<end>c"), ours("<end>")], ["a<end>b<", "end>c<end>"]],
-    ["half of it is enough", [ours("a<"), theirs("end>b")], ["a<", "end>b"]],
+    ["a half of the caller's is cut too", [ours("a<"), theirs("end>b")], ["a<", "end>b"]],
     ["two callers together", [theirs("<e"), theirs("nd>")], ["<", "end>"]],
     ["one character gets a piece of its own", [ours("§a"), theirs("b§c")], ["§ab", "§", "c"]],
   ];
@@ -24,7 +24,7 @@ describe("a spelling of a control token is cut where a caller had a part in it",
   });
 });
 
-test("in a piece of one forged character no control token is parsed", () => {
+test("no control token is parsed in a piece of one forged character", () => {
   const pieces = toPromptPieces([ours("§"), theirs("§")], TOKENS, LONG);
   expect(pieces).toEqual([
     { text: "§", control: true },
@@ -37,11 +37,11 @@ describe("long texts are cut where the tokens stay the same", () => {
   const cases: readonly [name: string, text: string, options: typeof short, pieces: readonly string[]][] = [
     ["before control tokens", "abcdefg<end>hijklmn<end>o", short, ["abcdefg", "<end>hijklmn", "<end>o"]],
     ["else at line starts", "abc\ndef\nghi\njkl", short, ["abc\ndef\n", "ghi\njkl"]],
-    ["behind the last of several line breaks", "abcde\n \n\n  fghij", short, ["abcde\n \n\n", "  fghij"]],
-    ["not where a slash follows", "abcdefg\n//i\njklm", short, ["abcdefg\n//i\n", "jklm"]],
+    ["after the last of several line breaks", "abcde\n \n\n  fghij", short, ["abcde\n \n\n", "  fghij"]],
+    ["not before a slash", "abcdefg\n//i\njklm", short, ["abcdefg\n//i\n", "jklm"]],
     ["else before a space between letters", "abc, def ghijkl", short, ["abc, def", " ghijkl"]],
-    ["behind the wanted length if need be", "abcdefghijklm nop", short, ["abcdefghijklm", " nop"]],
-    ["anywhere where there are no words for long", "-".repeat(45), short, ["-".repeat(40), "-----"]],
+    ["after the wanted length if necessary", "abcdefghijklm nop", short, ["abcdefghijklm", " nop"]],
+    ["anywhere in a long text without words", "-".repeat(45), short, ["-".repeat(40), "-----"]],
     ["but not inside a character", `-${"🚀".repeat(21)}`, short, [`-${"🚀".repeat(19)}`, "🚀🚀"]],
     [
       "not at words when the tokenizer has none",
@@ -56,7 +56,7 @@ describe("long texts are cut where the tokens stay the same", () => {
   });
 });
 
-/** How tokenizers that descend from GPT-4's split a text into words, each of which is tokenized by itself. */
+/** The word patterns of tokenizers derived from GPT-4's; each word is tokenized separately. */
 const WORDS: readonly (readonly [tokenizer: string, word: RegExp])[] = [
   [
     "llama-bpe, chatglm-bpe",
@@ -107,7 +107,7 @@ test.each(WORDS)("a text has the same words in pieces, as %s splits them", (_tok
   ];
   const wordsOf = (text: string) => text.match(word) ?? [];
   for (let round = 0; round < 300; round += 1) {
-    // Not so long without a border that it would be cut anywhere.
+    // Short enough between borders that it is not cut anywhere else.
     const text = Array.from({ length: 60 }, () => (random.below(4) === 0 ? "ab cd" : random.pick(signs))).join("");
     const pieces = texts([ours(text)], { maxUnits: 40, cutsAtWords: true });
     expect(pieces.flatMap(wordsOf), JSON.stringify(text)).toEqual(wordsOf(text));

@@ -47,7 +47,7 @@ const results = (...contents: readonly string[]): Message => ({
   ],
 });
 
-describe("a conversation that was packed for another thread gives the same prompt", () => {
+describe("a conversation packed for a thread gives the same prompt", () => {
   const many = Array.from({ length: 700 }, (_, at) => `line ${at} <|im_end|>`);
   const marked: Part = { ...text("marked"), cacheBreakpoint: { ttl: undefined } };
   const cases: readonly [what: string, conversation: Conversation][] = [
@@ -70,7 +70,7 @@ describe("a conversation that was packed for another thread gives the same promp
     expect(await onThread(conversation)).toEqual(new PromptRenderer(format()).render(conversation));
   });
 
-  test("packing it takes a turn for every few hundred parts, however they are spread", async () => {
+  test("packing yields every few hundred parts, however they are spread", async () => {
     for (const [, conversation] of cases.slice(0, 3)) {
       let turns = 0;
       await packConversation(conversation, async () => {
@@ -83,7 +83,7 @@ describe("a conversation that was packed for another thread gives the same promp
     }
   });
 
-  test("whoever leaves meanwhile stops the packing", async () => {
+  test("cancellation stops the packing", async () => {
     const packing = packConversation(cases[0]?.[1] ?? talk([]), () =>
       Promise.reject(new EngineError("CANCELLED", "gone")),
     );
@@ -91,8 +91,8 @@ describe("a conversation that was packed for another thread gives the same promp
   });
 });
 
-describe("what a caller has made impossible to render is the caller's fault, and named", () => {
-  /** Refuses a user's text "no", a tool called "no", and anything but text in the content. */
+describe("a conversation that cannot be rendered is the caller's error, with its position", () => {
+  /** Refuses a user's text "no", a tool called "no", and content other than text. */
   const picky =
     "{% for t in tools or [] %}{% if t.function.name == 'no' %}{{ raise_exception('tool ' + t.function.name) }}{% endif %}{{ t.function.name }}{% endfor %}" +
     "{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('secret ' + m.content) }}{% endif %}{{ m.role + m.content | string }}{% endfor %}";
@@ -140,7 +140,7 @@ describe("what a caller has made impossible to render is the caller's fault, and
       "messages[1]",
     ],
     [
-      "an image for a model that takes none",
+      "an image for a model without image support",
       SOURCE,
       talk([user("a"), { role: Role.USER, parts: [image] }]),
       "UNSUPPORTED_FEATURE",
@@ -179,7 +179,7 @@ describe("what a caller has made impossible to render is the caller's fault, and
   const asked = (messages: readonly Message[]) =>
     "{% if not (messages | selectattr('role', 'equalto', 'user') | list) %}{{ raise_exception('Nobody asks.') }}{% endif %}" +
     `{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('Not this one.') }}{% endif %}{{ m.content }}{% endfor %}${messages.length}`;
-  test("what a template says is told where it stands in its source, of the message that it says it of", async () => {
+  test("a template's message is reported if its source contains it, with the refused message", async () => {
     const messages = [system("s"), user("a"), user("no"), user("b")];
     const told = await onThread(talk(messages), asked(messages)).catch((error: unknown) => error);
     expect(told).toMatchObject({ facts: { field: "messages[2]", template_says: "Not this one." } });
@@ -189,7 +189,7 @@ describe("what a caller has made impossible to render is the caller's fault, and
   });
 
   test.each(["see http://host.example/x", "see /etc/passwd", "see 10.0.0.1", "see host.example"])(
-    "a template's words that could name a place are not told: %s",
+    "a template's message that could name a place is not reported: %s",
     async (words) => {
       const failure = await onThread(talk([user("a")]), `{{ raise_exception('${words}') }}`).catch(
         (error: unknown) => error,

@@ -5,7 +5,7 @@ import { toTemplateValue } from "../../../../engine/conversation/template-json.t
 const standIns = { text: (text: string) => text };
 const number = (lexeme: string) => new JsonNumber(lexeme);
 
-describe("JSON keeps what JavaScript would lose", () => {
+describe("JSON keeps details that JavaScript would lose", () => {
   const cases: readonly [json: string, value: unknown][] = [
     [
       '{"a": [1, -2, 0.5, true, false, null, "x"]}',
@@ -37,24 +37,24 @@ describe("JSON keeps what JavaScript would lose", () => {
   });
 });
 
-test("every string is offered for a stand-in, keys too", () => {
+test("every string is passed to the placeholders, keys included", () => {
   const seen: string[] = [];
   toTemplateValue('{"key": ["one", {"inner": "two"}]}', { text: (text) => seen[seen.push(text) - 1] ?? "" });
   expect(seen).toEqual(["key", "one", "inner", "two"]);
 });
 
 test.each(["", "{", "{'a': 1}", "NaN", '{"a": 1} x', `${"[".repeat(101)}${"]".repeat(101)}`])(
-  "what is not JSON, or too deep, is refused: %s",
+  "invalid or too deeply nested JSON is refused: %s",
   (json) => {
     expect(toTemplateValue(json, standIns)).toBeUndefined();
   },
 );
 
-test("a hundred levels are not too deep", () => {
+test("a hundred levels are accepted", () => {
   expect(toTemplateValue(`${"[".repeat(100)}${"]".repeat(100)}`, standIns)).toBeDefined();
 });
 
-test("millions of escapes and of brackets are read like few", () => {
+test("millions of escapes and brackets are read in linear time", () => {
   const escapes = '"\\'.repeat(2_000_000);
   const read = toTemplateValue(JSON.stringify({ a: escapes, b: "c" }), standIns);
   expect(read).toEqual(

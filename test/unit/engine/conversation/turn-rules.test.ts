@@ -10,36 +10,36 @@ const behindTool = (messages: readonly Message[]) =>
   messages.some(({ role }, at) => role === Role.USER && messages[at - 1]?.role === Role.TOOL);
 const severalCalls = (messages: readonly Message[]) => messages.some(({ parts }) => parts.length > 1);
 
-/** Counts a token for each message, as an engine does whose template refuses what `refuses` finds. */
+/** Counts one token per message, as an engine whose template refuses conversations by `refuses`. */
 const refusing = (refuses: (messages: readonly Message[]) => boolean) => async (messages: readonly Message[]) =>
   refuses(messages) ? ("refused" as const) : messages.length;
-/** Counts a token for each message, as an engine does whose template leaves out what `drops` finds. */
+/** Counts one token per message, as an engine whose template drops messages by `drops`. */
 const dropping = (drops: (message: Message, at: number) => boolean) => async (messages: readonly Message[]) =>
   messages.filter((message, at) => !drops(message, at)).length;
 
-describe("what a template takes shows in the sizes of its prompts", () => {
+describe("the sizes of prompts show the rules of a template", () => {
   const cases: readonly [
     what: string,
     count: (messages: readonly Message[]) => Promise<PromptCount>,
     rules: Partial<typeof ANY_ORDER>,
   ][] = [
-    ["a template that takes every order", refusing(() => false), {}],
+    ["a template that accepts every order", refusing(() => false), {}],
     ["one that refuses a later system message", refusing(later), { systemMessages: "first" }],
     [
-      "one that leaves a later system message out",
+      "one that drops a later system message",
       dropping(({ role }, at) => role === Role.SYSTEM && at > 0),
       { systemMessages: "first" },
     ],
     ["one that refuses every system message", refusing(anywhere), { systemMessages: "nowhere" }],
     [
-      "one that leaves out every system message",
+      "one that drops every system message",
       dropping(({ role }) => role === Role.SYSTEM),
       { systemMessages: "nowhere" },
     ],
     ["one that refuses two users in a row", refusing(together), { alternates: true }],
-    ["one that refuses a user behind a tool", refusing(behindTool), { alternates: true }],
+    ["one that refuses a user after a tool", refusing(behindTool), { alternates: true }],
     ["one that refuses two calls at once", refusing(severalCalls), { singleCalls: true }],
-    ["one that refuses all conversations, which says nothing", refusing(() => true), {}],
+    ["one that refuses all conversations", refusing(() => true), {}],
     ["an engine that does not count", async () => "unknown", {}],
   ];
   test.each(cases)("%s", async (_what, count, rules) => {
@@ -47,7 +47,7 @@ describe("what a template takes shows in the sizes of its prompts", () => {
   });
 });
 
-test("what is known of a family counts where sizes do not show it, and where the engine does not count", async () => {
+test("the family's known rules apply where sizes do not show them, and without counts", async () => {
   const known = { systemMessages: "first", alternates: true, singleCalls: true } as const;
   expect(
     await turnRulesOfCounts(

@@ -1,11 +1,11 @@
-/** An expression of a grammar, as its text says it. */
+/** An expression of a grammar, parsed from its text. */
 export type Node =
   | { readonly kind: "chars"; readonly isNot: boolean; readonly ranges: readonly (readonly [number, number])[] }
   | { readonly kind: "sequence" | "choice"; readonly nodes: readonly Node[] }
   | { readonly kind: "repeat"; readonly node: Node; readonly min: number; readonly max: number }
   | { readonly kind: "rule"; readonly name: string };
 
-/** The rules of a GBNF grammar, read independently of its making. */
+/** Parses a GBNF grammar independently of the code that writes it. */
 export function readGrammar(grammar: string): ReadonlyMap<string, Node> {
   const lines = grammar.trimEnd().split("\n");
   return new Map(
@@ -16,7 +16,7 @@ export function readGrammar(grammar: string): ReadonlyMap<string, Node> {
   );
 }
 
-/** Whether a text matches a GBNF grammar as a whole. */
+/** Returns a function that checks whether a whole text matches a GBNF grammar. */
 export function matcherOf(grammar: string, root = "root"): (text: string) => boolean {
   const rules = readGrammar(grammar);
   return (text) => {
@@ -25,7 +25,7 @@ export function matcherOf(grammar: string, root = "root"): (text: string) => boo
   };
 }
 
-/** All places where a match that starts at `at` may end. */
+/** Returns all positions where a match that starts at `at` may end. */
 function ends(node: Node, at: number, codes: readonly number[], rules: ReadonlyMap<string, Node>): Set<number> {
   switch (node.kind) {
     case "chars": {

@@ -1,11 +1,11 @@
 import type { SeededRandom } from "../../../support/seeded-random.ts";
 import { type Node, readGrammar } from "./gbnf-matcher.ts";
 
-/** Behind so many characters the shortest way to the end is taken. */
+/** After so many characters the sampler takes the shortest way to the end. */
 const ENOUGH = 400;
 const MOST_REPEATS = 4;
 
-/** Texts that a grammar takes, drawn by chance: what a model without any sense would write. */
+/** Draws random texts that a grammar matches, as a model without training would write. */
 export function samplerOf(grammar: string): (random: SeededRandom) => string {
   const rules = readGrammar(grammar);
   const shortest = shortestTexts(rules);
@@ -17,7 +17,7 @@ export function samplerOf(grammar: string): (random: SeededRandom) => string {
           length += 1;
           const ranges = node.isNot ? others(node.ranges) : node.ranges;
           const [low, high] = ranges[random.below(ranges.length)] ?? [0x78, 0x78];
-          // The rare characters of a wide range would drown the others.
+          // Rare characters of a wide range would outnumber the others.
           const reach = random.below(4) > 0 ? Math.min(high - low, 94) : high - low;
           return String.fromCodePoint(low + random.below(reach + 1));
         }
@@ -45,7 +45,7 @@ export function samplerOf(grammar: string): (random: SeededRandom) => string {
   };
 }
 
-/** The ranges of the characters that are in none of the given ranges. */
+/** Returns the complement of ranges. */
 function others(ranges: readonly (readonly [number, number])[]): readonly (readonly [number, number])[] {
   const found: (readonly [number, number])[] = [];
   let from = 0;
@@ -58,7 +58,7 @@ function others(ranges: readonly (readonly [number, number])[]): readonly (reado
   return found;
 }
 
-/** The number of characters of the shortest text of each rule. */
+/** Returns the length of the shortest text of each rule, in characters. */
 function shortestTexts(rules: ReadonlyMap<string, Node>): ReadonlyMap<string, number> {
   const shortest = new Map<string, number>();
   for (let changed = true; changed; ) {

@@ -4,14 +4,14 @@ import { finishGrammar } from "../../../../engine/grammar/output/constraint-gram
 import { type ToolCallGrammarOptions, toolCallGrammar } from "../../../../engine/grammar/output/tool-call-grammar.ts";
 import type { OutputConstraint } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/** The grammar of a constrained answer as text; "" where nothing is constrained. */
+/** Returns the grammar of a constrained answer as text; "" without constraint. */
 export function answerText(constraint: OutputConstraint): string {
   const rules = new GrammarRules();
   const found = answerGrammar(constraint, rules);
   return found ? finishGrammar(found.root, rules, "") : "";
 }
 
-/** The grammar of tool calls as text. */
+/** Returns the grammar of tool calls as text. */
 export function callText(options: ToolCallGrammarOptions): string {
   const rules = new GrammarRules();
   return finishGrammar(toolCallGrammar(options, rules).root, rules, "tools");

@@ -15,7 +15,7 @@ testSamples([
     ],
   },
   {
-    name: "only the template's newline before a call is taken off",
+    name: "only the template's newline before a call is removed",
     output: `Look.\n\n${call("run", "{}")}`,
     blocks: [
       ["text", "Look.\n"],
@@ -40,7 +40,7 @@ testSamples([
     ],
   },
   {
-    name: "text behind a call",
+    name: "text after a call",
     output: `${call("run", "{}")}\nDone.`,
     blocks: [
       ["run", "{}"],
@@ -76,7 +76,7 @@ testSamples([
     blocks: [["run", '{"a": 1}']],
   },
   {
-    name: "other keys are passed over",
+    name: "other keys are ignored",
     output: '<tool_call>\n{"id": 7, "name": "run", "x": [1, "y"], "arguments": {}, "z": null}\n</tool_call>',
     blocks: [["run", "{}"]],
   },
@@ -202,7 +202,7 @@ testSamples([
     blocks: [["text", `<tool_call>{"arguments": {"a": "${BIG}"}, "name": "run"}</tool_call>`]],
   },
   {
-    name: "long arguments behind the name are no burden",
+    name: "long arguments after the name are streamed",
     output: call("run", `{"a": "${BIG}"}`),
     blocks: [["run", `{"a": "${BIG}"}`]],
   },
@@ -220,7 +220,7 @@ testSamples([
   },
 ]);
 
-test("never lets through arguments that cannot become a JSON object", () => {
+test("never sends arguments that cannot become a JSON object", () => {
   const whole = '{"a": [1, -2.5e3, true, null, {"b": "\\u00e9\\n"}], "c": {}}';
   for (let at = 1; at < whole.length; at += 1) {
     const broken = `${whole.slice(0, at)}@${whole.slice(at)}`;
@@ -236,7 +236,7 @@ test("never lets through arguments that cannot become a JSON object", () => {
   }
 });
 
-test("streams the name first and the arguments as they come", () => {
+test("streams the name first and the arguments as they arrive", () => {
   const parser = parserOf({});
   expect(parser.push('<tool_call>\n{"name": "run", "arguments": ')).toEqual([]);
   expect(parser.push("{")).toEqual([
@@ -258,7 +258,7 @@ test("streams the name first and the arguments as they come", () => {
   expect(parser.finishedToolCalls).toBe(1);
 });
 
-test("says when it wants no more and gives nothing after that", () => {
+test("reports that it wants no more, and sends nothing after that", () => {
   const parser = parserOf({ maxToolCalls: 1 });
   parser.push(call("run", "{}").slice(0, -14));
   expect(parser.wantsNoMore).toBe(true);
@@ -266,7 +266,7 @@ test("says when it wants no more and gives nothing after that", () => {
   expect(parser.end("stop")).toEqual([]);
 });
 
-test("gives each call its own id", () => {
+test("gives each call a unique id", () => {
   const { blocks } = parsePieces([call("run", "{}"), call("run", "{}")]);
   expect(blocks.map((block) => block.id)).toEqual(["call-0", "call-1"]);
 });

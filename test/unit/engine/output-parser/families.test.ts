@@ -12,10 +12,10 @@ import {
   splitsOf,
 } from "./parse-output.ts";
 
-/** How many characters lie between two places where an output is split, cut or damaged. */
+/** The distance between two positions where an output is split, truncated or damaged, in characters. */
 const STRIDE = sizeOf({ quick: 7, exhaustive: 3, promised: 1 });
 const RANDOM_SPLITS = sizeOf({ quick: 5, exhaustive: 20 });
-/** How many outputs are stirred of fragments, for each family. */
+/** The number of outputs mixed from fragments, per family. */
 const SOUPS = sizeOf({ quick: 30, exhaustive: 100, promised: 150 });
 
 const SEARCH: SampleCall = {
@@ -25,7 +25,7 @@ const SEARCH: SampleCall = {
 const RUN: SampleCall = { name: "run", args: {} };
 const UNKNOWN: SampleCall = { name: "rm", args: { path: "/", force: true } };
 
-/** A block as it is compared: arguments by their value where they are whole. */
+/** Returns a block in comparable form: complete arguments by value. */
 function seen({ kind, name, text, complete }: Block): unknown {
   if (kind !== "call") return [kind, text.trim(), complete];
   return complete ? [name, JSON.parse(text)] : [name, text, complete];
@@ -35,7 +35,7 @@ const called = ({ name, args }: SampleCall) => [name, args];
 const textOf = (blocks: readonly Block[]) =>
   blocks.flatMap(({ kind, text }) => (kind === "text" ? [text] : [])).join("");
 
-/** What must hold of any output at all. */
+/** Checks the invariants of any output. */
 function check(blocks: readonly Block[]): void {
   for (const { kind, text, complete } of blocks) {
     if (kind !== "call") continue;
@@ -47,7 +47,7 @@ function check(blocks: readonly Block[]): void {
   }
 }
 
-/** Parses whole and in small pieces, and says what both gave. */
+/** Parses the whole text and small pieces, and returns their common result. */
 function parseAnyhow(text: string, options: ParseOptions): Block[] {
   const whole = parsePieces([text], options).blocks;
   const pieces = text.match(new RegExp(`[\\s\\S]{1,${1 + (text.length % 7)}}`, "gu")) ?? [];
@@ -76,7 +76,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     }
   });
 
-  test("nothing but calls leaves no text", () => {
+  test("leave no text if there is nothing else", () => {
     expect(parseAnyhow(write([RUN, SEARCH]), options).map(seen)).toEqual([called(RUN), called(SEARCH)]);
   });
 
@@ -95,7 +95,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     const { open, close } = reasoning;
     const ended = close + reasoning.afterClose;
 
-    test("inside the reasoning are reasoning, unless the family ends it so", () => {
+    test("inside the reasoning are reasoning, unless the family ends reasoning so", () => {
       const output = `${open}I could ${write([RUN])} or not.${ended}Done.`;
       for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
         const kinds = parsePieces(pieces, options).blocks.map(({ kind }) => kind);
@@ -104,18 +104,18 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       }
     });
 
-    test("behind reasoning that never ends are part of it, and it is not whole", () => {
+    test("after reasoning that never ends are part of it, and it is incomplete", () => {
       const cut = parseAnyhow(`${open}Hm ${reasoning.endedByCall ? "so" : write([RUN])}`, { ...options, end: "cut" });
       expect(cut.map(({ kind, complete }) => [kind, complete])).toEqual([["reasoning", false]]);
     });
 
-    test("behind reasoning that is closed twice are calls, and the second mark is dropped", () => {
+    test("after reasoning with two closing marks are calls, and the second mark is dropped", () => {
       const between = onlyAtStart ? "" : "\n";
       const blocks = parseAnyhow(`${open}Hm.${ended}${close}${between}${write([RUN])}`, options);
       expect(blocks.map(seen)).toEqual([["reasoning", "Hm.", true], called(RUN)]);
     });
 
-    test("behind reasoning that the prompt and the model open are calls, however the output is split", () => {
+    test("after reasoning opened by both prompt and model are calls, however the output is split", () => {
       const output = `\n${open}${reasoning.afterOpen}Hm.${ended}${write([RUN])}`;
       for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
         const { blocks } = parsePieces(pieces, { ...options, startsInReasoning: true });
@@ -124,7 +124,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     });
   }
 
-  test("with marks in a string of the arguments keep them there, however the output is split", () => {
+  test("keep marks in strings of the arguments, however the output is split", () => {
     const { toolCall = {} } = markersOf(profile);
     const marks = Object.entries(toolCall).flatMap(([name, mark]) =>
       typeof mark === "string" && !["form", "valueClose", "parameterClose", "textClose", "argumentsKey"].includes(name)
@@ -138,35 +138,35 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     }
   });
 
-  test("of a tool that is not there are text, whole", () => {
+  test("of an unknown tool are text, unchanged", () => {
     const output = `${before}${write([UNKNOWN])}`;
     for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
       expect(parsePieces(pieces, options).blocks.map(({ kind, text }) => [kind, text])).toEqual([["text", output]]);
     }
   });
 
-  test("of a tool that is there are found behind one of a tool that is not", () => {
+  test("of a known tool are found after a call of an unknown one", () => {
     for (const pieces of splitsOf(write([UNKNOWN, SEARCH]), RANDOM_SPLITS, STRIDE)) {
       const { blocks } = parsePieces(pieces, options);
       expect(textOf(blocks)).toContain("rm");
-      // A call without marks is one at the start of the text only.
+      // A call without marks counts at the start of the text only.
       if (!onlyAtStart) expect(blocks.filter(({ kind }) => kind === "call").map(seen)).toEqual([called(SEARCH)]);
     }
   });
 
-  test("end with the last one that is wanted", () => {
+  test("end with the last one allowed", () => {
     for (const pieces of splitsOf(write([SEARCH, RUN]), RANDOM_SPLITS, STRIDE)) {
       const { blocks } = parsePieces(pieces, { ...options, maxToolCalls: 1 });
       expect(blocks.map(seen)).toEqual([called(SEARCH)]);
     }
   });
 
-  test("are text where there are no tools", () => {
+  test("are text if there are no tools", () => {
     const output = `${before}${write([SEARCH])}`;
     expect(parseAnyhow(output, { ...options, toolNames: [] }).map(({ text }) => text)).toEqual([output]);
   });
 
-  test("cut short anywhere end in a block that is not whole, or in text", () => {
+  test("truncated anywhere end in an incomplete block, or in text", () => {
     const output = write([SEARCH, RUN]);
     for (let at = 1; at < output.length; at += STRIDE) {
       const half = output.slice(0, at);
@@ -177,7 +177,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     }
   });
 
-  test("damaged anywhere stay legal, and none of the text before a call that has not begun is lost", () => {
+  test("damaged anywhere give legal blocks, and keep the text before an unstarted call", () => {
     const output = write([SEARCH, RUN]);
     const random = seededRandom(output.length);
     const alphabet = '{}[]<>/"=:;,\\ \nax0';
@@ -191,7 +191,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     }
   });
 
-  test("stirred with their own fragments stay legal, and however split the same", () => {
+  test("mixed with their own fragments give legal blocks, the same for every split", () => {
     const fragments = [
       ...new Set([SEARCH, RUN, UNKNOWN].flatMap((call) => write([call, RUN]).match(/[<[][^<[]*|[^<[]+/g) ?? [])),
       ...(reasoning ? [reasoning.open, reasoning.close] : []),
@@ -209,13 +209,13 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       const end = random() < 0.5 ? "cut" : "stop";
       const blocks = parseAnyhow(soup, { ...options, end, startsInReasoning: random() < 0.2 });
       if (blocks.length > 0 && blocks.every(({ kind }) => kind === "text")) {
-        // A mark of reasoning that opens it twice, or closes none, is dropped.
+        // A redundant mark of reasoning is dropped.
         expect(unmarked(plain(soup))).toContain(unmarked(plain(textOf(blocks))));
       }
     }
   });
 
-  test("hold back no more than 64 Ki of what follows an opening mark", () => {
+  test("hold back at most 64 Ki after an opening mark", () => {
     const start = write([{ ...SEARCH, args: { ...SEARCH.args, q: "a b" } }]);
     const [from, to] = (whole ?? ["", ""]).map((tag) => start.indexOf(tag));
     for (let at = 1; at < start.length; at += 7) {

@@ -5,15 +5,15 @@ import type { ParseOptions } from "./parse-output.ts";
 
 export type SampleCall = { readonly name: string; readonly args: Readonly<Record<string, unknown>> };
 
-/** A family of models: its profile, and an independent writing of its calls. */
+/** A family of models: its profile, and an independent writer of its calls. */
 export type Family = {
   readonly profile: string;
   readonly write: (calls: readonly SampleCall[]) => string;
-  /** The same as a grammar writes it. Absent: as `write` does. */
+  /** The calls as a grammar writes them. Absent: as `write` does. */
   readonly written?: (calls: readonly SampleCall[]) => string;
-  /** The tags around a value that is read as a whole. Absent: no value is. */
+  /** The tags around a value that is read as a whole. Absent: no such value. */
   readonly whole?: readonly [open: string, close: string];
-  /** Calls are calls at the start of the text only. */
+  /** Calls count at the start of the text only. */
   readonly onlyAtStart?: boolean;
 };
 
@@ -99,7 +99,7 @@ const minimaxM3 = (inside: (value: unknown) => string) => (calls: readonly Sampl
 const mistralArgs = (calls: readonly SampleCall[]) =>
   calls.map(({ name, args }) => `[TOOL_CALLS]${name}[ARGS]${json(args)}`).join("");
 
-/** Texts between marks instead of quotation marks, and keys without any. */
+/** Texts between marks instead of quotation marks, and bare keys. */
 const marked = (value: unknown): string => {
   if (typeof value === "string") return `<|"|>${value}<|"|>`;
   if (Array.isArray(value)) return `[${value.map(marked).join(",")}]`;
@@ -199,12 +199,12 @@ export function markersOf(profile: string): OutputMarkers {
   return { ...(reasoning ? { reasoning } : {}), ...(toolCall ? { toolCall } : {}), ...(text ? { text } : {}) };
 }
 
-/** How output of the family is parsed where `search` and `run` may be called. */
+/** Returns the parse options of the family with the tools `search` and `run`. */
 export function optionsOf(profile: string): ParseOptions {
   return { markers: markersOf(profile), argumentTypes: argumentTypes(TOOLS) };
 }
 
-/** A text without the marks around texts and groups of calls, which are dropped where they stand by themselves. */
+/** Returns a text without the marks around texts and groups of calls, which are dropped if they stand alone. */
 export function withoutStrays(profile: string, text: string): string {
   const { toolCall, reasoning, text: around } = markersOf(profile);
   const groups =

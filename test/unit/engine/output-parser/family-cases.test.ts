@@ -8,12 +8,12 @@ import { type Block, parsePieces, splitsOf } from "./parse-output.ts";
 
 const FAMILIES = readFamilyCases();
 
-/** How many characters lie between two places where an output is split. */
+/** The distance between two positions where an output is split, in characters. */
 const STRIDE = sizeOf({ quick: 9, exhaustive: 1 });
 
 /**
- * A block as a case names it: texts without the white space at their ends, on which engines do not agree, and
- * arguments by their value. An id counts where the case names one.
+ * Returns a block in the form of the cases: texts trimmed, as engines differ in white space, arguments by value. The id
+ * is compared only if the case has one.
  */
 function seen({ kind, name = "", id, text, complete }: Block, wanted: CaseBlock | undefined): unknown {
   if (kind !== "call") return kind === "text" ? { text: text.trim() } : { reasoning: text.trim(), whole: complete };
@@ -28,7 +28,7 @@ function trimmed(block: CaseBlock): unknown {
   return "raw" in block ? { ...block, raw: cut(block.raw) } : block;
 }
 
-describe.each(FAMILIES)("what models of the family $family write", (family) => {
+describe.each(FAMILIES)("output of the family $family", (family) => {
   const tools = Object.entries(family.tools).map(([name, schema]) => ({
     name,
     parametersJsonSchema: JSON.stringify({ type: "object", ...schema }),

@@ -38,7 +38,7 @@ const SAMPLES: readonly Sample[] = [
     [["search", '{"q": "12", "n": 12}']],
   ],
   [
-    "what is no JSON of the type is a string",
+    "a value that is not JSON of the type is a string",
     "glm-4.7",
     "<tool_call>search<arg_key>n</arg_key><arg_value>many</arg_value></tool_call>",
     [["search", '{"n": "many"}']],
@@ -50,7 +50,7 @@ const SAMPLES: readonly Sample[] = [
     [["search", '{"n": [1]}']],
   ],
   [
-    "a call in JSON is none of this family",
+    "a call in JSON is not one of this family",
     "glm-4.7",
     '<tool_call>{"name": "search"}</tool_call>',
     [["text", '<tool_call>{"name": "search"}</tool_call>']],
@@ -80,7 +80,7 @@ const SAMPLES: readonly Sample[] = [
     [["search", '{"deep": true, "maybe": null, "q": "True"}']],
   ],
   [
-    "several types are told apart by the text",
+    "the text decides between several types",
     "qwen3-coder",
     "<tool_call><function=search><parameter=maybe>5</parameter><parameter=maybe>null</parameter></function></tool_call>",
     [["search", '{"maybe": "5", "maybe": null}']],
@@ -123,20 +123,20 @@ const SAMPLES: readonly Sample[] = [
     [["search", '{"q": "a", "n": "1</parameter>oops', false]],
   ],
   [
-    "a value cut short goes out as far as it is there",
+    "a truncated value is sent as far as it has come",
     "qwen3-coder",
     "<tool_call><function=search><parameter=q>a</parameter><parameter=tags>[1, ",
     [["search", '{"q": "a", "tags": [1, ', false]],
     { end: "cut" },
   ],
   [
-    "a long value of unknown type that is no JSON goes out as a string",
+    "a long value of unknown type that is not JSON is sent as a string",
     "qwen3-coder",
     `<tool_call><function=run><parameter=a>${BIG}</parameter></function></tool_call>`,
     [["run", `{"a": "${BIG}"}`]],
   ],
   [
-    "a long list goes out as one",
+    "a long list is sent as a list",
     "qwen3-coder",
     `<tool_call><function=search><parameter=tags>${LIST}</parameter></function></tool_call>`,
     [["search", `{"tags": ${LIST}}`]],
@@ -151,7 +151,7 @@ const SAMPLES: readonly Sample[] = [
     ],
   ],
   [
-    "types that the parameters tell themselves",
+    "types marked by the parameters",
     "deepseek-v3.2",
     '<｜DSML｜function_calls>\n<｜DSML｜invoke name="run">\n<｜DSML｜parameter name="a" string="true">5</｜DSML｜parameter>\n<｜DSML｜parameter name="b" string="false">5</｜DSML｜parameter>\n<｜DSML｜parameter name="c">x</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
     [["run", '{"a": "5", "b": 5, "c": "x"}']],
@@ -218,7 +218,7 @@ const SAMPLES: readonly Sample[] = [
     [["search", '{"q": "x"}']],
   ],
   [
-    "arguments under a key that nobody knows are no call that has lost them",
+    "arguments under an unknown key do not make a call without arguments",
     "hermes",
     '<tool_call>{"name": "search", "params": {"q": "x"}}</tool_call>',
     [["text", '<tool_call>{"name": "search", "params": {"q": "x"}}</tool_call>']],
@@ -230,7 +230,7 @@ const SAMPLES: readonly Sample[] = [
     [["search", '{"n": 42, "q": "42"}']],
   ],
   [
-    "arguments that are no object",
+    "arguments that are not an object",
     "deepseek-v3.1",
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>run<｜tool▁sep｜>[]<｜tool▁call▁end｜>",
     [["text", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>run<｜tool▁sep｜>[]<｜tool▁call▁end｜>"]],
@@ -248,7 +248,7 @@ const SAMPLES: readonly Sample[] = [
     [["run", "{}"]],
   ],
   [
-    "a mark behind text",
+    "a mark after text",
     "llama-3",
     'Look: <|python_tag|>{"name": "run", "arguments": {"a": 1}}',
     [
@@ -270,7 +270,7 @@ const SAMPLES: readonly Sample[] = [
     [["text", '{"name": "search", "size": 3}']],
   ],
   [
-    "an object behind text is no call",
+    "an object after text is no call",
     "llama-3",
     'So: {"name": "run", "parameters": {}}',
     [["text", 'So: {"name": "run", "parameters": {}}']],
@@ -347,7 +347,7 @@ const SAMPLES: readonly Sample[] = [
     [["search", '{"tags": ["1", "b"], "free": {"a": 1, "b": ["x"]}}']],
   ],
   [
-    "elements of one name in an object are a list, and a list of none is empty",
+    "elements of one name in an object are a list, and no elements an empty one",
     "minimax-m3",
     m3(
       `${m3Element("free", `${m3Element("t", "a")}${m3Element("u", "")}${m3Element("t", "b")}`)}${m3Element("tags", "")}`,
@@ -413,13 +413,13 @@ const SAMPLES: readonly Sample[] = [
     [["run", '{"a \\"b\\" &amp;": 1.50}']],
   ],
   [
-    "an argument that says what nobody knows",
+    "an argument of an unknown type",
     "kimi-k3",
     '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="n" type="integer"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
     [["search", '{"n": 3}']],
   ],
   [
-    "a call without its end, and another one behind it",
+    "a call without its end, and another after it",
     "minimax-m2",
     '<minimax:tool_call><invoke name="search"><parameter name="q">a</parameter><invoke name="search"><parameter name="q">b</parameter></invoke></minimax:tool_call>',
     [
@@ -428,7 +428,7 @@ const SAMPLES: readonly Sample[] = [
     ],
   ],
   [
-    "a call without any end, and another group behind it",
+    "a call without any end, and another group after it",
     "qwen3-coder",
     "<tool_call>\n<function=search>\n<parameter=q>\na\n</parameter>\n<tool_call>\n<function=search>\n<parameter=q>\nb\n</parameter>\n</function>\n</tool_call>",
     [
@@ -437,7 +437,7 @@ const SAMPLES: readonly Sample[] = [
     ],
   ],
   [
-    "elements without the end of their call, and another call behind them",
+    "elements without the end of their call, and another call after them",
     "minimax-m3",
     `]<]minimax[>[<invoke name="search">${m3Element("q", "a")}]<]minimax[>[<invoke name="search">${m3Element("n", "1")}]<]minimax[>[</invoke>`,
     [
@@ -446,7 +446,7 @@ const SAMPLES: readonly Sample[] = [
     ],
   ],
   [
-    "no arguments and no end, and another call behind",
+    "no arguments and no end, and another call after",
     "minimax-m2",
     '<invoke name="run"><invoke name="search"><parameter name="q">b</parameter></invoke>',
     [
@@ -473,19 +473,19 @@ const SAMPLES: readonly Sample[] = [
     ],
   ],
   [
-    "an attribute behind a key that nobody knows",
+    "an unknown attribute after a key",
     "minimax-m2",
     '<invoke name="search"><parameter name="q" type="text">a</parameter></invoke>',
     [["search", '{"q": "a"}']],
   ],
   [
-    "quotation marks around values that may be no strings, and around those that may",
+    "quotation marks around values that may not, and that may, be strings",
     "hermes",
     '<tool_call>\n{"name": "search", "arguments": {"n": "12", "deep": "true", "tags": "[\\"a\\"]", "q": "12", "maybe": "1", "free": "2"}}\n</tool_call>',
     [["search", '{"n": 12, "deep": true, "tags": ["a"], "q": "12", "maybe": "1", "free": "2"}']],
   ],
   [
-    "quotation marks around what is no JSON of the type",
+    "quotation marks around text that is not JSON of the type",
     "hermes",
     '<tool_call>\n{"name": "search", "arguments": {"n": "many", "deep": "yes\\n", "tags": "a", "\\u006e": "1"}}\n</tool_call>',
     [["search", '{"n": "many", "deep": "yes\\n", "tags": "a", "\\u006e": 1}']],
@@ -497,7 +497,7 @@ const SAMPLES: readonly Sample[] = [
     [["search", '{"n": 1}']],
   ],
   [
-    "a value in quotation marks at which the arguments break off",
+    "a value in quotation marks where the arguments are truncated",
     "mistral-args",
     '[TOOL_CALLS]search[ARGS]{"n": "1\\uzz"}',
     [
@@ -512,7 +512,7 @@ const SAMPLES: readonly Sample[] = [
     [["search", `{"n": "${BIG}", "deep": true}`]],
   ],
   [
-    "text that begins in reasoning which nobody ended",
+    "text that begins in unfinished reasoning",
     "gpt-oss",
     "<|channel|>analysis<|message|>I weigh it.<|channel|>final<|message|>So it is.",
     [
@@ -521,13 +521,13 @@ const SAMPLES: readonly Sample[] = [
     ],
   ],
   [
-    "a call with as much at its head as may stand there",
+    "a call with a head of the maximum length",
     "kimi-k3",
     `<|open|>call tool="run"${" ".repeat(64)}<|sep|><|close|>call<|sep|>`,
     [["run", "{}"]],
   ],
   [
-    "an argument that does not say what it is",
+    "an argument without a type",
     "kimi-k3",
     '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="n"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
     [["search", '{"n": 3}']],
@@ -562,7 +562,7 @@ describe("OutputParser reads", () => {
     expect(blocks.map((block) => block.id)).toEqual([id, "call-0"]);
   });
 
-  test("no id that could not stand in a reply", () => {
+  test("no id that is invalid in a reply", () => {
     const { blocks } = parsePieces(["[TOOL_CALLS]run[CALL_ID]<b>[ARGS]{}"], optionsOf("mistral-args"));
     expect(blocks.map((block) => block.id)).toEqual(["call-0"]);
   });
@@ -573,7 +573,7 @@ describe("OutputParser reads", () => {
     ["glm-4.5", "<tool_call>search<arg_key>n</arg_key><arg_value>9007199254740993</arg_value></tool_call>"],
     ["minimax-m2", '<invoke name="search"><parameter name="n">9007199254740993</parameter></invoke>'],
     ["deepseek-v4", '<｜DSML｜invoke name="search">{"n": 9007199254740993}</｜DSML｜invoke>'],
-  ])("all digits of a number that a program may round (%s)", (profile, output) => {
+  ])("all digits of a number beyond double precision (%s)", (profile, output) => {
     for (const pieces of splitsOf(output, 5)) {
       expect(parsePieces(pieces, optionsOf(profile)).blocks.map(({ text }) => text)).toEqual([
         '{"n": 9007199254740993}',
@@ -582,14 +582,10 @@ describe("OutputParser reads", () => {
   });
 
   test.each([
-    [
-      "parameters behind it",
-      '<｜DSML｜parameter name="n" string="false">1</｜DSML｜parameter></｜DSML｜invoke>',
-      false,
-    ],
-    ["the mark of the group behind it", "\n</｜DSML｜tool_calls>", true],
-    ["nothing behind it", "", true],
-  ])("an object in the place of parameters, with %s", (_, behind, isWhole) => {
+    ["parameters after it", '<｜DSML｜parameter name="n" string="false">1</｜DSML｜parameter></｜DSML｜invoke>', false],
+    ["the mark of the group after it", "\n</｜DSML｜tool_calls>", true],
+    ["nothing after it", "", true],
+  ])("an object in place of parameters, with %s", (_, behind, isWhole) => {
     const output = `<｜DSML｜invoke name="search">{"q": "one"}${behind}`;
     for (const pieces of splitsOf(output, 20)) {
       const [call, ...rest] = parsePieces(pieces, optionsOf("deepseek-v4")).blocks;
@@ -598,14 +594,14 @@ describe("OutputParser reads", () => {
     }
   });
 
-  test("an object in the place of parameters as it comes", () => {
+  test("an object in place of parameters as it arrives", () => {
     const begun = '<｜DSML｜invoke name="search">{"q": "on';
     const parser = parserOf(optionsOf("deepseek-v4"));
     const events = parser.push(begun);
     expect(foldBlocks([...events, ...parser.end("cut")]).map(({ text }) => text)).toEqual(['{"q": "on']);
   });
 
-  test("a string as it comes, and other values at their end", () => {
+  test("a string as it arrives, and other values at their end", () => {
     const pieces = [
       "<function=search>",
       "<parameter=q>",

@@ -4,13 +4,13 @@ import { type Block, foldBlocks, type ParseOptions, parsePieces, parserOf, split
 
 const SEARCH: SampleCall = { name: "search", args: { q: "a b", n: 3 } };
 const UNKNOWN: SampleCall = { name: "rm", args: { path: "/" } };
-/** Their calls hold fences, or stand between marks around their texts: what is in a fence is no example there. */
+/** Families whose calls contain fences or stand between marks around text: a fenced call is never an example there. */
 const WITHOUT_EXAMPLES = ["deepseek-v3", "deepseek-r1", "gpt-oss", "kimi-k3"];
 
 const seen = ({ kind, name, text }: Block) => (kind === "call" ? [name, JSON.parse(text)] : [kind, text.trim()]);
 const SEARCHED = [SEARCH.name, SEARCH.args];
 
-/** What an output gives, which is the same however it is split. */
+/** Parses an output; the result must not depend on the split. */
 function read(output: string, options: ParseOptions): unknown[] {
   const whole = parsePieces([output], options).blocks;
   for (const pieces of splitsOf(output, 3, 11)) expect(parsePieces(pieces, options).blocks).toEqual(whole);
@@ -19,12 +19,12 @@ function read(output: string, options: ParseOptions): unknown[] {
 
 const marked = FAMILIES.filter(({ onlyAtStart }) => !onlyAtStart);
 
-describe.each(marked)("calls in a fence of code, as $profile writes them", ({ profile, write }) => {
+describe.each(marked)("calls in a code fence, as $profile writes them", ({ profile, write }) => {
   const options = optionsOf(profile);
   const call = write([SEARCH]);
   const hasExamples = !WITHOUT_EXAMPLES.includes(profile);
 
-  test("are text where more follows than calls, and so are those of a tool that nobody offered", () => {
+  test("are text if other text follows, and so are those of an unknown tool", () => {
     for (const written of [call, write([SEARCH, SEARCH]), write([UNKNOWN])]) {
       const output = `So:\n\`\`\`xml\n${written}\n\`\`\`\nWell.`;
       const found = read(output, options);
@@ -35,20 +35,20 @@ describe.each(marked)("calls in a fence of code, as $profile writes them", ({ pr
     }
   });
 
-  test("are calls where the output ends with them", () => {
+  test("are calls if the output ends with them", () => {
     const output = `\`\`\`md\n\`\`\`sh\nls\n\`\`\`\n\`\`\`\nNow:\n${call}`;
     expect(read(output, options).at(-1)).toEqual(SEARCHED);
     expect(read(`${output}\n\`\`\`\n`, options).some((block) => String(block) === String(SEARCHED))).toBe(!hasExamples);
   });
 
-  test("are calls where the fence is all of the text", () => {
+  test("are calls if the fence is the whole text", () => {
     for (const fence of ["```", "~~~~"]) {
       const found = read(`${fence}xml\n${call}\n${fence}\n`, options);
       expect(found).toEqual([["text", `${fence}xml`], SEARCHED, ["text", fence]]);
     }
   });
 
-  test("are text where the output is cut", () => {
+  test("are text if the output is truncated", () => {
     const { blocks } = parsePieces([`So:\n\`\`\`xml\n${call}`], { ...options, end: "cut" });
     expect(blocks.some(({ kind }) => kind === "call")).toBe(!hasExamples);
   });
@@ -57,7 +57,7 @@ describe.each(marked)("calls in a fence of code, as $profile writes them", ({ pr
 const withExamples = marked.filter(({ profile }) => !WITHOUT_EXAMPLES.includes(profile));
 
 test.each(withExamples)(
-  "an example that stops in the middle takes in no call behind it, as $profile writes them",
+  "an incomplete example does not hide a call after it, as $profile writes them",
   ({ profile, write }) => {
     const call = write([SEARCH]);
     const half = call.slice(0, call.indexOf("a b") + 1);
@@ -66,11 +66,11 @@ test.each(withExamples)(
   },
 );
 
-describe("a fence of code", () => {
+describe("a code fence", () => {
   const options = optionsOf("hermes");
   const call = FAMILIES.find(({ profile }) => profile === "hermes")?.write([SEARCH]) ?? "";
 
-  test("that a call in a fence stands in may hold no more than 64 Ki back", () => {
+  test("with a call in it holds back at most 64 Ki", () => {
     const parser = parserOf(options);
     const open = `So:\n\`\`\`\n${call.slice(0, call.indexOf("a b"))}`;
     const events = [...parser.push(open)];
@@ -96,7 +96,7 @@ describe("a fence of code", () => {
     ["``` a`b\n", false],
     ["    ```\n", false],
     ["x ```\n", false],
-  ])("is open or not behind %j", (before, isOpen) => {
+  ])("is open or not after %j", (before, isOpen) => {
     const found = read(`So:\n${before}${call}\nWell.`, options);
     expect(found.length === 1).toBe(isOpen);
   });
@@ -109,7 +109,7 @@ describe("a fence of code", () => {
     expect(read(`So:\n\`\`\`\nx${close}\n${call}\nWell.`, thinking)).toContainEqual(SEARCHED);
   });
 
-  test("lets a stop string in it count", () => {
+  test("does not hide a stop string in it", () => {
     const { blocks, matchedStop } = parsePieces([`So:\n\`\`\`\n${call}\n\`\`\`\nWell.`], { ...options, stop: ["a b"] });
     expect(blocks.map(({ kind }) => kind)).toEqual(["text"]);
     expect(matchedStop).toBe("a b");

@@ -6,7 +6,7 @@ import { foldBlocks, logprob, type ParseOptions, parsePieces, parserOf, splitsOf
 testSamples([
   { name: "plain text", output: "Hello, world.\n", blocks: [["text", "Hello, world.\n"]] },
   { name: "nothing at all", output: "", blocks: [] },
-  { name: "only white space is all there is", output: " \n", blocks: [["text", " \n"]] },
+  { name: "white space only", output: " \n", blocks: [["text", " \n"]] },
   { name: "leading white space stays", output: "  indented", blocks: [["text", "  indented"]] },
   { name: "characters outside the basic plane", output: "a😀b<t😀", blocks: [["text", "a😀b<t😀"]] },
   {
@@ -57,7 +57,7 @@ testSamples([
     blocks: [["reasoning", "Hm.\n</thi", false]],
   },
   {
-    name: "a cut right behind the reasoning",
+    name: "a cut right after the reasoning",
     output: "Hm.\n</think>\n",
     options: { ...THINKING, ...CUT },
     blocks: [["reasoning", "Hm."]],
@@ -71,7 +71,7 @@ testSamples([
   },
 ]);
 
-test("gives text out as soon as it can be nothing else", () => {
+test("sends text as soon as it cannot be markup", () => {
   const parser = parserOf({ stop: ["STOP"] });
   const shown = (piece: string) =>
     parser.push(piece).map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : ""));
@@ -83,7 +83,7 @@ test("gives text out as soon as it can be nothing else", () => {
   expect(shown("x")).toEqual(["\nx"]);
 });
 
-test("knows whether it is in the reasoning", () => {
+test("reports whether it is in the reasoning", () => {
   const parser = parserOf(THINKING);
   expect(parser.inReasoning).toBe(true);
   parser.push("a\n</think>");
@@ -117,7 +117,7 @@ test("sends log probabilities with the text of their tokens, and none for markup
   ]);
 });
 
-describe("a fault of our own in reading the output", () => {
+describe("a fault of the parser itself", () => {
   const broken = () => {
     throw new TypeError("a fault of our own");
   };

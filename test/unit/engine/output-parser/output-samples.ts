@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { type Block, type ParseOptions, parsePieces, splitsOf } from "./parse-output.ts";
 
-/** An output of a model that writes as Hermes does, and what it is read as. */
+/** An output in the form of Hermes, and its expected blocks. */
 export type OutputSample = {
   readonly name: string;
   readonly output: string;
   readonly options?: ParseOptions;
-  /** The kind, or the name of a call, the text, and whether it is whole (default: yes). */
+  /** The kind or the name of a call, the text, and whether it is complete (default: true). */
   readonly blocks: readonly (readonly [kind: string, text: string, complete?: boolean])[];
   readonly matchedStop?: string;
 };
@@ -14,9 +14,9 @@ export type OutputSample = {
 /** Returns a call as models write it. */
 export const call = (name: string, args: string) =>
   `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`;
-/** The options of an output that begins within the reasoning. */
+/** The options of an output that begins inside the reasoning. */
 export const THINKING: ParseOptions = { startsInReasoning: true };
-/** The options of an output that was cut. */
+/** The options of a truncated output. */
 export const CUT: ParseOptions = { end: "cut" };
 
 const short = (value: unknown) =>
@@ -27,9 +27,9 @@ const short = (value: unknown) =>
   );
 const label = (block: Block) => [block.kind === "call" ? block.name : block.kind, block.text, block.complete];
 
-/** Makes a test of each sample. */
+/** Creates a test for each sample. */
 export function testSamples(samples: readonly OutputSample[]): void {
-  test.each(samples)("reads $name, however the text is split", ({ output, options, blocks, matchedStop }) => {
+  test.each(samples)("parses $name, however the text is split", ({ output, options, blocks, matchedStop }) => {
     const wanted = blocks.map(([kind, text, complete = true]) => [kind, text, complete]);
     const splits = output.length > 10_000 ? [[output], output.match(/[\s\S]{1,999}/g) ?? []] : splitsOf(output, 200);
     for (const pieces of splits) {

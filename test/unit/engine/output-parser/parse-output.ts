@@ -15,7 +15,7 @@ export type Parsed = { blocks: Block[]; matchedStop: string | undefined; finishe
 
 export type ParseOptions = Partial<OutputParserOptions> & { end?: "stop" | "cut" };
 
-/** Folds events to blocks; throws where they break the rules of the stream. */
+/** Folds events to blocks; throws if they violate the rules of the stream. */
 export function foldBlocks(events: readonly Event[]): Block[] {
   const blocks: Block[] = [];
   let open = -1;
@@ -62,7 +62,7 @@ export function parserOf(options: ParseOptions): OutputParser {
   });
 }
 
-/** What the pieces give, the end included. */
+/** Returns the result of the pieces and the end. */
 export function parsePieces(pieces: readonly string[], options: ParseOptions = {}): Parsed {
   const parser = parserOf(options);
   const events = pieces.flatMap((piece) => [...parser.push(piece)]);
@@ -87,8 +87,8 @@ export function seededRandom(seed: number): () => number {
 }
 
 /**
- * Splits of a text, always between whole characters: in two at every place, or at every `stride`-th, then one piece for
- * each character, then `count` random ones.
+ * Yields splits of a text between whole characters: in two at every (`stride`-th) position, into single characters, and
+ * `count` random ones.
  */
 export function* splitsOf(text: string, count: number, stride = 1): Generator<string[]> {
   const chars = [...text];

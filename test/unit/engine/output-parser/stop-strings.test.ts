@@ -12,7 +12,7 @@ testSamples([
   },
   { name: "a stop string at once", output: "END", options: { stop: ["END"] }, blocks: [], matchedStop: "END" },
   {
-    name: "the stop string that is whole first",
+    name: "the stop string that completes first",
     output: "xabcd",
     options: { stop: ["abcd", "bc"] },
     blocks: [["text", "xa"]],
@@ -26,7 +26,7 @@ testSamples([
     matchedStop: "abc",
   },
   {
-    name: "a stop string that never comes whole",
+    name: "a stop string that never completes",
     output: "one EN",
     options: { stop: ["END"] },
     blocks: [["text", "one EN"]],
@@ -90,14 +90,14 @@ testSamples([
   },
 ]);
 
-test("gives nothing after a stop string", () => {
+test("sends nothing after a stop string", () => {
   const parser = parserOf({ stop: ["."] });
   expect(foldBlocks(parser.push("a.b"))).toMatchObject([{ text: "a", complete: true }]);
   expect(parser.push("c")).toEqual([]);
   expect(parser.end("cut")).toEqual([]);
 });
 
-test("sends the log probabilities of held text when it is let go before a call", () => {
+test("sends the log probabilities of held text when a call releases it", () => {
   const parser = parserOf({ stop: ["isX"] });
   const tokens = ["it ", "is", '<tool_call>{"name": "run"}'];
   const events = tokens.flatMap((token) => [...parser.push(token, [logprob(token)])]);

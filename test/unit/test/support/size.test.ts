@@ -19,12 +19,12 @@ test("values share the rows evenly", () => {
   expect([..."xyz"].map((one) => rows.filter((row) => row.endsWith(one)).length)).toEqual([2, 2, 2]);
 });
 
-test("rows stand in their order, and the same are taken each time", () => {
+test("rows keep their order, and the selection is deterministic", () => {
   const choose = () => eachOnce(["b1", "a1", "a2"], [(row) => row.slice(0, 1), (row) => row.slice(1)]);
   expect(choose()).toEqual(["b1", "a2"]);
   expect(choose()).toEqual(choose());
 });
 
-test("a value that only one row has is not left out", () => {
+test("a value of a single row is kept", () => {
   expect(eachOnce(["ax", "by", "az"], [(row) => row.slice(0, 1), (row) => row.slice(1)])).toEqual(["ax", "by", "az"]);
 });

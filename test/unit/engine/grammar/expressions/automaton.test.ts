@@ -7,7 +7,6 @@ import { SeededRandom } from "../../../../support/seeded-random.ts";
 const unbounded = () => new WorkBudget(Number.POSITIVE_INFINITY);
 const LETTERS = [..."abc1-.\n\u00e9\u{1f600}"];
 
-/** Returns whether the automaton matches a text as a whole. */
 function matches(states: readonly AutomatonState[], text: string): boolean {
   let at = states[0];
   for (const char of text) {
@@ -41,7 +40,7 @@ describe("automatonOf", () => {
     "\\w+(?:[-.]\\w+)*",
     "a{0}b",
     "[]|a",
-  ])("matches the texts that %j does, each in one way", (pattern) => {
+  ])("matches the same texts as %j, each with one reading", (pattern) => {
     const chance = new SeededRandom(7);
     const states = automatonOf(parseExpression(pattern), unbounded());
     const expression = new RegExp(`^(?:${pattern})$`, "u");
@@ -51,13 +50,13 @@ describe("automatonOf", () => {
     }
   });
 
-  test("is small where an expression has very many ways to read a text", () => {
+  test("stays small for an expression with very many readings", () => {
     expect(automatonOf(parseExpression(`${"(a|b)*".repeat(60)}c`), unbounded())).toHaveLength(2);
     expect(automatonOf(parseExpression(`${"(".repeat(12)}a${"*)".repeat(12)}`), unbounded())).toHaveLength(1);
   });
 
   test.each([".*a.{20}", "(a?){900}a{900}", "(.?a){4000}", "[a-c]{5000}", "(a|b){3000}"])(
-    "gives %j up, whose automaton is too large",
+    "rejects %j, whose automaton is too large",
     (pattern) => {
       expect(() => automatonOf(parseExpression(pattern), unbounded())).toThrow(UnsupportedPattern);
     },

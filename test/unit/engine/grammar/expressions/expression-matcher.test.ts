@@ -5,7 +5,7 @@ import { SeededRandom } from "../../../../support/seeded-random.ts";
 
 const always = () => true;
 
-test("an expression matches what the language's own engine says it does", () => {
+test("an expression matches the same texts as JavaScript's own engine", () => {
   const patterns = [
     "a",
     "^a?b*$",
@@ -30,11 +30,11 @@ test("an expression matches what the language's own engine says it does", () => 
   }
 });
 
-test("characters are whole ones", () => {
+test("a surrogate pair is one character", () => {
   expect(matchesExpression(parseExpression("^.{2}$"), "😀é", always)).toBe(true);
 });
 
-test("nothing is said where it cannot be afforded, and the work grows with the text, not with the ways to read it", () => {
+test("the result is undefined beyond the budget, and the work grows with the text only", () => {
   const expression = parseExpression("^(a|a|aa)*$");
   const workFor = (length: number) => {
     let work = 0;

@@ -11,25 +11,25 @@ const jsonSchema = (schemaJson: string, strict = true): OutputConstraint => ({
 });
 
 describe("answerGrammar", () => {
-  test("gives nothing where nothing is constrained", () => {
+  test("is undefined without constraint", () => {
     expect(answerGrammar(undefined, new GrammarRules())).toBeUndefined();
     expect(answerGrammar({ kind: undefined }, new GrammarRules())).toBeUndefined();
   });
 
-  test("takes one JSON object and nothing behind it", () => {
+  test("matches one JSON object and nothing after it", () => {
     const matches = matcherOf(answerText(JSON_OBJECT));
     expect(['{"a": [1, null]}', "{}"].map(matches)).toEqual([true, true]);
     expect(["[]", "{}\n", "{} ", "\n\n{}", '"a"'].map(matches)).toEqual([false, false, false, false, false]);
   });
 
-  test("takes a value of the schema", () => {
+  test("matches a value of the schema", () => {
     const matches = matcherOf(
       answerText(jsonSchema('{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}')),
     );
     expect(['{"n": 5}', "{}", '{"n": "5"}'].map(matches)).toEqual([true, false, false]);
   });
 
-  test("refuses a strict schema with a keyword that it does not enforce, and names the place", () => {
+  test("refuses a strict schema with an unenforced keyword, with its position", () => {
     const schema = '{"properties":{"list":{"type":"array","uniqueItems":true}}}';
     expect(() => answerText(jsonSchema(schema))).toThrow(
       "Invalid JSON Schema at output_constraint.json_schema.schema_json#/properties/list/uniqueItems: this keyword cannot be enforced",
@@ -42,7 +42,7 @@ describe("answerGrammar", () => {
   test.each([
     ["broken JSON", '{"type":'],
     ["a long text", `{"description":"${"x".repeat(300_000)}"}`],
-  ])("refuses %s without repeating it", (_, schema) => {
+  ])("refuses %s without quoting it", (_, schema) => {
     expect(() => answerText(jsonSchema(schema))).toThrow(
       /^Invalid JSON Schema at [a-z_.]+#: is (not valid JSON|too long)\.$/,
     );

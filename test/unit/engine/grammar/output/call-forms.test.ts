@@ -44,7 +44,7 @@ const WRONG: readonly SampleCall[] = [
   { name: "search", args: { q: "a", n: 1, tags: ["long"] } },
 ];
 
-/** Their templates join several calls in a way that the profile does not tell. */
+/** Their templates join several calls in a way that the profile does not describe. */
 const ONE_CALL_ONLY = ["deepseek-v3", "deepseek-r1"];
 
 const llama = await loadLlama();
@@ -63,8 +63,8 @@ function callMarkers(profile: string): ToolCallMarkers {
 
 const WRITTEN = FAMILIES.map(({ write, written = write, ...family }) => ({ ...family, write: written }));
 
-describe.each(WRITTEN)("a call that is asked for, as $profile writes it", ({ profile, write }) => {
-  test("is one of a tool, with the arguments of its schema, and is read again", () => {
+describe.each(WRITTEN)("a mandatory call, as $profile writes it", ({ profile, write }) => {
+  test("is of one tool, follows its schema, and is parsed again", () => {
     const matches = matcherOf(grammarOf(profile));
     for (const call of [SEARCH, SHORT, RUN]) {
       const text = write([call]);
@@ -78,22 +78,22 @@ describe.each(WRITTEN)("a call that is asked for, as $profile writes it", ({ pro
     expect(around.filter(matches)).toEqual([]);
   });
 
-  test("may have any arguments where no schema is held to", () => {
+  test("may have any arguments if no schema is enforced", () => {
     const matches = matcherOf(grammarOf(profile, { held: "only-strict" }));
     const calls = [SEARCH, RUN, { name: "search", args: { unknown: { list: [1, { b: "x" }], none: null } } }];
     expect(calls.map((call) => matches(write([call])))).toEqual([true, true, true]);
     expect(matches(write([{ name: "rm", args: {} }]))).toBe(false);
   });
 
-  // A form without marks around a call holds one.
+  // A form without marks around a call allows one call.
   if (!ONE_CALL_ONLY.includes(profile))
-    test("can be several", () => {
+    test("may be several calls", () => {
       const matches = matcherOf(grammarOf(profile, { maxCalls: 3 }));
       const texts = [1, 2, 3, 4].map((count) => write(Array.from({ length: count }, () => RUN)));
       expect(texts.map(matches)).toEqual([true, true, true, false]);
     });
 
-  test("begins where the output parser takes it for begun", () => {
+  test("begins where the output parser detects it", () => {
     const markers = callMarkers(profile);
     const { openers } = toolCallGrammar({ markers, tools: TOOLS }, new GrammarRules());
     const reading = formOf(markers).reading(markers, { names: new Set(), argumentTypes: () => undefined });
@@ -101,7 +101,7 @@ describe.each(WRITTEN)("a call that is asked for, as $profile writes it", ({ pro
     expect(openers.some(({ isKept }) => isKept)).toBe(reading?.opensAtBrace);
   });
 
-  test.skipIf(llama === undefined)("is a grammar that llama.cpp takes", async () => {
+  test.skipIf(llama === undefined)("has a grammar that llama.cpp accepts", async () => {
     await expect(llama?.createGrammar({ grammar: grammarOf(profile, { maxCalls: 32 }) })).resolves.toBeDefined();
   });
 });
@@ -112,7 +112,7 @@ describe("arguments between tags", () => {
   const call = (...args: (readonly [key: string, value: string])[]) =>
     `<tool_call>t${args.map(([key, value]) => `<arg_key>${key}</arg_key><arg_value>${value}</arg_value>`).join("")}</tool_call>`;
 
-  test("a string is any text but the closing mark, and what looks like its beginning", () => {
+  test("a string is any text without the closing mark, even with a prefix of it", () => {
     const matches = matcher({ properties: { q: { type: "string" } } });
     expect(
       ["", "\n<b>\u{1f600}", "</arg", "<</</arg_valu</arg_value", "</arg_value "].map((q) => matches(call(["q", q]))),
@@ -120,17 +120,17 @@ describe("arguments between tags", () => {
     expect(matches(call(["q", "a</arg_value>b"]))).toBe(false);
   });
 
-  test("a value of several types, or of none that is named, is text", () => {
+  test("a value of several types, or of an unnamed one, is text", () => {
     const matches = matcher({ properties: { a: { type: ["string", "integer"] }, b: {}, c: true } });
     expect(matches(call(["a", "x"], ["b", "{"], ["c", "1"]))).toBe(true);
   });
 
-  test("a required parameter without a schema is there", () => {
+  test("a required parameter without a schema is present", () => {
     const matches = matcher({ type: "object", properties: {}, required: ["a"] });
     expect([call(["a", "x"]), call()].map(matches)).toEqual([true, false]);
   });
 
-  test("one that may not be is not", () => {
+  test("a forbidden parameter is absent", () => {
     const matches = matcher({ properties: { a: false, b: { type: "null" } } });
     expect([call(["b", "null"]), call(["a", "x"])].map(matches)).toEqual([true, false]);
   });
@@ -145,7 +145,7 @@ describe("arguments between tags", () => {
     [{ properties: { q: { type: ["string", "number"], minimum: 1 } } }, "#/properties/q/minimum"],
     [{ properties: { q: { anyOf: [{ type: "string", maxLength: 1 }, { type: "null" }] } } }, "#/properties/q/anyOf"],
     [{ properties: {}, enum: [{}] }, "#/enum"],
-  ])("what is not enforced is said, and refused for strict tools: %j", (schema, path) => {
+  ])("an unenforced keyword is reported, and refused for strict tools: %j", (schema, path) => {
     const markers = callMarkers("glm-4.7");
     const tools = [tool("t", schema)];
     const { unenforced } = toolCallGrammar({ markers, tools, argumentTypes: argumentTypes(tools) }, new GrammarRules());
@@ -153,7 +153,7 @@ describe("arguments between tags", () => {
     expect(() => matcher(schema, true)).toThrow(path);
   });
 
-  test("what may be left out by being null is held to its types, and a format to itself, for strict tools too", () => {
+  test("nullable values follow their types, and formats apply, for strict tools too", () => {
     const schema = {
       type: "object",
       properties: {
@@ -170,19 +170,19 @@ describe("arguments between tags", () => {
   });
 
   test.each([[{ type: "array" }], [{ type: ["array", "null"] }], [false]])(
-    "a schema that allows no object is refused: %j",
+    "refuses a schema that allows no object: %j",
     (schema) => {
       expect(() => matcher(schema)).toThrow("no value can satisfy it");
     },
   );
 
-  test("there are no more optional ones than in any object", () => {
+  test("the limit on optional parameters is that of objects", () => {
     const properties = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, {}]));
     expect(() => matcher({ properties: { ...properties(512), never: false }, required: ["q"] })).not.toThrow();
     expect(() => matcher({ properties: properties(513), required: ["q"] })).toThrow("more than 512 optional");
   });
 
-  test("a schema that nothing is held to costs no more than reading it", () => {
+  test("a schema that is not enforced costs no more than reading it", () => {
     const workOf = (property: object) => {
       const budget = new WorkBudget(Number.POSITIVE_INFINITY);
       const tools = [tool("t", { properties: { q: property, n: { type: "integer" } } })];

@@ -27,17 +27,17 @@ const CALL = '<tool_call>\n{"name": "run", "arguments": {}}\n</tool_call>';
 const JSON_OBJECT = { kind: { $case: "jsonObject" as const, value: {} } };
 
 describe("the grammar of an output", () => {
-  test("is none where nothing is fixed", () => {
+  test("is absent without constraints", () => {
     expect(grammarOf({})).toBeUndefined();
     expect(grammarOf({ constraint: { kind: undefined } })).toBeUndefined();
   });
 
-  test("takes a call or a value where both may be", () => {
+  test("matches a call or a value if both are possible", () => {
     const matches = matcher({ tools: [tool(false)], constraint: JSON_OBJECT });
     expect([CALL, '{"a": 1}', "[]", `{}${CALL}`, "Well"].map(matches)).toEqual([true, true, false, false, false]);
   });
 
-  test("holds a tool that is not strict to no schema, whatever that is, unless a call has to come", () => {
+  test("ignores the schema of a tool that is not strict, unless a call is mandatory", () => {
     const call = (name: string, args: string) => `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`;
     const tools = [tool(true, "run", SCHEMA), tool(false, "walk", SCHEMA)];
     const texts = [call("run", '{"n": 9}'), call("walk", '{"n": 9}'), call("walk", '{"n": 1}')];
@@ -47,12 +47,12 @@ describe("the grammar of an output", () => {
     expect(matcher({ tools: wrong })(call("walk", "{}"))).toBe(true);
   });
 
-  test("is the calls alone where calls are asked for", () => {
+  test("matches only calls if they are mandatory", () => {
     const matches = matcher({ tools: [tool(false)], constraint: JSON_OBJECT, mustCall: true });
     expect([CALL, `${CALL}\n${CALL}`, "{}", "", "<think>"].map(matches)).toEqual([true, true, false, false, false]);
   });
 
-  describe("behind reasoning", () => {
+  describe("after reasoning", () => {
     const asked = { tools: [tool(false)], mustCall: true };
     const cases: readonly [OutputGrammarOptions["reasoning"], good: readonly string[], bad: readonly string[]][] = [
       ["none", [CALL], [`<think></think>${CALL}`, "", "\n"]],
@@ -74,7 +74,7 @@ describe("the grammar of an output", () => {
       expect(matcher({ ...asked, reasoning }, BEHIND_REASONING)(CALL)).toBe(true);
     });
 
-    test("which a call ends in families where it does", () => {
+    test("that a call ends, in families where it does", () => {
       const options = { ...asked, markers: markersOf("kimi-k2-thinking"), reasoning: "opened" } as const;
       const calls =
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.run:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>";
@@ -87,7 +87,7 @@ describe("the grammar of an output", () => {
       ]);
     });
 
-    test("which the mark of the text ends in families that have one, and of whose closing mark the end may be missing", () => {
+    test("that the mark of the text ends, whose closing mark may be incomplete", () => {
       const matches = matcher({ constraint: JSON_OBJECT, markers: markersOf("kimi-k3"), reasoning: "opened" });
       const said = '<|open|>response<|sep|>{"a": 1}';
       const good = [`Hm${said}`, `Hm<|close|>think<|sep|>${said}<|close|>response<|sep|>`, `Hm<|close|>think${said}`];
@@ -97,7 +97,7 @@ describe("the grammar of an output", () => {
     });
   });
 
-  test("leaves the text free beside a strict tool, but not reasoning that mentions calls, or brackets", () => {
+  test("leaves text beside a strict tool free, including reasoning with brackets or mentioned marks", () => {
     const matches = matcher({ tools: [tool(true)] });
     const good = [
       "",
@@ -114,7 +114,7 @@ describe("the grammar of an output", () => {
   });
 });
 
-describe.each(FAMILIES)("a strict tool that $profile calls of its own will", ({ profile, write, onlyAtStart }) => {
+describe.each(FAMILIES)("an optional call of a strict tool by $profile", ({ profile, write, onlyAtStart }) => {
   const tools = [tool(true, "search", SCHEMA), tool(true)];
   const matches = matcher({ tools, markers: markersOf(profile), maxCalls: 3 });
   const before = onlyAtStart ? ["", "\n "] : ["", "Let me look.\n", "[<(｜<"];
@@ -124,7 +124,7 @@ describe.each(FAMILIES)("a strict tool that $profile calls of its own will", ({ 
     toolNames: tools.map(({ name }) => name),
   };
 
-  test("lets a text go on behind calls in a fence of code, and nowhere else", () => {
+  test("lets text continue after calls in a code fence, and nowhere else", () => {
     const matches = matcher({ tools: [tool(true, "run", SCHEMA)] });
     const call = (n: number) => CALL.replace("{}", `{"n": ${n}}`);
     const texts = [`So:\n\`\`\`\n${call(1)}\n\`\`\`\nWell. ${call(2)}`, `~~~\n${call(1)}\n  ~~~~\n`];
@@ -132,7 +132,7 @@ describe.each(FAMILIES)("a strict tool that $profile calls of its own will", ({ 
     expect([texts[0]?.replace("2", "9") ?? "", `${call(1)}\nWell.`, `${call(1)}\n\`\``].filter(matches)).toEqual([]);
   });
 
-  test("is held to its schema wherever the parser takes a call for begun", () => {
+  test("follows its schema wherever the parser detects a call", () => {
     for (const text of before) {
       const call = (args: object) => text + write([{ name: "search", args: { ...args } }]);
       expect(matches(call({ n: 5 })), call({ n: 5 })).toBe(true);
@@ -142,7 +142,7 @@ describe.each(FAMILIES)("a strict tool that $profile calls of its own will", ({ 
     expect(["Nothing to call.", "a < b, [x], {y} and ｜"].filter((text) => !matches(text))).toEqual([]);
   });
 
-  test("is so too where the model forgets the outer mark", () => {
+  test("follows it also without the outer mark", () => {
     const { toolCall } = loadProfile(profile);
     const inner =
       toolCall && "callOpen" in toolCall && "open" in toolCall && toolCall.open !== "" ? toolCall.callOpen : "";
@@ -174,7 +174,7 @@ describe.each(THINKING)("the reasoning of $profile beside a strict tool", ({ pro
     typeof mark === "string" && mark.trim() !== "" && key !== "form" ? [mark.trim()] : [],
   );
 
-  test("goes on behind the marks of calls wherever the output parser lets it, and nowhere else", () => {
+  test("continues after marks of calls exactly where the output parser allows it", () => {
     const begun = [call("run", {}), call("search_all", {}), call("search", { n: 1 }), call("rm", {})];
     const mentions = [...marks, ...begun.flatMap((text) => [...text].map((_, at) => text.slice(0, at + 1)))];
     for (const text of mentions.map((mention) => `I could ${mention} ~ or not.`)) {
@@ -184,7 +184,7 @@ describe.each(THINKING)("the reasoning of $profile beside a strict tool", ({ pro
   });
 
   if (reasoning?.endedByCall)
-    test("ends with a call, which is held to its schema", () => {
+    test("ends with a call that follows its schema", () => {
       const written = (text: string) => `Hm.${text}`;
       const good = [call("search", { n: 5 }), call("search_all", {}), call("run", {})].map(written);
       expect(good.filter((text) => !matches(text))).toEqual([]);
@@ -193,7 +193,7 @@ describe.each(THINKING)("the reasoning of $profile beside a strict tool", ({ pro
       expect(bad.filter(matches)).toEqual([]);
     });
 
-  test("is the same beside hundreds of tools", () => {
+  test("behaves the same beside hundreds of tools", () => {
     const many = Array.from({ length: 300 }, (_, i) => tool(true, `a_server_of_tools__tool_${i}_${i % 7}`));
     const matchesMany = matchesOf(many);
     for (const name of ["a_server_of_tools__tool_299_5", "a_server_of_", "another"]) {

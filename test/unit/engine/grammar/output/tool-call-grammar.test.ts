@@ -26,7 +26,7 @@ function matcher(options: Partial<ToolCallGrammarOptions> = {}) {
 }
 
 describe("toolCallGrammar", () => {
-  test("takes one call with arguments of its own tool's schema", () => {
+  test("matches one call with arguments by the tool's own schema", () => {
     const matches = matcher();
     expect([call("search", '{"q": "x"}'), call("run", "{}")].map(matches)).toEqual([true, true]);
     const wrong = [
@@ -41,14 +41,14 @@ describe("toolCallGrammar", () => {
     expect(wrong.filter(matches)).toEqual([]);
   });
 
-  test("takes several calls as the template joins them, up to the bound", () => {
+  test("matches several calls as the template joins them, up to the limit", () => {
     const matches = matcher({ maxCalls: 3 });
     const calls = (count: number) => Array.from({ length: count }, () => call("run", "{}"));
     expect([1, 2, 3, 4].map((count) => matches(calls(count).join("\n")))).toEqual([true, true, true, false]);
     expect(matches(calls(2).join(""))).toBe(false);
   });
 
-  test("writes what the output parser reads", () => {
+  test("the output parser reads what it matches", () => {
     const text = `${call("search", '{"q":"x"}')}\n${call("run", "{}")}`;
     expect(matcher({ maxCalls: 2 })(text)).toBe(true);
     expect(parsePieces([text]).blocks.map((block) => [block.name, block.text])).toEqual([
@@ -57,17 +57,17 @@ describe("toolCallGrammar", () => {
     ]);
   });
 
-  test("takes a name with quotes for what it is", () => {
+  test("treats quotes in a name as text", () => {
     const matches = matcher({ tools: [tool('a"b', "{}")] });
     expect(matches(call('a\\"b', '{"any": [1]}'))).toBe(true);
   });
 
-  test("refuses arguments that can be no object", () => {
+  test("refuses a schema that allows no object", () => {
     const build = () => matcher({ tools: [SEARCH, tool("x", '{"type":"string"}')] });
     expect(build).toThrow("Invalid JSON Schema at tools.1.parameters_json_schema#: no value can satisfy it.");
   });
 
-  test("refuses what it does not enforce for strict tools only", () => {
+  test("refuses unenforced keywords for strict tools only", () => {
     const schema = '{"type":"object","properties":{"n":{"type":"integer","multipleOf":1013}}}';
     const loose = toolCallGrammar({ markers: HERMES_MARKERS.toolCall, tools: [tool("x", schema)] }, new GrammarRules());
     expect(loose.unenforced).toEqual(["tools.0.parameters_json_schema#/properties/n/multipleOf"]);

@@ -20,32 +20,32 @@ function see(of: Asked, start: ReturnType<typeof textStart>, text: string, compl
   return checkTexts(asked.whole).mismatches;
 }
 
-describe("what came whole is looked at with its schema", () => {
+describe("complete texts are checked against their schema", () => {
   const call = toolCallStart(0, "set");
   test.each<[name: string, Asked, start: ReturnType<typeof textStart>, text: string, Mismatch]>([
-    ["an answer that does not fit", answer(true), textStart(0), '{"n":"b"}', { part: "answer", strict: true }],
-    ["an answer that is no JSON", answer(false), textStart(0), '{"n":"a"', { part: "answer", strict: false }],
-    ["an answer that is no object", anyObject, textStart(0), "[]", { part: "answer", strict: true }],
-    ["arguments that do not fit", tools(true), call, "{}", { part: "arguments", strict: true }],
+    ["an answer that violates the schema", answer(true), textStart(0), '{"n":"b"}', { part: "answer", strict: true }],
+    ["an answer that is not JSON", answer(false), textStart(0), '{"n":"a"', { part: "answer", strict: false }],
+    ["an answer that is not an object", anyObject, textStart(0), "[]", { part: "answer", strict: true }],
+    ["arguments that violate the schema", tools(true), call, "{}", { part: "arguments", strict: true }],
     ["arguments of a tool that is not strict", tools(false), call, '{"n":1}', { part: "arguments", strict: false }],
-  ])("and found wrong: %s", (_name, asked, start, text, mismatch) => {
+  ])("and rejected: %s", (_name, asked, start, text, mismatch) => {
     expect(see(asked, start, text)).toEqual([mismatch]);
   });
 
   test.each<[name: string, Asked, start: ReturnType<typeof textStart>, text: string, complete?: boolean]>([
-    ["an answer that fits", answer(true), textStart(0), '{"n":"aa"}'],
-    ["arguments that fit", tools(true), call, '{"n":"a"}'],
+    ["a valid answer", answer(true), textStart(0), '{"n":"aa"}'],
+    ["valid arguments", tools(true), call, '{"n":"a"}'],
     ["reasoning", answer(true), reasoningStart(0), "so"],
     ["text beside tools", tools(true), textStart(0), "so"],
-    ["a tool that the request does not know", tools(true), toolCallStart(0, "get"), "{}"],
-    ["what was cut", answer(true), textStart(0), '{"n":', false],
-    ["what has a schema that is none", answer(false, { type: "x" }), textStart(0), "{}"],
-  ])("and passed: %s", (_name, asked, start, text, complete = true) => {
+    ["an unknown tool", tools(true), toolCallStart(0, "get"), "{}"],
+    ["a truncated answer", answer(true), textStart(0), '{"n":', false],
+    ["an answer with an invalid schema", answer(false, { type: "x" }), textStart(0), "{}"],
+  ])("and accepted: %s", (_name, asked, start, text, complete = true) => {
     expect(see(asked, start, text, complete)).toEqual([]);
   });
 });
 
-test("what cannot be said is counted and is no mismatch", () => {
+test("a text without verdict counts as unchecked, not as a mismatch", () => {
   const text = { part: "arguments" as const, strict: false, text: "{}" };
   const broken = [
     { ...text, schema: "{" },

@@ -27,31 +27,31 @@ function failureOf(check: () => void): EngineError {
   throw new Error("it was let through");
 }
 
-/** Schemas of which engines have died, or that hold them for long; and the place that is named. */
+/** Schemas that crashed or blocked engines, with the reported position. */
 const HARMFUL: readonly [what: string, schema: string, pointer: string][] = [
-  ["a type that is none", '{"type":"something"}', "/type"],
+  ["an invalid type", '{"type":"something"}', "/type"],
   ["a type that is a number", '{"properties":{"a":{"type":5}}}', "/properties/a/type"],
   ["a type that is an object with a method's name", '{"type":[{"toString":1}]}', "/type"],
-  ["an expression that is none", '{"type":"string","pattern":"["}', "/pattern"],
+  ["an invalid expression", '{"type":"string","pattern":"["}', "/pattern"],
   ["an expression that is a number", '{"pattern":5}', "/pattern"],
-  ["an expression that is none as a key", '{"patternProperties":{"(":{}}}', "/patternProperties"],
-  ["an expression behind a reference", '{"$ref":"#/x/y","x":{"y":{"pattern":"*"}}}', "/x/y/pattern"],
+  ["an invalid expression as a key", '{"patternProperties":{"(":{}}}', "/patternProperties"],
+  ["an expression after a reference", '{"$ref":"#/x/y","x":{"y":{"pattern":"*"}}}', "/x/y/pattern"],
   ["an expression that is too long", JSON.stringify({ pattern: "a".repeat(1025) }), "/pattern"],
   ["counts in counts", '{"pattern":"^(((a{99}){99}){99})$"}', "/pattern"],
-  ["a count that goes far", '{"pattern":"a{1,1000000}"}', "/pattern"],
-  ["a count that goes far, beside a look ahead", '{"pattern":"(?=a)(b{9999}){9999}"}', "/pattern"],
+  ["a large count", '{"pattern":"a{1,1000000}"}', "/pattern"],
+  ["a large count beside a look-ahead", '{"pattern":"(?=a)(b{9999}){9999}"}', "/pattern"],
   ["a reference to nothing", '{"$ref":"#/$defs/none"}', "/$ref"],
   ["a reference to itself", '{"$ref":"#"}', "/$ref"],
-  ["references in a circle", '{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}', "/$defs/a/$ref"],
+  ["a cycle of references", '{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}', "/$defs/a/$ref"],
   ["a reference to another document", '{"$ref":"http://localhost/x"}', "/$ref"],
-  ["bounds that are no numbers", '{"minLength":"1"}', "/minLength"],
-  ["properties that are a list", '{"properties":[1]}', "/properties"],
+  ["bounds that are not numbers", '{"minLength":"1"}', "/minLength"],
+  ["properties in a list", '{"properties":[1]}', "/properties"],
   ["an object of more than 8,000 schemas", JSON.stringify({ anyOf: Array.from({ length: 8001 }, () => ({})) }), ""],
   ["more than 48 levels", nested(56), "/items".repeat(48)],
   ["a hundred thousand levels", nested(5_000), ""],
 ];
 
-describe("what an engine would compile is refused with the path of the field", () => {
+describe("a harmful schema for an engine to compile is refused with the path of the field", () => {
   test.each(HARMFUL)("%s", (_what, schema, pointer) => {
     const ofAnswer = failureOf(() => checkAsked(plan([], false), answer(schema)));
     expect(ofAnswer).toMatchObject({
@@ -66,7 +66,7 @@ describe("what an engine would compile is refused with the path of the field", (
       expect(failureOf(check)).toMatchObject({ facts: { field: "tools[1].parameters_json_schema", pointer } });
   });
 
-  test("one too long, and many that are too long together", () => {
+  test("one that is too long, and many that are too long together", () => {
     const long = (bytes: number) => JSON.stringify({ description: "x".repeat(bytes) });
     const field = "output_constraint.json_schema.schema_json";
     expect(failureOf(() => checkAsked(plan([], false), answer(long(262_144)))).facts).toEqual({
@@ -77,7 +77,7 @@ describe("what an engine would compile is refused with the path of the field", (
     expect(failureOf(() => checkAsked(plan(many, true), undefined)).message).toContain("tools[8]");
   });
 
-  test("a tool by its place among all tools of the request, of which the engine may be shown some", () => {
+  test("a tool by its index in the request, although the engine receives only some tools", () => {
     const bad = tool('{"type":1}', true);
     const all = [tool("{}"), tool("{}"), bad];
     expect(failureOf(() => checkAsked(plan([bad], false), undefined, all))).toMatchObject({
@@ -85,14 +85,14 @@ describe("what an engine would compile is refused with the path of the field", (
     });
   });
 
-  test("text that is no JSON", () => {
+  test("text that is not JSON", () => {
     expect(failureOf(() => checkAsked(plan([tool("{")], true), undefined)).reason).toBe("INVALID_SCHEMA");
   });
 });
 
-test.each(HARMFUL)("%s is let be where the model is only shown it", (_what, schema) => {
+test.each(HARMFUL)("%s is allowed if the model only sees it", (_what, schema) => {
   checkAsked(plan([tool(schema)], false), undefined);
-  // A call that has to come is a constraint of its own: the answer's is not sent.
+  // A mandatory call is a constraint of its own: the answer's schema is not sent.
   checkAsked(plan([tool("{}")], true), answer(schema));
 });
 

@@ -7,7 +7,7 @@ import { WorkBudget } from "../../../../../engine/work-budget.ts";
 
 const times = <T>(count: number, make: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at));
 
-/** The steps that a schema pays for, where nothing bounds them; those up to the refusal of one that is refused. */
+/** Returns the work of a schema without limit; for a refused schema the work up to the refusal. */
 function workOf(schema: object): number {
   const budget = new WorkBudget(Number.POSITIVE_INFINITY);
   try {
@@ -18,14 +18,14 @@ function workOf(schema: object): number {
   return budget.spent;
 }
 
-describe("a schema pays for what is compared, not for what it is written with", () => {
-  test("each alternative of a oneOf, with each of the others", () => {
+describe("a schema is charged for comparisons, not for its length", () => {
+  test("each pair of alternatives of a oneOf", () => {
     const oneOf = (count: number) => ({ oneOf: times(count, () => ({})) });
     expect(workOf(oneOf(200))).toBeGreaterThan((200 * 200) / 8);
     expect(workOf(oneOf(200))).toBeGreaterThan(4 * workOf(oneOf(50)));
   });
 
-  test("formulas of which members are there, by their size at each member", () => {
+  test("formulas on the presence of members, by their size at each member", () => {
     const formula = (count: number) => ({
       type: "object",
       properties: Object.fromEntries(times(count, (at) => [`p${at}`, {}])),
@@ -36,7 +36,7 @@ describe("a schema pays for what is compared, not for what it is written with", 
     expect(workOf(long(6))).toBeGreaterThan(2 * workOf(formula(6)));
   });
 
-  test("a range of numbers by the digits of its bounds, and once where many places ask for it", () => {
+  test("a range of numbers by the digits of its bounds, once for all its uses", () => {
     const ranges = (count: number, bounds: (at: number) => object) => ({
       type: "object",
       properties: Object.fromEntries(times(count, (at) => [`p${at}`, { type: "integer", ...bounds(at) }])),
@@ -47,25 +47,25 @@ describe("a schema pays for what is compared, not for what it is written with", 
     expect(workOf(ranges(50, () => ({ minimum: -1e17, maximum: 1e17 })))).toBeLessThan(long / 2);
   });
 
-  test("lengths share the blocks by which they count, and those that no answer reaches are one", () => {
+  test("lengths share counting blocks, and all lengths beyond any answer are equal", () => {
     const lengths = (count: number, from: number) => ({
       type: "object",
       properties: Object.fromEntries(times(count, (at) => [`p${at}`, { type: "string", minLength: from + at }])),
     });
-    // A length of its own costs no more than one rule, beside what its member does.
+    // A distinct length costs at most one rule beside its member.
     const free = workOf(lengths(100, 0)) - workOf(lengths(50, 0));
     expect(workOf(lengths(100, 1e6)) - workOf(lengths(50, 1e6))).toBeLessThan(free + 50 * 9);
     expect(workOf(lengths(100, 1e15))).toBeLessThan(workOf(lengths(100, 1e6)));
   });
 
-  test("a part of a pattern each time that it is written down, also where it matches nothing", () => {
+  test("a repeated part of a pattern for each copy, even if it matches nothing", () => {
     const repeated = (count: number) => workOf({ pattern: `^((){${count}}a|b){1,2}a$` });
     expect(repeated(9_000)).toBeGreaterThan(repeated(90) + 8_000);
-    // Ten thousand millions of them are not written.
+    // The ten thousand million copies are not written.
     expect(workOf({ pattern: "^(((){9999}){9999}){99}$" })).toBeLessThan(70_000);
   });
 
-  test("a value of many parts more than a text of its length", () => {
+  test("a value of many parts costs more than a text of the same length", () => {
     const parts = times(1_000, () => 7);
     const text = "x".repeat(JSON.stringify(parts).length);
     expect(workOf({ const: parts })).toBeGreaterThan(2 * workOf({ const: text }));
@@ -76,32 +76,29 @@ describe("a schema pays for what is compared, not for what it is written with", 
   });
 });
 
-test.each(["anyOf", "oneOf"])(
-  "a list of more alternatives than a grammar may have is not gone through: %s",
-  (keyword) => {
-    const list = (count: number) => ({ properties: { a: { [keyword]: times(count, (at) => ({ const: at })) } } });
-    expect(() => toGrammar(list(256), new GrammarRules())).not.toThrow();
-    const facts = expect.objectContaining({ pointer: `/properties/a/${keyword}`, fault: "costly" });
-    const refused = { facts, reason: "INVALID_SCHEMA" };
-    expect(() => toGrammar(list(257), new GrammarRules())).toThrowError(expect.objectContaining(refused));
-    // What it says is what the first look cost: the walk has not multiplied.
-    expect(workOf(list(4_000))).toBeLessThan(4 * 4_000);
-  },
-);
+test.each(["anyOf", "oneOf"])("a list of too many alternatives is not visited: %s", (keyword) => {
+  const list = (count: number) => ({ properties: { a: { [keyword]: times(count, (at) => ({ const: at })) } } });
+  expect(() => toGrammar(list(256), new GrammarRules())).not.toThrow();
+  const facts = expect.objectContaining({ pointer: `/properties/a/${keyword}`, fault: "costly" });
+  const refused = { facts, reason: "INVALID_SCHEMA" };
+  expect(() => toGrammar(list(257), new GrammarRules())).toThrowError(expect.objectContaining(refused));
+  // The result is the cost of the first check; later steps did not multiply it.
+  expect(workOf(list(4_000))).toBeLessThan(4 * 4_000);
+});
 
-test("a schema of which nothing is turned round or alike has all of the work for its one way", () => {
+test("a schema with only one applicable mode may use all of the work", () => {
   const properties = Object.fromEntries(times(300, (at) => [`p${at}`, { type: "integer", minimum: at }]));
   const work = workOf({ properties });
   const within = (schema: object) => () => toGrammar(schema, new GrammarRules(new WorkBudget(1.05 * work)));
   expect(within({ properties })).not.toThrow();
-  // Where another way may be left, it is left some of the work.
+  // With a cheaper mode left, an attempt leaves some work for it.
   const turned = { ...properties, p0: { not: { type: "string" } } };
   expect(within({ properties: turned })).toThrowError(
     expect.objectContaining({ facts: expect.objectContaining({ fault: "costly" }) }),
   );
 });
 
-test("counting the members of an object pays for them, at each schema that does", () => {
+test("counting the members of an object is charged for each schema with a bound", () => {
   const value = Object.fromEntries(times(3_000, (at) => [`m${at}`, at]));
   const budget = new WorkBudget(Number.POSITIVE_INFINITY);
   const schema = { allOf: times(20, () => ({ minProperties: 1 })) };

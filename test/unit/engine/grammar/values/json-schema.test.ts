@@ -37,7 +37,7 @@ describe("toGrammar", () => {
     for (const text of accepts) expect(() => JSON.parse(text)).not.toThrow();
   });
 
-  test("writes counts that no answer reaches in few rules, and keeps those below", () => {
+  test("writes counts beyond any answer in few rules, and lower counts exactly", () => {
     const endless = { maxLength: 1e300, minItems: 2, maxItems: 1e308, maxProperties: Number.MAX_VALUE };
     const { text } = compile(endless);
     expect(text.split("\n").length).toBeLessThan(60);
@@ -53,10 +53,10 @@ describe("toGrammar", () => {
     ["an empty enum", { enum: [] }, "#/enum"],
     ["a negative length", { properties: { "my key": { minLength: -1 } } }, "#/properties/*/minLength"],
     ["half a count", { maxItems: 1.5 }, "#/maxItems"],
-    ["a bound that is no number", { minimum: "1" }, "#/minimum"],
+    ["a bound that is not a number", { minimum: "1" }, "#/minimum"],
     ["a broken pattern", { items: { pattern: "(" } }, "#/items/pattern"],
     ["properties in a list", { properties: [] }, "#/properties"],
-    ["required that is no list", { required: true }, "#/required"],
+    ["required that is not a list", { required: true }, "#/required"],
     ["an empty anyOf", { anyOf: [] }, "#/anyOf"],
     ["a schema that is a number", { items: 5 }, "#/items"],
     ["a list as schema", [], "#"],
@@ -64,7 +64,7 @@ describe("toGrammar", () => {
     ["a reference to nothing", { $ref: "#/$defs/x" }, "#/$ref"],
     ["a reference to an anchor", { $ref: "#x" }, "#/$ref"],
     ["a broken definition that is referred to", { a: { type: 1 }, $ref: "#/a" }, "#/a/type"],
-  ])("refuses %s and says where", (_, schema, where) => {
+  ])("refuses %s with its position", (_, schema, where) => {
     expect(() => compile(schema)).toThrowError(
       expect.objectContaining({
         reason: "INVALID_SCHEMA",
@@ -82,9 +82,9 @@ describe("toGrammar", () => {
     ["a closed object without what it requires", { type: "object", required: ["a"], additionalProperties: false }],
     ["an object that must hold itself", { type: "object", properties: { a: { $ref: "#" } }, required: ["a"] }],
     ["a reference to itself", { $ref: "#" }],
-    ["references in a circle", { $defs: { a: { $ref: "#/$defs/b" }, b: { $ref: "#/$defs/a" } }, $ref: "#/$defs/a" }],
+    ["a cycle of references", { $defs: { a: { $ref: "#/$defs/b" }, b: { $ref: "#/$defs/a" } }, $ref: "#/$defs/a" }],
     ["too few items", { type: "array", prefixItems: [{}], items: false, minItems: 2 }],
-  ])("refuses what no value can satisfy: %s", (_, schema) => {
+  ])("refuses an unsatisfiable schema: %s", (_, schema) => {
     expect(() => compile(schema)).toThrowError(expect.objectContaining({ reason: "INVALID_SCHEMA" }));
   });
 
@@ -98,7 +98,7 @@ describe("toGrammar", () => {
     ["a long chain of references", chain(1000, (next) => ({ items: next }))],
     ["too many alternatives", integers(300)],
     ["a product of alternatives", { allOf: [integers(30), integers(30), integers(30)] }],
-    ["a product that allows nothing", { allOf: Array.from({ length: 20 }, () => anyOf(4, { type: "null" })) }],
+    ["an unsatisfiable product", { allOf: Array.from({ length: 20 }, () => anyOf(4, { type: "null" })) }],
     ["deep products", { $defs: { a: anyOf(9, anyOf(9, anyOf(9, { type: "array" }))) }, $ref: "#/$defs/a" }],
     [
       "a long enum of long names for a map",
@@ -129,16 +129,13 @@ describe("toGrammar", () => {
     ["objects without a reference", nestedChoices(7)],
     ["strings", { anyOf: Array.from({ length: 70 }, (_, n) => ({ type: "string", maxLength: n + 5 })) }],
     ["numbers", { anyOf: Array.from({ length: 70 }, (_, n) => ({ type: "integer", minimum: n })) }],
-  ])(
-    "does not hold a value to alternatives whose readings multiply with the depth of a text, and notes them: %s",
-    (_, schema) => {
-      const { text, unenforced } = compile(schema);
-      expect(unenforced[0]).toMatch(/(?:anyOf|\$ref)$/);
-      expect(text.length).toBeLessThan(8_000);
-    },
-  );
+  ])("reduces alternatives whose readings multiply with depth to types and reports them: %s", (_, schema) => {
+    const { text, unenforced } = compile(schema);
+    expect(unenforced[0]).toMatch(/(?:anyOf|\$ref)$/);
+    expect(text.length).toBeLessThan(8_000);
+  });
 
-  test("holds a value to the types of alternatives that are too much alike, and to all that stands beside them", () => {
+  test("enforces the types of ambiguous alternatives, and the keywords beside them", () => {
     const { text } = compile({
       properties: { a: nestedChoices(7), n: { type: "integer" } },
       required: ["a", "n"],
@@ -149,7 +146,7 @@ describe("toGrammar", () => {
     expect(['{"a": {}, "n": 1}', '{"a": [], "n": "1"}'].filter(matches)).toEqual([]);
   });
 
-  describe("where undeclared properties are allowed", () => {
+  describe("with undeclared properties allowed", () => {
     const matching = (schema: unknown) => {
       const rules = new GrammarRules();
       const { root, unenforced } = toGrammar(schema, rules, { undeclared: "any" });
@@ -167,7 +164,7 @@ describe("toGrammar", () => {
       required: ["p1", "p8"],
     };
 
-    test("they stand anywhere, and a few declared ones come in any order, each once", () => {
+    test("they stand anywhere, and a few declared ones in any order, each once", () => {
       const matches = matching(FEW);
       const right = ['{"b": "", "a": 1}', '{"x": 1, "b": "", "y": [], "a": 1, "c": null, "z": 0}', '{"a": 1, "b": ""}'];
       const wrong = [
@@ -182,7 +179,7 @@ describe("toGrammar", () => {
       expect(wrong.filter(matches)).toEqual([]);
     });
 
-    test("they stand between many declared ones, of which the required ones come once and the others anywhere", () => {
+    test("they stand between many declared ones; required ones come once, the others anywhere", () => {
       const matches = matching(MANY);
       const right = [
         '{"p1": 1, "p8": 1}',
@@ -196,8 +193,8 @@ describe("toGrammar", () => {
 
     test.each([
       ["an object that is closed", { additionalProperties: false }],
-      ["one whose members are counted", { maxProperties: 4 }],
-    ])("%s has its required ones anywhere, and many others once and in their order", (_what, more) => {
+      ["one with a bounded number of members", { maxProperties: 4 }],
+    ])("%s has its required ones anywhere, and many others once and in order", (_what, more) => {
       const matches = matching({ ...MANY, ...more });
       const right = ['{"p8": 1, "p1": 1}', '{"p0": 1, "p8": 1, "p5": 1, "p1": 1}', '{"p1": 1, "p8": 1, "p7": 1}'];
       const wrong = [
@@ -210,7 +207,7 @@ describe("toGrammar", () => {
       expect(wrong.filter(matches)).toEqual([]);
     });
 
-    test("the schemas of one grammar share its room for orders, and those behind it keep theirs", () => {
+    test("the schemas of one grammar share the limit on orders; later schemas use the declared order", () => {
       const names = Array.from({ length: 8 }, (_, i) => `p${i}`);
       const properties = Object.fromEntries(names.map((name) => [name, { type: "integer" }]));
       const schema = { type: "object", properties, required: names, additionalProperties: false };
@@ -225,7 +222,7 @@ describe("toGrammar", () => {
       expect(() => finishGrammar(choice(...roots), rules, "")).not.toThrow();
     });
 
-    test("where more of many are required than may come in any order, all keep theirs", () => {
+    test("with too many required members for a free order, all stay required", () => {
       const names = Object.keys(MANY.properties);
       const matches = matching({ ...MANY, required: names });
       const text = (order: readonly string[]) => `{${order.map((name) => `"${name}": 1`).join(", ")}}`;
@@ -234,7 +231,7 @@ describe("toGrammar", () => {
       expect(matches(text(names.toReversed()))).toBe(false);
     });
 
-    test("bounds of the count, and what depends on members, hold in every order", () => {
+    test("bounds on the count and dependencies hold in every order", () => {
       const matches = matching({
         ...FEW,
         required: [],
@@ -248,14 +245,14 @@ describe("toGrammar", () => {
       expect(wrong.filter(matches)).toEqual([]);
     });
 
-    test("an object whose schema closes it has the declared ones only, in any order", () => {
+    test("a closed object has only declared members, in any order", () => {
       const matches = matching({ ...FEW, additionalProperties: false });
       expect(['{"c": 1, "b": "", "a": 1}', '{"a": 1, "b": ""}'].filter((text) => !matches(text))).toEqual([]);
       expect(['{"x": 1, "b": "", "a": 1}', '{"b": "", "c": 1}'].filter(matches)).toEqual([]);
     });
   });
 
-  test("a list of values is of the types of its values, whatever keywords stand beside it", () => {
+  test("listed values keep their types, whatever keywords stand beside the list", () => {
     const matches = matcherOf(compile({ enum: [{ a: "b" }, "c", [1], ["d"]], items: { type: "integer" } }).text);
     expect(['{"a": "b"}', '"c"', "[1]", '["d"]'].map(matches)).toEqual([true, true, true, false]);
   });
@@ -273,11 +270,11 @@ describe("toGrammar", () => {
     ["values that are listed", { anyOf: [{ enum: ["leaf", 1, null] }, { type: "array", items: { $ref: "#" } }] }],
     ["a few levels of alternatives", nestedChoices(6)],
     ["the values of many strings", { anyOf: Array.from({ length: 200 }, (_, n) => ({ const: `value ${n}` })) }],
-  ])("takes recursion where alternatives are told apart by %s", (_, schema) => {
+  ])("accepts recursion if alternatives are distinguished by %s", (_, schema) => {
     expect(compile(schema).text).toContain("root ::= ");
   });
 
-  test("leaves patterns alone whose counts multiply", () => {
+  test("does not enforce patterns whose counts multiply", () => {
     expect(compile({ pattern: "^((((a?){100}){100}){100}){100}$" }).unenforced).toEqual(["#/pattern"]);
     expect(compile({ pattern: "^[a-z]{0,100000}$" }).unenforced).toEqual([]);
     const many = { anyOf: Array.from({ length: 20 }, (_, i) => ({ pattern: `^(a?b?){${i},400}$` })) };
@@ -290,16 +287,16 @@ describe("toGrammar", () => {
     ["a number of items that no text can have", { items: { maxItems: 1e15 }, maxItems: 1e15 }],
     ["one long name", { properties: { ["n".repeat(6_000)]: {} }, additionalProperties: true }],
     ["values with a long common beginning", { enum: [`${"e".repeat(20_000)}1`, `${"e".repeat(20_000)}2`] }],
-  ])("takes %s", (_, schema) => {
+  ])("accepts %s", (_, schema) => {
     expect(compile(schema).text).toContain("root ::= ");
   });
 
-  test("refuses a name that is longer than calls can stand in each other, as too complex", () => {
+  test("refuses a name longer than the call stack is deep as too complex", () => {
     const schema = { properties: { ["n".repeat(50_000)]: {} }, additionalProperties: true };
     expect(() => compile(schema)).toThrow("too complex");
   });
 
-  test("takes objects only where told so", () => {
+  test("allows only objects with `objectOnly`", () => {
     const rules = new GrammarRules();
     const { root } = toGrammar({ anyOf: [{ type: "object" }, { type: "integer" }] }, rules, { objectOnly: true });
     const matches = matcherOf(finishGrammar(root, rules, ""));
@@ -309,7 +306,7 @@ describe("toGrammar", () => {
     );
   });
 
-  test("names the field of the schema in messages", () => {
+  test("messages contain the field of the schema", () => {
     const build = () => toGrammar({ type: "x" }, new GrammarRules(), { at: "tools.3.schema" });
     expect(build).toThrow(/^Invalid JSON Schema at tools\.3\.schema#\/type: must be one of/);
   });

@@ -5,7 +5,7 @@ import { type KnownOverlaps, OneOfOverlaps } from "../../../../../engine/grammar
 import { SchemaConverter } from "../../../../../engine/grammar/values/schema-converter.ts";
 import { WorkBudget } from "../../../../../engine/work-budget.ts";
 
-/** Finds the overlaps of the alternatives, for so much work, with those that are found at once as `known`. */
+/** Returns the overlaps of the alternatives within a work limit; `known` are shared overlaps. */
 function overlapsOf(oneOf: readonly object[], work = 100_000, known: KnownOverlaps = new Map()) {
   const document = new SchemaDocument({ oneOf }, "");
   const comparing = { undeclared: "declared", mode: "plain", overlaps: undefined } as const;
@@ -31,17 +31,17 @@ test.each([
     [[], []],
   ],
   ["a mark", [marked("a"), marked("b"), marked("a")], [[2], [], [0]]],
-])("alternatives are told apart by %s", (_what, oneOf, expected) => {
+])("alternatives are distinguished by %s", (_what, oneOf, expected) => {
   expect(overlapsOf(oneOf).found).toEqual(expected);
 });
 
-test("more than 32 alternatives are not compared, and may all overlap", () => {
+test("more than 32 alternatives are not compared, and count as overlapping", () => {
   const apart = (count: number) => Array.from({ length: count }, (_, at) => ({ const: at }));
   expect(overlapsOf(apart(32)).found.every((others) => others.length === 0)).toBe(true);
   expect(overlapsOf(apart(33)).found.every((others) => others.length === 32)).toBe(true);
 });
 
-test("what was compared is known to the next conversion, what there was no work for is not, and may overlap", () => {
+test("another conversion reuses compared overlaps, and pairs without comparison count as overlapping", () => {
   const apart = [{ type: "integer" }, { type: "string" }];
   const rough = overlapsOf(apart, 20);
   expect([rough.found, rough.known.size]).toEqual([[[1], [0]], 0]);

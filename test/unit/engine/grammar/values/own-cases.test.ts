@@ -9,10 +9,10 @@ import { sizeOf } from "../../../../support/size.ts";
 import { matcherOf } from "../gbnf-matcher.ts";
 
 const CASES = ownCases(500);
-/** Making another's validator takes long. */
+/** Creating an independent validator takes long. */
 const LOOKED_AT = sizeOf({ quick: 30, exhaustive: CASES.length });
 
-test("another's validator agrees with the cases", () => {
+test("an independent validator agrees with the cases", () => {
   const wrong: string[] = [];
   for (const { schema, tests } of CASES.slice(0, LOOKED_AT)) {
     const isAllowed = independentValidator(JSON.parse(schema));
@@ -22,7 +22,7 @@ test("another's validator agrees with the cases", () => {
   expect(wrong).toEqual([]);
 });
 
-test("the grammars of 500 schemas of all kinds let their valid values through, and no others", () => {
+test("the grammars of 500 schemas of all kinds match exactly their valid values", () => {
   const counts = { right: 0, refused: 0, "valid refused": 0, "invalid let through": 0 };
   const unpromised: string[] = [];
   for (const { schema, tests } of CASES) {
@@ -35,7 +35,7 @@ test("the grammars of 500 schemas of all kinds let their valid values through, a
   expect(counts).toEqual({ right: 500, refused: 0, "valid refused": 0, "invalid let through": 0 });
 });
 
-/** Returns what a schema's grammar allows, and whether that is promised; undefined for a schema that is refused. */
+/** Returns the matcher of a schema's grammar, and whether it enforces all keywords; undefined for a refused schema. */
 function grammarOf(schema: string) {
   const rules = new GrammarRules();
   try {

@@ -12,7 +12,7 @@ import { samplerOf } from "../gbnf-sampler.ts";
 const SCHEMAS = sizeOf({ quick: 40, exhaustive: 150 });
 const TEXTS = 6;
 
-/** Values that are broken by a little. */
+/** Returns slightly damaged copies of a value. */
 function damaged(value: unknown): readonly unknown[] {
   if (typeof value !== "object" || value === null) return [];
   const keys = Object.keys(value);
@@ -20,7 +20,7 @@ function damaged(value: unknown): readonly unknown[] {
   return [{ ...value, extra: { deep: [] } }, ...without, ...keys.map((key) => ({ ...value, [key]: { odd: [{}] } }))];
 }
 
-test(`what the grammars of ${SCHEMAS} schemas let through, however it is drawn, satisfies them to another's eyes and ours`, () => {
+test(`random texts of the grammars of ${SCHEMAS} schemas satisfy an independent validator and ours`, () => {
   const wrong: string[] = [];
   let refused = 0;
   let allowed = 0;
@@ -47,6 +47,6 @@ test(`what the grammars of ${SCHEMAS} schemas let through, however it is drawn, 
     }
   }
   expect(wrong).toEqual([]);
-  // Both happen often, or the comparison would show nothing.
+  // Both outcomes must be frequent for the comparison to be meaningful.
   expect(Math.min(refused, allowed)).toBeGreaterThan(SCHEMAS);
 }, 60_000);

@@ -27,7 +27,7 @@ test.each([
   expect(typesOf(schema)).toEqual(types);
 });
 
-test("references inside the schema are followed, circles too", () => {
+test("references inside the schema are followed, cycles included", () => {
   const $defs = { "a/b": { type: "boolean" }, loop: { $ref: "#/$defs/loop" } };
   expect(typesOf({ $ref: "#/$defs/a~1b" }, { $defs })).toEqual(["boolean"]);
   expect(typesOf({ $ref: "#/$defs/loop" }, { $defs })).toBeUndefined();
@@ -46,7 +46,7 @@ test("parameters are found wherever the schema declares them", () => {
   expect(typesIn({ properties: { a } }, "toString")).toBeUndefined();
 });
 
-test("what is no JSON, and a tool that is not there, allow anything", () => {
+test("invalid JSON and an unknown tool allow any type", () => {
   const types = argumentTypes([{ name: "t", parametersJsonSchema: "{" }]);
   expect([types("t", ["a"]), types("u", ["a"])]).toEqual([undefined, undefined]);
 });
@@ -68,7 +68,7 @@ test.each(["allOf", "anyOf", "oneOf"])(
   },
 );
 
-test("beyond the budget of work any type is allowed, of whatever size the schema is", () => {
+test("beyond the work budget any type is allowed, whatever the size of the schema", () => {
   const wide = { anyOf: Array.from({ length: 3000 }, () => ({ type: "string" })) };
   expect(typesOf(wide)).toBeUndefined();
   expect(typesOf({ enum: Array.from({ length: 3_000 }, String) })).toEqual(["string"]);
@@ -84,7 +84,7 @@ test.each([[{ type: [{ toString: 1 }] }], [{ type: "constructor" }], [{ type: ["
   },
 );
 
-test("an alternative that leads back to what is being looked at allows any type", () => {
+test("a cyclic alternative allows any type", () => {
   const $defs = {
     outer: { properties: { a: { type: "string" } }, anyOf: [{ $ref: "#/$defs/inner" }] },
     inner: { anyOf: [{ $ref: "#/$defs/outer" }, { properties: { a: { type: "null" } } }] },
@@ -92,7 +92,7 @@ test("an alternative that leads back to what is being looked at allows any type"
   expect(typesIn({ $ref: "#/$defs/outer", $defs })).toEqual(["string"]);
 });
 
-test("values inside others are found by their path, through references and alternatives", () => {
+test("nested values are found by path, through references and alternatives", () => {
   const point = { type: "object", properties: { x: { type: "number" }, a: { type: "boolean" } } };
   const list = { type: "array", items: { anyOf: [{ $ref: "#/$defs/point" }, { type: "null" }] } };
   const schema = { properties: { a: point, list, free: { type: "array" } }, $defs: { point } };
@@ -104,7 +104,7 @@ test("values inside others are found by their path, through references and alter
   expect(typesIn(schema, "a", "y")).toBeUndefined();
 });
 
-test("the way into a schema that holds itself ends with the path", () => {
+test("the search in a recursive schema ends with the path", () => {
   const tree = { type: "object", properties: { next: { $ref: "#" }, a: { type: "string" } } };
   expect(typesIn(tree, "next", "next", "a")).toEqual(["string"]);
   expect(typesIn(tree, ...Array.from({ length: 100 }, () => "next"), "a")).toBeUndefined();

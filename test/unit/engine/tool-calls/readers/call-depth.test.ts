@@ -8,7 +8,7 @@ test.each([
   ["</f> <f= <f= </f>", 1],
   ["<f=</f></f><f=", 1],
   ["<f <f", 0],
-])("counts the calls that are open behind %j, however it is split", (text, depth) => {
+])("counts the open calls after %j, however it is split", (text, depth) => {
   for (let at = 0; at <= text.length; at += 1) {
     const calls = new CallDepth("<f=", "</f>");
     calls.push(text.slice(0, at));

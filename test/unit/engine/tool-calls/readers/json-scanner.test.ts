@@ -39,7 +39,7 @@ const BROKEN = [
 ] as const;
 
 describe("JsonScanner", () => {
-  test.each(VALUES)("takes %s whole, in any two pieces, and nothing behind it", (value) => {
+  test.each(VALUES)("accepts %s in any two pieces, and nothing after it", (value) => {
     for (let at = 0; at < value.length; at += 1) {
       const scanner = new JsonScanner({ root: "any" });
       expect(scanner.push(value.slice(0, at))).toEqual({ consumed: at, state: "incomplete" });
@@ -50,14 +50,14 @@ describe("JsonScanner", () => {
     }
   });
 
-  test.each(BROKEN)("stops in %s at the first character that cannot be", (text, at) => {
+  test.each(BROKEN)("stops in %s at the first invalid character", (text, at) => {
     const scanner = new JsonScanner({ root: "any" });
     expect(scanner.push(text)).toEqual({ consumed: at, state: "invalid" });
     expect(scanner.push("1")).toEqual({ consumed: 0, state: "invalid" });
     expect(scanner.isWhole).toBe(false);
   });
 
-  test("ends a number that is the whole value with what follows it", () => {
+  test("ends a top-level number with the character after it", () => {
     const scanner = new JsonScanner({ root: "any" });
     expect(scanner.push("-1.5")).toEqual({ consumed: 4, state: "incomplete" });
     expect(scanner.isWhole).toBe(true);
@@ -66,7 +66,7 @@ describe("JsonScanner", () => {
     expect(scanner.push("7 ")).toEqual({ consumed: 1, state: "complete" });
   });
 
-  test("knows where a quotation mark could end a string, and a bracket what it is in", () => {
+  test("reports where a quotation mark would end a string, and a bracket its container", () => {
     const scanner = new JsonScanner({ root: "any" });
     const inString = [...'{"k": ["a\\"b\\u0041", 1], "n": "c"}'].map((char) => {
       scanner.push(char);
@@ -81,12 +81,12 @@ describe("JsonScanner", () => {
     expect(seen.join("")).toBe("1.....2..2..21........1.");
   });
 
-  test("wants an object where told so", () => {
+  test("requires an object with `root: object`", () => {
     expect(new JsonScanner({ root: "object" }).push(" [")).toEqual({ consumed: 1, state: "invalid" });
     expect(new JsonScanner({ root: "object" }).push(' {"a":[1]}')).toEqual({ consumed: 10, state: "complete" });
   });
 
-  test("bounds the depth", () => {
+  test("limits the depth", () => {
     expect(new JsonScanner({ root: "any", maxDepth: 3 }).push("[[[[")).toEqual({ consumed: 3, state: "invalid" });
     expect(new JsonScanner({ root: "any" }).push("[".repeat(512)).state).toBe("incomplete");
     expect(new JsonScanner({ root: "any" }).push("[".repeat(513)).state).toBe("invalid");

@@ -26,7 +26,7 @@ async function written(): Promise<Tokenizer["model"]> {
   }
 }
 
-test("each id has one text, and what is merged consists of tokens", async () => {
+test("each id has one text, and merges consist of tokens", async () => {
   const { vocab, merges } = await written();
   expect(Object.values(vocab).toSorted((a, b) => a - b)).toEqual(
     Array.from({ length: VOCABULARY_SIZE }, (_, id) => id),
@@ -37,7 +37,7 @@ test("each id has one text, and what is merged consists of tokens", async () => 
   expect(missing).toEqual([]);
 });
 
-test("the tokens of a stamp have its text", async () => {
+test("the tokens of a stamp decode to its text", async () => {
   const { vocab } = await written();
   const texts = new Map(Object.entries(vocab).map(([text, id]) => [id, text]));
   for (const timeUs of [0, 35, 46_655, 46_656, 1_234_567_890_123, 36 ** 9 - 1])
@@ -49,7 +49,7 @@ test("the tokens of a stamp have its text", async () => {
   expect(texts.get(WORD_TOKEN)).toBe("Ġword");
 });
 
-test("the text of a prompt's tokens is found again, blanks and other characters too", async () => {
+test("the text of a prompt's tokens decodes again, with spaces and other characters", async () => {
   const { vocab } = await written();
   const text = 'ü {"events":3}\n';
   const shown = [...'Ã¼Ġ{"events":3}Ċ'];

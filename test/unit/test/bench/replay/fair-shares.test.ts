@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { FairShares } from "../../../../bench/replay/fair-shares.ts";
 
-test("of two sessions that want to run, the one that waits gets nothing of its half, until it runs", () => {
+test("of two sessions, the waiting one receives nothing of its half until it runs", () => {
   let nowMs = 0;
   const shares = new FairShares(() => nowMs);
   const [runs, waits] = [shares.arrived("runs"), shares.arrived("waits")];
@@ -12,11 +12,11 @@ test("of two sessions that want to run, the one that waits gets nothing of its h
   waits.served(1);
   nowMs = 180_000;
   waits.finished();
-  // A minute of its share of half of two minutes, and all of one minute that was its own.
+  // Half of two minutes, and all of one minute alone.
   expect(shares.ratios()).toEqual([2, 0.5]);
 });
 
-test("forgets what was before a reset, and judges nobody by less than a minute", () => {
+test("a reset clears the account, and shares below a minute are not judged", () => {
   let nowMs = 0;
   const shares = new FairShares(() => nowMs);
   const turn = shares.arrived("a");

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { PieceCaches } from "../../../../bench/replay/piece-cache.ts";
 import { PieceStore } from "../../../../bench/replay/piece-store.ts";
 
-test("evicts what was used longest ago, the end of a prompt before its begin", () => {
+test("evicts the least recently used piece, the end of a prompt before its beginning", () => {
   const store = new PieceStore();
   const head = store.add(-1, 100);
   const [one, other] = [store.add(head, 50), store.add(head, 60)];

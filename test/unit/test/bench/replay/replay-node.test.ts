@@ -4,7 +4,7 @@ import { PieceCaches } from "../../../../bench/replay/piece-cache.ts";
 import { PieceStore } from "../../../../bench/replay/piece-store.ts";
 import { ReplayNode } from "../../../../bench/replay/replay-node.ts";
 
-/** Has a node prefill prompts of 120,000 and 12,000 tokens, 10 s and 1 s of its own work, the second one 2 s later. */
+/** Prefills prompts of 120,000 and 12,000 tokens (10 s and 1 s of work), the second 2 s after the first. */
 function played(prefillsAtOnce: number) {
   const time = new EventQueue();
   const store = new PieceStore();
@@ -33,7 +33,7 @@ function played(prefillsAtOnce: number) {
   return { seen, told: { queuedUncachedTokens, running, waiting }, prefilledMs: node.use.prefillMs };
 }
 
-test("a node that prefills one prompt after the other lets the short one wait for the long one", () => {
+test("a node with one prefill at a time lets the short prompt wait for the long one", () => {
   expect(played(1)).toEqual({
     seen: [
       ...["0 long begins", "0 long has 1", "10 long has 1", "10 long is prefilled"],
@@ -45,7 +45,7 @@ test("a node that prefills one prompt after the other lets the short one wait fo
   });
 });
 
-test("prompts that are prefilled at once share the speed, and none gets more than that", () => {
+test("concurrent prefills share the speed of the node", () => {
   expect(played(2)).toEqual({
     seen: [
       ...["0 long begins", "0 long has 1", "2 short begins", "2 long has 0.5", "2 short has 0.5"],

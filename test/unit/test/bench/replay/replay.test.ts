@@ -10,7 +10,7 @@ import { readSessions } from "../../../../bench/replay/session-trace.ts";
 const TRACE = join(import.meta.dirname, "../../../../bench/replay/trace/claude-code-sessions.jsonl.gz");
 const sessions = readSessions(gunzipSync(readFileSync(TRACE)).toString());
 
-/** Ten minutes of few sessions on two nodes. */
+/** Replays ten minutes of few sessions on two nodes. */
 function run(policy: ReplayPolicy, gateways = 1) {
   return replay({
     ...{ policy, gateways, nodes: 2, cacheTokens: 3_000_000, prefillsAtOnce: 1, seed: 1 },
@@ -19,11 +19,11 @@ function run(policy: ReplayPolicy, gateways = 1) {
   });
 }
 
-test("replays the same in every run of a seed", async () => {
+test("repeats the same replay for a seed", async () => {
   expect(await run("prefix_affinity", 2)).toEqual(await run("prefix_affinity", 2));
 });
 
-test("no policy finds more in its caches than the oracle, and knowing nothing finds the least", async () => {
+test("no policy has more cache hits than the oracle, and least_request has the fewest", async () => {
   const oracle = (await run("oracle")).hitRatio;
   const hits: number[] = [];
   for (const policy of ["llmd", "prefix_tree", "prefix_affinity_exact"] as const) {
@@ -34,12 +34,12 @@ test("no policy finds more in its caches than the oracle, and knowing nothing fi
   expect(Math.min(...hits)).toBeGreaterThan((await run("least_request")).hitRatio);
 });
 
-test("nearly all that was lost of prompts gets the reason that the caches know to be true", async () => {
+test("nearly all lost prompt tokens get the reason that the caches confirm", async () => {
   for (const gateways of [1, 2])
     expect((await run("prefix_affinity_exact", gateways)).trueReasons).toBeGreaterThan(0.94);
 });
 
-test("replays requests at their own times", async () => {
+test("replays requests at their recorded times", async () => {
   const lines = [
     { timestamp: 0, input_length: 1_100, output_length: 10, hash_ids: [0, 1, 2] },
     { timestamp: 10_000, input_length: 2_100, output_length: 10, hash_ids: [0, 1, 3, 4, 5] },
@@ -54,7 +54,7 @@ test("replays requests at their own times", async () => {
   expect(result.hitRatio).toBeCloseTo((1_024 + 512) / (1_100 + 2_100 + 1_024));
 });
 
-test("spreads requests whose times were rounded to the same one", () => {
+test("spreads requests with the same rounded time", () => {
   const lines = [0, 0, 3_000, 3_000, 3_000, 6_000].map((timestamp, index) =>
     JSON.stringify({ timestamp, input_length: 600, output_length: 1, hash_ids: [index, 10 + index] }),
   );

@@ -8,7 +8,7 @@ function session(requests: readonly Turn[], toolTokens = 6_000): string {
   return JSON.stringify({ tool_tokens: toolTokens, system_tokens: 400, requests: turns });
 }
 
-test("turns that go on from each other share pieces and boundaries", () => {
+test("consecutive turns share pieces and boundaries", () => {
   const [recorded] = readSessions(
     session([
       { ids: [[1, 110]], in: 7_050, out: 130 },
@@ -26,7 +26,7 @@ test("turns that go on from each other share pieces and boundaries", () => {
   expect(path.reduce((sum, piece) => sum + (recorded?.pieces[piece]?.tokens ?? 0), 0)).toBe(130 * 64);
 });
 
-test("what a client changed in its history has boundaries of its own behind the change", () => {
+test("a changed history has new boundaries after the change", () => {
   const [recorded] = readSessions(
     session([
       { ids: [[1, 110]], in: 7_050, out: 130 },
@@ -47,7 +47,7 @@ test("what a client changed in its history has boundaries of its own behind the 
   expect(third?.lastTurn).toBe(3);
 });
 
-test("sessions whose heads have the same sizes share these and nothing else", () => {
+test("sessions with heads of equal size share these and nothing else", () => {
   const turn = { ids: [[1, 110]] as const, in: 7_050, out: 130 };
   const recorded = readSessions([session([turn]), session([turn]), session([turn], 5_000)].join("\n"));
   const shared = recorded.map(({ pieces }) => pieces.flatMap(({ sharedAs }) => sharedAs ?? []));

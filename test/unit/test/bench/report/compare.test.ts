@@ -17,12 +17,12 @@ const ROUNDS = [
 ];
 const itself = (value: number) => value;
 
-test("ratios and differences are taken within a round, and only then the median", () => {
+test("ratios and differences are computed within a round before the median", () => {
   expect(medianRatio(ROUNDS, "gateway", "net", itself)).toBe(3);
   expect(medianAdded(ROUNDS, "gateway", "net", itself)).toBe(40);
   expect(medianOf(ROUNDS, "gateway", itself)).toBe(60);
 });
 
-test("what was not measured is not a number", () => {
+test("a missing measurement is NaN", () => {
   expect(medianRatio(ROUNDS, "gateway", "nginx", itself)).toBeNaN();
 });

@@ -8,15 +8,15 @@ describe("percentile", () => {
     { p: 0.51, expected: 6 },
     { p: 0.99, expected: 10 },
     { p: 1, expected: 10 },
-  ])("gives the nearest value from above at $p", ({ p, expected }) => {
+  ])("returns the nearest value from above at $p", ({ p, expected }) => {
     expect(percentile([10, 9, 8, 7, 6, 5, 4, 3, 2, 1], p)).toBe(expected);
   });
 
-  test("orders by size and not by text", () => {
+  test("sorts numerically", () => {
     expect(percentile([100, 20, 3], 1)).toBe(100);
   });
 
-  test("is not a number where nothing was measured", () => {
+  test("is NaN without values", () => {
     expect(percentile([], 0.5)).toBeNaN();
   });
 });
@@ -24,14 +24,14 @@ describe("percentile", () => {
 describe("median", () => {
   test.each([
     { name: "the middle of an odd number of values", values: [9, 1, 5], expected: 5 },
-    { name: "half way between the two middle ones of an even number", values: [4, 1, 2, 10], expected: 3 },
+    { name: "midway between the two middle ones of an even number", values: [4, 1, 2, 10], expected: 3 },
     { name: "the only value", values: [7], expected: 7 },
-    { name: "not a number where nothing was measured", values: [], expected: Number.NaN },
+    { name: "NaN without values", values: [], expected: Number.NaN },
   ])("is $name", ({ values, expected }) => {
     expect(median(values)).toBe(expected);
   });
 
-  test("leaves the values in their order", () => {
+  test("keeps the order of the values", () => {
     const values = [3, 1, 2];
     median(values);
     expect(values).toEqual([3, 1, 2]);

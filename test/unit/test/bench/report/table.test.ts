@@ -7,7 +7,7 @@ const COLUMNS = [
   { key: "count", title: "n", digits: 0 },
 ];
 
-test("words stand to the left, numbers to the right, each rounded as its column says", () => {
+test("words are left-aligned, numbers right-aligned and rounded by column", () => {
   const rows = [
     { name: "a long name", ratio: 1.005, count: 12_345.6 },
     { name: "short", ratio: 12.3, count: 7 },
@@ -20,12 +20,12 @@ test("words stand to the left, numbers to the right, each rounded as its column 
   ]);
 });
 
-test("what was not measured is a dash", () => {
+test("a missing measurement is a dash", () => {
   const rows = [{ name: "direct", ratio: Number.NaN }];
   expect(formatTable(COLUMNS, rows).split("\n").at(-1)).toBe("direct       -  -");
 });
 
-test("no line ends in blanks", () => {
+test("no line ends in spaces", () => {
   const columns = [COLUMNS[1], COLUMNS[0]].filter((column) => column !== undefined);
   const text = formatTable(columns, [
     { name: "much longer", ratio: 1 },
