@@ -1,7 +1,7 @@
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../../errors.ts";
 import { isJsonObject } from "../../json/json-text.ts";
-import { checked, field } from "../checked.ts";
+import { field } from "../checked.ts";
 import { invalidValue, missing, wrongType } from "../field-error.ts";
 import { allParts, type Block, type ContentContext, contentBlocks, partsOf, withBreakpoint } from "./content.ts";
 import { inputMessage, toolResultBlock, toolUseBlock } from "./schema.ts";
@@ -87,7 +87,8 @@ function callsOf(blocks: readonly Block[]): ReadonlyMap<string, OpenCall> {
   const calls = new Map<string, OpenCall>();
   for (const { type, value, path } of blocks) {
     if (type !== "tool_use") continue;
-    const { id, name } = checked(toolUseBlock, value, path);
+    const id = field(toolUseBlock, value, "id", path);
+    const name = field(toolUseBlock, value, "name", path);
     if (calls.has(id)) throw invalidValue([...path, "id"], "`tool_use` ids must be unique.");
     calls.set(id, { name, messagePath: path.slice(0, 2) });
   }
