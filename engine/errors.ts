@@ -1,11 +1,9 @@
 import { status } from "@grpc/grpc-js";
 import { type FailedCall, failedCall } from "../deploy/runtime/grpc/failed-call.ts";
 
-/** The meaning of one reason of failure, and how it goes out. */
 type ReasonRow = {
-  /** The gRPC status of a call that failed for this reason. */
   readonly status: status;
-  /** The meaning of the reason: what happened, as a sentence that stands alone. */
+  /** A description of the reason: one sentence, complete without its context. */
   readonly meaning: string;
 };
 
@@ -71,10 +69,9 @@ const REASON_TABLE = {
 /** The reason why a call failed, for programs: `google.rpc.ErrorInfo.reason`, from a closed set. */
 export type ErrorReason = keyof typeof REASON_TABLE;
 
-/** The rows of all reasons that a failed call may carry. */
 export const REASONS: Readonly<Record<ErrorReason, ReasonRow>> = REASON_TABLE;
 
-/** The reasons that the node is to blame for. All others are a refusal, or the caller's doing. */
+/** The reasons that are faults of the node. All others are refusals or caused by the caller. */
 export const NODE_FAULTS: ReadonlySet<ErrorReason> = new Set<ErrorReason>([
   "ENGINE_DOWN",
   "ENGINE_ABORTED",
@@ -83,14 +80,13 @@ export const NODE_FAULTS: ReadonlySet<ErrorReason> = new Set<ErrorReason>([
   "PROTOCOL_VIOLATION",
 ]);
 
-/** The one error that crosses a module boundary in the engine. Its message never repeats what the caller sent. */
+/** The only error class that crosses a module boundary in the engine. Its message never repeats caller input. */
 export class EngineError extends Error {
-  /** The reason why the call failed. */
   readonly reason: ErrorReason;
-  /** The facts for programs, for example `input_tokens` and `context_window`. Default: none. */
+  /** Machine-readable facts, such as `input_tokens` and `context_window`. Default: none. */
   readonly facts: Readonly<Record<string, string>>;
 
-  /** Makes an error. `cause` is what was thrown below, and is never sent. */
+  /** `cause` is the underlying error; it is never sent. */
   constructor(reason: ErrorReason, message: string, facts: Readonly<Record<string, string>> = {}, cause?: unknown) {
     super(message, { cause });
     this.name = "EngineError";
@@ -99,22 +95,20 @@ export class EngineError extends Error {
   }
 }
 
-/**
- * Turns whatever was thrown into an `EngineError`. An unknown error becomes ENGINE_ERROR, and its text is kept back.
- */
+/** Converts a thrown value to an `EngineError`. An unknown error becomes ENGINE_ERROR and its text is not sent. */
 export function toEngineError(error: unknown): EngineError {
   if (error instanceof EngineError) return error;
   return new EngineError("ENGINE_ERROR", "The engine had an error while processing the request.", {}, error);
 }
 
-/** Returns the name of the gRPC status that a call ends with, `OK` where it did not fail. */
+/** Returns the name of the gRPC status of a call; `OK` if it did not fail. */
 export function grpcStatusOf(failure: EngineError | undefined): string {
   return status[failure ? REASONS[failure.reason].status : status.OK];
 }
 
 /**
- * Returns an error as a gRPC status with `google.rpc.ErrorInfo` in its details. `retryAfterMs` is when the same call
- * may do better, in milliseconds from now; where it is given it goes as `google.rpc.RetryInfo`.
+ * Returns an error as a gRPC status with `google.rpc.ErrorInfo` in its details. `retryAfterMs`, if given, is sent as
+ * `google.rpc.RetryInfo`, in milliseconds from now.
  */
 export function toFailedCall({ reason, message, facts }: EngineError, retryAfterMs?: number): FailedCall {
   return failedCall({ code: REASONS[reason].status, message, reason, facts, retryAfterMs });

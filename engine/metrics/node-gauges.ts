@@ -2,23 +2,25 @@ import { Gauge, type Registry } from "prom-client";
 import type { BackendLoad } from "../backend.ts";
 import type { Rates } from "../load/throughput.ts";
 
-/** The readings that a node is asked for whenever its metrics are read. */
+/** The values that a node reads whenever its metrics are scraped. */
 export type NodeReadings = {
-  /** Gives the load of the backend now. */
   readonly load: () => BackendLoad;
-  /** Gives the node's recent speeds, in tokens per second. */
+  /** Returns the node's recent speeds, in tokens per second. */
   readonly rates: () => Pick<Rates, "prefillTokensPerSecond" | "decodeTokensPerSecond">;
-  /** Gives the number of Generate calls that the backend works on. */
+  /** Returns the number of Generate calls that the backend works on. */
   readonly running: () => number;
-  /** Gives how many of the running generations wait for a slow reader. */
+  /** Returns the number of running generations that wait for a slow reader. */
   readonly pausedStreams: () => number;
-  /** Gives for how many milliseconds running work has seen no step of the engine, beyond what one may take; 0 where nobody watches. */
+  /**
+   * Returns the milliseconds that running work has waited for a step, beyond the time that one may take; 0 without a
+   * watchdog.
+   */
   readonly stepAgeMs: () => number;
-  /** Gives the GPU memory in use, in bytes; undefined where there is no GPU or nobody knows. */
+  /** Returns the GPU memory in use, in bytes; undefined without a GPU or if unknown. */
   readonly gpuMemoryBytes: () => Promise<number | undefined>;
 };
 
-/** Adds the gauges of a node to its metrics. What is not known at a moment is left off the page rather than 0. */
+/** Registers the gauges of a node. An unknown value is absent from the page rather than 0. */
 export function registerNodeGauges(registry: Registry, readings: NodeReadings): void {
   const registers = [registry];
   const gauge = (name: string, help: string, read: () => number | undefined | Promise<number | undefined>) =>

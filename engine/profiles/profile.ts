@@ -14,7 +14,7 @@ import { mark } from "../tool-calls/marks.ts";
  * `profile-choice.ts` finds the profile that fits a model file, where the configuration names none.
  */
 
-/** The schema of variables of the chat template, by name. */
+/** The schema of chat template variables, by name. */
 const templateKwargs = z.record(z.string().min(1), z.union([z.string(), z.number(), z.boolean()]));
 
 const effort = z.strictObject({
@@ -67,8 +67,8 @@ const parsers = z.strictObject({
 });
 
 /**
- * The schema of a profile file: what a node has to know about a family of models. Where a template writes no white
- * space beside a mark, the field is left out.
+ * The schema of a profile file: the properties of a model family. If a template writes no white space beside a marker,
+ * the field is absent.
  */
 export const profileSchema = z.strictObject({
   family: mark.describe("The name of the family, for people."),
@@ -126,23 +126,20 @@ export const profileSchema = z.strictObject({
     .describe("The parser names that the engines are to be started with."),
 });
 
-/** What a node knows about a family of models, with all defaults. */
+/** A parsed profile, with all defaults. */
 export type ModelProfile = Readonly<z.infer<typeof profileSchema>>;
-/** What a level of effort does to the prompt and to the budget of the reasoning. */
+/** The effect of an effort level on the prompt and the reasoning budget. */
 export type ThinkingEffort = z.infer<typeof effort>;
 
-/** A profile that this service brings, and the name by which configurations call it. */
+/** A built-in profile with its name in configurations. */
 export type NamedProfile = { readonly name: string; readonly profile: ModelProfile };
 
-/**
- * The folder of the profiles that this service brings. It lies beside their source: built code takes no data files
- * along.
- */
+/** The folder of the built-in profiles. It is among the sources: the build copies no data files. */
 const FOLDER = join(projectFolder(), "engine/profiles");
 
 /**
- * Reads and checks a profile. The argument is the name of one that this service brings, or the path of a YAML file,
- * which has a slash in it. Throws `ConfigError`, which names the path of the bad key.
+ * Reads and checks a profile. The argument is the name of a built-in one, or the path of a YAML file, which contains a
+ * slash. Throws `ConfigError` with the path of the bad key.
  */
 export function loadProfile(nameOrPath: string): ModelProfile {
   const builtIn = !nameOrPath.includes("/");
@@ -156,7 +153,7 @@ export function loadProfile(nameOrPath: string): ModelProfile {
   return parseConfig(profileSchema, text, file);
 }
 
-/** Returns all profiles that this service brings, in the order of their names. */
+/** Returns all built-in profiles, sorted by name. */
 export function builtInProfiles(): readonly NamedProfile[] {
   return namesIn(FOLDER)
     .sort()
