@@ -18,56 +18,48 @@ import type { SamplingDefaults } from "../tokens/sampling.ts";
 import type { TokenTexts } from "../tokens/token-texts.ts";
 import type { Vocabulary } from "../tokens/vocabulary.ts";
 
-/** A request that waits for a slot, as the queue knows it. */
+/** A request in the queue for a slot. */
 export type Waiting = {
-  /** The demand that the request has of a slot. */
+  /** The requirements on a slot. */
   readonly demand: Demand;
-  /** The number of tokens of its prompt that were in no cache when it joined. */
+  /** The number of prompt tokens that no slot had cached when the request joined the queue. */
   readonly uncachedTokens: number;
 };
 
-/** What a generation works with. All of it lives as long as the backend. */
+/** The shared parts of all generations. They live as long as the backend. */
 export type EngineParts = {
-  /** The name of the node. */
   readonly nodeId: string;
-  /** The revision of the model, which tells one checkpoint from another. */
+  /** The revision of the model, which identifies its checkpoint. */
   readonly revision: string;
-  /** The loaded model. */
   readonly runtime: LlamaRuntime;
-  /** The knowledge about the tokens of the model. */
   readonly vocabulary: Vocabulary;
-  /** The profile of the model's family. */
   readonly profile: ModelProfile;
-  /** The marks of the profile that the model knows. */
+  /** The markers of the profile that the model supports. */
   readonly markers: OutputMarkers;
-  /** The tokens of those marks. */
+  /** The tokens of those markers. */
   readonly markTokens: ReadonlySet<Token>;
-  /** Tells the text of tokens. */
+  /** Decodes tokens to text. */
   readonly texts: TokenTexts;
-  /** Turns conversations into tokens. */
+  /** Encodes conversations to tokens. */
   readonly prompts: PromptEncoder;
-  /** Counts the pieces of work that callers' bytes have caused and that are over. */
+  /** The worker threads, for progress counts and for faults of the output parser. */
   readonly work: Pick<CallerWork, "moves" | "parseFailed">;
-  /** Makes and keeps grammars. */
   readonly grammars: GrammarCache;
-  /** Which members an object may have where its schema is silent. */
+  /** Which undeclared members an object may have where its schema is silent. */
   readonly undeclared: UndeclaredMembers;
-  /** Whether a string or a list in JSON is ended in which the model writes the same over and over. */
+  /** Whether endless repetition in a JSON string or list is ended. */
   readonly endRepetition: boolean;
-  /** Keeps the places of outputs in them. */
+  /** Tracks the positions of outputs in grammars. */
   readonly grammarStates: GrammarStates;
-  /** The parameters of sampling where a request does not say. */
+  /** The sampling parameters of requests that set none. */
   readonly samplingDefaults: SamplingDefaults;
-  /** The slots of the context. */
   readonly slots: Slots;
-  /** The holds on slots of all generations that run. */
+  /** The leases of all running generations. */
   readonly leases: Set<SlotLease>;
   /** The requests that wait for a slot. */
   readonly queue: Queue<Waiting, Slot>;
-  /** Counts the steps of the engine. */
   readonly steps: Steps;
-  /** Says how prompts are cut into pieces. */
+  /** Sizes the prefill chunks. */
   readonly shares: BatchShares;
-  /** Measures queueing, prefill and decoding. */
   readonly clock: Clock;
 };
