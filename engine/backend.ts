@@ -15,7 +15,7 @@ export type BackendDescription = {
   readonly models: readonly ModelDescription[];
 };
 
-/** The step counter of an engine. It lets the watchdog tell a stalled engine from an idle one. */
+/** The step counter of an engine. The watchdog distinguishes a stalled engine from an idle one with it. */
 export type EngineSteps = {
   /** The number of steps so far. Only a change has meaning. */
   readonly made: number;

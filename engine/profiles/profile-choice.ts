@@ -3,8 +3,7 @@ import { formOf } from "../tool-calls/forms.ts";
 import { builtInProfiles, loadProfile, type ModelProfile, type NamedProfile } from "./profile.ts";
 
 /*
- * Fits a profile to a model file: which one it is, by what the file says of itself, and which of its marks the model
- * knows.
+ * Matches a profile to a model file by the file's metadata, and selects the markers that the model supports.
  */
 
 /** The metadata of a GGUF file. */

@@ -9,9 +9,9 @@ import { toolCallMarkers } from "../tool-calls/forms.ts";
 import { mark } from "../tool-calls/marks.ts";
 
 /*
- * A profile says in data what a node has to know about a family of models. Its form stands here, and how one is read:
- * those that the service brings are the YAML files of this folder, and a configuration may name another file.
- * `profile-choice.ts` finds the profile that fits a model file, where the configuration names none.
+ * A profile describes a model family as data. This file defines its schema and its loading: built-in profiles are the
+ * YAML files of this folder, and a configuration may name another file. `profile-choice.ts` finds the profile of a
+ * model file if the configuration names none.
  */
 
 /** The schema of chat template variables, by name. */

@@ -21,7 +21,7 @@ const schema = z.strictObject({
   slots: z.int().min(1).default(64).describe("The number of generations that run at once."),
 });
 
-/** The kind of backend that plays a script in place of a model: `kind: scripted` in the configuration. */
+/** The backend kind that plays a script in place of a model: `kind: scripted` in the configuration. */
 export const scripted: BackendKind<typeof schema> = {
   schema,
   create({ script, transcript, slots }, node) {

@@ -1,26 +1,26 @@
 import { BoundedMap } from "../../../../deploy/runtime/memory/bounded-map.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 
-/** The most sessions that are remembered; of more, those that were used longest ago are closed early. */
+/** The most open sessions; beyond them, the least recently used are closed early. */
 const MAX_SESSIONS = 10_000;
 
 /**
- * Keeps sessions under which an engine protects cached prefixes until it is told that they are over: each is closed
- * when nobody has used it for as long as its last request wanted its prefix kept.
+ * Tracks the sessions under which an engine protects cached prefixes until they are closed. Each is closed once it was
+ * idle for the retention time of its last request.
  */
 export class CacheSessions {
   readonly #clock: Clock;
   readonly #close: (id: string) => void;
-  /** The functions that cancel the closing of the open sessions, of which the one used longest ago is the oldest. */
+  /** The functions that cancel the closing of open sessions, least recently used first. */
   readonly #open = new BoundedMap<string, () => void>();
 
-  /** Makes an empty list of sessions. `close` tells the engine to end one, which may be one that it does not know. */
+  /** `close` ends a session on the engine, which may not have it. */
   constructor(clock: Clock, close: (id: string) => void) {
     this.#clock = clock;
     this.#close = close;
   }
 
-  /** Notes that a request of this session has ended, however it did; its prefix is to be kept for `keepMs` more. */
+  /** Records the end of a session's request, with any outcome; its prefix is retained for `keepMs` more. */
   used(id: string, keepMs: number): void {
     this.#open.get(id)?.();
     this.#open.set(
@@ -31,7 +31,7 @@ export class CacheSessions {
     if (this.#open.size > MAX_SESSIONS && oldest) this.#end(oldest.key);
   }
 
-  /** Forgets all sessions; the engine is told nothing. */
+  /** Drops all sessions without closing them on the engine. */
   clear(): void {
     for (const [id, cancel] of this.#open.newestFirst()) {
       cancel();
