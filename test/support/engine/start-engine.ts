@@ -10,11 +10,11 @@ import { workHere } from "./work-here.ts";
 export type RunningEngine = {
   /** The address of the node, `host:port`. */
   readonly address: string;
-  /** The backend, which keeps the requests it has seen. */
+  /** The backend, which records its requests. */
   readonly backend: ScriptedBackend;
   readonly metrics: EngineMetrics;
   readonly server: EngineServer;
-  /** Ends the node at once, with whatever runs on it. */
+  /** Stops the node at once, with all calls on it. */
   stop(): Promise<void>;
 };
 
