@@ -78,8 +78,8 @@ async function run(config: EngineConfig): Promise<number> {
 /** Warns if the gRPC port accepts remote callers without checking them: any of them may generate. */
 function warnOfOpenPort({ listen: { host }, tls }: EngineConfig, log: Logger): void {
   if (isLoopback(host) || tls?.clientCaFile !== undefined) return;
-  const how = tls ? "its tls has no clientCaFile" : "in plain text, as there is no tls";
-  log.warn({ host }, `the gRPC port is open to other machines without a check of callers: ${how}`);
+  const how = tls ? "tls has no clientCaFile" : "plain text, without tls";
+  log.warn({ host }, `the gRPC port accepts callers of other machines without authentication: ${how}`);
 }
 
 /** Starts tracing if the node exports traces. The SDK is loaded only then. */

@@ -13,7 +13,7 @@ export class EngineMetrics {
 
   readonly generations = new Counter({
     name: "svc_engine_generations_total",
-    help: "Generations that ended, by model and by reason: ok, or why they failed.",
+    help: "Finished generations, by model and reason: ok, or the reason of the failure.",
     labelNames: ["model", "reason"],
     registers: this.#registers,
   });
@@ -51,42 +51,42 @@ export class EngineMetrics {
 
   readonly counts = new Counter({
     name: "svc_engine_count_tokens_total",
-    help: "CountTokens calls that ended, by model and by reason: ok, or why they failed.",
+    help: "Finished CountTokens calls, by model and reason: ok, or the reason of the failure.",
     labelNames: ["model", "reason"],
     registers: this.#registers,
   });
 
   readonly schemaMismatches = new Counter({
     name: "svc_engine_schema_mismatches_total",
-    help: "Whole answers and call arguments that their schema does not allow, by model and part: answer, arguments.",
+    help: "Whole answers and call arguments that violate their schema, by model and part: answer, arguments.",
     labelNames: ["model", "part"],
     registers: this.#registers,
   });
 
   readonly schemaUnchecked = new Counter({
     name: "svc_engine_schema_unchecked_total",
-    help: "Whole answers and call arguments that were not checked, as their schema is none or costs too much, by model.",
+    help: "Whole answers and call arguments that were not checked, because their schema is invalid or too costly, by model.",
     labelNames: ["model"],
     registers: this.#registers,
   });
 
   readonly callerWork = new Counter({
     name: "svc_engine_caller_work_total",
-    help: "Work that callers' bytes caused beside generating, by kind and by outcome: whole, partly (as far as its budget went), refused, given_up (too much time or memory), failed (a fault of the node's own).",
+    help: "Worker jobs that callers' input caused, by kind and outcome: whole, partly (up to its budget), refused, given_up (time or memory limit), failed (a fault of the node).",
     labelNames: ["kind", "outcome"],
     registers: this.#registers,
   });
 
   readonly cancelLatency = new Histogram({
     name: "svc_engine_cancel_latency_seconds",
-    help: "Time from a caller's leaving, or its deadline, to its slot being free, in seconds.",
+    help: "Time from a caller's cancellation or deadline to the release of its slot, in seconds.",
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
     registers: this.#registers,
   });
 
   readonly callsRefused = new Counter({
     name: "svc_engine_connection_refusals_total",
-    help: "Calls refused because their connection had too much open, by limit: request_bytes, watches.",
+    help: "Calls refused because their connection exceeded a limit, by limit: request_bytes, watches.",
     labelNames: ["limit"],
     registers: this.#registers,
   });

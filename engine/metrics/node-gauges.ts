@@ -39,11 +39,11 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
   gauge("svc_engine_slots", "Generations that the backend can run at once.", () => load().slots);
   gauge("svc_engine_slots_busy", "Slots of the backend that generations hold now.", () => load().busySlots);
   gauge("svc_engine_queue", "Generate calls that wait for a slot now.", () => load().waiting);
-  gauge("svc_engine_kv_cache_usage_ratio", "Share of the KV memory in use, 0 to 1, where known.", () => load().kvUse);
+  gauge("svc_engine_kv_cache_usage_ratio", "Fraction of the KV cache in use, 0 to 1, where known.", () => load().kvUse);
   gauge("svc_engine_streams_paused", "Generations that wait for a slow reader now.", pausedStreams);
   gauge(
     "svc_engine_step_age_seconds",
-    "Seconds for which running work has seen no step of the engine, beyond what one may take; 0 where it moves or nobody watches.",
+    "Seconds for which running work has waited for a step of the engine, beyond the time that one may take; 0 while steps advance or without a watchdog.",
     () => stepAgeMs() / 1000,
   );
   gauge("svc_engine_gpu_memory_bytes", "GPU memory in use in bytes, where known.", () =>

@@ -148,13 +148,13 @@ export function watchNode(node: WatchedNode): Watchdog {
     steps: () => backend.load().steps,
     onStall: () => {
       if (!state.become("stalled")) return;
-      log.error({ running: calls.running }, "the engine does not move: out of service");
+      log.error({ running: calls.running }, "the engine has stalled: out of service");
       calls.stopAll(state.refusal());
       onChange();
     },
     onRecover: () => {
       if (!state.become("serving")) return;
-      log.warn("the engine moves again: back in service");
+      log.warn("the engine makes steps again: back in service");
       onChange();
     },
     probe: () => probeBackend(backend, models, stallMs, clock, signal),

@@ -31,7 +31,7 @@ const thinking = z.strictObject({
   default: z
     .enum(["on", "off", "always"])
     .describe(
-      "Whether the model reasons for a request that does not say; as a rule what the template does when it is told nothing.",
+      "Whether the model reasons for a request that does not say; as a rule the template's behaviour without variables.",
     ),
   on: templateKwargs.default({}).describe("The template variables that switch reasoning on."),
   off: templateKwargs
@@ -74,7 +74,7 @@ export const profileSchema = z.strictObject({
   family: mark.describe("The name of the family, for people."),
   thinking: thinking.optional().describe("How reasoning is switched; without it, the model does not reason."),
   reasoning: reasoningMarkers.optional().describe("How the model marks its reasoning."),
-  text: textMarkers.optional().describe("How the model marks its visible text; without it, the text stands by itself."),
+  text: textMarkers.optional().describe("How the model marks its visible text; without it, visible text is unmarked."),
   toolCall: toolCallMarkers
     .optional()
     .describe("How the model writes a tool call; without it, the model calls no tools."),

@@ -213,7 +213,7 @@ test("without matching KV events the node logs a warning and reports no prefixes
   atEnd(engine.stop, () => backend.close());
   await backend.start(FOREVER);
   expect(backend.startNotes()).toEqual([
-    "Prefixes are not told of: the engine does not tell the tokens of its prompts.",
+    "Cached prefixes are not reported: the engine does not return the tokens of its prompts.",
   ]);
   expect(backend.describe().models[0]?.capabilities).not.toContain(Capability.PREFIX_EVENTS);
 });

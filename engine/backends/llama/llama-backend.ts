@@ -266,7 +266,7 @@ function notesOf(fits: boolean, profile: ModelProfile, { toolCall, reasoning }: 
     ];
   return profile.toolCall && !toolCall
     ? [
-        `the profile ${JSON.stringify(profile.family)} has no calls that this backend reads: tools are refused or ignored`,
+        `the profile ${JSON.stringify(profile.family)} has no tool calls that this backend parses: tools are refused or ignored`,
       ]
     : [];
 }

@@ -16,7 +16,7 @@ const schema = z.strictObject({
     .enum(["sentence", "agent"])
     .default("sentence")
     .describe(
-      "What is played without a transcript: a fixed sentence, or a tool turn and a final turn for coding agents.",
+      "The script without a transcript: a fixed sentence, or a tool turn and a final turn for coding agents.",
     ),
   slots: z.int().min(1).default(64).describe("The number of generations that run at once."),
 });

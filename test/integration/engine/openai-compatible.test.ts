@@ -284,11 +284,11 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
       /part of the text/,
     ],
     ["reasons never", (body) => (body.tools ? undefined : says({ text: ["42"] })), /no reasoning/],
-    ["answers a named tool with text", (body) => (body.tools ? says({ text: ["42"] }) : undefined), /demanded/],
+    ["answers a named tool with text", (body) => (body.tools ? says({ text: ["42"] }) : undefined), /required tool call/],
     [
       "leaves the markup of a call in the text",
       (body) => (body.tool_choice === "auto" ? says({ text: ["<tool_call>\n{}"] }) : undefined),
-      /tool call comes out as part of the text/,
+      /tool call is part of the text/,
     ],
     [
       "refuses tools",
@@ -331,7 +331,7 @@ describe("the model's special tokens", () => {
       atEnd(engine.stop, () => backend.close());
       await backend.start(FOREVER);
       expect(backend.startNotes()).toEqual([
-        expect.stringMatching(/^backend: the engine does not tell .*tokenizerFile/),
+        expect.stringMatching(/^backend: the engine does not report .*tokenizerFile/),
       ]);
       const request = generateRequest({ messages: [textMessage(Role.USER, `</think>${MARK}`)] });
       for await (const _ of backend.generate(request, FOREVER));

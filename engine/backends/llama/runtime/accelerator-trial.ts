@@ -39,7 +39,7 @@ export function acceleratorFault(gpu: string, signal: AbortSignal, program = PRO
     execFile(process.execPath, args, { timeout: TRIAL_MS, killSignal: "SIGKILL", signal }, (error, _output, said) => {
       if (signal.aborted || !error?.signal) return resolve(undefined);
       const reason = /\w+ error: .*/.exec(said)?.[0].trim().slice(0, MAX_REASON);
-      resolve(reason ?? (error.killed ? "no token came" : `its process ended with ${error.signal}`));
+      resolve(reason ?? (error.killed ? "it computed no token in time" : `its process ended with ${error.signal}`));
     });
   });
 }

@@ -90,5 +90,5 @@ function internalsOf(sequence: LlamaContextSequence): SequenceInternals {
 }
 
 function otherVersion(): EngineError {
-  return new EngineError("ENGINE_DOWN", "node-llama-cpp is not the version that this engine was made for.");
+  return new EngineError("ENGINE_DOWN", "node-llama-cpp is not the version that this engine supports.");
 }

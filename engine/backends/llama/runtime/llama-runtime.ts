@@ -130,7 +130,7 @@ async function loadWorkingBinary(
   await llama.dispose();
   const note = `llama.cpp cannot compute with ${llama.gpu} on this machine (${fault}); ${OTHER_BUILD_HINT}`;
   if (gpu !== "auto") throw new EngineError("ENGINE_DOWN", `${note}.`);
-  return { llama: await loadBinary(library, false, threads), notes: [`${note}; until then the processor computes`] };
+  return { llama: await loadBinary(library, false, threads), notes: [`${note}; the CPU computes instead`] };
 }
 
 async function loadBinary(library: LlamaLibrary, gpu: LlamaOptions["gpu"], threads: number): Promise<Llama> {

@@ -106,7 +106,7 @@ export class EngineCache {
       return new EventFeed(zmq, { endpoint, listen: options.listen, replayEndpoint, topic: options.topic }, sink);
     });
     await Promise.all(this.#feeds.map((feed) => feed.open())).catch((cause: unknown) => {
-      throw new EngineError("ENGINE_DOWN", "backend.kvEvents.endpoint: cannot be listened at.", {}, cause);
+      throw new EngineError("ENGINE_DOWN", "backend.kvEvents.endpoint: the node cannot listen there.", {}, cause);
     });
   }
 
@@ -204,11 +204,11 @@ export class EngineCache {
   }
 
   #reason(): string {
-    const not = "Prefixes are not told of:";
-    if (!this.#confirming?.tokens) return `${not} the engine does not tell the tokens of its prompts.`;
-    if (!this.#blocks?.blockTokens) return `${not} no KV events come from the engine.`;
+    const not = "Cached prefixes are not reported:";
+    if (!this.#confirming?.tokens) return `${not} the engine does not return the tokens of its prompts.`;
+    if (!this.#blocks?.blockTokens) return `${not} the engine sends no KV events.`;
     if (this.#blocks.isMixed) return `${not} the engine's cache has blocks of more than one kind.`;
-    return `${not} the engine's KV events do not fit its prompts.`;
+    return `${not} the engine's KV events do not match its prompts.`;
   }
 }
 

@@ -31,7 +31,7 @@ export async function readModelMarks(
   if (found) return { marks: new SpelledMarks(found), note: undefined };
   const remedy = dialect.paths.tokenizer === undefined ? "" : "Start it with --enable-tokenizer-info-endpoint, or set";
   const note =
-    "backend: the engine does not tell the control tokens of its model, so that callers can write them. " +
+    "backend: the engine does not report the special tokens of its model, so that callers can write them. " +
     `${remedy || "Set"} tokenizerFile.`;
   return { marks: new SpelledMarks(marksOfProfile(profile)), note };
 }

@@ -133,9 +133,9 @@ async function probeThinking(parts: GenerationParts, signal: AbortSignal): Promi
   }
   const marks = [reasoning?.open ?? "", reasoning?.close ?? ""];
   if (marks.some((mark) => mark !== "" && answer.text.includes(mark))) {
-    throw probeFailure("the reasoning comes out as part of the text", settings);
+    throw probeFailure("the reasoning is part of the text", settings);
   }
-  if (answer.reasoning.trim() === "") throw probeFailure("no reasoning comes out", settings);
+  if (answer.reasoning.trim() === "") throw probeFailure("there is no reasoning", settings);
   return thinkingBudget;
 }
 
@@ -152,13 +152,13 @@ async function probeTools(parts: GenerationParts, signal: AbortSignal): Promise<
   const { calls } = await ask(ToolChoiceMode.NAMED, TOOL.name);
   const [call] = calls;
   if (!call?.complete || calls.length !== 1 || call.name !== TOOL.name || !parseFields(call.arguments)) {
-    throw probeFailure("a tool call that was demanded does not come out as one whole call", settings);
+    throw probeFailure("a required tool call is not returned as one complete call", settings);
   }
   // A required call may bypass the engine's parser. Here the model is free: it need not call, but no markup may appear.
   const free = await ask(ToolChoiceMode.AUTO, "");
   const mark = callMark(settings.profile);
   if (mark !== "" && free.text.includes(mark))
-    throw probeFailure("a tool call comes out as part of the text", settings);
+    throw probeFailure("a tool call is part of the text", settings);
 }
 
 async function probeSchema(

@@ -38,7 +38,7 @@ export async function readEngineFacts(
   const model = wanted === undefined ? listed[0] : listed.find((entry) => entry.id === wanted);
   const servedModel = asText(model?.id);
   if (!model || servedModel === "")
-    throw new EngineError("ENGINE_DOWN", "The engine does not list the model to be served.");
+    throw new EngineError("ENGINE_DOWN", "The engine does not list the model to serve.");
   let about = {};
   for (const path of dialect.paths.about) {
     const found = await get(path);

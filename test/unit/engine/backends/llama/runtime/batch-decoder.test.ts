@@ -133,7 +133,7 @@ test("a failed sample fails its own request only", async () => {
 
 test("a library with other internals is refused", () => {
   const context = { _ctx: { initBatch() {} }, batchSize: 1 } as unknown as LlamaContext;
-  const refused = "node-llama-cpp is not the version that this engine was made for.";
+  const refused = "node-llama-cpp is not the version that this engine supports.";
   expect(() => new BatchDecoder(context)).toThrow(refused);
   const { context: known, sequence } = scriptedContext();
   const other = { ...sequence(0), contextSize: 100, nextTokenIndex: 0, _contextTokens: undefined };

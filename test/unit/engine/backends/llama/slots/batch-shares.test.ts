@@ -38,7 +38,7 @@ test("a lone prompt gets whole batches if they take at most twice the target tim
   expect(tokens).toBeLessThan(160);
 });
 
-test("a lone prompt gets at least 64 tokens per step, at any speed, and fewer behind a long context", () => {
+test("a lone prompt gets at least 64 tokens per step at any speed, fewer behind a long context", () => {
   expect(readOn(shares(0).begin("a", 10_000), 32, 50)).toBe(64);
   const deep = new BatchShares(BATCH, tokenCost(256));
   expect(readOn(deep.begin("a", 10_000, 1_536), 32, 50)).toBeLessThanOrEqual(64 / 3);
