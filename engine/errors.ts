@@ -10,15 +10,15 @@ type ReasonRow = {
 const REASON_TABLE = {
   INVALID_REQUEST: {
     status: status.INVALID_ARGUMENT,
-    meaning: "The request cannot be read, or a field of it has a value that the contract does not allow.",
+    meaning: "The request cannot be parsed, or one of its fields has a value that the contract does not allow.",
   },
   UNSUPPORTED_FEATURE: {
     status: status.INVALID_ARGUMENT,
-    meaning: "The request is valid, and asks for something that this model or its backend cannot do.",
+    meaning: "The request is valid, but needs a feature that this model or its backend does not have.",
   },
   INVALID_SCHEMA: {
     status: status.INVALID_ARGUMENT,
-    meaning: "A JSON Schema is broken or too large, or a strict one has a keyword that cannot be enforced.",
+    meaning: "A JSON Schema is invalid or too large, or a strict one has a keyword that cannot be enforced.",
   },
   CONTEXT_WINDOW_EXCEEDED: {
     status: status.OUT_OF_RANGE,
@@ -26,11 +26,11 @@ const REASON_TABLE = {
   },
   MESSAGE_TOO_LARGE: {
     status: status.RESOURCE_EXHAUSTED,
-    meaning: "The gRPC message is larger than the node takes.",
+    meaning: "The gRPC message is larger than the node's limit.",
   },
   UNIMPLEMENTED: {
     status: status.UNIMPLEMENTED,
-    meaning: "The node does not know the method, or not that way of calling it.",
+    meaning: "The node does not have the method, or not with this message encoding or call type.",
   },
   CALLER_NOT_ALLOWED: {
     status: status.PERMISSION_DENIED,
@@ -40,12 +40,12 @@ const REASON_TABLE = {
   MODEL_LOADING: { status: status.FAILED_PRECONDITION, meaning: "The node is still loading the model." },
   REVISION_MISMATCH: {
     status: status.FAILED_PRECONDITION,
-    meaning: "Another revision of the model began the answer that the caller wants to go on with.",
+    meaning: "Another revision of the model began the answer that the caller wants to continue.",
   },
   QUEUE_FULL: {
     status: status.RESOURCE_EXHAUSTED,
     meaning:
-      "All slots are busy and the node's queue is full, or the caller has as much under way as it may; `google.rpc.RetryInfo` says when to come again.",
+      "All slots are busy and the node's queue is full, or the caller has reached its limit of concurrent work; `google.rpc.RetryInfo` carries the retry delay.",
   },
   DRAINING: { status: status.UNAVAILABLE, meaning: "The node is being taken out of service and takes no new calls." },
   DEADLINE: { status: status.DEADLINE_EXCEEDED, meaning: "The deadline of the call has passed." },
@@ -54,15 +54,15 @@ const REASON_TABLE = {
     status: status.UNAVAILABLE,
     meaning: "The engine cannot be reached, could not be started, has gone silent or is stopping.",
   },
-  ENGINE_ABORTED: { status: status.ABORTED, meaning: "The engine gave up the generation by itself." },
+  ENGINE_ABORTED: { status: status.ABORTED, meaning: "The engine aborted the generation on its own." },
   ENGINE_STREAM_TRUNCATED: {
     status: status.UNAVAILABLE,
     meaning: "The engine's answer broke off before it was complete.",
   },
-  ENGINE_ERROR: { status: status.INTERNAL, meaning: "The engine failed in a way that has no reason of its own." },
+  ENGINE_ERROR: { status: status.INTERNAL, meaning: "The engine failed for a reason without a name of its own." },
   PROTOCOL_VIOLATION: {
     status: status.INTERNAL,
-    meaning: "The engine sent what its protocol does not allow, or ended without finishing the answer.",
+    meaning: "The engine violated its protocol, or ended without finishing the answer.",
   },
 } as const satisfies Readonly<Record<string, ReasonRow>>;
 

@@ -15,9 +15,7 @@ const schema = z.strictObject({
   script: z
     .enum(["sentence", "agent"])
     .default("sentence")
-    .describe(
-      "The script without a transcript: a fixed sentence, or a tool turn and a final turn for coding agents.",
-    ),
+    .describe("The script without a transcript: a fixed sentence, or a tool turn and a final turn for coding agents."),
   slots: z.int().min(1).default(64).describe("The number of generations that run at once."),
 });
 

@@ -284,7 +284,11 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
       /part of the text/,
     ],
     ["reasons never", (body) => (body.tools ? undefined : says({ text: ["42"] })), /no reasoning/],
-    ["answers a named tool with text", (body) => (body.tools ? says({ text: ["42"] }) : undefined), /required tool call/],
+    [
+      "answers a named tool with text",
+      (body) => (body.tools ? says({ text: ["42"] }) : undefined),
+      /required tool call/,
+    ],
     [
       "leaves the markup of a call in the text",
       (body) => (body.tool_choice === "auto" ? says({ text: ["<tool_call>\n{}"] }) : undefined),

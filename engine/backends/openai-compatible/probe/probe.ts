@@ -157,8 +157,7 @@ async function probeTools(parts: GenerationParts, signal: AbortSignal): Promise<
   // A required call may bypass the engine's parser. Here the model is free: it need not call, but no markup may appear.
   const free = await ask(ToolChoiceMode.AUTO, "");
   const mark = callMark(settings.profile);
-  if (mark !== "" && free.text.includes(mark))
-    throw probeFailure("a tool call is part of the text", settings);
+  if (mark !== "" && free.text.includes(mark)) throw probeFailure("a tool call is part of the text", settings);
 }
 
 async function probeSchema(

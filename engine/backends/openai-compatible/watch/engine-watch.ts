@@ -125,7 +125,7 @@ export class EngineWatch {
     this.#cancel = this.#clock.after(this.#options.loadIntervalMs, () => void this.#poll());
   }
 
-  /** Updates the engine's counters, undefined if it reported none; an engine that was restarted counts anew. */
+  /** Updates the engine's counters, undefined if it reported none; an engine that was restarted starts counting again. */
   #count(counters: string | undefined, answers: boolean): void {
     if (this.#gone) this.#starting = true;
     if (counters !== undefined && this.#counters !== undefined && counters !== this.#counters) this.stepped();
