@@ -40,10 +40,8 @@ export type EngineSteps = {
 
 /** The load of a backend at one moment. All counts are of this process. Absent values are unknown to the backend. */
 export type BackendLoad = {
-  /** The number of generations that can run at once. */
   readonly slots: number;
   readonly busySlots: number;
-  /** The number of generations that wait for a slot. */
   readonly waiting: number;
   /**
    * The engine's step counter. If present, the watchdog takes the node out of service when steps in flight make no
@@ -52,9 +50,7 @@ export type BackendLoad = {
   readonly steps?: EngineSteps;
   /** The fraction of the KV cache that running generations use, from 0 to 1. */
   readonly kvUse?: number;
-  /** The number of KV cache tokens that running generations use. */
   readonly kvTokensUsed?: number;
-  /** The capacity of the KV cache, in tokens. */
   readonly kvTokensTotal?: number;
   /** The number of uncached prompt tokens that running and waiting generations have yet to prefill. */
   readonly queuedUncachedTokens?: number;
@@ -101,6 +97,5 @@ export interface Backend {
   countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number>;
   /** Resolves to the GPU memory in use, in bytes; undefined without a GPU. Absent if the backend cannot report it. */
   gpuMemoryBytes?(): Promise<number | undefined>;
-  /** Stops running generations and frees all resources. */
   close(): Promise<void>;
 }

@@ -3,7 +3,6 @@ import { type FailedCall, failedCall } from "../deploy/runtime/grpc/failed-call.
 
 type ReasonRow = {
   readonly status: status;
-  /** A description of the reason: one sentence, complete without its context. */
   readonly meaning: string;
 };
 

@@ -20,7 +20,6 @@ import { serveMetrics } from "./metrics/metrics-server.ts";
 import { EngineServer } from "./server.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
-/** Runs an engine node from its configuration until it stops, and resolves to the exit code. */
 async function run(config: EngineConfig): Promise<number> {
   const log = processLog({ level: config.log.level, base: { node_id: config.nodeId } });
   logWarnings(log);

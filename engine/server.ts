@@ -69,9 +69,7 @@ const LAST_WORDS_MS = 1000;
 const GOODBYE_MS = 250;
 
 export type EngineServerOptions = {
-  /** The name of the node in DescribeNode. */
   readonly nodeId: string;
-  /** The version of this program in DescribeNode. */
   readonly nodeVersion: string;
   /** The ids of the models, known before the backend has loaded. */
   readonly models: readonly string[];
@@ -82,7 +80,6 @@ export type EngineServerOptions = {
   /** The metrics that count calls, and whose registry gets the gauges of the node. */
   readonly metrics: EngineMetrics;
   readonly log: Logger;
-  /** The certificates of the gRPC port. Absent: plain text. */
   readonly tls?: FollowedPems | undefined;
   /** The names of which a caller's certificate must carry one. Absent: every caller that `tls` accepts is served. */
   readonly allowedClientNames?: readonly string[] | undefined;
@@ -100,11 +97,8 @@ export type EngineServerOptions = {
    * all others.
    */
   readonly handoverGraceMs?: number;
-  /** Whether the node serves gRPC reflection. Default: false. */
   readonly reflection?: boolean;
-  /** Receives the spans of generations. Absent: no tracing. */
   readonly tracing?: Tracing | undefined;
-  /** Default: the system's clock. */
   readonly clock?: Clock;
 };
 
@@ -128,7 +122,6 @@ export class EngineServer {
   readonly #closing = new AbortController();
   readonly #calls: OpenCalls;
   readonly #countPlaces = new CountPlaces();
-  /** The bound host and port; undefined before `listen`. */
   #bound: string | undefined;
 
   /** Creates a node in phase `loading` that does not listen yet. */

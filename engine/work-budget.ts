@@ -1,7 +1,6 @@
 /** The number of characters that cost as much to process as one member of an object. */
 const CHARACTERS_PER_WORK = 64;
 
-/** Thrown when work exceeds its budget. */
 export class WorkSpent extends Error {
   override readonly name = "WorkSpent";
 }

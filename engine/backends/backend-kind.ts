@@ -2,7 +2,6 @@ import type * as z from "zod";
 import type { Backend } from "../backend.ts";
 import type { CallerWork } from "../caller-work/caller-work.ts";
 
-/** The properties of the node that a backend needs. */
 export type ServedNode = {
   /** The node's name, for `started` events. */
   readonly nodeId: string;

@@ -6,7 +6,6 @@ const VALUE_WORK = 16_384;
 
 /** The JSON Schema keywords that are used to construct a value; all others are ignored. */
 export type Schema = {
-  /** The type of the value, or a list of allowed types. */
   readonly type?: string | readonly string[];
   /** The allowed values; the first is used. */
   readonly enum?: readonly unknown[];

@@ -15,7 +15,6 @@ export class SignsOfLife {
     this.#sign = sign;
   }
 
-  /** Records that the awaited work has moved. */
   tell(): void {
     this.#moved = true;
     this.#wake();

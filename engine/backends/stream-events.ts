@@ -44,7 +44,6 @@ export function finished(value: Finished): Event {
  */
 export type PhaseTimes = { readonly queueMs?: number; readonly prefillMs: number; readonly decodeMs: number };
 
-/** Creates the timings of a `finished` event. */
 export function timings({ queueMs, prefillMs, decodeMs }: PhaseTimes): Timings {
   return {
     queue: queueMs === undefined ? undefined : toDuration(queueMs),

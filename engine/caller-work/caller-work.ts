@@ -40,7 +40,6 @@ export type WorkEnd = {
   /** The kind of the job; `parse` is the parsing of model output, which runs on the main thread. */
   readonly kind: WorkKind | "parse";
   readonly outcome: "whole" | "partly" | "refused" | "given_up" | "failed";
-  /** A fault of this program; undefined without one. */
   readonly fault?: CrashReport;
 };
 
@@ -79,7 +78,6 @@ export class CallerWork {
         : undefined;
   }
 
-  /** The number of jobs that wait for a thread. */
   get waiting(): number {
     return this.#threads?.waiting ?? 0;
   }

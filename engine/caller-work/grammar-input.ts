@@ -23,7 +23,6 @@ export type GrammarInput = Pick<
   readonly maxCalls: number;
 };
 
-/** Returns whether an answer needs a grammar. */
 export function needsGrammar({
   tools,
   mustCall,

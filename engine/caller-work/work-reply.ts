@@ -3,7 +3,6 @@ import type { ThreadReply } from "../../deploy/runtime/threads/grown-heap.ts";
 import { EngineError, type ErrorReason } from "../errors.ts";
 import { WORK, type WorkKind } from "./work-kinds.ts";
 
-/** A job message to a thread. */
 export type WorkMessage = { readonly kind: WorkKind; readonly input: unknown };
 
 /** The answer of a thread: the output, or the reason why there is none. */

@@ -13,7 +13,6 @@ const MAX_TEXT_BYTES = 16 * 1024;
 const MAX_UNTOLD_TOKENS = 8;
 const NO_TOKENS: readonly number[] = [];
 
-/** Receives the messages of a generation. */
 export type EventSink = {
   /** Sends a message. Returns false when the reader falls behind; the message is sent nevertheless. */
   write(message: GenerateResponse): boolean;
@@ -21,7 +20,6 @@ export type EventSink = {
   onDrain(listener: () => void): void;
 };
 
-/** The settings that decide how events are batched into messages. */
 export type EventWriterOptions = {
   /** The longest time that deltas may be held to be batched, in milliseconds; 0 for none. */
   readonly maxDelayMs: number;
@@ -30,7 +28,6 @@ export type EventWriterOptions = {
    * sends each at once.
    */
   readonly minGapMs: number;
-  /** Whether messages carry tokens. */
   readonly tellsTokens: boolean;
 };
 

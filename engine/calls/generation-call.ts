@@ -24,9 +24,7 @@ const NOTHING_CHECKED: CheckedTexts = { mismatches: [], unchecked: 0 };
 /** The longest delay of a Node timer, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** The caller's end of a generation. */
 export type GenerationSink = EventSink & {
-  /** Ends the stream after a whole answer. */
   end(finished: Finished): void;
   /** Ends the stream with an error. Does nothing if the caller has left. */
   fail(error: EngineError): void;
@@ -60,7 +58,6 @@ export type GenerationOutcome = {
   readonly continuedTokens: number;
   /** The result of validating whole answers and arguments against the request's schemas. */
   readonly checked: CheckedTexts;
-  /** The time from the arrival of the call to its last event, in milliseconds. */
   readonly totalMs: number;
   /**
    * The time from the caller's departure or the deadline to the release by the backend, in milliseconds; undefined if

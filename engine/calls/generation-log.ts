@@ -3,7 +3,6 @@ import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 import type { GenerationOutcome } from "./generation-call.ts";
 
-/** A finished generation with its request id and model. */
 export type GenerationFacts = GenerationOutcome & {
   /** The request id as the caller sent it. Logs and traces show only `shownId` of it. */
   readonly requestId: string;

@@ -10,7 +10,6 @@ import { HealthService } from "../../proto/gen/grpc/health/v1/health.ts";
 import { OpenRcaServiceService } from "../../proto/gen/xds/service/orca/v3/orca.ts";
 import { EngineError, toFailedCall } from "../errors.ts";
 
-/** The limits of one connection to the gRPC port. */
 export type ConnectionLimits = {
   /** The most concurrent calls, announced as an HTTP/2 setting: the client queues further ones. */
   readonly maxCalls: number;
@@ -28,7 +27,6 @@ const WATCHES: ReadonlySet<string> = new Set([HealthService.watch.path, OpenRcaS
 /** The delay that RetryInfo gives to a caller over its limits, in milliseconds. */
 const RETRY_AFTER_MS = 1_000;
 
-/** The usage of one connection. */
 type Open = { requestBytes: number; readonly watches: Map<string, number> };
 
 /**

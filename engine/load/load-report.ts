@@ -14,7 +14,6 @@ const SHARP_PREFILL_SECONDS = 1;
 /** The assumed prefill speed of a node that has not measured its own, in tokens per second. */
 const UNKNOWN_PREFILL_SPEED = 5_000;
 
-/** The load of a node at one moment. */
 export type NodeLoad = {
   readonly load: BackendLoad;
   readonly rates: Rates;

@@ -4,18 +4,15 @@ import type { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_
 import type { OrcaLoadReportRequest } from "../../proto/gen/xds/service/orca/v3/orca.ts";
 import { changedSharply } from "./load-report.ts";
 
-/** The default report interval, in milliseconds. */
 const DEFAULT_INTERVAL_MS = 500;
 const MIN_INTERVAL_MS = 100;
 const MAX_INTERVAL_MS = 60_000;
 
-/** Receives the load reports of one stream. */
 export type ReportSink = {
   /** Sends a report. Returns false when the reader falls behind. */
   write(report: OrcaLoadReport): boolean;
   /** Calls `listener` each time the reader has caught up after `write` returned false. */
   onDrain(listener: () => void): void;
-  /** Ends the stream without an error. */
   end(): void;
 };
 

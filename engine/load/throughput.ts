@@ -15,7 +15,6 @@ const NEWEST = 0.2;
 /** The decay time of the request counts, in milliseconds. */
 const WINDOW_MS = 10_000;
 
-/** The recent speeds of a node. */
 export type Rates = {
   /** Uncached prompt tokens per second of prefill; undefined before the first measurement. */
   readonly prefillTokensPerSecond: number | undefined;
@@ -37,7 +36,6 @@ export class Throughput {
   /** The average time that a generation holds its slot, in milliseconds; undefined before the first measurement. */
   #serviceMs: number | undefined;
 
-  /** `nowMs` is a monotonic clock in milliseconds. */
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
   }

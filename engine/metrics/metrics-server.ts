@@ -9,7 +9,6 @@ export type MetricsServer = { readonly port: number; close(): Promise<void> };
 /** The listen address of the metrics server; port 0 picks a free one. */
 export type MetricsAddress = { readonly host: string; readonly port: number };
 
-/** The state of a node that probes ask for. */
 export type ProbedNode = {
   readonly phase: NodePhase;
   /**

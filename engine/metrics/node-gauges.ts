@@ -5,9 +5,7 @@ import type { Rates } from "../load/throughput.ts";
 /** The values that a node reads whenever its metrics are scraped. */
 export type NodeReadings = {
   readonly load: () => BackendLoad;
-  /** Returns the node's recent speeds, in tokens per second. */
   readonly rates: () => Pick<Rates, "prefillTokensPerSecond" | "decodeTokensPerSecond">;
-  /** Returns the number of Generate calls that the backend works on. */
   readonly running: () => number;
   /** Returns the number of running generations that wait for a slow reader. */
   readonly pausedStreams: () => number;

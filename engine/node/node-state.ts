@@ -23,9 +23,7 @@ export function healthName(model: string): string {
 }
 
 export type NodeStateOptions = {
-  /** The name of the node in DescribeNode. */
   readonly nodeId: string;
-  /** The version of this program in DescribeNode. */
   readonly nodeVersion: string;
   readonly models: readonly string[];
   /**

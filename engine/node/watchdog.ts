@@ -60,7 +60,6 @@ export class Watchdog {
     return !down && this.stepAgeMs >= Math.max(hangMs, startTimeoutMs);
   }
 
-  /** Starts checking, four times within `stallMs`. */
   start(): void {
     this.#lookedMs = this.#options.clock.nowMs();
     this.#last = this.#options.steps();
@@ -111,7 +110,6 @@ export class Watchdog {
 /** The running generations, which fail when the engine stalls. */
 export type RunningCalls = {
   readonly running: number;
-  /** Ends all running generations with an error that is sent at once. */
   stopAll(error: EngineError): void;
 };
 

@@ -4,14 +4,12 @@ import type { HeldPrefixes } from "./held-prefixes.ts";
 export type PrefixPlace = {
   /** The digest of everything up to the position. */
   readonly digest: string;
-  /** The number of tokens up to the position. */
   readonly tokens: number;
 };
 
 /** A prompt, with or without its answer, whose blocks are in a cache. */
 export type BlockLine<Key> = {
   readonly model: string;
-  /** The positions that digests name in the prompt, in order. */
   readonly places: readonly PrefixPlace[];
   /** The keys of all whole blocks; each identifies everything up to its end. */
   readonly blocks: readonly Key[];
@@ -70,7 +68,6 @@ export class BlockPrefixes<Key> {
     }
   }
 
-  /** Records that a block was evicted. */
   removed(block: Key): void {
     for (const prefix of [...(this.#byBlock.get(block) ?? [])]) {
       if (prefix.last === block) {

@@ -65,7 +65,6 @@ export class HeldPrefixes {
     if (oldest && size > this.#maxPrefixes) this.drop(oldest.key);
   }
 
-  /** Records the eviction of a prefix. */
   drop(digest: string): void {
     const held = this.#held.get(digest);
     if (!held) return;

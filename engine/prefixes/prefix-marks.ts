@@ -2,9 +2,7 @@ import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference
 import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
 
-/** The length of a digest, in bytes. */
 const DIGEST_BYTES = 16;
-/** The most digests in a request. */
 const MAX_DIGESTS = 64;
 /**
  * The number of digests kept from the beginning of a prompt that has more than `MAX_DIGESTS` positions; the rest are

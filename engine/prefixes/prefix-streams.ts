@@ -12,13 +12,11 @@ const KV_INTERVAL_MS = 1_000;
 /** The least change of the used KV tokens that is sent on its own, as a fraction of the capacity. */
 const KV_STEP = 0.01;
 
-/** Receives the messages of one stream. */
 export type PrefixSink = {
   /** Sends a message. Returns false when the reader falls behind. */
   write(message: WatchPrefixesResponse): boolean;
   /** Calls `listener` each time the reader has caught up after `write` returned false. */
   onDrain(listener: () => void): void;
-  /** Ends the stream without an error. */
   end(): void;
 };
 

@@ -4,7 +4,6 @@ import type { HeldPrefixes } from "./held-prefixes.ts";
 /** The prompt in a slot's cache, with the positions that digests name in it. */
 export type SlotLine = {
   readonly model: string;
-  /** The positions that digests name in the prompt, in order. */
   readonly places: readonly PrefixPlace[];
 };
 

@@ -8,7 +8,6 @@ import { builtInProfiles, loadProfile, type ModelProfile, type NamedProfile } fr
 
 /** The metadata of a GGUF file. */
 export type ModelFile = {
-  /** The value of `general.architecture`. */
   readonly architecture: string;
   /** The value of `general.name`; "" if absent. */
   readonly name: string;

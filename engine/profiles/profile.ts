@@ -14,7 +14,6 @@ import { mark } from "../tool-calls/marks.ts";
  * model file if the configuration names none.
  */
 
-/** The schema of chat template variables, by name. */
 const templateKwargs = z.record(z.string().min(1), z.union([z.string(), z.number(), z.boolean()]));
 
 const effort = z.strictObject({

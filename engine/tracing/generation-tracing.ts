@@ -21,7 +21,6 @@ const METHOD = "svc.inference.v1.InferenceService/Generate";
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 
 export type GenerationTracingOptions = {
-  /** The processor that exports finished spans to the collector. */
   readonly processor: SpanProcessor;
   /** The resource of the node, on all its spans. */
   readonly resource: Resource;

@@ -34,18 +34,13 @@ const WITH_REASONING: readonly Capability[] = [Capability.REASONING, Capability.
 
 /** The properties of a loaded model that describe it to gateways. */
 export type DescribedModel = {
-  /** The revision of the model, which identifies its checkpoint. */
   readonly revision: string;
-  /** The most tokens of a prompt and its answer together. */
   readonly contextWindow: number;
   /** The bytes of the longest token, if prompts contain the text of user messages unchanged; else 0. */
   readonly longestTokenBytes: number;
-  /** The number of generations that run at once. */
   readonly slots: number;
-  /** The chat template of the model, Jinja source. */
   readonly template: string;
   readonly profile: Pick<ModelProfile, "thinking">;
-  /** The markers of the profile that the model supports. */
   readonly markers: OutputMarkers;
   /** Whether the node can continue answers that another node began. */
   readonly continues: boolean;

@@ -41,7 +41,6 @@ type Running = {
   readonly parts: EngineParts;
   readonly described: DescribedModel;
   readonly engineVersion: string;
-  /** Warnings for operators about the served model. */
   readonly notes: readonly string[];
   readonly stopBeat: () => void;
 };
@@ -97,7 +96,6 @@ export class LlamaBackend implements Backend {
     };
   }
 
-  /** Resolves to the GPU memory in use, in bytes; undefined without a GPU. */
   async gpuMemoryBytes(): Promise<number | undefined> {
     const { total, used } = (await this.#running?.parts.runtime.llama.getVramState()) ?? { total: 0, used: 0 };
     return total > 0 ? used : undefined;
@@ -170,7 +168,6 @@ export class LlamaBackend implements Backend {
     return this.#running.parts;
   }
 
-  /** Returns warnings for operators about the served model. */
   startNotes(): readonly string[] {
     return this.#running?.notes ?? [];
   }
@@ -248,7 +245,6 @@ export class LlamaBackend implements Backend {
   }
 }
 
-/** Returns the description of the running model; `template` is its chat template. */
 function describedOf(parts: EngineParts, template: string): DescribedModel {
   const { revision, runtime, prompts, slots, profile, markers, grammarStates } = parts;
   const { contextWindow } = runtime;

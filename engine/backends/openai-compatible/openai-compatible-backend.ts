@@ -129,7 +129,6 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#running = await this.#withEvents(running, signal);
   }
 
-  /** Returns warnings for operators: unknown special tokens, KV events that cannot be used. */
   startNotes(): readonly string[] {
     return this.#notes;
   }

@@ -5,9 +5,7 @@ import {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ModelProfile, ThinkingEffort } from "../../profiles/profile.ts";
 
-/** The reasoning that a request asks for. */
 export type ReasoningUse = {
-  /** Whether the model should reason. */
   readonly wanted: boolean;
   /** The family's settings for the request's effort; undefined if the request or the family has none. */
   readonly effort: ThinkingEffort | undefined;

@@ -6,7 +6,6 @@ import { EngineError } from "../../errors.ts";
 export type ToolUse = {
   /** The tools that may be called, in the request's order. */
   readonly callable: readonly Tool[];
-  /** Whether the answer must be a call. */
   readonly mustCall: boolean;
   /** The most calls in one answer: 1, or Infinity without a bound. */
   readonly maxCalls: number;

@@ -22,9 +22,7 @@ import type { Script } from "./scripted.ts";
 const FILE = "hello.txt";
 const CONTENT = "Hello from the scripted engine.\n";
 
-/** Matches the names of agents' tools for writing a file. */
 const WRITES = /^(write|write_file|create|create_file|write_to_file|builtin_create_new_file|editor)$/i;
-/** Matches the names of agents' shell tools. */
 const SHELLS = /(bash|shell|exec|run_command|terminal)/i;
 
 /**

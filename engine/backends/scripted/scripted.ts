@@ -40,7 +40,6 @@ export type ScriptedOptions = {
   readonly models: readonly string[];
   /** The number of generations that run at once, at least 1; further ones fail with QUEUE_FULL. */
   readonly slots: number;
-  /** The script of every request. */
   readonly script: Script;
   /** The revision of the models. Default: `scripted`. */
   readonly revision?: string;

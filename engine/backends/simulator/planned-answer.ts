@@ -14,11 +14,9 @@ import { hashText } from "./text-hash.ts";
 
 /** A block of an answer as a list of tokens. */
 export type PlannedBlock = {
-  /** The kind of the block, as in `BlockStarted`. */
   readonly block: NonNullable<BlockStarted["block"]>;
   /** The tokens of the block; at least one, none of them empty. */
   readonly tokens: readonly string[];
-  /** Whether the block is complete. */
   readonly complete: boolean;
 };
 
@@ -26,7 +24,6 @@ export type PlannedBlock = {
 export type PlannedAnswer = {
   readonly blocks: readonly PlannedBlock[];
   readonly reason: FinishReason;
-  /** The stop string that ends the answer, if any. */
   readonly matchedStop?: string;
 };
 
@@ -83,7 +80,6 @@ export function cutAnswer(answer: PlannedAnswer, limit: number, reason: FinishRe
   return answer;
 }
 
-/** Returns the number of tokens of the whole answer. */
 export function answerLength({ blocks }: PlannedAnswer): number {
   return blocks.reduce((sum, { tokens }) => sum + tokens.length, 0);
 }

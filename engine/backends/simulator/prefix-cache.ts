@@ -20,7 +20,6 @@ export function blockKeys(text: string, isolation: string): readonly number[] {
   return keys;
 }
 
-/** The positions that digests name in a prompt of a model. */
 export type NamedPlaces = {
   readonly model: string;
   /** The positions, in order; empty for a request without digests. */
@@ -38,7 +37,6 @@ export class PrefixCache {
   /** The cached prefixes by the digests of requests. */
   readonly held: HeldPrefixes;
 
-  /** `nowMs` is a monotonic clock in milliseconds. */
   constructor(capacityTokens: number, nowMs: () => number) {
     this.#capacity = Math.floor(capacityTokens / BLOCK_TOKENS);
     this.#nowMs = nowMs;
@@ -46,7 +44,6 @@ export class PrefixCache {
     this.#prefixes = new BlockPrefixes(this.held, BLOCK_TOKENS);
   }
 
-  /** The number of cached tokens. */
   get tokens(): number {
     return this.#blocks.size * BLOCK_TOKENS;
   }

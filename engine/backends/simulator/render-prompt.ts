@@ -9,11 +9,9 @@ import {
 import { type HistoryRules, modelHistory, writtenBy } from "../../conversation/model-history.ts";
 import { ANY_ORDER } from "../../conversation/turn-rules.ts";
 
-/** The UTF-16 units of a simulated token. */
 const TOKEN_UNITS = 4;
 /** The most bytes of a simulated token: a UTF-16 unit takes at most three. */
 export const LONGEST_TOKEN_BYTES = 3 * TOKEN_UNITS;
-/** The tokens of an image. */
 const IMAGE_TOKENS = 256;
 
 const RULES: HistoryRules = { turns: ANY_ORDER, callIds: "any", images: true, counted: true };

@@ -22,11 +22,9 @@ export type GenerationPlan = {
   readonly inputTokens: number;
   /** The tokens up to the caller's last cache breakpoint; 0 without one. */
   readonly breakpointTokens: number;
-  /** The positions that digests name in the prompt. */
   readonly named: NamedPlaces;
   /** The tenant and salt whose prefixes the generation may reuse. */
   readonly isolation: string;
-  /** The priority of the request; higher values go first. */
   readonly priority: number;
   readonly answer: PlannedAnswer;
   /** The number of answer tokens that earlier calls made, which are prefilled with the prompt; 0 for none. */
@@ -35,9 +33,7 @@ export type GenerationPlan = {
   readonly timeToFirstTokenMs: number;
   /** The failure to inject, and the number of tokens before it. */
   readonly failure: InjectedFailure;
-  /** The node's prefix cache, shared by all generations. */
   readonly cache: PrefixCache;
-  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly nowMs: () => number;
 };
 
@@ -67,12 +63,10 @@ export class SimulatedGeneration {
     this.#arrivedMs = plan.nowMs();
   }
 
-  /** The priority in the queue; higher values go first. */
   get priority(): number {
     return this.#plan.priority;
   }
 
-  /** Whether the caller waits for more. */
   get asked(): boolean {
     return this.#wake !== undefined;
   }
@@ -141,7 +135,6 @@ export class SimulatedGeneration {
     this.#events.push(progress(queuePosition, Math.min(readTokens, this.#plan.inputTokens), step));
   }
 
-  /** Wakes the caller if there is output. */
   flush(): void {
     if (this.#events.length === 0 && this.#phase.at !== "end") return;
     this.#wake?.();
@@ -191,7 +184,6 @@ export class SimulatedGeneration {
     if (this.#isWhole) this.#finish(atMs);
   }
 
-  /** Writes the next token of the answer, if there is one. */
   #write(): void {
     const block = this.#plan.answer.blocks[this.#nextBlock];
     if (!block) return;

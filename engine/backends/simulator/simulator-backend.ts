@@ -83,7 +83,6 @@ export class SimulatorBackend implements Backend {
     });
   }
 
-  /** The cached prefixes. */
   get prefixes(): HeldPrefixes {
     return this.#cache.held;
   }
@@ -104,7 +103,6 @@ export class SimulatorBackend implements Backend {
     return describeSimulator(this.#options, this.#stepProcess?.pid);
   }
 
-  /** Returns the current load, in all fields of an engine that tracks its KV cache. */
   load(): BackendLoad {
     const { slots, kvTokens } = this.#options;
     const kvTokensUsed = Math.min(

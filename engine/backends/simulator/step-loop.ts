@@ -4,13 +4,11 @@ import type { MonotonicClock } from "../../../deploy/runtime/time/clock.ts";
 const MAX_CATCH_UP = 32;
 
 export type StepLoopOptions = {
-  /** The clock that schedules steps. */
   readonly clock: MonotonicClock;
   /** Returns the duration of the step with this number, in milliseconds. */
   readonly stepMs: (step: number) => number;
   /** Runs one step, due at `atMs`. Returns whether there is more work. */
   readonly step: (atMs: number) => boolean;
-  /** Delivers the output of one or more steps. */
   readonly flush: () => void;
 };
 
@@ -25,12 +23,10 @@ export class StepLoop {
     this.#options = options;
   }
 
-  /** The number of steps so far. */
   get count(): number {
     return this.#count;
   }
 
-  /** Starts running steps, when there is work. */
   start(): void {
     if (this.#cancel) return;
     this.#nextAtMs = this.#options.clock.nowMs() + this.#options.stepMs(this.#count);

@@ -10,7 +10,6 @@ const SECOND_BASIS = 0x6a09e667;
 /** A hash in two lanes, each an integer below 2^32, which can be extended. */
 export type TextHash = { readonly first: number; readonly second: number };
 
-/** The hash of the empty text. */
 export const EMPTY_HASH: TextHash = { first: FIRST_BASIS, second: SECOND_BASIS };
 
 /** Extends the hash `before` by `text` from `start` up to `end`. */

@@ -63,7 +63,6 @@ export function sharedBackend(): Promise<LlamaBackend> {
   return shared;
 }
 
-/** Makes a request at temperature 0. */
 export function request(messages: string | readonly Message[], more: Partial<GenerateRequest> = {}): GenerateRequest {
   return {
     ...GenerateRequest.fromPartial({ model: "demo", requestId: "test" }),
@@ -84,7 +83,6 @@ export type Reply = {
   readonly cached: number;
 };
 
-/** Runs a generation to its end. */
 export async function ask(backend: LlamaBackend, wanted: GenerateRequest, signal = never()): Promise<Reply> {
   const events: Event[] = [];
   for await (const step of backend.generate(wanted, signal)) events.push(...step.events);

@@ -10,7 +10,6 @@ const DELAY_MS = 50;
 export class FaultyWire {
   readonly #server: Server;
   readonly #pairs = new Set<{ readonly near: Socket; readonly far: Socket }>();
-  /** The treatment of incoming bytes. */
   #mode: "pass" | "lose" | "delay" = "pass";
   #port = 0;
   #lostBytes = 0;
@@ -47,12 +46,10 @@ export class FaultyWire {
     return wire;
   }
 
-  /** The address to connect to, `host:port`. */
   get address(): string {
     return `127.0.0.1:${this.#port}`;
   }
 
-  /** The number of bytes lost so far. */
   get lostBytes(): number {
     return this.#lostBytes;
   }

@@ -30,10 +30,8 @@ import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/or
 
 export type Ended = {
   readonly code: number;
-  /** The text of the status. */
   readonly details: string;
   readonly metadata: Metadata;
-  /** The `google.rpc.ErrorInfo` of the status, if any. */
   readonly info: ErrorInfo | undefined;
 };
 
@@ -48,7 +46,6 @@ export type Reading = {
   readonly tokens: readonly number[];
   /** Returns whether all events so far are legal. */
   legal(): boolean;
-  /** Returns whether the answer is complete. */
   finished(): boolean;
   /** Resolves when the stream has ended, with any status. */
   readonly ended: Promise<Ended>;
@@ -64,7 +61,6 @@ export type WatchedPrefixes = {
   readonly held: ReadonlyMap<string, { readonly tokens: number; readonly tailTokens: number }>;
   /** The KV tokens of the last message. */
   readonly kv: { readonly used: number; readonly total: number };
-  /** The number of resets. */
   readonly resets: number;
   /** Resolves when the stream has ended, with any status. */
   readonly ended: Promise<StatusObject>;

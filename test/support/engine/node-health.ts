@@ -8,7 +8,6 @@ import {
 /** The health service names of a node with `svc-qwen`. */
 export const HEALTH_NAMES = ["", "svc.inference.v1.InferenceService", "svc.model/svc-qwen"];
 
-/** Watches the health of one name. */
 export function watchHealth(address: string, service: string) {
   const client = new Client(address, credentials.createInsecure());
   const { path, requestSerialize, responseDeserialize } = HealthService.watch;

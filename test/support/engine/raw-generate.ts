@@ -2,12 +2,10 @@ import { type ClientHttp2Stream, connect, type IncomingHttpHeaders, type Outgoin
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { GenerateRequest as Requests } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/** A running gRPC call on bare HTTP/2. */
 export type RawCall = {
   readonly stream: ClientHttp2Stream;
   /** Resolves to the headers with the call's status: the trailers, or the headers of a trailers-only reply. */
   readonly status: Promise<IncomingHttpHeaders>;
-  /** Breaks the connection. */
   stop(): void;
 };
 

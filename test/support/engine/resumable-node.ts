@@ -18,7 +18,6 @@ export function stepsOf(start: Event, ...pieces: readonly string[]): Step[] {
 }
 
 export type ResumableNodeOptions = {
-  /** The answer to every request. */
   readonly steps: readonly Step[];
   /** The model revision in `started`. Default: `r1`. */
   readonly revision?: string;
@@ -40,7 +39,6 @@ export type ResumableNodeOptions = {
 /** A node that plays one answer, continues it from any token, and stalls at the test's choice. */
 export class ResumableNode {
   readonly node: WireNode;
-  /** The number of stalled calls. */
   standing = 0;
 
   private constructor(node: WireNode) {
@@ -59,12 +57,10 @@ export class ResumableNode {
     return resumable;
   }
 
-  /** The address of the node, `host:port`. */
   get address(): string {
     return this.node.address;
   }
 
-  /** The calls of Generate so far. */
   get calls(): readonly WireCall[] {
     return this.node.calls;
   }

@@ -8,7 +8,6 @@ import { workHere } from "./work-here.ts";
 
 /** A running engine node, and its parts. */
 export type RunningEngine = {
-  /** The address of the node, `host:port`. */
   readonly address: string;
   /** The backend, which records its requests. */
   readonly backend: ScriptedBackend;

@@ -17,7 +17,6 @@ const PIECE = 64 * 1024;
 /** A Generate call on its node, answered byte by byte. */
 export class WireCall {
   readonly request: GenerateRequest;
-  /** The HTTP/2 stream on which the answer is written. */
   readonly stream: ServerHttp2Stream;
   /** Resolves when the caller has cancelled the call, or it is over. */
   readonly closed: Promise<void>;
@@ -30,12 +29,10 @@ export class WireCall {
     stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": String(this.#code) }));
   }
 
-  /** Sends one message with these events. */
   send(...events: readonly Event[]): void {
     this.tell([], ...events);
   }
 
-  /** Sends one message with these tokens and events. */
   tell(tokens: readonly number[], ...events: readonly Event[]): void {
     this.stream.write(framed(GenerateResponse.encode({ events: [...events], tokens: [...tokens] }).finish()));
   }

@@ -7,13 +7,9 @@ import type { Answer } from "./answer.ts";
 import type { RepetitionEnd } from "./repetition-end.ts";
 
 export type AnswerCourseOptions = OutputLimit & {
-  /** The answer, still empty. */
   readonly answer: Answer;
-  /** Enforces the grammar of the answer. */
   readonly gate: GrammarGate;
-  /** The tokens so far, which the sampler's penalties also read. */
   readonly generated: Token[];
-  /** Detects endless repetition; undefined if it is allowed. */
   readonly repetition: RepetitionEnd<Token> | undefined;
   /** The tokens that close the reasoning when its budget is spent. */
   readonly reasoningEnd: readonly Token[];
@@ -21,7 +17,6 @@ export type AnswerCourseOptions = OutputLimit & {
   readonly given: readonly Token[];
 };
 
-/** The result of one more token. */
 export type AnswerStep = {
   /** The events that are certain now. May be empty: a token can be a part of a character or of a marker. */
   readonly events: readonly Event[];
@@ -45,7 +40,6 @@ export class AnswerCourse {
     this.#options = options;
   }
 
-  /** The reason why the answer was truncated; undefined if it was not. */
   get cut(): FinishReason | undefined {
     return this.#cut;
   }
@@ -76,7 +70,6 @@ export class AnswerCourse {
     return this.#options.generated.length;
   }
 
-  /** Takes a token that was sampled here. */
   take(token: Token, logprob?: TokenLogprob): AnswerStep {
     const { answer, generated, limitReason, repetition } = this.#options;
     generated.push(token);

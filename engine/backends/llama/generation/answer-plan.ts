@@ -8,15 +8,12 @@ import { planToolUse, type ToolUse } from "../../request-plan/tool-use.ts";
 
 /** The form that a request prescribes for its answer. */
 export type AnswerPlan = ToolUse & {
-  /** The conversation to render into the prompt. */
   readonly conversation: Conversation;
   /** The most reasoning tokens; Infinity without a bound, 0 if the model must not reason. */
   readonly reasoningBudget: number;
   /** The JSON root that the visible text must have; undefined for free text. */
   readonly json: "any" | "object" | undefined;
-  /** The constraints on the answer's form. */
   readonly fixed: Omit<GrammarInput, "markers" | "reasoning">;
-  /** The caller's stop strings. */
   readonly stop: readonly string[];
   /** Creates an id for a call to which the model gave none. */
   readonly newCallId: (toolName: string) => string;
@@ -42,7 +39,6 @@ export function planAnswer(request: GenerateRequest, profile: Pick<ModelProfile,
   };
 }
 
-/** Reads the inputs of the prompt, and the reasoning budget. */
 export function planConversation(
   { messages, tools, reasoning }: Pick<CountTokensRequest, "messages" | "tools" | "reasoning">,
   thinking: ModelProfile["thinking"] | undefined,

@@ -9,15 +9,11 @@ import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
 import type { Utf8Holder } from "../tokens/utf8-holder.ts";
 
 export type AnswerOptions = {
-  /** Converts text to blocks. */
   readonly parser: OutputParser;
-  /** Converts tokens to text. */
   readonly characters: Utf8Holder<Token>;
   /** The JSON root that the visible text must have; undefined for free text. The answer ends behind it. */
   readonly json: "any" | "object" | undefined;
-  /** Whether the arguments of calls are scanned as JSON. */
   readonly followsCalls: boolean;
-  /** The most reasoning tokens; Infinity without a bound. */
   readonly reasoningBudget: number;
 };
 
@@ -25,7 +21,6 @@ export type AnswerOptions = {
 export class Answer {
   readonly #parser: OutputParser;
   readonly #characters: Utf8Holder<Token>;
-  /** The JSON of the visible text. */
   readonly #text: JsonScanner | undefined;
   readonly #followsCalls: boolean;
   readonly #reasoningBudget: number;
@@ -48,12 +43,10 @@ export class Answer {
     return this.#outputTokens;
   }
 
-  /** The number of reasoning tokens so far. */
   get reasoningTokens(): number {
     return this.#reasoningTokens;
   }
 
-  /** The stop string that ended the answer; undefined if none did. */
   get matchedStop(): string | undefined {
     return this.#parser.matchedStop;
   }

@@ -16,7 +16,6 @@ export type DecodingStep = AnswerStep & {
 /** The last chunk of a prompt, which is prefilled with the first step of its answer. */
 export type PromptEnd = {
   readonly tail: readonly Token[];
-  /** Receives the start and the end of the step that prefills it. */
   readonly reading: PromptReading;
 };
 
@@ -90,7 +89,6 @@ export class Decoding {
     return { events, tokens, over };
   }
 
-  /** Frees the sampler, once the lease is closed. */
   close(): void {
     this.#sampler.close();
   }
@@ -111,7 +109,6 @@ export class Decoding {
     return this.#lease.run(() => this.#sampler.next(tokens));
   }
 
-  /** Takes the first sample, which prefills the end of the prompt. */
   async #firstSample(): Promise<Sample> {
     const { clock } = this.#parts;
     const tail = this.#tail;

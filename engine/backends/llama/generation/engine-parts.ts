@@ -20,7 +20,6 @@ import type { Vocabulary } from "../tokens/vocabulary.ts";
 
 /** A request in the queue for a slot. */
 export type Waiting = {
-  /** The requirements on a slot. */
   readonly demand: Demand;
   /** The number of prompt tokens that no slot had cached when the request joined the queue. */
   readonly uncachedTokens: number;
@@ -29,37 +28,25 @@ export type Waiting = {
 /** The shared parts of all generations. They live as long as the backend. */
 export type EngineParts = {
   readonly nodeId: string;
-  /** The revision of the model, which identifies its checkpoint. */
   readonly revision: string;
   readonly runtime: LlamaRuntime;
   readonly vocabulary: Vocabulary;
   readonly profile: ModelProfile;
-  /** The markers of the profile that the model supports. */
   readonly markers: OutputMarkers;
-  /** The tokens of those markers. */
   readonly markTokens: ReadonlySet<Token>;
-  /** Decodes tokens to text. */
   readonly texts: TokenTexts;
-  /** Encodes conversations to tokens. */
   readonly prompts: PromptEncoder;
-  /** The worker threads, for progress counts and for faults of the output parser. */
   readonly work: Pick<CallerWork, "moves" | "parseFailed">;
   readonly grammars: GrammarCache;
   /** Which undeclared members an object may have where its schema is silent. */
   readonly undeclared: UndeclaredMembers;
-  /** Whether endless repetition in a JSON string or list is ended. */
   readonly endRepetition: boolean;
-  /** Tracks the positions of outputs in grammars. */
   readonly grammarStates: GrammarStates;
-  /** The sampling parameters of requests that set none. */
   readonly samplingDefaults: SamplingDefaults;
   readonly slots: Slots;
-  /** The leases of all running generations. */
   readonly leases: Set<SlotLease>;
-  /** The requests that wait for a slot. */
   readonly queue: Queue<Waiting, Slot>;
   readonly steps: Steps;
-  /** Sizes the prefill chunks. */
   readonly shares: BatchShares;
   readonly clock: Clock;
 };

@@ -33,9 +33,7 @@ import { RepetitionEnd } from "./repetition-end.ts";
 
 /** A validated and tokenized request, before it takes a slot. */
 export type PreparedGeneration = {
-  /** The requirements on a slot. The prompt of a continuation ends in the answer so far. */
   readonly demand: Demand;
-  /** The tokens of the prompt itself. */
   readonly inputTokens: number;
   /** The time for which the slot keeps the cache of the prompt afterwards, in milliseconds. */
   readonly keepMs: number;
@@ -45,9 +43,7 @@ export type PreparedGeneration = {
   readonly course: AnswerCourse;
   /** The events and tokens of the given part of a continuation; empty otherwise. */
   readonly replayed: AnswerStep;
-  /** The sampling parameters as the contract defines them, with the model's defaults filled in. */
   readonly sampling: Sampling;
-  /** The sampling parameters for the library. */
   readonly evaluateOptions: SequenceEvaluateOptions;
   /** The caller's seed, from 0 to 2^32 - 2; undefined if sampling does not depend on it. */
   readonly seed: number | undefined;
@@ -119,7 +115,6 @@ export async function prepareGeneration(
   };
 }
 
-/** Returns the positions of the request's digests in its prompt; undefined without digests. */
 function lineOf(model: string, marks: readonly PrefixMark[], { places }: Prompt): SlotLine | undefined {
   if (marks.length === 0) return undefined;
   return { model, places: marks.map(({ digest }, index) => ({ digest, tokens: places[index] ?? 0 })) };
@@ -214,7 +209,6 @@ async function newGate(
   return new GrammarGate(grammar, grammarStates);
 }
 
-/** Returns the token that opens a call; undefined if the model has none. */
 function openingToken({ toolCall }: OutputMarkers, vocabulary: Vocabulary): Token | undefined {
   const open = toolCall && formOf(toolCall).markup(toolCall)?.open;
   return open === undefined || open === "" ? undefined : vocabulary.markerToken(open);

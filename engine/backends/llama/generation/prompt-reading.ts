@@ -5,7 +5,6 @@ import type { SlotLease } from "../slots/slot-lease.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import type { PreparedGeneration } from "./prepared-generation.ts";
 
-/** The prefill progress of a prompt. */
 type ReadPrompt = {
   /** The number of its tokens in the cache. */
   readonly read: number;

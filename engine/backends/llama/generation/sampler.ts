@@ -13,9 +13,7 @@ import { SEEDS } from "../tokens/sampling.ts";
 export type Sample = { readonly token: Token; readonly probabilities?: ReadonlyMap<Token, number> };
 
 export type SamplerOptions = {
-  /** The sampling parameters for the library. */
   readonly evaluateOptions: SequenceEvaluateOptions;
-  /** Whether the probabilities of all tokens are returned. */
   readonly probabilities: boolean;
   /**
    * The caller's seed, from 0 to 2^32 - 2; undefined if none was given. Randomness then depends on nothing but the seed

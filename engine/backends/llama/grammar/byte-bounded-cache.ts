@@ -5,13 +5,9 @@ type Entry<Value> = { readonly value: Value; readonly bytes: number; readonly ow
 /** The keys of one owner, least recently used first, and the total bytes of their values. */
 type Owned = { readonly keys: Set<string>; bytes: number };
 
-/** The limits of a cache. */
 export type CacheBounds = {
-  /** The most bytes of all values. */
   readonly maxBytes: number;
-  /** The most bytes of one owner's values. */
   readonly maxBytesOfOwner: number;
-  /** The idle time after which a value is dropped, in milliseconds. */
   readonly maxUnusedMs: number;
 };
 
@@ -33,7 +29,6 @@ export class ByteBoundedCache<Value> {
     this.#clock = clock;
   }
 
-  /** The approximate number of bytes of all values. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -60,7 +55,6 @@ export class ByteBoundedCache<Value> {
     this.#forget(this.#entries.keys(), () => this.#bytes <= this.#bounds.maxBytes);
   }
 
-  /** Removes keys in order until `isEnough`. */
   #forget(keys: Iterable<string>, isEnough: () => boolean): void {
     for (const key of keys) {
       if (isEnough()) return;

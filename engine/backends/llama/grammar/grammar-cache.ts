@@ -25,9 +25,7 @@ const BYTES_PER_REFUSAL = 1024;
 /** The idle time after which grammars and refusals are dropped, in milliseconds: schemas may contain customer names. */
 const MAX_UNUSED_MS = 10 * 60_000;
 
-/** A compiled grammar of an output. */
 export type CompiledGrammar = {
-  /** The grammar from the start of the output. */
   readonly whole: LlamaGrammar;
   /** The grammar from the end of the reasoning. */
   readonly behindReasoning: LlamaGrammar;
@@ -63,7 +61,6 @@ export class GrammarCache {
     this.#refused = new ByteBoundedCache(boundsOf(MAX_REFUSAL_BYTES), clock);
   }
 
-  /** The approximate number of bytes of all grammars. */
   get bytes(): number {
     return this.#compiled.bytes;
   }

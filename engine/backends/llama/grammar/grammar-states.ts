@@ -3,7 +3,6 @@ import { EngineError } from "../../../errors.ts";
 
 /** Creates and advances positions in grammars. */
 export type GrammarStates = {
-  /** Creates the state at the start of a grammar. */
   readonly begin: (grammar: LlamaGrammar) => LlamaGrammarEvaluationState;
   /** Creates a second state at the same position. */
   readonly copy: (state: LlamaGrammarEvaluationState) => LlamaGrammarEvaluationState;
@@ -18,7 +17,6 @@ export type GrammarStates = {
 
 type StateLibrary = Pick<typeof import("node-llama-cpp"), "LlamaGrammarEvaluationState">;
 
-/** The binary's functions that advance a grammar without sampling. */
 type TokenSteps = {
   readonly allows: (...args: unknown[]) => unknown;
   readonly accept: (...args: unknown[]) => unknown;

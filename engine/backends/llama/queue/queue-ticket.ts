@@ -10,14 +10,10 @@ export type QueueNews<Grant> =
   | { readonly kind: "waiting"; readonly position: number };
 
 export type TicketOptions<Want, Grant> = FairItem & {
-  /** The demand of the request. */
   readonly want: Want;
-  /** Aborted when the caller leaves. */
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  /** The longest wait, in milliseconds. */
   readonly maxWaitMs: number;
-  /** Returns the number of requests ahead of a ticket. */
   readonly position: (self: QueueTicket<Want, Grant>) => number;
   /** Removes a ticket from the queue; does nothing if it has already left. */
   readonly leave: (self: QueueTicket<Want, Grant>) => void;
@@ -29,9 +25,7 @@ export class QueueTicket<Want, Grant> implements FairItem {
   readonly priorityClass: PriorityClass;
   /** The rank within its class: higher values go first. */
   readonly rank: number;
-  /** The tokens that serving the request takes. */
   readonly cost: number;
-  /** The demand of the request. */
   readonly want: Want;
   readonly #options: TicketOptions<Want, Grant>;
   readonly #cancelTimer: () => void;
@@ -69,7 +63,6 @@ export class QueueTicket<Want, Grant> implements FairItem {
     return { kind: "granted", grant: this.#outcome.grant };
   }
 
-  /** The number of requests ahead of this one. */
   get position(): number {
     return Math.max(0, this.#options.position(this));
   }
@@ -81,7 +74,6 @@ export class QueueTicket<Want, Grant> implements FairItem {
     return this.#outcome && "grant" in this.#outcome ? this.#outcome.grant : undefined;
   }
 
-  /** Grants the demand. */
   fulfil(grant: Grant): void {
     this.#outcome = { grant };
     this.#settle();

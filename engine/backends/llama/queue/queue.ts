@@ -5,7 +5,6 @@ import { EngineError } from "../../../errors.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import { QueueTicket } from "./queue-ticket.ts";
 
-/** The scheduling properties of a request in the queue. */
 export type Claim = {
   /** The tenant of the request; slots are shared fairly between tenants. */
   readonly tenant: string;
@@ -19,9 +18,7 @@ export type Claim = {
 };
 
 export type QueueOptions = {
-  /** The most requests that may wait. */
   readonly maxLength: number;
-  /** The longest wait of one request, in milliseconds. */
   readonly maxWaitMs: number;
   readonly clock: Clock;
 };

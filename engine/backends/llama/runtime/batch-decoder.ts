@@ -9,7 +9,6 @@ export type Choose<Sample> = (native: NativeContext, index: number) => Promise<S
 type Evaluation = {
   readonly sequence: LlamaContextSequence;
   readonly tokens: readonly Token[];
-  /** The number of its evaluated tokens. */
   evaluated: number;
   /** Samples a token after the last one; undefined if none is needed. */
   readonly choose: Choose<unknown> | undefined;
@@ -17,7 +16,6 @@ type Evaluation = {
   readonly reject: (error: unknown) => void;
 };
 
-/** The tokens of an evaluation in one batch. */
 type Part = { readonly evaluation: Evaluation; readonly tokens: readonly Token[]; readonly isLast: boolean };
 
 const NO_PLACES = new Uint32Array();
@@ -122,14 +120,12 @@ export class BatchDecoder {
     }
   }
 
-  /** Fails an evaluation and drops the rest of it. */
   #fail(evaluation: Evaluation, error: unknown): void {
     evaluation.reject(error);
     this.#waiting = this.#waiting.filter((waiting) => waiting !== evaluation);
   }
 }
 
-/** Returns whether the evaluation has several tokens and a sample after them. */
 function isPromptEnd({ choose, tokens }: Evaluation): boolean {
   return choose !== undefined && tokens.length > 1;
 }

@@ -54,7 +54,6 @@ export function nativeContext(context: LlamaContext): NativeContext {
   return native;
 }
 
-/** Returns llama.cpp's id of a sequence. Throws as `nativeContext` does. */
 export function sequenceId(sequence: LlamaContextSequence): number {
   return internalsOf(sequence)._sequenceId;
 }

@@ -23,15 +23,12 @@ export type LlamaRuntime = {
    */
   readonly sequences: readonly LlamaContextSequence[];
   readonly decoder: BatchDecoder;
-  /** The most tokens of a prompt and its answer together, per sequence. */
   readonly contextWindow: number;
-  /** The size of the model file, in bytes. */
   readonly fileBytes: number;
   /** A human-readable description of the accelerator and its layers, the threads and the loading of the model file. */
   readonly setup: string;
   /** Warnings for operators, such as an accelerator that was found but cannot compute. */
   readonly notes: readonly string[];
-  /** Frees the model and the context. */
   close(): Promise<void>;
 };
 
@@ -94,7 +91,6 @@ function threadCount(threads: LlamaOptions["threads"], fileBytes: number): numbe
   return fileBytes < SINGLE_THREAD_BELOW_BYTES ? 1 : Math.max(1, availableParallelism() - 1);
 }
 
-/** Returns a human-readable description of the hardware setup. */
 function setupOf(
   llama: Llama,
   model: LlamaModel,

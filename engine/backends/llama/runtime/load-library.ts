@@ -1,6 +1,5 @@
 import { EngineError } from "../../../errors.ts";
 
-/** The module of node-llama-cpp. */
 export type LlamaLibrary = typeof import("node-llama-cpp");
 
 /**

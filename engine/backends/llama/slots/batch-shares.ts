@@ -54,7 +54,6 @@ export type PromptReading = {
   close(): void;
 };
 
-/** The prefill progress of a prompt. */
 type Progress = {
   /** The remaining tokens, and those before them. */
   left: number;
@@ -77,13 +76,11 @@ type Progress = {
 export class BatchShares {
   readonly #batchTokens: number;
   readonly #tokenCost: TokenCost;
-  /** The running prefills by tenant. */
   readonly #reading = new Map<string, Set<Progress>>();
   /** The number of slots in use, for prefill and decode alike. */
   #slots = 0;
   /** The cost of all started chunks, finished ones included. */
   #begun = 0;
-  /** The cost of all finished chunks. */
   #evaluated = 0;
   /** The remaining tokens of all running prefills. */
   #unread = 0;
@@ -97,7 +94,6 @@ export class BatchShares {
     this.#stepCost = Math.min(batchTokens, FIRST_STEP_TOKENS);
   }
 
-  /** The remaining tokens of all running prefills. */
   get unread(): number {
     return this.#unread;
   }

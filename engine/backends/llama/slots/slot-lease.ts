@@ -4,13 +4,11 @@ import type { Slots } from "./slots.ts";
 import type { Steps } from "./steps.ts";
 
 export type SlotLeaseOptions = {
-  /** The slots of the engine, which get the slot back. */
   readonly slots: Slots;
   readonly slot: Slot;
   readonly steps: Steps;
   /** The time for which the slot keeps its cache afterwards, in milliseconds. */
   readonly keepMs: number;
-  /** Aborted when the caller leaves. */
   readonly signal: AbortSignal;
 };
 

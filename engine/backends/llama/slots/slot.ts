@@ -3,7 +3,6 @@ import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import { commonLength } from "./common-length.ts";
 import { KEPT_COPIES } from "./kept-copies.ts";
 
-/** The cache content that a request needs. */
 export type SlotPrompt = {
   readonly prompt: readonly Token[];
   /** The isolation domain of the request: only caches of the same domain are reused. */
@@ -42,12 +41,10 @@ export class Slot {
     return this.#clearing;
   }
 
-  /** Whether a request can take the slot. */
   get free(): boolean {
     return !this.#busy && !this.#clearing;
   }
 
-  /** Whether the cache of the slot is empty. */
   get empty(): boolean {
     return this.#tokens.length === 0;
   }
@@ -129,7 +126,6 @@ export class Slot {
     return Math.min(line?.places.at(-1)?.tokens || prompt.length, prompt.length - 1);
   }
 
-  /** Keeps a copy of the current cache. */
   async keepCopy(): Promise<void> {
     const length = this.sequence.nextTokenIndex;
     await this.sequence.takeCheckpoint();
@@ -172,7 +168,6 @@ export class Slot {
     await this.sequence.clearHistory();
   }
 
-  /** Frees the slot and keeps its cache. */
   release(nowMs: number, expiresAtMs: number): void {
     this.#tokens = this.sequence.contextTokens;
     this.#lastUsedMs = nowMs;

@@ -11,16 +11,13 @@ const MAX_TIMER_MS = 2_147_483_647;
 /** The shortest common prefix for which another conversation's cache is reused, in tokens. */
 const MIN_PREFIX_TOKENS = 32;
 
-/** The requirements of a request on a slot. */
 export type Demand = SlotPrompt & {
-  /** The caller's name for the conversation; "" if none was given. */
   readonly affinityKey: string;
 };
 
 export type SlotsOptions = {
   /** The sequences of the context in order, at least two: one more than slots in use at once. */
   readonly sequences: readonly LlamaContextSequence[];
-  /** Runs the steps that empty a cache. */
   readonly steps: Steps;
   /** Receives the prefixes in free slots. */
   readonly held: HeldPrefixes;
@@ -52,7 +49,6 @@ export class Slots {
     this.#onFree = options.onFree;
   }
 
-  /** The number of slots that requests may hold at once. */
   get count(): number {
     return this.#slots.length - 1;
   }
@@ -128,7 +124,6 @@ export class Slots {
     this.#onFree();
   }
 
-  /** Stops the expiry timers. */
   close(): void {
     for (const slot of this.#slots) this.#stopTimer(slot);
   }

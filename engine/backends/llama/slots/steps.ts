@@ -1,4 +1,3 @@
-/** A step that waits for a round. */
 type Asked = { readonly place: number; readonly begin: () => void };
 
 /**
@@ -17,7 +16,6 @@ export class Steps {
   #changing = 0;
   #changed: Promise<unknown> = Promise.resolve();
   #asked: Asked[] = [];
-  /** The number of unfinished steps of the round. */
   #running = 0;
   /** The places of the round that have not requested another step. */
   readonly #silent = new Set<number>();
@@ -100,7 +98,6 @@ export class Steps {
     return new Promise((resolve) => this.#begunAtEnd.push(resolve));
   }
 
-  /** Starts pending changes after the last step of the round. */
   #ended(): void {
     const waiting = this.#begunAtEnd;
     if (waiting.length === 0) return;

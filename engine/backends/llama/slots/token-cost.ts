@@ -8,7 +8,6 @@ const EVEN_CONTEXT = 3;
 /** Returns the cost of a token behind `before` others; a token at the start of a context costs 1. */
 export type TokenCost = (before: number) => number;
 
-/** Returns the token cost for a model's embedding size. */
 export function tokenCost(embeddingSize: number): TokenCost {
   return (before) => 1 + before / (EVEN_CONTEXT * embeddingSize);
 }

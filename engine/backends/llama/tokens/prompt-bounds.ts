@@ -13,7 +13,6 @@ const SAMPLE = "Whatever is said here comes whole. ".repeat(100).trim();
 
 export type BoundsOptions = {
   readonly renderer: PromptRenderer;
-  /** Returns the number of tokens of a rendered prompt. */
   readonly tokensOf: (prompt: RenderedPrompt) => number;
   /**
    * The bytes of the longest token, if no text has fewer tokens than its bytes divided by this; undefined if the

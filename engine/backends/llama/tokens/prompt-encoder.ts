@@ -24,7 +24,6 @@ const CALL_UNITS = 32;
  */
 const EXACT_WINDOWS = 2;
 
-/** The tokenized prompt of a conversation. */
 export type Prompt = {
   readonly tokens: readonly Token[];
   /** Whether the template has already opened the reasoning, so that the answer contains only its end. */
@@ -44,13 +43,11 @@ export type PromptEncoderOptions = {
   readonly model: LlamaModel;
   readonly vocabulary: Vocabulary;
   readonly format: PromptFormat;
-  /** The most tokens of a prompt and its answer together. */
   readonly contextWindow: number;
   /** Renders large conversations on worker threads. */
   readonly work: Pick<CallerWork, "run">;
 };
 
-/** The tokens of a prompt that were read. */
 type Tokenized = {
   readonly tokens: Token[];
   /** The number of tokens of the whole prompt: exact if all of it was read, else an estimate. */

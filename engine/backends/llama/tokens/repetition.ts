@@ -1,8 +1,6 @@
-/** The longest repeated sequence, in tokens. */
 const MAX_PERIOD = 48;
 /** The least number of repeated tokens at the end of an answer. */
 const MIN_TOKENS = 16;
-/** The least number of repetitions. */
 const MIN_TIMES = 4;
 
 /**

@@ -25,16 +25,13 @@ export const SEEDS = 4_294_967_295;
 
 const MAX_TOP_LOGPROBS = 50;
 
-/** The sampling parameters for the library. */
 export type SamplingOptions = Pick<
   SequenceEvaluateOptions,
   "temperature" | "topK" | "topP" | "minP" | "seed" | "repeatPenalty" | "tokenBias"
 >;
 
 export type SamplingInput = {
-  /** The request's parameters, if any. */
   readonly sampling: Sampling | undefined;
-  /** The model's defaults. */
   readonly defaults: SamplingDefaults;
   /** The size of the vocabulary; token ids from there on have no bias. */
   readonly vocabularySize: number;
@@ -42,9 +39,7 @@ export type SamplingInput = {
   readonly generated: readonly Token[];
   /** Returns a seed for a request without one, from 0 to 2^32 - 2. */
   readonly randomSeed: () => number;
-  /** Creates an empty table of biases. */
   readonly newBias: () => TokenBias;
-  /** The tokens that must not be sampled. */
   readonly banned: readonly Token[];
   /** Returns the tokens of which one must come next, at each step. Absent: there are never any. */
   readonly preferred?: (() => readonly Token[]) | undefined;
@@ -106,7 +101,6 @@ export function toSamplingOptions(input: SamplingInput): SamplingOptions {
   };
 }
 
-/** Returns whether sampling is random. */
 export function isDrawn({ temperature }: SamplingOptions): boolean {
   return temperature !== undefined && temperature > 0;
 }

@@ -15,9 +15,7 @@ const SPLITS_WORDS: ReadonlySet<string> = new Set([
 
 export type Vocabulary = {
   readonly size: number;
-  /** The special tokens, found by their spelling. */
   readonly controlTokens: ControlTokens;
-  /** Whether a text can be cut between words without changing its tokens. */
   readonly cutsAtWords: boolean;
   /**
    * The bytes of the longest token; undefined if the tokenizer may drop characters, so that a text may have fewer

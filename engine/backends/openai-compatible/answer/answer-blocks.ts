@@ -10,9 +10,7 @@ export type AnswerBlocksOptions = {
   readonly reasoning: ReasoningMarkers | undefined;
   /** The spellings of special tokens, which were broken in the request and which the model may repeat. */
   readonly marks: SpelledMarks;
-  /** Whether reasoning is dropped. */
   readonly hideReasoning: boolean;
-  /** The stop strings to match in visible text. */
   readonly stops: readonly string[];
   /** Receives faults of this program in parsing the text. Default: ignored. */
   readonly onFault?: (thrown: unknown) => void;
@@ -35,10 +33,8 @@ export class AnswerBlocks {
   #edges: ReasoningEdges | undefined;
   #sawReasoning = false;
   #matchedStop: string | undefined;
-  /** The number of UTF-16 units written so far. */
   #written = 0;
   readonly #mending: MarkMending;
-  /** The log probabilities of text that is not written yet. */
   #logprobs: TokenLogprob[] = [];
 
   constructor(options: AnswerBlocksOptions) {
@@ -46,7 +42,6 @@ export class AnswerBlocks {
     this.#mending = options.marks.mending();
   }
 
-  /** The stop string that matched, if any. */
   get matchedStop(): string | undefined {
     return this.#matchedStop;
   }
@@ -61,7 +56,6 @@ export class AnswerBlocks {
     return this.#sawReasoning;
   }
 
-  /** Adds a piece of reasoning. */
   reasoning(text: string): void {
     this.#engineSeparates = true;
     this.#endStretch();
@@ -79,7 +73,6 @@ export class AnswerBlocks {
     this.#matchedStop = this.#parser.matchedStop;
   }
 
-  /** Opens the block of a tool call. */
   startCall(callId: string, name: string): void {
     this.#endStretch();
     this.#edges = undefined;
@@ -88,7 +81,6 @@ export class AnswerBlocks {
     this.#open = "call";
   }
 
-  /** Adds a piece of the open call's arguments. */
   appendArguments(text: string): void {
     this.#writer.appendArguments(this.#mending.push(text));
   }
@@ -105,7 +97,6 @@ export class AnswerBlocks {
     this.#close(reason === "stop", true);
   }
 
-  /** Returns the events since the last call. */
   take(): readonly Event[] {
     return this.#writer.take();
   }

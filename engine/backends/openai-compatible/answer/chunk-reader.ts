@@ -5,14 +5,12 @@ import { AnswerBlocks, type AnswerBlocksOptions } from "./answer-blocks.ts";
 import type { Chunk, ChunkUsage } from "./chunk.ts";
 import { ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
 
-/** The properties of the request that reading its answer needs. */
 export type ChunkReaderOptions = AnswerBlocksOptions &
   ToolCallsOptions & {
     /** The text of the request that the engine repeats first, which is removed. */
     readonly begun: string;
     /** The caller's stop strings, whether the node or the engine matches them. */
     readonly callerStops: readonly string[];
-    /** The output limit of the request; undefined for none. */
     readonly maxOutputTokens: number | undefined;
     /** The context window in tokens; 0 if unknown. */
     readonly contextWindow: number;

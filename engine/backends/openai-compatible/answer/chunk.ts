@@ -3,9 +3,7 @@ import { EngineError } from "../../../errors.ts";
 import { type EngineFault, readFault } from "../http/http-error.ts";
 import { asCount, asFields, asList, asText, type JsonFields, parseFields } from "../http/json-fields.ts";
 
-/** A piece of a tool call. */
 export type CallFragment = {
-  /** The index of the call in the answer. */
   readonly index: number;
   /** The id of the call; empty if the piece has none. */
   readonly id: string;
@@ -29,11 +27,8 @@ export type ChunkUsage = {
 export type Chunk = {
   /** The failure of an engine after the start of its answer; undefined if there is none. */
   readonly fault: EngineFault | undefined;
-  /** The next piece of reasoning; may be empty. */
   readonly reasoning: string;
-  /** The next piece of visible text; may be empty. */
   readonly content: string;
-  /** The log probabilities of the tokens of the text. */
   readonly logprobs: readonly TokenLogprob[];
   readonly calls: readonly CallFragment[];
   /** The engine's own finish reason; undefined before the end. */

@@ -15,7 +15,6 @@ export type ToolCallsOptions = {
 type Call = {
   id: string;
   name: string;
-  /** The unwritten text of the arguments. */
   waiting: string;
   /** The state of the call; `named` means that it is current and no arguments have arrived. */
   state: "waiting" | "named" | "open" | "as-text" | "ended";

@@ -1,6 +1,5 @@
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 
-/** The name of a dialect in the configuration. */
 export type DialectName = "vllm" | "sglang" | "llama-server";
 
 /** The request fields beyond model, messages and `stream`; each dialect has its own names for them. */
@@ -44,7 +43,6 @@ export type RequestField =
 /** A variant of the chat completions API, as data. */
 export type Dialect = {
   readonly name: DialectName;
-  /** The engine kind that a node with this dialect reports. */
   readonly engineKind: EngineKind;
   /**
    * The fields that are sent to this engine, under its own names. No other fields are sent: engines silently ignore
@@ -68,7 +66,6 @@ export type Dialect = {
     /** The path that returns the special tokens of the model; undefined if there is none. */
     readonly tokenizer: string | undefined;
   };
-  /** The key of the count in the reply of the token count. */
   readonly countKey: string;
   /** The value of `top_k` that disables it. */
   readonly topKOff: number;
@@ -235,7 +232,6 @@ const LLAMA_SERVER: Dialect = {
   countsBlockCopies: false,
 };
 
-/** All dialects by name. */
 export const DIALECTS: Readonly<Record<DialectName, Dialect>> = {
   vllm: VLLM,
   sglang: SGLANG,

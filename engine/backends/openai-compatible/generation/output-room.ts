@@ -58,7 +58,6 @@ export class OutputRoom {
     return (await this.#counted) ?? 0;
   }
 
-  /** Writes the body of the count request, once. */
   #countBody(): Promise<readonly Buffer[]> {
     const { turns } = this.#parts;
     const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);

@@ -7,7 +7,6 @@ import { callerLeft } from "../../caller-left.ts";
 /** The most bytes of a reply that is read as a whole; a token count may list all its tokens. */
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
-/** A request to the engine's HTTP server. */
 export type EngineCall = {
   readonly method: "GET" | "POST";
   /** The path from the root of the engine's server. */
@@ -20,7 +19,6 @@ export type EngineCall = {
   readonly onSent?: () => void;
 };
 
-/** The head of a reply. */
 export type EngineReply = {
   readonly status: number;
   /** The body of the reply. A reader that stops early must `destroy` it: closing the connection stops the engine. */

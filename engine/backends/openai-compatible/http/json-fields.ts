@@ -9,12 +9,10 @@ export function asFields(value: unknown): JsonFields {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonFields) : {};
 }
 
-/** Returns a list; empty for other values. */
 export function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Returns a text; empty for other values. */
 export function asText(value: unknown): string {
   return typeof value === "string" ? value : "";
 }

@@ -2,7 +2,6 @@ import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
 
 /** JSON text that is sent unchanged: serializing it again would change bytes, and so break prefix caches. */
 export class RawJson {
-  /** One complete JSON value. */
   readonly text: string;
 
   /** Wraps one complete value: see `rawObject`. */
@@ -28,7 +27,6 @@ export class DataUrl {
     this.#bytes = bytes;
   }
 
-  /** Yields the JSON text of the URL, in pieces. */
   *pieces(): Generator<string, void, void> {
     yield JSON.stringify(`data:${this.#mimeType};base64,`).slice(0, -1);
     const bytes = Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset, this.#bytes.byteLength);

@@ -11,7 +11,6 @@ const MAX_EVENT = 8 * 1024 * 1024;
  */
 export class SseReader {
   readonly #decoder = new StringDecoder("utf8");
-  /** The incomplete line. */
   #line = "";
   #data: string[] = [];
   #dataLength = 0;

@@ -8,7 +8,6 @@ const MAX_BLOCKS = 262_144;
 /** The most digests that are mapped to blocks. */
 const MAX_TIES = 65_536;
 
-/** A block of the engine's cache. */
 type Block = {
   /** The node's own hash of everything up to the end of the block. */
   readonly hash: number;
@@ -85,7 +84,6 @@ export class EngineBlocks {
     return hash !== undefined && this.#blocks.get(hash)?.held === true;
   }
 
-  /** Returns the tie of a digest, if any. */
   tieOf(digest: string): Tie | undefined {
     return this.#ties.get(digest);
   }

@@ -31,7 +31,6 @@ export type KvEventsOptions = {
   readonly listen: boolean;
   /** The ZeroMQ endpoint from which the first rank replays batches; undefined for none. */
   readonly replayEndpoint?: string | undefined;
-  /** The topic of the events; "" for all. */
   readonly topic: string;
   /** The number of data-parallel ranks, on consecutive ports. */
   readonly ranks: number;
@@ -40,7 +39,6 @@ export type KvEventsOptions = {
 export type EngineCacheParts = {
   readonly options: KvEventsOptions;
   readonly http: EngineHttp;
-  /** The longest time for counting tokens, in milliseconds. */
   readonly countTimeoutMs: number;
   readonly clock: Clock;
   /** Returns the KV tokens that the engine reports; 0 if not reported. */
@@ -65,7 +63,6 @@ export class EngineCache {
   #isSalted = true;
   #confirming: { tokens: Uint32Array | undefined; salt: string } | undefined;
   #isConfirmed = false;
-  /** The cached prefixes of the engine. */
   readonly held: HeldPrefixes;
 
   constructor(parts: EngineCacheParts) {
@@ -217,7 +214,6 @@ function endpointOf(endpoint: string, rank: number): string {
   return rank === 0 ? endpoint : endpoint.replace(/\d+$/, (port) => String(Number(port) + rank));
 }
 
-/** Returns a request with a unique prompt, which no cache holds. */
 function confirmRequest(): GenerateRequest {
   const text = `${randomUUID()} ${"once more ".repeat(CONFIRM_WORDS / 2)}`;
   const says = (role: Role, words: string): Message => ({

@@ -3,7 +3,6 @@ import { WorkTurns } from "../../../../deploy/runtime/time/work-turns.ts";
 import { EngineError } from "../../../errors.ts";
 import { type KvEvent, readKvEvents } from "./kv-event.ts";
 
-/** The module of zeromq. */
 export type ZmqLibrary = typeof import("zeromq");
 
 /** The most bytes of one batch of events; the batch of one step has some KB. */
@@ -25,7 +24,6 @@ export type FeedAddress = {
   readonly listen: boolean;
   /** The ZeroMQ endpoint that replays batches; undefined for none. */
   readonly replayEndpoint: string | undefined;
-  /** The topic of the events; "" for all. */
   readonly topic: string;
 };
 
@@ -62,7 +60,6 @@ export class EventFeed {
   readonly #address: FeedAddress;
   readonly #sink: FeedSink;
   readonly #subscriber: Subscriber;
-  /** The next sequence number. */
   #next = 0n;
   #closed = false;
   /** The number of invalidations: the rest of a batch that is being read meanwhile is invalid, too. */

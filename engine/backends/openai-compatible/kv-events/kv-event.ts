@@ -15,9 +15,7 @@ export type StoredBlocks = {
   readonly hashes: readonly string[];
   /** The engine's hash of the block before the first one; undefined at the start of a prompt. */
   readonly parent: string | undefined;
-  /** The concatenated tokens of the blocks. */
   readonly tokens: readonly number[];
-  /** The number of tokens per block. */
   readonly blockTokens: number;
   /** The other inputs of each block's hash, such as the cache salt for a first block; "" for none. */
   readonly extras: readonly string[];

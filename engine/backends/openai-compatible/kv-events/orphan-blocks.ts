@@ -22,7 +22,6 @@ export class OrphanBlocks {
   #lines: PromptLine[] = [];
   #waiting: Orphan[] = [];
 
-  /** Adds a recent prompt. */
   remember(line: PromptLine): void {
     this.#lines.push(line);
     let tokens = this.#lines.reduce((sum, one) => sum + one.tokens.length, 0);
@@ -30,7 +29,6 @@ export class OrphanBlocks {
       tokens -= this.#lines.shift()?.tokens.length ?? tokens;
   }
 
-  /** Keeps blocks that could not be located. */
   keep(orphan: Orphan): void {
     this.#waiting.push(orphan);
     if (this.#waiting.length > MAX_WAITING) this.#waiting.shift();

@@ -10,7 +10,6 @@ const LOOKED_FOR = { first: 2, last: 2 };
 /** The pause after each request, as a multiple of its duration: the engine has other work. */
 const PAUSE = 4;
 
-/** A prompt whose positions are searched. */
 export type SearchedPrompt = {
   readonly request: GenerateRequest;
   readonly tokens: ArrayLike<number>;
@@ -30,7 +29,6 @@ export class PlaceFinder {
   #isBusy = false;
   #cancelPause: () => void = () => {};
 
-  /** `tokensOf` resolves to the tokens of a request's prompt. */
   constructor(clock: Clock, tokensOf: (request: GenerateRequest) => Promise<ArrayLike<number>>) {
     this.#clock = clock;
     this.#tokensOf = tokensOf;
@@ -47,7 +45,6 @@ export class PlaceFinder {
     if (!this.#isBusy) void this.#ask();
   }
 
-  /** Clears the queue. */
   close(): void {
     this.#waiting = [];
     this.#cancelPause();

@@ -11,12 +11,9 @@ const OPENING_TOKENS = 32;
 /** A tokenized prompt, with the positions that digests name in it. */
 export type ReadPrompt = {
   readonly model: string;
-  /** The positions, in order. */
   readonly marks: readonly PrefixMark[];
   readonly tokens: ArrayLike<number>;
-  /** The hashes of its whole blocks. */
   readonly hashes: readonly number[];
-  /** The number of tokens per block. */
   readonly blockTokens: number;
 };
 

@@ -38,7 +38,6 @@ export class SpelledMarks {
     this.#longest = longest;
   }
 
-  /** Returns whether the text contains a spelling. */
   isSpelledIn(text: string): boolean {
     return this.#tokens.occurrences(text).length > 0;
   }
@@ -99,7 +98,6 @@ export class MarkMending {
   #before = "";
   #held = "";
 
-  /** `longest` is the length of the longest tail. */
   constructor(tails: ReadonlyMap<string, readonly string[]>, longest: number) {
     this.#tails = tails;
     this.#longest = longest;

@@ -10,7 +10,6 @@ const MAX_TOKENS = 1_024;
 export type ProbeAnswer = {
   /** The prompt size in tokens as reported when the answer began; 0 if not reported. */
   readonly inputTokensAtStart: number;
-  /** The visible text. */
   readonly text: string;
   readonly reasoning: string;
   /** The tool calls in order; `complete` means that the arguments are whole. */

@@ -23,14 +23,11 @@ import { toJsonText } from "../http/raw-json.ts";
 import { type RequestSettings, toCountBody } from "../request/request.ts";
 import { askEngine, type ProbeAnswer, probeRequest } from "./probe-answer.ts";
 
-/** The findings of a probe. */
 export type ProbeResult = {
   readonly capabilities: readonly Capability[];
-  /** Whether the engine accepts a reasoning budget. */
   readonly thinkingBudget: boolean;
   /** Whether the engine reports the prompt size before the first piece of the answer. */
   readonly countsAtStart: boolean;
-  /** The order of messages that the chat template accepts. */
   readonly turns: TurnRules;
   /** Whether the engine accepts images; false if not probed. */
   readonly images: boolean;

@@ -9,7 +9,6 @@ import {
 import { DataUrl, type JsonValue } from "../http/raw-json.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";
 
-/** The rules for writing messages. */
 export type ChatRules = HistoryRules & {
   /** The spellings of the model's special tokens, which are broken in all caller text. */
   readonly marks: SpelledMarks;

@@ -8,13 +8,10 @@ import type { SpelledMarks } from "../marks/spelled-marks.ts";
 
 /** The tools that the engine sees, and the calls that the answer may make. */
 export type ToolPlan = {
-  /** The tools that the model sees. */
   readonly shown: readonly Tool[];
   /** The names that the answer may call. */
   readonly callable: ReadonlySet<string>;
-  /** The body's `tool_choice`. */
   readonly choice: JsonValue;
-  /** Whether the answer must be a call. */
   readonly mustCall: boolean;
   /** The most calls in one answer: 0, 1, or Infinity without a bound. */
   readonly maxCalls: number;

@@ -19,21 +19,16 @@ import { planTools, type ToolPlan, toChatTools } from "./chat-tools.ts";
 import { compiledSchemas } from "./compiled-schemas.ts";
 import { planThinking, type ThinkingPlan } from "./thinking.ts";
 
-/** The settings of request translation. */
 export type RequestSettings = {
   readonly dialect: Dialect;
-  /** The engine's name for the model. */
   readonly servedModel: string;
   readonly profile: ModelProfile;
-  /** The order of messages that the chat template accepts. */
   readonly turns: TurnRules;
   /** The spellings of the model's special tokens, which callers must not write. */
   readonly marks: SpelledMarks;
-  /** Whether the engine accepts images. */
   readonly images: boolean;
   /** Whether the engine was started with priority scheduling; without it, it rejects any priority. */
   readonly priorities: boolean;
-  /** Whether the engine accepts a reasoning budget. */
   readonly thinkingBudget: boolean;
   /** Whether tenants may share the engine's prefix cache if it cannot isolate them. */
   readonly sharedCache: boolean;
@@ -48,7 +43,6 @@ export type ChatRequest = {
   readonly countBody: Readonly<Record<string, JsonValue>>;
   /** The salt that isolates tenants in the engine's cache. */
   readonly cacheSalt: string;
-  /** The tools that the engine sees, and the calls that the answer may make. */
   readonly tools: ToolPlan;
   /** The schemas that the engine would compile, to be checked before the request is sent. */
   readonly compiled: readonly CompiledSchema[];
@@ -142,7 +136,6 @@ function begunText(messages: readonly Message[], written: readonly JsonValue[]):
   return "content" in last && typeof last.content === "string" ? last.content : "";
 }
 
-/** Returns the fields that affect the prompt. */
 function promptFields(
   messages: readonly Message[],
   tools: ToolPlan,

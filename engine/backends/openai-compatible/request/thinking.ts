@@ -5,7 +5,6 @@ import type { Dialect } from "../dialect/dialect.ts";
 
 /** The translation of a request's reasoning fields for a model. */
 export type ThinkingPlan = {
-  /** The variables of the chat template. */
   readonly templateKwargs: Readonly<Record<string, string | number | boolean>>;
   /** The effort, if the dialect has a field for it; undefined otherwise, as it is then a template variable. */
   readonly reasoningEffort: string | undefined;

@@ -7,7 +7,6 @@ import { asCount, asFields, asList, asText, parseFields } from "../http/json-fie
 
 /** The properties that an engine reports about itself. */
 export type EngineFacts = {
-  /** The engine's name for the model. */
   readonly servedModel: string;
   /** The context window in tokens, prompt and answer together; 0 if not reported. */
   readonly contextWindow: number;

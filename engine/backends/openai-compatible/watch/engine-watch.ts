@@ -5,7 +5,6 @@ import { type EngineHttp, isUnreachable } from "../http/engine-http.ts";
 import { type EngineLoad, readLoad } from "./load.ts";
 
 export type EngineWatchOptions = {
-  /** The polling interval, in milliseconds. */
   readonly loadIntervalMs: number;
   /** The longest time of one engine step, in milliseconds. */
   readonly stepTimeoutMs: number;

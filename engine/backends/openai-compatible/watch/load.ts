@@ -5,17 +5,13 @@ import { labelOf, quantileOf, readMetricsPage, type Sample } from "./metrics-pag
 
 /** An engine's load report; undefined fields are not reported. */
 export type EngineLoad = {
-  /** The number of running generations. */
   readonly running: number | undefined;
-  /** The number of waiting generations. */
   readonly waiting: number | undefined;
   /** The fraction of the KV cache in use, from 0 to 1. */
   readonly kvUse: number | undefined;
-  /** The number of tokens in the KV cache. */
   readonly kvTokensUsed: number | undefined;
   /** The capacity of the KV cache, in tokens. */
   readonly kvTokensTotal: number | undefined;
-  /** The number of uncached prompt tokens that wait for their prefill. */
   readonly queuedUncachedTokens: number | undefined;
   /** The idle time before eviction that nine of ten cached blocks reached, in seconds, since the engine started. */
   readonly observedRetentionSeconds: number | undefined;
@@ -80,7 +76,6 @@ export async function readLoad(
   return undefined;
 }
 
-/** Parses the load from a Prometheus page. */
 export function loadOfMetrics(page: string): EngineLoad {
   const samples = readMetricsPage(page);
   const found = collect(METRICS, (name) => samples.get(name)?.map(({ value }) => value));
@@ -110,7 +105,6 @@ function product(share: number | undefined, total: number | undefined): number |
   return share === undefined || total === undefined ? undefined : Math.round(share * total);
 }
 
-/** Parses the load from a reply of SGLang's `/v1/loads`. */
 export function loadOfLoads(reply: string): EngineLoad {
   const fields = parseFields(reply) ?? {};
   const ranks = asList(fields.loads).map(asFields);
