@@ -90,5 +90,5 @@ export const llamaSchema = z.strictObject({
     .describe("The time, in milliseconds, that a request may wait for a slot."),
 });
 
-/** The settings of the in-process engine, with the node's own name and models. */
+/** The settings of the in-process engine, with what the node tells of itself. */
 export type LlamaOptions = ServedNode & Omit<Readonly<z.output<typeof llamaSchema>>, "kind">;

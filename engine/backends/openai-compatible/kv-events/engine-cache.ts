@@ -31,8 +31,9 @@ export type KvEventsOptions = {
   readonly listen: boolean;
   /** The ZeroMQ endpoint from which the first rank replays batches; undefined for none. */
   readonly replayEndpoint?: string | undefined;
+  /** The topic of the events; "" for all. */
   readonly topic: string;
-  /** The number of data-parallel ranks, on consecutive ports. */
+  /** The number of data-parallel ranks; each has the next port. */
   readonly ranks: number;
 };
 

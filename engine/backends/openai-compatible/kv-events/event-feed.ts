@@ -24,6 +24,7 @@ export type FeedAddress = {
   readonly listen: boolean;
   /** The ZeroMQ endpoint that replays batches; undefined for none. */
   readonly replayEndpoint: string | undefined;
+  /** The topic of the events; "" for all. */
   readonly topic: string;
 };
 

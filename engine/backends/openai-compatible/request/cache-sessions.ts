@@ -11,7 +11,7 @@ const MAX_SESSIONS = 10_000;
 export class CacheSessions {
   readonly #clock: Clock;
   readonly #close: (id: string) => void;
-  /** The functions that cancel the closing of open sessions, least recently used first. */
+  /** The functions that cancel the closing of the open sessions, of which the one used longest ago is the oldest. */
   readonly #open = new BoundedMap<string, () => void>();
 
   /** `close` ends a session on the engine, which may not have it. */
