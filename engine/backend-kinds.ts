@@ -5,7 +5,7 @@ import { openAiCompatible } from "./backends/openai-compatible/kind.ts";
 import { scripted } from "./backends/scripted/kind.ts";
 import { simulator } from "./backends/simulator/kind.ts";
 
-/** All kinds of backend, by the name that a configuration gives in `backend.kind`. */
+/** All backend kinds, keyed by the value of `backend.kind` in the configuration. */
 const KINDS = { simulator, llama, scripted, "openai-compatible": openAiCompatible };
 
 type KindName = keyof typeof KINDS;
@@ -15,13 +15,13 @@ const MAKERS: { readonly [Kind in KindName]: BackendMaker<ConfigByKind[Kind]> } 
 
 const { simulator: first, ...others } = KINDS;
 
-/** The schema of the `backend` setting of a node: the settings of one kind of backend. */
+/** The schema of a node's `backend` setting: a union of the settings of all kinds. */
 export const backendSchema = z.discriminatedUnion("kind", [
   first.schema,
   ...Object.values(others).map(({ schema }) => schema),
 ]);
 
-/** Returns what makes the backend that is configured; the configuration is to be handed to its functions. */
+/** Returns the maker of the configured backend. Its functions take this configuration. */
 export function backendKind<Kind extends KindName>(config: { readonly kind: Kind }): BackendMaker<ConfigByKind[Kind]> {
   return MAKERS[config.kind];
 }

@@ -21,7 +21,6 @@ import { serveMetrics } from "./metrics/metrics-server.ts";
 import { EngineServer } from "./server.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
-/** Runs an engine node from its configuration to its end, and resolves to the exit code. */
 async function run(config: EngineConfig): Promise<number> {
   const log = processLog({ level: config.log.level, base: { node_id: config.nodeId } });
   logWarnings(log);
@@ -53,7 +52,8 @@ async function run(config: EngineConfig): Promise<number> {
     tracing,
   });
   const metricsServer = await serveMetrics(metrics.registry, server, config.metrics);
-  // Health answers NOT_SERVING while the model loads: a gateway sees a node that comes up, not one that is missing.
+  // The port opens while the model loads: health reports NOT_SERVING, and a gateway sees a starting node, not a missing
+  // one.
   const port = await server.listen(config.listen.host, config.listen.port);
   log.info(startingFacts(config), "starting");
   warnOfOpenPort(config, log);
@@ -75,21 +75,21 @@ async function run(config: EngineConfig): Promise<number> {
   return crashed() ? 1 : 0;
 }
 
-/** Warns of a gRPC port that other machines reach, and that checks no callers: whoever gets there may generate. */
+/** Warns if the gRPC port accepts remote callers without checking them: any of them may generate. */
 function warnOfOpenPort({ listen: { host }, tls }: EngineConfig, log: Logger): void {
   if (isLoopback(host) || tls?.clientCaFile !== undefined) return;
-  const how = tls ? "its tls has no clientCaFile" : "in plain text, as there is no tls";
-  log.warn({ host }, `the gRPC port is open to other machines without a check of callers: ${how}`);
+  const how = tls ? "tls has no clientCaFile" : "plain text, without tls";
+  log.warn({ host }, `the gRPC port accepts callers of other machines without authentication: ${how}`);
 }
 
-/** Starts the tracing of a node that exports traces. No other node loads the SDK. */
+/** Starts tracing if the node exports traces. The SDK is loaded only then. */
 async function loadTracing({ tracing, nodeId }: EngineConfig, log: Logger): Promise<Tracing | undefined> {
   if (!tracing) return undefined;
   const { startTracing } = await import("./tracing/start-tracing.ts");
   return startTracing(tracing, nodeId, log, systemClock.nowMs);
 }
 
-/** Starts the backend, and resolves to whether it has started; false when it was stopped on its way. */
+/** Starts the backend. Resolves to false if the node was stopped meanwhile. */
 async function started(backend: Backend, stop: AbortSignal): Promise<boolean> {
   try {
     await backend.start(stop);
@@ -100,9 +100,7 @@ async function started(backend: Backend, stop: AbortSignal): Promise<boolean> {
   }
 }
 
-/**
- * Returns what a node waits for before it serves, for the log: large weights, or an engine beside it, may take long.
- */
+/** Returns log fields that name what startup waits for: loading large weights or an engine may take long. */
 function startingFacts({ backend }: EngineConfig): { readonly backend: string; readonly engine?: string | undefined } {
   return { backend: backend.kind, engine: backendKind(backend).engineOf?.(backend) };
 }
@@ -118,5 +116,5 @@ process.exitCode = await runConfigured({
   run,
   exitCodeOf: (error) => (error instanceof EngineError ? 1 : undefined),
 });
-// Native threads and timers of libraries do not keep a finished process.
+// Native threads and library timers must not keep a finished process alive.
 process.exit();

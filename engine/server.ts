@@ -58,59 +58,47 @@ import { PrefixStreams } from "./prefixes/prefix-streams.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
 /**
- * The size of the largest message either way, in bytes: a prompt of a million tokens is several MB, and grpc-js refuses
- * more than 4 MiB unless told otherwise.
+ * The largest message in either direction, in bytes. A prompt of a million tokens is several MB; the default of grpc-js
+ * is 4 MiB.
  */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
-/** The time that the last words of stopped calls have on their way out, in milliseconds. */
+/** The time that the final messages of stopped calls have to be sent, in milliseconds. */
 const LAST_WORDS_MS = 1000;
-/** The time that sent bytes have to arrive before a closing node drops its connections, in milliseconds. */
+/** The time that a closing node gives sent bytes to arrive before it drops its connections, in milliseconds. */
 const GOODBYE_MS = 250;
 
-/** What an engine node is made of. */
 export type EngineServerOptions = {
-  /** The name of the node, as DescribeNode tells it. */
   readonly nodeId: string;
-  /** The version of this program, as DescribeNode tells it. */
   readonly nodeVersion: string;
-  /** The ids of the models that the node serves, known before the backend has loaded anything. */
+  /** The ids of the models, known before the backend has loaded. */
   readonly models: readonly string[];
-  /** The backend that generates. Whoever makes the server starts and closes it. */
+  /** The backend. The creator of the server starts and closes it. */
   readonly backend: Backend;
-  /** The threads on which answers are checked against callers' schemas. Whoever makes the server closes them. */
+  /** The worker threads that validate answers against callers' schemas. The creator of the server closes them. */
   readonly work: Pick<CallerWork, "run" | "moves">;
-  /** The metrics in which calls are counted, and where the gauges of the node are registered. */
+  /** The metrics that count calls, and whose registry gets the gauges of the node. */
   readonly metrics: EngineMetrics;
-  /** The log that tells of ends of calls and of changes of the node. */
   readonly log: Logger;
-  /** The certificates of the gRPC port. Absent where the node speaks plain text. */
   readonly tls?: FollowedPems | undefined;
-  /**
-   * The names of which a caller's certificate must carry one. Absent where every caller is served that `tls` lets in.
-   */
+  /** The names of which a caller's certificate must carry one. Absent: every caller that `tls` accepts is served. */
   readonly allowedClientNames?: readonly string[] | undefined;
-  /** The bounds of what one connection may have open. Absent: none but those of messages. */
+  /** The limits of one connection. Absent: only those of messages. */
   readonly connection?: ConnectionLimits | undefined;
   /**
-   * The time for which running work may see no step of the engine before the node is out of service, in milliseconds.
-   * Absent where the node is not watched.
+   * The milliseconds without a step of the engine, while work runs, after which the node leaves service. Absent: no
+   * watchdog.
    */
   readonly maxStepAgeMs?: number;
-  /**
-   * The time without a step of the engine, in milliseconds, after which `engineHung` holds. Absent: it never does.
-   */
+  /** The milliseconds without a step after which `engineHung` is true. Absent: it never is. */
   readonly livenessStepAgeMs?: number;
   /**
-   * The time for which running generations that another node can go on with may go on once the node drains, in
-   * milliseconds. Absent: they go on as all others do.
+   * The milliseconds that a draining node gives running generations that another node can continue. Absent: the same as
+   * all others.
    */
   readonly handoverGraceMs?: number;
-  /** Whether tools may ask the node for its contract. Default: false. */
   readonly reflection?: boolean;
-  /** Takes the spans of generations. Absent where none are made. */
   readonly tracing?: Tracing | undefined;
-  /** The clock of the node. Default: the system's. */
   readonly clock?: Clock;
 };
 
@@ -118,8 +106,8 @@ type LoadStream = ServerWritableStream<OrcaLoadReportRequest, OrcaLoadReport>;
 type PrefixStream = ServerWritableStream<WatchPrefixesRequest, WatchPrefixesResponse>;
 
 /**
- * Serves an engine node on gRPC: inference, node, health and load reports. It turns calls into iterations over the
- * backend and back, and owns nothing of the engine itself.
+ * Serves an engine node on gRPC: inference, node, health and load reports. It translates between calls and iterations
+ * over the backend, and holds no state of the engine.
  */
 export class EngineServer {
   readonly #options: EngineServerOptions;
@@ -134,10 +122,9 @@ export class EngineServer {
   readonly #closing = new AbortController();
   readonly #calls: OpenCalls;
   readonly #countPlaces = new CountPlaces();
-  /** The host and port at which the node listens; undefined before it does. */
   #bound: string | undefined;
 
-  /** Makes a node that does not listen yet, in the phase `loading`. */
+  /** Creates a node in phase `loading` that does not listen yet. */
   constructor(options: EngineServerOptions) {
     const { backend, metrics, log, maxStepAgeMs, nodeId, nodeVersion, models, clock = systemClock } = options;
     const { tls, allowedClientNames: names, connection } = options;
@@ -177,7 +164,8 @@ export class EngineServer {
       "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
       "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
       "grpc.enable_channelz": 0,
-      // A caller that is gone without a word, with its host or the network, must not hold its slots until its deadline.
+      // Keepalive detects a caller that vanished with its host or network, so that it does not hold its slots until its
+      // deadline.
       "grpc.keepalive_time_ms": 20_000,
       "grpc.keepalive_timeout_ms": 10_000,
       ...(connection && { "grpc.max_concurrent_streams": connection.maxCalls }),
@@ -197,8 +185,8 @@ export class EngineServer {
   }
 
   /**
-   * Listens at an address, and resolves to the port; port 0 picks a free one. Calls are answered from then on, though
-   * not with generations before `serve`. Rejects with `EngineError` ENGINE_DOWN when the address is in use.
+   * Listens at an address and resolves to the port; port 0 picks a free one. Calls are answered from then on, but
+   * generations only after `serve`. Rejects with `EngineError` ENGINE_DOWN if the address is in use.
    */
   listen(host: string, port: number): Promise<number> {
     const address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
@@ -213,18 +201,19 @@ export class EngineServer {
     });
   }
 
-  /** The phase of the node's life; it takes new calls while it is `serving`. */
+  /** The phase of the node. It accepts new calls only while `serving`. */
   get phase(): NodePhase {
     return this.#state.now;
   }
 
-  /** Whether running work has seen no step of the engine for `livenessStepAgeMs`; false while the engine starts. */
+  /** Whether running work has had no step for `livenessStepAgeMs`; false while the engine starts. */
   get engineHung(): boolean {
     return this.#watchdog?.hung ?? false;
   }
 
   /**
-   * Puts the node into service once its backend has started: health says so, for the node and for each of its models.
+   * Puts the node into service once its backend has started: health reports SERVING for the node and each of its
+   * models.
    */
   serve(): void {
     this.#state.become("serving");
@@ -232,8 +221,8 @@ export class EngineServer {
   }
 
   /**
-   * Takes no new generations from now on. The running ones go on, for at most `timeoutMs` milliseconds where that is
-   * given, and those that another node can go on with for at most `graceMs`; by default what the node is set to.
+   * Stops accepting generations. Running ones continue for at most `timeoutMs` milliseconds if given, and those that
+   * another node can continue for at most `graceMs`, by default the configured grace.
    */
   startDraining(timeoutMs?: number, graceMs = this.#options.handoverGraceMs): void {
     if (this.#state.become("draining")) {
@@ -246,8 +235,8 @@ export class EngineServer {
 
   /**
    * Drains the node, waits up to `timeoutMs` milliseconds for running generations, ends the rest with DRAINING and
-   * closes all connections. Aborting `cutOff` ends the waiting: whatever still runs then loses its connection without a
-   * word.
+   * closes all connections. Aborting `cutOff` ends the wait: the remaining generations then lose their connection
+   * without a status.
    */
   async close(timeoutMs: number, cutOff: AbortSignal): Promise<void> {
     this.startDraining();
@@ -263,7 +252,7 @@ export class EngineServer {
     await closeServer(this.#server, this.#bound, cutOff.aborted ? 0 : GOODBYE_MS);
   }
 
-  /** Ends the generations that another node can go on with: their callers have all that it takes. */
+  /** Ends the generations that another node can continue: their callers already have all tokens that this takes. */
   #handOver(): void {
     const { models } = this.#options.backend.describe();
     const continued = models.filter(({ capabilities }) => capabilities.includes(Capability.CONTINUATION));
@@ -342,7 +331,7 @@ export class EngineServer {
       deadlineMs: Number(call.getDeadline()) - this.#clock.wallMs(),
       admit: (model) => this.#state.admit(model),
     });
-    // Emitted at the end of every call: after a cancel, a broken connection and a deadline, and when all is sent.
+    // Emitted at the end of every call: after a cancel, a broken connection, a deadline, and after the last byte.
     call.on("cancelled", () => {
       generation.leave();
       this.#calls.closed(generation);
@@ -371,7 +360,7 @@ export class EngineServer {
     }
   }
 
-  /** Returns an error as a gRPC status. A caller that found the node full hears when a place may be free. */
+  /** Returns an error as a gRPC status. QUEUE_FULL carries an estimate of when a slot is free. */
   #failed(error: EngineError): FailedCall {
     if (error.reason !== "QUEUE_FULL") return toFailedCall(error);
     return toFailedCall(error, this.#throughput.nextEndMs(this.#options.backend.load().busySlots));

@@ -1,50 +1,47 @@
-/** The number of characters that cost as much to go through as one member of an object does. */
+/** The number of characters that cost as much to process as one member of an object. */
 const CHARACTERS_PER_WORK = 64;
 
-/** Says that work was asked for that a budget did not have. */
 export class WorkSpent extends Error {
   override readonly name = "WorkSpent";
 }
 
 /**
- * Bounds the work that something of a caller's may cost, in steps of about a quarter of a microsecond each. Schemas and
- * answers are a caller's, and their products are without bounds: whoever goes through them pays here first, by the size
- * of what is gone through, and stops where nothing is left.
+ * Bounds the work that a caller's input may cause, in steps of about a quarter of a microsecond. Schemas and answers
+ * come from callers, and their products are unbounded: code that walks them pays here first, by the size of the input,
+ * and stops when the budget is spent.
  */
 export class WorkBudget {
   readonly #of: WorkBudget | undefined;
   #left: number;
   #spent = 0;
 
-  /**
-   * Makes a budget of so many steps. What is paid from it is paid from `of` too; undefined, the default, is nothing.
-   */
+  /** Creates a budget of `work` steps. Payments are also charged to `of`, if given. */
   constructor(work: number, of?: WorkBudget) {
     this.#left = work;
     this.#of = of;
   }
 
-  /** Returns a budget of so many steps that are paid from this one too. */
+  /** Returns a budget of `work` steps whose payments are also charged to this one. */
   part(work: number): WorkBudget {
     return new WorkBudget(work, this);
   }
 
-  /** The steps that are left; Infinity without bounds. */
+  /** The remaining steps; Infinity without a bound. */
   get left(): number {
     return Math.max(0, Math.min(this.#left, this.#of?.left ?? this.#left));
   }
 
-  /** Whether something was asked for that the budget did not have. */
+  /** Whether a payment exceeded the budget. */
   get isSpent(): boolean {
     return this.#left < 0;
   }
 
-  /** The steps that have been paid for so far, the ones that the budget did not have included. */
+  /** The steps paid so far, including those beyond the budget. */
   get spent(): number {
     return this.#spent;
   }
 
-  /** Pays for some steps of work; returns false where they were more than was left, and ever after. */
+  /** Pays for steps of work. Returns false once a payment has exceeded the budget. */
   spend(work: number): boolean {
     if (this.#left < 0) return false;
     this.#left -= work;
@@ -53,17 +50,17 @@ export class WorkBudget {
     return this.#left >= 0;
   }
 
-  /** Pays for going through so many characters; returns false as `spend` does. */
+  /** Pays for processing `characters` characters; returns false as `spend` does. */
   spendOnText(characters: number): boolean {
     return this.spend(textWork(characters));
   }
 
-  /** Pays for some steps of work. Throws `WorkSpent` where they were more than was left, and ever after. */
+  /** Pays for steps of work. Throws `WorkSpent` once a payment has exceeded the budget. */
   pay(work: number): void {
     if (!this.spend(work)) throw new WorkSpent("There is no work left to do this.");
   }
 
-  /** Pays for going through so many characters, as `pay` does. */
+  /** Pays for processing `characters` characters, as `pay` does. */
   payForText(characters: number): void {
     this.pay(textWork(characters));
   }

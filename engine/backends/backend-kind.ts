@@ -2,32 +2,29 @@ import type * as z from "zod";
 import type { Backend } from "../backend.ts";
 import type { CallerWork } from "../caller-work/caller-work.ts";
 
-/** What a node tells its backend about itself. */
 export type ServedNode = {
-  /** The node's name, which a backend puts into `started`. */
+  /** The node's name, for `started` events. */
   readonly nodeId: string;
   /** The model ids under which the one checkpoint is served; at least one. */
   readonly models: readonly string[];
 };
 
-/** The functions that make a backend out of its configuration. */
+/** The functions that create a backend from its configuration. */
 export type BackendMaker<Config> = {
   /**
-   * Makes a backend that has not been started. What callers' bytes make it do beside generating, it has done by `work`.
-   * Throws `ConfigError` for what a schema cannot see, such as a missing file.
+   * Creates a backend that has not been started. It runs the jobs that callers' input causes, apart from generation, on
+   * `work`. Throws `ConfigError` for errors that the schema cannot detect, such as a missing file.
    */
   readonly create: (config: Config, node: ServedNode, work: CallerWork) => Backend | Promise<Backend>;
-  /**
-   * Returns the address of the engine beside the node that a start waits for, `host:port`. Absent where there is none.
-   */
+  /** Returns the address of the engine beside the node that startup waits for, `host:port`. Absent if there is none. */
   readonly engineOf?: (config: Config) => string;
 };
 
-/** A kind of backend: the schema of its configuration, and the functions that make one. */
+/** A backend kind: the schema of its configuration, and the functions that create it. */
 export type BackendKind<Schema extends z.ZodObject> = BackendMaker<Readonly<z.output<Schema>>> & {
   /**
-   * The schema of the node's `backend` setting. Its literal `kind` is the name of the kind; defaults stand in it and
-   * nowhere else.
+   * The schema of the node's `backend` setting. Its literal `kind` is the name of the kind; it is the only place of
+   * defaults.
    */
   readonly schema: Schema;
 };

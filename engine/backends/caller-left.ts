@@ -1,11 +1,11 @@
 import { EngineError } from "../errors.ts";
 
-/** Returns the error that work ends with when its signal was aborted: the reason given, if it is one of ours. */
+/** Returns the error of aborted work: the signal's reason if it is an `EngineError`, else CANCELLED. */
 export function callerLeft(signal: AbortSignal): EngineError {
   return signal.reason instanceof EngineError ? signal.reason : new EngineError("CANCELLED", "The caller has left.");
 }
 
-/** Throws `callerLeft` when the signal is aborted. */
+/** Throws `callerLeft` if the signal is aborted. */
 export function throwIfLeft(signal: AbortSignal): void {
   if (signal.aborted) throw callerLeft(signal);
 }

@@ -1,47 +1,32 @@
 import { EngineError } from "../errors.ts";
 import { WorkBudget } from "../work-budget.ts";
 
-/** The work that making a value may cost: a few milliseconds, and some ten thousand values or a megabyte of text. */
+/** The work budget of one value: a few milliseconds, and about ten thousand values or a megabyte of text. */
 const VALUE_WORK = 16_384;
 
-/**
- * The parts of a JSON Schema that say enough to make one value of it. They mean what JSON Schema says; all others are
- * left out of account.
- */
+/** The JSON Schema keywords that are used to construct a value; all others are ignored. */
 export type Schema = {
-  /** The type of the value, or the types that it may have. */
   readonly type?: string | readonly string[];
-  /** The values that are allowed, of which the first is taken. */
+  /** The allowed values; the first is used. */
   readonly enum?: readonly unknown[];
-  /** The only value that is allowed. */
   readonly const?: unknown;
-  /** The value that stands for an absent one. */
   readonly default?: unknown;
-  /** The schemas of an object's properties by name. */
   readonly properties?: Readonly<Record<string, Schema>>;
-  /** The names of the properties that an object must have. */
   readonly required?: readonly string[];
-  /** The schema of the items of a list. */
   readonly items?: Schema;
-  /** The least number of items. */
   readonly minItems?: number;
-  /** The least number. */
   readonly minimum?: number;
-  /** The least number of characters. */
   readonly minLength?: number;
-  /** The schemas of which at least one has to hold. */
   readonly anyOf?: readonly Schema[];
-  /** The schemas of which exactly one has to hold. */
   readonly oneOf?: readonly Schema[];
 };
 
-/** The most characters of a schema that is read, which takes a millisecond or two of the thread that makes tokens. */
+/** The most characters of a schema that is parsed, which takes one or two milliseconds of the main thread. */
 const MAX_SCHEMA_LENGTH = 64 * 1024;
 
 /**
- * Reads the text of a schema, of which an example is to be made; without any text the schema allows everything. Throws
- * `EngineError` INVALID_SCHEMA for the field `path` where the text is no JSON, and with the fault `costly` where it has
- * more than 64 Ki characters.
+ * Parses the text of a schema; an empty text allows everything. Throws `EngineError` INVALID_SCHEMA for the field
+ * `path` if the text is not JSON, and with the fault `costly` if it has more than 64 Ki characters.
  */
 export function readSchema(schemaJson: string, path: string): Schema {
   if (schemaJson.length > MAX_SCHEMA_LENGTH)
@@ -57,8 +42,8 @@ export function readSchema(schemaJson: string, path: string): Schema {
 }
 
 /**
- * Returns a small value that a plain schema accepts: with the required properties only, and the least of every number
- * and length. Of alternatives it takes the first one. Throws `EngineError` INVALID_SCHEMA where the value would be large.
+ * Returns a small value that a plain schema accepts: only the required properties, and the least of every number and
+ * length. Of alternatives it uses the first. Throws `EngineError` INVALID_SCHEMA if the value would be large.
  */
 export function exampleValue(schema: Schema): unknown {
   return exampleFor(schema, new WorkBudget(VALUE_WORK));
@@ -68,7 +53,7 @@ function exampleFor(schema: Schema, budget: WorkBudget): unknown {
   afford(budget, 1);
   const fixed = schema.const !== undefined ? schema.const : schema.enum?.[0];
   if (fixed !== undefined) {
-    // It is written at each of its places.
+    // The value is written at each occurrence.
     afford(budget, JSON.stringify(fixed).length / CHARACTERS_PER_WORK);
     return fixed;
   }
@@ -100,10 +85,10 @@ function exampleFor(schema: Schema, budget: WorkBudget): unknown {
   }
 }
 
-/** The characters of a text that cost a step. */
+/** The number of characters that cost one step. */
 const CHARACTERS_PER_WORK = 64;
 
-/** Pays before anything is made, nothing for less than none. Throws `EngineError` INVALID_SCHEMA where too little is left. */
+/** Pays before the work is done; negative work is free. Throws `EngineError` INVALID_SCHEMA if the budget is spent. */
 function afford(budget: WorkBudget, work: number): void {
   if (budget.spend(Math.max(0, work))) return;
   throw new EngineError("INVALID_SCHEMA", "The smallest value of the schema is too large.", { fault: "costly" });

@@ -4,15 +4,15 @@ import { throwIfLeft } from "./caller-left.ts";
 type Waiting = TurnItem & { readonly go: () => void };
 
 /**
- * Hands out turns of the event loop to work on callers' texts that is done on the thread which hands out everybody's
- * tokens: one slice at each turn, whoever asks, and in fair turns between tenants. So however many prompts are read at
- * once, what else the loop has to do waits for one slice at most.
+ * Schedules work on callers' texts on the main thread, which streams all tokens: one slice per tick of the event loop,
+ * alternating between tenants. However many prompts are processed concurrently, other work of the loop waits for one
+ * slice at most.
  */
 export class LoopTurns {
   readonly #turns = new FairTurns<Waiting>();
   #armed = false;
 
-  /** Resolves when a slice of the tenant's may be done, which must not take longer than a few milliseconds. */
+  /** Resolves when the tenant may run a slice, which must not take longer than a few milliseconds. */
   next(tenant: string): Promise<void> {
     return new Promise((resolve) => {
       this.#turns.push({ key: tenant, cost: 1, go: resolve });
@@ -20,7 +20,7 @@ export class LoopTurns {
     });
   }
 
-  /** Waits as `next` does. Throws `EngineError` where the caller has left meanwhile. */
+  /** Waits as `next` does. Throws `EngineError` if the caller has left meanwhile. */
   async nextUnlessLeft(tenant: string, signal: AbortSignal): Promise<void> {
     await this.next(tenant);
     throwIfLeft(signal);

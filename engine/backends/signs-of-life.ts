@@ -2,26 +2,25 @@ import type { Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/i
 import { stepOf } from "./stream-events.ts";
 
 /**
- * Says that a request still waits for its first word, whenever it is told that what the request waits for has moved.
- * Who tells it nothing goes silent: a timer must not.
+ * Emits heartbeats for a request that waits for its first event. Only a report that the awaited work has moved causes a
+ * heartbeat, never a timer, so that a stuck engine goes silent.
  */
 export class SignsOfLife {
   readonly #sign: () => Event;
   #moved = false;
   #wake: () => void = () => {};
 
-  /** Makes signs of life for one request; `sign` makes the event when one goes out. */
+  /** `sign` creates the heartbeat event when one is sent. */
   constructor(sign: () => Event) {
     this.#sign = sign;
   }
 
-  /** Notes that what the request waits for has moved. */
   tell(): void {
     this.#moved = true;
     this.#wake();
   }
 
-  /** Waits for `work`, with a sign now and then. Throws what the work throws. */
+  /** Waits for `work`, and yields heartbeats meanwhile. Throws the error of `work`. */
   async *during<T>(work: Promise<T>): AsyncGenerator<GenerateResponse, T, void> {
     const settled = work.then(
       () => "settled" as const,

@@ -15,57 +15,49 @@ import { WORK, type WorkInput, type WorkKind, type WorkOutput } from "./work-kin
 import { replyTo, type WorkMessage, type WorkReply } from "./work-reply.ts";
 
 /**
- * The bounds of one thread: its most memory, in MiB, and the time without work, in milliseconds, after which it ends if
- * its heap has grown.
+ * The limits of one thread: its heap, in MiB, and the idle time, in milliseconds, after which it ends if its heap has
+ * grown.
  */
 export const THREAD_BOUNDS = { maxHeapMiB: 256, restMs: 5_000 } as const;
-/** The least number of threads, whatever the machine has: one is kept free of every tenant's work for the others. */
+/** The least number of threads on any machine: one stays free of the busiest tenant's jobs. */
 const MIN_THREADS = 2;
 const MAX_THREADS = 4;
-/** The most pieces of work of one tenant that may wait. */
 const MAX_WAITING_OF_TENANT = 32;
 const MAX_WAITING = 512;
-/** The program of the threads; TypeScript where this file is. */
+/** The program of the threads; TypeScript if this file is. */
 const PROGRAM = new URL(`./work-thread${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url);
 
-/**
- * An error that says that work was given up: it took longer than its kind may, more memory than a thread has, or failed
- * by a fault of this program.
- */
+/** Thrown for a job that was given up: it exceeded its time or memory limit, or failed by a fault of this program. */
 export class WorkGivenUp extends Error {
   override readonly name = "WorkGivenUp";
 }
 
 /**
- * The end of a piece of work. `whole` is done; `partly` is done as far as its budget went; `refused` says that what the
- * caller sent cannot be used; `given_up` took too much time or memory; `failed` is a fault of this program.
+ * The end of a job. `whole` is complete; `partly` is complete up to its budget; `refused` means that the caller's input
+ * is invalid; `given_up` exceeded its time or memory limit; `failed` is a fault of this program.
  */
 export type WorkEnd = {
-  /** The kind of the work; `parse` is the reading of a model's output, which is done where tokens are handed out. */
+  /** The kind of the job; `parse` is the parsing of model output, which runs on the main thread. */
   readonly kind: WorkKind | "parse";
-  /** The way in which the work ended. */
   readonly outcome: "whole" | "partly" | "refused" | "given_up" | "failed";
-  /** The facts about a fault of this program; undefined where there was none. */
   readonly fault?: CrashReport;
 };
 
-/** The settings that the threads are started with. */
 export type CallerWorkOptions = {
-  /** The clock that measures how long work takes. */
   readonly clock: MonotonicClock;
   /** The number of threads. Default: one less than the machine has cores, at least 2 and at most 4. */
   readonly threads?: number;
-  /** The program of the threads. Default: the one beside this file; undefined where Node cannot run it. */
+  /** The program of the threads. Default: the one beside this file; undefined if Node cannot run it. */
   readonly program?: URL | undefined;
-  /** Called for every piece of work that has ended. Default: nobody is told. */
+  /** Called for every finished job. */
   readonly onEnd?: (end: WorkEnd) => void;
 };
 
 /**
- * Does the work that a caller's bytes cause, such as reading schemas, on threads beside the one that hands out
- * everybody's tokens. Each piece is bounded in time and memory. Several run at once, never all of them for one tenant,
- * and the next is of the tenant that has used the least time of late: who sends costly schemas waits for itself. Where
- * threads cannot be run, which is only from sources on old Node, the work is done at once and here.
+ * Runs the jobs that callers' input causes, such as reading schemas, on worker threads beside the main thread, which
+ * streams all tokens. Each job is bounded in time and memory. Several run at once, but never all for one tenant, and
+ * the next is of the tenant with the least recent usage: costly schemas delay their own tenant. If threads are not
+ * available, which is only with sources on old Node versions, jobs run on the main thread.
  */
 export class CallerWork {
   readonly #threads: WorkThreads<WorkMessage, WorkReply> | undefined;
@@ -86,20 +78,18 @@ export class CallerWork {
         : undefined;
   }
 
-  /** The number of pieces of work that wait for a thread. */
   get waiting(): number {
     return this.#threads?.waiting ?? 0;
   }
 
-  /** The number of pieces of work that have come to an end, however they did. */
+  /** The number of finished jobs, with any outcome. */
   get moves(): number {
     return this.#threads?.moves ?? 0;
   }
 
   /**
-   * Resolves to the result of a piece of work. Throws `EngineError`: what the work itself throws, QUEUE_FULL where too
-   * much waits already, and why the caller left. Throws `WorkGivenUp` where it takes too much time or memory, or fails
-   * by a fault of this program.
+   * Resolves to the result of a job. Throws the job's own `EngineError`, QUEUE_FULL if the queue is full, or the reason
+   * why the caller left. Throws `WorkGivenUp` if the job exceeds its limits or fails by a fault of this program.
    */
   async run<Kind extends WorkKind>(kind: Kind, input: WorkInput<Kind>, order: WorkOrder): Promise<WorkOutput<Kind>> {
     if (!this.#threads) return this.#here(kind, input, order);
@@ -112,12 +102,12 @@ export class CallerWork {
     return this.#outputOf(kind, reply);
   }
 
-  /** Notes a fault of this program in reading what a model wrote, which was then taken for text. */
+  /** Records a fault of this program in parsing model output, which was then treated as text. */
   parseFailed(thrown: unknown): void {
     this.#onEnd({ kind: "parse", outcome: "failed", fault: crashReport(thrown) });
   }
 
-  /** Ends the threads; what waits or runs fails with ENGINE_DOWN. */
+  /** Ends the threads; waiting and running jobs fail with ENGINE_DOWN. */
   async close(): Promise<void> {
     await this.#threads?.close();
   }
@@ -136,7 +126,7 @@ export class CallerWork {
     }
   }
 
-  /** Does a piece of work on this thread, behind what waits for it to be taken in. */
+  /** Runs a job on this thread, after events that are already queued. */
   async #here<Kind extends WorkKind>(
     kind: Kind,
     input: WorkInput<Kind>,
@@ -148,7 +138,7 @@ export class CallerWork {
     return this.#outputOf(kind, replyTo({ kind, input }));
   }
 
-  /** Returns the output in a reply. Throws the error that is in it instead, or `WorkGivenUp` for a fault. */
+  /** Returns the output in a reply. Throws its error, or `WorkGivenUp` for a fault. */
   #outputOf<Kind extends WorkKind>(kind: Kind, reply: WorkReply): WorkOutput<Kind> {
     if ("fault" in reply) {
       this.#onEnd({ kind, outcome: "failed", fault: reply.fault });

@@ -10,21 +10,19 @@ import type { CallableTool } from "../grammar/output/tool-call-grammar.ts";
 import { costlySchema } from "../grammar/schema/invalid-schema.ts";
 import { argumentTypes } from "../tool-calls/readers/argument-types.ts";
 
-/** The most calls that a grammar without a bound allows: one without an end would let a model call for ever. */
+/** The most calls that a grammar without a configured bound allows: a model could otherwise call forever. */
 const MAX_CALLS = 32;
 
-/** All that the grammar of an answer depends on: plain data, which can go to another thread. */
+/** The complete input of an answer's grammar: plain data that can cross threads. */
 export type GrammarInput = Pick<
   OutputGrammarOptions,
   "mustCall" | "constraint" | "reasoning" | "markers" | "onlyPromised" | "undeclared"
 > & {
-  /** The tools that may be called. */
   readonly tools: readonly CallableTool[];
   /** The most calls in one answer; Infinity without a bound. */
   readonly maxCalls: number;
 };
 
-/** Returns whether an answer may have a grammar. */
 export function needsGrammar({
   tools,
   mustCall,
@@ -34,14 +32,14 @@ export function needsGrammar({
 }
 
 /**
- * The most characters of all schemas of an answer together: more are not sent to another thread, as comparing and
- * copying them takes the time of the one that hands out tokens.
+ * The most characters of all schemas of an answer together. Larger inputs are not sent to a thread: comparing and
+ * copying them takes time of the main thread.
  */
 const MAX_SCHEMAS_LENGTH = 1024 * 1024;
 
 /**
- * Returns an input without the schemas of which its grammar says nothing, and, where the rest is too large, with the
- * ones only that are promised. Throws `CostlySchema` where these are too large.
+ * Returns an input without the schemas that its grammar does not use. If the rest is too large, only the strict ones
+ * remain. Throws `CostlySchema` if these are too large.
  */
 export function worthReading(input: GrammarInput): GrammarInput {
   const areAllNeeded = input.mustCall || (tellsTypes(input.markers) && !input.onlyPromised);
@@ -53,7 +51,7 @@ export function worthReading(input: GrammarInput): GrammarInput {
   return promised;
 }
 
-/** Returns an input in which only the schemas count that are promised; undefined where others do not count anyway. */
+/** Returns an input in which only strict schemas count; undefined if no others count anyway. */
 export function onlyPromised(input: GrammarInput): GrammarInput | undefined {
   if (input.onlyPromised || !hasUnpromised(input)) return undefined;
   const kind = input.constraint?.kind;
@@ -73,15 +71,15 @@ function lengthOf({ tools, constraint }: GrammarInput): number {
 }
 
 /**
- * Returns the digest that a grammar is known by: the same for equal inputs of the same `isolation`, which names those who
- * may meet each other's grammars.
+ * Returns the cache key of a grammar: equal for equal inputs of the same `isolation`, which names the tenants that may
+ * share grammars.
  */
 export function digestOf({ tools, constraint, ...rest }: GrammarInput, isolation: string): string {
   const hash = createHash("sha256");
   const kind = constraint?.kind;
   const answer = kind?.$case === "jsonSchema" ? kind.value.schemaJson : "";
   const schemas = [answer, ...tools.map(({ parametersJsonSchema }) => parametersJsonSchema)];
-  // A text of a megabyte takes half a millisecond as it is, and six times that written as a part of JSON.
+  // Hashing a megabyte of text directly takes half a millisecond; as a part of JSON it takes six times that.
   const others = {
     isolation,
     ...rest,

@@ -1,19 +1,20 @@
 import { EngineError } from "../errors.ts";
 
-/** The most counts that are under way on a node at once, of one tenant and of all together. */
+/** The most concurrent token counts, per tenant and per node. */
 const MAX_OF_TENANT = 16;
 const MAX_COUNTS = 256;
 
 /**
- * The places for token counts on a node. Counting takes no slot, and so nothing else would bound how many counts a
- * tenant has under way: beyond its places it is told that the node is full, and other tenants are not.
+ * Limits concurrent token counts of a node. Counting takes no slot, so that nothing else bounds it. A tenant beyond its
+ * limit gets QUEUE_FULL; other tenants are not affected.
  */
 export class CountPlaces {
   readonly #taken = new Map<string, number>();
   #count = 0;
 
   /**
-   * Takes a place for the tenant, and returns what gives it back. Throws `EngineError` QUEUE_FULL where none is left.
+   * Takes a permit for the tenant and returns the function that releases it. Throws `EngineError` QUEUE_FULL if none is
+   * free.
    */
   take(tenant: string): () => void {
     const taken = this.#taken.get(tenant) ?? 0;

@@ -6,22 +6,17 @@ import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 import type { NodeState } from "../node/node-state.ts";
 import type { CountPlaces } from "./count-places.ts";
 
-/** The parts of a node that a CountTokens call needs. */
 type CountParts = {
-  /** The backend that counts. */
   readonly backend: Backend;
-  /** The places of which each count takes one. */
   readonly places: CountPlaces;
-  /** The state of the node, which says whether it takes the request, and under which label the model is counted. */
+  /** The state of the node, which admits the request and gives the model's metric label. */
   readonly state: NodeState;
-  /** The metrics in which the call is counted. */
   readonly metrics: EngineMetrics;
-  /** The log that tells of an unexpected failure. */
   readonly log: Logger;
 };
 
 /**
- * Answers one CountTokens call with the number of tokens in the rendered prompt, and counts how the call ended. Throws
+ * Answers one CountTokens call with the number of tokens in the rendered prompt, and counts its outcome. Throws
  * `EngineError`, also when `signal` is aborted.
  */
 export async function countTokensCall(
@@ -41,7 +36,7 @@ export async function countTokensCall(
     const failure = toEngineError(signal.aborted ? signal.reason : error);
     const { reason, cause } = failure;
     metrics.counts.inc({ model, reason });
-    // Only the kind of an unexpected error: its text may hold what the caller sent.
+    // Only the error name: the text of an unexpected error may contain caller input.
     if (reason === "ENGINE_ERROR")
       log.error({ model, outcome: reason, cause: cause instanceof Error ? cause.name : undefined }, "count tokens");
     throw failure;

@@ -3,40 +3,39 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { joinedDelta } from "../backends/stream-events.ts";
 
-/** The most events in one message. */
 const MAX_EVENTS = 32;
-/** The most text in the deltas of one message, in bytes; a single delta may be larger. */
+/** The most delta text in one message, in bytes; a single delta may be larger. */
 const MAX_TEXT_BYTES = 16 * 1024;
-/** The tokens behind which no event has come yet, such as those of a mark, that are told in a message of their own. */
+/**
+ * Tokens without an event, such as those of a special token, are sent in a message of their own once this many are
+ * pending.
+ */
 const MAX_UNTOLD_TOKENS = 8;
 const NO_TOKENS: readonly number[] = [];
 
-/** Takes the messages of a generation. */
 export type EventSink = {
-  /** Sends a message. Returns false when the reader does not keep up; the message is on its way all the same. */
+  /** Sends a message. Returns false when the reader falls behind; the message is sent nevertheless. */
   write(message: GenerateResponse): boolean;
   /** Calls `listener` each time the reader has caught up after `write` returned false. */
   onDrain(listener: () => void): void;
 };
 
-/** The settings by which events are put into messages. */
 export type EventWriterOptions = {
-  /** The time for which deltas may be held to travel together, in milliseconds; 0 for none. */
+  /** The longest time that deltas may be held to be batched, in milliseconds; 0 for none. */
   readonly maxDelayMs: number;
   /**
-   * The least time between two messages of deltas where none may be held otherwise, in milliseconds: deltas that come
-   * sooner travel together at its end. 0 sends each at once.
+   * The least time between two messages of deltas if `maxDelayMs` is 0, in milliseconds. Earlier deltas are batched. 0
+   * sends each at once.
    */
   readonly minGapMs: number;
-  /** Whether the messages carry the tokens behind the events. */
   readonly tellsTokens: boolean;
 };
 
 /**
- * Puts the events of a generation into messages, in order. What a step produced goes out at once, unless the caller
- * allowed a delay, the message before has only just gone, or the reader does not keep up: then it is held, and for a slow
- * reader the adjacent deltas of a block are joined. The first delta is never held. Tokens are told in the message of the
- * first event behind them, never later: so whoever has text has the tokens with which another node makes it again.
+ * Batches the events of a generation into messages, in order. The output of a step is sent at once, unless the caller
+ * allowed a delay, `minGapMs` has not passed, or the reader falls behind. Events are then held, and for a slow reader
+ * adjacent deltas of a block are joined. The first delta is never held. A token is sent no later than the first event
+ * that it contributed to, so that a client that has text also has the tokens with which another node reproduces it.
  */
 export class EventWriter {
   readonly #sink: EventSink;
@@ -45,9 +44,9 @@ export class EventWriter {
   readonly #minGapMs: number;
   readonly #tellsTokens: boolean;
   #held: Event[] = [];
-  /** The tokens that are not told yet. */
+  /** The tokens not yet sent. */
   #tokens: readonly number[] = NO_TOKENS;
-  /** The same where they are of several steps; undefined where they are still the list of one step. */
+  /** The pending tokens of several steps; undefined while `#tokens` is the list of a single step. */
   #gathered: number[] | undefined;
   #heldBytes = 0;
   #blocked = false;
@@ -56,7 +55,6 @@ export class EventWriter {
   #cancelTimer: (() => void) | undefined;
   #wake: (() => void) | undefined;
 
-  /** Makes a writer to `sink`, of whom it hears when the reader has caught up. */
   constructor(sink: EventSink, { maxDelayMs, minGapMs, tellsTokens }: EventWriterOptions, clock: Clock) {
     this.#sink = sink;
     this.#maxDelayMs = maxDelayMs;
@@ -66,7 +64,7 @@ export class EventWriter {
     sink.onDrain(() => this.#drained());
   }
 
-  /** Sends what one step produced, or holds it while the reader is behind or a delay is allowed. */
+  /** Sends the output of one step, or holds it while the reader is behind or a delay is allowed. */
   add({ events, tokens }: GenerateResponse): void {
     if (this.#tellsTokens && tokens.length > 0) this.#gather(tokens);
     const waitMs = this.#waitMs(events);
@@ -84,12 +82,12 @@ export class EventWriter {
     } else this.#send(events);
   }
 
-  /** Whether the reader is so far behind that nothing more should be produced for it. */
+  /** Whether the reader is so far behind that generation should pause. */
   get full(): boolean {
     return this.#blocked && this.#overfull();
   }
 
-  /** Resolves once the reader has caught up, or as soon as `signal` is aborted. Never rejects. */
+  /** Resolves once the reader has caught up or `signal` is aborted. Never rejects. */
   async room(signal: AbortSignal): Promise<void> {
     if (!this.#blocked) return;
     await waitUnlessAborted<void>(signal, (wake) => {
@@ -100,7 +98,7 @@ export class EventWriter {
     });
   }
 
-  /** Sends the held events and tokens, whether or not the reader keeps up. */
+  /** Sends all held events and tokens, even if the reader is behind. */
   flush(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -111,7 +109,7 @@ export class EventWriter {
     else if (this.#tokens.length > 0) this.#write(events);
   }
 
-  /** Drops the held events, and stops the timer that would have sent them: the sink takes no more. */
+  /** Drops the held events and cancels the timer; nothing more is written to the sink. */
   close(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -120,7 +118,7 @@ export class EventWriter {
     this.#takeTokens();
   }
 
-  /** Takes the tokens of a step. Those of nearly every step leave with it, as the list that they came in. */
+  /** Adds the tokens of a step. Nearly every step is sent alone, and its list is then passed on without a copy. */
   #gather(tokens: readonly number[]): void {
     if (this.#tokens.length === 0) {
       this.#tokens = tokens;
@@ -131,7 +129,7 @@ export class EventWriter {
     this.#tokens = this.#gathered;
   }
 
-  /** Returns the tokens that are not told yet, and has them no more. */
+  /** Returns and clears the pending tokens. */
   #takeTokens(): readonly number[] {
     const tokens = this.#tokens;
     this.#tokens = NO_TOKENS;
@@ -139,7 +137,7 @@ export class EventWriter {
     return tokens;
   }
 
-  /** Returns for how long these events may be held, in milliseconds; 0 or less where they may not. */
+  /** Returns how long these events may be held, in milliseconds; 0 or less: not at all. */
   #waitMs(events: readonly Event[]): number {
     const first = !this.#deltaSeen;
     if (first) this.#deltaSeen = events.some(isDelta);

@@ -8,74 +8,66 @@ import { EngineError, toEngineError } from "../errors.ts";
 import { AskedTexts, type CheckedTexts, type WholeText } from "../grammar/validation/answer-check.ts";
 import { type EventSink, EventWriter } from "./event-writer.ts";
 
-/** The longest delay of its deltas that a caller may ask for, in milliseconds: more would look like a stall. */
+/** The longest batch delay that a caller may request, in milliseconds: a longer one would look like a stall. */
 const MAX_BATCH_DELAY_MS = 1000;
 /**
- * The least time between two messages of deltas to a caller who says nothing of it, in milliseconds: no reader sees less,
- * and a small model, which makes a token in half a millisecond, would spend more on messages than on tokens.
+ * The least time between two messages of deltas if the request sets no delay, in milliseconds. No reader perceives
+ * less, and a small model, which takes half a millisecond per token, would spend more on messages than on tokens.
  */
 const MIN_GAP_MS = 4;
 /**
- * The milliseconds before its deadline within which a caller that leaves counts as having left because of it: the two
- * clocks started apart.
+ * A caller that leaves within this many milliseconds of its deadline counts as DEADLINE: the clocks of the two sides
+ * started at different times.
  */
 const DEADLINE_TOLERANCE_MS = 50;
 const NOTHING_CHECKED: CheckedTexts = { mismatches: [], unchecked: 0 };
-/** The longest delay that a timer of Node can hold, in milliseconds. */
+/** The longest delay of a Node timer, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** The caller's end of a generation. */
 export type GenerationSink = EventSink & {
-  /** Ends the stream after a whole answer. */
   end(finished: Finished): void;
-  /** Ends the stream with an error. Does nothing where the caller has left. */
+  /** Ends the stream with an error. Does nothing if the caller has left. */
   fail(error: EngineError): void;
 };
 
-/** What one Generate call works with. */
 export type GenerationCallOptions = {
-  /** The request as the caller sent it. */
   readonly request: GenerateRequest;
-  /** The caller's end of the generation, which takes the events. */
   readonly sink: GenerationSink;
-  /** The backend that generates. */
   readonly backend: Backend;
-  /** Checks whole answers against their schemas, on threads of its own. */
+  /** The worker threads that validate whole answers against their schemas. */
   readonly work: Pick<CallerWork, "run" | "moves">;
-  /** Measures the call and ends it at its deadline. */
   readonly clock: Clock;
-  /** The time that the caller gave the call when it came, in milliseconds; Infinity without a deadline. */
+  /** The caller's timeout on arrival, in milliseconds; Infinity without a deadline. */
   readonly deadlineMs: number;
-  /** Throws `EngineError` when the node takes no request for this model now. */
+  /** Throws `EngineError` if the node does not accept requests for this model now. */
   readonly admit: (model: string) => void;
 };
 
-/** The outcome of a generation, for metrics, the log and traces. */
+/** The outcome of a generation, for metrics, logs and traces. */
 export type GenerationOutcome = {
-  /** The reason why the generation failed or was ended early; undefined when the answer is whole. */
+  /** The reason of a failure or an early end; undefined when the answer is whole. */
   readonly failure: EngineError | undefined;
-  /** The backend's last event, with usage and timings; undefined when the generation never came so far. */
+  /** The backend's last event, with usage and timings; undefined if the generation did not get that far. */
   readonly finished: Finished | undefined;
   /**
-   * The time from the arrival of the call to its first delta, in milliseconds; undefined when there was none, and for a
-   * continuation, which begins with what it was given.
+   * The time from the arrival of the call to its first delta, in milliseconds; undefined without one, and for a
+   * continuation, whose first deltas repeat given tokens.
    */
   readonly firstDeltaMs: number | undefined;
-  /** The tokens of the answer that another call had made before this one; 0 where the answer began with it. */
+  /** The number of the answer's tokens that earlier calls made; 0 if this call began the answer. */
   readonly continuedTokens: number;
-  /** The result of checking whole answers and arguments against the schemas of the request. */
+  /** The result of validating whole answers and arguments against the request's schemas. */
   readonly checked: CheckedTexts;
-  /** The time from the arrival of the call to its last event, in milliseconds. */
   readonly totalMs: number;
   /**
-   * The time from the caller's leaving, or its deadline, to the backend's having let go, in milliseconds; undefined
-   * when nothing ended the generation early.
+   * The time from the caller's departure or the deadline to the release by the backend, in milliseconds; undefined if
+   * the generation was not ended early.
    */
   readonly cancelMs: number | undefined;
 };
 
 /**
- * Runs one Generate call: carries the backend's events to the caller, and ends early when the caller leaves, the
+ * Runs one Generate call: forwards the backend's events to the caller, and ends early if the caller leaves, the
  * deadline passes or the node stops.
  */
 export class GenerationCall {
@@ -96,26 +88,26 @@ export class GenerationCall {
     const maxDelayMs = batchDelayMs(request);
     const minGapMs = maxDelayMs === undefined ? MIN_GAP_MS : 0;
     this.#writer = new EventWriter(sink, { maxDelayMs: maxDelayMs ?? 0, minGapMs, tellsTokens }, clock);
-    // grpc-js' own deadline waits behind messages that a slow reader leaves lying; a slot must not.
+    // The deadline of grpc-js is queued behind messages that a slow reader has not taken; a slot must not wait for
+    // that.
     this.#cancelDeadline =
       deadlineMs <= MAX_TIMER_MS
         ? clock.after(Math.max(0, deadlineMs), () => this.stop(new EngineError("DEADLINE", "The deadline has passed.")))
         : () => {};
   }
 
-  /** The request as the caller sent it. */
   get request(): GenerateRequest {
     return this.#options.request;
   }
 
-  /** Whether the call waits for a slow reader, and so asks nothing of the backend. */
+  /** Whether the call waits for a slow reader, and pulls no step from the backend. */
   get paused(): boolean {
     return this.#paused;
   }
 
   /**
-   * Ends the call with an error that the caller hears at once, whatever the backend does. Does nothing when the call is
-   * already over.
+   * Ends the call with an error that is sent at once, whatever the backend does. Does nothing if the call is already
+   * over.
    */
   stop(error: EngineError): void {
     if (!this.#abort(error)) return;
@@ -124,7 +116,7 @@ export class GenerationCall {
     this.#options.sink.fail(error);
   }
 
-  /** Ends the call because its caller has gone: nothing is sent any more. */
+  /** Ends the call because its caller has left; nothing more is sent. */
   leave(): void {
     const { clock, deadlineMs } = this.#options;
     const late = clock.nowMs() - this.#begunMs >= deadlineMs - DEADLINE_TOLERANCE_MS;
@@ -134,7 +126,7 @@ export class GenerationCall {
     if (this.#abort(error)) this.#writer.close();
   }
 
-  /** Carries the generation from admission to its last event, and resolves to how it ended. Never rejects. */
+  /** Runs the generation from admission to its last event, and resolves to its outcome. Never rejects. */
   async run(): Promise<GenerationOutcome> {
     const { request, sink, backend, clock, admit } = this.#options;
     const { signal } = this.#stop;
@@ -150,7 +142,7 @@ export class GenerationCall {
       for await (const step of backend.generate(request, signal)) {
         if (signal.aborted) break;
         const { events } = step;
-        // What another call has made comes at once, and says nothing of how fast this node is.
+        // Tokens of earlier calls arrive at once and do not measure this node's speed.
         if (continuedTokens === 0 && firstDeltaMs === undefined && events.some(isDelta))
           firstDeltaMs = clock.nowMs() - this.#begunMs;
         asked.see(events);
@@ -183,19 +175,19 @@ export class GenerationCall {
     writer.close();
     const now = clock.nowMs();
     const cancelMs = this.#stoppedMs === undefined ? undefined : now - this.#stoppedMs;
-    // Where nothing was promised nobody waits for it: the caller has its whole answer.
+    // Without a strict schema the check delays no caller: the whole answer has been sent.
     checked ??= failure ? NOTHING_CHECKED : await this.#check(asked.whole, signal);
     return { failure, finished, firstDeltaMs, continuedTokens, checked, totalMs: now - this.#begunMs, cancelMs };
   }
 
-  /** Tells the caller that its answer is waited for, and that the threads which check it get on. */
+  /** Sends `progress`, so that the caller sees that its answer is pending and that the worker threads advance. */
   #showLife(): void {
     this.#writer.add(stepOf([progress(0, 0, this.#options.work.moves)]));
   }
 
   /**
-   * Has whole texts checked against their schemas on another thread, and calls `onMove` where that has to wait. A text
-   * that cannot be checked counts as unchecked and fails no answer. Never rejects.
+   * Validates whole texts on a worker thread, and calls `onMove` while the check waits. A text that cannot be checked
+   * counts as unchecked and fails no answer. Never rejects.
    */
   async #check(whole: readonly WholeText[], signal: AbortSignal, onMove = () => {}): Promise<CheckedTexts> {
     if (whole.length === 0) return NOTHING_CHECKED;
@@ -205,7 +197,7 @@ export class GenerationCall {
       tenant: request.tenant,
       signal,
       onMove: () => {
-        // That it is taken in is no news: nearly every check is over at once.
+        // The first move is the admission of the job: nearly every check ends at once after it.
         if (isTakenIn) onMove();
         isTakenIn = true;
       },
@@ -217,7 +209,7 @@ export class GenerationCall {
     }
   }
 
-  /** Stops the backend for `error`. Returns false when the call was already over or stopped. */
+  /** Stops the backend with `error`. Returns false if the call was already over or stopped. */
   #abort(error: EngineError): boolean {
     if (this.#over || this.#stop.signal.aborted) return false;
     this.#stoppedMs = this.#options.clock.nowMs();
@@ -226,7 +218,7 @@ export class GenerationCall {
   }
 }
 
-/** Returns for how long the caller lets deltas be held, in milliseconds; undefined where it says nothing of it. */
+/** Returns the longest batch delay of the request, in milliseconds; undefined if it sets none. */
 function batchDelayMs({ stream }: GenerateRequest): number | undefined {
   const delay = stream?.maxBatchDelay;
   if (!delay) return undefined;

@@ -3,15 +3,13 @@ import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 import type { GenerationOutcome } from "./generation-call.ts";
 
-/** A generation that has ended, and whose it was. */
 export type GenerationFacts = GenerationOutcome & {
-  /** The id of the request as its caller sent it, and so not fit to be shown before `shownId`. */
+  /** The request id as the caller sent it. Logs and traces show only `shownId` of it. */
   readonly requestId: string;
-  /** The model's id if the node serves it, else `unknown`. */
+  /** The id of a served model, or `unknown`. */
   readonly model: string;
 };
 
-/** Counts and measures a generation that has ended. */
 export function measureGeneration(metrics: EngineMetrics, facts: GenerationFacts): void {
   const { model, failure, finished, firstDeltaMs, continuedTokens, checked, cancelMs } = facts;
   metrics.generations.inc({ model, reason: failure?.reason ?? "ok" });
@@ -22,7 +20,7 @@ export function measureGeneration(metrics: EngineMetrics, facts: GenerationFacts
   const { usage, timings } = finished ?? {};
   if (timings?.queue) metrics.queueWait.observe({ model }, durationMs(timings.queue) / 1000);
   if (!usage) return;
-  // The node counts what it has made itself.
+  // Tokens of earlier calls were counted by the nodes that made them.
   const outputTokens = Math.max(0, usage.outputTokens - continuedTokens);
   if (timings?.decode && outputTokens > 0)
     metrics.timePerOutputToken.observe({ model }, durationMs(timings.decode) / 1000 / outputTokens);
@@ -32,12 +30,10 @@ export function measureGeneration(metrics: EngineMetrics, facts: GenerationFacts
   metrics.tokens.inc({ model, type: "reasoning" }, Math.min(usage.reasoningTokens, outputTokens));
 }
 
-/** A part of a conversation by its place, such as `messages[3]`. */
+/** A part of a conversation by its path, such as `messages[3]`. */
 const PART = /^[a-z_]{1,20}(?:\[\d{1,9}\])?$/;
 
-/**
- * Writes the log line of a generation that has ended: counts and times only, nothing that a caller or the model wrote.
- */
+/** Logs a finished generation: counts and times only, no caller or model text. */
 export function logGeneration(log: Logger, facts: GenerationFacts): void {
   const { failure, finished } = facts;
   const { usage, timings } = finished ?? {};
@@ -59,7 +55,7 @@ export function logGeneration(log: Logger, facts: GenerationFacts): void {
     ttft_ms: rounded(facts.firstDeltaMs),
     cancel_ms: rounded(facts.cancelMs),
     total_ms: rounded(facts.totalMs),
-    // Only the kind of an unexpected error: its text may hold what the caller sent.
+    // Only the error name: the text of an unexpected error may contain caller input.
     cause: failure?.cause instanceof Error ? failure.cause.name : undefined,
   };
   if (failure?.reason === "ENGINE_ERROR" || failure?.reason === "PROTOCOL_VIOLATION") log.error(line, "generate");
@@ -67,16 +63,16 @@ export function logGeneration(log: Logger, facts: GenerationFacts): void {
 }
 
 /**
- * Returns what of a conversation its template did not take, and the template's own words for why: operators learn which
- * template to look at. Of a failure's other facts, and of its message, nothing is known to hold no caller's words.
+ * Returns the part of the conversation that the template rejected, and the template's own error text, so that operators
+ * learn which template to look at. All other facts and the message may contain caller input.
  */
 function refusedPart({ field = "", template_says: says, about }: Readonly<Record<string, string>>): object {
   return { refused: PART.test(field) ? field : undefined, template_says: says, about };
 }
 
 /**
- * Returns a request id as logs and traces may show it: the id itself when it is well-formed (1 to 64 of `A-Z a-z 0-9 _
- * -`), else `invalid`. Gateways mint these ids, yet anyone may call.
+ * Returns a request id as logs and traces may show it: the id if it is well-formed (1 to 64 of `A-Z a-z 0-9 _ -`), else
+ * `invalid`. Gateways generate these ids, but any client may call the node.
  */
 export function shownId(id: string): string {
   return /^[A-Za-z0-9_-]{1,64}$/.test(id) ? id : "invalid";

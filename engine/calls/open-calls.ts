@@ -5,8 +5,8 @@ import type { EngineError } from "../errors.ts";
 import type { GenerationCall } from "./generation-call.ts";
 
 /**
- * Knows the Generate calls of a node that are not over: those that the backend works on, and those whose last words are
- * still on their way.
+ * Tracks the open Generate calls of a node: those that the backend works on, and those whose final messages are still
+ * being sent.
  */
 export class OpenCalls {
   readonly #clock: Clock;
@@ -18,7 +18,7 @@ export class OpenCalls {
     this.#clock = clock;
   }
 
-  /** The number of calls whose backend has not let go yet. */
+  /** The number of calls that the backend has not released yet. */
   get running(): number {
     return this.#running.size;
   }
@@ -30,34 +30,31 @@ export class OpenCalls {
     return count;
   }
 
-  /** Takes in a call that has just arrived. */
   begin(call: GenerationCall): void {
     this.#running.add(call);
     this.#unsent.add(call);
   }
 
-  /** Notes that the backend has let go of the call. */
+  /** Removes a call that the backend has released. */
   ended(call: GenerationCall): void {
     this.#running.delete(call);
     this.#tellIdle();
   }
 
-  /** Notes that the stream of the call is closed: all has been sent, or the caller has left. */
+  /** Removes a call whose stream is closed: all data has been sent, or the caller has left. */
   closed(call: GenerationCall): void {
     this.#unsent.delete(call);
     this.#tellIdle();
   }
 
-  /**
-   * Ends running calls with an error that their callers hear at once: all of them, or those whose requests are `meant`.
-   */
+  /** Ends running calls with an error that is sent at once: all of them, or those whose requests match `meant`. */
   stopAll(error: EngineError, meant: (request: GenerateRequest) => boolean = () => true): void {
     for (const call of this.#running) if (meant(call.request)) call.stop(error);
   }
 
   /**
-   * Resolves once no generation runs and none has words still to send, and otherwise after `timeoutMs` milliseconds or
-   * as soon as `cutOff` is aborted. Never rejects.
+   * Resolves once no generation runs and no data is pending, at the latest after `timeoutMs` milliseconds or when
+   * `cutOff` is aborted. Never rejects.
    */
   async whenIdle(timeoutMs: number, cutOff: AbortSignal): Promise<void> {
     if (this.#running.size + this.#unsent.size === 0) return;

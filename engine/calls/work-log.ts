@@ -3,8 +3,8 @@ import type { WorkEnd } from "../caller-work/caller-work.ts";
 import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 
 /**
- * Returns what counts every piece of work that callers caused and that has ended. A fault of this program is logged
- * too, once for each place in the program: a caller that has found one would fill the log with it.
+ * Returns a function that counts each finished worker job. A fault of this program is also logged, once per code
+ * location: a caller could otherwise fill the log with it.
  */
 export function workRecorder(metrics: EngineMetrics, log: Logger): (end: WorkEnd) => void {
   const logged = new Set<string>();

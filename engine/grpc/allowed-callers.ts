@@ -12,21 +12,21 @@ type Certificate = NonNullable<ReturnType<ServerInterceptingCallInterface["getAu
 
 /**
  * Returns an interceptor that refuses, on every service of the node, callers whose certificate carries none of the
- * `allowed` names. The names of a certificate are those of `callerNames`.
+ * `allowed` names. `callerNames` defines the names of a certificate.
  */
 export function onlyCallersNamed(allowed: readonly string[]): ServerInterceptor {
   return (_method: ServerMethodDefinition<unknown, unknown>, call: ServerInterceptingCallInterface) => {
     const { sslPeerCertificate } = call.getAuthContext();
     if (!sslPeerCertificate || !callerNames(sslPeerCertificate).some((name) => allowed.includes(name)))
-      // A call that has its status is never started.
+      // grpc-js starts no call that has its status.
       call.sendStatus(toFailedCall(new EngineError("CALLER_NOT_ALLOWED", "This caller is not allowed here.")));
     return call as ServerInterceptingCall;
   };
 }
 
 /**
- * Refuses to take the node out of service for whoever is neither on this machine nor has shown a certificate, which TLS
- * has checked by then: a drain cannot be taken back, and a node that checks no callers is open to whoever reaches it.
+ * Refuses DrainNode from remote callers without a client certificate, which TLS has verified by then. A drain cannot be
+ * undone, and a node that checks no callers accepts it from any host.
  */
 export const drainedByTrusted: ServerInterceptor = (
   method: ServerMethodDefinition<unknown, unknown>,
@@ -46,8 +46,8 @@ export const drainedByTrusted: ServerInterceptor = (
 const QUOTED = /"(?:[^"\\]|\\.)*"/g;
 
 /**
- * Returns the names of a client's certificate: common names, and alternative names of the kinds DNS and URI (as SPIFFE
- * has them). A name that Node had to quote, because it holds separators, counts as none.
+ * Returns the names of a client certificate: common names, and subject alternative names of types DNS and URI (used by
+ * SPIFFE). Names that Node had to quote, because they contain separators, are ignored.
  */
 export function callerNames({
   subject,

@@ -10,13 +10,12 @@ import { HealthService } from "../../proto/gen/grpc/health/v1/health.ts";
 import { OpenRcaServiceService } from "../../proto/gen/xds/service/orca/v3/orca.ts";
 import { EngineError, toFailedCall } from "../errors.ts";
 
-/** The bounds of what one connection to the gRPC port may have open. */
 export type ConnectionLimits = {
-  /** The most calls at once. HTTP/2 tells the caller, who then waits with further ones. */
+  /** The most concurrent calls, announced as an HTTP/2 setting: the client queues further ones. */
   readonly maxCalls: number;
-  /** The most bytes of requests, those that have not come whole and those of calls that are not over. */
+  /** The most bytes of requests of open calls, complete or not. */
   readonly maxRequestBytes: number;
-  /** The most streams of health, and as many again of load reports. */
+  /** The most streams per watch method: health watches, and load reports. */
   readonly maxWatches: number;
 };
 
@@ -30,21 +29,20 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   maxWatches: 256,
 };
 
-/** A limit that a call was refused for, as metrics name it. */
+/** The limit that a refused call exceeded, as a metric label. */
 export type ExceededLimit = "request_bytes" | "watches";
 
-/** The streams that last as long as their callers like. */
+/** Streams that stay open until their callers end them. */
 const WATCHES: ReadonlySet<string> = new Set([HealthService.watch.path, OpenRcaServiceService.streamCoreMetrics.path]);
-/** The time after which a caller that has too much open may come again, in milliseconds. */
+/** The delay that RetryInfo gives to a caller over its limits, in milliseconds. */
 const RETRY_AFTER_MS = 1_000;
 
-/** What one connection has open. */
 type Open = { requestBytes: number; readonly watches: Map<string, number> };
 
 /**
- * Returns an interceptor that refuses calls, with QUEUE_FULL, by which a connection would have more open than it may:
- * so no caller fills the memory of the node, and others are served. `onRefused` is told which limit it was. How many
- * calls a connection has at once is for HTTP/2 to bound: see `grpc.max_concurrent_streams`.
+ * Returns an interceptor that refuses calls beyond the limits of their connection with QUEUE_FULL, so that no caller
+ * exhausts the node's memory. `onRefused` receives the exceeded limit. HTTP/2 bounds the number of calls: see
+ * `grpc.max_concurrent_streams`.
  */
 export function withinLimits(
   { maxRequestBytes, maxWatches }: ConnectionLimits,
@@ -60,7 +58,7 @@ export function withinLimits(
     const refuse = (limit: ExceededLimit) => {
       onRefused(limit);
       const error = new EngineError("QUEUE_FULL", "This connection has too much open.");
-      // A call that has its status is never started, and what still comes of it is thrown away.
+      // grpc-js starts no call that has its status, and discards the rest of its request.
       call.sendStatus(toFailedCall(error, RETRY_AFTER_MS));
     };
     if (WATCHES.has(path)) {

@@ -10,12 +10,11 @@ import type { GenerationSink } from "../calls/generation-call.ts";
 import type { EngineError } from "../errors.ts";
 import { LOAD_TRAILER, requestCost } from "../load/load-report.ts";
 
-/** A Generate call as grpc-js gives it. */
 export type GenerateStream = ServerWritableStream<GenerateRequest, GenerateResponse>;
 
 /**
- * Returns the caller of Generate as a generation sees it. A whole answer ends with its cost in the trailer. `failed`
- * turns an error into a gRPC status.
+ * Returns a generation's sink over a grpc-js call. The trailer of a whole answer carries its cost. `failed` converts an
+ * error to a gRPC status.
  */
 export function generationSink(call: GenerateStream, failed: (error: EngineError) => FailedCall): GenerationSink {
   return {
@@ -23,7 +22,7 @@ export function generationSink(call: GenerateStream, failed: (error: EngineError
     onDrain: (listener) => call.on("drain", listener),
     end: (finished) => call.end(costTrailer(finished)),
     fail: (error) => {
-      // Nobody hears a status on a call that is gone.
+      // A cancelled call takes no status.
       if (!call.cancelled) call.emit("error", failed(error));
     },
   };

@@ -3,10 +3,7 @@ import type { FailedCall } from "../../deploy/runtime/grpc/failed-call.ts";
 import { type EndingStatus, saysUnreadable } from "../../deploy/runtime/grpc/status-details.ts";
 import { EngineError, type ErrorReason, toFailedCall } from "../errors.ts";
 
-/**
- * The statuses that grpc-js and its companions raise by themselves, with the reason and the text that callers get for
- * each.
- */
+/** The statuses that grpc-js and its companion packages raise on their own, with the reason and text sent for each. */
 const RAISED: Readonly<Partial<Record<status, readonly [reason: ErrorReason, message: string]>>> = {
   [status.CANCELLED]: ["CANCELLED", "The caller has left."],
   [status.DEADLINE_EXCEEDED]: ["DEADLINE", "The deadline has passed."],
@@ -15,7 +12,7 @@ const RAISED: Readonly<Partial<Record<status, readonly [reason: ErrorReason, mes
   [status.UNIMPLEMENTED]: ["UNIMPLEMENTED", "The node does not know this method, or not this way of calling it."],
 };
 
-/** Returns what a caller is told in place of a status that grpc-js raised by itself. */
+/** Returns the error sent in place of a status that grpc-js raised on its own. */
 export function explained(ended: EndingStatus): FailedCall {
   if (saysUnreadable(ended)) return toFailedCall(new EngineError("INVALID_REQUEST", "The request cannot be read."));
   const [reason, message] = RAISED[ended.code ?? status.UNKNOWN] ?? [
@@ -25,5 +22,5 @@ export function explained(ended: EndingStatus): FailedCall {
   return toFailedCall(new EngineError(reason, message));
 }
 
-/** The status of calls of methods that the node does not have. */
+/** The status of calls to unknown methods. */
 export const UNKNOWN_METHOD = explained({ code: status.UNIMPLEMENTED, details: "" });

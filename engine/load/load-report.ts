@@ -3,32 +3,28 @@ import { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_repor
 import type { BackendLoad } from "../backend.ts";
 import type { Rates } from "./throughput.ts";
 
-/** The trailer that carries the cost of one call, by the convention of ORCA (Open Request Cost Aggregation). */
+/** The trailer with the cost of one call, as ORCA (Open Request Cost Aggregation) defines it. */
 export const LOAD_TRAILER = "endpoint-load-metrics-bin";
 
-/** A change of the KV use that is told at once, as a share of the whole: ten points. */
+/** The change of KV usage that is reported at once, as a fraction of the capacity. */
 const SHARP_KV_CHANGE = 0.1;
 
-/** The change of what has yet to be prefilled that is told at once, as the seconds that it takes. */
+/** The change of queued prefill work that is reported at once, in seconds of work. */
 const SHARP_PREFILL_SECONDS = 1;
-/** The prefill speed of a node that has not measured its own, in tokens a second. */
+/** The assumed prefill speed of a node that has not measured its own, in tokens per second. */
 const UNKNOWN_PREFILL_SPEED = 5_000;
 
-/** The load of a node at one moment. */
 export type NodeLoad = {
-  /** The backend's load. */
   readonly load: BackendLoad;
-  /** The recent speeds of the node. */
   readonly rates: Rates;
-  /** Whether the node takes no new calls because it is leaving. */
   readonly draining: boolean;
-  /** The number of streams of load reports that are open. Every process of a gateway has one. */
+  /** The number of open load report streams. Every gateway process has one. */
   readonly readers: number;
 };
 
 /**
- * Returns the load of a node as an ORCA report. `application_utilization` is the fullest of slots, KV memory and queue,
- * where a queue as long as there are slots counts as full. What the backend cannot tell is left out.
+ * Returns the load of a node as an ORCA report. `application_utilization` is the maximum of slot, KV and queue
+ * utilization; a queue as long as the number of slots counts as full. Unknown values are left out.
  */
 export function loadReport({ load, rates, draining, readers }: NodeLoad): OrcaLoadReport {
   const { slots, busySlots, waiting, kvUse } = load;
@@ -54,10 +50,7 @@ export function loadReport({ load, rates, draining, readers }: NodeLoad): OrcaLo
   });
 }
 
-/**
- * Returns the cost of one finished call as an ORCA report: the prompt tokens that were not cached, and the output
- * tokens.
- */
+/** Returns the cost of a finished call as an ORCA report: uncached prompt tokens and output tokens. */
 export function requestCost({ inputTokens, cachedInputTokens, outputTokens }: Usage): OrcaLoadReport {
   return OrcaLoadReport.fromPartial({
     requestCost: { "svc.uncached_input_tokens": inputTokens - cachedInputTokens, "svc.output_tokens": outputTokens },
@@ -65,8 +58,8 @@ export function requestCost({ inputTokens, cachedInputTokens, outputTokens }: Us
 }
 
 /**
- * Returns whether a balancer should hear of `after` now rather than at the next interval: the queue or draining has
- * changed, the KV use by more than ten points, or what has yet to be prefilled by more than a second's work.
+ * Returns whether `after` should be reported at once: the queue or draining has changed, KV usage by more than ten
+ * points, or queued prefill work by more than a second.
  */
 export function changedSharply(before: OrcaLoadReport, after: OrcaLoadReport): boolean {
   const kv = (report: OrcaLoadReport) => report.utilization.kv_cache ?? 0;

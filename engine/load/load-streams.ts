@@ -4,18 +4,15 @@ import type { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_
 import type { OrcaLoadReportRequest } from "../../proto/gen/xds/service/orca/v3/orca.ts";
 import { changedSharply } from "./load-report.ts";
 
-/** The interval of a caller that names none, in milliseconds. */
 const DEFAULT_INTERVAL_MS = 500;
 const MIN_INTERVAL_MS = 100;
 const MAX_INTERVAL_MS = 60_000;
 
-/** Takes the load reports of one stream. */
 export type ReportSink = {
-  /** Sends a report. Returns false when the reader does not keep up. */
+  /** Sends a report. Returns false when the reader falls behind. */
   write(report: OrcaLoadReport): boolean;
   /** Calls `listener` each time the reader has caught up after `write` returned false. */
   onDrain(listener: () => void): void;
-  /** Ends the stream without an error. */
   end(): void;
 };
 
@@ -28,9 +25,9 @@ type Stream = {
 };
 
 /**
- * The out-of-band load reports of a node. Every stream gets one report at once, one per interval (500 ms by default,
- * 100 ms to 60 s), and one as soon as the load has changed sharply. All streams share one look at the load, ten times a
- * second, and none is taken while nobody listens.
+ * The out-of-band load reports of a node. Every stream gets a report when it opens, one per interval (500 ms by
+ * default, 100 ms to 60 s), and one as soon as the load has changed sharply. All streams share one load sample, taken
+ * ten times a second while at least one stream is open.
  */
 export class LoadStreams {
   readonly #clock: Clock;
@@ -38,13 +35,13 @@ export class LoadStreams {
   readonly #streams = new Set<Stream>();
   #cancel: (() => void) | undefined;
 
-  /** Makes the streams of a node whose load `report` gives; it is told how many streams are open. */
+  /** `report` returns the current load; its argument is the number of open streams. */
   constructor(clock: Clock, report: (readers: number) => OrcaLoadReport) {
     this.#clock = clock;
     this.#takeReport = report;
   }
 
-  /** Opens a stream to `sink`, and returns the function that ends it, which must be called when the caller leaves. */
+  /** Opens a stream to `sink`. Returns the function that ends it, which must be called when the caller leaves. */
   open(request: OrcaLoadReportRequest, sink: ReportSink): () => void {
     const report = this.#takeReport(this.#streams.size + 1);
     const intervalMs = intervalOf(request);
@@ -58,13 +55,12 @@ export class LoadStreams {
     return () => this.#drop(stream);
   }
 
-  /** Sends all streams a report now, because something has changed that no balancer should wait for. */
+  /** Sends a report to all streams now, for a change that load balancers should not wait for. */
   tell(): void {
     const report = this.#report();
     for (const stream of this.#streams) this.#send(stream, report);
   }
 
-  /** Ends all streams. */
   close(): void {
     for (const stream of [...this.#streams]) {
       this.#drop(stream);
@@ -98,7 +94,7 @@ export class LoadStreams {
       if (now - stream.sentMs >= stream.intervalMs || changedSharply(stream.last, report)) this.#send(stream, report);
   }
 
-  /** Sends a report, unless the reader is behind: it gets the newest one later instead of all of them. */
+  /** Sends a report, unless the reader is behind: it then gets only the newest one later. */
   #send(stream: Stream, report: OrcaLoadReport): void {
     if (stream.blocked) return;
     stream.sentMs = this.#clock.nowMs();

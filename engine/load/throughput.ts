@@ -3,23 +3,22 @@ import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import type { Finished } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type EngineError, NODE_FAULTS } from "../errors.ts";
 
-/** The shortest wait that a caller is told who finds the node full, in milliseconds. */
+/** The shortest RetryInfo delay of a full node, in milliseconds. */
 const MIN_WAIT_MS = 100;
-/** The longest wait that a caller is told who finds the node full, in milliseconds. */
+/** The longest RetryInfo delay of a full node, in milliseconds. */
 const MAX_WAIT_MS = 30_000;
-/** The wait that a caller is told who finds the node full while nothing is known of its speed, in milliseconds. */
+/** The RetryInfo delay of a full node whose speed is unknown, in milliseconds. */
 const UNKNOWN_WAIT_MS = 1_000;
 
-/** The weight of the newest generation in the means, from 0 to 1. */
+/** The weight of the newest generation in the moving averages, from 0 to 1. */
 const NEWEST = 0.2;
-/** The time in which a request fades out of the counts, in milliseconds. */
+/** The decay time of the request counts, in milliseconds. */
 const WINDOW_MS = 10_000;
 
-/** The recent speeds of a node. */
 export type Rates = {
-  /** Uncached prompt tokens per second of prefill; undefined before the first generation that tells. */
+  /** Uncached prompt tokens per second of prefill; undefined before the first measurement. */
   readonly prefillTokensPerSecond: number | undefined;
-  /** Output tokens per second of one generation after its prefill; undefined before the first generation that tells. */
+  /** Output tokens per second of one generation after its prefill; undefined before the first measurement. */
   readonly decodeTokensPerSecond: number | undefined;
   /** Generations that ended per second, over about the last ten seconds. */
   readonly requestsPerSecond: number;
@@ -27,24 +26,23 @@ export type Rates = {
   readonly errorsPerSecond: number;
 };
 
-/** Reckons how fast a node has lately been, from what finished generations say of themselves. */
+/** Estimates the recent speed of a node from the usage and timings of finished generations. */
 export class Throughput {
   readonly #nowMs: () => number;
   readonly #requests = new FadingCount();
   readonly #errors = new FadingCount();
   #prefill: number | undefined;
   #decode: number | undefined;
-  /** The time for which a generation holds its slot, in milliseconds; undefined before the first that tells. */
+  /** The average time that a generation holds its slot, in milliseconds; undefined before the first measurement. */
   #serviceMs: number | undefined;
 
-  /** Makes a reckoning without any memory. `nowMs` is a monotonic clock in milliseconds. */
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
   }
 
   /**
-   * Takes in a generation that has ended, finished or with a failure, which may be the caller's own. `continuedTokens`
-   * of its answer were not made by this node, 0 by default.
+   * Adds a generation that has ended, successfully or with a failure, which may be the caller's fault.
+   * `continuedTokens` of its answer were made by other nodes, 0 by default.
    */
   add(finished: Finished | undefined, failure: EngineError | undefined, continuedTokens = 0): void {
     this.#requests.add(this.#nowMs());
@@ -58,15 +56,14 @@ export class Throughput {
   }
 
   /**
-   * Returns an estimate of when one of `running` generations gives up its slot, in milliseconds from now: 100 to
-   * 30,000, and 1,000 while nothing is known.
+   * Estimates when one of `running` generations releases its slot, in milliseconds from now: 100 to 30,000, and 1,000
+   * before the first measurement.
    */
   nextEndMs(running: number): number {
     if (this.#serviceMs === undefined || running === 0) return UNKNOWN_WAIT_MS;
     return Math.min(MAX_WAIT_MS, Math.max(MIN_WAIT_MS, Math.round(this.#serviceMs / running)));
   }
 
-  /** Returns the speeds as they are now. */
   rates(): Rates {
     const now = this.#nowMs();
     return {
@@ -78,7 +75,7 @@ export class Throughput {
   }
 }
 
-/** Counts events per second with a memory that fades. */
+/** Counts events per second with exponential decay. */
 class FadingCount {
   #weight = 0;
   #atMs = 0;

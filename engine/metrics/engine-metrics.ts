@@ -3,23 +3,21 @@ import { processRegistry } from "../../deploy/runtime/metrics/process-metrics.ts
 import { REASONS } from "../errors.ts";
 
 /**
- * Counts and measures the calls that a node answers, in Prometheus' text form. Labels come from tables of the node,
- * never from a request.
+ * Counts and measures the calls of a node, as Prometheus metrics. Labels come from tables of the node, never from a
+ * request.
  */
 export class EngineMetrics {
-  /** The registry of the instruments below, those of the process, and the node's gauges once they are registered. */
+  /** The registry of the metrics below, those of the process, and the node's gauges once they are registered. */
   readonly registry = processRegistry();
   readonly #registers = [this.registry];
 
-  /** Counts generations that ended, by model and by the reason of their end: `ok` or an `ErrorReason`. */
   readonly generations = new Counter({
     name: "svc_engine_generations_total",
-    help: "Generations that ended, by model and by reason: ok, or why they failed.",
+    help: "Finished generations, by model and reason: ok, or the reason of the failure.",
     labelNames: ["model", "reason"],
     registers: this.#registers,
   });
 
-  /** Counts tokens of finished generations, by model and type: `input`, `cached`, `output`, `reasoning`. */
   readonly tokens = new Counter({
     name: "svc_engine_tokens_total",
     help: "Tokens of finished generations, by model and type: input, cached (a part of input), output, reasoning (a part of output).",
@@ -27,7 +25,6 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** Measures the seconds from the arrival of a Generate call to its first delta, by model. */
   readonly timeToFirstDelta = new Histogram({
     name: "svc_engine_time_to_first_delta_seconds",
     help: "Time from the arrival of a Generate call to its first delta, in seconds, by model.",
@@ -36,7 +33,6 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** Measures the seconds per output token of finished generations, as the backend measured its decoding, by model. */
   readonly timePerOutputToken = new Histogram({
     name: "svc_engine_time_per_output_token_seconds",
     help: "Time from the end of the prefill to the end of the answer per output token, in seconds, by model.",
@@ -45,9 +41,6 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /**
-   * Measures the seconds from a request's arrival at the backend to its slot, by model, where the backend tells them.
-   */
   readonly queueWait = new Histogram({
     name: "svc_engine_queue_wait_seconds",
     help: "Time from a request's arrival at the backend to its slot, in seconds, by model.",
@@ -56,62 +49,51 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** Counts CountTokens calls that ended, by model and by `ok` or an `ErrorReason`. */
   readonly counts = new Counter({
     name: "svc_engine_count_tokens_total",
-    help: "CountTokens calls that ended, by model and by reason: ok, or why they failed.",
+    help: "Finished CountTokens calls, by model and reason: ok, or the reason of the failure.",
     labelNames: ["model", "reason"],
     registers: this.#registers,
   });
 
-  /** Counts whole answers, and arguments of calls, that the request's schema does not allow, by model and part. */
   readonly schemaMismatches = new Counter({
     name: "svc_engine_schema_mismatches_total",
-    help: "Whole answers and call arguments that their schema does not allow, by model and part: answer, arguments.",
+    help: "Whole answers and call arguments that violate their schema, by model and part: answer, arguments.",
     labelNames: ["model", "part"],
     registers: this.#registers,
   });
 
-  /** Counts whole answers, and arguments of calls, that could not be checked with the request's schema, by model. */
   readonly schemaUnchecked = new Counter({
     name: "svc_engine_schema_unchecked_total",
-    help: "Whole answers and call arguments that were not checked, as their schema is none or costs too much, by model.",
+    help: "Whole answers and call arguments that were not checked, because their schema is invalid or too costly, by model.",
     labelNames: ["model"],
     registers: this.#registers,
   });
 
-  /**
-   * Counts the pieces of work that callers' bytes caused beside generating, by kind (`grammar`, `check`, `parse`) and
-   * outcome (`whole`, `partly`, `refused`, `given_up`, `failed`).
-   */
   readonly callerWork = new Counter({
     name: "svc_engine_caller_work_total",
-    help: "Work that callers' bytes caused beside generating, by kind and by outcome: whole, partly (as far as its budget went), refused, given_up (too much time or memory), failed (a fault of the node's own).",
+    help: "Worker jobs that callers' input caused, by kind and outcome: whole, partly (up to its budget), refused, given_up (time or memory limit), failed (a fault of the node).",
     labelNames: ["kind", "outcome"],
     registers: this.#registers,
   });
 
-  /** Measures the seconds from a caller's leaving, or its deadline, to the backend's having let go of the slot. */
   readonly cancelLatency = new Histogram({
     name: "svc_engine_cancel_latency_seconds",
-    help: "Time from a caller's leaving, or its deadline, to its slot being free, in seconds.",
+    help: "Time from a caller's cancellation or deadline to the release of its slot, in seconds.",
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
     registers: this.#registers,
   });
 
-  /**
-   * The calls that were refused because their connection had too much open, by the limit: `request_bytes`, `watches`.
-   */
   readonly callsRefused = new Counter({
     name: "svc_engine_connection_refusals_total",
-    help: "Calls refused because their connection had too much open, by limit: request_bytes, watches.",
+    help: "Calls refused because their connection exceeded a limit, by limit: request_bytes, watches.",
     labelNames: ["limit"],
     registers: this.#registers,
   });
 
   /**
-   * Begins at 0 what can be counted of these models and of the work of callers: a count that is not there before its
-   * first event shows no rise at it.
+   * Creates all label combinations of these models and job kinds at 0: `rate` misses the first event of a series that
+   * starts with it.
    */
   startAtZero(models: readonly string[], workKinds: readonly string[]): void {
     for (const model of models) {

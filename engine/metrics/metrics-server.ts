@@ -3,24 +3,24 @@ import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
 import type { NodePhase } from "../node/node-state.ts";
 
-/** An HTTP server of metrics that listens on `port`; `close` ends it with all its connections. */
+/** The running HTTP server of metrics; `close` also ends all its connections. */
 export type MetricsServer = { readonly port: number; close(): Promise<void> };
 
-/** The address at which metrics are served; port 0 picks a free one. */
+/** The listen address of the metrics server; port 0 picks a free one. */
 export type MetricsAddress = { readonly host: string; readonly port: number };
 
-/** The state of a node that probes ask for. */
 export type ProbedNode = {
-  /** The phase of the node's life. */
   readonly phase: NodePhase;
-  /** Whether the engine makes no step although work runs, for so long that only a restart helps; false while it starts. */
+  /**
+   * Whether the engine makes no step although work runs, for so long that only a restart helps; false while it starts.
+   */
   readonly engineHung: boolean;
 };
 
 /**
- * Serves a registry under `/metrics` over HTTP, and for probes `/healthz`, which is 200 as long as the process lives,
- * `/livez/engine`, which is 503 where the engine hangs and 200 otherwise, also while it starts, and `/readyz`, which is
- * 200 while the node takes calls and 503 otherwise, with its phase as the text. Throws when the address cannot be used.
+ * Serves a registry under `/metrics` over HTTP, and three probes: `/healthz` returns 200 while the process lives;
+ * `/livez/engine` returns 503 if the engine hangs and 200 otherwise, also while it starts; `/readyz` returns 200 while
+ * the node accepts calls and 503 otherwise, with its phase as the text. Throws if the address cannot be used.
  */
 export async function serveMetrics(
   registry: Registry,

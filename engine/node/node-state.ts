@@ -3,8 +3,8 @@ import type { BackendDescription } from "../backend.ts";
 import { EngineError } from "../errors.ts";
 
 /**
- * The phase of a node's life. `loading` comes first and `draining` last; a `stalled` node is out of service until its
- * engine moves again.
+ * The phase of a node. `loading` comes first and `draining` last; a `stalled` node is out of service until its engine
+ * makes steps again.
  */
 export type NodePhase = "loading" | "serving" | "stalled" | "draining";
 
@@ -17,45 +17,40 @@ const MODEL_STATE: Readonly<Record<NodePhase, ModelState>> = {
 
 const SERVICE_HEALTH_NAMES = ["", "svc.inference.v1.InferenceService"];
 
-/** Returns the name under which `grpc.health.v1.Health` knows a model: `svc.model/<id>`. */
+/** Returns the service name of a model in `grpc.health.v1.Health`: `svc.model/<id>`. */
 export function healthName(model: string): string {
   return `svc.model/${model}`;
 }
 
-/** The names of a node and of what it serves, and who hears whether it does. */
 export type NodeStateOptions = {
-  /** The name of the node, as DescribeNode tells it. */
   readonly nodeId: string;
-  /** The version of this program, as DescribeNode tells it. */
   readonly nodeVersion: string;
-  /** The ids of the models that the node serves. */
   readonly models: readonly string[];
-  /** Hears the health of the service and of each model by its health name, at once and at every change. */
+  /**
+   * Receives the health of the service and of each model under its health name, at construction and at every change.
+   */
   readonly setHealth: (name: string, status: "SERVING" | "NOT_SERVING") => void;
 };
 
-/** Knows whether the node takes requests, and nobody else does; its health follows this state. */
+/** The only place that decides whether the node accepts requests; its health follows this state. */
 export class NodeState {
   readonly #options: NodeStateOptions;
   readonly #models: ReadonlySet<string>;
   readonly #startedAt = new Date();
   #now: NodePhase = "loading";
 
-  /** Makes the state of a node in `loading`, with every health name NOT_SERVING. */
+  /** Starts in `loading`, with every health name NOT_SERVING. */
   constructor(options: NodeStateOptions) {
     this.#options = options;
     this.#models = new Set(options.models);
     this.#tellHealth();
   }
 
-  /** The phase in which the node is. */
   get now(): NodePhase {
     return this.#now;
   }
 
-  /**
-   * Puts the node into a phase, and returns whether that changed anything. A node that drains never leaves that phase.
-   */
+  /** Changes the phase, and returns whether it changed. A draining node never leaves that phase. */
   become(phase: NodePhase): boolean {
     if (this.#now === phase || this.#now === "draining") return false;
     this.#now = phase;
@@ -63,13 +58,13 @@ export class NodeState {
     return true;
   }
 
-  /** Throws `EngineError` when the node does not take a request for this model now. */
+  /** Throws `EngineError` if the node does not accept a request for this model now. */
   admit(model: string): void {
     if (this.#now !== "serving") throw this.refusal();
     if (!this.#models.has(model)) throw new EngineError("MODEL_NOT_SERVED", "The node does not serve this model.");
   }
 
-  /** Returns the error with which a node that is not serving refuses every request. */
+  /** Returns the error for every request to a node that is not serving. */
   refusal(): EngineError {
     if (this.#now === "loading") return new EngineError("MODEL_LOADING", "The model is still loading.");
     if (this.#now === "draining") return new EngineError("DRAINING", "The node takes no new requests.");
@@ -77,14 +72,14 @@ export class NodeState {
   }
 
   /**
-   * Returns the model as a label of metrics and logs: its id if the node serves it, else `unknown`, and so never a word
-   * of the caller's.
+   * Returns the model as a label of metrics and logs: its id if the node serves it, else `unknown`, so that no caller
+   * text becomes a label.
    */
   label(model: string): string {
     return this.#models.has(model) ? model : "unknown";
   }
 
-  /** Returns the answer to DescribeNode: the node, its engine, and its models in their present state. */
+  /** Returns the DescribeNode response: the node, its engine, and its models in their present state. */
   describe({ engineKind, engineVersion, models }: BackendDescription): DescribeNodeResponse {
     const { nodeId, nodeVersion } = this.#options;
     const state = MODEL_STATE[this.#now];

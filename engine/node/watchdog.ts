@@ -6,39 +6,33 @@ import type { Backend, EngineSteps } from "../backend.ts";
 import { EngineError } from "../errors.ts";
 import type { NodeState } from "./node-state.ts";
 
-/** The number of looks of the watchdog within `stallMs`. */
+/** The number of checks within `stallMs`. */
 const LOOKS = 4;
 
-/** What a watchdog watches, and whom it tells. */
 export type WatchdogOptions = {
-  /** Measures how long no step was made. */
   readonly clock: Clock;
-  /** The time for which steps may be in flight of which none is made, in milliseconds. */
+  /** The milliseconds that steps in flight may make no progress before the engine counts as stalled. */
   readonly stallMs: number;
-  /** The time without a step after which the engine counts as hung, in milliseconds. Default: it never does. */
+  /** The milliseconds without a step after which the engine counts as hung. Default: never. */
   readonly hangMs?: number | undefined;
-  /** Gives the engine's pulse; undefined from an engine that does not count its steps. */
+  /** Returns the engine's step counter; undefined if the engine does not count its steps. */
   readonly steps: () => EngineSteps | undefined;
-  /** Called once when steps have been in flight for `stallMs` and none was made. */
+  /** Called once when steps have been in flight for `stallMs` without progress. */
   readonly onStall: () => void;
   /** Called once when a stalled engine makes steps again. */
   readonly onRecover: () => void;
-  /**
-   * Called at every look at a stalled engine that has nothing to do: it gives the engine something, so that it can show
-   * that it moves.
-   */
+  /** Called at every check of a stalled engine without work: it gives the engine a request to show progress with. */
   readonly probe: () => void;
 };
 
-/** Watches that running work moves. An engine that does not count its steps is never found fault with. */
+/**
+ * Detects an engine that makes no progress while work runs. An engine that does not count its steps is never reported.
+ */
 export class Watchdog {
   readonly #options: WatchdogOptions;
   #cancel: (() => void) | undefined;
   #lookedMs = 0;
-  /**
-   * The time since the last step in which the engine owed one. That callers leave an engine that stands still does not
-   * end it: they come again.
-   */
+  /** The milliseconds without a step while the engine owed one. Departing callers do not reset it: they retry. */
   #stillMs = 0;
   #stalled = false;
   #last: EngineSteps | undefined;
@@ -48,8 +42,8 @@ export class Watchdog {
   }
 
   /**
-   * The time for which running work has seen no step of the engine, beyond what one step may take, in milliseconds; 0
-   * where it moves or nothing runs.
+   * The milliseconds for which running work has had no step, beyond the time that one may take; 0 if the engine makes
+   * progress or is idle.
    */
   get stepAgeMs(): number {
     const { inFlight = 0, stepTimeoutMs = 0 } = this.#last ?? {};
@@ -57,8 +51,8 @@ export class Watchdog {
   }
 
   /**
-   * Whether the engine is up and has made no step for `hangMs`, or its first one for as long as that may take: only a
-   * restart helps.
+   * Whether the engine is up and has made no step for `hangMs`, or no first step within its start timeout. Only a
+   * restart helps then.
    */
   get hung(): boolean {
     const { hangMs = Number.POSITIVE_INFINITY } = this.#options;
@@ -66,14 +60,12 @@ export class Watchdog {
     return !down && this.stepAgeMs >= Math.max(hangMs, startTimeoutMs);
   }
 
-  /** Begins to look, four times within `stallMs`. */
   start(): void {
     this.#lookedMs = this.#options.clock.nowMs();
     this.#last = this.#options.steps();
     this.#arm();
   }
 
-  /** Ends the looking. */
   stop(): void {
     this.#cancel?.();
     this.#cancel = undefined;
@@ -90,13 +82,13 @@ export class Watchdog {
   #look(): void {
     const { clock, stallMs, steps, onStall, onRecover, probe } = this.#options;
     const now = clock.nowMs();
-    // A process that was itself held up has not watched for all of that time.
+    // A process that was itself suspended has not watched the engine for all of that time.
     const watchedMs = Math.min(now - this.#lookedMs, (2 * stallMs) / LOOKS);
     this.#lookedMs = now;
     const before = this.#last;
     this.#last = steps();
     const { made, inFlight = 0, down = false } = this.#last ?? {};
-    // What a restarted engine owes, it owes from when it came up.
+    // Steps owed to a restarted engine count from its start.
     if (before?.down && !down) this.#stillMs = 0;
     if (made === undefined || made !== before?.made) {
       this.#stillMs = 0;
@@ -115,41 +107,35 @@ export class Watchdog {
   }
 }
 
-/** The generations that a stalled engine leaves without an answer. */
+/** The running generations, which fail when the engine stalls. */
 export type RunningCalls = {
-  /** The number of generations that the backend works on. */
   readonly running: number;
-  /** Ends all running generations with an error that their callers hear at once. */
   stopAll(error: EngineError): void;
 };
 
-/** The parts of a node that is watched. */
 export type WatchedNode = {
-  /** The backend whose steps are watched, and which is probed. */
+  /** The backend, whose steps are watched and which is probed. */
   readonly backend: Backend;
-  /** The ids of the models; a probe names the first. */
+  /** The ids of the models; a probe uses the first. */
   readonly models: readonly string[];
-  /** Measures how long no step was made. */
   readonly clock: Clock;
-  /** The time for which running work may see no step before the node leaves service, in milliseconds. */
+  /** The milliseconds without a step, while work runs, after which the node leaves service. */
   readonly stallMs: number;
-  /** The time without a step after which the engine counts as hung, in milliseconds; undefined: it never does. */
+  /** The milliseconds without a step after which the engine counts as hung; undefined: never. */
   readonly hangMs?: number | undefined;
-  /** The state of the node, which becomes `stalled` and again `serving`. */
+  /** The state of the node, which alternates between `serving` and `stalled`. */
   readonly state: NodeState;
-  /** The generations that fail when the engine stalls. */
   readonly calls: RunningCalls;
-  /** The log that tells of leaving service and coming back. */
   readonly log: Logger;
-  /** Called when the node has left service or come back. */
+  /** Called after the node has left or rejoined service. */
   readonly onChange: () => void;
-  /** The signal that is aborted when the node closes, which ends a probe. */
+  /** Aborted when the node closes; ends a probe. */
   readonly signal: AbortSignal;
 };
 
 /**
- * Makes the watchdog of a node, not yet started: a stalled engine fails what runs and takes nothing new until its steps
- * go on.
+ * Creates the watchdog of a node, not yet started. A stalled engine fails its running generations, and the node accepts
+ * nothing new until the steps resume.
  */
 export function watchNode(node: WatchedNode): Watchdog {
   const { backend, models, clock, stallMs, hangMs, state, calls, log, onChange, signal } = node;
@@ -160,13 +146,13 @@ export function watchNode(node: WatchedNode): Watchdog {
     steps: () => backend.load().steps,
     onStall: () => {
       if (!state.become("stalled")) return;
-      log.error({ running: calls.running }, "the engine does not move: out of service");
+      log.error({ running: calls.running }, "the engine has stalled: out of service");
       calls.stopAll(state.refusal());
       onChange();
     },
     onRecover: () => {
       if (!state.become("serving")) return;
-      log.warn("the engine moves again: back in service");
+      log.warn("the engine makes steps again: back in service");
       onChange();
     },
     probe: () => probeBackend(backend, models, stallMs, clock, signal),
@@ -174,8 +160,8 @@ export function watchNode(node: WatchedNode): Watchdog {
 }
 
 /**
- * Asks the backend for one token, for no more than `timeoutMs` milliseconds. Only the steps of the backend tell what
- * came of it: neither the answer nor a failure means anything here.
+ * Requests one token from the backend, for at most `timeoutMs` milliseconds. The result is ignored: only the step
+ * counter shows whether the engine makes progress.
  */
 function probeBackend(
   backend: Backend,

@@ -1,57 +1,53 @@
 import type { HeldPrefixes } from "./held-prefixes.ts";
 
-/** A place in the tokens of a prompt that a digest names. */
+/** A position in the tokens of a prompt that a digest names. */
 export type PrefixPlace = {
-  /** The digest of everything up to the place. */
+  /** The digest of everything up to the position. */
   readonly digest: string;
-  /** The number of tokens up to the place. */
   readonly tokens: number;
 };
 
-/** A prompt, or a prompt and its answer, whose blocks are in a cache. */
+/** A prompt, with or without its answer, whose blocks are in a cache. */
 export type BlockLine<Key> = {
-  /** The id of the model whose prompt it is. */
   readonly model: string;
-  /** The places that digests name in the prompt, from the first to the last. */
   readonly places: readonly PrefixPlace[];
-  /** The identities of all whole blocks, each standing for everything up to its end. */
+  /** The keys of all whole blocks; each identifies everything up to its end. */
   readonly blocks: readonly Key[];
 };
 
-/** A prefix by the blocks it needs, and those behind it up to the next digest of the newest line. */
+/** A prefix as the blocks up to its position, and the blocks behind it up to the next digest of the newest line. */
 type Prefix<Key> = {
   readonly digest: string;
   readonly model: string;
-  /** The number of whole blocks up to the place. */
+  /** The number of whole blocks up to the position. */
   readonly needed: number;
-  /** The last one of the needed blocks: it is held only as long as those in front of it. */
+  /** The last of the needed blocks. It is cached only as long as all blocks before it. */
   readonly last: Key;
   readonly tail: readonly Key[];
-  /** Whether a later digest stands at the end of the tail. */
+  /** Whether another digest follows at the end of the tail. */
   readonly goesOn: boolean;
-  /** The number of blocks of the tail that are held, from its beginning. */
+  /** The number of cached blocks of the tail, from its beginning. */
   heldTail: number;
 };
 
 /**
- * Ties prefixes to the blocks of a cache in which a block is held only as long as all blocks in front of it are, and
- * says of each change what it means for the prefixes. What is said of a line takes the place of what was said of its
- * digests before.
+ * Maps prefixes to the blocks of a cache in which a block is held only as long as all blocks before it, and translates
+ * changes of blocks to changes of prefixes. A new line replaces earlier records of its digests.
  */
 export class BlockPrefixes<Key> {
   readonly #held: HeldPrefixes;
   readonly #blockTokens: number;
   readonly #prefixes = new Map<string, Prefix<Key>>();
-  /** The prefixes whose last needed block, or a block of whose tail, has this identity. */
+  /** The prefixes by the keys of their last needed block and of their tail's blocks. */
   readonly #byBlock = new Map<Key, Set<Prefix<Key>>>();
 
-  /** Tells `held` of the prefixes in blocks of `blockTokens` tokens. */
+  /** Reports to `held` the prefixes in blocks of `blockTokens` tokens. */
   constructor(held: HeldPrefixes, blockTokens: number) {
     this.#held = held;
     this.#blockTokens = blockTokens;
   }
 
-  /** Notes that the first `heldBlocks` blocks of a line are held. */
+  /** Records that the first `heldBlocks` blocks of a line are cached. */
   stored({ model, places, blocks }: BlockLine<Key>, heldBlocks: number): void {
     const needs = places.map(({ tokens }) => Math.min(blocks.length, Math.floor(tokens / this.#blockTokens)));
     for (const [index, { digest }] of places.entries()) {
@@ -72,7 +68,6 @@ export class BlockPrefixes<Key> {
     }
   }
 
-  /** Notes that a block is held no longer. */
   removed(block: Key): void {
     for (const prefix of [...(this.#byBlock.get(block) ?? [])]) {
       if (prefix.last === block) {
@@ -80,7 +75,7 @@ export class BlockPrefixes<Key> {
         this.#held.drop(prefix.digest);
         continue;
       }
-      // A cache loses the end of a line first.
+      // A cache evicts the end of a line first.
       const at = prefix.tail.lastIndexOf(block, prefix.heldTail - 1);
       if (at < 0 || prefix.heldTail === 0) continue;
       prefix.heldTail = at;

@@ -1,39 +1,38 @@
 import { LRUCache } from "lru-cache";
 
-/** The most digests that are known of at one time: some 15 MB of them. */
+/** The most tracked digests: about 15 MB. */
 const MAX_PREFIXES = 65_536;
 
-/** What a node holds of the prefix that a digest names. */
+/** The cached tokens of the prefix that a digest names. */
 export type HeldTokens = {
-  /** The id of the model whose prompts have the digest. */
   readonly model: string;
-  /** The tokens up to the place of the digest that any prompt with it can use again. */
+  /** The tokens up to the digest's position, which any prompt with this digest can reuse. */
   readonly tokens: number;
-  /** The tokens that are held behind the place, of the newest prompt and answer that went on there. */
+  /** The cached tokens behind the position, of the newest prompt and answer that continued there. */
   readonly tailTokens: number;
 };
 
 /** The KV tokens of a node, for all its models together. */
 export type KvTokens = {
-  /** The tokens that caches and running generations take up. */
+  /** The tokens in caches and running generations. */
   readonly used: number;
-  /** The tokens that there is room for; 0 where not known. */
+  /** The capacity in tokens; 0 if unknown. */
   readonly total: number;
 };
 
-/** Hears of a prefix that is held, held otherwise or held no longer. */
+/** Called when a cached prefix is added, changed or evicted. */
 export type PrefixListener = (digest: string, model: string) => void;
 
 /**
- * Knows which prefixes a node holds in its cache, by their digests, and tells of every change. It is bounded: of more
- * prefixes than it can know it forgets those of which nothing was said for longest, as if they were held no longer.
+ * Tracks the cached prefixes of a node by their digests, and reports every change. It is bounded: beyond the limit, the
+ * least recently updated prefixes are dropped as if they were evicted.
  */
 export class HeldPrefixes {
   readonly #kv: () => KvTokens;
   readonly #held: LRUCache<string, HeldTokens>;
   readonly #listeners = new Set<PrefixListener>();
 
-  /** Begins with nothing held. `kv` is asked for the KV tokens of the node whenever they are told. */
+  /** Starts empty. `kv` returns the current KV tokens of the node. */
   constructor(kv: () => KvTokens, maxPrefixes = MAX_PREFIXES) {
     this.#kv = kv;
     this.#held = new LRUCache({
@@ -44,39 +43,34 @@ export class HeldPrefixes {
     });
   }
 
-  /** The KV tokens of the node now. */
   get kv(): KvTokens {
     return this.#kv();
   }
 
-  /** The number of prefixes that are known to be held. */
   get size(): number {
     return this.#held.size;
   }
 
-  /** Returns what is held of a prefix; undefined where nothing is. */
   get(digest: string): HeldTokens | undefined {
     return this.#held.peek(digest);
   }
 
-  /** Returns the digests of all prefixes of a model that are held, those that were used last behind the others. */
+  /** Returns the digests of all cached prefixes of a model, least recently updated first. */
   digestsOf(model: string): readonly string[] {
     return [...this.#held.rkeys()].filter((digest) => this.#held.peek(digest)?.model === model);
   }
 
-  /** Notes what is held of a prefix from now on. */
   hold(digest: string, held: HeldTokens): void {
     const before = this.#held.peek(digest);
     this.#held.set(digest, held);
     if (before?.tokens !== held.tokens || before.tailTokens !== held.tailTokens) this.#tell(digest, held);
   }
 
-  /** Notes that a prefix is held no longer. */
   drop(digest: string): void {
     this.#held.delete(digest);
   }
 
-  /** Calls the listener at every change. Returns the function that ends this. */
+  /** Calls the listener at every change. Returns the function that unsubscribes it. */
   onChange(listener: PrefixListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -2,27 +2,27 @@ import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference
 import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
 
-/** The bytes of a digest. */
 const DIGEST_BYTES = 16;
-/** The most digests that come with a request. */
 const MAX_DIGESTS = 64;
-/** The digests at the beginning of a prompt that come with a request which has more of them than may come. */
+/**
+ * The number of digests kept from the beginning of a prompt that has more than `MAX_DIGESTS` positions; the rest are
+ * from its end.
+ */
 const HEAD_DIGESTS = 2;
 
-/** A place in a prompt that a digest of its request names. */
+/** A position in a prompt that a digest of its request names. */
 export type PrefixMark = {
-  /** The digest of everything up to the place: 16 bytes as a string of as many units. */
+  /** The digest of everything up to the position: 16 bytes as a latin1 string. */
   readonly digest: string;
-  /** The number of messages up to the place, together with the tools. */
+  /** The number of messages up to the position; tools count with the first. */
   readonly messages: number;
 };
 
-/** What names the prefixes of a request. */
 type Marked = Pick<GenerateRequest, "prefixDigests" | "messages">;
 
 /**
- * Returns the places that the digests of a request name, from the first to the last; none where it has none. Throws
- * `EngineError` INVALID_REQUEST for another number of digests than the messages have places.
+ * Returns the positions that the digests of a request name, in order; empty without digests. Throws `EngineError`
+ * INVALID_REQUEST if the number of digests does not match the messages.
  */
 export function prefixMarks({ prefixDigests, messages }: Marked): readonly PrefixMark[] {
   if (prefixDigests.length === 0) return [];
@@ -41,7 +41,7 @@ export function prefixMarks({ prefixDigests, messages }: Marked): readonly Prefi
   }));
 }
 
-/** Returns the bytes of digests, one after the other. */
+/** Returns the concatenated bytes of digests. */
 export function digestBytes(digests: readonly string[]): Buffer {
   return Buffer.from(digests.join(""), "latin1");
 }

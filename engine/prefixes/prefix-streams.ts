@@ -3,40 +3,38 @@ import type { HeldPrefix, WatchPrefixesResponse } from "../../proto/gen/svc/infe
 import type { HeldPrefixes, KvTokens } from "./held-prefixes.ts";
 import { digestBytes } from "./prefix-marks.ts";
 
-/** The most prefixes that one message tells of: about 30 KB. */
+/** The most prefixes in one message: about 30 KB. */
 const MAX_PER_MESSAGE = 1_024;
-/** The most changes that wait for a reader which does not keep up, beyond which it is told all anew. */
+/** The most changes that wait for a slow reader. Beyond them it gets a reset with the full state. */
 const MAX_WAITING = 8_192;
-/** The time after which the KV tokens are told although no prefix has changed, in milliseconds. */
+/** The interval at which KV tokens are sent although no prefix has changed, in milliseconds. */
 const KV_INTERVAL_MS = 1_000;
-/** The least change of the used KV tokens that is worth a message of its own, as a share of all. */
+/** The least change of the used KV tokens that is sent on its own, as a fraction of the capacity. */
 const KV_STEP = 0.01;
 
-/** Takes what one stream tells. */
 export type PrefixSink = {
-  /** Sends a message. Returns false when the reader does not keep up. */
+  /** Sends a message. Returns false when the reader falls behind. */
   write(message: WatchPrefixesResponse): boolean;
   /** Calls `listener` each time the reader has caught up after `write` returned false. */
   onDrain(listener: () => void): void;
-  /** Ends the stream without an error. */
   end(): void;
 };
 
 type Stream = {
   readonly sink: PrefixSink;
   readonly model: string;
-  /** The prefixes of which the reader has yet to hear. */
+  /** The digests with changes that were not sent yet. */
   changed: Set<string>;
-  /** Whether the next message takes back all that was told. */
+  /** Whether the next message is a reset, which replaces all earlier ones. */
   reset: boolean;
   blocked: boolean;
-  /** The used KV tokens that the reader heard of last. */
+  /** The used KV tokens in the last message. */
   kvUsed: number;
 };
 
 /**
- * The streams by which a node tells what it holds. What changed at one moment is one message. A reader that does not
- * keep up costs a bounded number of changes: beyond them it is told all anew once it reads again.
+ * The WatchPrefixes streams of a node. Changes of one moment share a message. A slow reader costs a bounded number of
+ * changes: beyond them it gets a reset once it reads again.
  */
 export class PrefixStreams {
   readonly #held: HeldPrefixes;
@@ -46,7 +44,6 @@ export class PrefixStreams {
   #tellsSoon = false;
   #cancelTimer: (() => void) | undefined;
 
-  /** Makes the streams of a node that holds `held`. */
   constructor(held: HeldPrefixes, clock: Clock) {
     this.#held = held;
     this.#clock = clock;
@@ -54,8 +51,8 @@ export class PrefixStreams {
   }
 
   /**
-   * Opens a stream to `sink` of the prefixes of a model, and returns the function that ends it, which must be called
-   * when the caller leaves.
+   * Opens a stream to `sink` of the prefixes of a model. Returns the function that ends it, which must be called when
+   * the caller leaves.
    */
   open(model: string, sink: PrefixSink): () => void {
     const stream: Stream = { sink, model, changed: new Set(), reset: true, blocked: false, kvUsed: -1 };
@@ -69,7 +66,6 @@ export class PrefixStreams {
     return () => this.#drop(stream);
   }
 
-  /** Ends all streams. */
   close(): void {
     this.#letGo();
     for (const stream of [...this.#streams]) {
@@ -87,7 +83,7 @@ export class PrefixStreams {
 
   #changed(digest: string, model: string): void {
     for (const stream of this.#streams) {
-      // Before a reset nothing needs to be kept: it tells what is held when it is sent.
+      // A pending reset sends the full state, so that changes before it need no record.
       if (stream.model !== model || stream.reset) continue;
       stream.changed.add(digest);
       if (stream.changed.size <= Math.max(MAX_WAITING, this.#held.size)) continue;
@@ -96,14 +92,14 @@ export class PrefixStreams {
     }
     if (this.#tellsSoon) return;
     this.#tellsSoon = true;
-    // Before the events of the step that changed the cache are sent: the next turn may follow on them.
+    // Sent before the events of the step that changed the cache: the next turn may depend on them.
     queueMicrotask(() => {
       this.#tellsSoon = false;
       for (const stream of this.#streams) if (stream.changed.size > 0) this.#send(stream);
     });
   }
 
-  /** Sends what the reader has yet to hear of, as far as it takes it. */
+  /** Sends pending changes until the reader falls behind. */
   #send(stream: Stream): void {
     let resets = stream.reset;
     if (resets && !stream.blocked) {

@@ -1,33 +1,32 @@
 import type { PrefixPlace } from "./block-prefixes.ts";
 import type { HeldPrefixes } from "./held-prefixes.ts";
 
-/** What a slot's cache holds, by the places that digests name in it. */
+/** The prompt in a slot's cache, with the positions that digests name in it. */
 export type SlotLine = {
-  /** The id of the model whose prompt it is. */
   readonly model: string;
-  /** The places that digests name in the prompt, from the first to the last. */
   readonly places: readonly PrefixPlace[];
 };
 
-/** What one slot holds of a prefix. */
+/** The part of a prefix that one slot holds. */
 type Part = { readonly model: string; readonly tokens: number; readonly tailTokens: number };
 
 /**
- * Ties prefixes to slots, each of which holds the tokens of one conversation from their beginning. A prefix that
- * several slots hold counts by the slot that has most of it.
+ * Maps prefixes to slots, each of which holds the tokens of one conversation from its beginning. For a prefix in
+ * several slots, the slot with the longest part counts.
  */
 export class SlotPrefixes<Slot extends object> {
   readonly #held: HeldPrefixes;
   readonly #digests = new Map<Slot, readonly string[]>();
-  /** What each slot has of a prefix. */
+  /** The part of each prefix that each slot holds, by digest. */
   readonly #parts = new Map<string, Map<Slot, Part>>();
 
-  /** Tells `held` of the prefixes in the slots. */
   constructor(held: HeldPrefixes) {
     this.#held = held;
   }
 
-  /** Notes that the next prompt may use the first `tokens` tokens of a line in this slot, and nothing else in it. */
+  /**
+   * Records that the next prompt may reuse the first `tokens` tokens of a line in this slot, and nothing else in it.
+   */
   holds(slot: Slot, { model, places }: SlotLine, tokens: number): void {
     const before = this.#digests.get(slot) ?? [];
     const held = places.filter((place) => place.tokens > 0 && place.tokens <= tokens);
@@ -45,7 +44,7 @@ export class SlotPrefixes<Slot extends object> {
     for (const digest of before) if (!kept.has(digest)) this.#take(digest, slot);
   }
 
-  /** Notes that no prompt can use what is in this slot: it is empty, or another request has it. */
+  /** Records that this slot is not reusable: it is empty, or another request holds it. */
   holdsNothing(slot: Slot): void {
     const digests = this.#digests.get(slot) ?? [];
     this.#digests.delete(slot);

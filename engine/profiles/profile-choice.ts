@@ -3,28 +3,24 @@ import { formOf } from "../tool-calls/forms.ts";
 import { builtInProfiles, loadProfile, type ModelProfile, type NamedProfile } from "./profile.ts";
 
 /*
- * Fits a profile to a model file: which one it is, by what the file says of itself, and which of its marks the model
- * knows.
+ * Matches a profile to a model file by the file's metadata, and selects the markers that the model supports.
  */
 
-/** What a GGUF file says of itself. */
+/** The metadata of a GGUF file. */
 export type ModelFile = {
-  /** The value of `general.architecture`. */
   readonly architecture: string;
-  /** The value of `general.name`; "" where there is none. */
+  /** The value of `general.name`; "" if absent. */
   readonly name: string;
   /** The chat template, Jinja source. */
   readonly template: string;
 };
 
-/**
- * The name of the profile for files of which nothing is known. Of its marks only those are used that the model knows.
- */
+/** The profile for unknown model files. Only those of its special tokens are used that the model has. */
 const FALLBACK = "hermes-thinking";
 
 /**
- * Returns the profile of a model file: of those whose conditions all hold the one that has most of them, else one for
- * ChatML models, which then does not fit (`fits`). `profiles` are those that this service brings, by default.
+ * Returns the profile of a model file: the one with the most conditions among those whose conditions all hold, else a
+ * profile for ChatML models with `fits` false. `profiles` are the built-in ones by default.
  */
 export function chooseProfile(
   file: ModelFile,
@@ -38,7 +34,7 @@ export function chooseProfile(
   return best ? { ...best.named, fits: true } : { name: FALLBACK, profile: loadProfile(FALLBACK), fits: false };
 }
 
-/** Returns how many conditions there are; 0 where one of them does not hold. */
+/** Returns the number of conditions; 0 if one of them does not hold. */
 function conditionsMet(gguf: ModelProfile["gguf"], { architecture, name, template }: ModelFile): number {
   if (gguf === undefined) return 0;
   const { architectures, names } = gguf;
@@ -49,9 +45,9 @@ function conditionsMet(gguf: ModelProfile["gguf"], { architecture, name, templat
 }
 
 /**
- * Returns the markers of a profile that a model can know. A mark is known where every part of it is a token of its own
- * or stands in the template: `<a|b>` may be put together there of `<`, a token `a|b` and `>`. `withoutTokens` gives
- * what is left of a mark when its tokens are taken out.
+ * Returns the markers of a profile that a model supports. A marker is supported if every part of it is a token or
+ * occurs in the template: a template may build `<a|b>` from `<`, a token `a|b` and `>`. `withoutTokens` returns the
+ * rest of a marker after its tokens are removed.
  */
 export function usableMarkers(
   { reasoning, toolCall, text }: Pick<ModelProfile, "reasoning" | "toolCall" | "text">,

@@ -9,12 +9,11 @@ import { toolCallMarkers } from "../tool-calls/forms.ts";
 import { mark } from "../tool-calls/marks.ts";
 
 /*
- * A profile says in data what a node has to know about a family of models. Its form stands here, and how one is read:
- * those that the service brings are the YAML files of this folder, and a configuration may name another file.
- * `profile-choice.ts` finds the profile that fits a model file, where the configuration names none.
+ * A profile describes a model family as data. This file defines its schema and its loading: built-in profiles are the
+ * YAML files of this folder, and a configuration may name another file. `profile-choice.ts` finds the profile of a
+ * model file if the configuration names none.
  */
 
-/** The schema of variables of the chat template, by name. */
 const templateKwargs = z.record(z.string().min(1), z.union([z.string(), z.number(), z.boolean()]));
 
 const effort = z.strictObject({
@@ -31,7 +30,7 @@ const thinking = z.strictObject({
   default: z
     .enum(["on", "off", "always"])
     .describe(
-      "Whether the model reasons for a request that does not say; as a rule what the template does when it is told nothing.",
+      "Whether the model reasons for a request that does not say; as a rule the template's behaviour without variables.",
     ),
   on: templateKwargs.default({}).describe("The template variables that switch reasoning on."),
   off: templateKwargs
@@ -67,14 +66,14 @@ const parsers = z.strictObject({
 });
 
 /**
- * The schema of a profile file: what a node has to know about a family of models. Where a template writes no white
- * space beside a mark, the field is left out.
+ * The schema of a profile file: the properties of a model family. If a template writes no white space beside a marker,
+ * the field is absent.
  */
 export const profileSchema = z.strictObject({
   family: mark.describe("The name of the family, for people."),
   thinking: thinking.optional().describe("How reasoning is switched; without it, the model does not reason."),
   reasoning: reasoningMarkers.optional().describe("How the model marks its reasoning."),
-  text: textMarkers.optional().describe("How the model marks its visible text; without it, the text stands by itself."),
+  text: textMarkers.optional().describe("How the model marks its visible text; without it, visible text is unmarked."),
   toolCall: toolCallMarkers
     .optional()
     .describe("How the model writes a tool call; without it, the model calls no tools."),
@@ -126,23 +125,20 @@ export const profileSchema = z.strictObject({
     .describe("The parser names that the engines are to be started with."),
 });
 
-/** What a node knows about a family of models, with all defaults. */
+/** A parsed profile, with all defaults. */
 export type ModelProfile = Readonly<z.infer<typeof profileSchema>>;
-/** What a level of effort does to the prompt and to the budget of the reasoning. */
+/** The effect of an effort level on the prompt and the reasoning budget. */
 export type ThinkingEffort = z.infer<typeof effort>;
 
-/** A profile that this service brings, and the name by which configurations call it. */
+/** A built-in profile with its name in configurations. */
 export type NamedProfile = { readonly name: string; readonly profile: ModelProfile };
 
-/**
- * The folder of the profiles that this service brings. It lies beside their source: built code takes no data files
- * along.
- */
+/** The folder of the built-in profiles. It is among the sources: the build copies no data files. */
 const FOLDER = join(projectFolder(), "engine/profiles");
 
 /**
- * Reads and checks a profile. The argument is the name of one that this service brings, or the path of a YAML file,
- * which has a slash in it. Throws `ConfigError`, which names the path of the bad key.
+ * Reads and checks a profile. The argument is the name of a built-in one, or the path of a YAML file, which contains a
+ * slash. Throws `ConfigError` with the path of the bad key.
  */
 export function loadProfile(nameOrPath: string): ModelProfile {
   const builtIn = !nameOrPath.includes("/");
@@ -156,7 +152,7 @@ export function loadProfile(nameOrPath: string): ModelProfile {
   return parseConfig(profileSchema, text, file);
 }
 
-/** Returns all profiles that this service brings, in the order of their names. */
+/** Returns all built-in profiles, sorted by name. */
 export function builtInProfiles(): readonly NamedProfile[] {
   return namesIn(FOLDER)
     .sort()

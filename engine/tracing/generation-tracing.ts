@@ -16,26 +16,24 @@ import type { Tracing } from "./tracing.ts";
 const METHOD = "svc.inference.v1.InferenceService/Generate";
 /**
  * Matches a `traceparent` of W3C Trace Context: all versions but ff, and of later versions the part that this one
- * knows.
+ * defines.
  */
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 
-/** The settings of where the spans of a node go, and of how many of them. */
 export type GenerationTracingOptions = {
-  /** The processor that takes the spans which are over on their way to the collector. */
   readonly processor: SpanProcessor;
-  /** The description of the node on all its spans. */
+  /** The resource of the node, on all its spans. */
   readonly resource: Resource;
   /**
-   * The share of the traces beginning at this node that are exported, from 0 to 1. Other traces are sampled as their
-   * caller says.
+   * The fraction of traces that begin at this node to export, from 0 to 1. Other traces follow the sampling decision of
+   * their caller.
    */
   readonly samplingRatio: number;
 };
 
 /**
- * Makes a server span for each generation when it is over. Spans of generations that failed are exported whatever was
- * decided before.
+ * Creates a server span for each finished generation. Spans of failed generations are exported regardless of the
+ * sampling decision.
  */
 export class GenerationTracing implements Tracing {
   readonly #processor: SpanProcessor;
@@ -53,8 +51,8 @@ export class GenerationTracing implements Tracing {
   }
 
   /**
-   * Makes the span of a generation that is over, below the span that `traceparent` names if it is well-formed. `endMs`
-   * is when it was over, in milliseconds since the epoch. Never waits.
+   * Creates the span of a finished generation, as a child of the span in `traceparent` if that is well-formed. `endMs`
+   * is the end, in milliseconds since the epoch. Never waits.
    */
   generation(traceparent: unknown, facts: GenerationFacts, endMs: number): void {
     const { failure, finished, firstDeltaMs, totalMs, model, requestId } = facts;
@@ -89,15 +87,15 @@ export class GenerationTracing implements Tracing {
     span.end(endMs);
   }
 
-  /** Sends the spans that are left, within a bounded time. Never rejects. */
+  /** Sends the remaining spans within a bounded time. Never rejects. */
   close(): Promise<void> {
     return sendLastSpans(this.#processor);
   }
 }
 
 /**
- * Returns whether a span counts as failed: by a fault of the node, by a deadline, or as an answer that had begun and
- * was broken off, unless its caller left.
+ * Returns whether a span counts as failed: by a fault of the node, by a deadline, or as an answer that broke off,
+ * unless its caller left.
  */
 function isFault({ failure, firstDeltaMs }: GenerationFacts): boolean {
   if (!failure) return false;

@@ -5,10 +5,7 @@ import type { TracingConfig } from "../../deploy/runtime/tracing/tracing-schema.
 import { GenerationTracing } from "./generation-tracing.ts";
 import type { Tracing } from "./tracing.ts";
 
-/**
- * Starts the tracing of a node as configured. `nowMs` is a monotonic clock in milliseconds; whoever calls this closes
- * the result.
- */
+/** Starts the tracing of a node. `nowMs` is a monotonic clock in milliseconds; the caller closes the result. */
 export function startTracing(config: TracingConfig, nodeId: string, log: Logger, nowMs: () => number): Tracing {
   const self = { name: "svc-engine", version: packageVersion(), instanceId: nodeId };
   return new GenerationTracing({ ...traceExport(config, self, log, nowMs), samplingRatio: config.samplingRatio });

@@ -17,7 +17,7 @@ import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-/** Inside the project, so that the program finds its libraries. */
+/** Inside the project, so that the program resolves its libraries. */
 const BUILT = join(ROOT, "node_modules/.cache", `caller-work-${process.pid}`);
 
 const input = (schema: object, more: Partial<GrammarInput> = {}): GrammarInput => ({
@@ -33,7 +33,7 @@ const input = (schema: object, more: Partial<GrammarInput> = {}): GrammarInput =
 });
 const order = (tenant = "t", signal = never()) => ({ tenant, signal, isolation: tenant });
 
-/** Programs that stand in for one that a schema has brought down. */
+/** Programs that represent one that a schema has crashed. */
 const program = (body: string) =>
   new URL(
     `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", ({ input }) => { ${body}; parentPort.postMessage({ output: "fine" }); });`,
@@ -44,7 +44,7 @@ afterEach(() => work.close());
 const grammar = (of: GrammarInput, tenant?: string, signal?: AbortSignal) =>
   work.run("grammar", of, order(tenant, signal));
 
-describe("on threads, with the program as it is deployed", () => {
+describe("on threads, with the built program", () => {
   beforeAll(() => {
     const options =
       "--module nodenext --target es2023 --types node --strict --skipLibCheck --rewriteRelativeImportExtensions";
@@ -56,7 +56,7 @@ describe("on threads, with the program as it is deployed", () => {
   }, 60_000);
   afterAll(() => rmSync(BUILT, { recursive: true, force: true }));
 
-  test("schemas come back as grammars or with why they cannot, and answers checked", async () => {
+  test("schemas return as grammars or refusals, and answers are checked", async () => {
     const built = pathToFileURL(join(BUILT, "engine/caller-work/work-thread.js"));
     work = new CallerWork({ clock: systemClock, program: built });
     const text = { part: "answer" as const, strict: false, schema: '{"type":"null"}', text: "1" };
@@ -87,7 +87,7 @@ describe("on threads, with the program as it is deployed", () => {
   }, 60_000);
 });
 
-test("who waits hears that the threads get on, and nothing from threads that do not", async () => {
+test("waiting callers get heartbeats while threads advance, and none from stuck threads", async () => {
   const clock = new VirtualClock();
   work = new CallerWork({ clock, threads: 1, program: program("if (input.mustCall) for (;;);") });
   const heard = { first: 0, second: 0, third: 0 };
@@ -110,7 +110,7 @@ test("who waits hears that the threads get on, and nothing from threads that do 
   expect(work.moves).toBe(3);
 });
 
-test("all threads are there before anybody waits for one", async () => {
+test("all threads are started before the first job", async () => {
   const channel = new BroadcastChannel("caller-work-started");
   let started = 0;
   channel.onmessage = () => {
@@ -122,7 +122,7 @@ test("all threads are there before anybody waits for one", async () => {
   channel.close();
 }, 30_000);
 
-test("work that takes too long is given up, and what waits behind it is not", async () => {
+test("a job that takes too long is given up, and later ones run", async () => {
   const clock = new VirtualClock();
   work = new CallerWork({ clock, threads: 1, program: program("if (input.mustCall) for (;;);") });
   const outcome = Promise.allSettled([grammar(input({}, { mustCall: true })), grammar(input({}))]);
@@ -130,12 +130,12 @@ test("work that takes too long is given up, and what waits behind it is not", as
   expect(await outcome).toMatchObject([{ reason: expect.any(WorkGivenUp) }, { value: "fine" }]);
 });
 
-describe("a fault of our own in the work", () => {
+describe("a fault of this program in a job", () => {
   const fault = { error: "TypeError", at: [expect.stringContaining("at ")] };
   const broken = { tools: null } as unknown as GrammarInput;
 
   test.each(["on a thread", "where no thread can be run"])(
-    "is work given up, and told once as a fault: %s",
+    "is given up, and reported once as a fault: %s",
     async (where) => {
       const ends: WorkEnd[] = [];
       const replies = program(
@@ -153,7 +153,7 @@ describe("a fault of our own in the work", () => {
     },
   );
 
-  test("is told of the reading of an output too", () => {
+  test("is also reported for the parsing of an output", () => {
     const ends: WorkEnd[] = [];
     work = new CallerWork({ clock: systemClock, program: undefined, onEnd: (end) => ends.push(end) });
     work.parseFailed(new TypeError("what the caller sent"));
@@ -162,13 +162,13 @@ describe("a fault of our own in the work", () => {
   });
 });
 
-describe("a schema whose reading was given up", () => {
+describe("a schema whose compilation was given up", () => {
   const faulty =
     "if (!input.onlyPromised) { parentPort.postMessage({ fault: { error: 'TypeError', at: [] } }); return }";
   const unread = program(
     `${faulty} parentPort.postMessage({ output: { text: "root ::= free", gaveUp: true } }); return`,
   );
-  /** Stands in for the native library, which takes every text. */
+  /** Represents the native library, and accepts every text. */
   const llama = { createGrammar: async ({ grammar }: { grammar: string }) => ({ grammar }) } as unknown as Llama;
   const cached = (strict: boolean) => {
     work = new CallerWork({ clock: new VirtualClock(), threads: 1, program: unread });
@@ -176,14 +176,14 @@ describe("a schema whose reading was given up", () => {
     return new GrammarCache(llama, work, new VirtualClock()).get(input({}, { constraint: { kind } }), order());
   };
 
-  test("holds an answer to nothing where it was no promise, and is refused where it was", async () => {
+  test("leaves an answer that is not strict free, and is refused if it is strict", async () => {
     expect(await cached(false)).toMatchObject({ whole: { grammar: "root ::= free" } });
     await work.close();
     await expect(cached(true)).rejects.toMatchObject({ reason: "INVALID_SCHEMA" });
   });
 });
 
-describe("a schema that comes again", () => {
+describe("a schema that is sent again", () => {
   const llama = { createGrammar: async ({ grammar }: { grammar: string }) => ({ grammar }) } as unknown as Llama;
   const clock = new VirtualClock();
   let pieces: number;
@@ -202,7 +202,7 @@ describe("a schema that comes again", () => {
   const refused = input({ type: "x" });
   const isRefused = (asked: Promise<unknown>) => expect(asked).rejects.toMatchObject({ reason: "INVALID_SCHEMA" });
 
-  test("costs no work, nor does one that was refused, where tenant and salt are the same, and all of it elsewhere", async () => {
+  test("costs no work for the same tenant and salt, also after a refusal, and all of it otherwise", async () => {
     const cache = counted();
     const first = await cache.get(secret, order());
     expect(await cache.get(secret, order())).toBe(first);
@@ -215,7 +215,7 @@ describe("a schema that comes again", () => {
     expect(pieces).toBe(5);
   });
 
-  test("is dropped once it was not used for ten minutes, without a look-up", async () => {
+  test("is dropped after ten idle minutes, without a lookup", async () => {
     const cache = counted();
     const held = new WeakRef((await cache.get(secret, order())) ?? {});
     await isRefused(cache.get(refused, order()));
@@ -235,7 +235,7 @@ describe("a schema that comes again", () => {
   });
 });
 
-test("every piece of work is told how it ended", async () => {
+test("every job reports its outcome", async () => {
   const ends: string[] = [];
   work = new CallerWork({
     clock: systemClock,
@@ -250,14 +250,14 @@ test("every piece of work is told how it ended", async () => {
   expect(ends).toEqual(["grammar whole", "grammar refused", "check whole", "check partly"]);
 });
 
-test("work that takes too much memory is given up, and the next is not", async () => {
+test("a job that takes too much memory is given up, and the next runs", async () => {
   const hungry = program("if (input.mustCall) for (const all = []; ; ) all.push(new Array(1e6).fill(input))");
   work = new CallerWork({ clock: new VirtualClock(), threads: 1, program: hungry });
   await expect(grammar(input({}, { mustCall: true }))).rejects.toThrow(WorkGivenUp);
   expect(await grammar(input({}))).toBe("fine");
 }, 60_000);
 
-test("a thread that ends by itself is replaced, in its work and out of it", async () => {
+test("a crashed thread is replaced, during a job and between jobs", async () => {
   const dies = "if (input.mustCall) process.exit(1); if (input.maxCalls) setImmediate(() => process.exit(1))";
   work = new CallerWork({ clock: new VirtualClock(), threads: 1, program: program(dies) });
   await expect(grammar(input({}, { mustCall: true }))).rejects.toThrow(WorkGivenUp);
@@ -266,7 +266,7 @@ test("a thread that ends by itself is replaced, in its work and out of it", asyn
   await expect.poll(again).toBe("fine");
 });
 
-test("nothing is done for callers who have left while they waited, or before", async () => {
+test("nothing runs for callers who left before or during their wait", async () => {
   work = new CallerWork({ clock: systemClock, threads: 1, program: program("if (input.mustCall) for (;;);") });
   const first = grammar(input({}, { mustCall: true })).catch((error: unknown) => error);
   const leaving = new AbortController();
@@ -283,7 +283,7 @@ test("nothing is done for callers who have left while they waited, or before", a
 describe("between tenants", () => {
   const endless = input({}, { mustCall: true });
 
-  test("one never has all threads, so that another's work is done at once", async () => {
+  test("one never has all threads, so that another's job runs at once", async () => {
     work = new CallerWork({ clock: systemClock, threads: 2, program: program("if (input.mustCall) for (;;);") });
     const hostile = Promise.allSettled(Array.from({ length: 20 }, () => grammar(endless, "hostile")));
     expect(await Promise.all([1, 2, 3].map(() => grammar(input({}), "honest")))).toEqual(["fine", "fine", "fine"]);
@@ -291,7 +291,7 @@ describe("between tenants", () => {
     await hostile;
   });
 
-  test("the next turn is that of who has used the least time", async () => {
+  test("the next job is that of the tenant with the least usage", async () => {
     const clock = new VirtualClock();
     work = new CallerWork({ clock, threads: 1, program: program("if (input.mustCall) for (;;);") });
     const order: string[] = [];
@@ -306,7 +306,7 @@ describe("between tenants", () => {
     expect(order).toEqual(["a given up", "b", "b", "a"]);
   });
 
-  test("who has too much waiting is refused, and nobody else", async () => {
+  test("a tenant with too many waiting jobs is refused, and no other", async () => {
     work = new CallerWork({ clock: systemClock, threads: 2, program: program("if (input.mustCall) for (;;);") });
     const hostile = Array.from({ length: 40 }, () => grammar(endless, "hostile").catch((error: unknown) => error));
     await expect(Promise.race(hostile)).resolves.toMatchObject({ reason: "QUEUE_FULL" });
@@ -316,7 +316,7 @@ describe("between tenants", () => {
   });
 });
 
-test("closing ends those who wait", async () => {
+test("closing fails waiting jobs", async () => {
   work = new CallerWork({ clock: systemClock, threads: 1, program: program("for (;;);") });
   const outcome = Promise.allSettled([grammar(input({})), grammar(input({}))]);
   await work.close();

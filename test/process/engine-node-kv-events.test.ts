@@ -12,12 +12,12 @@ import { NodeClient, type WatchedPrefixes } from "../support/engine/node-client.
 import { startNode } from "../support/engine/start-node.ts";
 
 /*
- * In a process of its own: the package zeromq ends a process in which a thread with sockets is taken down, as the lanes
- * that share threads do. A node has its sockets on the main thread.
+ * In a separate process: the package zeromq ends a process when a thread with sockets is terminated, as in the lanes
+ * that share threads. A node has its sockets on the main thread.
  */
 
 const BLOCK = 16;
-/** The stand-in's KV memory, as its engine tells it. */
+/** The stand-in's KV cache size, as its engine reports it. */
 const KV_PAGE = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="1000"} 1\n';
 
 const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
@@ -29,15 +29,15 @@ const LONG = says(Role.USER, "What is to be done about it? ".repeat(60));
 const hashOf = (messages: readonly Message[]) =>
   createHash("sha256").update(JSON.stringify(messages)).digest().subarray(0, 16);
 
-/** Digests that stand for all messages up to each place, as a gateway's do. */
+/** Digests of all messages up to each position, as a gateway's. */
 const digestsOf = (messages: readonly Message[]) =>
   Buffer.concat(messages.map((_, index) => hashOf(messages.slice(0, index + 1))));
 
-/** Returns what the watcher knows of the place behind some messages, in tokens. */
+/** Returns the watcher's token count for the position after some messages. */
 const known = (watched: WatchedPrefixes, messages: readonly Message[]) =>
   watched.held.get(hashOf(messages).toString("hex"));
 
-/** Returns all tokens that the watcher was told of from the begin to the place behind some messages, and behind it. */
+/** Returns all reported tokens from the beginning to the position after some messages, and behind it. */
 const told = (watched: WatchedPrefixes, messages: readonly Message[]) => {
   const held = known(watched, messages);
   return held && held.tokens + held.tailTokens;
@@ -71,7 +71,7 @@ async function kvRig(options: KvEngineOptions = { form: "vllm" }, replays = true
   return { engine, node, client, cache, watched: client.watchPrefixes("svc-qwen") };
 }
 
-/** Asks for one generation, and returns the text of the answer. */
+/** Runs one generation, and returns the text of the answer. */
 async function asked(rig: KvRig, request: ReturnType<typeof requestOf>): Promise<string> {
   const { code, blocks } = await ask(rig, request);
   expect(code).toBe(0);
@@ -80,14 +80,14 @@ async function asked(rig: KvRig, request: ReturnType<typeof requestOf>): Promise
 
 const FORMS = ["vllm", "sglang"] as const satisfies readonly DialectName[];
 
-test.each(FORMS)("beside %s what a node tells of a conversation is what its engine then finds", async (form) => {
+test.each(FORMS)("beside %s prefix reports match the tokens that the engine reuses", async (form) => {
   const rig = await kvRig({ form });
   const { watched, cache } = rig;
   expect((await rig.client.describe()).models[0]?.capabilities).toContain(Capability.PREFIX_EVENTS);
   const first = [SYSTEM, QUESTION];
   const text = await asked(rig, requestOf(first));
   await vi.waitFor(() => expect(told(watched, first)).toBeGreaterThan(SYSTEM.parts.length));
-  // The head's place is found by a question to the engine.
+  // The head's position is found by a request to the engine.
   const head = Math.floor((2 + "You are terse. ".repeat(20).length + 1) / BLOCK) * BLOCK;
   await vi.waitFor(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
 
@@ -103,19 +103,19 @@ test.each(FORMS)("beside %s what a node tells of a conversation is what its engi
   expect(watched.kv.used % BLOCK).toBe(0);
 });
 
-test("what one tenant's prompts have put into the cache is not told of another's", async () => {
+test("one tenant's cached prompts are not reported for another tenant", async () => {
   const rig = await kvRig({ form: "vllm", blocks: 160 });
   const messages = [SYSTEM, LONG];
   await asked(rig, requestOf(messages));
   await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
-  // The same tokens of another tenant push the first one's out.
+  // The same tokens of another tenant evict the first one's.
   const others = { ...requestOf(messages, "other"), prefixDigests: digestsOf([LONG, SYSTEM]) };
   await asked(rig, others);
   await vi.waitFor(() => expect(known(rig.watched, messages)).toBeUndefined());
   expect(known(rig.watched, [LONG, SYSTEM])).toBeDefined();
 });
 
-test.each(FORMS)("beside %s what the engine removes is told as dropped, its end before its begin", async (form) => {
+test.each(FORMS)("beside %s evicted blocks are reported as dropped, the end before the beginning", async (form) => {
   const rig = await kvRig({ form, blocks: 160 });
   const messages = [SYSTEM, QUESTION];
   await asked(rig, requestOf(messages));
@@ -126,7 +126,7 @@ test.each(FORMS)("beside %s what the engine removes is told as dropped, its end 
   expect(rig.cache.cached()).toBe(0);
 });
 
-test("batches that come while a long one is read are taken behind it", async () => {
+test("batches that arrive while a long one is decoded are processed after it", async () => {
   const cache = await startKvEngine({ form: "vllm" });
   const taken: string[] = [];
   const sink = {
@@ -153,7 +153,7 @@ test("batches that come while a long one is read are taken behind it", async () 
   expect(all.slice(-3)).toEqual([`stored ${count - 1}`, `removed ${count - 1}`, `stored ${count}`]);
 });
 
-test("batches that were lost are asked for again", async () => {
+test("lost batches are requested again", async () => {
   const rig = await kvRig();
   const messages = [SYSTEM, QUESTION];
   rig.cache.lose(1);
@@ -162,20 +162,23 @@ test("batches that were lost are asked for again", async () => {
   await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
 });
 
-test.each([true, false])("batches that do not come again void what was told (asks for them: %s)", async (replays) => {
-  const rig = await kvRig({ form: "vllm" }, replays);
-  const messages = [SYSTEM, QUESTION];
-  await asked(rig, requestOf(messages));
-  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
-  rig.cache.lose(1, true);
-  await asked(rig, requestOf([says(Role.SYSTEM, "Nobody hears of this one. ".repeat(9))]));
-  const heard = [SYSTEM, says(Role.USER, "Something else, of 37 words and more. ".repeat(5))];
-  await asked(rig, requestOf(heard));
-  await vi.waitFor(() => expect(known(rig.watched, heard)).toBeDefined());
-  expect(known(rig.watched, messages)).toBeUndefined();
-});
+test.each([true, false])(
+  "batches that are lost for good invalidate earlier reports (requests them: %s)",
+  async (replays) => {
+    const rig = await kvRig({ form: "vllm" }, replays);
+    const messages = [SYSTEM, QUESTION];
+    await asked(rig, requestOf(messages));
+    await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
+    rig.cache.lose(1, true);
+    await asked(rig, requestOf([says(Role.SYSTEM, "Nobody hears of this one. ".repeat(9))]));
+    const heard = [SYSTEM, says(Role.USER, "Something else, of 37 words and more. ".repeat(5))];
+    await asked(rig, requestOf(heard));
+    await vi.waitFor(() => expect(known(rig.watched, heard)).toBeDefined());
+    expect(known(rig.watched, messages)).toBeUndefined();
+  },
+);
 
-test("an engine that begins anew holds nothing of what it held, and is followed on", async () => {
+test("a restarted engine holds none of its earlier blocks, and is tracked further", async () => {
   const rig = await kvRig();
   const messages = [SYSTEM, QUESTION];
   await asked(rig, requestOf(messages));
@@ -187,7 +190,7 @@ test("an engine that begins anew holds nothing of what it held, and is followed 
   const ports = { events: portOf(endpoint), replay: portOf(replayEndpoint) };
   const again = await vi.waitFor(() => startKvEngine({ form: "vllm", ports }), { timeout: 20_000, interval: 200 });
   atEnd(again.stop);
-  // The prompt is stored again, and its digests are still tied to it.
+  // The prompt is stored again, and its digests are still mapped to it.
   await vi.waitFor(
     async () => {
       again.model({ messages: [{ role: "user", content: "Are you there? ".repeat(9) }], cache_salt: "any" });
@@ -200,7 +203,7 @@ test("an engine that begins anew holds nothing of what it held, and is followed 
   );
 });
 
-test("a node whose engine publishes nothing, or what does not fit, says so and tells of nothing", async () => {
+test("without matching KV events the node logs a warning and reports no prefixes", async () => {
   const cache = await startKvEngine({ form: "vllm" });
   atEnd(cache.stop);
   const { kvEvents, model } = cache;
@@ -210,7 +213,7 @@ test("a node whose engine publishes nothing, or what does not fit, says so and t
   atEnd(engine.stop, () => backend.close());
   await backend.start(FOREVER);
   expect(backend.startNotes()).toEqual([
-    "Prefixes are not told of: the engine does not tell the tokens of its prompts.",
+    "Cached prefixes are not reported: the engine does not return the tokens of its prompts.",
   ]);
   expect(backend.describe().models[0]?.capabilities).not.toContain(Capability.PREFIX_EVENTS);
 });

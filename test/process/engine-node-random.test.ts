@@ -15,7 +15,7 @@ import { generateRequest, toolOf } from "../support/requests/generate-request.ts
 
 const REQUESTS = 200;
 const AT_ONCE = 24;
-/** A failed run can be repeated from this. */
+/** Reproduces a failed run. */
 const SEED = 20_261_121;
 
 const stops: (() => unknown)[] = [];
@@ -44,7 +44,7 @@ const CODES: Readonly<Record<Habit, readonly number[]>> = {
   deadline: [0, 4, 8],
 };
 
-/** `REQUESTS` of all habits, by chance of this seed. Resolves to how many ended how. */
+/** Runs `REQUESTS` requests of all habits, at random with this seed. Resolves to the number of each outcome. */
 async function round({ client }: Rig): Promise<ReadonlyMap<string, number>> {
   const random = seededRandom(SEED);
   const below = (limit: number) => Math.floor(random() * limit);
@@ -106,7 +106,7 @@ test("200 random requests on four slots: every stream is legal, and every slot i
   const { node, client } = rig;
   const outcomes = await round(rig);
 
-  // Each habit has shown what it is there for, or the test would prove nothing.
+  // Each habit must have its effect; otherwise the test would prove nothing.
   expect(Object.fromEntries(outcomes)).toMatchObject({
     "reads 0": expect.any(Number),
     "slow 0": expect.any(Number),
@@ -118,13 +118,13 @@ test("200 random requests on four slots: every stream is legal, and every slot i
     [],
   );
 
-  // All four slots start work again at once.
+  // All four slots accept work again at once.
   const again = Array.from({ length: 4 }, (_, at) => client.generate(generateRequest({}, `again ${at}`)));
   await Promise.all(again.map((reading) => reading.seen("started")));
   for (const reading of again) expect((await reading.ended).code).toBe(0);
 });
 
-/** Generations of the node and of the engine that are still in memory; collects what nobody holds. */
+/** The generations of the node and of the engine still in memory, after a garbage collection. */
 function kept(): number {
   return [GenerationCall, EventWriter, SimulatedGeneration]
     .map((kind) => queryObjects(kind, { format: "count" }))
@@ -132,12 +132,12 @@ function kept(): number {
 }
 
 const ROUNDS = 6;
-/** The first rounds fill caches of set size and have the code compiled. */
+/** The first rounds fill caches of fixed size and compile the code. */
 const WARM_ROUNDS = 2;
-/** A quarter of what the prompts alone of the rounds after that take: the compiler goes on using memory. */
+/** A quarter of the prompts' size in the later rounds: the compiler continues to use memory. */
 const MAX_GROWTH_BYTES = 2 * 1024 * 1024;
 
-test("memory is flat: the same random requests again and again leave nothing behind", async () => {
+test("memory is flat: repeated random requests leave nothing behind", async () => {
   const rig = await startRig({ log: pino({ level: "silent" }) });
   const used: number[] = [];
   for (let at = 0; at < ROUNDS; at += 1) {

@@ -9,7 +9,7 @@ import {
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import type { ModelProfile } from "../../profiles/profile.ts";
 
-/** The number of blocks of the weights that a digest reads, evenly spread, instead of gigabytes at every start. */
+/** The number of blocks of the weights that a digest covers, evenly spread, instead of gigabytes at every start. */
 const SAMPLED_BLOCKS = 64;
 const BLOCK_BYTES = 64 * 1024;
 
@@ -32,23 +32,17 @@ const WITH_TOOLS: readonly Capability[] = [
 
 const WITH_REASONING: readonly Capability[] = [Capability.REASONING, Capability.REASONING_BUDGET];
 
-/** The model that a node has loaded, as far as it tells of it. */
+/** The properties of a loaded model that describe it to gateways. */
 export type DescribedModel = {
-  /** The revision of the model, which tells one checkpoint from another. */
   readonly revision: string;
-  /** The most tokens that a prompt and its answer may have together. */
   readonly contextWindow: number;
-  /** The bytes of the longest token, where the text of user messages comes whole into a prompt; else 0. */
+  /** The bytes of the longest token, if prompts contain the text of user messages unchanged; else 0. */
   readonly longestTokenBytes: number;
-  /** The number of generations that run at once. */
   readonly slots: number;
-  /** The chat template of the model, Jinja source. */
   readonly template: string;
-  /** The profile of the model's family. */
   readonly profile: Pick<ModelProfile, "thinking">;
-  /** The marks of the profile that the model knows. */
   readonly markers: OutputMarkers;
-  /** Whether the node can go on with answers that another one began. */
+  /** Whether the node can continue answers that another node began. */
   readonly continues: boolean;
 };
 
@@ -73,7 +67,7 @@ export function describeModel(id: string, model: DescribedModel | undefined): Mo
   };
 }
 
-/** Returns what the model can do: what its template never mentions it was not trained for. */
+/** Returns the capabilities of the model. It was not trained for a feature that its template never mentions. */
 function capabilities({ template, profile, markers, continues }: DescribedModel): readonly Capability[] {
   const tools = markers.toolCall !== undefined && /\btools\b/.test(template);
   const { thinking } = profile;
@@ -86,8 +80,8 @@ function capabilities({ template, profile, markers, continues }: DescribedModel)
 }
 
 /**
- * Resolves to a digest of the weights, tokenizer, template and markup, 16 hex digits: two nodes with the same one give
- * the same answers.
+ * Resolves to a digest of the weights, tokenizer, template and markers, 16 hex digits. Nodes with equal digests give
+ * equal answers.
  */
 export async function modelRevision(path: string, metadata: unknown, markers: OutputMarkers): Promise<string> {
   const hash = createHash("sha256");

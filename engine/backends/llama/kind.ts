@@ -4,21 +4,21 @@ import { errnoOf } from "../../../deploy/runtime/files/errno.ts";
 import type { BackendKind } from "../backend-kind.ts";
 import { llamaSchema, QUEUE_BOUNDS } from "./llama-options.ts";
 
-/** The kind of backend that runs llama.cpp in the node's own process: `kind: llama` in the configuration. */
+/** The backend kind that runs llama.cpp in the node's process: `kind: llama` in the configuration. */
 export const llama: BackendKind<typeof llamaSchema> = {
   schema: llamaSchema,
   async create(config, node, work) {
     await assertGguf(config.modelPath);
-    // Only a node that runs llama.cpp itself loads the module, and with it the optional dependency.
+    // Loaded on demand, with the optional dependency that it imports.
     const { LlamaBackend } = await import("./llama-backend.ts");
     return new LlamaBackend({ ...QUEUE_BOUNDS, ...config, ...node }, work);
   },
 };
 
-/** The first bytes of every file of weights that llama.cpp reads. */
+/** The first bytes of every GGUF file. */
 const MAGIC = "GGUF";
 
-/** Throws `ConfigError` where there is no file of weights at `path`: only what is in one is for llama.cpp to judge. */
+/** Throws `ConfigError` if there is no GGUF file at `path`. llama.cpp checks the rest of the file. */
 async function assertGguf(path: string): Promise<void> {
   const head = Buffer.alloc(MAGIC.length);
   try {

@@ -34,14 +34,13 @@ import { samplingDefaults } from "./tokens/sampling.ts";
 import { TokenTexts } from "./tokens/token-texts.ts";
 import { markTokens, readVocabulary, type Vocabulary, withoutTokens } from "./tokens/vocabulary.ts";
 
-/** The time between two signs to those who wait that the engine still works, in milliseconds. */
+/** The interval of heartbeats to waiting requests, in milliseconds. */
 const BEAT_MS = 1000;
 
 type Running = {
   readonly parts: EngineParts;
   readonly described: DescribedModel;
   readonly engineVersion: string;
-  /** What an operator should know of how the model is served. */
   readonly notes: readonly string[];
   readonly stopBeat: () => void;
 };
@@ -53,7 +52,7 @@ type Running = {
 export class LlamaBackend implements Backend {
   /** Always true, as the sampler cannot leave the grammar of a strict schema. */
   readonly holdsStrict = true;
-  /** The prefixes in the slots that no request has. */
+  /** The prefixes in free slots. */
   readonly prefixes = new HeldPrefixes(() => this.#kvTokens());
   readonly #options: LlamaOptions;
   readonly #clock: Clock;
@@ -61,9 +60,7 @@ export class LlamaBackend implements Backend {
   readonly #work: Pick<CallerWork, "run" | "moves" | "parseFailed">;
   #running: Running | undefined;
 
-  /**
-   * Makes a backend that has not been started; `work` does what callers' bytes cause, and stays its owner's to close.
-   */
+  /** `work` runs the jobs that callers' input causes; its owner closes it. */
   constructor(
     options: LlamaOptions,
     work: Pick<CallerWork, "run" | "moves" | "parseFailed">,
@@ -75,8 +72,8 @@ export class LlamaBackend implements Backend {
   }
 
   /**
-   * Loads the model and makes one token with it. Throws `EngineError` ENGINE_DOWN when the package, its binary or the
-   * model is missing or does not fit.
+   * Loads the model and generates one token. Throws `EngineError` ENGINE_DOWN if the package, its binary or the model
+   * is missing or does not fit.
    */
   async start(signal: AbortSignal): Promise<void> {
     const runtime = await loadRuntime(this.#options, signal);
@@ -89,7 +86,7 @@ export class LlamaBackend implements Backend {
     }
   }
 
-  /** Returns the engine and its models; the models say that they load until `start` has resolved. */
+  /** Returns the engine and its models, which are in state LOADING until `start` has resolved. */
   describe(): BackendDescription {
     const running = this.#running;
     return {
@@ -99,13 +96,12 @@ export class LlamaBackend implements Backend {
     };
   }
 
-  /** Resolves to the GPU memory in use, in bytes; undefined where there is no GPU. */
   async gpuMemoryBytes(): Promise<number | undefined> {
     const { total, used } = (await this.#running?.parts.runtime.llama.getVramState()) ?? { total: 0, used: 0 };
     return total > 0 ? used : undefined;
   }
 
-  /** Returns the load of slots, queue and KV memory now; before `start` has resolved, that of idle slots. */
+  /** Returns the current load of slots, queue and KV cache; that of idle slots until `start` has resolved. */
   load(): BackendLoad {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };
@@ -124,7 +120,7 @@ export class LlamaBackend implements Backend {
     };
   }
 
-  /** Runs one generation, after a wait in the queue where no slot is free. Throws `EngineError`. */
+  /** Runs one generation, after a wait in the queue if no slot is free. Throws `EngineError`. */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     const parts = this.#parts();
     const link = linkAbort(signal, this.#closing.signal);
@@ -136,8 +132,8 @@ export class LlamaBackend implements Backend {
   }
 
   /**
-   * Resolves to the number of tokens in the rendered prompt. Rejects with `EngineError` for what the template does not
-   * take, and when the caller leaves.
+   * Resolves to the number of tokens in the rendered prompt. Rejects with `EngineError` for a conversation that the
+   * template rejects, and when the caller leaves.
    */
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
     const { prompts, profile } = this.#parts();
@@ -145,7 +141,7 @@ export class LlamaBackend implements Backend {
     return prompts.count(conversation, { tenant: request.tenant, signal });
   }
 
-  /** Ends what runs and what waits with ENGINE_DOWN, and frees the model. */
+  /** Fails running and waiting requests with ENGINE_DOWN, and frees the model. */
   async close(): Promise<void> {
     const running = this.#running;
     this.#running = undefined;
@@ -154,7 +150,7 @@ export class LlamaBackend implements Backend {
     const stopping = new EngineError("ENGINE_DOWN", "The engine is stopping.");
     this.#closing.abort(stopping);
     running.parts.queue.close(stopping);
-    // The context must not go while a step of it runs.
+    // The context must not be freed while a step of it runs.
     await Promise.all([...running.parts.leases].map((lease) => lease.close()));
     running.parts.slots.close();
     await running.parts.runtime.close();
@@ -172,12 +168,11 @@ export class LlamaBackend implements Backend {
     return this.#running.parts;
   }
 
-  /** Returns what an operator should know of how the model is served. */
   startNotes(): readonly string[] {
     return this.#running?.notes ?? [];
   }
 
-  /** Makes one token, so that whatever does not fit shows before the first request. */
+  /** Generates one token, so that an incompatible model fails before the first request. */
   async #warmUp({ model, sequences, decoder }: LlamaRuntime): Promise<void> {
     const [sequence] = sequences;
     const token = model.tokens.bos ?? model.tokens.eos ?? model.tokenize("a")[0];
@@ -250,7 +245,6 @@ export class LlamaBackend implements Backend {
   }
 }
 
-/** Returns what a node tells of the model that it works with; `template` is the model's own chat template. */
 function describedOf(parts: EngineParts, template: string): DescribedModel {
   const { revision, runtime, prompts, slots, profile, markers, grammarStates } = parts;
   const { contextWindow } = runtime;
@@ -259,7 +253,7 @@ function describedOf(parts: EngineParts, template: string): DescribedModel {
   return { revision, contextWindow, longestTokenBytes, slots: slots.count, template, profile, markers, continues };
 }
 
-/** Returns what an operator should know of a model whose file no profile fits, and of calls that nobody reads. */
+/** Returns warnings about a model file that no profile fits, and about calls that the node cannot parse. */
 function notesOf(fits: boolean, profile: ModelProfile, { toolCall, reasoning }: OutputMarkers): readonly string[] {
   const lost = [...(toolCall ? [] : ["tool calls"]), ...(reasoning ? [] : ["reasoning"])].join(" and ");
   if (!fits)
@@ -268,14 +262,14 @@ function notesOf(fits: boolean, profile: ModelProfile, { toolCall, reasoning }: 
     ];
   return profile.toolCall && !toolCall
     ? [
-        `the profile ${JSON.stringify(profile.family)} has no calls that this backend reads: tools are refused or ignored`,
+        `the profile ${JSON.stringify(profile.family)} has no tool calls that this backend parses: tools are refused or ignored`,
       ]
     : [];
 }
 
 /**
- * Returns the configured profile, or the one that fits the file. Throws `ConfigError` for one that is not there or is
- * wrong.
+ * Returns the configured profile, or the one that fits the file. Throws `ConfigError` if the profile does not exist or
+ * is invalid.
  */
 function profileOf(
   configured: string | undefined,
@@ -318,8 +312,8 @@ function newEncoder(options: PromptEncoderOptions): PromptEncoder {
 }
 
 /**
- * Begins to tell those who wait that they still do, unless the engine stands still at a step: a stuck one goes silent.
- * The returned function ends that.
+ * Starts the heartbeats to waiting requests, which pause while a step makes no progress: a stuck engine goes silent.
+ * The returned function ends them.
  */
 function startBeat({ steps, queue, clock }: EngineParts): () => void {
   let last = steps.done;

@@ -10,8 +10,8 @@ import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
 import { ENGINE_TIMES, openAiCompatibleSchema } from "./options.ts";
 
 /**
- * The kind of backend that uses an engine beside the node, vLLM, SGLang or llama-server: `kind: openai-compatible` in
- * the configuration.
+ * The backend kind that uses an engine beside the node, vLLM, SGLang or llama-server: `kind: openai-compatible` in the
+ * configuration.
  */
 export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
   schema: openAiCompatibleSchema,
@@ -32,7 +32,7 @@ export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
   engineOf: ({ baseUrl }) => new URL(baseUrl).host,
 };
 
-/** Reads the spellings of the control tokens in a file. Throws `ConfigError` for a file that is no tokenizer.json. */
+/** Reads the spellings of the special tokens from a file. Throws `ConfigError` if it is not a tokenizer.json. */
 function readSpellings(file: string): readonly string[] {
   let text: string;
   try {
@@ -46,7 +46,7 @@ function readSpellings(file: string): readonly string[] {
 }
 
 /**
- * Reads the API key in a file. Throws `ConfigError` for a file that holds no key, or that others could read or write.
+ * Reads the API key from a file. Throws `ConfigError` for a file without a key, or that other users can read or write.
  */
 function readKey(file: string): string {
   let bytes: Buffer | undefined;

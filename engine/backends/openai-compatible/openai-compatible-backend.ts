@@ -34,12 +34,12 @@ import { sessionId, toCountBody } from "./request/request.ts";
 import { readEngineFacts } from "./watch/engine-facts.ts";
 import { EngineWatch } from "./watch/engine-watch.ts";
 
-/** The time between two questions whether the engine is up, in milliseconds. */
+/** The interval of health checks while the engine starts, in milliseconds. */
 const HEALTH_INTERVAL_MS = 500;
 const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;
 
-/** The parts of the engine's own word on its load that are passed on as they are. */
+/** The fields of the engine's load report that are passed on unchanged. */
 const REPORTED_LOADS = [
   "kvUse",
   "kvTokensUsed",
@@ -50,10 +50,7 @@ const REPORTED_LOADS = [
 
 type Running = { readonly parts: GenerationParts; readonly found: ProbeResult };
 
-/**
- * A backend that uses another engine beside this node: vLLM, SGLang or llama.cpp's server, of which the node is the
- * only client.
- */
+/** A backend that uses another engine beside this node: vLLM, SGLang or llama-server. The node is its only client. */
 export class OpenAiCompatibleBackend implements Backend {
   readonly #options: OpenAiCompatibleOptions;
   readonly #dialect: Dialect;
@@ -82,14 +79,14 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#cache = kvEvents && new EngineCache({ options: kvEvents, http: this.#http, countTimeoutMs, clock, kvTokens });
   }
 
-  /** The prefixes that the engine holds, where it was configured to publish its KV events. */
+  /** The engine's cached prefixes, if it is configured to publish KV events. */
   get prefixes(): HeldPrefixes | undefined {
     return this.#cache?.held;
   }
 
   /**
-   * Waits for the engine to come up, then tries it. Throws `EngineError` ENGINE_DOWN when it does not in time, does not
-   * serve the model, or does not tell reasoning, tool calls and text apart.
+   * Waits for the engine to come up, then probes it. Throws `EngineError` ENGINE_DOWN if it does not come up in time,
+   * does not serve the model, or does not separate reasoning, tool calls and text.
    */
   async start(signal: AbortSignal): Promise<void> {
     const { nodeId, profile, images = profile.images, priorities, sharedCache, servedModel: wanted } = this.#options;
@@ -132,12 +129,11 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#running = await this.#withEvents(running, signal);
   }
 
-  /** Returns what the operator should know: control tokens that nobody tells, events that cannot be used. */
   startNotes(): readonly string[] {
     return this.#notes;
   }
 
-  /** Returns the engine and its models; what the engine says of itself is known once `start` has resolved. */
+  /** Returns the engine and its models; the engine's own facts are known once `start` has resolved. */
   describe(): BackendDescription {
     return {
       engineKind: this.#dialect.engineKind,
@@ -147,7 +143,8 @@ export class OpenAiCompatibleBackend implements Backend {
   }
 
   /**
-   * Returns the load now. Busy slots are those whose generation the engine has begun, as far as it tells.
+   * Returns the current load. A slot is busy once the engine has started its generation, as far as the engine reports
+   * it.
    */
   load(): BackendLoad {
     const { steps, load } = this.#watch;
@@ -163,7 +160,7 @@ export class OpenAiCompatibleBackend implements Backend {
     };
   }
 
-  /** Runs one generation of the engine. Throws `EngineError`: QUEUE_FULL when all slots are taken. */
+  /** Runs one generation on the engine. Throws `EngineError`: QUEUE_FULL if all slots are taken. */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     const { parts } = this.#ready();
     if (this.#busy >= this.#options.slots) throw new EngineError("QUEUE_FULL", "All slots are taken.");
@@ -190,7 +187,7 @@ export class OpenAiCompatibleBackend implements Backend {
     return countTokens(this.#http, this.#dialect, body, countTimeoutMs, signal);
   }
 
-  /** Ends what runs with ENGINE_DOWN, and stops watching the engine. */
+  /** Fails running generations with ENGINE_DOWN, and stops polling the engine. */
   async close(): Promise<void> {
     this.#running = undefined;
     this.#watch.close();
@@ -199,7 +196,7 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#closing.abort(new EngineError("ENGINE_DOWN", "The node is stopping."));
   }
 
-  /** Tries the engine's KV events: a node whose engine tells none works as one that was configured without. */
+  /** Tests the engine's KV events. If they cannot be used, the node works as if they were not configured. */
   async #withEvents({ parts, found }: Running, signal: AbortSignal): Promise<Running> {
     const cache = this.#cache;
     if (!cache) return { parts, found };
@@ -222,7 +219,7 @@ export class OpenAiCompatibleBackend implements Backend {
     if (path === undefined) return;
     const body = JSON.stringify({ session_id: id });
     const call = { method: "POST", path, body, timeoutMs: CLOSE_SESSION_TIMEOUT_MS } as const;
-    // Protection is a favour: nothing depends on how this goes.
+    // Best effort: nothing depends on the result.
     void this.#http.fetch(call, this.#closing.signal).catch(() => {});
   }
 

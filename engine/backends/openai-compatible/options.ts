@@ -123,12 +123,12 @@ export type OpenAiCompatibleOptions = ServedNode &
   Omit<Readonly<z.output<typeof openAiCompatibleSchema>>, "kind" | "profile" | "tokenizerFile" | "apiKeyFile"> & {
     /** The profile of the model's family, which the configuration names. */
     readonly profile: ModelProfile;
-    /** The spellings of the model's control tokens; absent where the engine is to tell them. */
+    /** The spellings of the model's special tokens; absent: the engine reports them. */
     readonly spellings?: readonly string[] | undefined;
-    /** The bearer token that every call is sent with; absent where none is sent. */
+    /** The bearer token of every request; absent for none. */
     readonly apiKey?: string | undefined;
-    /** Hears of a fault of this program in reading what the engine wrote. Default: nobody. */
+    /** Receives faults of this program in parsing engine output. Default: ignored. */
     readonly onFault?: (thrown: unknown) => void;
-    /** Looks at large schemas of callers, on threads of its own. Whoever makes the backend closes them. */
+    /** The worker threads that check large schemas. The creator of the backend closes them. */
     readonly work: Pick<CallerWork, "run">;
   };

@@ -3,8 +3,8 @@ import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ModelProfile } from "../../profiles/profile.ts";
 
 /**
- * Returns the function that makes ids for the calls of one answer to which the model gave none, as its template wants
- * to see them in the next turn.
+ * Returns a function that creates ids for the calls to which the model gave none, in the form that its template
+ * requires in the next turn.
  */
 export function newCallIds(rule: ModelProfile["callIds"], history: readonly Message[]): (toolName: string) => string {
   switch (rule) {

@@ -5,19 +5,17 @@ import {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ModelProfile, ThinkingEffort } from "../../profiles/profile.ts";
 
-/** The wish of a request for a model's reasoning. */
 export type ReasoningUse = {
-  /** Whether the model is to reason. */
   readonly wanted: boolean;
-  /** The meaning of the request's effort to the family; undefined where the request or the family names none. */
+  /** The family's settings for the request's effort; undefined if the request or the family has none. */
   readonly effort: ThinkingEffort | undefined;
-  /** The tokens that the model may reason for; undefined without a bound. */
+  /** The most reasoning tokens; undefined without a bound. */
   readonly budgetTokens: number | undefined;
 };
 
 /**
- * Reads the reasoning of a request. One that does not say what it wants gets what the family does by default; a budget
- * counts before an effort. `thinking` is undefined for a family that does not reason, or that nobody knows.
+ * Reads the reasoning of a request. A request without a mode gets the family's default; a budget takes precedence over
+ * an effort. `thinking` is undefined for a family that does not reason, or an unknown one.
  */
 export function planReasoning(
   reasoning: Reasoning | undefined,

@@ -2,19 +2,17 @@ import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/infere
 import { type Tool, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../../errors.ts";
 
-/** The use that an answer may make of the tools of its request. */
+/** The calls that an answer may make. */
 export type ToolUse = {
   /** The tools that may be called, in the request's order. */
   readonly callable: readonly Tool[];
-  /** Whether the answer has to be a call. */
   readonly mustCall: boolean;
   /** The most calls in one answer: 1, or Infinity without a bound. */
   readonly maxCalls: number;
 };
 
 /**
- * Reads the tool fields of a request. Throws `EngineError` INVALID_REQUEST for a call that is demanded and that no tool
- * fits.
+ * Reads the tool fields of a request. Throws `EngineError` INVALID_REQUEST for a required call that no tool matches.
  */
 export function planToolUse(request: Pick<GenerateRequest, "tools" | "toolChoice">): ToolUse {
   const { toolChoice } = request;

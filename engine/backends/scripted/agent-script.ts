@@ -14,23 +14,20 @@ import { exampleValue, readSchema, type Schema } from "../example-value.ts";
 import type { Script } from "./scripted.ts";
 
 /*
- * Carries an unmodified coding agent through a task without a model: asked for a file, it calls the agent's own tool
- * for writing one (or its shell), and when the tool's result is back it says so. For trying agents against the service.
+ * Guides an unmodified coding agent through a task without a model: when asked for a file, it calls the agent's own
+ * tool for writing one (or its shell), and confirms once the tool's result is back. For trying agents against the
+ * service.
  */
 
-/** The name of the file that the agent is made to write. */
 const FILE = "hello.txt";
-/** The text that the agent is made to write into the file. */
 const CONTENT = "Hello from the scripted engine.\n";
 
-/** Matches the names that agents give their tool for writing a file. */
 const WRITES = /^(write|write_file|create|create_file|write_to_file|builtin_create_new_file|editor)$/i;
-/** Matches the names that agents give their shell. */
 const SHELLS = /(bash|shell|exec|run_command|terminal)/i;
 
 /**
- * The script that plays one turn of a coding agent's task. What the conversation ends in decides the turn: a call of
- * the agent's own tool when a file is asked for, a sentence when the tool's result is back.
+ * The script that plays one turn of a coding agent's task. The end of the conversation selects the turn: a call of the
+ * agent's own tool if a file is requested, a sentence after the tool's result.
  */
 export const agentScript: Script = (request) => [[started(request)], turn(request)];
 
@@ -45,7 +42,7 @@ function turn(request: GenerateRequest): Event[] {
   return text("This is the scripted engine. Ask for a file to be written to see a tool call.");
 }
 
-/** Returns the tool that has to be called now, if any. */
+/** Returns the tool to call now, if any. */
 function chosenTool({ tools, toolChoice, messages }: GenerateRequest): Tool | undefined {
   if (toolChoice?.mode === ToolChoiceMode.NAMED) return tools.find((tool) => tool.name === toolChoice.name);
   if (toolChoice?.mode === ToolChoiceMode.NONE) return undefined;
@@ -70,7 +67,7 @@ function toolCall(request: GenerateRequest, tool: Tool): Event[] {
   }
   const json = JSON.stringify(values);
   const half = Math.ceil(json.length / 2);
-  // Two pieces, so that clients have something to join.
+  // Two pieces, so that clients must join them.
   const pieces = [json.slice(0, half), json.slice(half)].filter((piece) => piece !== "");
   const callId = `call_${request.requestId.replaceAll(/[^A-Za-z0-9]/g, "").slice(-24)}`;
   return [
@@ -81,20 +78,17 @@ function toolCall(request: GenerateRequest, tool: Tool): Event[] {
   ];
 }
 
-/** Returns the value of an argument by what agents call the things that a file is written with. */
+/** Returns the value of an argument by the argument names that agents use for writing files. */
 function known(key: string, property: Schema, path: string, command: string): unknown {
   if (/^(file_?path|path|absolute_?path|file)$/i.test(key)) return path;
   if (/^(contents?|file_?text|new_?text|text)$/i.test(key)) return CONTENT;
   if (!/^(command|cmd)$/i.test(key)) return undefined;
-  // An editor's `command` is one of a few words; a shell's is text, or a list of words.
+  // An editor's `command` is one of a few keywords; a shell's is text, or a list of words.
   if (property.enum) return property.enum.includes("create") ? "create" : property.enum[0];
   return property.type === "array" ? ["bash", "-lc", command] : command;
 }
 
-/**
- * Returns the folder in which the agent works: some tools want absolute paths, and agents say in their prompt where
- * they are.
- */
+/** Returns the agent's working directory from its prompt, as some tools require absolute paths. */
 function workingFolder(messages: readonly Message[]): string | undefined {
   for (const message of messages) {
     const found = /(?:working (?:in the )?directory:?|cwd[>:])\s*(?:is\s+)?(\/[^\s<>"'`]+)/i.exec(textOf(message));

@@ -15,13 +15,11 @@ const schema = z.strictObject({
   script: z
     .enum(["sentence", "agent"])
     .default("sentence")
-    .describe(
-      "What is played without a transcript: a fixed sentence, or a tool turn and a final turn for coding agents.",
-    ),
+    .describe("The script without a transcript: a fixed sentence, or a tool turn and a final turn for coding agents."),
   slots: z.int().min(1).default(64).describe("The number of generations that run at once."),
 });
 
-/** The kind of backend that plays a script in place of a model: `kind: scripted` in the configuration. */
+/** The backend kind that plays a script in place of a model: `kind: scripted` in the configuration. */
 export const scripted: BackendKind<typeof schema> = {
   schema,
   create({ script, transcript, slots }, node) {

@@ -22,53 +22,47 @@ import { callerLeft } from "../caller-left.ts";
 import { continuedAnswer, notOfThisAnswer } from "../request-plan/continued-answer.ts";
 import { stepOf } from "../stream-events.ts";
 
-/** A step of a script: events of which each delta is a token of its own, or events with the tokens that it says. */
+/** A step of a script: events of which each delta is one token, or events with explicit tokens. */
 export type ScriptStep = readonly Event[] | GenerateResponse;
 
 /**
- * What is played for a request: steps of canonical events, in order. A script may wait for whatever it likes between
- * them, and throw an `EngineError`; `signal` is aborted when the caller has left. A continuation is played from the
- * start on, as far as its tokens are those of the script.
+ * The script of a request: steps of canonical events, in order. A script may wait between steps, and throw an
+ * `EngineError`; `signal` is aborted when the caller has left. A continuation is played from the start, and its tokens
+ * must match the script's.
  */
 export type Script = (
   request: GenerateRequest,
   signal: AbortSignal,
 ) => AsyncIterable<ScriptStep> | Iterable<ScriptStep>;
 
-/** The settings of a scripted backend. */
 export type ScriptedOptions = {
-  /** The name of the node. */
   readonly nodeId: string;
-  /** The model ids that the node serves. */
   readonly models: readonly string[];
   /** The number of generations that run at once, at least 1; further ones fail with QUEUE_FULL. */
   readonly slots: number;
-  /** The script that is played for every request. */
   readonly script: Script;
-  /** The revision that the node tells of its models. Default: `scripted`. */
+  /** The revision of the models. Default: `scripted`. */
   readonly revision?: string;
   /** The context window in tokens. Default: 262,144. */
   readonly contextWindow?: number;
-  /** The kinds of input that the model takes. Default: text only. */
+  /** The input modalities of the models. Default: text only. */
   readonly inputModalities?: readonly Modality[];
   /** Returns the number of tokens of a prompt. Default: the characters of all its texts, divided by four. */
   readonly countTokens?: (request: CountTokensRequest) => number;
-  /** Whether all requests are kept, for tests to look at. Default: yes. */
+  /** Whether requests are recorded for tests. Default: true. */
   readonly keepsRequests?: boolean;
 };
 
-/** All capabilities, as a script can play whatever it likes. */
+/** All capabilities, as a script can play any events. */
 const ALL_CAPABILITIES = Object.values(Capability).filter((value) => value !== Capability.UNSPECIFIED);
 
-/**
- * A backend that plays scripts instead of running a model. It stands at the process border in the tests of the gateway.
- */
+/** A backend that plays scripts instead of running a model. It is the process border in the tests of the gateway. */
 export class ScriptedBackend implements Backend {
   readonly #options: ScriptedOptions;
   readonly #revision: string;
   readonly #closing = sharedAbort();
   #busy = 0;
-  /** The requests seen so far, of which the newest is last; none where the options say that they are not kept. */
+  /** The recorded requests, newest last; empty if the options disable recording. */
   readonly requests: GenerateRequest[] = [];
 
   constructor(options: ScriptedOptions) {
@@ -76,10 +70,10 @@ export class ScriptedBackend implements Backend {
     this.#revision = options.revision ?? "scripted";
   }
 
-  /** Does nothing: a script is ready at once. */
+  /** Does nothing: a script is always ready. */
   async start(): Promise<void> {}
 
-  /** Ends the generations that run, and every later one, with ENGINE_DOWN. */
+  /** Fails running and all later generations with ENGINE_DOWN. */
   async close(): Promise<void> {
     this.#closing.abort(new EngineError("ENGINE_DOWN", "The engine is stopping."));
   }
@@ -107,15 +101,14 @@ export class ScriptedBackend implements Backend {
     return { engineKind: EngineKind.SCRIPTED, engineVersion: "1", models };
   }
 
-  /** Says how many slots there are and how many are busy; no request ever waits. */
+  /** Returns the number of slots and of busy slots; no request ever waits. */
   load(): BackendLoad {
     return { slots: this.#options.slots, busySlots: this.#busy, waiting: 0 };
   }
 
   /**
-   * Plays the script for a request until it ends or the caller leaves. Throws `EngineError` QUEUE_FULL when all slots
-   * are taken, INVALID_REQUEST for a continuation that the script does not play, and ENGINE_DOWN once the backend is
-   * closed.
+   * Plays the script for a request until it ends or the caller leaves. Throws `EngineError` QUEUE_FULL if all slots are
+   * busy, INVALID_REQUEST for a continuation that the script does not play, and ENGINE_DOWN once the backend is closed.
    */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     const continued = continuedAnswer(request, this.#revision);
@@ -133,7 +126,7 @@ export class ScriptedBackend implements Backend {
     const played = new PlayedAnswer(continued);
     try {
       for (;;) {
-        // A script that waits for something must not outlive its caller.
+        // A waiting script must not outlive its caller.
         const step = await Promise.race([left, steps.next()]);
         if (step.done) return;
         yield played.next(step.value);
@@ -141,18 +134,18 @@ export class ScriptedBackend implements Backend {
     } finally {
       link.release();
       this.#busy -= 1;
-      // Not awaited: a generator that is waiting inside answers only when its own wait ends.
+      // Not awaited: a generator that waits inside returns only after its own wait.
       void Promise.resolve(steps.return?.()).catch(() => {});
     }
   }
 
-  /** Resolves to the number of tokens of a prompt, as the option `countTokens` counts them. */
+  /** Resolves to the number of tokens of a prompt, by the option `countTokens`. */
   async countTokens(request: CountTokensRequest): Promise<number> {
     return this.#options.countTokens?.(request) ?? roughTokens(request);
   }
 }
 
-/** What has been played of a script: it gives tokens to the steps that say none, and holds a continuation to them. */
+/** The state of a played script: assigns tokens to steps without any, and checks a continuation against them. */
 class PlayedAnswer {
   readonly #continued: Continuation | undefined;
   #tokens = 0;
@@ -162,9 +155,7 @@ class PlayedAnswer {
     this.#continued = continued;
   }
 
-  /**
-   * Returns what a step produces. A token that the script does not say is the number of the token in the answer, from 1.
-   */
+  /** Returns the response of a step. The default token is the token's number in the answer, from 1. */
   next(step: ScriptStep): GenerateResponse {
     const { events, tokens } = "events" in step ? step : this.#counted(step);
     const given = this.#continued?.tokens ?? [];
@@ -192,7 +183,7 @@ class PlayedAnswer {
   }
 }
 
-/** Guesses the number of tokens of a prompt: a quarter of its characters, and one. */
+/** Estimates the number of tokens of a prompt: a quarter of its characters, and one. */
 function roughTokens(request: CountTokensRequest): number {
   const length = (parts: readonly Part[]): number =>
     parts.reduce((sum, { kind }) => {
@@ -206,15 +197,15 @@ function roughTokens(request: CountTokensRequest): number {
 }
 
 /**
- * Reads the events of a file of JSON lines, each one event in the JSON notation of protobuf. Throws when the file
- * cannot be read or a line is not JSON.
+ * Reads the events of a file of JSON lines, each one event in protobuf's JSON notation. Throws if the file cannot be
+ * read or a line is not JSON.
  */
 export function readTranscript(file: string): readonly Event[] {
   const lines = readFileSync(file, "utf8").split("\n");
   return lines.filter((line) => line.trim() !== "").map((line) => Event.fromJSON(JSON.parse(line)));
 }
 
-/** Returns the script that plays the same events for every request, one message each. */
+/** Returns a script that plays the same events for every request, one per message. */
 export function playTranscript(events: readonly Event[]): Script {
   return () => events.map((event) => [event]);
 }
@@ -225,7 +216,7 @@ const block = (index: number, text: string): Event[] => [
   { kind: { $case: "blockEnded", value: { index, complete: true } } },
 ];
 
-/** The script of a node without a transcript: it answers every request with the same sentence. */
+/** The script of a node without a transcript: every answer is the same sentence. */
 export const fixedSentence: Script = () => [
   [
     {

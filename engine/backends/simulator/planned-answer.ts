@@ -12,23 +12,18 @@ import { seededRandom } from "./seeded-random.ts";
 import type { SimulatorOptions } from "./simulator-options.ts";
 import { hashText } from "./text-hash.ts";
 
-/** A block of an answer, token by token. */
+/** A block of an answer as a list of tokens. */
 export type PlannedBlock = {
-  /** The kind of the block, as `BlockStarted` announces it. */
   readonly block: NonNullable<BlockStarted["block"]>;
-  /** The tokens of the block, at least one and none of them empty. */
+  /** The tokens of the block; at least one, none of them empty. */
   readonly tokens: readonly string[];
-  /** Whether the block is whole. */
   readonly complete: boolean;
 };
 
-/** An answer that is known before it begins, as a simulated model has nothing to find out. */
+/** A complete answer, planned before generation. */
 export type PlannedAnswer = {
-  /** The blocks in their order. */
   readonly blocks: readonly PlannedBlock[];
-  /** The reason why the answer ends. */
   readonly reason: FinishReason;
-  /** The stop string that ends the answer; absent where none does. */
   readonly matchedStop?: string;
 };
 
@@ -36,15 +31,12 @@ const WORDS =
   "a the and or of to in by for with on at as is are was node engine token model prompt answer step rate cache slot queue".split(
     " ",
   );
-/** The number of token ids, about that of the models which are simulated. */
+/** The number of token ids, about that of the simulated models. */
 const VOCABULARY_SIZE = 151_936;
-/** The number of tokens of the reasoning, where none of the request's limits is lower. */
+/** The number of reasoning tokens, unless a limit of the request is lower. */
 const REASONING_TOKENS = { min: 8, max: 64 };
 
-/**
- * Plans the answer to `request`, whose rendered prompt is `prompt`. Throws `EngineError` for what the request gets
- * wrong.
- */
+/** Plans the answer to `request`, whose rendered prompt is `prompt`. Throws `EngineError` for an invalid request. */
 export function planAnswer(
   request: GenerateRequest,
   prompt: string,
@@ -75,7 +67,7 @@ export function planAnswer(
   return withStop(blocks, tokens, sampling?.stop ?? []);
 }
 
-/** Returns the answer's first `limit` tokens; where that is not all of them, it ends for `reason`. */
+/** Truncates an answer to `limit` tokens; a truncated answer ends with `reason`. */
 export function cutAnswer(answer: PlannedAnswer, limit: number, reason: FinishReason): PlannedAnswer {
   let left = limit;
   const blocks: PlannedBlock[] = [];
@@ -88,17 +80,16 @@ export function cutAnswer(answer: PlannedAnswer, limit: number, reason: FinishRe
   return answer;
 }
 
-/** Returns the number of tokens of the whole answer. */
 export function answerLength({ blocks }: PlannedAnswer): number {
   return blocks.reduce((sum, { tokens }) => sum + tokens.length, 0);
 }
 
-/** Returns the ids of all tokens of the answer: the same text has the same one, as in a vocabulary. */
+/** Returns the ids of all tokens of the answer: equal texts have equal ids, as in a vocabulary. */
 export function tokenIds({ blocks }: PlannedAnswer): readonly number[] {
   return blocks.flatMap(({ tokens }) => tokens.map((text) => hashText(text).first % VOCABULARY_SIZE));
 }
 
-/** Returns the answer as callers send it back in their next request; its reasoning plays no part in a prompt. */
+/** Returns the answer as callers send it back in their next request; prompts contain no reasoning. */
 export function answerParts({ blocks }: PlannedAnswer): readonly Part[] {
   const parts: Part[] = [];
   for (const { block, tokens } of blocks) {
@@ -118,7 +109,7 @@ function constrained({ outputConstraint }: GenerateRequest): readonly string[] |
   try {
     return jsonTokens(exampleText(kind.value.schemaJson, "output_constraint"));
   } catch (error) {
-    // What was not promised is given up, as it is where a grammar is made.
+    // A schema that is not strict is dropped, as the grammar writer does.
     if (kind.value.strict || !(error instanceof EngineError && error.facts.fault === "costly")) throw error;
     return jsonTokens("{}");
   }
@@ -128,7 +119,7 @@ function exampleText(schemaJson: string, path: string, form: Schema = {}): strin
   return JSON.stringify(exampleValue({ ...readSchema(schemaJson, path), ...form }));
 }
 
-/** Cuts JSON text into tokens of four characters each, none of them cut in two. */
+/** Splits JSON text into tokens of four characters, without splitting a character. */
 function jsonTokens(json: string): readonly string[] {
   return json.match(/.{1,4}/gsu) ?? [];
 }
@@ -140,7 +131,7 @@ function words(count: number, random: () => number): readonly string[] {
   });
 }
 
-/** Appends the text, up to the first of the stop strings in it. */
+/** Appends the text, up to the first stop string in it. */
 function withStop(before: PlannedBlock[], tokens: readonly string[], stop: readonly string[]): PlannedAnswer {
   const text = tokens.join("");
   let end = text.length;

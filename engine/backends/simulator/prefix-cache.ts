@@ -4,12 +4,11 @@ import { EMPTY_HASH, hashKey, hashText } from "./text-hash.ts";
 
 /** The UTF-16 units of a block: 64 tokens. */
 const BLOCK_UNITS = 256;
-/** The tokens of a block. */
 export const BLOCK_TOKENS = 64;
 
 /**
- * Returns the identities of a text's whole blocks, each standing for all text up to its end. Under another `isolation`
- * the same text has other ones.
+ * Returns the keys of a text's whole blocks; each identifies all text up to its end. Keys differ between `isolation`
+ * domains.
  */
 export function blockKeys(text: string, isolation: string): readonly number[] {
   const keys: number[] = [];
@@ -21,29 +20,23 @@ export function blockKeys(text: string, isolation: string): readonly number[] {
   return keys;
 }
 
-/** The places that digests name in a prompt of a model. */
 export type NamedPlaces = {
-  /** The id of the model. */
   readonly model: string;
-  /** The places, from the first to the last; none where nobody is to be told of them. */
+  /** The positions, in order; empty for a request without digests. */
   readonly places: readonly PrefixPlace[];
 };
 
-/**
- * Remembers which prefixes the node still holds: the least recently used go first, and of one text its end before its
- * start.
- */
+/** A simulated prefix cache of blocks with LRU eviction. Of one text, the end is evicted before the start. */
 export class PrefixCache {
   readonly #capacity: number;
   readonly #nowMs: () => number;
-  /** The time of the last use of each block that is held; the least recently used first. */
+  /** The time of the last use of each cached block, least recently used first. */
   readonly #blocks = new Map<number, number>();
   readonly #prefixes: BlockPrefixes<number>;
   #observedRetentionMs: number | undefined;
-  /** Tells which prefixes are held by the digests of requests. */
+  /** The cached prefixes by the digests of requests. */
   readonly held: HeldPrefixes;
 
-  /** Makes an empty cache that holds `capacityTokens` tokens. `nowMs` is a monotonic clock in milliseconds. */
   constructor(capacityTokens: number, nowMs: () => number) {
     this.#capacity = Math.floor(capacityTokens / BLOCK_TOKENS);
     this.#nowMs = nowMs;
@@ -51,25 +44,21 @@ export class PrefixCache {
     this.#prefixes = new BlockPrefixes(this.held, BLOCK_TOKENS);
   }
 
-  /** The number of tokens that are held. */
   get tokens(): number {
     return this.#blocks.size * BLOCK_TOKENS;
   }
 
-  /**
-   * The time for which the block that was pushed out last had not been used, in milliseconds; undefined as long as
-   * there was room for all.
-   */
+  /** The idle time of the last evicted block, in milliseconds; undefined before the first eviction. */
   get observedRetentionMs(): number | undefined {
     return this.#observedRetentionMs;
   }
 
-  /** Returns the tokens of the longest prefix that is held. */
+  /** Returns the length of the longest cached prefix, in tokens. */
   cachedTokens(keys: readonly number[]): number {
     return this.#cachedBlocks(keys) * BLOCK_TOKENS;
   }
 
-  /** Keeps the prefix, or as much of its start as fits, and tells what that means for the digests in it. */
+  /** Stores the prefix, or as much of its start as fits, and updates the digests in it. */
   store(keys: readonly number[], { model, places }: NamedPlaces): void {
     this.#keep(keys);
     if (places.length > 0) this.#prefixes.stored({ model, places, blocks: keys }, this.#cachedBlocks(keys));

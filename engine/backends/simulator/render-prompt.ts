@@ -9,29 +9,25 @@ import {
 import { type HistoryRules, modelHistory, writtenBy } from "../../conversation/model-history.ts";
 import { ANY_ORDER } from "../../conversation/turn-rules.ts";
 
-/** The UTF-16 units of a simulated token. */
 const TOKEN_UNITS = 4;
-/** The most bytes of a simulated token: a UTF-16 unit takes three at most. */
+/** The most bytes of a simulated token: a UTF-16 unit takes at most three. */
 export const LONGEST_TOKEN_BYTES = 3 * TOKEN_UNITS;
-/** The tokens that an image costs. */
 const IMAGE_TOKENS = 256;
 
 const RULES: HistoryRules = { turns: ANY_ORDER, callIds: "any", images: true, counted: true };
 
-/** A prompt as text. */
 export type RenderedPrompt = {
-  /** The text of the prompt. */
   readonly text: string;
-  /** The place of the caller's last cache breakpoint in the text, in UTF-16 units; 0 without one. */
+  /** The position of the caller's last cache breakpoint in the text, in UTF-16 units; 0 without one. */
   readonly breakpointAt: number;
-  /** The places behind so many messages as were asked for, in UTF-16 units. */
+  /** The positions after the requested numbers of messages, in UTF-16 units. */
   readonly ends: readonly number[];
 };
 
 /**
- * Renders the prompt as text. What a conversation goes on with only ever adds to the text of what was there before.
- * `counts` are the numbers of messages behind which the places are wanted, ascending. Throws `EngineError` for a message
- * without a role, and for an image that is not there as data.
+ * Renders the prompt as text. Continuing a conversation only appends to its text. `counts` are the numbers of messages
+ * after which positions are needed, ascending. Throws `EngineError` for a message without a role, and for an image
+ * without inline data.
  */
 export function renderPrompt(
   tools: readonly Tool[],
@@ -59,17 +55,17 @@ export function renderPrompt(
   return { text: text + head(Role.ASSISTANT), breakpointAt, ends };
 }
 
-/** Renders the prompt and the answer to it, as the next prompt of the conversation begins. */
+/** Renders the prompt and its answer: the beginning of the conversation's next prompt. */
 export function renderAnswered(prompt: Pick<RenderedPrompt, "text">, answer: readonly Part[]): string {
   return `${prompt.text + answer.map(renderPart).join("")}\n`;
 }
 
-/** Returns the whole tokens in so many UTF-16 units at the beginning of a text. */
+/** Returns the number of whole tokens in the first `units` UTF-16 units of a text. */
 export function wholeTokens(units: number): number {
   return Math.floor(units / TOKEN_UNITS);
 }
 
-/** Returns the tokens of a text; a rest counts as one. */
+/** Returns the number of tokens of a text; a partial token counts as one. */
 export function countTokens(text: string): number {
   return Math.ceil(text.length / TOKEN_UNITS);
 }

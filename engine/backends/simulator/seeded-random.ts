@@ -1,6 +1,4 @@
-/**
- * Returns a source of numbers in [0, 1) that depend on nothing but the seed (32 bits of it): a Weyl sequence, mixed.
- */
+/** Returns a generator of numbers in [0, 1) that depend only on the seed (32 bits of it): a mixed Weyl sequence. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

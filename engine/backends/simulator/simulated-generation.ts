@@ -9,44 +9,35 @@ import type { InjectedFailure } from "./simulator-options.ts";
 type Phase =
   | { readonly at: "queue" }
   | { readonly at: "prefill"; remaining: number }
-  /** Between prefill and decoding: the prompt has been read, and the first token is not there yet. */
+  /** Between prefill and decode: the prompt has been read, and the first token is not due yet. */
   | { readonly at: "settle"; readonly untilMs: number }
   | { readonly at: "decode" }
   | { readonly at: "end" };
 
-/** All that a simulated generation does, known before it begins. */
+/** The complete plan of a simulated generation. */
 export type GenerationPlan = {
-  /** The name of the node. */
   readonly nodeId: string;
-  /** The revision of the model. */
   readonly revision: string;
-  /** The rendered prompt. */
   readonly prompt: RenderedPrompt;
-  /** The tokens of the prompt. */
   readonly inputTokens: number;
   /** The tokens up to the caller's last cache breakpoint; 0 without one. */
   readonly breakpointTokens: number;
-  /** The places that digests name in the prompt. */
   readonly named: NamedPlaces;
   /** The tenant and salt whose prefixes the generation may reuse. */
   readonly isolation: string;
-  /** The priority of the request in the queue; a higher one runs earlier. */
   readonly priority: number;
-  /** The answer. */
   readonly answer: PlannedAnswer;
-  /** The number of its tokens that another call has made before, which are read with the prompt; 0 where none did. */
+  /** The number of answer tokens that earlier calls made, which are prefilled with the prompt; 0 for none. */
   readonly continuedTokens: number;
   /** The time from the end of the prefill to the first token, in milliseconds. */
   readonly timeToFirstTokenMs: number;
-  /** The failure to inject, and after how many tokens. */
+  /** The failure to inject, and the number of tokens before it. */
   readonly failure: InjectedFailure;
-  /** The prefix cache of the node, which all its generations share. */
   readonly cache: PrefixCache;
-  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly nowMs: () => number;
 };
 
-/** Runs one request through the simulated engine. Steps advance it only while its caller asks for more. */
+/** Runs one request through the simulated engine. Steps advance it only while its caller waits for more. */
 export class SimulatedGeneration {
   readonly #plan: GenerationPlan;
   readonly #keys: readonly number[];
@@ -72,30 +63,27 @@ export class SimulatedGeneration {
     this.#arrivedMs = plan.nowMs();
   }
 
-  /** The priority in the queue; a higher one runs earlier. */
   get priority(): number {
     return this.#plan.priority;
   }
 
-  /** Whether the request's caller waits for more. */
   get asked(): boolean {
     return this.#wake !== undefined;
   }
 
-  /** The tokens of KV memory that the request may come to need. */
+  /** The KV cache tokens that the request may need. */
   get kvTokens(): number {
     return this.#plan.inputTokens + answerLength(this.#plan.answer);
   }
 
-  /** The tokens of the prompt, and of an answer that is gone on with, that are still to be read. */
+  /** The remaining tokens to prefill, of the prompt and of a continued answer. */
   get uncachedTokens(): number {
     if (this.#phase.at === "prefill") return this.#phase.remaining;
     return this.#phase.at === "queue" ? this.#readTokens - this.#hit() : 0;
   }
 
   /**
-   * Resolves to what has been produced since the last call, or to what comes next; undefined after the end. Throws
-   * `EngineError`.
+   * Resolves to the output since the last call, or to the next output; undefined after the end. Throws `EngineError`.
    */
   async next(): Promise<GenerateResponse | undefined> {
     while (this.#events.length === 0) {
@@ -111,7 +99,9 @@ export class SimulatedGeneration {
     return step;
   }
 
-  /** Begins the generation, as a slot is free: the prompt is looked up, and a continuation comes to where it was. */
+  /**
+   * Starts the generation in a free slot: looks up the prompt in the cache, and restores the state of a continuation.
+   */
   admit(): void {
     const { plan, hit } = { plan: this.#plan, hit: this.#hit() };
     this.#admittedMs = plan.nowMs();
@@ -125,8 +115,8 @@ export class SimulatedGeneration {
   }
 
   /**
-   * Makes one step at `atMs`, with at most `budget` prompt tokens to read; returns how many it took of them. A caller
-   * that does not ask gets nothing: its pace is the generation's.
+   * Runs one step at `atMs` that prefills at most `budget` tokens; returns the number of tokens used. A generation
+   * whose caller does not wait makes no progress.
    */
   step(atMs: number, budget: number): number {
     if (!this.#wake) return 0;
@@ -137,7 +127,7 @@ export class SimulatedGeneration {
     return 0;
   }
 
-  /** Makes a sign of life for a caller that has been waiting. */
+  /** Adds a progress event for a waiting caller. */
   progress(queuePosition: number, step: number): void {
     if (!this.#wake || this.#events.length > 0 || this.#phase.at === "decode" || this.#phase.at === "end") return;
     const remaining = this.#phase.at === "prefill" ? this.#phase.remaining : 0;
@@ -145,14 +135,13 @@ export class SimulatedGeneration {
     this.#events.push(progress(queuePosition, Math.min(readTokens, this.#plan.inputTokens), step));
   }
 
-  /** Wakes the caller when there is something for it. */
   flush(): void {
     if (this.#events.length === 0 && this.#phase.at !== "end") return;
     this.#wake?.();
     this.#wake = undefined;
   }
 
-  /** Ends the generation with an error; a caller that waits hears of it at once. */
+  /** Ends the generation with an error, and wakes its caller. */
   fail(error: EngineError): void {
     if (this.#phase.at === "end") return;
     this.#error = error;
@@ -160,7 +149,7 @@ export class SimulatedGeneration {
     this.flush();
   }
 
-  /** The tokens that are read before the first new one can come. */
+  /** The number of tokens to prefill before the first new one. */
   get #readTokens(): number {
     return this.#plan.inputTokens + this.#plan.continuedTokens;
   }
@@ -169,7 +158,7 @@ export class SimulatedGeneration {
     return this.#nextBlock >= this.#plan.answer.blocks.length;
   }
 
-  /** Returns the cached tokens. At least one token of every prompt is read anew, as the first output needs it. */
+  /** Returns the cached tokens. At least one prompt token is always evaluated, as the first output depends on it. */
   #hit(): number {
     return Math.min(this.#plan.cache.cachedTokens(this.#keys), this.#plan.inputTokens - 1);
   }
@@ -195,7 +184,6 @@ export class SimulatedGeneration {
     if (this.#isWhole) this.#finish(atMs);
   }
 
-  /** Writes the next token of the answer, where there is one. */
   #write(): void {
     const block = this.#plan.answer.blocks[this.#nextBlock];
     if (!block) return;
@@ -229,7 +217,7 @@ export class SimulatedGeneration {
     this.#phase = { at: "end" };
   }
 
-  /** Steps are dated by when they were due, which may be a little before they were made. */
+  /** Steps are dated by their due time, which may be slightly before they ran. */
   #times(atMs: number): PhaseTimes {
     return {
       queueMs: this.#admittedMs - this.#arrivedMs,

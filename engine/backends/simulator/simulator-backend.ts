@@ -28,7 +28,7 @@ import type { SimulatorOptions } from "./simulator-options.ts";
 import { StepLoop } from "./step-loop.ts";
 import { StepProcess } from "./step-process.ts";
 
-/** The time after which a waiting caller hears again that the engine still works, in simulated milliseconds. */
+/** The interval of progress events to waiting callers, in simulated milliseconds. */
 const PROGRESS_MS = 1000;
 
 const CAPABILITIES: readonly Capability[] = [
@@ -45,8 +45,9 @@ const CAPABILITIES: readonly Capability[] = [
 ];
 
 /**
- * A backend without a model: prompts are read one after the other at a set rate, answers are written side by side at
- * another, prefixes stay in a cache of limited size. It is for load and routing tests, and never passes for a model.
+ * A backend without a model: prompts are prefilled one at a time at a configured rate, answers are generated
+ * concurrently at another, and prefixes stay in a cache of limited size. It is for load and routing tests, and its
+ * description says that it is no model.
  */
 export class SimulatorBackend implements Backend {
   readonly #options: SimulatorOptions;
@@ -57,9 +58,9 @@ export class SimulatorBackend implements Backend {
   readonly #prefillPerStep: number;
   readonly #progressSteps: number;
   readonly #running = new Set<SimulatedGeneration>();
-  /** The requests that wait, of which the first is next. */
+  /** The waiting requests in order. */
   readonly #waiting: SimulatedGeneration[] = [];
-  /** The prompt tokens that the steps so far were not asked for in whole tokens. */
+  /** The unused fraction of the prefill budget, in tokens. */
   #budget = 0;
   #isClosed = false;
 
@@ -82,15 +83,14 @@ export class SimulatorBackend implements Backend {
     });
   }
 
-  /** The prefixes that the cache holds. */
   get prefixes(): HeldPrefixes {
     return this.#cache.held;
   }
 
-  /** Does nothing: made-up tokens need no loading. */
+  /** Does nothing: there is no model to load. */
   async start(): Promise<void> {}
 
-  /** Ends what runs and what waits with ENGINE_DOWN. */
+  /** Fails running and waiting requests with ENGINE_DOWN. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#loop.stop();
@@ -98,12 +98,11 @@ export class SimulatorBackend implements Backend {
     this.#stepProcess?.close();
   }
 
-  /** Returns the description, which says that there is no model behind it. */
+  /** Returns the description, which identifies the simulator as the engine. */
   describe(): BackendDescription {
     return describeSimulator(this.#options, this.#stepProcess?.pid);
   }
 
-  /** Returns the load now, as an engine that keeps account of its KV memory tells it. */
   load(): BackendLoad {
     const { slots, kvTokens } = this.#options;
     const kvTokensUsed = Math.min(
@@ -124,7 +123,7 @@ export class SimulatorBackend implements Backend {
     };
   }
 
-  /** Runs one generation, after a wait in the queue where there is no room. Throws `EngineError`. */
+  /** Runs one generation, after a wait in the queue if there is no room. Throws `EngineError`. */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     throwIfLeft(signal);
     if (this.#isClosed) throw stopped();
@@ -175,7 +174,7 @@ export class SimulatorBackend implements Backend {
     });
   }
 
-  /** Takes a slot, or a place in the queue behind all of its priority. Throws `EngineError` QUEUE_FULL. */
+  /** Takes a slot, or joins the queue behind all requests of at least its priority. Throws `EngineError` QUEUE_FULL. */
   #enter(generation: SimulatedGeneration): void {
     const ahead = this.#waiting.findLastIndex(({ priority }) => priority >= generation.priority);
     if (ahead < 0 && this.#fits(generation)) {
@@ -204,7 +203,7 @@ export class SimulatorBackend implements Backend {
     if (this.#running.size === 0) this.#loop.stop();
   }
 
-  /** Returns whether there is a slot, and room in the KV memory; a generation larger than that memory runs alone. */
+  /** Returns whether a slot and enough KV cache are free; a generation larger than the KV cache runs alone. */
   #fits(generation: SimulatedGeneration): boolean {
     if (this.#running.size === 0) return true;
     if (this.#running.size >= this.#options.slots) return false;
@@ -212,7 +211,7 @@ export class SimulatorBackend implements Backend {
   }
 
   #step(atMs: number): boolean {
-    // Unused prompt tokens are not saved up, a fraction of one is.
+    // Unused whole tokens of the budget are not carried over, a fraction is.
     this.#budget = (this.#budget % 1) + this.#prefillPerStep;
     for (const generation of this.#running) this.#budget -= generation.step(atMs, Math.floor(this.#budget));
     const step = this.#loop.count;
@@ -224,14 +223,14 @@ export class SimulatorBackend implements Backend {
   }
 }
 
-/** Returns what stands where the digest of the weights would: nodes with the same one give the same answers. */
+/** Returns the model revision, a stand-in for the digest of weights: nodes with equal revisions give equal answers. */
 function simulatorRevision({ seed }: Pick<SimulatorOptions, "seed">): string {
   return `simulator-${seed}`;
 }
 
 /**
- * Returns what the node says of itself: first of all that there is no model. `stepProcess` is the id of the process
- * that steps; undefined where there is none.
+ * Returns the node's description, with the simulator as its engine. `stepProcess` is the id of the step process, if
+ * any.
  */
 function describeSimulator(options: SimulatorOptions, stepProcess: number | undefined): BackendDescription {
   const models = options.models.map(

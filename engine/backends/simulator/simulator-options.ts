@@ -76,8 +76,8 @@ export const simulatorSchema = z.strictObject({
     ),
 });
 
-/** The settings of the simulated engine, with what the node tells of itself. */
+/** The settings of the simulated engine, with the node's own name and models. */
 export type SimulatorOptions = ServedNode & Omit<Readonly<z.output<typeof simulatorSchema>>, "kind">;
 
-/** The failure that is injected, for tests of those who call. */
+/** The injected failure, for tests of callers. */
 export type InjectedFailure = SimulatorOptions["failure"];

@@ -1,21 +1,18 @@
 import type { MonotonicClock } from "../../../deploy/runtime/time/clock.ts";
 
-/** The most steps that are made good at once after the process was held up; what is older is lost. */
+/** The most overdue steps that are run at once after the process was suspended; older ones are skipped. */
 const MAX_CATCH_UP = 32;
 
-/** What a step loop drives. */
 export type StepLoopOptions = {
-  /** The clock by which steps fall due. */
   readonly clock: MonotonicClock;
-  /** Returns how long the step of this number takes, in milliseconds. */
+  /** Returns the duration of the step with this number, in milliseconds. */
   readonly stepMs: (step: number) => number;
-  /** Makes one step, due at `atMs`. Returns whether there is more to do. */
+  /** Runs one step, due at `atMs`. Returns whether there is more work. */
   readonly step: (atMs: number) => boolean;
-  /** Hands out what one or several steps produced. */
   readonly flush: () => void;
 };
 
-/** Drives the simulated engine: it makes steps while there is work, and counts them. */
+/** Drives the simulated engine: runs and counts steps while there is work. */
 export class StepLoop {
   readonly #options: StepLoopOptions;
   #cancel: (() => void) | undefined;
@@ -26,19 +23,17 @@ export class StepLoop {
     this.#options = options;
   }
 
-  /** The number of steps so far. */
   get count(): number {
     return this.#count;
   }
 
-  /** Begins to make steps, as there is work. */
   start(): void {
     if (this.#cancel) return;
     this.#nextAtMs = this.#options.clock.nowMs() + this.#options.stepMs(this.#count);
     this.#arm();
   }
 
-  /** Makes no steps until there is work again. */
+  /** Pauses until there is work again. */
   stop(): void {
     this.#cancel?.();
     this.#cancel = undefined;

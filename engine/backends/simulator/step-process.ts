@@ -4,12 +4,12 @@ import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { type MonotonicClock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 
-/** The program of the process, which lies beside this file, built or not. */
+/** The program of the process, beside this file, built or not. */
 const PROGRAM = new URL(`./step-timer${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url);
 
 /**
- * A clock whose timers a process of its own keeps, as an accelerator keeps its own time: while that process stands
- * still nothing falls due, and the node goes on all the same.
+ * A clock whose timers run in a separate process, as an accelerator keeps its own time: while that process is stopped
+ * no timer fires, but the node keeps running.
  */
 export class StepProcess implements MonotonicClock {
   readonly #child: ChildProcessByStdio<Writable, Readable, null>;
@@ -18,7 +18,7 @@ export class StepProcess implements MonotonicClock {
 
   constructor() {
     this.#child = spawn(process.execPath, [fileURLToPath(PROGRAM)], { stdio: ["pipe", "pipe", "inherit"] });
-    // A process that has gone is one that stands still.
+    // A lost process is treated as a stopped one.
     this.#child.on("error", () => {});
     this.#child.stdin.on("error", () => {});
     createInterface({ input: this.#child.stdout }).on("line", (id) => {
@@ -28,18 +28,18 @@ export class StepProcess implements MonotonicClock {
     });
   }
 
-  /** The id of the process; 0 for one that could not be started. */
+  /** The id of the process; 0 if it could not be started. */
   get pid(): number {
     return this.#child.pid ?? 0;
   }
 
-  /** Returns the monotonic time of this process, in milliseconds. */
+  /** The monotonic time of this process, in milliseconds. */
   nowMs(): number {
     return systemClock.nowMs();
   }
 
   /**
-   * Calls `run` when the other process says that `ms` milliseconds have passed; the returned function takes that back.
+   * Calls `run` when the other process reports that `ms` milliseconds have passed; the returned function cancels it.
    */
   after(ms: number, run: () => void): () => void {
     this.#timers += 1;
@@ -49,7 +49,6 @@ export class StepProcess implements MonotonicClock {
     return () => this.#due.delete(id);
   }
 
-  /** Ends the process. */
   close(): void {
     this.#due.clear();
     this.#child.kill("SIGKILL");

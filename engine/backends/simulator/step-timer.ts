@@ -1,8 +1,8 @@
 import { createInterface } from "node:readline";
 
 /*
- * The program of a step process: of every line `<id> <ms>` it gives the id back so many milliseconds later. It ends
- * when nobody writes to it any more; a Ctrl-C is the node's to handle.
+ * The program of a step process: echoes the id of every line `<id> <ms>` after that many milliseconds. It ends when its
+ * input closes; the node handles Ctrl-C.
  */
 
 process.on("SIGINT", () => {});

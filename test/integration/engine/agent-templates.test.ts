@@ -12,7 +12,7 @@ import { FAMILY_TEMPLATES } from "../../support/engine/family-templates.ts";
 import { CONTEXT } from "../../support/events/encoding-context.ts";
 
 /*
- * What real agents sent, as the gateway hands it on, is rendered by templates with the guards of every family.
+ * Real agents' requests, as the gateway forwards them, are rendered by templates with the checks of every family.
  */
 
 const FOLDER = join(import.meta.dirname, "../../agent-requests");
@@ -30,7 +30,7 @@ const context = {
   acceptsImages: () => false,
 };
 
-/** The recorded request of a file in canonical form; none for those that are refused for what they ask. */
+/** The recorded request of a file in canonical form; empty for requests that are refused. */
 function recordedIn(file: string): readonly Recorded[] {
   const { path, body, expect: expected } = JSON.parse(readFileSync(join(FOLDER, file), "utf8"));
   const format = FORMATS[path.split("?")[0]];

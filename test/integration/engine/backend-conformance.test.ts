@@ -10,7 +10,7 @@ import { blockEnd, delta, finished, started, textStart } from "../../support/eve
 const MODEL = "svc-qwen";
 const PROMPTS = { prompt: "Count.", endlessPrompt: "Count without end." };
 
-/** Counts, or never comes to an end where it is asked not to. */
+/** Counts, and never ends if the request asks for that. */
 const script: Script = async function* ({ messages }, signal) {
   yield [started({ nodeId: "n1" }), textStart(0)];
   yield [delta(0, "one, two, three")];
@@ -31,7 +31,7 @@ backendConformance("a script", {
 backendConformance("the simulator", {
   model: MODEL,
   prompt: "Count.",
-  // Fifty tokens in a twentieth of a second, which nobody fetches.
+  // Fifty tokens in a twentieth of a second, which are never read.
   endlessPrompt: "Count without end.",
   start: async () => {
     const backend = fastSimulator({ slots: 2, queueLength: 0 });
@@ -42,9 +42,7 @@ backendConformance("the simulator", {
 
 const WORDS = ["one", ", two", ", three", ", four", ", five"];
 
-/**
- * A model behind an engine that counts, keeps to the length and the stop strings it is given, and calls what it must.
- */
+/** A model behind an engine that counts, obeys length and stop strings, and makes required calls. */
 function counting(body: ChatBody): Reply {
   const { messages, stop, max_tokens: most = body.max_completion_tokens } = body;
   if (JSON.stringify(messages).includes(PROMPTS.endlessPrompt))

@@ -13,14 +13,16 @@ import { gate } from "../../support/gate.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
-/* What one connection may have open at a node, beside others that are served. */
+/*
+ * The limits of one connection to a node, beside others that are served.
+ */
 
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-/** A node of which "stay" gets an answer that does not end before it is let go, and anything else one that does. */
+/** A node whose answer to "stay" does not end before it is released; all others end. */
 async function nodeWith(limits: Partial<ConnectionLimits>) {
   const { passed, open: letGo } = gate();
   const backend = new ScriptedBackend({
@@ -48,7 +50,7 @@ async function nodeWith(limits: Partial<ConnectionLimits>) {
 const KILOBYTES = 1024;
 const of = (kilobytes: number, word = "") => generateRequest({}, word + "x".repeat(kilobytes * KILOBYTES));
 
-test("more bytes of requests than a connection may have open are refused there, and others are served", async () => {
+test("requests beyond a connection's byte limit are refused there, and other connections are served", async () => {
   const { client, refusals } = await nodeWith({ maxRequestBytes: 300 * KILOBYTES });
   const [greedy, other] = [client(), client()];
   const stays = greedy.generate(of(200, "stay"));
@@ -62,13 +64,13 @@ test("more bytes of requests than a connection may have open are refused there, 
   expect((await other.generate(of(200)).ended).code).toBe(status.OK);
   expect((await greedy.generate(of(50)).ended).code).toBe(status.OK);
   expect(await refusals()).toEqual([["request_bytes", 1]]);
-  // What is over is not open any more.
+  // Finished requests do not count.
   stays.call.cancel();
   await stays.ended;
   await expect.poll(async () => (await greedy.generate(of(200)).ended).code).toBe(status.OK);
 });
 
-test("requests that never come whole count too", async () => {
+test("incomplete requests count too", async () => {
   const { node, client, refusals } = await nodeWith({ maxRequestBytes: 300 * KILOBYTES });
   const session: ClientHttp2Session = connect(`http://${node.address}`);
   ends.push(() => session.destroy());
@@ -92,7 +94,7 @@ test("requests that never come whole count too", async () => {
   expect(await refusals()).toEqual([["request_bytes", 1]]);
 });
 
-test("more watches than a connection may have open are refused there, each kind by itself", async () => {
+test("watches beyond a connection's limit are refused there, each kind separately", async () => {
   const { node, client, refusals } = await nodeWith({ maxWatches: 3 });
   const channel = new Client(node.address, credentials.createInsecure(), { "grpc.use_local_subchannel_pool": 1 });
   ends.push(() => channel.close());
@@ -115,7 +117,7 @@ test("more watches than a connection may have open are refused there, each kind 
     .on("data", (report: unknown) => heard.push(report))
     .on("error", () => {});
   await until(() => heard.length > 0, "load reports come");
-  // Whoever leaves makes room.
+  // Leaving frees a place.
   watches[0]?.cancel();
   await until(() => codes.length === 3, "it has left");
   await expect
@@ -129,10 +131,10 @@ test("more watches than a connection may have open are refused there, each kind 
     .toBe("served");
 });
 
-test("more calls than a connection may have open wait on the caller's side, and others are served", async () => {
+test("calls beyond a connection's limit wait on the client's side, and others are served", async () => {
   const { client, letGo } = await nodeWith({ maxCalls: 2 });
   const [greedy, other] = [client(), client()];
-  // The limit is known with the first words of the node.
+  // The limit arrives with the node's first frame.
   await greedy.generate(of(1)).ended;
   const stay = [greedy.generate(of(1, "stay")), greedy.generate(of(1, "stay"))];
   await Promise.all(stay.map((reading) => reading.seen("started")));
@@ -143,11 +145,14 @@ test("more calls than a connection may have open wait on the caller's side, and 
   expect((await waits.ended).code).toBe(status.OK);
 });
 
-/** From here on Node lets a server say how many resets it takes; older ones end a connection that brings a thousand at once. */
+/**
+ * The first Node version in which a server can raise the number of accepted resets; older ones end a connection after a
+ * thousand resets at once.
+ */
 const FIRST_TO_TAKE_MORE = 22;
 const GIVEN_UP = Number(process.versions.node.split(".")[0]) >= FIRST_TO_TAKE_MORE ? 1_500 : 950;
 
-test("a caller who gives up as many calls as Node can be made to take ends none of the others on its connection", async () => {
+test("cancelling as many calls as Node accepts resets does not end the connection's other calls", async () => {
   const { client, letGo } = await nodeWith({});
   const shared = client();
   const runs = shared.generate(of(0, "stay"));

@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
 });
 
-/** A node with four generations under way, read as fast as they come. */
+/** A node with four running generations, read as fast as they come. */
 async function busyNode(options: Parameters<typeof fastSimulator>[0] = {}) {
   const backend = fastSimulator(options);
   const node = await startNode(backend);
@@ -32,7 +32,7 @@ const endOf = async (reading: Reading) => {
   return { code, reason: info?.reason, legal: reading.legal(), finished: reading.finished() };
 };
 
-test("a node that stops under load finishes what runs, refuses what comes, and says so to health", async () => {
+test("a node that stops under load finishes running calls, refuses new ones, and reports it to health", async () => {
   const { node, client, running } = await busyNode({ tokensPerSecond: 100 });
   const health = HEALTH_NAMES.map((name) => watchHealth(node.address, name));
   for (const { stop } of health) stops.push(stop);
@@ -48,7 +48,7 @@ test("a node that stops under load finishes what runs, refuses what comes, and s
   expect((await gone.ended).code).toBe(14);
 });
 
-test("whatever still runs at the drain's end is told why, in the middle of its answer", async () => {
+test("calls that outlast the drain end with its status, in the middle of their answers", async () => {
   const { backend, node, running } = await busyNode({ tokensPerSecond: 10 });
   await node.server.close(0, new AbortController().signal);
   for (const reading of running)
@@ -56,7 +56,7 @@ test("whatever still runs at the drain's end is told why, in the middle of its a
   expect(backend.load().busySlots).toBe(0);
 });
 
-test("DrainNode counts what runs and lets it go on; with a timeout it ends it", async () => {
+test("DrainNode returns the number of running calls, which continue; with a timeout they end", async () => {
   const { backend, node, client, running } = await busyNode({ tokensPerSecond: 10 });
   expect(await client.drain()).toEqual({ runningRequests: 4 });
   expect((await client.generate(generateRequest()).ended).info?.reason).toBe("DRAINING");
@@ -68,7 +68,7 @@ test("DrainNode counts what runs and lets it go on; with a timeout it ends it", 
   await vi.waitFor(() => expect(node.lines.filter(({ outcome }) => outcome === "DRAINING")).toHaveLength(5));
 });
 
-test("a reader that is behind gets its whole answer before the node closes", async () => {
+test("a slow reader gets its whole answer before the node closes", async () => {
   const pieces = Array.from({ length: 28 }, (_, at) => `${at}`.padEnd(4_096, "."));
   const script = () => [
     [started(), textStart(0)],
@@ -80,7 +80,7 @@ test("a reader that is behind gets its whole answer before the node closes", asy
   const node = await startNode(backend, { clock });
   const { stream, stop } = rawGenerate(node.address, generateRequest());
   stops.push(node.stop, stop);
-  // The backend has done its part; half of it waits until the caller takes more.
+  // The backend has finished; half of the answer waits until the caller reads more.
   await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ msg: "generate", outcome: "ok" }), 10_000);
   let open = true;
   const closed = node.server.close(600_000, new AbortController().signal).then(() => {
@@ -101,7 +101,7 @@ test("a reader that is behind gets its whole answer before the node closes", asy
   await closed;
 });
 
-test("aborting `cutOff` cuts everything off at once", async () => {
+test("aborting `cutOff` ends all connections at once", async () => {
   const { node, running } = await busyNode({ tokensPerSecond: 10 });
   const cutOff = new AbortController();
   const closed = node.server.close(600_000, cutOff.signal);
@@ -114,10 +114,10 @@ test("aborting `cutOff` cuts everything off at once", async () => {
   }
 });
 
-/** The answer of a reading, without the ids of its calls. */
+/** The answer of a reading, without its call ids. */
 const answered = ({ events }: Reading) => answerOf(events).blocks;
 
-test("what another node can go on with is handed over after the grace, and nothing of it is lost", async () => {
+test("answers that another node can continue are handed over after the grace, without loss", async () => {
   const seed = { seed: 3, answerTokens: { min: 120, max: 120 } };
   const node = await startNode(fastSimulator({ ...seed, tokensPerSecond: 60 }), { handoverGraceMs: 300 });
   const other = await startNode(fastSimulator(seed));
@@ -156,7 +156,7 @@ test("what another node can go on with is handed over after the grace, and nothi
   await closed;
 });
 
-test("DrainNode may give another grace than the node's own, and without one nothing is handed over", async () => {
+test("DrainNode may override the node's grace, and without one nothing is handed over", async () => {
   const node = await startNode(fastSimulator({ tokensPerSecond: 20 }));
   const client = new NodeClient(node.address);
   stops.push(node.stop, () => client.close());

@@ -19,7 +19,7 @@ const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $
 const SYSTEM = says(Role.SYSTEM, "You are terse. ".repeat(100));
 const QUESTION = says(Role.USER, "What is to be done about it? ".repeat(60));
 
-/** Digests that stand for all messages up to each place, as a gateway's do. */
+/** Digests of all messages up to each position, as a gateway's. */
 function digestsOf(messages: readonly Message[]): Buffer {
   const hash = (count: number) =>
     createHash("sha256")
@@ -36,7 +36,7 @@ const requestOf = (messages: readonly Message[], prefixDigests = digestsOf(messa
   prefixDigests,
 });
 
-/** Returns what the watcher knows of the place behind so many messages, in tokens. */
+/** Returns the watcher's token count for the position after `count` messages. */
 const known = (watched: WatchedPrefixes, messages: readonly Message[], count: number) =>
   watched.held.get(
     digestsOf(messages)
@@ -51,7 +51,7 @@ async function simulatedNode(kvTokens = 400_000) {
   return { node, client };
 }
 
-test("a simulated node tells what it holds, before and after the answer, and what it then finds is what it told", async () => {
+test("a simulated node reports its prefixes before and after the answer, and reuses what it reported", async () => {
   const { client } = await simulatedNode();
   const [model] = (await client.describe()).models;
   expect(model?.capabilities).toContain(Capability.PREFIX_EVENTS);
@@ -71,7 +71,7 @@ test("a simulated node tells what it holds, before and after the answer, and wha
   const cached = next.events.flatMap(({ kind }) => (kind?.$case === "started" ? [kind.value.cachedInputTokens] : []));
   expect(cached).toEqual([(told?.tokens ?? 0) + (told?.tailTokens ?? 0)]);
 
-  // Another conversation has the head only.
+  // Another conversation has only the head in common.
   const other = [SYSTEM, says(Role.USER, "Something else.")];
   const head = known(watched, other, 1);
   const third = client.generate(requestOf(other));
@@ -80,7 +80,7 @@ test("a simulated node tells what it holds, before and after the answer, and wha
   expect(found).toEqual([head?.tokens]);
 });
 
-test("a prefix that others push out is told as dropped, and a second watcher is told all from the start", async () => {
+test("an evicted prefix is reported as dropped, and a second watcher gets the full state", async () => {
   const { client } = await simulatedNode(1_024);
   const watched = client.watchPrefixes("svc-qwen");
   const messages = [SYSTEM, QUESTION];
@@ -94,7 +94,7 @@ test("a prefix that others push out is told as dropped, and a second watcher is 
   expect(second.held).toEqual(watched.held);
 });
 
-test("a node refuses digests that cannot be those of the prompt, and a request without any is told of to nobody", async () => {
+test("digests that do not match the prompt are refused, and a request without any is not reported", async () => {
   const { client } = await simulatedNode();
   const watched = client.watchPrefixes("svc-qwen");
   const refused = await client.generate(requestOf([SYSTEM, QUESTION], Buffer.alloc(48))).ended;
@@ -103,7 +103,7 @@ test("a node refuses digests that cannot be those of the prompt, and a request w
   expect(watched.held.size).toBe(0);
 });
 
-test("a node that cannot tell, and one that does not serve the model, refuse to be watched", async () => {
+test("watching is refused by a node without prefix events, and for an unknown model", async () => {
   const scripted = new ScriptedBackend({
     nodeId: "n1",
     models: ["svc-qwen"],

@@ -13,7 +13,7 @@ const PACKAGE = dirname(createRequire(import.meta.url).resolve("@grpc/reflection
 type Listed = { readonly list_services_response: { readonly service: readonly { readonly name: string }[] } };
 type Files = { readonly file_descriptor_response: { readonly file_descriptor_proto: readonly Uint8Array[] } };
 
-/** What a node tells a reflection client that asks one thing. */
+/** Asks a node's reflection service one question. */
 function ask<Answer>(address: string, question: object): Promise<Answer> {
   const file = join(PACKAGE, "build/proto/grpc/reflection/v1/reflection.proto");
   const packages = loadPackageDefinition(loadSync(file, { keepCase: true })) as unknown as {
@@ -37,7 +37,7 @@ function backend(): ScriptedBackend {
   return new ScriptedBackend({ nodeId: "n1", models: ["svc-qwen"], slots: 1, script: fixedSentence });
 }
 
-test("a node that may be asked names the contract's services", async () => {
+test("a node with reflection lists the contract's services", async () => {
   const node = await startNode(backend(), { reflection: true });
   try {
     const { list_services_response } = await ask<Listed>(node.address, { list_services: "" });
@@ -59,7 +59,7 @@ test.each(["InferenceService", "NodeService"])(
       const file = file_descriptor_response.file_descriptor_proto.map((bytes) =>
         fromBinary(FileDescriptorProtoSchema, bytes),
       );
-      // Throws where an import is missing or a name leads nowhere.
+      // Throws if an import is missing or a name does not resolve.
       const registry = createFileRegistry(create(FileDescriptorSetSchema, { file: inOrderOfImport(file) }));
       expect(registry.getService(`svc.inference.v1.${name}`)?.methods.length).toBeGreaterThan(0);
     } finally {
@@ -68,7 +68,7 @@ test.each(["InferenceService", "NodeService"])(
   },
 );
 
-/** Each file behind those that it imports, as a set of descriptors has them. */
+/** Sorts files behind their imports, as in a descriptor set. */
 function inOrderOfImport(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
   const ordered = new Set<FileDescriptorProto>();
   const add = (file: FileDescriptorProto) => {
@@ -83,7 +83,7 @@ function inOrderOfImport(files: readonly FileDescriptorProto[]): FileDescriptorP
   return [...ordered];
 }
 
-test("by default a node tells nothing about itself", async () => {
+test("by default a node has no reflection", async () => {
   const node = await startNode(backend());
   try {
     await expect(ask(node.address, { list_services: "" })).rejects.toMatchObject({ code: 12 });

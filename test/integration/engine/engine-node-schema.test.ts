@@ -10,7 +10,7 @@ import { generateRequest, toolOf } from "../../support/requests/generate-request
 
 const SCHEMA = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
 
-test("an answer and arguments that are not what a schema wants are counted and logged, and no error", async () => {
+test("an answer and arguments that violate their schema are counted and logged, and not an error", async () => {
   const backend = new ScriptedBackend({
     nodeId: "n1",
     models: ["svc-qwen"],
@@ -40,9 +40,9 @@ test("an answer and arguments that are not what a schema wants are counted and l
 });
 
 test.each([
-  ["a backend that promises strict schemas", true, 13],
+  ["a backend that enforces strict schemas", true, 13],
   ["a backend that does not", false, 0],
-])("an answer that breaks a strict schema, from %s", async (_who, holdsStrict, status) => {
+])("an answer that violates a strict schema, from %s", async (_who, holdsStrict, status) => {
   const backend = new ScriptedBackend({
     nodeId: "n1",
     models: ["svc-qwen"],
@@ -64,7 +64,7 @@ test.each([
   }
 });
 
-test("an answer that waits to be checked shows signs of life", async () => {
+test("an answer that waits for its check sends heartbeats", async () => {
   const turn = gate();
   const work: EngineServerOptions["work"] = {
     moves: 7,

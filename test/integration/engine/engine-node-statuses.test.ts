@@ -15,7 +15,7 @@ import { delta, started, textStart } from "../../support/events/events.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
 /*
- * Whoever calls a node can tell by program why a call failed, whether the node, grpc-js or the health service said so.
+ * Every failed call has a machine-readable reason, whether the node, grpc-js or the health service raised the status.
  */
 
 const CANARY = "canary-51be";
@@ -31,7 +31,7 @@ const forever: Script = async function* (_request, signal) {
   await once(signal, "abort");
 };
 
-/** A backend that never counts and cannot say what it is. */
+/** A backend that never counts tokens and whose `describe` fails. */
 class Mute extends ScriptedBackend {
   override countTokens(): Promise<number> {
     return new Promise(() => {});
@@ -64,10 +64,10 @@ const tooLong = Buffer.from([0, 4, 0, 0, 1]);
 const health = framed(Buffer.concat([Buffer.from([0x0a, CANARY.length]), Buffer.from(CANARY)]));
 
 test.each<[string, string, OutgoingHttpHeaders, Uint8Array, number, string]>([
-  ["a service it does not have", `/${CANARY}.Service/Generate`, {}, message, 12, "UNIMPLEMENTED"],
-  ["a method it does not have", `/svc.inference.v1.InferenceService/${CANARY}`, {}, message, 12, "UNIMPLEMENTED"],
-  ["no message at all", GENERATE, {}, Buffer.alloc(0), 12, "UNIMPLEMENTED"],
-  ["two messages where one belongs", GENERATE, {}, Buffer.concat([message, message]), 12, "UNIMPLEMENTED"],
+  ["an unknown service", `/${CANARY}.Service/Generate`, {}, message, 12, "UNIMPLEMENTED"],
+  ["an unknown method", `/svc.inference.v1.InferenceService/${CANARY}`, {}, message, 12, "UNIMPLEMENTED"],
+  ["no message", GENERATE, {}, Buffer.alloc(0), 12, "UNIMPLEMENTED"],
+  ["two messages instead of one", GENERATE, {}, Buffer.concat([message, message]), 12, "UNIMPLEMENTED"],
   [
     "a message in an unknown encoding",
     GENERATE,
@@ -77,24 +77,24 @@ test.each<[string, string, OutgoingHttpHeaders, Uint8Array, number, string]>([
     "UNIMPLEMENTED",
   ],
   [
-    "a message that is not what it says",
+    "a message with a wrong encoding",
     GENERATE,
     { "grpc-encoding": "gzip" },
     framed(message, true),
     3,
     "INVALID_REQUEST",
   ],
-  ["bytes that are no protobuf", GENERATE, {}, framed(Buffer.from(`\x0a\x7f${CANARY}`)), 3, "INVALID_REQUEST"],
+  ["bytes that are not protobuf", GENERATE, {}, framed(Buffer.from(`\x0a\x7f${CANARY}`)), 3, "INVALID_REQUEST"],
   [
-    "many bytes that are no protobuf",
+    "many bytes that are not protobuf",
     GENERATE,
     {},
     framed(Buffer.from(`\x0a\x7f${CANARY}`.repeat(4_000))),
     3,
     "INVALID_REQUEST",
   ],
-  ["the same where one message answers", COUNT, {}, framed(Buffer.from(`\x0a\x7f${CANARY}`)), 3, "INVALID_REQUEST"],
-  ["a deadline that is no time", GENERATE, { "grpc-timeout": CANARY }, message, 3, "INVALID_REQUEST"],
+  ["the same for a unary call", COUNT, {}, framed(Buffer.from(`\x0a\x7f${CANARY}`)), 3, "INVALID_REQUEST"],
+  ["an invalid deadline", GENERATE, { "grpc-timeout": CANARY }, message, 3, "INVALID_REQUEST"],
   ["a message above 64 MiB", GENERATE, {}, tooLong, 8, "MESSAGE_TOO_LARGE"],
   ["a deadline that passes in mid-stream", GENERATE, { "grpc-timeout": "20m" }, message, 4, "DEADLINE"],
   [
@@ -105,17 +105,24 @@ test.each<[string, string, OutgoingHttpHeaders, Uint8Array, number, string]>([
     4,
     "DEADLINE",
   ],
-  ["a health name it does not know", "/grpc.health.v1.Health/Check", {}, health, 5, "MODEL_NOT_SERVED"],
-  ["a fault of its own", "/svc.inference.v1.NodeService/DescribeNode", {}, framed(Buffer.alloc(0)), 13, "ENGINE_ERROR"],
-])("a call that fails for %s has its ErrorInfo", async (_what, path, headers, body, code, reason) => {
+  ["an unknown health name", "/grpc.health.v1.Health/Check", {}, health, 5, "MODEL_NOT_SERVED"],
+  [
+    "a fault of the node",
+    "/svc.inference.v1.NodeService/DescribeNode",
+    {},
+    framed(Buffer.alloc(0)),
+    13,
+    "ENGINE_ERROR",
+  ],
+])("a call that fails for %s carries ErrorInfo", async (_what, path, headers, body, code, reason) => {
   const failed = await failure(await startMute(), path, headers, body);
   expect(failed).toMatchObject({ code, info: { reason, domain: "svc.inference" } });
   expect(failed.text).not.toContain(CANARY);
-  // The base64 of the details has its own words.
+  // The base64 of the details contains random words.
   expect(JSON.stringify(failed.info)).not.toContain(CANARY);
 });
 
-test("after all that a node serves as before", async () => {
+test("the node keeps serving after all of these", async () => {
   const node = await startNode(fastSimulator());
   stops.push(node.stop);
   await failure(node.address, "/nothing.Here/Nothing", {}, message);
@@ -126,7 +133,7 @@ test("after all that a node serves as before", async () => {
   expect([code, metadata.get("grpc-status-details-bin")]).toEqual([0, []]);
 });
 
-/** What a refusal says about when to come back, in milliseconds. */
+/** The delay in a refusal's RetryInfo, in milliseconds. */
 function retryDelayMs(metadata: Metadata): number | undefined {
   const [packed] = metadata.get("grpc-status-details-bin");
   const { details } = Status.decode(packed as Buffer);
@@ -135,7 +142,7 @@ function retryDelayMs(metadata: Metadata): number | undefined {
   return delay && delay.seconds * 1_000 + delay.nanos / 1e6;
 }
 
-test("a full node says when a place may be free, by how long its generations take; other refusals say nothing of it", async () => {
+test("a full node returns a retry delay from its generations' durations; other refusals have none", async () => {
   const backend: Backend = fastSimulator({ slots: 1, queueLength: 0, answerTokens: { min: 1, max: 1 } });
   const full = new ScriptedBackend({ nodeId: "n1", models: ["svc-qwen"], slots: 1, script: forever });
   const [quick, stuck] = await Promise.all([startNode(backend), startNode(full)]);
@@ -147,7 +154,7 @@ test("a full node says when a place may be free, by how long its generations tak
     () => other.close(),
   );
 
-  // Nothing has ever finished here.
+  // No generation has finished here yet.
   const holding = other.generate(generateRequest());
   await holding.seen("blockDelta");
   const refused = await other.generate(generateRequest()).ended;
@@ -155,7 +162,7 @@ test("a full node says when a place may be free, by how long its generations tak
   expect(retryDelayMs((await other.generate(generateRequest({ model: "other" })).ended).metadata)).toBeUndefined();
   holding.call.cancel();
 
-  // Twenty, each in about no time.
+  // Twenty, each in almost no time.
   for (let at = 0; at < 20; at += 1) expect((await one.generate(generateRequest({}, `${at}`)).ended).code).toBe(0);
   const flood = Array.from({ length: 8 }, () => one.generate(generateRequest()));
   const ends = await Promise.all(flood.map(({ ended }) => ended));

@@ -33,14 +33,14 @@ afterAll(() => certificates.remove());
 
 const NODE_FILES = () => ({ certFile: file("node.pem"), keyFile: file("node.key") });
 
-/** What a node shows, with a clock for it and the words it was logged with. */
+/** The certificates of a node, with a virtual clock and their log. */
 function followed(files: TlsFiles) {
   const clock = new VirtualClock();
   const logged: string[] = [];
   const log = pino({ base: null }, { write: (line) => logged.push(JSON.parse(line).msg) });
   const tls = followTls(files, clock, log);
   stops.push(() => tls.close());
-  /** Until it has been logged so often. */
+  /** Resolves once there are `count` log lines. */
   const logs = (count: number) =>
     becomes(async () => {
       await clock.advance(500);
@@ -49,7 +49,7 @@ function followed(files: TlsFiles) {
   return { tls, clock, logged, logs };
 }
 
-/** Copies of a pair, to be changed; their paths. */
+/** Paths of modifiable copies of a pair. */
 function live(name: string): TlsFiles {
   for (const part of ["pem", "key"] as const) copyFileSync(file(`${name}.${part}`), file(`live.${part}`));
   return { certFile: file("live.pem"), keyFile: file("live.key") };
@@ -83,7 +83,7 @@ test("with a client authority only callers with its certificate are served", asy
   expect(await codeFor(credentials.createInsecure())).toBe(14);
 });
 
-test("without one every caller that trusts the node is served, and nobody in plain text", async ({ skip }) => {
+test("without a client authority every TLS caller is served, and none in plain text", async ({ skip }) => {
   skip(!HAS_OPENSSL, NO_OPENSSL);
   const codeFor = await clients();
   expect(await codeFor(credentials.createSsl(pem("authority.pem")))).toBe(0);
@@ -91,7 +91,7 @@ test("without one every caller that trusts the node is served, and nobody in pla
   expect(await codeFor(credentials.createInsecure())).toBe(14);
 });
 
-test("files that are missing or do not fit are named by their key, before the node starts", ({ skip }) => {
+test("files that are missing or do not match stop the start with their key", ({ skip }) => {
   skip(!HAS_OPENSSL, NO_OPENSSL);
   const [certFile, keyFile] = [file("node.pem"), file("node.key")];
   expect(() => followed({ certFile: file("none.pem"), keyFile })).toThrow("tls.certFile: cannot be read");
@@ -103,7 +103,7 @@ test("files that are missing or do not fit are named by their key, before the no
   expect(() => followed({ certFile, keyFile: file("gateway.key") })).toThrow("do not fit");
 });
 
-test("with a list of names only certificates that carry one of them are served, whoever signed them", async ({
+test("with a list of names only certificates with one of them are served, from any trusted authority", async ({
   skip,
 }) => {
   skip(!HAS_OPENSSL, NO_OPENSSL);
@@ -119,7 +119,7 @@ test("with a list of names only certificates that carry one of them are served, 
   }
 });
 
-/** The protocol that a connection comes to, or `refused`. */
+/** The protocol that a connection negotiates, or `refused`. */
 function protocolOf(address: string, maxVersion: SecureVersion): Promise<string | null> {
   return new Promise((resolve) => {
     const port = Number(address.split(":").at(-1));
@@ -135,7 +135,7 @@ function protocolOf(address: string, maxVersion: SecureVersion): Promise<string 
   });
 }
 
-test("protocols before TLS 1.2 are refused, by renewed certificates too", async ({ skip }) => {
+test("protocols before TLS 1.2 are refused, also after a renewal", async ({ skip }) => {
   skip(!HAS_OPENSSL, NO_OPENSSL);
   const { tls, logs } = followed(live("node"));
   const node = await startNode(fastSimulator(), { tls });
@@ -153,7 +153,7 @@ test("protocols before TLS 1.2 are refused, by renewed certificates too", async 
   expect(await versions()).toEqual(expected);
 });
 
-/** The name on the certificate that a new connection is shown. */
+/** The name on the certificate of a new connection. */
 function shownName(address: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const port = Number(address.split(":").at(-1));
@@ -166,9 +166,7 @@ function shownName(address: string): Promise<string> {
   });
 }
 
-test("renewed files count for new connections without a restart, once they fit together; old connections go on", async ({
-  skip,
-}) => {
+test("renewed files apply to new connections once they match; old connections continue", async ({ skip }) => {
   skip(!HAS_OPENSSL, NO_OPENSSL);
   copyFileSync(file("authority.pem"), file("live-ca.pem"));
   const { tls, clock, logged, logs } = followed({ ...live("node"), clientCaFile: file("live-ca.pem") });
@@ -188,7 +186,7 @@ test("renewed files count for new connections without a restart, once they fit t
   expect(logged).toEqual(["TLS files kept as they were", "TLS files have been renewed"]);
   expect((await old.generate(generateRequest()).ended).code).toBe(0);
 
-  // Another authority: callers of the old one are strangers now.
+  // Another authority: callers of the old one are no longer accepted.
   copyFileSync(file("stranger.pem"), file("live-ca.pem"));
   await logs(3);
   const late = new NodeClient(node.address.replace("127.0.0.1", "localhost"), shows("gateway"));

@@ -74,7 +74,7 @@ test.each<[ErrorReason, number, Script]>([
   expect(JSON.stringify(node.lines)).not.toContain(CANARY);
 });
 
-test("a node refuses with ErrorInfo while it loads, what it does not serve, when it is full and when it drains", async () => {
+test("refusals carry ErrorInfo: while loading, for unknown models, when full and while draining", async () => {
   const { node, client } = await nodeOf(scripted(forever, 1), { serving: false });
   const count = (model: string) => {
     const { messages, tools } = generateRequest();
@@ -97,7 +97,7 @@ test("a node refuses with ErrorInfo while it loads, what it does not serve, when
   running.call.cancel();
 });
 
-test("a log line holds counts, times and ids, and a request id that is none of ours is not repeated", async () => {
+test("a log line holds counts, times and ids, and an invalid request id is not repeated", async () => {
   const { node, client } = await nodeOf(fastSimulator());
   await client.generate(generateRequest({ requestId: CANARY, tenant: CANARY }, CANARY)).ended;
   await client.generate(generateRequest({ requestId: `not an id: ${CANARY}`, model: CANARY }, CANARY)).ended;
@@ -121,7 +121,7 @@ test("a finished call carries its cost in a trailer", async () => {
   expect(await cost()).toEqual({ "svc.uncached_input_tokens": 1_004 - 960, "svc.output_tokens": 50 });
 });
 
-test("load reports: one at once, one when requests begin to wait, one when the node drains", async () => {
+test("load reports are sent on opening, when requests begin to wait, and when the node drains", async () => {
   const { client } = await nodeOf(fastSimulator({ slots: 1, tokensPerSecond: 1, kvTokens: 10_000 }));
   const reports = client.loadReports(60);
   reports.on("error", () => {});
@@ -143,7 +143,7 @@ test("load reports: one at once, one when requests begin to wait, one when the n
   for (const { call } of calls) call.cancel();
 });
 
-test("events that the caller lets wait travel together, and none is lost", async () => {
+test("with a batch delay events are batched, and none is lost", async () => {
   const { client } = await nodeOf(fastSimulator({ answerTokens: { min: 200, max: 200 } }));
   const texts = [];
   const counts = [];
@@ -159,7 +159,7 @@ test("events that the caller lets wait travel together, and none is lost", async
   expect(counts[1]).toBeLessThan(counts[0] ?? 0);
 });
 
-test("a slow reader pauses its generation, and then gets all of it in fewer pieces", async () => {
+test("a slow reader pauses its generation, and then gets all of it in fewer messages", async () => {
   const total = 20_000;
   let produced = 0;
   const flood: Script = function* () {
@@ -172,7 +172,7 @@ test("a slow reader pauses its generation, and then gets all of it in fewer piec
   reading.call.pause();
   await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
   expect(produced).toBeLessThan(total / 4);
-  // Another reader on the same node is served all the while.
+  // Another reader on the same node is served meanwhile.
   const other = new NodeClient(node.address);
   stops.push(() => other.close());
   await other.countTokens({ ...generateRequest(), toolChoice: undefined, reasoning: undefined });
@@ -185,7 +185,7 @@ test("a slow reader pauses its generation, and then gets all of it in fewer piec
   expect(Math.max(...texts.map(({ length }) => length))).toBeLessThan(17 * 1024);
 });
 
-test("a deadline that passes is DEADLINE in log and metrics; a caller that leaves before is CANCELLED", async () => {
+test("an expired deadline is DEADLINE in log and metrics; a caller that leaves earlier is CANCELLED", async () => {
   const { node, client } = await nodeOf(scripted(forever));
   const { stream, stop } = rawGenerate(node.address, generateRequest(), "50m");
   stops.push(stop);
@@ -214,7 +214,7 @@ test("the deadline of a caller that has stopped reading frees its slot", async (
   await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "DEADLINE" }));
 });
 
-test("an engine whose steps stop is taken out of service, and back when they go on", async () => {
+test("an engine whose steps stop leaves service, and returns when they resume", async () => {
   const engineTime = new VirtualClock();
   const nodeTime = new VirtualClock();
   const backend = fastSimulator({}, engineTime);
@@ -231,7 +231,7 @@ test("an engine whose steps stop is taken out of service, and back when they go 
   expect(node.lines).toContainEqual(
     expect.objectContaining({ level: 50, msg: expect.stringContaining("out of service") }),
   );
-  // Nothing runs any more: the node asks the engine for a token by itself, and gives up on one that does not come.
+  // Nothing runs any more: the node probes the engine for a token, and gives up on one that does not come.
   await nodeTime.advance(5_000);
   expect(await states()).toEqual([ModelState.FAILED]);
   expect(backend.load().busySlots).toBeLessThanOrEqual(1);
@@ -246,7 +246,7 @@ test("an engine whose steps stop is taken out of service, and back when they go 
   expect((await again.ended).code).toBe(0);
 });
 
-test("a slow reader is not taken for an engine that stands still", async () => {
+test("a slow reader is not taken for a stalled engine", async () => {
   const nodeTime = new VirtualClock();
   const flood: Script = function* () {
     yield [started(), textStart(0)];
@@ -263,7 +263,7 @@ test("a slow reader is not taken for an engine that stands still", async () => {
   expect((await reading.ended).code).toBe(0);
 });
 
-test("a request of very many messages comes as it was sent, and starts nothing once its caller has left", async () => {
+test("a request of many messages arrives unchanged, and starts nothing if its caller has left", async () => {
   const backend = scripted(forever);
   const { client } = await nodeOf(backend);
   const messages = Array.from({ length: 60_000 }, (_, at) => textMessage(Role.USER, `m${at}`));
@@ -275,13 +275,13 @@ test("a request of very many messages comes as it was sent, and starts nothing o
   await new Promise((resolve) => setTimeout(resolve, 50));
   for (const { call } of leaving) call.cancel();
   await Promise.all(leaving.map(({ ended }) => ended));
-  // Whoever was cancelled before it began must not hold a slot for good.
+  // A request that was cancelled before it began must not hold a slot forever.
   await until(() => backend.load().busySlots === 1, "one is served");
   await client.generate(generateRequest({}, "one more")).seen("started");
   expect(backend.load().busySlots).toBe(2);
 });
 
-test("a simulator says what it is", async () => {
+test("a simulator identifies itself", async () => {
   const { client } = await nodeOf(fastSimulator());
   expect(await client.describe()).toMatchObject({ engineKind: EngineKind.SIMULATOR });
 });

@@ -11,37 +11,37 @@ import { generateRequest } from "../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 /*
- * The probe by which a kubelet restarts an engine: it fails where work runs and no step is made, and never while an
- * engine loads, compiles, or has nothing to do.
+ * The probe with which a kubelet restarts an engine: it fails if work runs and no step is made, and never while an
+ * engine loads, compiles, or is idle.
  */
 
 const MINUTE = 60_000;
-/** The defaults: of the node's two limits, and of what one step of an engine beside it may take. */
+/** The defaults of the node's two limits, and of one step of an engine beside it. */
 const LIMITS = { maxStepAgeMs: 30_000, livenessStepAgeMs: 300_000 };
 const TIMES = { loadIntervalMs: 5_000, stepTimeoutMs: 120_000, startTimeoutMs: 60 * MINUTE };
-/** The piece of time between two looks at the probe: a look of the watchdog, or two. */
+/** The time between two requests to the probe: one or two checks of the watchdog. */
 const PIECE_MS = 5_000;
 const SILENT: Reply = { kind: "stream", data: [], end: "never" };
 
 type Rig = {
   readonly clock: VirtualClock;
-  /** What the stand-in does from now on: its answer, and the page of its counters. */
+  /** The stand-in's current behaviour: its answers, and its metrics page. */
   readonly engine: { model: "answers" | "stands still"; page: () => string | undefined };
   readonly backend: OpenAiCompatibleBackend;
   readonly node: RunningNode;
   readonly server: DialectServer;
-  /** Starts the stand-in at its old address. */
+  /** Restarts the stand-in at its old address. */
   startAgain(): Promise<void>;
   /** Resolves to the status of the probe. */
   probe(): Promise<number>;
   state(): Promise<ModelState | undefined>;
-  /** Has a caller wait for an answer. */
+  /** Starts a call that waits for an answer. */
   call(): void;
-  /** Moves time on, in pieces in which everything that was asked is answered; returns the statuses of the probe. */
+  /** Advances time in pieces, and answers all requests in each; returns the statuses of the probe. */
   pass(ms: number): Promise<ReadonlySet<number>>;
 };
 
-/** Starts a node beside a scripted vLLM; neither the engine nor the node has started unless it `serves`. */
+/** Starts a node beside a scripted vLLM; neither has finished starting unless it `serves`. */
 async function besideVllm({ serves = true } = {}): Promise<Rig> {
   const clock = new VirtualClock();
   const engine: Rig["engine"] = { model: "answers", page: () => "vllm:iteration_tokens_total_count 7\n" };
@@ -75,7 +75,7 @@ async function besideVllm({ serves = true } = {}): Promise<Rig> {
       const seen = new Set<number>();
       for (let passed = 0; passed < ms; passed += PIECE_MS) {
         await clock.advance(PIECE_MS);
-        // Real sockets between two pieces of time.
+        // Real sockets need real time between two pieces.
         await new Promise((resolve) => setTimeout(resolve, 3));
         seen.add(await probe());
       }
@@ -84,7 +84,7 @@ async function besideVllm({ serves = true } = {}): Promise<Rig> {
   };
 }
 
-test("a vLLM that answers but makes no step is taken out of service, fails its probe in time, and recovers", async () => {
+test("a vLLM that answers but makes no step leaves service, fails its probe in time, and recovers", async () => {
   const { engine, call, pass, probe, state, server } = await besideVllm();
   engine.model = "stands still";
   const asked = server.bodies.length;
@@ -103,7 +103,7 @@ test("a vLLM that answers but makes no step is taken out of service, fails its p
   expect([await probe(), await state()]).toEqual([200, ModelState.READY]);
 });
 
-test("a vLLM that answers nothing at all any more fails its probe likewise", async () => {
+test("a vLLM that stops answering fails its probe likewise", async () => {
   const { engine, call, pass, probe, server } = await besideVllm();
   await pass(MINUTE);
   Object.assign(engine, { model: "stands still", page: () => undefined });
@@ -115,7 +115,7 @@ test("a vLLM that answers nothing at all any more fails its probe likewise", asy
   expect(await probe()).toBe(503);
 });
 
-test("a prompt that is read for twenty minutes is work, and an idle engine owes none", async () => {
+test("a prefill of twenty minutes is work, and an idle engine owes no step", async () => {
   const { engine, call, pass, state, server } = await besideVllm();
   expect(await pass(20 * MINUTE)).toEqual(new Set([200]));
   let blocks = 0;
@@ -127,7 +127,7 @@ test("a prompt that is read for twenty minutes is work, and an idle engine owes 
   expect(await state()).toBe(ModelState.READY);
 });
 
-test("a vLLM that compiles for ten minutes before it serves does not fail its probe", async () => {
+test("a vLLM that compiles for ten minutes before it serves passes its probe", async () => {
   const { engine, backend, node, pass, state, server } = await besideVllm({ serves: false });
   engine.model = "stands still";
   const stop = new AbortController();
@@ -142,7 +142,7 @@ test("a vLLM that compiles for ten minutes before it serves does not fail its pr
   expect(await state()).toBe(ModelState.READY);
 });
 
-test("a vLLM that was restarted and loads, and then compiles for ten minutes, does not fail its probe", async () => {
+test("a restarted vLLM that loads, and then compiles for ten minutes, passes its probe", async () => {
   const { engine, call, pass, probe, state, server, startAgain } = await besideVllm();
   await server.stop();
   expect(await pass(20 * MINUTE)).toEqual(new Set([200]));
@@ -156,7 +156,7 @@ test("a vLLM that was restarted and loads, and then compiles for ten minutes, do
   expect([await probe(), await state()]).toEqual([200, ModelState.READY]);
 });
 
-test("an answer that its caller does not take is no step that the engine owes", async () => {
+test("an answer that its caller does not read is not a step that the engine owes", async () => {
   const { backend, pass, state } = await besideVllm();
   const answer = backend.generate(generateRequest(), FOREVER);
   for (let kind: string | undefined; kind !== "started"; ) {

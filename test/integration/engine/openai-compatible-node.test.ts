@@ -10,7 +10,7 @@ import { gate } from "../../support/gate.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-test("a node waits for its engine to come up, and gives up in time", async () => {
+test("a node waits for its engine to start, up to its limit", async () => {
   let asked = 0;
   const late = await rigOf("vllm", { health: () => (++asked < 3 ? 503 : 200) });
   expect(asked).toBe(3);
@@ -23,7 +23,7 @@ test("a node waits for its engine to come up, and gives up in time", async () =>
   });
 });
 
-test("a node that is told to stop while it waits for its engine stops waiting", async () => {
+test("a node that is stopped while it waits for its engine stops waiting", async () => {
   const engine = await startDialectServer("vllm", { health: () => 503 });
   atEnd(engine.stop);
   const stop = new AbortController();
@@ -32,13 +32,13 @@ test("a node that is told to stop while it waits for its engine stops waiting", 
   await expect(starting).rejects.toMatchObject({ reason: "CANCELLED" });
 });
 
-test("an engine that is gone makes requests fail as unavailable", async () => {
+test("requests to a lost engine fail as unavailable", async () => {
   const rig = await rigOf("vllm");
   await rig.engine.stop();
   expect(await ask(rig)).toMatchObject({ code: 14, reason: "ENGINE_DOWN" });
 });
 
-test("a node whose engine is gone leaves service, and comes back with it", async () => {
+test("a node whose engine is lost leaves service, and returns with it", async () => {
   const engine = await startDialectServer("vllm");
   const backend = backendOf(engine, "vllm", { loadIntervalMs: 10 });
   await backend.start(FOREVER);
@@ -59,7 +59,7 @@ test("a node whose engine is gone leaves service, and comes back with it", async
   expect((await client.generate(generateRequest()).ended).code).toBe(0);
 });
 
-test("a node beside an engine offers no going on with answers, and refuses it by name", async () => {
+test("a node beside an engine lacks CONTINUATION, and refuses a continuation by its field", async () => {
   const rig = await rigOf("vllm");
   expect((await rig.client.describe()).models[0]?.capabilities).not.toContain(Capability.CONTINUATION);
   const continuation = { modelRevision: "", tokens: [1], callIds: [] };
@@ -68,7 +68,7 @@ test("a node beside an engine offers no going on with answers, and refuses it by
   expect([(await resumable.ended).code, resumable.tokens]).toEqual([0, []]);
 });
 
-test("SGLang protects a conversation's prefix as long as asked, and is told when that is over", async () => {
+test("SGLang protects a conversation's prefix for the requested time, and its session is then closed", async () => {
   const clock = new VirtualClock();
   const engine = await startDialectServer("sglang");
   const backend = backendOf(engine, "sglang", {}, clock);
@@ -93,14 +93,14 @@ test("SGLang protects a conversation's prefix as long as asked, and is told when
   expect(new Set(engine.closedSessions)).toEqual(new Set(sessions.slice(0, 2)));
 });
 
-test("an engine that goes silent is given up", async () => {
+test("a request to a silent engine is given up", async () => {
   const rig = await rigOf("vllm", {}, { silenceTimeoutMs: 1_000 });
   rig.engine.next({ kind: "stream", data: [textChunk("half")], end: "never" });
   expect(await ask(rig)).toMatchObject({ code: 14, reason: "ENGINE_DOWN", whole: false });
   await rig.engine.abortedAtLeast(1);
 });
 
-test("a node that closes ends what runs as unavailable, and the engine with it", async () => {
+test("a closing node ends running calls as unavailable, and stops the engine's work", async () => {
   const engine = await startDialectServer("vllm");
   const backend = backendOf(engine, "vllm");
   await backend.start(FOREVER);
@@ -115,7 +115,7 @@ test("a node that closes ends what runs as unavailable, and the engine with it",
   await engine.abortedAtLeast(1);
 });
 
-test("a request that waits in the engine hears that the engine works, as long as it does", async () => {
+test("a request queued in the engine gets heartbeats as long as the engine works", async () => {
   let steps = 0;
   let asked = 0;
   let works = true;
@@ -143,7 +143,7 @@ test("a request that waits in the engine hears that the engine works, as long as
   await rig.engine.abortedAtLeast(1);
 });
 
-test("an engine that makes one long step, as where it compiles, is slow for as long as that may take", async () => {
+test("an engine in one long step, such as compiling, counts as working for its step timeout", async () => {
   const clock = new VirtualClock();
   let asked = 0;
   const load = () => {
@@ -154,12 +154,12 @@ test("an engine that makes one long step, as where it compiles, is slow for as l
   const backend = backendOf(engine, "vllm", { loadIntervalMs: 1_000, stepTimeoutMs: 60_000 }, clock);
   atEnd(engine.stop, () => backend.close());
   await backend.start(FOREVER);
-  /** Has the engine asked for its load once more, and waits until it has answered. */
+  /** Advances to the next load request, and waits for the engine's answer. */
   const tick = async () => {
     const before = asked;
     await expect.poll(() => clock.advance(1_000).then(() => asked)).toBeGreaterThan(before);
   };
-  // A long rest is no step.
+  // A long idle time is not a step.
   await clock.advance(500_000);
   engine.next({ kind: "stream", data: [], end: "never" });
   const leave = new AbortController();
@@ -184,9 +184,9 @@ test("an engine that makes one long step, as where it compiles, is slow for as l
 });
 
 test.each([
-  ["no page of its load", {}],
-  ["a page that tells nothing of its work", { load: () => "llamacpp:requests_processing 1\n" }],
-])("an engine with %s is believed while it answers, before and behind the start of its answer", async (_what, page) => {
+  ["no load page", {}],
+  ["a page without progress metrics", { load: () => "llamacpp:requests_processing 1\n" }],
+])("an engine with %s counts as working while it answers, before and during its answer", async (_what, page) => {
   const rig = await rigOf("llama-server", page, { loadIntervalMs: 1 });
   const begun = { choices: [], prompt_progress: { total: 40, cache: 0, processed: 8 } };
   rig.engine.next({ kind: "stream", data: [], end: "never" }, { kind: "stream", data: [begun], end: "never" });
@@ -204,7 +204,7 @@ test.each([
   await rig.engine.abortedAtLeast(2);
 });
 
-test("llama-server's progress through a prompt is passed on", async () => {
+test("llama-server's prefill progress is passed on", async () => {
   const rig = await rigOf("llama-server");
   rig.engine.next(says({ text: ["yes"], cachedTokens: 8 }));
   const reading = rig.client.generate(generateRequest());
@@ -214,7 +214,7 @@ test("llama-server's progress through a prompt is passed on", async () => {
   expect(answerOf(reading.events).started).toMatchObject({ inputTokens: 40, cachedInputTokens: 8 });
 });
 
-test("leaving while the engine has not even answered closes the connection", async () => {
+test("leaving before the engine's reply closes the connection", async () => {
   const engine = await startDialectServer("vllm");
   atEnd(engine.stop);
   const backend = backendOf(engine, "vllm");
@@ -229,7 +229,7 @@ test("leaving while the engine has not even answered closes the connection", asy
   expect(backend.load().busySlots).toBe(0);
 });
 
-test("an engine that tells no size of the prompt has it counted", async () => {
+test("the prompt is counted for an engine that does not report its size", async () => {
   const plain: Reply = {
     kind: "stream",
     data: [textChunk('{"sum": 42}'), { choices: [{ delta: {}, finish_reason: "stop" }] }],
@@ -240,7 +240,7 @@ test("an engine that tells no size of the prompt has it counted", async () => {
   expect((await ask(rig)).started?.inputTokens).toBe(77);
 });
 
-test("a prompt that has to be counted first is counted behind a sign of life", async () => {
+test("a heartbeat precedes the count of a prompt that must be counted first", async () => {
   const counted = gate();
   let held = false;
   const beforeCount = () => (held ? counted.passed : Promise.resolve());
@@ -253,7 +253,7 @@ test("a prompt that has to be counted first is counted behind a sign of life", a
   expect(reading.legal()).toBe(true);
 });
 
-test("more generations than there are slots find the queue full", async () => {
+test("generations beyond the slots get QUEUE_FULL", async () => {
   const rig = await rigOf("vllm", {}, { slots: 1 });
   rig.engine.next({ kind: "stream", data: [textChunk("half")], end: "never" });
   const first = rig.client.generate(generateRequest());
@@ -278,7 +278,7 @@ test("a prompt that is too long is refused with the engine's numbers", async () 
   expect(info?.metadata).toEqual({ input_tokens: "39000", context_window: "32768" });
 });
 
-test("more output than there is room for is asked of the engine as far as it fits", async () => {
+test("an output limit beyond the window is lowered to what fits", async () => {
   const rig = await rigOf("vllm", { contextWindow: 10_000, tokens: 4_000 });
   await ask(rig, { maxOutputTokens: 9_000 });
   expect(rig.engine.bodies.at(-1)?.max_completion_tokens).toBe(6_000);
@@ -293,7 +293,7 @@ test("a prompt that fills the window is refused before the engine is asked", asy
   expect(rig.engine.bodies.length).toBe(asked);
 });
 
-test("an engine that takes no reasoning budget is sent none", async () => {
+test("an engine without reasoning budgets is sent none", async () => {
   const refuses = { kind: "status", status: 400, body: { error: { message: "thinking_token_budget" } } } as const;
   const rig = await rigOf("vllm", { model: (body) => ("thinking_token_budget" in body ? refuses : obedient(body)) });
   const reasoning = { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.LOW };
@@ -303,7 +303,7 @@ test("an engine that takes no reasoning budget is sent none", async () => {
   expect(model?.capabilities).not.toContain(Capability.REASONING_BUDGET);
 });
 
-test("the key goes out as a bearer token, and no error repeats what the engine says", async () => {
+test("the key is sent as a bearer token, and no error repeats the engine's text", async () => {
   const rig = await rigOf("vllm", {}, { apiKey: "k-123" });
   expect(new Set(rig.engine.headers.map(({ authorization }) => authorization))).toEqual(new Set(["Bearer k-123"]));
   rig.engine.next({ kind: "status", status: 400, body: { error: { message: "bad text: my secret words" } } });
@@ -311,7 +311,7 @@ test("the key goes out as a bearer token, and no error repeats what the engine s
   expect(details).toBe("The engine refuses the request.");
 });
 
-test("the load of the node is what the engine tells of its queue", async () => {
+test("the node's load is that of the engine's queue", async () => {
   const load =
     '# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name="m"} 3.0\nvllm:kv_cache_usage_perc{model_name="m"} 0.25\n';
   const engine = await startDialectServer("vllm", { load: () => load });

@@ -67,7 +67,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(finished?.reason).toBe(FinishReason.TOOL_CALLS);
   });
 
-  test("gives calls with one id different ids", async () => {
+  test("assigns different ids to calls with the same id", async () => {
     const rig = await rigOf(dialect);
     const call = { id: "same", name: "run", arguments: ["{}"] };
     rig.engine.next(says({ calls: [call, call] }));
@@ -76,7 +76,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(blocks[1]?.id).toMatch(/^call_[0-9a-f]{24}$/);
   });
 
-  test("ends a call that was cut as incomplete", async () => {
+  test("ends a truncated call as incomplete", async () => {
     const rig = await rigOf(dialect);
     rig.engine.next(says({ calls: [{ id: "a", name: "run", arguments: ['{"cmd": "l'] }], finish: "length" }));
     const { blocks, finished } = await ask(rig, { tools: TOOLS });
@@ -84,9 +84,9 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(finished?.reason).toBe(FinishReason.MAX_OUTPUT_TOKENS);
   });
 
-  test("tells which stop string ended the text", async () => {
+  test("reports which stop string ended the text", async () => {
     const rig = await rigOf(dialect);
-    // An engine that looks for the string itself leaves it out; where the node does, the model runs past it.
+    // An engine that matches the string omits it; if the node matches, the model runs past it.
     const text = dialect === "llama-server" ? ["one ST", "OP two"] : ["one "];
     rig.engine.next(says({ text, stop: "STOP" }));
     const sampling = { stop: ["STOP"], logitBias: {} };
@@ -95,7 +95,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(finished).toMatchObject({ reason: FinishReason.STOP_SEQUENCE, matchedStop: "STOP" });
   });
 
-  test("does not take the id of a stop token for a stop string", async () => {
+  test("does not report the id of a stop token as a stop string", async () => {
     const rig = await rigOf(dialect);
     rig.engine.next(says({ text: ["one"], stop: 151_645 }));
     const { finished } = await ask(rig, { sampling: { stop: ["151645"], logitBias: {} } });
@@ -104,17 +104,22 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
   });
 
   test.each<[string, Reply, ErrorReason, number]>([
-    ["ends without its mark", { kind: "stream", data: [textChunk("half")], end: "cut" }, "ENGINE_STREAM_TRUNCATED", 14],
+    [
+      "ends without its marker",
+      { kind: "stream", data: [textChunk("half")], end: "cut" },
+      "ENGINE_STREAM_TRUNCATED",
+      14,
+    ],
     ["ends before it begins", { kind: "stream", data: [], end: "cut" }, "ENGINE_STREAM_TRUNCATED", 14],
     ["dies in mid-stream", { kind: "stream", data: [textChunk("half")], end: "reset" }, "ENGINE_STREAM_TRUNCATED", 14],
     [
-      "says no reason for its end",
+      "sends no finish reason",
       { kind: "stream", data: [textChunk("half")], end: "done" },
       "ENGINE_STREAM_TRUNCATED",
       14,
     ],
     [
-      "fails after it began to answer",
+      "fails after the start of its answer",
       {
         kind: "stream",
         data: [
@@ -126,8 +131,8 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
       "ENGINE_ERROR",
       13,
     ],
-    ["gives the request up", says({ text: ["half"], finish: "abort" }), "ENGINE_ABORTED", 10],
-    ["sends what is not JSON", { kind: "stream", data: ["{half"], end: "done" }, "PROTOCOL_VIOLATION", 13],
+    ["aborts the request", says({ text: ["half"], finish: "abort" }), "ENGINE_ABORTED", 10],
+    ["sends invalid JSON", { kind: "stream", data: ["{half"], end: "done" }, "PROTOCOL_VIOLATION", 13],
     ["refuses", { kind: "status", status: 400, body: { error: { message: "no", code: 400 } } }, "INVALID_REQUEST", 3],
     ["is full", { kind: "status", status: 429, body: { error: { message: "slow down" } } }, "QUEUE_FULL", 8],
     ["has an error", { kind: "status", status: 500, body: "Internal Server Error" }, "ENGINE_ERROR", 13],
@@ -140,7 +145,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     await expect(rig.node.gauge("svc_engine_slots_busy")).resolves.toBe(0);
   });
 
-  test("looks at schemas before the engine is asked, at long ones on another thread", async () => {
+  test("checks schemas before the request is sent, long ones on another thread", async () => {
     const kinds: string[] = [];
     const work: Pick<CallerWork, "run"> = {
       run(kind, input, order) {
@@ -173,7 +178,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     await expect(rig.node.gauge("svc_engine_slots_busy")).resolves.toBe(0);
   });
 
-  test("counts tokens with the template's variables of the request", async () => {
+  test("counts tokens with the request's template variables", async () => {
     const rig = await rigOf(dialect, { tokens: 1_234 });
     const { inputTokens } = await rig.client.countTokens({
       model: "svc-qwen",
@@ -192,7 +197,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(rig.engine.counts.at(-1)?.tools).toHaveLength(2);
   });
 
-  test("sends a system message only where the engine's template takes it, which it finds out at the start", async () => {
+  test("sends system messages only where the engine's template accepts them, as probed at the start", async () => {
     const rig = await rigOf(dialect, { refuses: (roles) => roles.lastIndexOf("system") > 0 });
     const messages = [
       textMessage(Role.SYSTEM, "be"),
@@ -220,7 +225,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
           : undefined,
       [Modality.TEXT],
     ],
-  ])("describes images as what a model takes where its engine %s", async (_what, model, modalities) => {
+  ])("describes image input if the engine %s", async (_what, model, modalities) => {
     const options = { model: (body: ChatBody) => model(body) ?? obedient(body) };
     const family = await rigOf(dialect, options, { profile: loadProfile("qwen3.5"), images: undefined });
     expect((await family.client.describe()).models[0]?.inputModalities).toEqual(modalities);
@@ -228,7 +233,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect((await untried.client.describe()).models[0]?.inputModalities).toEqual([Modality.TEXT]);
   });
 
-  test("serves dozens of generations at once without a warning of leaks", async () => {
+  test("serves dozens of concurrent generations without a warning of leaks", async () => {
     const rig = await rigOf(dialect, {}, { slots: 64 });
     const warnings: Error[] = [];
     const note = (warning: Error) => warnings.push(warning);
@@ -236,7 +241,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     try {
       const answers = await Promise.all(Array.from({ length: 40 }, () => ask(rig)));
       expect(answers.map(({ code }) => code)).toEqual(answers.map(() => 0));
-      // Node tells of warnings in the next turn.
+      // Node emits warnings in the next tick.
       await new Promise((resolve) => setImmediate(resolve));
     } finally {
       process.off("warning", note);
@@ -244,14 +249,14 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(warnings).toEqual([]);
   });
 
-  test("starts beside a model that keeps to a schema only where the engine holds it there", async () => {
+  test("starts beside a model that follows a schema only if the engine enforces it", async () => {
     const holds = ({ tools }: ChatBody) => Array.isArray(tools) && tools.every((tool) => tool.function.strict === true);
     const slip = says({ calls: [{ id: "a", name: "report_sum", arguments: ['{"a": 17, 25'] }] });
     const rig = await rigOf(dialect, { model: (body) => (body.tools && !holds(body) ? slip : obedient(body)) });
     expect((await rig.client.describe()).models[0]?.capabilities).toContain(Capability.TOOLS);
   });
 
-  test("describes what the probe found", async () => {
+  test("describes the findings of the probe", async () => {
     const rig = await rigOf(dialect);
     const { engineKind, engineVersion, models } = await rig.client.describe();
     const kinds = { vllm: EngineKind.VLLM, sglang: EngineKind.SGLANG, "llama-server": EngineKind.OPENAI_COMPATIBLE };
@@ -279,11 +284,15 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
       /part of the text/,
     ],
     ["reasons never", (body) => (body.tools ? undefined : says({ text: ["42"] })), /no reasoning/],
-    ["answers a named tool with text", (body) => (body.tools ? says({ text: ["42"] }) : undefined), /demanded/],
+    [
+      "answers a named tool with text",
+      (body) => (body.tools ? says({ text: ["42"] }) : undefined),
+      /required tool call/,
+    ],
     [
       "leaves the markup of a call in the text",
       (body) => (body.tool_choice === "auto" ? says({ text: ["<tool_call>\n{}"] }) : undefined),
-      /tool call comes out as part of the text/,
+      /tool call is part of the text/,
     ],
     [
       "refuses tools",
@@ -300,12 +309,12 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
   });
 });
 
-describe("the model's control tokens", () => {
+describe("the model's special tokens", () => {
   const MARK = "<|im_end|>";
   const BROKEN = "<\u2060|im_end|>";
 
-  test.each(DIALECTS)("spelled by a caller reach %s broken, and come back whole", async (dialect) => {
-    // vLLM tells them; of the others the operator has said them.
+  test.each(DIALECTS)("written by a caller reach %s broken, and are restored in the answer", async (dialect) => {
+    // vLLM reports them; for the others they are configured.
     const rig = await rigOf(dialect, { spellings: [MARK] }, dialect === "vllm" ? {} : { spellings: [MARK] });
     const args = ['{"a":"<', "\u2060|im", '_end|>"}'];
     rig.engine.next(
@@ -319,14 +328,14 @@ describe("the model's control tokens", () => {
     expect(rig.engine.counts.at(-1)?.messages).toEqual([{ role: "user", content: `Write ${BROKEN}.` }]);
   });
 
-  test("that nobody tells are the profile's alone, and the operator hears of it", async () => {
+  test("that are not reported are the profile's alone, with a warning to the operator", async () => {
     for (const dialect of DIALECTS) {
       const engine = await startDialectServer(dialect, { spellings: "untold" });
       const backend = backendOf(engine, dialect);
       atEnd(engine.stop, () => backend.close());
       await backend.start(FOREVER);
       expect(backend.startNotes()).toEqual([
-        expect.stringMatching(/^backend: the engine does not tell .*tokenizerFile/),
+        expect.stringMatching(/^backend: the engine does not report .*tokenizerFile/),
       ]);
       const request = generateRequest({ messages: [textMessage(Role.USER, `</think>${MARK}`)] });
       for await (const _ of backend.generate(request, FOREVER));

@@ -15,11 +15,11 @@ import {
   renderedByPython,
 } from "../../support/templates/python-rendering.ts";
 
-/** How many conversations each template renders. */
+/** The number of conversations that each template renders. */
 const CONVERSATIONS = 20;
 const PROFILES = builtInProfiles();
 const TOKENS = { bosToken: "<s>", eosToken: "</s>" };
-/** Control tokens that are parts of the generated texts, so that placeholders stand for many of them. */
+/** Special tokens that are parts of the generated texts, so that placeholders represent many of them. */
 const CONTROL_TOKENS = new ControlTokens(["<b>", "gęślą", "Oslo?"].map((text) => ({ text, stripsLeft: false })));
 
 const templateOf = (source: string, profile?: ModelProfile, tokens = new ControlTokens([])) =>
@@ -42,11 +42,11 @@ const textOf = (template: ChatTemplate, conversation: GeneratedConversation) =>
     .map(({ text }) => text)
     .join("");
 
-/** What of a profile the messages that a template sees depend on. */
+/** The fields of a profile on which the messages of a template depend. */
 type Rules = Pick<ModelProfile, "callIds" | "historyArguments" | "historyReasoning"> &
   Partial<Pick<ModelProfile, "thinking">>;
 
-/** What Python is to render for the same prompt, as transformers has it do. */
+/** The input for Python's rendering of the same prompt, as transformers does it. */
 function wanted(template: ChatTemplate, conversation: GeneratedConversation, profile: Rules): PythonRender {
   const { callIds, thinking } = profile;
   const history = modelHistory(conversation.messages, { turns: template.turns, callIds, images: false });
@@ -69,7 +69,7 @@ test("every profile has a template in the shape of its family", () => {
   expect(Object.keys(PROFILE_SHAPES).sort()).toEqual(PROFILES.map(({ name }) => name).sort());
 });
 
-/** Parts of templates, each with a variable `v` of the arguments of a call, and what of Jinja it is about. */
+/** Parts of templates, each with a variable `v` of a call's arguments, and the Jinja feature that it covers. */
 const ARGUMENTS = `{"text": "It's \\"so\\"\\n\\u2028 🙂", "whole": 3, "real": 1.0, "small": 1e-07, "large": 12345678901234567890,
   "yes": true, "no": false, "nothing": null, "list": [1, "a", null, [true]], "map": {"b": 2, "A": "x", "items": 0}, "items": [], "2": 2}`;
 const PARTS: Readonly<Record<string, readonly string[]>> = {
@@ -130,13 +130,13 @@ const PARTS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Where the two differ, with the rendering of each. */
+/** The intended differences, with each rendering. */
 const DIFFERENCES: Readonly<Record<string, readonly [source: string, ours: string, python: string]>> = {
   // A caller is better served by a prompt than by an error.
-  "a part of what is not there": ["{{ messages[0].none_such.part }}.", ".", "UndefinedError"],
-  "a text and something else": ["{{ 'a' + [1] }}", "a[1]", "TypeError"],
+  "a member of an undefined value": ["{{ messages[0].none_such.part }}.", ".", "UndefinedError"],
+  "a text and another type": ["{{ 'a' + [1] }}", "a[1]", "TypeError"],
   "a list that is changed": ["{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}", "[1, 2]", "SecurityError"],
-  // The model is to see the number as it wrote it, so that its prefix in the cache stays.
+  // The model must see the number as it wrote it, so that its cached prefix is reused.
   "a number in another form": ["{{ messages[1].tool_calls[0].function.arguments.real | tojson }}", "10E-1", "1.0"],
 };
 
@@ -156,7 +156,7 @@ const DIFFERENCE_CASES = Object.entries(DIFFERENCES).map(([what, [source, ours, 
 });
 const PROFILE_CASES = PROFILES.map(({ name, profile }) => {
   const source = PROFILE_SHAPES[name] ?? "";
-  // Placeholders stand for many texts in the second: the prompt has to be the same.
+  // In the second, placeholders represent many texts: the prompt must be the same.
   return { name, profile, templates: [templateOf(source, profile), templateOf(source, profile, CONTROL_TOKENS)] };
 });
 

@@ -15,23 +15,22 @@ import { answerOf } from "../events/answer-of.ts";
 import { generateRequest, toolOf } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
 
-/** A backend as the list of rules needs it: two slots, no queue, and an answer that is the same each time. */
+/** A backend for the conformance tests: two slots, no queue, and a deterministic answer. */
 export type ConformingBackend = {
-  /** Makes the backend that all rules are tried on, started, and whatever it stands on. */
+  /** Starts the backend that all tests share, with its dependencies. */
   readonly start: () => Promise<{ readonly backend: Backend; readonly stop: () => Promise<void> }>;
-  /** The model id that it serves. */
   readonly model: string;
-  /** A prompt whose answer is text of at least ten characters and three tokens, which nothing random decides. */
+  /** A prompt whose answer is deterministic text of at least ten characters and three tokens. */
   readonly prompt: string;
-  /** A prompt whose answer does not end before its caller has left it. */
+  /** A prompt whose answer does not end before its caller leaves. */
   readonly endlessPrompt: string;
-  /** Whether it plays what it is given, so that no request changes the answer. Default: false. */
+  /** Whether the backend plays a script, so that requests do not change the answer. Default: false. */
   readonly playsOnly?: boolean;
 };
 
 /**
- * The tool of the demonstration model's training, of which any backend can make a call. It is strict and leaves no
- * choice without end: vLLM holds no other arguments to their schema, and a weak model writes on in an open one.
+ * The tool of the demonstration model's training, which any backend can call. It is strict and has no unbounded choice:
+ * vLLM enforces no other schemas, and a weak model does not end an open one.
  */
 const TOOL = {
   ...toolOf("get_weather", {
@@ -50,11 +49,9 @@ const chosen = (mode: ToolChoiceMode, name = ""): ToolChoice => ({
   allowedNames: [],
 });
 
-/**
- * Registers the rules of the interface `Backend`, one test each, which are tried on one backend that is started once.
- */
+/** Registers the conformance tests of the interface `Backend`, on one backend that is started once. */
 export function backendConformance(name: string, subject: ConformingBackend): void {
-  describe(`the rules of a backend, kept by ${name}`, () => {
+  describe(`the backend contract, ${name}`, () => {
     const { model, prompt, endlessPrompt } = subject;
     let running: Awaited<ReturnType<ConformingBackend["start"]>>;
     beforeAll(async () => {
@@ -71,25 +68,25 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
         const { busySlots, waiting } = running.backend.load();
         return busySlots === 0 && waiting === 0;
       }, `${name} is idle`);
-    /** A generation of which the first delta is there, and that nobody asks for more. */
+    /** A paused generation after its first delta. */
     const held = async (signal?: AbortSignal) => {
       const stream = begin(asked({}, endlessPrompt), signal);
       await firstDelta(stream);
       return stream;
     };
 
-    test("describe names every model that it serves, ready once it has started", () => {
+    test("describe lists every served model, ready after the start", () => {
       const { engineKind, models } = running.backend.describe();
       expect(engineKind).not.toBe(EngineKind.UNSPECIFIED);
       expect(models).toMatchObject([{ id: model, state: ModelState.READY }]);
       expect(models[0]?.contextWindow).toBeGreaterThan(0);
     });
 
-    test("load tells the slots, and that none is taken while nothing runs", () => {
+    test("load reports the slots, none of them busy while idle", () => {
       expect(running.backend.load()).toMatchObject({ slots: 2, busySlots: 0, waiting: 0 });
     });
 
-    test("an answer has started first, then its blocks one behind the other, and finished last", async () => {
+    test("an answer is started, then blocks in sequence, then finished", async () => {
       const { events, steps } = await whole(begin());
       const order = new EventOrder();
       expect(events.filter((event) => !order.allows(event))).toEqual([]);
@@ -103,7 +100,7 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
       await idle();
     });
 
-    test("finished says what the answer cost, in step with started", async () => {
+    test("finished reports usage that matches started", async () => {
       const { started, finished } = answerOf((await whole(begin())).events);
       expect(finished?.reason).toBe(FinishReason.STOP);
       expect(started?.inputTokens).toBeGreaterThan(0);
@@ -112,7 +109,7 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
       expect(finished?.usage?.cachedInputTokens).toBeLessThanOrEqual(started?.inputTokens ?? 0);
     });
 
-    test("an answer is gone on with by its tokens, wherever it was cut, or a continuation is refused by name", async () => {
+    test("an answer is continued from its tokens at any cut, or a continuation is refused by name", async () => {
       const request = asked({ resumable: true });
       const { events, steps } = await whole(begin(request));
       const tokens = steps.flatMap((step) => step.tokens);
@@ -138,17 +135,17 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
       await idle();
     });
 
-    test("two answers at once are two whole answers", async () => {
+    test("two concurrent answers are two complete answers", async () => {
       const texts = (await Promise.all([whole(begin()), whole(begin())])).map(({ events }) => textOf(events));
       expect(texts[0]).not.toBe("");
       expect(texts[1]).toBe(texts[0]);
       await idle();
     });
 
-    // Left out rather than skipped: a skip counts as a check that was lost.
+    // Omitted rather than skipped: a skip counts as a lost check.
     const describeAsked = subject.playsOnly ? () => {} : describe;
     describeAsked("what a request asks for", () => {
-      test("a token count is that of the prompt of the same generation", async () => {
+      test("a token count is that of the same generation's prompt", async () => {
         const { messages } = asked();
         const request = { ...CountTokensRequest.create(), model, messages };
         const counted = await running.backend.countTokens(request, new AbortController().signal);
@@ -156,7 +153,7 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
         expect(finished?.usage?.inputTokens).toBe(counted);
       });
 
-      test("a stop string ends the answer, is named, and is not part of it", async () => {
+      test("a stop string ends the answer, is reported, and is not part of it", async () => {
         const text = textOf((await whole(begin())).events);
         const stop = text.slice(5, 8);
         const sampling = { temperature: 0, stop: ["never to be seen", stop], logitBias: {} };
@@ -167,14 +164,14 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
         await idle();
       });
 
-      test("max_output_tokens ends the answer and is the reason", async () => {
+      test("max_output_tokens ends the answer and is the finish reason", async () => {
         const { finished } = answerOf((await whole(begin(asked({ maxOutputTokens: 2 })))).events);
         expect(finished?.reason).toBe(FinishReason.MAX_OUTPUT_TOKENS);
         expect(finished?.usage?.outputTokens).toBe(2);
         await idle();
       });
 
-      test("a call that is demanded comes, with an id and an object of arguments", async () => {
+      test("a required call is made, with an id and an object of arguments", async () => {
         const fields = { tools: [TOOL], toolChoice: chosen(ToolChoiceMode.NAMED, TOOL.name) };
         const { blocks, finished } = answerOf((await whole(begin(asked(fields)))).events);
         expect(blocks).toMatchObject([{ kind: "toolCall", name: TOOL.name, complete: true }]);
@@ -187,7 +184,7 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
         ["a demand for a tool that is not there", { toolChoice: chosen(ToolChoiceMode.NAMED, "nope") }],
         ["a demand for any tool where none is", { toolChoice: chosen(ToolChoiceMode.REQUIRED) }],
         ["an answer of no tokens", { maxOutputTokens: 0 }],
-      ])("%s is refused before anything is taken", async (_what, fields) => {
+      ])("%s is refused before it takes a slot", async (_what, fields) => {
         expect(await failureOf(begin(asked(fields)))).toBe("INVALID_REQUEST");
         await idle();
       });
@@ -215,7 +212,7 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
       },
     );
 
-    test("a caller that asks for nothing keeps its slot, and no step is owed to it", async () => {
+    test("a paused caller keeps its slot, and is owed no step", async () => {
       const stream = await held();
       await until(() => (running.backend.load().steps?.inFlight ?? 0) === 0, "no step is in flight");
       expect(running.backend.load().busySlots).toBe(1);
@@ -223,7 +220,7 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
       await idle();
     });
 
-    test("where all slots are taken the next call is refused, and welcome when one is free", async () => {
+    test("with all slots busy the next call is refused, and accepted once one is free", async () => {
       const first = await held();
       const second = await held();
       expect(await failureOf(begin())).toBe("QUEUE_FULL");
@@ -234,8 +231,8 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
       await idle();
     });
 
-    // The last of all: nothing works behind it.
-    test("close ends what runs with ENGINE_DOWN, and serves nothing more", async () => {
+    // Last: the backend does not work after it.
+    test("close fails running generations with ENGINE_DOWN, and serves no more", async () => {
       const end = failureOf(await held());
       await running.backend.close();
       expect(await end).toBe("ENGINE_DOWN");
@@ -253,9 +250,7 @@ async function whole(stream: AsyncIterable<GenerateResponse>): Promise<{
   return { events: steps.flatMap(({ events }) => events), steps };
 }
 
-/**
- * Reads to the end, and gives the reason of the failure; throws where there is none, or one that is no `EngineError`.
- */
+/** Reads to the end, and returns the failure's reason; throws if there is none, or if it is not an `EngineError`. */
 async function failureOf(stream: AsyncIterable<GenerateResponse>): Promise<ErrorReason> {
   try {
     await whole(stream);

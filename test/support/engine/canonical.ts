@@ -2,27 +2,19 @@ import { type Message, type Part, Role, type Tool } from "../../../proto/gen/svc
 
 type Kind = NonNullable<Part["kind"]>;
 
-/** Makes a part of a message, at which no prefix is marked to end. */
+/** Makes a part of a message without a cache breakpoint. */
 export const part = (kind: Kind): Part => ({ kind, cacheBreakpoint: undefined });
-/** Makes a part of visible text. */
 export const text = (value: string): Part => part({ $case: "text", value: { text: value } });
-/** Makes a part of reasoning that is not redacted. */
 export const reasoning = (value: string): Part =>
   part({ $case: "reasoning", value: { text: value, signature: Buffer.alloc(0), redacted: false } });
-/** Makes a part that calls a tool. */
 export const call = (name: string, argumentsJson: string, callId = "call_1"): Part =>
   part({ $case: "toolCall", value: { callId, name, argumentsJson } });
-/** Makes a part with the result of a tool call, which is no error. */
 export const result = (content: string, name = "get_weather", callId = "call_1"): Part =>
   part({ $case: "toolResult", value: { callId, name, content: [text(content)], isError: false } });
 
-/** Makes a system message of one text. */
 export const system = (value: string): Message => ({ role: Role.SYSTEM, parts: [text(value)] });
-/** Makes a user message of one text. */
 export const user = (value: string): Message => ({ role: Role.USER, parts: [text(value)] });
-/** Makes an assistant message of these parts. */
 export const assistant = (...parts: Part[]): Message => ({ role: Role.ASSISTANT, parts });
-/** Makes a tool message with the result of `call_1`. */
 export const toolResult = (content: string): Message => ({ role: Role.TOOL, parts: [result(content)] });
 
 /** Makes a tool with one string parameter, unless a schema is given. */

@@ -2,7 +2,8 @@ import type { Backend } from "../../../engine/backend.ts";
 import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
 
 /**
- * Makes a scripted engine that counts its steps: one is in flight while its caller waits for the script's next events.
+ * Creates a scripted engine that counts its steps: one is in flight while its caller waits for the script's next
+ * events.
  */
 export function countedBackend(script: Script): Backend {
   const backend = new ScriptedBackend({ nodeId: "n1", models: ["svc-qwen"], slots: 8, script });

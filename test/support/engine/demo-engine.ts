@@ -8,20 +8,18 @@ import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { user } from "./canonical.ts";
 import { workHere } from "./work-here.ts";
 
-/** The path of the demonstration model. */
 export const DEMO_MODEL = modelFile("demo.gguf");
-/** The path of a tiny model with random weights. */
 export const RANDOM_MODEL = modelFile("random-tiny.gguf");
-/** The path of a tiny model with random weights whose cache cannot be cut. */
+/** A tiny model with random weights whose cache cannot be cut. */
 export const RECURRENT_MODEL = modelFile("random-recurrent.gguf");
 
 /**
- * What computes the models of these tests: the processor, unless SVC_TEST_GPU names the accelerator of this machine (cuda,
- * vulkan or metal).
+ * The device that computes the models of these tests: the CPU, unless SVC_TEST_GPU names an accelerator of this machine
+ * (cuda, vulkan or metal).
  */
 export const GPU = llamaSchema.shape.gpu.parse(process.env.SVC_TEST_GPU || false);
 
-/** The options of a backend for tests: the demonstration model, computed by `GPU`, with three slots. */
+/** The options of a test backend: the demonstration model on `GPU`, with three slots. */
 export const OPTIONS: LlamaOptions = {
   nodeId: "test",
   models: ["demo"],
@@ -41,11 +39,11 @@ export const OPTIONS: LlamaOptions = {
   maxQueueWaitMs: 60_000,
 };
 
-/** The reason why the tests that need llama.cpp cannot run on this machine; empty when they can. */
+/** The reason why the tests that need llama.cpp cannot run on this machine; empty if they can. */
 export const missing = await whyMissing();
 if (missing !== "") process.stderr.write(`skipping tests with a real model: ${missing}\n`);
 
-/** Starts a backend of its own with `OPTIONS`, and `options` over them. Whoever starts it closes it. */
+/** Starts a separate backend with `OPTIONS` overridden by `options`. The caller closes it. */
 export async function startBackend(
   options: Partial<LlamaOptions> = {},
   clock: Clock = systemClock,
@@ -58,14 +56,13 @@ export async function startBackend(
 let shared: Promise<LlamaBackend> | undefined;
 
 /**
- * Resolves to the backend with `OPTIONS` that the files of a worker share. It ends with the worker: nobody closes it.
+ * Resolves to the backend with `OPTIONS` that the files of a worker share. It ends with the worker and is never closed.
  */
 export function sharedBackend(): Promise<LlamaBackend> {
   shared ??= startBackend();
   return shared;
 }
 
-/** Makes a request at temperature 0. */
 export function request(messages: string | readonly Message[], more: Partial<GenerateRequest> = {}): GenerateRequest {
   return {
     ...GenerateRequest.fromPartial({ model: "demo", requestId: "test" }),
@@ -75,27 +72,23 @@ export function request(messages: string | readonly Message[], more: Partial<Gen
   };
 }
 
-/** A whole answer: its events, and what they come to. */
+/** A complete answer: its events, and their contents. */
 export type Reply = {
   readonly events: readonly Event[];
-  /** The visible text, joined. */
   readonly text: string;
-  /** The reasoning, joined. */
   readonly reasoning: string;
   readonly calls: readonly { readonly name: string; readonly arguments: string }[];
   readonly finished: Finished;
-  /** The number of prompt tokens that `started` says were in the cache. */
+  /** The number of cached prompt tokens in `started`. */
   readonly cached: number;
 };
 
-/** Runs a generation to its end. */
 export async function ask(backend: LlamaBackend, wanted: GenerateRequest, signal = never()): Promise<Reply> {
   const events: Event[] = [];
   for await (const step of backend.generate(wanted, signal)) events.push(...step.events);
   return toReply(events);
 }
 
-/** Makes a signal that is never aborted. */
 export function never(): AbortSignal {
   return new AbortController().signal;
 }

@@ -1,18 +1,20 @@
 /*
- * Small chat templates with the guards of the families' public ones, one for each profile: what they refuse, leave out
- * or move to another place, and what they want arguments and ids to be. Nothing else of them is the same.
+ * Small chat templates with the checks of the families' public ones, one per profile: their rejections, their dropped
+ * or moved messages, and their forms of arguments and ids. They have nothing else in common.
  */
 
 const BEGIN = "{{ bos_token }}{% if tools %}TOOLS {{ tools | tojson }}\n{% endif %}";
 const END = "{% if add_generation_prompt %}MODEL: {% endif %}";
 
-/** Puts what a template says of each message between its beginning and its end. */
+/** Wraps the template body of each message in the template's beginning and end. */
 const each = (body: string, { before = "", messages = "messages" } = {}): string =>
   `${BEGIN}${before}{% for m in ${messages} %}${body}{% endfor %}${END}`;
 
 const PLAIN = "{{ m.role + ': ' + m.content }}\n";
 const RESULT = "RESULT {{ m.tool_call_id + ' ' + m.content }}\n";
-/** Calls whose arguments are written member by member, by the filter that has no place for null in every interpreter. */
+/**
+ * Calls whose arguments are written member by member, with the filter that does not support null in every interpreter.
+ */
 const CALLS_AS_MEMBERS =
   "{% for c in m.tool_calls or [] %}CALL {{ c.id + ' ' + c.function.name }}{% for k, v in c.function.arguments | items %} {{ k }}=" +
   "{% set v = v | tojson if v is mapping or (v is sequence and v is not string) else v | string %}{{ v }}{% endfor %}\n{% endfor %}";
@@ -22,11 +24,11 @@ const CALLS_AS_TEXT =
   "{% for c in m.tool_calls or [] %}{{ 'CALL ' + c.id + ' ' + c.function.name + ' ' + c.function.arguments }}\n{% endfor %}";
 const SPOKEN = (calls: string) => `{% if m.role == 'tool' %}${RESULT}{% else %}${PLAIN}${calls}{% endif %}`;
 
-/** Takes every order. */
+/** Accepts any order. */
 const freely = each(SPOKEN(CALLS_AS_JSON));
 const freelyByMember = each(SPOKEN(CALLS_AS_MEMBERS));
 
-/** Refuses a system message but for the first, and a conversation in which no user speaks. */
+/** Rejects a system message after the first message, and a conversation without a user message. */
 const systemFirst = each(
   `{% if m.role == 'system' and not loop.first %}{{ raise_exception('A system message has to stand first.') }}{% endif %}${SPOKEN(CALLS_AS_MEMBERS)}`,
   {
@@ -35,32 +37,32 @@ const systemFirst = each(
   },
 );
 
-/** Leaves out all system messages but the first, and refuses a result behind no call. */
+/** Drops all system messages but the first, and rejects a result without a call. */
 const systemDropped = each(
   `{% if m.role == 'tool' and ns.calls == 0 %}{{ raise_exception('A result without a call.') }}{% endif %}` +
     `{% if m.tool_calls %}{% set ns.calls = 1 %}{% endif %}{% if m.role != 'system' or loop.first %}${SPOKEN(CALLS_AS_JSON)}{% endif %}`,
   { before: "{% set ns = namespace(calls=0) %}" },
 );
 
-/** Leaves out all system messages but the first and all calls of a turn but the first; refuses a result behind no call. */
+/** Drops all system messages but the first and all calls of a turn but the first; rejects a result without a call. */
 const firstOnly = each(
   `{% if m.role == 'tool' and ns.calls == 0 %}{{ raise_exception('A result without a call.') }}{% endif %}` +
     `{% if m.tool_calls %}{% set ns.calls = 1 %}{% endif %}{% if m.role != 'system' or loop.first %}${SPOKEN(CALLS_AS_JSON.replace("m.tool_calls or []", "(m.tool_calls or [])[:1]"))}{% endif %}`,
   { before: "{% set ns = namespace(calls=0) %}" },
 );
 
-/** Gathers all system messages at the beginning. */
+/** Moves all system messages to the beginning. */
 const systemMoved = each(`{% if m.role != 'system' %}${SPOKEN(CALLS_AS_TEXT)}{% endif %}`, {
   before: "{% for m in messages if m.role == 'system' %}{{ m.content }}\n{% endfor %}",
 });
 
-/** Wants ids that name the function and count its calls. */
+/** Requires ids that name the function and count its calls. */
 const countedIds = each(
   "{% for c in m.tool_calls or [] %}{% if not c.id.startswith('functions.' + c.function.name + ':') %}{{ raise_exception('An id of another form.') }}{% endif %}{% endfor %}" +
     SPOKEN(CALLS_AS_JSON),
 );
 
-/** Wants user and model to take turns, ids of nine characters, and no model's turn without words or calls. */
+/** Requires alternating user and model turns, ids of nine characters, and no model turn without text or calls. */
 const inTurns = each(
   "{% if m.role == 'user' or (m.role == 'assistant' and not m.tool_calls) %}{% if (m.role == 'user') != (ns.turn % 2 == 0) %}{{ raise_exception('Roles must alternate user/assistant/...') }}{% endif %}{% set ns.turn = ns.turn + 1 %}" +
     "{% elif m.role == 'system' %}{{ raise_exception('One system message at most.') }}{% endif %}" +
@@ -74,12 +76,12 @@ const inTurns = each(
   },
 );
 
-/** Takes one call in a turn. */
+/** Accepts one call per turn. */
 const oneCall = each(
   `{% if m.tool_calls and m.tool_calls | length != 1 %}{{ raise_exception('One call at a time!') }}{% endif %}${SPOKEN(CALLS_AS_JSON)}`,
 );
 
-/** A template with the guards of each family, by the name of its profile. */
+/** A template with the checks of each family, by the name of its profile. */
 export const FAMILY_TEMPLATES: Readonly<Record<string, string>> = {
   "deepseek-r1": systemMoved,
   "deepseek-v3": systemMoved,

@@ -4,13 +4,12 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 const DELAY_MS = 50;
 
 /**
- * Lies between a gateway and a node: it passes bytes on until it is told to do something else. It is for faults of the
- * network, and of nodes that fall into nonsense, at the very moment that a test wants them.
+ * A TCP proxy between a gateway and a node. It forwards bytes until the test injects a fault: of the network, or of a
+ * node that sends garbage, at an exact moment.
  */
 export class FaultyWire {
   readonly #server: Server;
   readonly #pairs = new Set<{ readonly near: Socket; readonly far: Socket }>();
-  /** What becomes of the bytes that come. */
   #mode: "pass" | "lose" | "delay" = "pass";
   #port = 0;
   #lostBytes = 0;
@@ -47,12 +46,10 @@ export class FaultyWire {
     return wire;
   }
 
-  /** The address to connect to, `host:port`. */
   get address(): string {
     return `127.0.0.1:${this.#port}`;
   }
 
-  /** The number of bytes that were lost so far. */
   get lostBytes(): number {
     return this.#lostBytes;
   }
@@ -63,34 +60,34 @@ export class FaultyWire {
     this.reset();
   }
 
-  /** Acts as a node that is gone without a word: connections are reset, new ones are never answered. */
+  /** Acts as a node that vanished: connections are reset, new ones are never answered. */
   vanish(): void {
     this.#mode = "lose";
     for (const { near } of this.#pairs) near.resetAndDestroy();
   }
 
-  /** Acts as a half-open connection: what is sent in either direction is lost. */
+  /** Acts as a half-open connection: bytes in either direction are lost. */
   silence(): void {
     this.#mode = "lose";
   }
 
-  /** Acts as a network that is overloaded: everything arrives, and late. */
+  /** Acts as an overloaded network: all bytes arrive, but late. */
   slow(): void {
     this.#mode = "delay";
   }
 
-  /** Passes on again what comes, on old connections too, whatever they have lost. */
+  /** Forwards bytes again, also on old connections, even after losses. */
   pass(): void {
     this.#mode = "pass";
   }
 
-  /** Passes on again what comes. Connections that have lost something cannot go on: they end, as by a keep-alive. */
+  /** Forwards bytes again. Connections with losses cannot continue: they end, as by keepalive. */
   restore(): void {
     if (this.#mode === "lose") this.reset();
     this.#mode = "pass";
   }
 
-  /** All connections are reset, new ones are taken. */
+  /** Resets all connections; new ones are accepted. */
   reset(): void {
     for (const { near, far } of this.#pairs) {
       near.resetAndDestroy();
@@ -98,7 +95,7 @@ export class FaultyWire {
     }
   }
 
-  /** Nonsense towards the gateway, in the middle of whatever was under way. What the node sends still gets through. */
+  /** Sends garbage to the gateway, in the middle of current calls. The node's bytes are still forwarded. */
   garble(): void {
     for (const { near } of this.#pairs) near.write(Buffer.alloc(4_096, 0xa5));
   }
@@ -111,7 +108,7 @@ export class FaultyWire {
     }, DELAY_MS);
   }
 
-  /** Closes the wire with all its connections. It may be called again. */
+  /** Closes the wire with all its connections. Idempotent. */
   close(): void {
     this.cut();
   }

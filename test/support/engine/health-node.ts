@@ -25,41 +25,37 @@ import { freePort } from "../free-port.ts";
 
 type Watcher = ServerWritableStream<HealthCheckRequest, HealthCheckResponse>;
 
-/** What a health node says of itself at first. */
+/** The initial state of a health node. */
 export type HealthNodeOptions = {
-  /** The ids of the models that the node describes. */
+  /** The ids of the models in DescribeNode. */
   readonly models: readonly string[];
-  /** The host that the node listens on. Default: 127.0.0.1; 0.0.0.0 makes it reachable under every loopback address. */
+  /** The host to listen on. Default: 127.0.0.1; 0.0.0.0 makes the node reachable under every loopback address. */
   readonly host?: string;
   /** The port. Default: a free one. */
   readonly port?: number;
   /** Whether the node has `Health.Watch`. Default: true. */
   readonly watch?: boolean;
-  /** Whether the node speaks the contract at all. Default: true. */
+  /** Whether the node has the contract's services. Default: true. */
   readonly contract?: boolean;
 };
 
-/** A node over real gRPC whose every word about itself the test decides. It generates nothing. */
+/** A node over real gRPC whose state is under the test's control. It generates nothing. */
 export class HealthNode {
-  /** The ids of the models that the node describes from now on. */
+  /** The ids of the models in DescribeNode, from now on. */
   models: readonly string[];
-  /** The health of every model, as the node says it; `tell` says it to the watchers, too. */
+  /** The health of every model, for calls of `Check`. */
   serving: Serving = Serving.SERVING;
-  /** Whether calls of `Check` are left without an answer. */
+  /** Whether calls of `Check` get no answer. */
   silent = false;
   /** The trailers of every call of `Generate`, all of which fail. */
   trailers: Readonly<Record<string, string>> = {};
-  /** The failure of every call of `Generate`, in place of `trailers`. */
+  /** The failure of every call of `Generate`, instead of `trailers`. */
   refusal: FailedCall | undefined;
-  /** The number of calls of `Generate` so far. */
   generations = 0;
-  /** The number of calls of `Check` so far. */
   checks = 0;
-  /** The number of calls of `Watch` so far. */
   watches = 0;
-  /** The number of calls of `DescribeNode` so far. */
   descriptions = 0;
-  /** The intervals of the requests for load reports, which the node does not have, in milliseconds. */
+  /** The requested intervals of load reports, which the node does not serve, in milliseconds. */
   readonly loadIntervalsMs: number[] = [];
   readonly #server = new Server();
   readonly #watchers = new Set<Watcher>();
@@ -77,14 +73,12 @@ export class HealthNode {
     if (contract) this.#addContract();
   }
 
-  /** Starts a node. */
   static async start(options: HealthNodeOptions): Promise<HealthNode> {
     const node = new HealthNode(options);
     await node.#listen(options.host ?? "127.0.0.1", options.port ?? (await freePort()));
     return node;
   }
 
-  /** The port of the node. */
   get port(): number {
     return this.#port;
   }
@@ -94,13 +88,13 @@ export class HealthNode {
     return `127.0.0.1:${this.#port}`;
   }
 
-  /** Changes the health of every model, and says so to the watchers. */
+  /** Changes the health of every model, and notifies the watchers. */
   tell(serving: Serving): void {
     this.serving = serving;
     for (const watcher of this.#watchers) watcher.write({ status: serving });
   }
 
-  /** Breaks all watches off, and nothing else. */
+  /** Breaks off all watches only. */
   breakWatches(): void {
     for (const watcher of [...this.#watchers]) watcher.emit("error", { code: status.UNAVAILABLE, details: "broken" });
     this.#watchers.clear();

@@ -1,6 +1,6 @@
 import type { OutputMarkers } from "../../../engine/output-parser/markers.ts";
 
-/** The markers of Hermes and ChatML templates, Qwen's among them, and of the demonstration model. */
+/** The markers of Hermes and ChatML templates, Qwen's included, and of the demonstration model. */
 export const HERMES_MARKERS = {
   reasoning: { open: "<think>", close: "</think>", afterOpen: "\n", beforeClose: "\n", afterClose: "\n\n" },
   toolCall: {

@@ -10,8 +10,8 @@ import { finished, started } from "../events/events.ts";
 import { HERMES_MARKERS } from "./hermes-markers.ts";
 
 /**
- * Makes the script of a model that writes these pieces, one token each. The node's own output parser reads them: stop
- * strings, tool calls, the bound on their number and the bound on tokens come from the request.
+ * Creates the script of a model that writes these pieces, one token each. The node's own output parser reads them: stop
+ * strings, tool calls, their limit and the token limit come from the request.
  */
 export function modelWrites(...pieces: readonly string[]): Script {
   return (request) => written(request, pieces);

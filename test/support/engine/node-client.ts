@@ -28,49 +28,41 @@ import {
 import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
 
-/** How a stream ended. */
 export type Ended = {
-  /** The gRPC status. */
   readonly code: number;
-  /** The text of the status. */
   readonly details: string;
-  /** The trailers. */
   readonly metadata: Metadata;
-  /** The `google.rpc.ErrorInfo` of the status, if there is one. */
   readonly info: ErrorInfo | undefined;
 };
 
-/** One generation while it is read. */
+/** A generation that is being read. */
 export type Reading = {
   /** The call, for tests that cancel or pause it. */
   readonly call: ClientReadableStream<GenerateResponse>;
-  /** The events so far, by the message that brought them. */
+  /** The events so far, by message. */
   readonly messages: readonly (readonly Event[])[];
-  /** The events so far. */
   readonly events: readonly Event[];
-  /** The tokens that were told so far. */
+  /** The tokens received so far. */
   readonly tokens: readonly number[];
-  /** Returns whether every event so far stood where it may. */
+  /** Returns whether all events so far are legal. */
   legal(): boolean;
-  /** Returns whether the answer is complete. */
   finished(): boolean;
-  /** Resolves when the stream has ended, however it did. */
+  /** Resolves when the stream has ended, with any status. */
   readonly ended: Promise<Ended>;
-  /** Resolves when an event of this kind is there. */
+  /** Resolves once an event of this kind has arrived. */
   seen(kind: string): Promise<void>;
 };
 
-/** What a watcher of prefixes has been told. */
+/** The state received by a watcher of prefixes. */
 export type WatchedPrefixes = {
   /** The call, for tests that cancel or pause it. */
   readonly call: ClientReadableStream<WatchPrefixesResponse>;
-  /** What is held now, by digest in hex. */
+  /** The currently held prefixes, by digest in hex. */
   readonly held: ReadonlyMap<string, { readonly tokens: number; readonly tailTokens: number }>;
-  /** The KV tokens as told last. */
+  /** The KV tokens of the last message. */
   readonly kv: { readonly used: number; readonly total: number };
-  /** How often all was told anew. */
   readonly resets: number;
-  /** Resolves when the stream has ended, however it did. */
+  /** Resolves when the stream has ended, with any status. */
   readonly ended: Promise<StatusObject>;
 };
 
@@ -79,7 +71,7 @@ export class NodeClient {
   readonly #client: Client;
   readonly #metadata = new Metadata();
 
-  /** Makes a client whose calls all carry `headers`; none by default. */
+  /** Creates a client whose calls all carry `headers`; none by default. */
   constructor(
     address: string,
     channel: ChannelCredentials = credentials.createInsecure(),
@@ -109,8 +101,8 @@ export class NodeClient {
   }
 
   /**
-   * Makes a DrainNode call. Without a timeout running generations take as long as they take; without a grace, those that
-   * another node can go on with have what the node is set to.
+   * Makes a DrainNode call. Without a timeout running generations are not limited; without a grace, those that another
+   * node can continue have the node's own.
    */
   drain(timeoutSeconds?: number, graceSeconds?: number): Promise<DrainNodeResponse> {
     const duration = (seconds: number | undefined) => (seconds === undefined ? undefined : { seconds, nanos: 0 });
@@ -118,7 +110,7 @@ export class NodeClient {
     return this.#unary(NodeServiceService.drainNode, request);
   }
 
-  /** Watches which prefixes of a model the node holds. */
+  /** Watches the node's prefixes of a model. */
   watchPrefixes(model: string): WatchedPrefixes {
     const { path, requestSerialize, responseDeserialize } = NodeServiceService.watchPrefixes;
     const call = this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { model });
@@ -139,7 +131,6 @@ export class NodeClient {
     return Object.assign(watched, { ended: new Promise<StatusObject>((resolve) => call.on("status", resolve)) });
   }
 
-  /** Opens a stream of load reports. */
   loadReports(intervalSeconds: number): ClientReadableStream<OrcaLoadReport> {
     const { path, requestSerialize, responseDeserialize } = OpenRcaServiceService.streamCoreMetrics;
     const reportInterval = { seconds: intervalSeconds, nanos: 0 };
@@ -147,7 +138,6 @@ export class NodeClient {
     return this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request);
   }
 
-  /** Closes the connection. */
   close(): void {
     this.#client.close();
   }
@@ -171,7 +161,7 @@ export class NodeClient {
   }
 }
 
-/** Returns what `google.rpc.ErrorInfo` in a failed call's details says; undefined when there is none. */
+/** Returns the `google.rpc.ErrorInfo` in a failed call's details, if any. */
 export function errorInfo({ metadata }: Pick<ServiceError, "metadata">): ErrorInfo | undefined {
   const [packed] = metadata.get("grpc-status-details-bin");
   if (!Buffer.isBuffer(packed)) return undefined;
@@ -195,13 +185,13 @@ function read(call: ClientReadableStream<GenerateResponse>): Reading {
     }
     look();
   });
-  // The status says it all; without a listener it would be thrown.
+  // The status has the error; without a listener it would be thrown.
   call.on("error", () => {});
   const ended = new Promise<Ended>((resolve) => {
     call.on("status", (status: StatusObject) => {
       const { code, details, metadata } = status;
       const tell = () => resolve({ code, details, metadata, info: errorInfo({ metadata }) });
-      // A slow reader hears of the end before it has read everything.
+      // A slow reader gets the status before it has read everything.
       if (code === 0 && !call.readableEnded) call.on("end", tell);
       else tell();
     });

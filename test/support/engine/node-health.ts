@@ -5,10 +5,9 @@ import {
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from "../../../proto/gen/grpc/health/v1/health.ts";
 
-/** The names that a node with `svc-qwen` answers for. */
+/** The health service names of a node with `svc-qwen`. */
 export const HEALTH_NAMES = ["", "svc.inference.v1.InferenceService", "svc.model/svc-qwen"];
 
-/** Watches the health of one name. */
 export function watchHealth(address: string, service: string) {
   const client = new Client(address, credentials.createInsecure());
   const { path, requestSerialize, responseDeserialize } = HealthService.watch;
@@ -21,7 +20,7 @@ export function watchHealth(address: string, service: string) {
   });
   call.on("error", () => {});
   return {
-    /** Resolves when the node says this. */
+    /** Resolves once the node reports this status. */
     is: (wanted: keyof typeof ServingStatus): Promise<void> =>
       new Promise((resolve) => {
         look = () => {

@@ -2,16 +2,10 @@ import { type ClientHttp2Stream, connect, type IncomingHttpHeaders, type Outgoin
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { GenerateRequest as Requests } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/** A gRPC call on bare HTTP/2 that is under way. */
 export type RawCall = {
-  /** The HTTP/2 stream of the call. */
   readonly stream: ClientHttp2Stream;
-  /**
-   * Resolves to the headers in which the status of the call stands: the trailers, or the headers of a reply that has
-   * nothing else.
-   */
+  /** Resolves to the headers with the call's status: the trailers, or the headers of a trailers-only reply. */
   readonly status: Promise<IncomingHttpHeaders>;
-  /** Breaks the connection. */
   stop(): void;
 };
 
@@ -38,7 +32,7 @@ export function rawCall(address: string, path: string, headers: OutgoingHttpHead
   return { stream, status, stop: () => session.destroy() };
 }
 
-/** Returns a message behind its length, as gRPC has it. */
+/** Returns a length-prefixed message, as gRPC frames it. */
 export function framed(message: Uint8Array, compressed = false): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt8(compressed ? 1 : 0);
@@ -47,8 +41,8 @@ export function framed(message: Uint8Array, compressed = false): Buffer {
 }
 
 /**
- * Makes a call of Generate on bare HTTP/2: that of a caller which enforces no deadline of its own, takes 64 KiB at most
- * before it reads, and may not read at all. `timeout` is in gRPC's notation (`50m`, `1S`).
+ * Makes a Generate call on bare HTTP/2, for a caller that enforces no deadline, has a window of 64 KiB, and may never
+ * read. `timeout` is in gRPC's notation (`50m`, `1S`).
  */
 export function rawGenerate(address: string, request: GenerateRequest, timeout?: string): RawCall {
   const headers = timeout === undefined ? {} : { "grpc-timeout": timeout };

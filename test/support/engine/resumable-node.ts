@@ -4,10 +4,10 @@ import { Capability, type ModelDescription } from "../../../proto/gen/svc/infere
 import { blockEnd, delta, finished, started } from "../events/events.ts";
 import { type WireCall, WireNode } from "./wire-node.ts";
 
-/** One token of an answer, and the events that come about by it: none where the text waits for more. */
+/** One token of an answer, and its events: none while the text is incomplete. */
 export type Step = { readonly token: number; readonly events: readonly Event[] };
 
-/** Returns an answer of one block, which `start` begins: a token and a delta for each piece, and a last token for its end. */
+/** Returns an answer of one block, opened by `start`: a token and a delta per piece, and a last token for its end. */
 export function stepsOf(start: Event, ...pieces: readonly string[]): Step[] {
   const texts = pieces.map((piece, at) => ({
     token: 1_000 + at,
@@ -17,31 +17,28 @@ export function stepsOf(start: Event, ...pieces: readonly string[]): Step[] {
   return [...texts, last];
 }
 
-/** What a resumable node differs in from the usual one. */
 export type ResumableNodeOptions = {
-  /** The answer to every request. */
   readonly steps: readonly Step[];
-  /** The revision of the model that the node says it has. Default: `r1`. */
+  /** The model revision in `started`. Default: `r1`. */
   readonly revision?: string;
-  /** The revision of the model that the node describes. Default: the one that it says it has. */
+  /** The model revision in DescribeNode. Default: `revision`. */
   readonly described?: string;
-  /** Whether the node can go on with answers. Default: true. */
+  /** Whether the node can continue answers. Default: true. */
   readonly canContinue?: boolean;
-  /** The fields of `started` that differ from the usual ones. */
+  /** Overrides of the fields of `started`. */
   readonly started?: Partial<Started>;
   /**
-   * Returns the number of steps after which the call of this number, counted from 1, stands still: behind the last one
-   * only its status is missing. Default: none does.
+   * Returns the number of steps after which the call of this number, counted from 1, stalls: after the last step only
+   * its status is missing. Default: none does.
    */
   readonly stopAfter?: (call: number) => number | undefined;
-  /** Whether an answer that goes on is told again in one piece, and not step by step. Default: true. */
+  /** Whether the given part of a continuation is sent in one message, and not step by step. Default: true. */
   readonly inOnePiece?: boolean;
 };
 
-/** A node that plays one answer, goes on with it wherever another one stopped, and stands still where a test wants it to. */
+/** A node that plays one answer, continues it from any token, and stalls at the test's choice. */
 export class ResumableNode {
   readonly node: WireNode;
-  /** The number of calls that have come to where they stand still. */
   standing = 0;
 
   private constructor(node: WireNode) {
@@ -60,12 +57,10 @@ export class ResumableNode {
     return resumable;
   }
 
-  /** The address of the node, `host:port`. */
   get address(): string {
     return this.node.address;
   }
 
-  /** The calls of Generate so far. */
   get calls(): readonly WireCall[] {
     return this.node.calls;
   }
@@ -89,7 +84,7 @@ export class ResumableNode {
   }
 }
 
-/** Joins the deltas of a block that follow one another. */
+/** Joins adjacent deltas of a block. */
 function joined(events: readonly Event[]): Event[] {
   const all: Event[] = [];
   for (const event of events) {

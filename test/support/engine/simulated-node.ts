@@ -2,7 +2,7 @@ import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { SimulatorBackend } from "../../../engine/backends/simulator/simulator-backend.ts";
 import type { SimulatorOptions } from "../../../engine/backends/simulator/simulator-options.ts";
 
-/** Makes a fast simulator, whose answers have 50 tokens in a twentieth of a second. */
+/** Creates a fast simulator, whose answers have 50 tokens in a twentieth of a second. */
 export function fastSimulator(options: Partial<SimulatorOptions> = {}, clock: Clock = systemClock) {
   return new SimulatorBackend(
     {

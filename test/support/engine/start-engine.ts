@@ -8,13 +8,12 @@ import { workHere } from "./work-here.ts";
 
 /** A running engine node, and its parts. */
 export type RunningEngine = {
-  /** The address of the node, `host:port`. */
   readonly address: string;
-  /** The backend, which keeps the requests it has seen. */
+  /** The backend, which records its requests. */
   readonly backend: ScriptedBackend;
   readonly metrics: EngineMetrics;
   readonly server: EngineServer;
-  /** Ends the node at once, with whatever runs on it. */
+  /** Stops the node at once, with all calls on it. */
   stop(): Promise<void>;
 };
 

@@ -5,21 +5,24 @@ import { EngineServer, type EngineServerOptions } from "../../../engine/server.t
 import { freePort } from "../free-port.ts";
 import { workHere } from "./work-here.ts";
 
-/** A running engine node, and what tests look at. */
+/** A running engine node, with its observable state. */
 export type RunningNode = {
   /** The address of the node, `host:port`. */
   readonly address: string;
   readonly server: EngineServer;
   readonly metrics: EngineMetrics;
-  /** The lines that the node has logged, parsed. */
+  /** The log lines of the node, parsed. */
   readonly lines: readonly Readonly<Record<string, unknown>>[];
-  /** Resolves to the value of a gauge now. */
+  /** Resolves to the current value of a gauge. */
   gauge(name: string): Promise<number>;
-  /** Ends the node at once, with whatever runs on it. */
+  /** Stops the node at once, with all calls on it. */
   stop(): Promise<void>;
 };
 
-/** Starts a node over real gRPC in front of any backend, on `port` or a free one. The node serves unless `serving` is false. */
+/**
+ * Starts a node over real gRPC in front of any backend, on `port` or a free one. The node serves unless `serving` is
+ * false.
+ */
 export async function startNode(
   backend: Backend,
   {

@@ -11,14 +11,12 @@ import {
 import { DescribeNodeResponse, ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { framed } from "./raw-generate.ts";
 
-/** The number of bytes that are handed over at a time. */
+/** The bytes that are written at a time. */
 const PIECE = 64 * 1024;
 
-/** A call of Generate on its node, answered byte by byte. */
+/** A Generate call on its node, answered byte by byte. */
 export class WireCall {
-  /** The request of the call. */
   readonly request: GenerateRequest;
-  /** The HTTP/2 stream of the call, on which the answer is written. */
   readonly stream: ServerHttp2Stream;
   /** Resolves when the caller has cancelled the call, or it is over. */
   readonly closed: Promise<void>;
@@ -31,25 +29,23 @@ export class WireCall {
     stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": String(this.#code) }));
   }
 
-  /** Sends one message with these events. */
   send(...events: readonly Event[]): void {
     this.tell([], ...events);
   }
 
-  /** Sends one message with these tokens and events. */
   tell(tokens: readonly number[], ...events: readonly Event[]): void {
     this.stream.write(framed(GenerateResponse.encode({ events: [...events], tokens: [...tokens] }).finish()));
   }
 
   /**
-   * Resolves when all that was sent so far has reached the caller: it answers a ping behind it. What is merely on its
-   * way is lost with a connection that is reset.
+   * Resolves once all sent bytes have reached the caller: it answers a ping after them. Bytes in transit are lost if
+   * the connection is reset.
    */
   delivered(): Promise<void> {
     return new Promise((resolve) => this.stream.write("", () => this.stream.session?.ping(() => resolve())));
   }
 
-  /** Sends any bytes, each piece as soon as the one before is taken. */
+  /** Sends any bytes, in pieces with backpressure. */
   async bytes(bytes: Uint8Array): Promise<void> {
     for (let at = 0; at < bytes.length && !this.stream.closed; at += PIECE) {
       if (!this.stream.write(bytes.subarray(at, at + PIECE)))
@@ -57,40 +53,39 @@ export class WireCall {
     }
   }
 
-  /** Ends the call with this gRPC status. */
   end(code: status = status.OK): void {
     this.#code = code;
     this.stream.end();
   }
 }
 
-/** What a wire node says, and what it answers. */
+/** The state of a wire node, and its answers. */
 export type WireNodeOptions = {
-  /** The ids of the models that the node describes. */
+  /** The ids of the models in DescribeNode. */
   readonly models: readonly string[];
   /** Answers one call of Generate. */
   readonly play: (call: WireCall) => void | Promise<void>;
-  /** The bytes behind every message of the node about itself: fields that nobody knows yet. */
+  /** Bytes appended to every message about the node: fields that are not defined yet. */
   readonly unknownFields?: Uint8Array;
-  /** The fields of each model's description that differ from the usual ones. */
+  /** Overrides of the fields of each model's description. */
   readonly describe?: Partial<ModelDescription>;
 };
 
 /**
- * A node on bare HTTP/2 that is healthy, describes itself, and answers each generation with whatever bytes the test
- * wants: also those that no gRPC library would send.
+ * A node on bare HTTP/2 that is healthy, describes itself, and answers each generation with arbitrary bytes, including
+ * invalid gRPC.
  */
 export class WireNode {
   readonly #server: Http2Server;
   readonly #options: WireNodeOptions;
   readonly #sockets = new Set<Socket>();
-  /** The calls of Generate so far, of which the newest is last. */
+  /** The calls of Generate so far, newest last. */
   readonly calls: WireCall[] = [];
 
   private constructor(options: WireNodeOptions) {
     this.#options = options;
     this.#server = createServer();
-    // A process that dies says nothing more: a session that is destroyed would still end its streams.
+    // A dead process sends nothing more, but a destroyed session would still end its streams.
     this.#server.on("connection", (socket: Socket) => {
       this.#sockets.add(socket);
       socket.once("close", () => this.#sockets.delete(socket));
@@ -113,7 +108,7 @@ export class WireNode {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Breaks all connections and takes new ones, as a process that dies and is started again at once. */
+  /** Breaks all connections and accepts new ones, like a process that dies and is restarted at once. */
   crash(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }

@@ -1,5 +1,5 @@
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { CallerWork } from "../../../engine/caller-work/caller-work.ts";
 
-/** Does the work that callers cause at once and on this thread, for tests of what needs its results. */
+/** Runs callers' jobs at once on this thread, for tests that need their results. */
 export const workHere = new CallerWork({ clock: systemClock, program: undefined });

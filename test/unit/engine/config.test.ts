@@ -21,7 +21,7 @@ test("a simulator needs nothing but its kind", () => {
   expect(config.tls).toBeUndefined();
 });
 
-test("a failure can be injected, and TLS be switched on", () => {
+test("a failure can be injected, and TLS be enabled", () => {
   const config = load(
     "models: [m]\nbackend: { kind: simulator, failure: { afterTokens: 3 } }\ntls: { certFile: a, keyFile: b }\n",
   );
@@ -30,21 +30,21 @@ test("a failure can be injected, and TLS be switched on", () => {
 });
 
 test.each([
-  ["a rate of nothing", "backend: { kind: simulator, tokensPerSecond: 0 }", "backend.tokensPerSecond"],
+  ["a rate of zero", "backend: { kind: simulator, tokensPerSecond: 0 }", "backend.tokensPerSecond"],
   ["an unknown key", "backend: { kind: simulator, speed: 1 }", "backend"],
-  ["answers that cannot be", "backend: { kind: simulator, answerTokens: { min: 9, max: 1 } }", "backend.answerTokens"],
   [
-    "an allow-list for callers that show no certificate",
+    "an empty range of answer lengths",
+    "backend: { kind: simulator, answerTokens: { min: 9, max: 1 } }",
+    "backend.answerTokens",
+  ],
+  [
+    "an allow-list without client certificates",
     "backend: { kind: simulator }\ntls: { certFile: a, keyFile: b, allowedClientNames: [c] }",
     "tls.allowedClientNames",
   ],
   ["half of TLS", "backend: { kind: simulator }\ntls: { certFile: a }", "tls.keyFile"],
-  [
-    "a share of traces above all",
-    "backend: { kind: simulator }\ntracing: { samplingRatio: 2 }",
-    "tracing.samplingRatio",
-  ],
-  ["a watchdog that always bites", "backend: { kind: simulator }\nmaxStepAgeMs: 0", "maxStepAgeMs"],
-])("%s stops the start, by its path", (_, yaml, path) => {
+  ["a sampling ratio above 1", "backend: { kind: simulator }\ntracing: { samplingRatio: 2 }", "tracing.samplingRatio"],
+  ["a stall limit of zero", "backend: { kind: simulator }\nmaxStepAgeMs: 0", "maxStepAgeMs"],
+])("%s stops the start, with its path", (_, yaml, path) => {
   expect(() => load(`models: [m]\n${yaml}\n`)).toThrow(`engine.yaml: ${path}: `);
 });

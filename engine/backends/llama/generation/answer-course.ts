@@ -6,38 +6,31 @@ import type { GrammarGate } from "../grammar/grammar-gate.ts";
 import type { Answer } from "./answer.ts";
 import type { RepetitionEnd } from "./repetition-end.ts";
 
-/** What the course of an answer is made of. */
 export type AnswerCourseOptions = OutputLimit & {
-  /** The answer, still empty. */
   readonly answer: Answer;
-  /** Holds the answer to its grammar. */
   readonly gate: GrammarGate;
-  /** The tokens so far, which the sampler's penalties read too. */
   readonly generated: Token[];
-  /** Finds what the model writes over and over; undefined where it may. */
   readonly repetition: RepetitionEnd<Token> | undefined;
-  /** The tokens that are written in the model's place when it has reasoned for long enough. */
+  /** The tokens that close the reasoning when its budget is spent. */
   readonly reasoningEnd: readonly Token[];
-  /** The tokens of the answer that another call has made, in order. */
+  /** The tokens of the answer that earlier calls made, in order. */
   readonly given: readonly Token[];
 };
 
-/** What one more token comes to. */
 export type AnswerStep = {
-  /** The events that are certain now. There may be none: a token can be half a character, or half a mark. */
+  /** The events that are certain now. May be empty: a token can be a part of a character or of a marker. */
   readonly events: readonly Event[];
-  /** The token, and what was written behind it in the model's place. */
+  /** The token, and tokens inserted after it. */
   readonly tokens: readonly Token[];
 };
 
 const NONE: readonly Token[] = [];
 
 /**
- * Follows the tokens of an answer from the first to the last, whether they are sampled or were given by an earlier
- * call: what an end of reasoning, a limit or a finished call makes of them is the same.
+ * The state of an answer over its tokens, both sampled ones and those of an earlier call: the end of reasoning, a limit
+ * and a finished call have the same effect on either.
  */
 export class AnswerCourse {
-  /** The answer that the tokens make. */
   readonly answer: Answer;
   readonly #options: AnswerCourseOptions;
   #cut: FinishReason | undefined;
@@ -47,17 +40,16 @@ export class AnswerCourse {
     this.#options = options;
   }
 
-  /** The reason why the answer was cut; undefined while it was not. */
   get cut(): FinishReason | undefined {
     return this.#cut;
   }
 
-  /** Whether nothing more comes, although the model might go on. */
+  /** Whether the answer ends here, although the model might continue. */
   get over(): boolean {
     return this.#cut !== undefined || this.answer.isComplete;
   }
 
-  /** The next of the tokens that another call has made; undefined when all of them have been taken. */
+  /** The next token that an earlier call made; undefined once all were taken. */
   get given(): Token | undefined {
     const { given, generated } = this.#options;
     return given[generated.length];
@@ -68,17 +60,16 @@ export class AnswerCourse {
     return Math.max(0, this.#options.maxOutputTokens - this.answer.outputTokens);
   }
 
-  /** The tokens that come before all others at the next step; none where the model goes on by itself. */
+  /** The tokens of which one must come next; empty if the model is free. */
   get preferred(): readonly Token[] {
     return this.#options.repetition?.due ?? NONE;
   }
 
-  /** The position in the answer of the token that comes next, from 0. */
+  /** The position of the next token in the answer, from 0. */
   get position(): number {
     return this.#options.generated.length;
   }
 
-  /** Takes a token that was sampled here. */
   take(token: Token, logprob?: TokenLogprob): AnswerStep {
     const { answer, generated, limitReason, repetition } = this.#options;
     generated.push(token);
@@ -96,8 +87,8 @@ export class AnswerCourse {
   }
 
   /**
-   * Takes the next of the tokens that another call has made. Throws `EngineError` INVALID_REQUEST where the answer to
-   * this request could not have it there.
+   * Takes the next token of an earlier call. Throws `EngineError` INVALID_REQUEST if the answer to this request could
+   * not have it there.
    */
   takeGiven(logprob?: TokenLogprob): AnswerStep {
     const { gate, given } = this.#options;
@@ -110,7 +101,7 @@ export class AnswerCourse {
     return step;
   }
 
-  /** Writes the end of the reasoning in the model's place, as far as there is room. */
+  /** Inserts the tokens that close the reasoning, up to the output limit. */
   #endReasoning(): readonly Token[] {
     const { gate, generated, reasoningEnd } = this.#options;
     const written = reasoningEnd.slice(0, this.room);

@@ -6,23 +6,20 @@ import { newCallIds } from "../../request-plan/new-call-ids.ts";
 import { planReasoning } from "../../request-plan/reasoning-use.ts";
 import { planToolUse, type ToolUse } from "../../request-plan/tool-use.ts";
 
-/** The plan of what a request allows its answer to be. */
+/** The form that a request prescribes for its answer. */
 export type AnswerPlan = ToolUse & {
-  /** The conversation that the prompt is rendered from. */
   readonly conversation: Conversation;
-  /** The tokens that the model may reason for; Infinity without a bound, 0 where it is not to reason. */
+  /** The most reasoning tokens; Infinity without a bound, 0 if the model must not reason. */
   readonly reasoningBudget: number;
-  /** The JSON that the visible text has to be; undefined where the text is free. */
+  /** The JSON root that the visible text must have; undefined for free text. */
   readonly json: "any" | "object" | undefined;
-  /** The parts of the answer's form that the request fixes. */
   readonly fixed: Omit<GrammarInput, "markers" | "reasoning">;
-  /** The caller's stop strings. */
   readonly stop: readonly string[];
-  /** Makes an id for a call to which the model gave none. */
+  /** Creates an id for a call to which the model gave none. */
   readonly newCallId: (toolName: string) => string;
 };
 
-/** Reads a request. Throws `EngineError` INVALID_REQUEST for a tool choice that no tool fits. */
+/** Reads a request. Throws `EngineError` INVALID_REQUEST for a tool choice that no tool matches. */
 export function planAnswer(request: GenerateRequest, profile: Pick<ModelProfile, "thinking" | "callIds">): AnswerPlan {
   const { messages, outputConstraint, sampling } = request;
   const toolUse = planToolUse(request);
@@ -42,7 +39,6 @@ export function planAnswer(request: GenerateRequest, profile: Pick<ModelProfile,
   };
 }
 
-/** Reads what the prompt depends on, and how long the model may reason about it. */
 export function planConversation(
   { messages, tools, reasoning }: Pick<CountTokensRequest, "messages" | "tools" | "reasoning">,
   thinking: ModelProfile["thinking"] | undefined,

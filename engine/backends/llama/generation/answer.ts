@@ -8,25 +8,19 @@ import type { OutputParser } from "../../../output-parser/output-parser.ts";
 import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
 import type { Utf8Holder } from "../tokens/utf8-holder.ts";
 
-/** What an answer is made of. */
 export type AnswerOptions = {
-  /** Turns text into blocks. */
   readonly parser: OutputParser;
-  /** Turns tokens into text. */
   readonly characters: Utf8Holder<Token>;
-  /** The kind of JSON value that the visible text has to be, with nothing behind it; undefined where it is free. */
+  /** The JSON root that the visible text must have; undefined for free text. The answer ends behind it. */
   readonly json: "any" | "object" | undefined;
-  /** Whether the arguments of calls are followed as the JSON that they are. */
   readonly followsCalls: boolean;
-  /** The number of tokens that the model may reason for; Infinity without a bound. */
   readonly reasoningBudget: number;
 };
 
-/** Builds one answer as it grows: tokens go in, events come out. */
+/** Builds one answer incrementally: tokens in, events out. */
 export class Answer {
   readonly #parser: OutputParser;
   readonly #characters: Utf8Holder<Token>;
-  /** The JSON of the visible text. */
   readonly #text: JsonScanner | undefined;
   readonly #followsCalls: boolean;
   readonly #reasoningBudget: number;
@@ -36,7 +30,6 @@ export class Answer {
   #jsonIsWhole = false;
   #json: JsonScanner | undefined;
 
-  /** Makes an empty answer. */
   constructor(options: AnswerOptions) {
     this.#parser = options.parser;
     this.#characters = options.characters;
@@ -45,37 +38,34 @@ export class Answer {
     this.#reasoningBudget = options.reasoningBudget;
   }
 
-  /** The number of tokens so far, without the one that ends the answer. */
+  /** The number of tokens so far, without an end-of-generation token. */
   get outputTokens(): number {
     return this.#outputTokens;
   }
 
-  /** The number of tokens of the reasoning so far. */
   get reasoningTokens(): number {
     return this.#reasoningTokens;
   }
 
-  /** The stop string that has ended the answer; undefined while none has. */
   get matchedStop(): string | undefined {
     return this.#parser.matchedStop;
   }
 
-  /** Whether the model is reasoning now. */
   get inReasoning(): boolean {
     return this.#parser.inReasoning;
   }
 
-  /** Whether the model is reasoning and has done so for as long as it may. */
+  /** Whether the model is still reasoning and its reasoning budget is spent. */
   get reasonedEnough(): boolean {
     return this.#parser.inReasoning && this.#reasoningTokens >= this.#reasoningBudget;
   }
 
-  /** The JSON that the answer is in, of a text or of the arguments of a call; undefined where it is in none. */
+  /** The scanner of the JSON text or call arguments that the answer is currently in; undefined outside. */
   get json(): JsonScanner | undefined {
     return this.#json;
   }
 
-  /** Whether nothing more is wanted, although the model might go on. */
+  /** Whether the answer is complete, although the model might continue. */
   get isComplete(): boolean {
     return this.#parser.matchedStop !== undefined || this.#parser.wantsNoMore || this.#jsonIsWhole;
   }
@@ -90,13 +80,13 @@ export class Answer {
     return events;
   }
 
-  /** Returns the last events. `cut` says that the answer ends for want of tokens, not because it was over. */
+  /** Returns the last events. `cut` means that the answer was truncated by a token limit. */
   end(cut: boolean): readonly Event[] {
     const rest = this.#take(this.#characters.flush());
     return [...rest, ...this.#parser.end(cut ? "cut" : "stop")];
   }
 
-  /** Returns why the answer ended. `limit` is the reason when it was cut. */
+  /** Returns the finish reason. `limit` is the reason of a truncated answer. */
   finishReason(limit: FinishReason | undefined): FinishReason {
     if (this.#parser.matchedStop !== undefined) return FinishReason.STOP_SEQUENCE;
     if (limit !== undefined) return limit;

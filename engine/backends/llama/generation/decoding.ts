@@ -8,17 +8,14 @@ import type { EngineParts } from "./engine-parts.ts";
 import type { PreparedGeneration } from "./prepared-generation.ts";
 import { type Sample, Sampler } from "./sampler.ts";
 
-/** The result of one step, which makes one token. */
+/** The result of one step, which produces one token. */
 export type DecodingStep = AnswerStep & {
-  /** Whether the answer is over. */
   readonly over: boolean;
 };
 
-/** The end of a prompt that is read with the first step of its answer. */
+/** The last chunk of a prompt, which is prefilled with the first step of its answer. */
 export type PromptEnd = {
-  /** The tokens of it. */
   readonly tail: readonly Token[];
-  /** Told of the step that reads them, and that the prompt is read. */
   readonly reading: PromptReading;
 };
 
@@ -32,12 +29,14 @@ export class Decoding {
   readonly #sampler: Sampler;
   readonly #reading: PromptReading;
   readonly #tail: readonly Token[];
-  /** The sample behind the token that was handed out last; undefined before the first is begun. */
+  /** The sample after the last returned token; undefined before the first has started. */
   #ahead: Promise<Sample> | undefined;
   #isFirst = true;
   #firstTokenMs: number | undefined;
 
-  /** Begins an answer. The end of the prompt that is not in the cache, which is never empty, is read with it. */
+  /**
+   * Prepares an answer. `tail`, the uncached end of the prompt, is never empty and is prefilled with the first step.
+   */
   constructor(parts: EngineParts, prepared: PreparedGeneration, lease: SlotLease, { tail, reading }: PromptEnd) {
     this.#parts = parts;
     this.#prepared = prepared;
@@ -53,20 +52,23 @@ export class Decoding {
     });
   }
 
-  /** The moment at which the first token was there, in milliseconds of the clock of the engine; undefined before. */
+  /** The time of the first token, in milliseconds of the engine's clock; undefined before it. */
   get firstTokenMs(): number | undefined {
     return this.#firstTokenMs;
   }
 
-  /** Has the first token begun, which the first step hands out: what is to be told meanwhile is told after this. */
+  /**
+   * Starts sampling the first token, which the first step returns. Events sent after this call overlap with the
+   * computation.
+   */
   begin(): void {
     this.#ahead = this.#firstSample();
     this.#ahead.catch(() => {});
   }
 
   /**
-   * Makes one token, and has the next one begun: what becomes of this one is done while the engine computes. Nothing is
-   * begun behind the next one until this is called again. Throws `EngineError`.
+   * Returns one token, and starts sampling the next: the caller processes this token while the engine computes. No
+   * further token is started before the next call. Throws `EngineError`.
    */
   async step(): Promise<DecodingStep> {
     const { course } = this.#prepared;
@@ -87,28 +89,26 @@ export class Decoding {
     return { events, tokens, over };
   }
 
-  /** Frees what the token loop holds, once the lease is closed. */
   close(): void {
     this.#sampler.close();
   }
 
-  /** Has the sample behind `tokens` made, and waits until the engine is at it unless `atOnce`. */
+  /** Starts sampling after `tokens`, and unless `atOnce` waits until the engine computes it. */
   async #goOn(tokens: readonly Token[], atOnce: boolean): Promise<void> {
-    // The round may begin while the sample is asked for.
+    // Read first: the round may begin while the sample is requested.
     const { underWay } = this.#parts.steps;
     const ahead = this.#sample(tokens);
-    // How it ends is nobody's concern who has left before.
+    // A caller that leaves does not await this promise.
     ahead.catch(() => {});
     this.#ahead = ahead;
     if (!atOnce && this.#lease.open) await underWay;
   }
 
-  /** Makes a sample behind `tokens`, those of the last step. */
+  /** Samples after `tokens`, those of the last step. */
   #sample(tokens: readonly Token[]): Promise<Sample> {
     return this.#lease.run(() => this.#sampler.next(tokens));
   }
 
-  /** Makes the first sample, for which the end of the prompt is read. */
   async #firstSample(): Promise<Sample> {
     const { clock } = this.#parts;
     const tail = this.#tail;

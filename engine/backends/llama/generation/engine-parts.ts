@@ -18,56 +18,35 @@ import type { SamplingDefaults } from "../tokens/sampling.ts";
 import type { TokenTexts } from "../tokens/token-texts.ts";
 import type { Vocabulary } from "../tokens/vocabulary.ts";
 
-/** A request that waits for a slot, as the queue knows it. */
+/** A request in the queue for a slot. */
 export type Waiting = {
-  /** The demand that the request has of a slot. */
   readonly demand: Demand;
-  /** The number of tokens of its prompt that were in no cache when it joined. */
+  /** The number of prompt tokens that no slot had cached when the request joined the queue. */
   readonly uncachedTokens: number;
 };
 
-/** What a generation works with. All of it lives as long as the backend. */
+/** The shared parts of all generations. They live as long as the backend. */
 export type EngineParts = {
-  /** The name of the node. */
   readonly nodeId: string;
-  /** The revision of the model, which tells one checkpoint from another. */
   readonly revision: string;
-  /** The loaded model. */
   readonly runtime: LlamaRuntime;
-  /** The knowledge about the tokens of the model. */
   readonly vocabulary: Vocabulary;
-  /** The profile of the model's family. */
   readonly profile: ModelProfile;
-  /** The marks of the profile that the model knows. */
   readonly markers: OutputMarkers;
-  /** The tokens of those marks. */
   readonly markTokens: ReadonlySet<Token>;
-  /** Tells the text of tokens. */
   readonly texts: TokenTexts;
-  /** Turns conversations into tokens. */
   readonly prompts: PromptEncoder;
-  /** Counts the pieces of work that callers' bytes have caused and that are over. */
   readonly work: Pick<CallerWork, "moves" | "parseFailed">;
-  /** Makes and keeps grammars. */
   readonly grammars: GrammarCache;
-  /** Which members an object may have where its schema is silent. */
+  /** Which undeclared members an object may have where its schema is silent. */
   readonly undeclared: UndeclaredMembers;
-  /** Whether a string or a list in JSON is ended in which the model writes the same over and over. */
   readonly endRepetition: boolean;
-  /** Keeps the places of outputs in them. */
   readonly grammarStates: GrammarStates;
-  /** The parameters of sampling where a request does not say. */
   readonly samplingDefaults: SamplingDefaults;
-  /** The slots of the context. */
   readonly slots: Slots;
-  /** The holds on slots of all generations that run. */
   readonly leases: Set<SlotLease>;
-  /** The requests that wait for a slot. */
   readonly queue: Queue<Waiting, Slot>;
-  /** Counts the steps of the engine. */
   readonly steps: Steps;
-  /** Says how prompts are cut into pieces. */
   readonly shares: BatchShares;
-  /** Measures queueing, prefill and decoding. */
   readonly clock: Clock;
 };

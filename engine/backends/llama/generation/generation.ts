@@ -15,14 +15,14 @@ import type { EngineParts } from "./engine-parts.ts";
 import { type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
 import { readPrompt } from "./prompt-reading.ts";
 
-/** The most tokens of an answer that are paid for in advance: nobody knows how long it will be. */
+/** The most output tokens that the queue charges in advance: the length of the answer is unknown. */
 const OUTPUT_RESERVE_TOKENS = 1024;
 const NOTHING: AnswerStep = { events: [], tokens: [] };
 
 /**
- * Runs one generation, from the queue to its last event. The request is checked and counted before it takes a slot.
- * `started` tells how much was cached when a slot was free at once; a request that has to wait starts with the wait.
- * While nobody asks for events no more than one step is made. Throws `EngineError`.
+ * Runs one generation, from the queue to its last event. The request is validated and tokenized before it takes a slot.
+ * `started` carries the cached token count if a slot was free at once; otherwise it is sent when the wait begins. While
+ * the consumer pauses, at most one step runs. Throws `EngineError`.
  */
 export async function* generate(
   parts: EngineParts,
@@ -33,7 +33,7 @@ export async function* generate(
   const prepared = yield* prepare(parts, request, signal);
   const { demand, keepMs, course } = prepared;
   if (course.over) {
-    // All of the answer is known: no slot has anything to do for it.
+    // The given tokens are the complete answer: it needs no slot.
     yield opening(parts, prepared, 0);
     const endMs = parts.clock.nowMs();
     yield closing(prepared, NOTHING, 0, { joinedMs, slotMs: endMs, endMs });
@@ -62,7 +62,7 @@ export async function* generate(
       step = await decoding.step();
     }
     const times = { joinedMs, slotMs, firstTokenMs: decoding.firstTokenMs, endMs: parts.clock.nowMs() };
-    // Before the last event: the next turn of this conversation may follow at once, and wants this slot.
+    // Closed before the last event is sent: the next turn of this conversation may arrive at once, and needs this slot.
     await lease.close();
     yield closing(prepared, step, cachedInputTokens, times);
   } finally {
@@ -74,8 +74,8 @@ export async function* generate(
 }
 
 /**
- * Checks and counts a request, with signs of life where that takes other threads: a caller that takes silence for an
- * engine that has died hears in time that this one works for it. Throws `EngineError` as `prepareGeneration` does.
+ * Validates and tokenizes a request, with heartbeats while that uses other threads, so that the caller does not take
+ * silence for a dead engine. Throws `EngineError` as `prepareGeneration` does.
  */
 async function* prepare(
   parts: EngineParts,
@@ -91,22 +91,21 @@ async function* prepare(
     return prepared;
   } finally {
     link.release();
-    // Whoever leaves in the middle stops the work.
+    // A consumer that stops iterating cancels the work.
     if (!prepared) link.abort(new EngineError("CANCELLED", "The caller has left."));
   }
 }
 
-/** A request that has its slot. */
+/** A request that holds its slot. */
 type Admission = {
-  /** The slot, which the request now holds. */
   readonly slot: Slot;
-  /** Whether `started` is out: it is when the request had to wait. */
+  /** Whether `started` has been sent, as it is for a request that waited. */
   readonly announced: boolean;
 };
 
 /**
- * Takes a slot for a request, at once or after a wait with signs of life. The slot that is returned belongs to the
- * caller. Throws `EngineError`: QUEUE_FULL, or why the caller left.
+ * Takes a slot for a request, at once or after a wait with heartbeats. The caller owns the returned slot. Throws
+ * `EngineError`: QUEUE_FULL, or why the caller left.
  */
 async function* admit(
   parts: EngineParts,
@@ -139,8 +138,8 @@ async function* admit(
 }
 
 /**
- * Makes the first step of an answer, with all that is known of one which another call began. `cachedInputTokens` is
- * undefined where the request has no slot yet.
+ * Returns the first response of an answer, including the given part of a continuation. `cachedInputTokens` is undefined
+ * before the request has a slot.
  */
 function opening(
   { nodeId, revision: modelRevision }: EngineParts,
@@ -153,8 +152,8 @@ function opening(
 }
 
 /**
- * The moments at which the request came, had its slot, had its first token and was over, in milliseconds of the clock
- * of the engine. Without a first token the decoding took no time.
+ * The times of arrival, slot, first token and end, in milliseconds of the engine's clock. Without a first token
+ * decoding took no time.
  */
 type Times = {
   readonly joinedMs: number;
@@ -163,7 +162,7 @@ type Times = {
   readonly endMs: number;
 };
 
-/** Makes the last message of an answer: what the last step came to, what was held, and the end. */
+/** Returns the last response of an answer: the events of the last step, held events, and `finished`. */
 function closing(
   { inputTokens, course, markedTokens }: PreparedGeneration,
   { events, tokens }: AnswerStep,

@@ -3,14 +3,14 @@ import type { Event, TokenLogprob } from "../../../../proto/gen/svc/inference/v1
 import { joinedDelta } from "../../stream-events.ts";
 import type { AnswerCourse, AnswerStep } from "./answer-course.ts";
 
-/** The most tokens that are taken in one slice, which is a few milliseconds of work. */
+/** The most tokens per slice: a few milliseconds of work. */
 const SLICE_TOKENS = 128;
-/** The text of a delta, in UTF-16 units, to which no other one is joined. */
+/** The length of a delta, in UTF-16 units, at which no further one is joined to it. */
 const LONG_DELTA_UNITS = 4096;
 
 /**
- * Takes the first `count` of the tokens that another call has made, and resolves to what they come to, adjacent deltas
- * joined. `turn` is awaited before each slice of the work. Throws `EngineError` INVALID_REQUEST as `takeGiven`.
+ * Takes the first `count` tokens of an earlier call, and resolves to their events and tokens, with adjacent deltas
+ * joined. Awaits `turn` before each slice of the work. Throws `EngineError` INVALID_REQUEST as `takeGiven` does.
  */
 export async function takeGivenTokens(
   course: AnswerCourse,
@@ -33,9 +33,9 @@ export async function takeGivenTokens(
 }
 
 /**
- * Resolves to how many of the `count` tokens that another call has made may be taken without their log probabilities:
- * those that have already come out. The text of the others is held, and they go out with it. `trial` makes a course to
- * throw away.
+ * Resolves to the number of given tokens, of `count`, that need no log probabilities because their text was already
+ * sent. The text of the others is still held, and is sent with their log probabilities. `trial` creates a throwaway
+ * course.
  */
 export async function tokensBehindHeldText(
   trial: () => AnswerCourse,
@@ -44,7 +44,7 @@ export async function tokensBehindHeldText(
 ): Promise<number> {
   if (count === 0) return 0;
   const course = trial();
-  /** The number of tokens up to the end of each step, by the mark that the step had for its log probability. */
+  /** The number of tokens up to the end of each step, by the step's placeholder log probability. */
   const ends = new Map<TokenLogprob, number>();
   let known = 0;
   let inCall = false;
@@ -56,12 +56,12 @@ export async function tokensBehindHeldText(
     ends.set(mark, course.position);
     for (const { kind } of events) {
       if (kind?.$case === "blockStarted") inCall = kind.value.block?.$case === "toolCall";
-      // Arguments have no log probabilities, and all text before them is out.
+      // Arguments have no log probabilities, and all text before them has been sent.
       if (inCall) known = Math.max(known, before);
       const told = kind?.$case === "blockDelta" ? kind.value.logprobs : [];
       for (const one of told) {
         const end = ends.get(one) ?? 0;
-        // A step that wrote more than was given had not come to its caller.
+        // The caller has not received a step that inserted more tokens than were given.
         if (end <= count) known = Math.max(known, end);
       }
     }

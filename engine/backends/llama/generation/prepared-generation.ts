@@ -31,39 +31,31 @@ import type { EngineParts } from "./engine-parts.ts";
 import { takeGivenTokens, tokensBehindHeldText } from "./given-tokens.ts";
 import { RepetitionEnd } from "./repetition-end.ts";
 
-/** A request with everything checked and counted, before it takes a slot. */
+/** A validated and tokenized request, before it takes a slot. */
 export type PreparedGeneration = {
-  /** The demand that the request has of a slot. Of a continuation the prompt ends in the answer so far. */
   readonly demand: Demand;
-  /** The tokens of the prompt itself. */
   readonly inputTokens: number;
-  /** The time for which the cache of the prompt is to stay in its slot afterwards, in milliseconds. */
+  /** The time for which the slot keeps the cache of the prompt afterwards, in milliseconds. */
   readonly keepMs: number;
-  /**
-   * The number of tokens of the prompt up to the last place that the caller marked as the end of a reusable prefix; 0
-   * without one.
-   */
+  /** The number of tokens of the prompt up to the last cache breakpoint of the caller; 0 without one. */
   readonly markedTokens: number;
-  /** The course of the answer, at its start or where a continuation goes on with it. */
+  /** The state of the answer: empty, or at the end of the tokens that a continuation was given. */
   readonly course: AnswerCourse;
-  /** What the tokens of the answer so far come to; nothing where the answer begins. */
+  /** The events and tokens of the given part of a continuation; empty otherwise. */
   readonly replayed: AnswerStep;
-  /** The parameters of sampling in the words of the contract, with the model's defaults filled in. */
   readonly sampling: Sampling;
-  /** The parameters with which the library is to sample. */
   readonly evaluateOptions: SequenceEvaluateOptions;
-  /** The caller's seed as far as it decides anything, from 0 to 2^32 - 2. */
+  /** The caller's seed, from 0 to 2^32 - 2; undefined if sampling does not depend on it. */
   readonly seed: number | undefined;
   /** The number of alternatives per token; undefined without log probabilities. */
   readonly topLogprobs: number | undefined;
 };
 
-/** Makes a course of the answer. */
 type NewCourse = (plan: AnswerPlan, gate: GrammarGate, generated: Token[]) => AnswerCourse;
 
 /**
- * Checks and counts a request. Throws `EngineError` for everything that can be known to be wrong before work starts,
- * and when the caller leaves.
+ * Validates and tokenizes a request. Throws `EngineError` for every error that can be detected before generation, and
+ * when the caller leaves.
  */
 export async function prepareGeneration(
   parts: EngineParts,
@@ -115,7 +107,7 @@ export async function prepareGeneration(
     sampling: usedSampling(sampling),
     evaluateOptions: {
       ...sampling,
-      // What is sampled where a token is given decides nothing, and must not move the grammar on.
+      // A token that is sampled at a given token's position is discarded, and must not advance the grammar.
       grammarEvaluationState: () => (course.given === undefined ? gate.state() : gate.copy()),
     },
     seed: request.sampling?.seed !== undefined && isDrawn(sampling) ? sampling.seed : undefined,
@@ -123,15 +115,14 @@ export async function prepareGeneration(
   };
 }
 
-/** Returns where the digests of a request stand in its prompt; undefined where it has none. */
 function lineOf(model: string, marks: readonly PrefixMark[], { places }: Prompt): SlotLine | undefined {
   if (marks.length === 0) return undefined;
   return { model, places: marks.map(({ digest }, index) => ({ digest, tokens: places[index] ?? 0 })) };
 }
 
 /**
- * Returns the tokens of the answer so far. Throws `EngineError` INVALID_REQUEST where there are more than the answer may
- * have, or some that are none of the model's or that would have ended it.
+ * Returns the tokens of the answer so far. Throws `EngineError` INVALID_REQUEST if there are more than the answer may
+ * have, or if one is not in the vocabulary or would have ended the answer.
  */
 function givenTokens(
   { runtime, vocabulary }: EngineParts,
@@ -157,10 +148,10 @@ function samplingOf(
   preferred: (() => readonly Token[]) | undefined,
 ): SamplingOptions {
   const callMark = openingToken(markers, vocabulary);
-  // A model that sees tools would call them even where the caller wants none called.
+  // A model that sees tools would call them even if the request forbids calls.
   const mustNotCall = conversation.tools.length > 0 && callable.length === 0;
   const callMarks = mustNotCall && callMark !== undefined ? [callMark] : [];
-  // A grammar takes their spelling for text, and nobody would see it.
+  // A grammar treats their spelling as text, but detokenizing drops it.
   const hidden = needsGrammar(fixed) ? vocabulary.hiddenTokens.filter((token) => !markTokens.has(token)) : [];
   return toSamplingOptions({
     sampling,
@@ -192,7 +183,7 @@ function newAnswer(parts: EngineParts, plan: AnswerPlan, prompt: Prompt, continu
   return new Answer({ parser, characters, json, followsCalls: mayEndRepetition(parts, plan), reasoningBudget });
 }
 
-/** Returns whether repetitions are ended: where a grammar holds the text, or calls whose arguments are written as JSON. */
+/** Returns whether repetition is ended: in text that a grammar constrains to JSON, and in calls with JSON arguments. */
 function mayEndRepetition({ endRepetition, markers }: EngineParts, { fixed, callable, json }: AnswerPlan): boolean {
   if (!endRepetition) return false;
   const { toolCall } = markers;
@@ -218,7 +209,6 @@ async function newGate(
   return new GrammarGate(grammar, grammarStates);
 }
 
-/** Returns the token that opens a call; undefined where the model has none. */
 function openingToken({ toolCall }: OutputMarkers, vocabulary: Vocabulary): Token | undefined {
   const open = toolCall && formOf(toolCall).markup(toolCall)?.open;
   return open === undefined || open === "" ? undefined : vocabulary.markerToken(open);

@@ -5,18 +5,17 @@ import type { SlotLease } from "../slots/slot-lease.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import type { PreparedGeneration } from "./prepared-generation.ts";
 
-/** How far a prompt is read. */
 type ReadPrompt = {
-  /** The tokens of it that are in the cache. */
+  /** The number of its tokens in the cache. */
   readonly read: number;
-  /** What is to be told of it while the engine is at what follows; undefined where all is told. */
+  /** A response to send while the engine computes the next step; undefined for none. */
   readonly news: GenerateResponse | undefined;
 };
 
 /**
- * Reads a prompt in pieces, from where it is read already up to the last piece, which brings the first token and is left to
- * whoever makes that. What is said of the prompt so far goes out while the engine is at the next piece of it. Where the cache
- * cannot be cut, a copy is kept of it where the next turn will go on. Throws `EngineError`.
+ * Prefills a prompt in chunks, from the cached part up to the last chunk, which `Decoding` computes with the first
+ * token. Progress is sent while the engine computes the next chunk. If the cache cannot be cut, a copy is kept at the
+ * position from which the next turn continues. Throws `EngineError`.
  */
 export async function* readPrompt(
   parts: EngineParts,
@@ -44,7 +43,7 @@ export async function* readPrompt(
   }
 }
 
-/** Resolves to the moment at which a step ends, in milliseconds of the clock. Whoever leaves need not await it. */
+/** Resolves to the end of a step, in milliseconds of the clock. The promise may be left without a handler. */
 function endOf({ clock }: EngineParts, step: Promise<unknown>): Promise<number> {
   const endMs = step.then(() => clock.nowMs());
   endMs.catch(() => {});

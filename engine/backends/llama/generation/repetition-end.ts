@@ -3,17 +3,17 @@ import type { JsonEnds } from "../tokens/json-ends.ts";
 import { repeatedTokens } from "../tokens/repetition.ts";
 
 /**
- * Finds where a model writes the same over and over in JSON, and tells the tokens with which that ends. Of a string this
- * is the quotation mark. Of items and of members it is the bracket around them, before which all ends that they hold. The
- * tokens so far decide and nothing else does, so that another node that goes on with an answer ends the same.
+ * Detects endless repetition in JSON, and returns the tokens that end it: for a string the quotation mark, for items
+ * and members the closing bracket around them, after all that they contain is closed. The decision depends on the
+ * tokens so far alone, so that a node that continues the answer decides the same.
  */
 export class RepetitionEnd<Token> {
   readonly #ends: JsonEnds<Token>;
   #json: JsonScanner | undefined;
-  /** The tokens in the JSON, and how many brackets were open behind each. */
+  /** The tokens of the JSON value, and the number of open brackets after each. */
   #tokens: Token[] = [];
   #depths: number[] = [];
-  /** The number of brackets that are open where the items or members come that are to end; 0 where none are. */
+  /** The depth of the brackets around the items or members to end; 0 for none. */
   #ending = 0;
   #due: readonly Token[] = [];
 
@@ -21,12 +21,12 @@ export class RepetitionEnd<Token> {
     this.#ends = ends;
   }
 
-  /** The tokens of which one is to come next; none where the model may go on. */
+  /** The tokens of which one must come next; empty if the model is free. */
   get due(): readonly Token[] {
     return this.#due;
   }
 
-  /** Takes note of the next token of the answer, which ended in `json`; undefined where that is over, or none was. */
+  /** Adds the next token of the answer, which is now in `json`; undefined outside JSON. */
   take(token: Token, json: JsonScanner | undefined): void {
     if (json !== this.#json) {
       this.#json = json;
@@ -52,7 +52,7 @@ export class RepetitionEnd<Token> {
     if (repeated.length > 0) this.#ending ||= Math.min(...this.#depths.slice(-repeated.length));
     if (this.#ending === 0) return [];
     if (json.isBeforeBracket) return brackets;
-    // What came behind the same tokens before comes now: a string is not cut in its middle.
+    // The tokens repeat, so that the repeated token comes next: a string is not cut in its middle.
     const [next] = repeated;
     return json.isInString && next !== undefined && quotes.has(next) ? ofLastStrings : [];
   }

@@ -9,39 +9,36 @@ import {
 } from "../runtime/library-internals.ts";
 import { SEEDS } from "../tokens/sampling.ts";
 
-/** A token that was sampled; the probabilities of all, the likeliest first, only where they were asked for. */
+/** A sampled token, with the probabilities of all tokens, highest first, if they were requested. */
 export type Sample = { readonly token: Token; readonly probabilities?: ReadonlyMap<Token, number> };
 
-/** How an answer is sampled. */
 export type SamplerOptions = {
-  /** The parameters with which the library is to sample. */
   readonly evaluateOptions: SequenceEvaluateOptions;
-  /** Whether the probabilities of all tokens are wanted. */
   readonly probabilities: boolean;
   /**
-   * The caller's seed, from 0 to 2^32 - 2; undefined where it gave none. With it, chance depends on nothing but the seed
-   * and the position of a token in its answer, so that another call that goes on with the answer draws the same.
+   * The caller's seed, from 0 to 2^32 - 2; undefined if none was given. Randomness then depends on nothing but the seed
+   * and a token's position in its answer, so that a continuation draws the same tokens.
    */
   readonly seed: number | undefined;
-  /** Returns the position in the answer of the token that comes next, from 0. */
+  /** Returns the position of the next token in the answer, from 0. */
   readonly position: () => number;
 };
 
-/** Samples the tokens of one answer, one after the other. */
+/** Samples the tokens of one answer, one at a time. */
 export class Sampler {
   readonly #decoder: BatchDecoder;
   readonly #sequence: LlamaContextSequence;
   readonly #options: SamplerOptions;
   readonly #native: NativeSampler;
-  /** Whether penalties are to be counted anew at each token. */
+  /** Whether penalties must be recomputed for each token. */
   readonly #counts: boolean;
-  /** What the sampler goes by at present. */
+  /** The parameters that the native sampler currently has. */
   #grammarState: unknown;
   #tokenBias: unknown;
   #seed: number | undefined;
   #isSet = false;
 
-  /** Makes a sampler for the answer in a sequence. Whoever makes it closes it. */
+  /** Creates a sampler for the answer in a sequence. The caller closes it. */
   constructor(decoder: BatchDecoder, sequence: LlamaContextSequence, options: SamplerOptions) {
     this.#decoder = decoder;
     this.#sequence = sequence;
@@ -50,12 +47,15 @@ export class Sampler {
     this.#native = newNativeSampler(sequence.model);
   }
 
-  /** Evaluates tokens, at least one, and resolves to the one sampled behind them. Rejects as `BatchDecoder.sample` does. */
+  /**
+   * Evaluates tokens, at least one, and resolves to the token sampled after them. Rejects as `BatchDecoder.sample`
+   * does.
+   */
   next(tokens: readonly Token[]): Promise<Sample> {
     return this.#decoder.sample(this.#sequence, tokens, this.#choose);
   }
 
-  /** Frees what the sampler holds. It must not be sampling, and samples nothing more. */
+  /** Frees the native sampler. No sample may be running, and none may follow. */
   close(): void {
     this.#native.dispose();
   }
@@ -69,7 +69,7 @@ export class Sampler {
     return { token: chosen(token), probabilities };
   };
 
-  /** Has the sampler go by what holds for the next token, where that is something else than before. */
+  /** Applies the parameters of the next token to the native sampler, if they have changed. */
   #set(): void {
     const { evaluateOptions, seed: ofCaller, position } = this.#options;
     const grammarState = presentOf(evaluateOptions.grammarEvaluationState);
@@ -95,13 +95,13 @@ function presentOf(given: unknown): unknown {
   return typeof given === "function" ? given() : given;
 }
 
-/** Returns the token. Throws `EngineError` ENGINE_ERROR where there was none to choose. */
+/** Returns the token. Throws `EngineError` ENGINE_ERROR if the model allowed none. */
 function chosen(token: Token): Token {
   if (token < 0) throw new EngineError("ENGINE_ERROR", "The model gave no token.");
   return token;
 }
 
-/** Returns the seed of the token at a position, from 0 to 2^32 - 2: neighbours have nothing to do with each other. */
+/** Returns the seed of the token at a position, from 0 to 2^32 - 2. Seeds of adjacent positions are unrelated. */
 export function seedAt(seed: number, position: number): number {
   let mixed = seed ^ Math.imul(position + 1, 0x9e3779b9);
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x21f0aaad);

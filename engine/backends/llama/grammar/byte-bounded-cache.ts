@@ -1,46 +1,39 @@
 import type { MonotonicClock } from "../../../../deploy/runtime/time/clock.ts";
 
-/** A value that is kept, whose it is, the bytes that it holds, and when it was used last, in monotonic milliseconds. */
+/** A cached value with its owner, its size in bytes, and its last use in monotonic milliseconds. */
 type Entry<Value> = { readonly value: Value; readonly bytes: number; readonly owner: string; readonly usedMs: number };
-/** What one owner has in a cache: the keys, of which the first is the one unused for longest, and the bytes together. */
+/** The keys of one owner, least recently used first, and the total bytes of their values. */
 type Owned = { readonly keys: Set<string>; bytes: number };
 
-/** The bounds of a cache. */
 export type CacheBounds = {
-  /** The most bytes that all values hold together. */
   readonly maxBytes: number;
-  /** The most bytes that the values of one owner hold together. */
   readonly maxBytesOfOwner: number;
-  /** The time without use after which a value is dropped, in milliseconds. */
   readonly maxUnusedMs: number;
 };
 
 /**
- * A map that forgets what was not used for longest once all of it together, or what one owner brought, is larger than
- * its bound: who brings something new each time drives out little that others use. It drops what was not used for a
- * time when that is over, without being asked for anything.
+ * An LRU map with a limit on its total bytes and on those of each owner, so that one owner with new values all the time
+ * evicts few values of others. A timer also drops values after an idle time.
  */
 export class ByteBoundedCache<Value> {
   readonly #bounds: CacheBounds;
   readonly #clock: MonotonicClock;
-  /** The values, of which the first is the one unused for longest. */
+  /** The values, least recently used first. */
   readonly #entries = new Map<string, Entry<Value>>();
   readonly #owners = new Map<string, Owned>();
   #bytes = 0;
   #sweepDue = false;
 
-  /** Makes an empty cache within these bounds, which keeps times by `clock`. */
   constructor(bounds: CacheBounds, clock: MonotonicClock) {
     this.#bounds = bounds;
     this.#clock = clock;
   }
 
-  /** The number of bytes that the values hold together, about. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Returns a value, which then counts as used; undefined where it is not known or forgotten. */
+  /** Returns a value and marks it as used; undefined if there is none. */
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
     if (!entry) return undefined;
@@ -50,8 +43,8 @@ export class ByteBoundedCache<Value> {
   }
 
   /**
-   * Keeps a value that holds about `bytes` bytes and that `owner` brought. One that is larger than a bound is not kept. A
-   * value that is there under the same key goes, whoever brought it.
+   * Adds a value of about `bytes` bytes for `owner`. A value larger than a limit is not kept. A value with the same key
+   * is replaced, also one of another owner.
    */
   set(key: string, value: Value, bytes: number, owner: string): void {
     const before = this.#entries.get(key);
@@ -62,7 +55,6 @@ export class ByteBoundedCache<Value> {
     this.#forget(this.#entries.keys(), () => this.#bytes <= this.#bounds.maxBytes);
   }
 
-  /** Forgets keys in their order until it is enough. */
   #forget(keys: Iterable<string>, isEnough: () => boolean): void {
     for (const key of keys) {
       if (isEnough()) return;
@@ -71,7 +63,7 @@ export class ByteBoundedCache<Value> {
     }
   }
 
-  /** Drops what was not used for too long, now and whenever the next value has come to that age. */
+  /** Drops values that were idle for too long, and sets the timer for the next. */
   #sweep(): void {
     this.#sweepDue = false;
     for (const [key, entry] of this.#entries) {

@@ -13,35 +13,36 @@ import { EngineError } from "../../../errors.ts";
 import { BEHIND_REASONING } from "../../../grammar/output/output-grammar.ts";
 import { ByteBoundedCache, type CacheBounds } from "./byte-bounded-cache.ts";
 
-/** The most that compiled grammars may hold together, in bytes. */
+/** The most bytes of all compiled grammars. */
 const MAX_BYTES = 32 * 1024 * 1024;
-/** The share of it that the grammars of one tenant may hold. */
+/** The fraction of it for the grammars of one tenant. */
 const TENANT_SHARE = 1 / 2;
-/** The bytes that a grammar holds besides its text; each of its two forms holds the text twice. */
+/** The bytes of a grammar besides its text; each of its two forms holds the text twice. */
 const BYTES_PER_GRAMMAR = 1024;
-/** The most that remembered refusals of schemas may hold together, in bytes. */
+/** The most bytes of remembered schema refusals. */
 const MAX_REFUSAL_BYTES = 1024 * 1024;
 const BYTES_PER_REFUSAL = 1024;
-/** The time without use after which grammars and refusals are dropped, in milliseconds: schemas may hold names of customers. */
+/** The idle time after which grammars and refusals are dropped, in milliseconds: schemas may contain customer names. */
 const MAX_UNUSED_MS = 10 * 60_000;
 
-/** The grammar of an output, ready to use. */
 export type CompiledGrammar = {
-  /** The grammar from the start of the output on. */
   readonly whole: LlamaGrammar;
-  /** The grammar from the end of the reasoning on. */
+  /** The grammar from the end of the reasoning. */
   readonly behindReasoning: LlamaGrammar;
 };
 
-/** Whose grammars an answer may use, and the work for a new one. */
+/** The order for a worker job that writes a grammar, with its isolation domain. */
 export type GrammarOrder = WorkOrder & {
-  /** The tenant and the salt of its caches: only requests with the same meet each other's grammars, even by timing. */
+  /**
+   * The tenant and its cache salt. Only requests with an equal value share grammars, so that timing reveals nothing to
+   * others.
+   */
   readonly isolation: string;
 };
 
 /**
- * Keeps grammars by what they were made from: an agent sends the same tools again at each turn. What cannot be made
- * into a grammar is remembered too, so that it costs its work once. Both are dropped 10 minutes after their last use.
+ * Caches grammars by their inputs: an agent sends the same tools at each turn. Schemas that cannot be compiled are
+ * remembered too, so that they cost their work once. Both are dropped 10 minutes after their last use.
  */
 export class GrammarCache {
   readonly #llama: Llama;
@@ -50,8 +51,8 @@ export class GrammarCache {
   readonly #refused: ByteBoundedCache<EngineError>;
 
   /**
-   * Makes an empty cache. `work` turns schemas into text on threads of its own; `maxBytes` is what the grammars may
-   * hold together, 32 MiB by default; those of one tenant hold half of it.
+   * `work` converts schemas to text on worker threads. `maxBytes` limits all grammars, 32 MiB by default; those of one
+   * tenant may use half of it.
    */
   constructor(llama: Llama, work: Pick<CallerWork, "run">, clock: MonotonicClock, maxBytes = MAX_BYTES) {
     this.#llama = llama;
@@ -60,14 +61,13 @@ export class GrammarCache {
     this.#refused = new ByteBoundedCache(boundsOf(MAX_REFUSAL_BYTES), clock);
   }
 
-  /** The number of bytes that the grammars hold, about. */
   get bytes(): number {
     return this.#compiled.bytes;
   }
 
   /**
-   * Resolves to the grammar of an answer; undefined where nothing is fixed. Throws `EngineError`: INVALID_SCHEMA where
-   * a schema cannot be used, QUEUE_FULL where too many wait to be read, or why the caller left.
+   * Resolves to the grammar of an answer; undefined for unconstrained output. Throws `EngineError`: INVALID_SCHEMA if a
+   * schema cannot be used, QUEUE_FULL if too many jobs wait, or why the caller left.
    */
   async get(input: GrammarInput, order: GrammarOrder): Promise<CompiledGrammar | undefined> {
     if (!needsGrammar(input)) return undefined;

@@ -3,44 +3,39 @@ import type { CompiledGrammar } from "./grammar-cache.ts";
 import type { GrammarStates } from "./grammar-states.ts";
 
 /**
- * Knows where in the grammar of an output the model stands. A new state is made where the model has not written all of
- * the output itself.
+ * Tracks the position of the output in its grammar. A new state is created after tokens that the model did not write
+ * itself.
  */
 export class GrammarGate {
   readonly #grammar: CompiledGrammar | undefined;
   readonly #states: GrammarStates;
   #state: LlamaGrammarEvaluationState | undefined;
 
-  /**
-   * Makes a gate that stands at the start of the output. `grammar` is undefined where nothing is fixed.
-   */
+  /** Starts at the beginning of the output. `grammar` is undefined for unconstrained output. */
   constructor(grammar: CompiledGrammar | undefined, states: GrammarStates) {
     this.#grammar = grammar;
     this.#states = states;
   }
 
-  /**
-   * Returns the grammar state that the next token is held to, which the sampler moves on; undefined where nothing is
-   * fixed.
-   */
+  /** Returns the grammar state of the next token, which the sampler advances; undefined for unconstrained output. */
   state(): LlamaGrammarEvaluationState | undefined {
     if (this.#grammar && !this.#state) this.#state = this.#states.begin(this.#grammar.whole);
     return this.#state;
   }
 
-  /** Returns a copy of the state, for a token that is sampled but not taken; undefined where nothing is fixed. */
+  /** Returns a copy of the state, for a token that is sampled but discarded; undefined for unconstrained output. */
   copy(): LlamaGrammarEvaluationState | undefined {
     const state = this.state();
     return state && this.#states.copy(state);
   }
 
-  /** Takes a token that was not sampled here. Returns false where the grammar does not allow it. */
+  /** Takes a token that was not sampled here. Returns false if the grammar does not allow it. */
   take(token: Token): boolean {
     const state = this.state();
     return state === undefined || this.#states.take(state, token);
   }
 
-  /** Notes that the reasoning was ended in the model's place: what follows is the answer. */
+  /** Moves to the start of the answer after reasoning was closed for the model. */
   reasoningEnded(): void {
     if (this.#grammar) this.#state = this.#states.begin(this.#grammar.behindReasoning);
   }

@@ -1,32 +1,30 @@
 import type { Llama, LlamaGrammar, LlamaGrammarEvaluationState, LlamaModel, Token } from "node-llama-cpp";
 import { EngineError } from "../../../errors.ts";
 
-/** What a grammar's place in an output is kept with. */
+/** Creates and advances positions in grammars. */
 export type GrammarStates = {
-  /** Makes the state at the start of a grammar. */
   readonly begin: (grammar: LlamaGrammar) => LlamaGrammarEvaluationState;
-  /** Makes a second state at the same place. */
+  /** Creates a second state at the same position. */
   readonly copy: (state: LlamaGrammarEvaluationState) => LlamaGrammarEvaluationState;
-  /** Whether states can be moved on by tokens that were not sampled with them. */
+  /** Whether states can be advanced by tokens that were not sampled with them. */
   readonly canTake: boolean;
   /**
-   * Moves a state on by a token. Returns false, and leaves the state as it is, where the grammar does not allow it.
-   * Throws `EngineError` UNSUPPORTED_FEATURE where states cannot be moved on so.
+   * Advances a state by a token. Returns false, and leaves the state unchanged, if the grammar does not allow the
+   * token. Throws `EngineError` UNSUPPORTED_FEATURE if states cannot be advanced this way.
    */
   readonly take: (state: LlamaGrammarEvaluationState, token: Token) => boolean;
 };
 
 type StateLibrary = Pick<typeof import("node-llama-cpp"), "LlamaGrammarEvaluationState">;
 
-/** The functions of the binary that take a token into a grammar without sampling it. */
 type TokenSteps = {
   readonly allows: (...args: unknown[]) => unknown;
   readonly accept: (...args: unknown[]) => unknown;
 };
 
 /**
- * Returns what keeps places in grammars. To move one on by tokens that were not sampled the library has no public name,
- * although it does so itself, to check what a smaller model has guessed: a version may come that cannot.
+ * Returns the functions for positions in grammars. The library has no public function that advances a state by tokens
+ * that were not sampled, although it uses one for speculative decoding: a later version may lack it.
  */
 export function grammarStates(
   { LlamaGrammarEvaluationState: State }: StateLibrary,
@@ -41,7 +39,7 @@ export function grammarStates(
     take: (state, token) => {
       if (!steps) throw new EngineError("UNSUPPORTED_FEATURE", "continuation: not of an answer of a fixed form.");
       const native: unknown = Reflect.get(state, "_state");
-      // The binary throws where a grammar has no place for a token.
+      // The binary throws if the grammar does not allow the token.
       if (steps.allows(native, token) !== true) return false;
       steps.accept(native, token);
       return true;

@@ -4,40 +4,28 @@ import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
 
-/**
- * The news for a waiting request: that it was granted what it wants, or that it still waits behind `position` others.
- */
+/** The news for a waiting request: its grant, or its position behind `position` others. */
 export type QueueNews<Grant> =
   | { readonly kind: "granted"; readonly grant: Grant }
   | { readonly kind: "waiting"; readonly position: number };
 
-/** What a place in a queue is made of. */
 export type TicketOptions<Want, Grant> = FairItem & {
-  /** The demand that the request waits with. */
   readonly want: Want;
-  /** The signal that is aborted when the caller leaves. */
   readonly signal: AbortSignal;
-  /** Measures the wait. */
   readonly clock: Clock;
-  /** The longest wait, in milliseconds. */
   readonly maxWaitMs: number;
-  /** Returns the number of requests that are ahead of a place. */
   readonly position: (self: QueueTicket<Want, Grant>) => number;
-  /** Takes a place out of the queue; does nothing where it has left already. */
+  /** Removes a ticket from the queue; does nothing if it has already left. */
   readonly leave: (self: QueueTicket<Want, Grant>) => void;
 };
 
-/** One place in a queue. Whoever holds it asks for news until it is granted or throws, and closes it in the end. */
+/** One request's ticket in a queue. The holder calls `next` until it is granted or throws, and closes it in the end. */
 export class QueueTicket<Want, Grant> implements FairItem {
-  /** The tenant of the request. */
   readonly key: string;
-  /** The class of the request. */
   readonly priorityClass: PriorityClass;
-  /** The rank of the place within its class: a higher one goes earlier. */
+  /** The rank within its class: higher values go first. */
   readonly rank: number;
-  /** The tokens that serving the request takes. */
   readonly cost: number;
-  /** The demand that the request waits with. */
   readonly want: Want;
   readonly #options: TicketOptions<Want, Grant>;
   readonly #cancelTimer: () => void;
@@ -45,7 +33,7 @@ export class QueueTicket<Want, Grant> implements FairItem {
   #news = false;
   #wake: () => void = () => {};
 
-  /** Makes a place that is given up with QUEUE_FULL after `maxWaitMs` milliseconds, and when the caller leaves. */
+  /** The ticket fails with QUEUE_FULL after `maxWaitMs` milliseconds, and when the caller leaves. */
   constructor(options: TicketOptions<Want, Grant>) {
     this.key = options.key;
     this.priorityClass = options.priorityClass;
@@ -60,8 +48,8 @@ export class QueueTicket<Want, Grant> implements FairItem {
   }
 
   /**
-   * Resolves with the grant, or when the position has changed or a beat came. Throws `EngineError` when the place is
-   * lost.
+   * Resolves with the grant, or after a change of position or a heartbeat. Throws `EngineError` once the ticket has
+   * failed.
    */
   async next(): Promise<QueueNews<Grant>> {
     while (!this.#outcome && !this.#news) {
@@ -75,32 +63,30 @@ export class QueueTicket<Want, Grant> implements FairItem {
     return { kind: "granted", grant: this.#outcome.grant };
   }
 
-  /** The number of requests that are ahead of this one. */
   get position(): number {
     return Math.max(0, this.#options.position(this));
   }
 
-  /** Leaves the queue. Returns a grant that came too late to be used: the caller gives it back. */
+  /** Leaves the queue. Returns a grant that came too late to be used, which the caller must release. */
   close(): Grant | undefined {
     this.#settle();
     this.#options.leave(this);
     return this.#outcome && "grant" in this.#outcome ? this.#outcome.grant : undefined;
   }
 
-  /** Grants what the request wants. */
   fulfil(grant: Grant): void {
     this.#outcome = { grant };
     this.#settle();
   }
 
-  /** Turns the request away. A grant that came before stands. */
+  /** Fails the request. An earlier grant stands. */
   fail(error: EngineError): void {
     this.#outcome ??= { error };
     this.#settle();
     this.#options.leave(this);
   }
 
-  /** Wakes the holder, so that it tells its caller that the engine is well. */
+  /** Wakes the holder to send a heartbeat to its caller. */
   beat(): void {
     this.#news = true;
     this.#wake();

@@ -5,64 +5,57 @@ import { EngineError } from "../../../errors.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import { QueueTicket } from "./queue-ticket.ts";
 
-/** What a request says about its place in the queue. */
 export type Claim = {
-  /** The tenant that the request belongs to: turns are shared between tenants. */
+  /** The tenant of the request; slots are shared fairly between tenants. */
   readonly tenant: string;
   /**
-   * The urgency of the request: 0 is usual; above and below it are the classes `high` and `low`, where a higher one
-   * goes earlier.
+   * The priority of the request: 0 is the default class; values above and below it are the classes `high` and `low`.
+   * Within a class higher values go first.
    */
   readonly priority: number;
   /** The tokens that serving the request takes; above 0. */
   readonly cost: number;
 };
 
-/** The bounds of a queue. */
 export type QueueOptions = {
-  /** The most requests that may wait. */
   readonly maxLength: number;
-  /** The longest wait of one request, in milliseconds. */
   readonly maxWaitMs: number;
-  /** Measures the waits. */
   readonly clock: Clock;
 };
 
 /**
- * A queue of requests that wait for a slot, fair between tenants and bounded in number and time. What they wait for is
- * found by `match`, so that the queue knows nothing of slots.
+ * A queue of requests that wait for a slot, fair between tenants and bounded in length and time. `match` finds what
+ * they wait for, so that the queue does not depend on slots.
  */
 export class Queue<Want, Grant> {
   readonly #options: QueueOptions;
   readonly #waiting = new FairQueue<QueueTicket<Want, Grant>>();
-  /** The places of all tickets; undefined after a change, and made anew when somebody asks. */
+  /** The positions of all tickets; undefined after a change, and computed on demand. */
   #positions: ReadonlyMap<QueueTicket<Want, Grant>, number> | undefined;
   #tellsSoon = false;
   #beats = 0;
 
-  /** Makes an empty queue. */
   constructor(options: QueueOptions) {
     this.#options = options;
   }
 
-  /** The number of requests that wait. */
   get length(): number {
     return this.#waiting.size;
   }
 
-  /** The number of times that those who wait were told that the engine is well. */
+  /** The number of heartbeats sent to waiting requests. */
   get beats(): number {
     return this.#beats;
   }
 
-  /** Returns all that is waited for, about in the order in which it will be served. */
+  /** Returns all waiting demands, approximately in the order in which they will be served. */
   wants(): readonly Want[] {
     return this.#waiting.order().map(({ want }) => want);
   }
 
   /**
-   * Joins the queue. Where it is full, the tenant with the most requests in it gives one up for another tenant's.
-   * Throws `EngineError` QUEUE_FULL when there is none to give up.
+   * Joins the queue. A full queue evicts a request of the tenant with the most requests for one of another tenant.
+   * Throws `EngineError` QUEUE_FULL if there is none to evict.
    */
   join(want: Want, claim: Claim, signal: AbortSignal): QueueTicket<Want, Grant> {
     throwIfLeft(signal);
@@ -87,7 +80,7 @@ export class Queue<Want, Grant> {
     return ticket;
   }
 
-  /** Serves whoever is next for as long as `match` finds something. */
+  /** Serves waiting requests in order as long as `match` returns a grant. */
   serve(match: (want: Want) => Grant | undefined): void {
     let served = false;
     for (let next = this.#waiting.next(); next; next = this.#waiting.next()) {
@@ -102,13 +95,13 @@ export class Queue<Want, Grant> {
     if (served) this.#moved();
   }
 
-  /** Tells everyone who waits that the engine is well, so that their callers see a sign of life. */
+  /** Sends a heartbeat to all waiting requests: the engine is alive. */
   beat(): void {
     this.#beats += 1;
     this.#tell();
   }
 
-  /** Turns everyone away with this error. */
+  /** Fails all waiting requests with this error. */
   close(error: EngineError): void {
     for (const ticket of this.#waiting.order()) ticket.fail(error);
   }
@@ -126,7 +119,7 @@ export class Queue<Want, Grant> {
     return this.#positions.get(ticket) ?? 0;
   }
 
-  /** Tells those who are left that they have moved, once for all that leave at the same moment. */
+  /** Wakes the remaining requests after a change of positions, once per tick for all changes. */
   #moved(): void {
     this.#positions = undefined;
     if (this.#tellsSoon) return;

@@ -2,14 +2,19 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { projectFolder } from "../../../../deploy/runtime/files/project-folder.ts";
 
-/** How long a trial may take, in milliseconds: it takes some three seconds, and a driver may compile its kernels first. */
+/**
+ * The time limit of a trial, in milliseconds. It takes about three seconds, but a driver may compile its kernels first.
+ */
 const TRIAL_MS = 60_000;
-/** The most characters that are told of what llama.cpp says. */
+/** The most characters of llama.cpp's error message that are reported. */
 const MAX_REASON = 200;
-/** A model whose token costs nothing: what it tries is the build of the kernels, which all models share. */
+/** A tiny model: the trial tests the build of the kernels, which all models share. */
 const MODEL = join(projectFolder(), "engine/demo-model/random-tiny.gguf");
 
-/** The program of the process that tries. It is given the accelerator, the model's path and the address of the library. */
+/**
+ * The program of the trial process. Its arguments are the accelerator, the path of the model and the URL of the
+ * library.
+ */
 const PROGRAM = `
   // The library starts a process that tries whether its binary loads, and that one is to run its own program.
   process.execArgv = [];
@@ -23,10 +28,10 @@ const PROGRAM = `
 `;
 
 /**
- * Has a process of its own compute a token on an accelerator, as node-llama-cpp names it, and resolves to why llama.cpp ended
- * that process; undefined where it did not, whatever else befell it: what the library reports as an error, loading the model
- * reports, too. llama.cpp ends the process in which an accelerator's kernel cannot run, which is not seen before one does:
- * its build for CUDA loads with a driver that is older than the compiler of its kernels, and ends with the first token.
+ * Computes one token on an accelerator, named as in node-llama-cpp, in a separate process. Resolves to the reason why
+ * llama.cpp crashed that process; undefined if it did not crash, also after other errors, which loading the model
+ * reports, too. llama.cpp aborts the process if a kernel of an accelerator cannot run, and only when one first runs:
+ * its CUDA build loads with a driver that is too old for its kernels, and aborts at the first token.
  */
 export function acceleratorFault(gpu: string, signal: AbortSignal, program = PROGRAM): Promise<string | undefined> {
   const args = ["--input-type=module", "--eval", program, "--", gpu, MODEL, import.meta.resolve("node-llama-cpp")];
@@ -34,7 +39,7 @@ export function acceleratorFault(gpu: string, signal: AbortSignal, program = PRO
     execFile(process.execPath, args, { timeout: TRIAL_MS, killSignal: "SIGKILL", signal }, (error, _output, said) => {
       if (signal.aborted || !error?.signal) return resolve(undefined);
       const reason = /\w+ error: .*/.exec(said)?.[0].trim().slice(0, MAX_REASON);
-      resolve(reason ?? (error.killed ? "no token came" : `its process ended with ${error.signal}`));
+      resolve(reason ?? (error.killed ? "it computed no token in time" : `its process ended with ${error.signal}`));
     });
   });
 }

@@ -2,31 +2,29 @@ import type { LlamaContext, LlamaContextSequence, Token } from "node-llama-cpp";
 import { EngineError } from "../../../errors.ts";
 import { type NativeContext, nativeContext, noteEvaluated, sequenceId } from "./library-internals.ts";
 
-/** Chooses a token by the distribution that the context has under the index. */
+/** Samples a token from the context's distribution at the index. */
 export type Choose<Sample> = (native: NativeContext, index: number) => Promise<Sample>;
 
-/** Tokens that are to be evaluated behind those which their sequence has. */
+/** Tokens to evaluate after those of their sequence. */
 type Evaluation = {
   readonly sequence: LlamaContextSequence;
   readonly tokens: readonly Token[];
-  /** How many of them are evaluated. */
   evaluated: number;
-  /** Chooses a token by the distribution behind the last one; undefined where none is wanted. */
+  /** Samples a token after the last one; undefined if none is needed. */
   readonly choose: Choose<unknown> | undefined;
   readonly resolve: (sample: unknown) => void;
   readonly reject: (error: unknown) => void;
 };
 
-/** The tokens of an evaluation that are in a batch. */
 type Part = { readonly evaluation: Evaluation; readonly tokens: readonly Token[]; readonly isLast: boolean };
 
 const NO_PLACES = new Uint32Array();
 
 /**
- * Evaluates tokens with llama.cpp itself. What is asked for at once makes one batch, in that order; what does not fit
- * makes further ones. The ends of prompts, behind which a first token is chosen, have a batch before the others: llama.cpp
- * computes several tokens of a sequence apart from the single ones of others anyway, and whoever has come need not wait for
- * those. While it computes, no cache of the context may be changed (`slots/steps.ts`).
+ * Evaluates tokens with llama.cpp directly. Requests of one moment form one batch, in order; the rest goes to further
+ * batches. Ends of prompts, after which a first token is sampled, get a batch before the others: llama.cpp computes
+ * several tokens of one sequence separately from the single tokens of others anyway, so that a new request need not
+ * wait for those. While a batch computes, no cache of the context may be changed (`slots/steps.ts`).
  */
 export class BatchDecoder {
   readonly #native: NativeContext;
@@ -34,21 +32,21 @@ export class BatchDecoder {
   #waiting: Evaluation[] = [];
   #isDue = false;
 
-  /** Makes the decoder of a context. Throws `EngineError` ENGINE_DOWN where the library is of another version. */
+  /** Throws `EngineError` ENGINE_DOWN if the library is another version. */
   constructor(context: LlamaContext) {
     this.#native = nativeContext(context);
     this.#batchTokens = context.batchSize;
   }
 
   /**
-   * Evaluates tokens behind those that the sequence has. Rejects with `EngineError` ENGINE_ERROR where it has no room for
-   * them, and where llama.cpp fails: what of them is in the cache is not known then.
+   * Evaluates tokens after those of the sequence. Rejects with `EngineError` ENGINE_ERROR if the sequence is full, and
+   * if llama.cpp fails: the content of its cache is then undefined.
    */
   read(sequence: LlamaContextSequence, tokens: readonly Token[]): Promise<void> {
     return this.#evaluate(sequence, tokens, undefined);
   }
 
-  /** Evaluates tokens, at least one, as `read` does, and resolves to what is chosen behind the last of them. */
+  /** Evaluates tokens, at least one, as `read` does, and resolves to the sample after the last of them. */
   sample<Sample>(sequence: LlamaContextSequence, tokens: readonly Token[], choose: Choose<Sample>): Promise<Sample> {
     return this.#evaluate(sequence, tokens, choose);
   }
@@ -59,13 +57,13 @@ export class BatchDecoder {
     choose: Choose<Sample> | undefined,
   ): Promise<Sample> {
     return new Promise<unknown>((resolve, reject) => {
-      // Nothing is ever dropped from the start of a prompt without a word.
+      // The library would otherwise silently drop tokens from the start of the prompt.
       if (sequence.nextTokenIndex + tokens.length >= sequence.contextSize)
         return reject(new EngineError("ENGINE_ERROR", "The context is full."));
       this.#waiting.push({ sequence, tokens, evaluated: 0, choose, resolve, reject });
       if (this.#isDue) return;
       this.#isDue = true;
-      // All steps of a round are asked for before this runs, so that a batch needs no turn of the event loop more.
+      // All steps of a round are requested before this runs, so that a batch needs no further tick of the event loop.
       process.nextTick(() => void this.#run());
     }) as Promise<Sample>;
   }
@@ -75,7 +73,7 @@ export class BatchDecoder {
     this.#isDue = false;
   }
 
-  /** Takes as many tokens as a batch may have, of those who came first. */
+  /** Takes up to a batch of tokens, oldest evaluation first. */
   #nextBatch(): readonly Part[] {
     const parts: Part[] = [];
     let room = this.#batchTokens;
@@ -105,11 +103,11 @@ export class BatchDecoder {
       for (const { evaluation } of parts) this.#fail(evaluation, error);
       return;
     }
-    // The next batch takes the place of all distributions.
+    // The next batch overwrites all distributions.
     await Promise.all(parts.map((part, at) => this.#finish(part, indexes[at])));
   }
 
-  /** Notes that a part is evaluated, and settles its evaluation where it was the last one. Never rejects. */
+  /** Records an evaluated part, and settles its evaluation after the last part. Never rejects. */
   async #finish({ evaluation, tokens, isLast }: Part, index: number | undefined): Promise<void> {
     const { sequence, choose } = evaluation;
     noteEvaluated(sequence, tokens);
@@ -122,19 +120,17 @@ export class BatchDecoder {
     }
   }
 
-  /** Fails an evaluation, of which nothing more is evaluated. */
   #fail(evaluation: Evaluation, error: unknown): void {
     evaluation.reject(error);
     this.#waiting = this.#waiting.filter((waiting) => waiting !== evaluation);
   }
 }
 
-/** Returns whether several tokens are to be evaluated, and one to be chosen behind them. */
 function isPromptEnd({ choose, tokens }: Evaluation): boolean {
   return choose !== undefined && tokens.length > 1;
 }
 
-/** Puts a part into the batch. Returns the index of the distribution behind it; undefined where none is wanted. */
+/** Adds a part to the batch. Returns the index of the distribution after it; undefined if none is needed. */
 function added(native: NativeContext, { evaluation, tokens, isLast }: Part): number | undefined {
   const { sequence, choose } = evaluation;
   const places = isLast && choose ? Uint32Array.of(tokens.length - 1) : NO_PLACES;

@@ -8,39 +8,33 @@ import { acceleratorFault } from "./accelerator-trial.ts";
 import { BatchDecoder } from "./batch-decoder.ts";
 import { type LlamaLibrary, loadLibrary } from "./load-library.ts";
 
-/** The size of a model file, in bytes, below which a second thread costs more at the barriers than it computes. */
+/** The size of a model file, in bytes, below which a second thread costs more in synchronization than it computes. */
 const SINGLE_THREAD_BELOW_BYTES = 100_000_000;
 
-/** What one loaded checkpoint consists of. Whoever loads it closes it. */
+/** A loaded checkpoint. The loader closes it. */
 export type LlamaRuntime = {
-  /** The library that has loaded it. */
   readonly library: LlamaLibrary;
-  /** The binary of llama.cpp. */
+  /** The binding to the binary of llama.cpp. */
   readonly llama: Llama;
-  /** The model. */
   readonly model: LlamaModel;
   /**
-   * All sequences of the context, one more than slots are configured. They are taken once, as giving one back takes
-   * effect only later.
+   * All sequences of the context, one more than there are configured slots. They are allocated once, because releasing
+   * one takes effect only later.
    */
   readonly sequences: readonly LlamaContextSequence[];
-  /** Evaluates tokens of the sequences. */
   readonly decoder: BatchDecoder;
-  /** The most tokens that a prompt and its answer may have together, per sequence. */
   readonly contextWindow: number;
-  /** The size of the model file, in bytes. */
   readonly fileBytes: number;
-  /** What computes the model and how, for people: the accelerator and its layers, the threads, the file in memory. */
+  /** A human-readable description of the accelerator and its layers, the threads and the loading of the model file. */
   readonly setup: string;
-  /** What an operator should know of what computes: an accelerator that was found and cannot. */
+  /** Warnings for operators, such as an accelerator that was found but cannot compute. */
   readonly notes: readonly string[];
-  /** Frees the model and all that belongs to it. */
   close(): Promise<void>;
 };
 
 /**
- * Loads the library, its binary and the model. Nothing is ever compiled or downloaded: where something is missing,
- * it throws `EngineError` ENGINE_DOWN and says what.
+ * Loads the library, its binary and the model. Never compiles or downloads. Throws `EngineError` ENGINE_DOWN with the
+ * missing part.
  */
 export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): Promise<LlamaRuntime> {
   const fileBytes = await fileSize(options.modelPath);
@@ -49,11 +43,11 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
   const { llama, notes } = await loadWorkingBinary(library, options.gpu, threads, signal);
   try {
     const { modelPath, gpuLayers, memoryMap, lockMemory, contextTokens } = options;
-    // The one more is kept empty for the next newcomer.
+    // The additional sequence stays empty for the next new conversation.
     const count = options.slots + 1;
     const model = await llama.loadModel({
       ...{ modelPath, useMmap: memoryMap, useMlock: lockMemory, loadSignal: signal },
-      // Left to itself it fills the accelerator with layers, and the context of all slots finds no room.
+      // By default the library fills the accelerator with layers, and leaves no room for the context of all slots.
       gpuLayers: gpuLayers === "auto" ? { fitContext: { contextSize: contextTokens * count } } : gpuLayers,
     });
     const contextWindow = Math.min(options.contextTokens, model.trainContextSize);
@@ -63,7 +57,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
       batchSize: options.batchTokens,
       flashAttention: options.flashAttention,
       threads,
-      // A sliding window would drop the start of a prefix that the next turn wants to find again.
+      // A sliding window would drop the start of a prefix that the next turn reuses.
       swaFullCache: true,
       createSignal: signal,
     });
@@ -97,7 +91,6 @@ function threadCount(threads: LlamaOptions["threads"], fileBytes: number): numbe
   return fileBytes < SINGLE_THREAD_BELOW_BYTES ? 1 : Math.max(1, availableParallelism() - 1);
 }
 
-/** Returns what computes the model and how, as its operator would say it. */
 function setupOf(
   llama: Llama,
   model: LlamaModel,
@@ -118,8 +111,8 @@ const OTHER_BUILD_HINT =
   "a newer driver may help, or llama-server beside the node, built for this one (engine/README.md)";
 
 /**
- * Loads the binary, and notes what an operator should know of it. Where its accelerator cannot compute, the processor does
- * if the choice was the node's; one that was asked for is an `EngineError` ENGINE_DOWN.
+ * Loads the binary and returns it with warnings. If the accelerator cannot compute, falls back to the CPU for `gpu:
+ * auto`; otherwise throws `EngineError` ENGINE_DOWN.
  */
 async function loadWorkingBinary(
   library: LlamaLibrary,
@@ -133,7 +126,7 @@ async function loadWorkingBinary(
   await llama.dispose();
   const note = `llama.cpp cannot compute with ${llama.gpu} on this machine (${fault}); ${OTHER_BUILD_HINT}`;
   if (gpu !== "auto") throw new EngineError("ENGINE_DOWN", `${note}.`);
-  return { llama: await loadBinary(library, false, threads), notes: [`${note}; until then the processor computes`] };
+  return { llama: await loadBinary(library, false, threads), notes: [`${note}; the CPU computes instead`] };
 }
 
 async function loadBinary(library: LlamaLibrary, gpu: LlamaOptions["gpu"], threads: number): Promise<Llama> {

@@ -1,11 +1,10 @@
 import { EngineError } from "../../../errors.ts";
 
-/** The package node-llama-cpp, once it is loaded. */
 export type LlamaLibrary = typeof import("node-llama-cpp");
 
 /**
- * Loads the optional dependency node-llama-cpp. Nothing else of the service needs it, so it is loaded only here and
- * only when asked for. Throws `EngineError` ENGINE_DOWN when it is not installed.
+ * Loads the optional dependency node-llama-cpp on demand: no other part of the service needs it. Throws `EngineError`
+ * ENGINE_DOWN if it is not installed.
  */
 export async function loadLibrary(): Promise<LlamaLibrary> {
   try {

@@ -1,116 +1,106 @@
 import type { TokenCost } from "./token-cost.ts";
 
-/** The smallest share of one prompt, in tokens: smaller ones cost more than they show. */
+/** The smallest chunk of one prompt, in tokens: the overhead of a smaller one exceeds its progress. */
 const MIN_SHARE_TOKENS = 2;
-/**
- * The least that a step of prompts may cost, in tokens at the start of a context: with less an engine hardly gets on with
- * them.
- */
+/** The least cost of a prefill step, in tokens at the start of a context: prefill hardly advances with less. */
 const MIN_STEP_COST = 16;
 /**
- * The least that all prompts may have of a step together, in tokens. Behind 3,500 others 16 of them take a processor as long
- * as a hundred at the start of a context, and more at once are hardly cheaper there.
+ * The least number of tokens of all prompts in a step. Behind 3,500 tokens, 16 tokens take a CPU as long as a hundred
+ * at the start of a context, and larger chunks are hardly cheaper there.
  */
 const MIN_STEP_TOKENS = 4;
 /**
- * What is left of a prompt is read at once where it costs no more than so many tokens at the start of a context: each
- * further step of a newcomer would be a round of all others.
+ * The rest of a prompt is read in one chunk if it costs no more than this many tokens at the start of a context: each
+ * further chunk would be another round for all other requests.
  */
 const SHORT_TOKENS = 32;
 /**
- * The longest that a piece of a prompt should take beside other requests, in milliseconds: so long does a newcomer wait for
- * its first step, and so long do running streams stand still.
+ * The target time of a prefill chunk beside other requests, in milliseconds: a new request waits that long for its
+ * first step, and running streams pause that long.
  */
 const PIECE_MS = 40;
 /**
- * What a step beside other requests may cost before any was measured, in tokens at the start of a context: the first long
- * prompt is not to hold up everybody for a whole batch of a slow engine, and a quick one is soon known.
+ * The initial cost of a step beside other requests, in tokens at the start of a context. The first long prompt must not
+ * block all others for a whole batch of a slow engine, and a fast engine is soon measured.
  */
 const FIRST_STEP_TOKENS = 64;
 /**
- * How many times as long as beside other requests a piece of a prompt that is alone may take: whoever comes meanwhile waits
- * for its end, and smaller pieces are read hardly slower.
+ * The factor by which a chunk may be larger while no other request runs. A new request waits for its end, and smaller
+ * chunks are hardly slower.
  */
 const ALONE = 2;
 /**
- * The least that a prompt that is alone has of a step, in tokens at the start of a context: a slow processor reads fewer at
- * once for more than they are worth.
+ * The least cost of a chunk while no other request runs, in tokens at the start of a context: a slow CPU gains too
+ * little from smaller ones.
  */
 const MIN_ALONE_TOKENS = 64;
-/** The most and the least by which one piece changes what is taken for the right size of a step. */
+/** The bounds of the factor by which one measurement changes the step size. */
 const MAX_GROWTH = 1.25;
 const MAX_CUT = 0.25;
 
-/** The prompt of one request that has a slot, while it is evaluated. */
+/** The prefill of one request that holds a slot. */
 export type PromptReading = {
-  /** Corrects how many tokens of the prompt need not be evaluated, before the first piece. */
+  /** Corrects the number of cached tokens of the prompt, before the first chunk. */
   expect(read: number): void;
-  /** Returns the size of the next piece of the prompt, in tokens; at least 1, and no more than is left of it. */
+  /** Returns the size of the next chunk, in tokens, from 1 to the rest of the prompt. */
   pieceTokens(): number;
-  /** Notes that so many tokens begin to be evaluated, in one step, at the monotonic time `nowMs`. */
+  /** Records the start of a chunk of `tokens` tokens, in one step, at the monotonic time `nowMs`. */
   begins(tokens: number, nowMs: number): void;
-  /** Notes that what has begun was evaluated at the monotonic time `nowMs`. */
+  /** Records the end of the started chunk at the monotonic time `nowMs`. */
   evaluated(nowMs: number): void;
-  /** Notes that the prompt is evaluated: its answer has begun. A second call does nothing. */
+  /** Records the end of the prefill: the answer has started. Further calls do nothing. */
   end(): void;
-  /** Notes that the request gives its slot back, wherever it stands. A second call does nothing. */
+  /** Records the release of the slot, in any state. Further calls do nothing. */
   close(): void;
 };
 
-/** How far a prompt is evaluated. */
 type Progress = {
-  /** The tokens that are left to evaluate, and those before them. */
+  /** The remaining tokens, and those before them. */
   left: number;
   read: number;
-  /** The tokens of the piece that is being evaluated, and what they cost; 0 between two pieces. */
+  /** The tokens and the cost of the running chunk; 0 between two chunks. */
   begun: number;
   cost: number;
 };
 
 /**
- * Says how prompts are cut into pieces. Tenants whose prompts are evaluated at the same time share each batch of the
- * engine evenly, and so do the prompts of one tenant: every batch is a step of each prompt, which shows that the engine
- * moves however many they are, and nobody's flood of prompts leaves less to others.
+ * Sizes the prefill chunks. Concurrent prefills of different tenants share each batch evenly, and so do the prompts of
+ * one tenant: every batch advances each prompt, which shows progress to all callers, and a tenant with many prompts
+ * takes no share of others.
  *
- * Beside other requests a batch is only as large as can be evaluated within some 40 ms, by what the pieces before have
- * taken, though no smaller than what 16 tokens at the start of a context cost, and 4 tokens: all of them wait for its end. A prompt that is alone gets twice that, as
- * others may come at any moment, and 64 tokens at least. A newcomer's short prompt is not cut up because so few of another
- * one take as long, behind thousands of others.
+ * Beside other requests, a chunk is sized by earlier measurements to take about 40 ms, because all others wait for its
+ * end, but no less than the cost of 16 tokens at the start of a context, and 4 tokens. While no other request runs, a
+ * chunk is twice that, as another may arrive at any moment, and at least 64 tokens. A short prompt is read in one chunk
+ * also while long contexts make steps of other prompts small.
  */
 export class BatchShares {
   readonly #batchTokens: number;
   readonly #tokenCost: TokenCost;
-  /** The prompts that are being evaluated, by their tenants. */
   readonly #reading = new Map<string, Set<Progress>>();
-  /** The number of slots that requests hold, for prompts and answers alike. */
+  /** The number of slots in use, for prefill and decode alike. */
   #slots = 0;
-  /** The cost of all pieces that have begun to be evaluated, those that are over included. */
+  /** The cost of all started chunks, finished ones included. */
   #begun = 0;
-  /** The cost of all pieces that have been evaluated. */
   #evaluated = 0;
-  /** The tokens that are left to evaluate, of all prompts that are being evaluated. */
+  /** The remaining tokens of all running prefills. */
   #unread = 0;
-  /** What a step beside other requests may cost: as much as so many tokens at the start of a context. */
+  /** The cost of a step beside other requests, in tokens at the start of a context. */
   #stepCost: number;
 
-  /**
-   * Makes the shares of an engine that evaluates no prompt, and at most `batchTokens` tokens in a step; `tokenCost` is
-   * that of its model.
-   */
+  /** `batchTokens` is the most tokens in a step; `tokenCost` is that of the model. */
   constructor(batchTokens: number, tokenCost: TokenCost) {
     this.#batchTokens = batchTokens;
     this.#tokenCost = tokenCost;
     this.#stepCost = Math.min(batchTokens, FIRST_STEP_TOKENS);
   }
 
-  /** The number of tokens that are left to evaluate, of all prompts that are being evaluated. */
   get unread(): number {
     return this.#unread;
   }
 
   /**
-   * Notes that a request of the tenant has taken a slot, and that the tokens of its prompt are to be evaluated, without the
-   * first `read` of them. Whoever calls closes the reading.
+   * Records that a request of the tenant has taken a slot and starts to prefill `tokens` tokens, of which the first
+   * `read` are cached. The caller closes the result.
    */
   begin(name: string, tokens: number, read = 0): PromptReading {
     const mine = this.#reading.get(name) ?? new Set();
@@ -145,9 +135,10 @@ export class BatchShares {
         const { begun, cost, left } = progress;
         progress.begun = 0;
         progress.cost = 0;
-        // Pieces of one batch end one after the other: what has ended since, and what has not, was evaluated beside it.
+        // Chunks of one batch end one after the other: a chunk that has ended since this one began, or has not ended,
+        // was computed beside it.
         const evaluated = this.#begun - evaluatedBefore;
-        // But the end of a prompt comes before what others have begun with it (`runtime/batch-decoder.ts`).
+        // The end of a prompt is computed before chunks of others that began with it (`runtime/batch-decoder.ts`).
         if (begun < left || evaluated <= cost) this.#learn(evaluated, nowMs - beganMs, progress.read);
         progress.left -= begun;
         progress.read += begun;
@@ -164,7 +155,7 @@ export class BatchShares {
     };
   }
 
-  /** Returns the size of the next piece of a prompt, which is one of its tenant's. */
+  /** Returns the size of the next chunk of a prompt, which is one of `ofTenant`. */
   #pieceOf({ left, read }: Progress, ofTenant: ReadonlySet<Progress>): number {
     const cost = this.#tokenCost(read);
     if (left * cost <= SHORT_TOKENS) return left;
@@ -173,9 +164,9 @@ export class BatchShares {
     return Math.min(left, Math.max(MIN_SHARE_TOKENS, Math.floor(step / (this.#reading.size * ofTenant.size))));
   }
 
-  /** Brings the cost of steps nearer to what takes the time that is meant, where `cost` took `ms` milliseconds. */
+  /** Adjusts the step size towards the target time, after a cost of `cost` took `ms` milliseconds. */
   #learn(cost: number, ms: number, before: number): void {
-    // What a much smaller step takes is mostly what every step takes, and says little of one of the right size.
+    // The time of a much smaller step is mostly constant overhead, and does not predict that of a full one.
     if (cost < this.#stepCost / 2) return;
     const change = Math.min(MAX_GROWTH, Math.max(MAX_CUT, PIECE_MS / Math.max(1, ms)));
     const learned = (this.#stepCost + cost * change) / 2;

@@ -1,5 +1,5 @@
 /**
- * The copies that are kept of a cache which cannot be cut: of the last turns, so that one can be asked again, or otherwise.
- * One takes tens of megabytes where a model has thirty layers that remember what they have read in one state.
+ * The number of copies of a cache that cannot be cut: those of the last turns, so that one can be repeated or edited. A
+ * copy takes tens of megabytes for a model with thirty recurrent layers.
  */
 export const KEPT_COPIES = 3;

@@ -3,26 +3,20 @@ import type { Slot, SlotPrompt } from "./slot.ts";
 import type { Slots } from "./slots.ts";
 import type { Steps } from "./steps.ts";
 
-/** What holding a slot takes. */
 export type SlotLeaseOptions = {
-  /** The slots of the engine, which get the slot back. */
   readonly slots: Slots;
-  /** The slot that is held. */
   readonly slot: Slot;
-  /** Runs the steps on the slot. */
   readonly steps: Steps;
-  /** The time for which the cache is to stay in the slot afterwards, in milliseconds. */
+  /** The time for which the slot keeps its cache afterwards, in milliseconds. */
   readonly keepMs: number;
-  /** The signal that is aborted when the caller leaves. */
   readonly signal: AbortSignal;
 };
 
 /**
- * The hold of one request on a slot. It ends when it is closed, or by itself when the caller leaves: behind the
- * step in flight, if there is one.
+ * One request's hold on a slot. It ends when it is closed or when the caller leaves, after the step in flight, if there
+ * is one.
  */
 export class SlotLease {
-  /** The slot that is held. */
   readonly slot: Slot;
   readonly #options: SlotLeaseOptions;
   /** The step in flight; undefined between two steps. */
@@ -30,30 +24,28 @@ export class SlotLease {
   #broken = false;
   #closing: Promise<void> | undefined;
 
-  /** Makes the hold on a slot that has just been taken. */
+  /** Wraps a slot that has just been taken. */
   constructor(options: SlotLeaseOptions) {
     this.slot = options.slot;
     this.#options = options;
     options.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
-  /** Whether steps can run on the slot: the caller is there, and the lease is not closed. */
+  /** Whether steps can run on the slot: the caller is present, and the lease is not closed. */
   get open(): boolean {
     return !this.#closing && !this.#options.signal.aborted;
   }
 
-  /**
-   * Runs one step on the slot that computes. Throws `EngineError` when the caller has left before or meanwhile.
-   */
+  /** Runs one compute step on the slot. Throws `EngineError` if the caller has left before or meanwhile. */
   run<Result>(step: () => Promise<Result>): Promise<Result> {
     return this.#follow(() => this.#options.steps.run(this.slot.place, step));
   }
 
-  /** Makes the cache of the slot a prefix of the prompt, as `Slot.adapt` does. Throws `EngineError` as `run` does. */
+  /** Cuts the cache of the slot to a prefix of the prompt, as `Slot.adapt` does. Throws `EngineError` as `run` does. */
   adapt(prompt: SlotPrompt): Promise<number> {
     const { slot } = this;
     const { steps } = this.#options;
-    // Where nothing changes nobody need wait until the engine computes nothing.
+    // Without a change of the cache there is no need to wait for the end of a round.
     return this.#follow(() => (slot.fits(prompt) ? slot.adapt(prompt) : steps.change(() => slot.adapt(prompt))));
   }
 
@@ -81,10 +73,7 @@ export class SlotLease {
     return result;
   }
 
-  /**
-   * Gives the slot back as soon as the step in flight has ended. What a failed step left in the cache is thrown away.
-   * Never rejects.
-   */
+  /** Releases the slot after the step in flight. The cache is discarded if a step failed. Never rejects. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -99,7 +88,7 @@ export class SlotLease {
   }
 
   readonly #onAbort = (): void => {
-    // A step in flight is waited for: it cannot be stopped.
+    // A step in flight cannot be stopped.
     void this.close();
   };
 }

@@ -3,26 +3,23 @@ import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import { commonLength } from "./common-length.ts";
 import { KEPT_COPIES } from "./kept-copies.ts";
 
-/** What is to be in the cache of a slot. */
 export type SlotPrompt = {
-  /** The tokens of the prompt. */
   readonly prompt: readonly Token[];
-  /** The isolation domain of the request: only caches of the same domain are ever reused. */
+  /** The isolation domain of the request: only caches of the same domain are reused. */
   readonly isolation: string;
-  /** The places that digests name in the prompt. Absent where nobody is to be told of them. */
+  /** The positions that digests name in the prompt. Absent if the request has no digests. */
   readonly line?: SlotLine | undefined;
 };
 
-/** A slot: one sequence of the context, and what its part of the KV cache holds. */
+/** A slot: one sequence of the context with its part of the KV cache. */
 export class Slot {
-  /** The sequence of the library that decodes for the slot. */
   readonly sequence: LlamaContextSequence;
-  /** The place of the sequence among all sequences of the context, from 0. */
+  /** The index of the sequence in the context, from 0. */
   readonly place: number;
   #busy = false;
   #clearing = false;
   #tokens: readonly Token[] = [];
-  /** The lengths of the beginnings of the cache of which copies are kept. */
+  /** The lengths of the cache prefixes of which copies are kept. */
   #copies: readonly number[] = [];
   #isolation = "";
   #line: SlotLine | undefined;
@@ -30,93 +27,86 @@ export class Slot {
   #lastUsedMs = 0;
   #expiresAtMs = 0;
 
-  /** Makes a free slot with an empty cache. */
   constructor(sequence: LlamaContextSequence, place: number) {
     this.sequence = sequence;
     this.place = place;
   }
 
-  /** Whether a request holds the slot. */
   get busy(): boolean {
     return this.#busy;
   }
 
-  /** Whether the cache of the slot is being emptied. It is for good where the library failed to. */
+  /** Whether the cache of the slot is being emptied; forever if the library failed to. */
   get clearing(): boolean {
     return this.#clearing;
   }
 
-  /** Whether a request can have the slot. */
   get free(): boolean {
     return !this.#busy && !this.#clearing;
   }
 
-  /** Whether the cache of the slot holds nothing. */
   get empty(): boolean {
     return this.#tokens.length === 0;
   }
 
-  /** The number of tokens whose cache can be reused; of a slot in use, as it was before. */
+  /** The number of reusable tokens; for a busy slot, those before it was taken. */
   get cachedTokens(): number {
     return this.#tokens.length;
   }
 
-  /** The places that digests name in what the cache holds; undefined where nobody is to be told of them. */
+  /** The positions that digests name in the cache; undefined if the request had no digests. */
   get line(): SlotLine | undefined {
     return this.#line;
   }
 
   /**
-   * The number of tokens up to the end of the newest prompt's last message, all of which the next turn of the conversation
-   * begins with; Infinity where nobody has told of it.
+   * The number of tokens up to the end of the newest prompt's last message, with all of which the next turn of the
+   * conversation begins; Infinity if unknown.
    */
   get promptTokens(): number {
     return this.#line?.places.at(-1)?.tokens || Number.POSITIVE_INFINITY;
   }
 
-  /** The name that the caller gave the conversation in the slot; "" when it gave none. */
+  /** The caller's name for the conversation in the slot; "" if none was given. */
   get affinityKey(): string {
     return this.#affinityKey;
   }
 
-  /** The moment at which the slot was last given back, in milliseconds of the clock of `release`; 0 if never. */
+  /** The time of the last release, in milliseconds of the clock of `release`; 0 if never. */
   get lastUsedMs(): number {
     return this.#lastUsedMs;
   }
 
   /**
-   * The moment until which the cache is meant to be kept, in milliseconds of the clock of `release`. Another request
-   * that needs the room ends it earlier.
+   * The time until which the cache should be kept, in milliseconds of the clock of `release`. It may be evicted
+   * earlier.
    */
   get expiresAtMs(): number {
     return this.#expiresAtMs;
   }
 
-  /** Gives the slot to a request with this affinity key; "" when it has none. */
+  /** Assigns the slot to a request with this affinity key; "" for none. */
   take(affinityKey: string): void {
     this.#busy = true;
     this.#affinityKey = affinityKey;
   }
 
-  /**
-   * Returns how many tokens from the start the cache has in common with a prompt, as far as one can go on from there; 0 in
-   * another isolation domain.
-   */
+  /** Returns the length of the reusable common prefix of the cache and a prompt; 0 in another isolation domain. */
   commonPrefix(prompt: readonly Token[], isolation: string): number {
     return this.#usable(prompt, isolation, prompt.length);
   }
 
   /**
-   * Returns how many tokens of a prompt need no evaluation as the cache has them. The last one is always evaluated anew,
-   * as that gives the first token of the answer.
+   * Returns the number of prompt tokens that need no evaluation because they are cached. The last one is always
+   * evaluated, as that samples the first token of the answer.
    */
   reusable({ prompt, isolation }: SlotPrompt): number {
     return this.#usable(prompt, isolation, prompt.length - 1);
   }
 
   /**
-   * Returns how much of the first `tokens` tokens of the cache is there for a prompt that goes on differently. Models some of
-   * whose layers remember what they have read in one state go on from the end of the cache, or from where a copy was kept.
+   * Returns how many of the first `tokens` tokens of the cache a prompt that diverges after them can reuse. Models with
+   * recurrent layers can only continue from the end of the cache, or from a kept copy.
    */
   usable(tokens: number): number {
     if (!this.sequence.needsCheckpoints || tokens === this.#tokens.length) return tokens;
@@ -128,30 +118,29 @@ export class Slot {
   }
 
   /**
-   * Returns behind how many tokens of a prompt a copy of the cache is to be kept, where the next turn will go on: at the end
-   * of its last message, as far as that is known. 0 where the cache can be cut anywhere.
+   * Returns the number of prompt tokens after which a copy of the cache is kept for the next turn: the end of the last
+   * message, if known. 0 if the cache can be cut anywhere.
    */
   copyBehind({ prompt, line }: SlotPrompt): number {
     if (!this.sequence.needsCheckpoints) return 0;
     return Math.min(line?.places.at(-1)?.tokens || prompt.length, prompt.length - 1);
   }
 
-  /** Keeps a copy of the cache as it is. */
   async keepCopy(): Promise<void> {
     const length = this.sequence.nextTokenIndex;
     await this.sequence.takeCheckpoint();
     this.#copies = [...this.#copies.filter((other) => other !== length), length].slice(-KEPT_COPIES);
   }
 
-  /** Returns whether all that the cache holds is a true prefix of the prompt, so that adapting to it changes nothing. */
+  /** Returns whether the whole cache is a proper prefix of the prompt, so that `adapt` changes nothing. */
   fits(wish: SlotPrompt): boolean {
     const held = this.sequence.nextTokenIndex;
     return held === 0 || held === this.reusable(wish);
   }
 
   /**
-   * Makes the cache a true prefix of the prompt. Resolves to its length, which is what `reusable` says, or less where the
-   * library cannot keep so much.
+   * Cuts the cache to a proper prefix of the prompt. Resolves to its length: that of `reusable`, or less if the library
+   * cannot keep so much.
    */
   async adapt(wish: SlotPrompt): Promise<number> {
     const { prompt, isolation, line } = wish;
@@ -165,7 +154,7 @@ export class Slot {
       await this.#empty();
       return 0;
     }
-    // Without `false` it would also keep later pieces and move them, which gives other results.
+    // Without `false` the library also keeps and shifts later parts, which changes results.
     await this.sequence.adaptStateToTokens(wanted, false);
     const kept = this.sequence.contextTokens;
     this.#copies = this.#copies.filter((length) => length <= kept.length);
@@ -179,7 +168,6 @@ export class Slot {
     await this.sequence.clearHistory();
   }
 
-  /** Frees the slot and keeps its cache. */
   release(nowMs: number, expiresAtMs: number): void {
     this.#tokens = this.sequence.contextTokens;
     this.#lastUsedMs = nowMs;
@@ -187,7 +175,7 @@ export class Slot {
     this.#busy = false;
   }
 
-  /** Takes the slot from the request that holds it, if one does. Nobody can have it until it is cleared. */
+  /** Takes the slot from the request that holds it, if any. It stays out of use until it is cleared. */
   retire(): void {
     this.#busy = false;
     this.#clearing = true;
@@ -196,7 +184,7 @@ export class Slot {
     this.#affinityKey = "";
   }
 
-  /** Empties the cache of a slot that is retired, which is free afterwards. */
+  /** Empties the cache of a retired slot, which is free afterwards. */
   async clear(): Promise<void> {
     await this.#empty();
     this.#clearing = false;

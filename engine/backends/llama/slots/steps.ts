@@ -1,16 +1,14 @@
-/** A step that waits for a round. */
 type Asked = { readonly place: number; readonly begin: () => void };
 
 /**
- * Runs what the engine does, and counts it: steps that have come to an end, and steps that run. A wedged accelerator
- * shows in both.
+ * Schedules and counts the engine's steps: finished ones and ones in flight. A stuck accelerator shows in both.
  *
- * Steps that compute go in rounds: those that were asked for while a round ran begin together when all of it has ended,
- * in the order of their sequences. The engine makes one batch of them, and computes it in one pass only where sequences follow each other: tokens that were asked for one by one, as their readers
- * came to it, would be computed in several.
+ * Compute steps run in rounds: those requested during a round start together when all of it has ended, ordered by
+ * sequence. The engine combines them into one batch, and computes it in one pass only if sequences are consecutive:
+ * tokens requested one by one, as their readers arrive, would take several passes.
  *
- * A cache may be changed only while nothing is computed: between two rounds. What is to be changed while one runs waits for
- * its end; the next one waits for the changes that wait then, and for none that comes later.
+ * A cache may only be changed between two rounds. A change requested during a round waits for its end; the next round
+ * waits for the changes pending then, and for none that comes later.
  */
 export class Steps {
   #done = 0;
@@ -18,29 +16,28 @@ export class Steps {
   #changing = 0;
   #changed: Promise<unknown> = Promise.resolve();
   #asked: Asked[] = [];
-  /** The number of steps of the round that have not ended. */
   #running = 0;
-  /** The places of the round from which no further step was asked for. */
+  /** The places of the round that have not requested another step. */
   readonly #silent = new Set<number>();
   #turnIsComing = false;
   #waitsForChanges = false;
-  /** Begin the changes that wait for the end of the round, or of the one that is due. */
+  /** Start the changes that wait for the end of the current or due round. */
   #begunAtEnd: (() => void)[] = [];
   #underWay: { readonly begun: Promise<void>; readonly tell: () => void } | undefined;
 
-  /** The number of steps that have ended, whether well or not. */
+  /** The number of finished steps, successful or not. */
   get done(): number {
     return this.#done;
   }
 
-  /** The number of steps that run now or wait for their round. It is 0 too while nobody asks for more. */
+  /** The number of running and waiting steps. It is also 0 while no generation requests a step. */
   get inFlight(): number {
     return this.#inFlight;
   }
 
   /**
-   * Resolves once the engine computes the next round that begins. Whoever has asked for a step in it has that time for
-   * other work: the engine need not wait for it. It does not resolve while nobody asks for a step.
+   * Resolves once the engine computes the next round. A generation with a step in it can do other work meanwhile. It
+   * does not resolve while no step is requested.
    */
   get underWay(): Promise<void> {
     if (!this.#underWay) {
@@ -53,13 +50,13 @@ export class Steps {
     return this.#underWay.begun;
   }
 
-  /** Runs a step that computes with the sequence at `place` of all sequences, in the next round. Settles as the step does. */
+  /** Runs a compute step with the sequence at index `place`, in the next round. Settles as the step does. */
   run<Result>(place: number, step: () => Promise<Result>): Promise<Result> {
     this.#inFlight += 1;
     return new Promise((resolve, reject) => {
       const begin = () => void this.#compute(step).then(resolve, reject);
       this.#asked.push({ place, begin });
-      // Those of the last round are all that is waited for: a turn more is much where a token takes little.
+      // A round waits only for the sequences of the last one: another tick of the event loop is long for a fast model.
       if (this.#silent.delete(place) && this.#silent.size === 0) this.#begin();
       else this.#beginSoon();
     });
@@ -78,15 +75,15 @@ export class Steps {
   }
 
   /**
-   * Runs a step that changes what a cache holds: at once while nothing is computed, else behind the round, and before all
-   * rounds that begin from then on. Settles as the step does.
+   * Runs a step that changes a cache: at once while nothing computes, otherwise after the current round and before all
+   * later ones. Settles as the step does.
    */
   async change<Result>(step: () => Promise<Result>): Promise<Result> {
     this.#inFlight += 1;
     this.#changing += 1;
     const isComputing = this.#running > 0 || this.#waitsForChanges;
     const change = isComputing ? this.#roundEnd().then(step) : step();
-    // Without a value: it would hold that of all changes before it.
+    // The chain drops the values: it would otherwise retain those of all earlier changes.
     this.#changed = Promise.allSettled([this.#changed, change]).then(() => {});
     try {
       return await change;
@@ -101,7 +98,6 @@ export class Steps {
     return new Promise((resolve) => this.#begunAtEnd.push(resolve));
   }
 
-  /** Notes that all steps of the round have ended. */
   #ended(): void {
     const waiting = this.#begunAtEnd;
     if (waiting.length === 0) return;
@@ -109,7 +105,10 @@ export class Steps {
     for (const begin of waiting) begin();
   }
 
-  /** Begins a round at the next turn of the event loop: by then all have asked who go on at once. */
+  /**
+   * Starts a round at the next tick of the event loop: by then every generation that continues at once has requested
+   * its step.
+   */
   #beginSoon(): void {
     if (this.#turnIsComing || this.#running > 0 || this.#asked.length === 0) return;
     this.#turnIsComing = true;
@@ -127,7 +126,7 @@ export class Steps {
     }
     this.#waitsForChanges = true;
     void this.#changed.then(() =>
-      // Whose cache was changed asks for a step first.
+      // The request whose cache was changed requests its step first.
       setImmediate(() => {
         this.#waitsForChanges = false;
         this.#beginRound();
@@ -146,7 +145,7 @@ export class Steps {
     }
     const told = this.#underWay;
     this.#underWay = undefined;
-    // The batch is sent off behind what the steps do at once (`llama-runtime.ts`), before the next turn.
+    // The decoder submits the batch in `process.nextTick` (`runtime/batch-decoder.ts`), before this callback.
     if (told) setImmediate(told.tell);
   }
 }

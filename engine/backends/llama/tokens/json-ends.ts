@@ -1,15 +1,14 @@
-/** The tokens that end what stands in JSON, by the texts of the tokens of a model. */
+/** The tokens of a model that end strings and brackets in JSON, found by their texts. */
 export class JsonEnds<Token> {
-  /** The tokens with a quotation mark in them. */
+  /** The tokens that contain a quotation mark. */
   readonly quotes: Set<Token> = new Set();
-  /** Those of them that begin with it, so that they end a string. */
+  /** Those of them that begin with it, and so end a string. */
   readonly ofStrings: Token[] = [];
-  /** Those of them behind whose mark nothing comes but brackets that close. */
+  /** Those of them with nothing but closing brackets after the quotation mark. */
   readonly ofLastStrings: Token[] = [];
-  /** The tokens of brackets that close. */
+  /** The tokens of closing brackets. */
   readonly brackets: Token[] = [];
 
-  /** Takes in a token of the model. */
   add(token: Token, text: string): void {
     if (text.includes('"')) this.quotes.add(token);
     if (text.startsWith('"')) this.ofStrings.push(token);

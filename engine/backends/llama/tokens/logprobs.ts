@@ -1,11 +1,11 @@
 import type { LlamaModel, Token } from "node-llama-cpp";
 import type { TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/** The log probability that stands for "impossible", as JSON has no infinity. */
+/** The log probability of an impossible token, as JSON has no infinity. */
 const LOWEST = -9999;
 
 /**
- * Returns the log probability of a token and of its likeliest `alternatives`, in the distribution from which it was
+ * Returns the log probability of a token and of its most likely `alternatives`, in the distribution from which it was
  * drawn: after temperature, top-p and the like.
  */
 export function toTokenLogprob(
@@ -26,7 +26,7 @@ export function toTokenLogprob(
   };
 }
 
-/** Returns the first `count` entries of a map that is in falling order, and may be as long as the vocabulary. */
+/** Returns the first `count` entries of a map in descending order, which may be as long as the vocabulary. */
 function firstEntries(map: ReadonlyMap<Token, number>, count: number): readonly (readonly [Token, number])[] {
   const entries: (readonly [Token, number])[] = [];
   for (const entry of map) {
@@ -37,14 +37,14 @@ function firstEntries(map: ReadonlyMap<Token, number>, count: number): readonly 
 }
 
 /**
- * The byte behind each character of a byte-level vocabulary: printable bytes stand for themselves, the others for
+ * The byte of each character of a byte-level vocabulary: printable bytes represent themselves, the others are mapped to
  * characters from U+0100 on (the scheme of GPT-2).
  */
 const BYTE_OF = byteLevelAlphabet();
 
 /**
- * Returns the bytes of a token: those of its text where that is whole; else, in a byte-level vocabulary, those of its
- * spelling. Empty when they cannot be known.
+ * Returns the bytes of a token: those of its text if that is valid, else, in a byte-level vocabulary, those of its
+ * spelling. Empty if they are unknown.
  */
 export function tokenBytes(text: string, spelling: string | undefined): Buffer {
   if (!text.includes("\uFFFD")) return Buffer.from(text, "utf8");

@@ -3,31 +3,29 @@ import type { Conversation } from "../../../conversation/chat-template.ts";
 import type { PromptRenderer, RenderedPrompt } from "../../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../../errors.ts";
 
-/**
- * The number of times that each pattern of messages stands in the smaller of the two conversations that are compared.
- */
+/** The number of repetitions of each message pattern in the smaller of the two conversations that are compared. */
 const TIMES = 16;
-/** The text by which it is found out whose texts a template writes whole: long, as some might be cut. */
+/**
+ * The sample text that shows whether a template writes a role's texts unchanged. It is long, as some templates
+ * truncate.
+ */
 const SAMPLE = "Whatever is said here comes whole. ".repeat(100).trim();
 
-/** What a model's prompts are measured with. */
 export type BoundsOptions = {
-  /** Renders the prompts of the model. */
   readonly renderer: PromptRenderer;
-  /** Returns the number of tokens of a rendered prompt. */
   readonly tokensOf: (prompt: RenderedPrompt) => number;
   /**
-   * The bytes of the longest token, where no text has fewer tokens than its bytes divided by this; undefined where the
-   * tokenizer may leave characters out.
+   * The bytes of the longest token, if no text has fewer tokens than its bytes divided by this; undefined if the
+   * tokenizer may drop characters.
    */
   readonly longestTokenBytes: number | undefined;
 };
 
 /**
- * Knows how many tokens the prompt of a conversation has at least, from what is seen without rendering it. What cannot
- * fit the window is refused before it costs anything. Nothing is presumed of the template: by rendering small
- * conversations it is measured how many tokens a further message of any kind adds at least, and whose texts come whole.
- * A template that leaves messages out adds none, and bounds nothing.
+ * Estimates a lower bound of the tokens in a conversation's prompt without rendering it, so that a prompt that cannot
+ * fit the window is refused at once. Nothing is assumed about the template: rendering small conversations measures how
+ * many tokens a further message of any kind adds at least, and which roles' texts are written unchanged. A template
+ * that drops messages adds none, and bounds nothing.
  */
 export class PromptBounds {
   readonly #tokensPerMessage: number;
@@ -41,23 +39,23 @@ export class PromptBounds {
     this.#wholeRoles = new Set([Role.SYSTEM, Role.USER].filter((role) => isWhole(renderer, role)));
   }
 
-  /** The bytes of the longest token, where the text of user messages comes whole into a prompt; else 0. */
+  /** The bytes of the longest token, if prompts contain the text of user messages unchanged; else 0. */
   get longestTokenBytes(): number {
     const isKnown = this.#wholeRoles.has(Role.USER) && Number.isFinite(this.#longestTokenBytes);
     return isKnown ? this.#longestTokenBytes : 0;
   }
 
-  /** Returns a number of tokens that the prompt of this conversation has at least; it may have far more. */
+  /** Returns a lower bound of the tokens in the prompt of this conversation; it may have far more. */
   least({ messages }: Pick<Conversation, "messages">): number {
     const spoken = messages.findIndex(({ role }) => role !== Role.SYSTEM);
-    // System messages at the beginning become one, and those of them that say nothing add nothing.
+    // Leading system messages are joined into one, and empty ones add nothing.
     const joined = Math.max(0, (spoken < 0 ? messages.length : spoken) - 1);
     const ofMessages = Math.floor((messages.length - joined) * this.#tokensPerMessage);
     let units = 0;
     for (const [at, { role, parts }] of messages.entries()) {
-      // Some templates know a system message as the first one only.
+      // Some templates accept a system message only as the first message.
       if (!this.#wholeRoles.has(role) || (role === Role.SYSTEM && at > 0)) continue;
-      // White space at the ends is what templates take off; a character has a byte at least.
+      // Templates strip white space at the ends; a character has at least one byte.
       for (const { kind } of parts) if (kind?.$case === "text") units += kind.value.text.trim().length;
     }
     return Math.max(ofMessages, Math.floor(units / this.#longestTokenBytes));
@@ -76,7 +74,7 @@ const result: Part = {
 };
 const user = says(Role.USER, text("a"));
 
-/** The patterns of messages that may follow one another in a conversation, the shortest that there are. */
+/** The message patterns that may repeat in a conversation, as short as possible. */
 const PATTERNS: readonly (readonly Message[])[] = [
   [user, says(Role.ASSISTANT, text("a"))],
   [says(Role.USER, text("")), says(Role.ASSISTANT, text(""))],
@@ -91,8 +89,8 @@ const PATTERNS: readonly (readonly Message[])[] = [
 ];
 
 /**
- * Returns the least that a further message adds, of all patterns that the template takes; 0 where it takes not even the
- * first.
+ * Returns the least number of tokens that a further message adds, over all patterns that the template accepts; 0 if it
+ * rejects the first pattern.
  */
 function tokensPerMessage(renderer: PromptRenderer, tokensOf: BoundsOptions["tokensOf"]): number {
   const size = (pattern: readonly Message[], times: number) => {
@@ -108,7 +106,7 @@ function tokensPerMessage(renderer: PromptRenderer, tokensOf: BoundsOptions["tok
   return Math.max(0, Math.min(...added.filter((tokens) => tokens !== undefined)));
 }
 
-/** Returns whether the texts of a role come whole, be they far from the end of the conversation. */
+/** Returns whether the texts of a role are written unchanged, also far from the end of the conversation. */
 function isWhole(renderer: PromptRenderer, role: Role): boolean {
   const first = says(role, text(SAMPLE));
   const rest = Array.from({ length: TIMES }, () => [user, says(Role.ASSISTANT, text("a"))]).flat();

@@ -14,62 +14,52 @@ import { PromptBounds } from "./prompt-bounds.ts";
 import { isSmall } from "./prompt-size.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** The amount of text that is tokenized in one turn of the event loop, in UTF-16 units: about 2,000 tokens, or 2 ms. */
+/** The amount of text that is tokenized per tick of the event loop, in UTF-16 units: about 2,000 tokens, or 2 ms. */
 export const PORTION_UNITS = 8192;
-/** The cost of a call of the tokenizer besides its text, in UTF-16 units of text. */
+/** The fixed cost of a tokenizer call, in UTF-16 units of text. */
 const CALL_UNITS = 32;
 /**
- * The windows that a prompt may fill and still be tokenized to its end: how much too long it is can be told exactly
- * then. Behind that the rest is estimated.
+ * Prompts of up to this many context windows are tokenized completely, so that the error gives the exact excess. The
+ * size of longer ones is estimated.
  */
 const EXACT_WINDOWS = 2;
 
-/** A conversation as the model reads it. */
 export type Prompt = {
-  /** The tokens of the whole prompt. */
   readonly tokens: readonly Token[];
-  /** Whether the template has opened the reasoning already: the answer has only its end. */
+  /** Whether the template has already opened the reasoning, so that the answer contains only its end. */
   readonly startsInReasoning: boolean;
-  /** Whether the answer goes on with a text of the caller's. */
+  /** Whether the answer continues a text of the caller's. */
   readonly continuesText: boolean;
-  /**
-   * The number of tokens up to the last place that the caller marked as the end of a reusable prefix; 0 without one.
-   */
+  /** The number of tokens up to the last cache breakpoint of the caller; 0 without one. */
   readonly markedTokens: number;
   /**
-   * For each of `Conversation.counts` the number of tokens that any prompt which begins with so many messages has in
-   * common with this one, as far as it is known; 0 where it is not.
+   * For each of `Conversation.counts`, the number of tokens that all prompts with the same first messages have in
+   * common with this one; 0 if unknown.
    */
   readonly places: readonly number[];
 };
 
-/** The parts that conversations are encoded with. */
 export type PromptEncoderOptions = {
-  /** The model whose tokenizer is used. */
   readonly model: LlamaModel;
-  /** What is known of the tokens of the model. */
   readonly vocabulary: Vocabulary;
-  /** The form of the model's prompts. */
   readonly format: PromptFormat;
-  /** The most tokens that a prompt and its answer may have together. */
   readonly contextWindow: number;
-  /** Renders large conversations, on threads of its own. */
+  /** Renders large conversations on worker threads. */
   readonly work: Pick<CallerWork, "run">;
 };
 
-/** The tokens of a prompt as far as they were read. */
 type Tokenized = {
   readonly tokens: Token[];
-  /** The number of tokens of the whole prompt: exact where all of it was read, else an estimate. */
+  /** The number of tokens of the whole prompt: exact if all of it was read, else an estimate. */
   readonly count: number;
   readonly markedTokens: number;
   readonly places: readonly number[];
 };
 
 /**
- * Turns conversations into tokens, for generating and for counting alike. What cannot fit the window costs next to
- * nothing; large conversations are rendered on other threads; and what is done on this one goes in slices of a few
- * milliseconds, one at each turn of the event loop, in turns between tenants.
+ * Encodes conversations to tokens, for generating and for counting. A prompt that cannot fit the window costs almost
+ * nothing; large conversations are rendered on worker threads; and work on the main thread is done in slices of a few
+ * milliseconds, one per tick of the event loop, alternating between tenants.
  */
 export class PromptEncoder {
   readonly #options: PromptEncoderOptions;
@@ -77,7 +67,7 @@ export class PromptEncoder {
   readonly #bounds: PromptBounds;
   readonly #turns = new LoopTurns();
 
-  /** Makes an encoder for one model, which measures its prompts. Throws where the template is not Jinja. */
+  /** Measures the model's prompts. Throws if the template is not valid Jinja. */
   constructor(options: PromptEncoderOptions) {
     const { format, vocabulary, model } = options;
     this.#options = options;
@@ -89,15 +79,14 @@ export class PromptEncoder {
     });
   }
 
-  /** The bytes of the longest token, where the text of user messages comes whole into a prompt; else 0. */
+  /** The bytes of the longest token, if prompts contain the text of user messages unchanged; else 0. */
   get longestTokenBytes(): number {
     return this.#bounds.longestTokenBytes;
   }
 
   /**
-   * Resolves to the prompt of a conversation. Throws `EngineError`: CONTEXT_WINDOW_EXCEEDED where it leaves no room for
-   * an answer, INVALID_REQUEST for what the template does not take, QUEUE_FULL where too much waits to be rendered, and
-   * why the caller left.
+   * Resolves to the prompt of a conversation. Throws `EngineError`: CONTEXT_WINDOW_EXCEEDED if there is no room for an
+   * answer, INVALID_REQUEST if the template rejects it, QUEUE_FULL if too many jobs wait, and why the caller left.
    */
   async encode(conversation: Conversation, order: WorkOrder): Promise<Prompt> {
     const { contextWindow } = this.#options;
@@ -110,9 +99,9 @@ export class PromptEncoder {
   }
 
   /**
-   * Resolves to the number of tokens in the prompt of a conversation, be it longer than the window; of one that is
-   * twice as long it is an estimate. Throws `EngineError` as `encode`, and CONTEXT_WINDOW_EXCEEDED only where the
-   * prompt is twice as long without a look at it.
+   * Resolves to the number of tokens in the prompt of a conversation, also beyond the window; beyond twice the window
+   * it is an estimate. Throws `EngineError` as `encode` does, but CONTEXT_WINDOW_EXCEEDED only if the lower bound is
+   * twice the window.
    */
   async count(conversation: Conversation, order: WorkOrder): Promise<number> {
     this.#refuseHopeless(conversation, EXACT_WINDOWS * this.#options.contextWindow);
@@ -124,7 +113,7 @@ export class PromptEncoder {
     if (least >= most) throw windowExceeded(least, this.#options.contextWindow);
   }
 
-  /** Waits until a slice of a few milliseconds may be done for the tenant. Throws why the caller left. */
+  /** Waits for a slice of a few milliseconds for the tenant. Throws why the caller left. */
   turn({ tenant, signal }: WorkOrder): Promise<void> {
     return this.#turns.nextUnlessLeft(tenant, signal);
   }
@@ -135,7 +124,7 @@ export class PromptEncoder {
       try {
         return this.#renderer.render(conversation);
       } catch (error) {
-        // Finding out what of it is at fault takes many renderings.
+        // Finding the rejected part takes many renderings.
         if (!(error instanceof TemplateRefusal)) throw error;
       }
     }

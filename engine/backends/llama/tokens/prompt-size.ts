@@ -2,16 +2,16 @@ import type { Part } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import type { Conversation } from "../../../conversation/chat-template.ts";
 
 /*
- * What rendering costs, in UTF-16 units of plain text, of which it gets through some 50 in a microsecond. Measured with
- * the templates of large models: a message or a part of one takes up to 100 µs, and JSON, which is read and written by
- * the template's interpreter value by value, near a microsecond a unit.
+ * Rendering costs, in UTF-16 units of plain text, of which about 50 are rendered per microsecond. Measured with the
+ * templates of large models: a message, or a part of one, takes up to 100 µs, and JSON, which the template interpreter
+ * reads and writes value by value, about a microsecond per unit.
  */
 const MESSAGE_UNITS = 5_000;
 const JSON_UNITS = 50;
-/** The most that is rendered at once and on the thread that hands out tokens: about 3 ms. */
+/** The largest rendering on the main thread, which streams tokens: about 3 ms. */
 const SMALL_UNITS = 150_000;
 
-/** Tells whether a conversation is rendered within a few milliseconds. */
+/** Returns whether a conversation is rendered within a few milliseconds. */
 export function isSmall({ messages, tools }: Pick<Conversation, "messages" | "tools">): boolean {
   let units = 0;
   for (const { parts } of messages) {

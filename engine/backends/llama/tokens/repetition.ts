@@ -1,13 +1,11 @@
-/** The most tokens that come over and over. */
 const MAX_PERIOD = 48;
-/** The tokens at the end of an answer that are to be the same over and over, at least. */
+/** The least number of repeated tokens at the end of an answer. */
 const MIN_TOKENS = 16;
-/** The number of times that they are to come. */
 const MIN_TIMES = 4;
 
 /**
- * Returns the tokens that come over and over at the end of `tokens`, four times at least and for 16 tokens: as few of
- * them as there can be, up to 48. There are none where nothing does.
+ * Returns the sequence that repeats at the end of `tokens`, at least four times and for 16 tokens: the shortest one, up
+ * to 48 tokens. Empty if there is none.
  */
 export function repeatedTokens<Token>(tokens: readonly Token[]): readonly Token[] {
   for (let period = 1; period <= MAX_PERIOD; period += 1) {

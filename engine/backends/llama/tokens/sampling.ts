@@ -2,68 +2,62 @@ import type { SequenceEvaluateOptions, Token, TokenBias } from "node-llama-cpp";
 import type { Sampling } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
 
-/** The parameters with which a model samples where a request does not say. All of them may come from the model file. */
+/** The sampling parameters of requests that set none. All of them may come from the model file. */
 export type SamplingDefaults = {
-  /** The temperature; 0 always takes the likeliest token. */
+  /** The temperature; 0 always takes the most likely token. */
   readonly temperature: number;
-  /** The number of the likeliest tokens that are drawn from; 0 for all. */
+  /** The number of most likely tokens to draw from; 0 for all. */
   readonly topK: number;
-  /** The share of the probability, from 0 to 1, that the likeliest tokens have together which are drawn from. */
+  /** The total probability, from 0 to 1, of the most likely tokens to draw from. */
   readonly topP: number;
-  /** The share of the probability of the likeliest token, from 0 to 1, below which tokens are left out. */
+  /** The fraction of the most likely token's probability, from 0 to 1, below which tokens are excluded. */
   readonly minP: number;
 };
 
-/** The defaults of llama.cpp itself. */
+/** The defaults of llama.cpp. */
 const FALLBACK: SamplingDefaults = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 };
 
-/** The most tokens back that the penalties look at: the library copies the window at every step. */
+/** The penalty window, in tokens: the library copies it at every step. */
 const PENALTY_WINDOW_TOKENS = 2048;
 
-/** The number of seeds: llama.cpp takes 2^32 - 1 as "choose one yourself". */
+/** The number of seeds: llama.cpp reads 2^32 - 1 as a random seed. */
 export const SEEDS = 4_294_967_295;
 
 const MAX_TOP_LOGPROBS = 50;
 
-/** The parameters of sampling as the library takes them. */
 export type SamplingOptions = Pick<
   SequenceEvaluateOptions,
   "temperature" | "topK" | "topP" | "minP" | "seed" | "repeatPenalty" | "tokenBias"
 >;
 
-/** The inputs that the parameters of sampling are made of. */
 export type SamplingInput = {
-  /** The request's own parameters; undefined where it has none. */
   readonly sampling: Sampling | undefined;
-  /** The model's parameters, for what the request does not say. */
   readonly defaults: SamplingDefaults;
-  /** The number of tokens of the model; larger ids have no bias. */
+  /** The size of the vocabulary; token ids from there on have no bias. */
   readonly vocabularySize: number;
-  /** The tokens generated so far, which grow and are read at each step. */
+  /** The tokens generated so far; the list grows and is read at each step. */
   readonly generated: readonly Token[];
-  /** Makes a seed for a request without one, from 0 to 2^32 - 2. */
+  /** Returns a seed for a request without one, from 0 to 2^32 - 2. */
   readonly randomSeed: () => number;
-  /** Makes an empty table of biases. */
   readonly newBias: () => TokenBias;
-  /** The tokens that must not come. */
   readonly banned: readonly Token[];
-  /** Returns the tokens that come before all others, which is asked at each step. Absent: there are never any. */
+  /** Returns the tokens of which one must come next, at each step. Absent: there are never any. */
   readonly preferred?: (() => readonly Token[]) | undefined;
 };
 
-/** The bias that lifts a token over all that a model may want; a request's own bias of the token stands. */
+/** The bias that lifts a token above all others; a request's own bias for the token overrides it. */
 const PREFERENCE = 500;
 
 /**
- * Reads `general.sampling.*` of a GGUF file, as far as it is there and makes sense; llama.cpp's own values stand for
- * the rest. `general` is that part of the metadata of the file.
+ * Reads the valid values of `general.sampling.*` of a GGUF file; the rest are llama.cpp's defaults. `general` is that
+ * part of the metadata of the file.
  */
 export function samplingDefaults(general: object): SamplingDefaults {
   const sampling: unknown = Object.entries(general).find(([key]) => key === "sampling")?.[1];
   const found = new Map(typeof sampling === "object" && sampling !== null ? Object.entries(sampling) : []);
   const read = (key: string, fallback: number) => {
     const value: unknown = found.get(key);
-    // Numbers of 32 bits: 0.6 would be told as 0.6000000238418579.
+    // The file holds 32-bit numbers: 0.6 would be reported as 0.6000000238418579.
     return typeof value === "number" && Number.isFinite(value) && value >= 0 ? Number(value.toPrecision(7)) : fallback;
   };
   return {
@@ -75,9 +69,8 @@ export function samplingDefaults(general: object): SamplingDefaults {
 }
 
 /**
- * Returns every parameter of sampling, spelled out: the library's defaults are not neutral. The penalties count
- * generated tokens only. Throws `EngineError` INVALID_REQUEST for a value out of range, with which the library would
- * sample garbage.
+ * Returns all sampling parameters explicitly: the library's defaults are not neutral. Penalties count generated tokens
+ * only. Throws `EngineError` INVALID_REQUEST for a value out of range, with which the library would sample garbage.
  */
 export function toSamplingOptions(input: SamplingInput): SamplingOptions {
   const { sampling, defaults, generated } = input;
@@ -108,12 +101,11 @@ export function toSamplingOptions(input: SamplingInput): SamplingOptions {
   };
 }
 
-/** Returns whether chance decides which token comes. */
 export function isDrawn({ temperature }: SamplingOptions): boolean {
   return temperature !== undefined && temperature > 0;
 }
 
-/** Returns parameters of sampling in the words of the contract. A seed that was made here is not told. */
+/** Converts sampling parameters to the contract's. A seed that was generated here is left out. */
 export function usedSampling({ temperature, topK, topP, minP, repeatPenalty }: SamplingOptions): Sampling {
   return {
     temperature,
@@ -129,15 +121,15 @@ export function usedSampling({ temperature, topK, topP, minP, repeatPenalty }: S
 }
 
 /**
- * Returns how many alternatives per token are wanted, from 0 to 50; undefined when no log probabilities are. Throws
- * `EngineError` INVALID_REQUEST for more.
+ * Returns the number of alternatives per token, from 0 to 50; undefined without log probabilities. Throws `EngineError`
+ * INVALID_REQUEST for more.
  */
 export function wantedLogprobs(sampling: Sampling | undefined): number | undefined {
   const wanted = sampling?.topLogprobs;
   return wanted === undefined ? undefined : inRange("top_logprobs", wanted, 0, MAX_TOP_LOGPROBS);
 }
 
-/** Returns the biases of all steps, or those of each step where some tokens are preferred at times. */
+/** Returns a constant bias, or one per step if tokens are preferred at times. */
 function biasOf(input: SamplingInput, bias: TokenBias | undefined): Pick<SamplingOptions, "tokenBias"> {
   const { preferred, newBias } = input;
   if (preferred === undefined) return bias ? { tokenBias: bias } : {};

@@ -1,23 +1,24 @@
 import type { LlamaModel, Token } from "node-llama-cpp";
 
-/** A text of which a tokenizer that tidies up what it writes leaves spaces out, as before a full stop. */
+/**
+ * A text that a tokenizer with clean-up of spaces does not reproduce, as it drops spaces before a full stop and the
+ * like.
+ */
 const TIDIED = "a . b ? c ! d , e ' f n't g 'm h 's i 've j 're k";
 
-/** What of a model its texts are read from. */
 type TextModel = Pick<LlamaModel, "detokenize" | "tokenize" | "vocabularyType">;
 
 /**
- * Tells the text of a model's tokens, for all its answers. Where the text of a token does not depend on those before it,
- * as in nearly all vocabularies of bytes, it is asked for once: the library takes some 15 µs for each token otherwise,
- * while the next one waits for it.
+ * Decodes a model's tokens, for all its answers. If the text of a token does not depend on those before it, as in
+ * nearly all byte-level vocabularies, it is cached: the library takes about 15 µs per token, while the next one waits.
  */
 export class TokenTexts {
   readonly #model: TextModel;
   readonly #marks: ReadonlySet<Token>;
-  /** The texts by token, as far as they were asked for; undefined where a text depends on the tokens before. */
+  /** The cached texts by token; undefined if a text depends on the tokens before it. */
   readonly #known: Map<Token, string> | undefined;
 
-  /** Reads texts from a model, of whose control tokens only `marks` have one. */
+  /** `marks` are the only control tokens whose text is kept. */
   constructor(model: TextModel, marks: ReadonlySet<Token>) {
     this.#model = model;
     this.#marks = marks;
@@ -25,7 +26,7 @@ export class TokenTexts {
     this.#known = isOfBytes ? new Map() : undefined;
   }
 
-  /** Returns the text of tokens that stand behind others. */
+  /** Returns the text of tokens that follow others. */
   of(tokens: readonly Token[], before: readonly Token[]): string {
     const [only] = tokens;
     if (!this.#known || only === undefined || tokens.length > 1) return this.#read(tokens, before);

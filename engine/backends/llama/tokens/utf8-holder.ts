@@ -1,12 +1,12 @@
-/** The most tokens that are held: no character has more bytes, and no token less than one. */
+/** The most held tokens: a character has at most 4 bytes, and a token at least one. */
 const MAX_HELD_TOKENS = 4;
 
-/** The character that a decoder writes for bytes that are not (yet) a character. */
+/** The character that a decoder writes for incomplete bytes. */
 const REPLACEMENT = "\uFFFD";
 
 /**
- * Makes text out of token ids, whole characters only: one emoji may be four tokens, each of which decodes to nothing
- * readable. A replacement character that the model means is only held for a few tokens.
+ * Decodes token ids to text, whole characters only: an emoji may be four tokens, each of which is unreadable alone. A
+ * replacement character that the model intends is held for a few tokens only.
  */
 export class Utf8Holder<Id> {
   readonly #decode: (ids: readonly Id[], before: readonly Id[]) => string;
@@ -14,15 +14,15 @@ export class Utf8Holder<Id> {
   #before: readonly Id[];
 
   /**
-   * Starts behind the tokens `before`, by which some tokenizers decode a leading space. `decode` gives the text of
-   * tokens that stand behind others.
+   * `before` are the preceding tokens, on which the leading space of some tokenizers depends. `decode` returns the text
+   * of tokens that follow others.
    */
   constructor(decode: (ids: readonly Id[], before: readonly Id[]) => string, before: readonly Id[]) {
     this.#decode = decode;
     this.#before = before.slice(-MAX_HELD_TOKENS);
   }
 
-  /** Takes the next token. Returns the text that is now whole; "" while the last character is not. */
+  /** Takes the next token. Returns the complete text; "" while the last character is incomplete. */
   push(id: Id): string {
     this.#held.push(id);
     const text = this.#decode(this.#held, this.#before);
@@ -31,7 +31,7 @@ export class Utf8Holder<Id> {
     return text;
   }
 
-  /** Returns what is still held, readable or not. */
+  /** Returns the held text, readable or not. */
   flush(): string {
     if (this.#held.length === 0) return "";
     const text = this.#decode(this.#held, this.#before);

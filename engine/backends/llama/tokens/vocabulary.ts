@@ -4,43 +4,40 @@ import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { JsonEnds } from "./json-ends.ts";
 
 /**
- * The pre-tokenizers of GPT-4's kind: a space begins the word behind it, and a line break ends the white space in which
- * it stands. So a text can be cut there without changing its tokens. With any other a text is tokenized in one go.
+ * The pre-tokenizers similar to GPT-4's: a space begins the next word, and a line break ends a run of white space. A
+ * text can be cut at these positions without changing its tokens. With any other pre-tokenizer a text is tokenized in
+ * one call.
  */
 const SPLITS_WORDS: ReadonlySet<string> = new Set([
   ...["llama-bpe", "qwen2", "qwen35", "deepseek-r1-qwen", "gpt-4o", "minimax-m2", "tekken", "deepseek-v3"],
   ...["chatglm-bpe", "glm4", "kimi-k2", "grok-2"],
 ]);
 
-/** The knowledge about the tokens of a model that the engine needs. */
 export type Vocabulary = {
-  /** The number of tokens. */
   readonly size: number;
-  /** The tokens that stand for markup, found by their spelling. */
   readonly controlTokens: ControlTokens;
-  /** Whether a text may be cut between words without changing its tokens. */
   readonly cutsAtWords: boolean;
   /**
-   * The bytes of the longest token; undefined where the tokenizer may leave characters of a text out, so that a text
-   * need not have as many tokens as its bytes divided by this.
+   * The bytes of the longest token; undefined if the tokenizer may drop characters, so that a text may have fewer
+   * tokens than its bytes divided by this.
    */
   readonly longestTokenBytes: number | undefined;
-  /** The control tokens that do not end an answer: detokenizing leaves them out. */
+  /** The control tokens that do not end an answer: detokenizing drops them. */
   readonly hiddenTokens: readonly Token[];
-  /** The tokens that end what stands in JSON. */
+  /** The tokens that end strings and brackets in JSON. */
   readonly jsonEnds: JsonEnds<Token>;
-  /** The spelling of the token that begins a prompt; "" where the model has none. */
+  /** The spelling of the token that begins a prompt; "" if the model has none. */
   readonly bosText: string;
-  /** The spelling of the token that ends an answer; "" where the model has none. */
+  /** The spelling of the token that ends an answer; "" if the model has none. */
   readonly eosText: string;
   /**
-   * Returns the single token with this spelling, which the tokenizer matches wherever it stands; undefined where there
-   * is none.
+   * Returns the single token with this spelling, which the tokenizer matches anywhere in a text; undefined if there is
+   * none.
    */
   markerToken(spelling: string): Token | undefined;
 };
 
-/** Reads the vocabulary of a model, which takes a look at each of its tokens. */
+/** Reads the vocabulary of a model by iterating over all its tokens. */
 export function readVocabulary(model: LlamaModel): Vocabulary {
   const tokens: ControlToken[] = [];
   const ids = new Map<string, Token>();
@@ -74,7 +71,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
   };
 }
 
-/** Returns the tokens of the marks: their text is wanted, although the library hides that of control tokens. */
+/** Returns the tokens of the markers: their text is needed, although the library drops that of control tokens. */
 export function markTokens({ reasoning, toolCall, text }: OutputMarkers, vocabulary: Vocabulary): ReadonlySet<Token> {
   const marks = [reasoning, toolCall, text].flatMap((part) => Object.values(part ?? {}).flat());
   return new Set(
@@ -86,7 +83,7 @@ export function markTokens({ reasoning, toolCall, text }: OutputMarkers, vocabul
   );
 }
 
-/** Returns what is left of a mark when its tokens are taken out. */
+/** Returns the rest of a marker after its special tokens are removed. */
 export function withoutTokens(mark: string, { controlTokens }: Vocabulary): readonly string[] {
   const parts: string[] = [];
   let from = 0;

@@ -5,44 +5,36 @@ import { OutputParser } from "../../../output-parser/output-parser.ts";
 import type { MarkMending, SpelledMarks } from "../marks/spelled-marks.ts";
 import { ReasoningEdges } from "./reasoning-edges.ts";
 
-/** The settings of how the pieces of an answer become blocks. */
 export type AnswerBlocksOptions = {
-  /**
-   * The model's own marks, by which reasoning that the engine left in the text is taken out of it; undefined for a
-   * model without.
-   */
+  /** The model's reasoning markers, for reasoning that the engine left in the text; undefined for a model without. */
   readonly reasoning: ReasoningMarkers | undefined;
-  /** The model's marks, which the engine was sent broken, and which the model may have repeated. */
+  /** The spellings of special tokens, which were broken in the request and which the model may repeat. */
   readonly marks: SpelledMarks;
-  /** Whether reasoning goes no further. */
   readonly hideReasoning: boolean;
-  /** The stop strings to look for in visible text. */
   readonly stops: readonly string[];
-  /** Hears of a fault of this program in reading the text. Default: nobody. */
+  /** Receives faults of this program in parsing the text. Default: ignored. */
   readonly onFault?: (thrown: unknown) => void;
 };
 
 /**
- * Makes the blocks of an answer that arrives in pieces of mixed kinds: dense indexes, one block open at a time, and
- * text that still holds marks of reasoning taken apart. Engines that separate reasoning leave the white space that the
- * template writes beside its marks: it is taken off, so that the turn rendered again has the same tokens.
+ * Builds the blocks of an answer from pieces of mixed kinds: dense indexes, one open block at a time, and reasoning
+ * separated from text with reasoning markers. Engines that separate reasoning leave the white space that the template
+ * writes beside its markers: it is removed, so that the turn rendered again has the same tokens.
  */
 export class AnswerBlocks {
   readonly #options: AnswerBlocksOptions;
   readonly #writer = new BlockWriter();
   #open: "none" | "text" | "reasoning" | "call" = "none";
-  /** The parser that splits the text of the stretch that is running; undefined between two of them. */
+  /** The parser of the current run of text; undefined between two runs. */
   #parser: OutputParser | undefined;
-  /** Whether the engine separates reasoning, so that a mark in the text is text. */
+  /** Whether the engine separates reasoning, so that a marker in the text is text. */
   #engineSeparates = false;
-  /** The edges of the reasoning that the engine has separated and is in; undefined elsewhere. */
+  /** Trims the reasoning that the engine is currently sending; undefined elsewhere. */
   #edges: ReasoningEdges | undefined;
   #sawReasoning = false;
   #matchedStop: string | undefined;
-  /** The number of UTF-16 units written so far. */
   #written = 0;
   readonly #mending: MarkMending;
-  /** The log probabilities of text that has not been written yet. */
   #logprobs: TokenLogprob[] = [];
 
   constructor(options: AnswerBlocksOptions) {
@@ -50,22 +42,20 @@ export class AnswerBlocks {
     this.#mending = options.marks.mending();
   }
 
-  /** The stop string that was met; undefined where none was. */
   get matchedStop(): string | undefined {
     return this.#matchedStop;
   }
 
-  /** Whether the newest piece was reasoning, hidden or not. */
+  /** Whether the newest piece was reasoning, dropped or not. */
   get inReasoning(): boolean {
     return this.#open === "reasoning";
   }
 
-  /** Whether any piece was reasoning, hidden or not. */
+  /** Whether any piece was reasoning, dropped or not. */
   get sawReasoning(): boolean {
     return this.#sawReasoning;
   }
 
-  /** Takes a piece of reasoning. */
   reasoning(text: string): void {
     this.#engineSeparates = true;
     this.#endStretch();
@@ -73,7 +63,7 @@ export class AnswerBlocks {
     this.#append("reasoning", this.#edges.push(text), []);
   }
 
-  /** Takes a piece of visible text, and the log probabilities of its tokens. */
+  /** Adds a piece of visible text, with the log probabilities of its tokens. */
   text(text: string, logprobs: readonly TokenLogprob[]): void {
     if (this.#matchedStop !== undefined) return;
     if (this.#open === "call") this.#close(true);
@@ -83,7 +73,6 @@ export class AnswerBlocks {
     this.#matchedStop = this.#parser.matchedStop;
   }
 
-  /** Opens the block of a tool call. */
   startCall(callId: string, name: string): void {
     this.#endStretch();
     this.#edges = undefined;
@@ -92,17 +81,15 @@ export class AnswerBlocks {
     this.#open = "call";
   }
 
-  /** Takes a piece of the open call's arguments. */
   appendArguments(text: string): void {
     this.#writer.appendArguments(this.#mending.push(text));
   }
 
-  /** Closes the block of the open call. */
   endCall(complete: boolean): void {
     this.#close(complete);
   }
 
-  /** Ends the answer: by itself (`stop`), or in the middle of what the model was writing (`cut`). */
+  /** Ends the answer: complete (`stop`), or truncated (`cut`). */
   end(reason: "stop" | "cut"): void {
     if (this.#parser) this.#replay(this.#parser.end(reason), true);
     this.#parser = undefined;
@@ -110,7 +97,6 @@ export class AnswerBlocks {
     this.#close(reason === "stop", true);
   }
 
-  /** Returns the events since the last call. */
   take(): readonly Event[] {
     return this.#writer.take();
   }
@@ -118,7 +104,7 @@ export class AnswerBlocks {
   #newParser(lead = ""): OutputParser {
     const { reasoning, stops, onFault } = this.#options;
     const markers: OutputMarkers = reasoning && !this.#engineSeparates ? { reasoning } : {};
-    // Without tool names no call is ever looked for, so no id is ever asked for.
+    // Without tool names the parser finds no call, and needs no id.
     return new OutputParser({
       markers,
       startsInReasoning: false,
@@ -130,7 +116,7 @@ export class AnswerBlocks {
     });
   }
 
-  /** Ends a stretch of text, as what follows is of another kind: nothing that was held can become a mark. */
+  /** Ends a run of text before output of another kind: held text cannot become a marker any more. */
   #endStretch(): void {
     if (!this.#parser) return;
     this.#replay(this.#parser.end("stop"), false);

@@ -5,33 +5,31 @@ import { AnswerBlocks, type AnswerBlocksOptions } from "./answer-blocks.ts";
 import type { Chunk, ChunkUsage } from "./chunk.ts";
 import { ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
 
-/** The facts of its request that reading an answer needs. */
 export type ChunkReaderOptions = AnswerBlocksOptions &
   ToolCallsOptions & {
-    /** The text that the engine says before its own, which is left out. */
+    /** The text of the request that the engine repeats first, which is removed. */
     readonly begun: string;
-    /** The caller's stop strings, whoever looks for them. */
+    /** The caller's stop strings, whether the node or the engine matches them. */
     readonly callerStops: readonly string[];
-    /** The most tokens that the caller asked for; undefined for as many as fit. */
     readonly maxOutputTokens: number | undefined;
-    /** The context window in tokens; 0 where it is not known. */
+    /** The context window in tokens; 0 if unknown. */
     readonly contextWindow: number;
-    /** Given the tokens of the prompt when the engine tells them; undefined where nobody wants them. */
+    /** Receives the tokens of the prompt when the engine reports them; undefined if they are not needed. */
     readonly onPrompt?: ((tokens: readonly unknown[]) => void) | undefined;
   };
 
-/** Reads one answer of an engine as it arrives: chunks in, canonical events out, whatever the dialect made of them. */
+/** Reads one answer of an engine incrementally: chunks in, canonical events out, for any dialect. */
 export class ChunkReader {
   readonly #options: ChunkReaderOptions;
   readonly #blocks: AnswerBlocks;
   readonly #calls: ToolCalls;
   #inCalls = false;
-  /** What is left of the text that the engine says before its own. */
+  /** The rest of the text that the engine repeats first. */
   #begun: string;
   #finishReason: string | undefined;
   #engineStop: string | undefined;
   #usage: ChunkUsage | undefined;
-  /** The number of output tokens when the newest reasoning came. */
+  /** The number of output tokens at the newest piece of reasoning. */
   #tokensAtReasoning = 0;
 
   constructor(options: ChunkReaderOptions) {
@@ -41,22 +39,22 @@ export class ChunkReader {
     this.#calls = new ToolCalls(options, this.#blocks);
   }
 
-  /** The counts so far; undefined before the engine has told any. */
+  /** The counts so far; undefined before the first report. */
   get usage(): ChunkUsage | undefined {
     return this.#usage;
   }
 
-  /** Whether the node has met a stop string, so that nothing more is wanted of the engine. */
+  /** Whether the node has matched a stop string, so that the engine can be stopped. */
   get wantsNoMore(): boolean {
     return this.#blocks.matchedStop !== undefined;
   }
 
-  /** Takes the next chunk. Throws `EngineError` when it tells of a failure. */
+  /** Reads the next chunk. Throws `EngineError` if it reports a failure. */
   read(chunk: Chunk): readonly Event[] {
     if (chunk.fault) throw toEngineFault(chunk.fault);
     if (chunk.usage) this.#usage = merge(this.#usage, chunk.usage);
     if (chunk.promptTokens.length > 0) this.#options.onPrompt?.(chunk.promptTokens);
-    // The chunk with the finish reason may hold the last piece of the answer too.
+    // The chunk with the finish reason may also contain the last piece of the answer.
     if (!this.wantsNoMore) this.#readDelta(chunk);
     if (chunk.finishReason !== undefined) {
       this.#finishReason = chunk.finishReason;
@@ -66,8 +64,8 @@ export class ChunkReader {
   }
 
   /**
-   * Returns the rest of the blocks, and how the answer ended, when the stream is whole. Throws `EngineError` when the
-   * engine gave up, or never said how it ended.
+   * Returns the remaining events and the finish reason of a complete stream. Throws `EngineError` if the engine gave
+   * up, or reported no finish reason.
    */
   end(): {
     readonly events: readonly Event[];
@@ -90,10 +88,7 @@ export class ChunkReader {
     };
   }
 
-  /**
-   * Returns the counts as the engine measured them; the reasoning tokens reach at least up to the last piece of
-   * reasoning.
-   */
+  /** Returns the counts that the engine measured; reasoning tokens extend at least to the last piece of reasoning. */
   finalUsage(): Usage {
     const { inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens } = this.#usage ?? NO_USAGE;
     return {
@@ -112,7 +107,7 @@ export class ChunkReader {
       this.#inCalls = false;
     }
     if (reasoning !== "") this.#blocks.reasoning(reasoning);
-    // White space between two calls is the markup that the engine's parser has left over.
+    // White space between two calls is markup that the engine's parser has left.
     if (content !== "" && !this.#inCalls) this.#blocks.text(content, logprobs);
     if (this.#blocks.inReasoning) this.#tokensAtReasoning = usage?.outputTokens ?? this.#tokensAtReasoning;
     for (const call of calls) {
@@ -121,7 +116,7 @@ export class ChunkReader {
     }
   }
 
-  /** Leaves out what of the text the caller has begun the answer with, as far as the engine repeats it. */
+  /** Removes the text with which the caller has begun the answer, as far as the engine repeats it. */
   #withoutBegun(text: string): string {
     let same = 0;
     while (same < text.length && same < this.#begun.length && text[same] === this.#begun[same]) same += 1;
@@ -130,8 +125,8 @@ export class ChunkReader {
   }
 
   /**
-   * Returns the caller's stop string that the engine met. Engines stop at strings of the model's own too, which are
-   * none of the caller's business.
+   * Returns the caller's stop string that the engine matched. Engines also stop at the model's own strings, which are
+   * not reported to callers.
    */
   #callersStop(): string | undefined {
     const stop = this.#engineStop;
@@ -142,7 +137,7 @@ export class ChunkReader {
     if (said === "length") return { reason: this.#lengthReason() };
     if (said === "content_filter") return { reason: FinishReason.CONTENT_FILTER };
     if (matchedStop !== undefined) return { reason: FinishReason.STOP_SEQUENCE };
-    // A call that was named by the caller ends with "stop"; one whose arguments are no JSON is no call.
+    // A required named call ends with "stop"; a call whose arguments are not JSON is not a call.
     return { reason: this.#calls.wholeCalls > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP };
   }
 
@@ -164,7 +159,8 @@ const NO_USAGE: ChunkUsage = {
 };
 
 /**
- * Merges counts: the last word counts, and what it leaves out stands as it was, as running counts lack the cached ones.
+ * Merges counts: later values take precedence, and absent ones keep the earlier value, as running counts lack cached
+ * tokens.
  */
 function merge(before: ChunkUsage | undefined, now: ChunkUsage): ChunkUsage {
   return {

@@ -3,60 +3,49 @@ import { EngineError } from "../../../errors.ts";
 import { type EngineFault, readFault } from "../http/http-error.ts";
 import { asCount, asFields, asList, asText, type JsonFields, parseFields } from "../http/json-fields.ts";
 
-/** A piece of a tool call. */
 export type CallFragment = {
-  /** The number of the call in the answer. */
   readonly index: number;
-  /** The id of the call; empty where the piece has none. */
+  /** The id of the call; empty if the piece has none. */
   readonly id: string;
-  /** The name of the tool; empty where the piece has none. */
+  /** The name of the tool; empty if the piece has none. */
   readonly name: string;
   /** The next piece of the arguments' JSON text. */
   readonly arguments: string;
 };
 
-/** The token counts so far; what an engine does not tell is undefined. */
+/** The token counts so far; undefined fields are not reported. */
 export type ChunkUsage = {
-  /** The tokens of the prompt. */
   readonly inputTokens: number | undefined;
-  /** The tokens of the prompt that were read from the cache. */
   readonly cachedInputTokens: number | undefined;
-  /** The tokens of the prompt that were written to the cache. */
   readonly cacheWriteTokens: number | undefined;
   /** The tokens of the answer, reasoning included. */
   readonly outputTokens: number | undefined;
-  /** The tokens of the reasoning. */
   readonly reasoningTokens: number | undefined;
 };
 
-/** One datum of an engine's stream, the same for every dialect. Absent, `null` and empty text are one. */
+/** One event of an engine's stream, normalized over dialects. Absent, `null` and empty text are equivalent. */
 export type Chunk = {
-  /** The failure of an engine that had begun to answer; undefined where there is none. */
+  /** The failure of an engine after the start of its answer; undefined if there is none. */
   readonly fault: EngineFault | undefined;
-  /** The next piece of reasoning; may be empty. */
   readonly reasoning: string;
-  /** The next piece of visible text; may be empty. */
   readonly content: string;
-  /** The log probabilities of the tokens of the text. */
   readonly logprobs: readonly TokenLogprob[];
-  /** The next pieces of tool calls. */
   readonly calls: readonly CallFragment[];
-  /** The reason why the engine ended, in its own word; undefined before the end. */
+  /** The engine's own finish reason; undefined before the end. */
   readonly finishReason: string | undefined;
   /**
-   * The stop string that was met; undefined where none was. Engines put ids of stop tokens there too, which are left
-   * out.
+   * The matched stop string; undefined if none matched. Engines report ids of stop tokens in the same field, which are
+   * ignored.
    */
   readonly matchedStop: string | undefined;
-  /** The token counts; undefined where the datum has none. */
   readonly usage: ChunkUsage | undefined;
-  /** The prompt tokens that the engine has worked through, while it does. */
+  /** The prompt tokens that the engine has prefilled, during the prefill. */
   readonly prefilledTokens: number | undefined;
-  /** The tokens of the prompt, in a datum in which the engine tells them; elsewhere none. */
+  /** The tokens of the prompt, in the event that reports them; otherwise empty. */
   readonly promptTokens: readonly unknown[];
 };
 
-/** Reads one datum. Throws `EngineError` PROTOCOL_VIOLATION for what is not a JSON object. */
+/** Parses one event. Throws `EngineError` PROTOCOL_VIOLATION if it is not a JSON object. */
 export function readChunk(datum: string): Chunk {
   const fields = parseFields(datum);
   if (!fields) throw new EngineError("PROTOCOL_VIOLATION", "The engine sent something that is not JSON.");
@@ -67,7 +56,7 @@ export function readChunk(datum: string): Chunk {
   const progress = asFields(fields.prompt_progress);
   return {
     fault: readFault(fields),
-    // One engine's name for it is `reasoning`, the others' `reasoning_content`; some builds send both, with one text.
+    // One engine names it `reasoning`, the others `reasoning_content`; some builds send both, with equal text.
     reasoning: asText(delta.reasoning_content) || asText(delta.reasoning),
     content: asText(delta.content),
     logprobs: asList(asFields(choice.logprobs).content).map(readLogprob),

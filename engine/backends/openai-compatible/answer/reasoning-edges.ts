@@ -2,14 +2,14 @@ import type { ReasoningMarkers } from "../../../output-parser/markers.ts";
 import { heldSuffixLength } from "../../../tool-calls/readers/held-suffix.ts";
 
 /**
- * Takes the white space that the chat template writes inside the marks of reasoning off reasoning that an engine has
- * separated: as much as the template writes, and no more.
+ * Removes the white space that the chat template writes inside the reasoning markers from reasoning that an engine has
+ * separated: exactly as much as the template writes.
  */
 export class ReasoningEdges {
-  /** The part of the white space behind the opening mark that may still come. */
+  /** The rest of the white space after the opening marker that may still come. */
   #lead: string;
   readonly #tail: string;
-  /** The end of what has come, which may be the white space in front of the closing mark. */
+  /** The held end of the text, which may be the white space before the closing marker. */
   #held = "";
 
   constructor(markers: ReasoningMarkers | undefined) {
@@ -17,7 +17,7 @@ export class ReasoningEdges {
     this.#tail = markers?.beforeClose ?? "";
   }
 
-  /** Takes the next piece, and returns what is certainly reasoning. */
+  /** Takes the next piece, and returns the text that is certainly reasoning. */
   push(piece: string): string {
     const text = this.#held + this.#withoutLead(piece);
     const kept = text.endsWith(this.#tail) ? this.#tail.length : heldSuffixLength(text, [this.#tail]);
@@ -25,7 +25,7 @@ export class ReasoningEdges {
     return text.slice(0, text.length - kept);
   }
 
-  /** Returns what was held, which is reasoning where the answer was cut before the closing mark. */
+  /** Returns the held text, which is reasoning if the answer was truncated before the closing marker. */
   rest(): string {
     return this.#held;
   }

@@ -2,22 +2,21 @@ import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
 import type { AnswerBlocks } from "./answer-blocks.ts";
 import type { CallFragment } from "./chunk.ts";
 
-/** The rules of which calls an answer may hold. */
+/** The calls that an answer may contain. */
 export type ToolCallsOptions = {
-  /** The names that the answer may call; the call of any other comes out as text. */
+  /** The names that the answer may call; other calls are returned as text. */
   readonly callable: ReadonlySet<string>;
-  /** The number of calls beyond which others are left out. */
+  /** The number of calls after which further ones are dropped. */
   readonly maxCalls: number;
-  /** Returns an id for a call that the engine gave none, or one that is taken. */
+  /** Returns an id for a call without one, or with one that is already used. */
   readonly newCallId: (toolName: string) => string;
 };
 
 type Call = {
   id: string;
   name: string;
-  /** The text of the arguments that has not been written yet. */
   waiting: string;
-  /** How far the call is; `named` where it is its turn and nothing of its arguments has come. */
+  /** The state of the call; `named` means that it is current and no arguments have arrived. */
   state: "waiting" | "named" | "open" | "as-text" | "ended";
   readonly scanner: JsonScanner;
   malformed: boolean;
@@ -26,9 +25,9 @@ type Call = {
 const NO_ARGUMENTS = "{}";
 
 /**
- * Puts the fragments of tool calls together, one call after the other. Id and name count once; fragments of a later
- * call wait until the one before is whole. Arguments go out only as far as they can become a JSON object; a call that
- * has not even the beginning of one comes out as text.
+ * Assembles the fragments of tool calls, one call after the other. Only the first id and name count; fragments of a
+ * later call wait until the previous one is complete. Arguments are sent only as far as they can become a JSON object;
+ * a call without even the beginning of one is returned as text.
  */
 export class ToolCalls {
   readonly #options: ToolCallsOptions;
@@ -44,15 +43,14 @@ export class ToolCalls {
     this.#blocks = blocks;
   }
 
-  /** The number of calls whose arguments are a whole JSON object. */
+  /** The number of calls whose arguments are a complete JSON object. */
   get wholeCalls(): number {
     return this.#whole;
   }
 
-  /** Takes the next fragment of a call. */
   push(fragment: CallFragment): void {
     const call = this.#calls.get(fragment.index) ?? this.#newCall(fragment.index);
-    // What follows a call that was closed on the way to other output cannot be added to it any more.
+    // A call that was closed before other output accepts no further fragments.
     if (call.state === "ended") return;
     call.id ||= fragment.id;
     call.name ||= fragment.name;
@@ -60,7 +58,7 @@ export class ToolCalls {
     this.#advance();
   }
 
-  /** Ends these calls, as other output follows or none. `cut` says that the model was stopped in the middle. */
+  /** Ends these calls, before other output or at the end. `cut` means that the model was stopped midway. */
   end(reason: "stop" | "cut"): void {
     for (const call of this.#calls.values()) {
       if (call.state === "ended") continue;
@@ -115,7 +113,7 @@ export class ToolCalls {
 
   #write(call: Call): void {
     const text = call.waiting;
-    // White space alone begins no arguments: a call without any is written as `{}` at its end.
+    // White space alone does not begin arguments: a call without any is written as `{}` at its end.
     if (call.state === "ended" || (call.state === "named" && text.trim() === "")) return;
     call.waiting = "";
     if (call.state === "named") {

@@ -1,11 +1,8 @@
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 
-/** The name of a dialect, as the configuration has it. */
 export type DialectName = "vllm" | "sglang" | "llama-server";
 
-/**
- * The fields that a request can carry beyond model, messages and `stream`; each dialect has its own names for these.
- */
+/** The request fields beyond model, messages and `stream`; each dialect has its own names for them. */
 export type RequestField =
   | "maxOutputTokens"
   | "temperature"
@@ -43,57 +40,51 @@ export type RequestField =
   | "continueFinalMessage"
   | "addGenerationPrompt";
 
-/** A way of speaking the chat completions API, as data. */
+/** A variant of the chat completions API, as data. */
 export type Dialect = {
-  /** The name of the dialect. */
   readonly name: DialectName;
-  /** The kind of engine that a node with this dialect tells of. */
   readonly engineKind: EngineKind;
   /**
-   * The fields that this engine is sent, under its own names. What is not here is never sent: the engines accept and
-   * ignore keys they do not know.
+   * The fields that are sent to this engine, under its own names. No other fields are sent: engines silently ignore
+   * unknown keys.
    */
   readonly fields: Readonly<Partial<Record<RequestField, string>>>;
   /** The fields that the engine's token count reads; undefined for all of them. */
   readonly countFields: readonly RequestField[] | undefined;
-  /** The paths of the engine's server. */
   readonly paths: {
     readonly generate: string;
     readonly count: string;
     readonly health: string;
     readonly models: string;
-    /** The paths where the version stands; the first that answers counts. */
+    /** The paths that return the version; the first that answers counts. */
     readonly about: readonly string[];
     readonly load: readonly string[];
     /**
-     * The path where a session is ended under which the engine protects cached prefixes; undefined where it does not
-     * protect any.
+     * The path that closes a session under which the engine protects cached prefixes; undefined if it has no sessions.
      */
     readonly closeSession: string | undefined;
-    /** The path where the engine tells the control tokens of its model; undefined where it does not. */
+    /** The path that returns the special tokens of the model; undefined if there is none. */
     readonly tokenizer: string | undefined;
   };
-  /** The key of the count in the reply of the token count. */
   readonly countKey: string;
-  /** The value of `top_k` that switches it off. */
+  /** The value of `top_k` that disables it. */
   readonly topKOff: number;
-  /** The number that seeds are taken modulo. */
+  /** The modulus of seeds. */
   readonly seeds: number;
-  /** The sign of a higher priority, which runs earlier here, to the engine: 1 for higher, -1 for lower. */
+  /** The engine's sign of a higher priority, which goes first here: 1 for higher values, -1 for lower ones. */
   readonly prioritySign: 1 | -1;
-  /** Whether the node looks for stop strings itself, as the engine's reply does not say which one it met. */
+  /** Whether the node matches stop strings, as the engine does not report which one matched. */
   readonly stopsInNode: boolean;
-  /** Whether the engine refuses more output tokens than there is room for, instead of ending there. */
+  /** Whether the engine rejects more output tokens than fit, instead of ending there. */
   readonly refusesLongOutput: boolean;
-  /** Whether the engine can be told which tool has to be called, rather than that one has to be. */
+  /** Whether a named tool can be required, not just any. */
   readonly namesTools: boolean;
-  /** Whether an answer to a message that was begun has the text of that message first. */
+  /** Whether the continuation of a begun message repeats its text. */
   readonly echoesBegun: boolean;
-  /** Whether the engine gives log probabilities in a stream that may hold tool calls. */
+  /** Whether the engine returns log probabilities in a stream that may contain tool calls. */
   readonly logprobsBesideTools: boolean;
-  /** Whether the engine publishes KV events. */
   readonly kvEvents: boolean;
-  /** Whether the KV events tell of each copy of a block that is stored and removed. */
+  /** Whether the KV events report each stored and removed copy of a block. */
   readonly countsBlockCopies: boolean;
 };
 
@@ -229,7 +220,7 @@ const LLAMA_SERVER: Dialect = {
   },
   countKey: "input_tokens",
   topKOff: 0,
-  // It takes 2^32 - 1 as "choose one yourself".
+  // It reads 2^32 - 1 as a random seed.
   seeds: 2 ** 32 - 1,
   prioritySign: 1,
   stopsInNode: true,
@@ -241,7 +232,6 @@ const LLAMA_SERVER: Dialect = {
   countsBlockCopies: false,
 };
 
-/** All dialects by name. */
 export const DIALECTS: Readonly<Record<DialectName, Dialect>> = {
   vllm: VLLM,
   sglang: SGLANG,

@@ -23,14 +23,14 @@ import { type ChatRequest, toChatRequest } from "../request/request.ts";
 import type { GenerationParts } from "./generation-parts.ts";
 import { OutputRoom } from "./output-room.ts";
 
-/** The longest time that the text of a refusal may take, in milliseconds. */
+/** The longest time for reading the text of an error reply, in milliseconds. */
 const REFUSAL_TIMEOUT_MS = 5_000;
-/** The most characters of all schemas together that are looked at here: some 3 ms' work where they are made for it. */
+/** The most characters of all schemas together that are checked on the main thread: about 3 ms for adversarial ones. */
 const SMALL_SCHEMAS = 4 * 1024;
 
 /**
- * Runs one generation of the engine, in canonical events. Leaving it closes the connection, which stops the engine.
- * Throws `EngineError`; an answer that breaks off never ends cleanly.
+ * Runs one generation on the engine as canonical events. Leaving the iteration closes the connection, which stops the
+ * engine. Throws `EngineError`; an answer that breaks off never ends cleanly.
  */
 export async function* generate(
   parts: GenerationParts,
@@ -58,14 +58,14 @@ export async function* generate(
   } finally {
     unwatch();
     link.release();
-    // Whoever leaves in the middle stops the engine, whatever the node was waiting for.
+    // A consumer that stops iterating also stops the engine, at any point.
     link.abort(new EngineError("CANCELLED", "The caller has left."));
   }
 }
 
 /**
- * Looks at the schemas that the engine would compile, on another thread where they are long. Throws `EngineError`
- * INVALID_SCHEMA for one that it would better not get.
+ * Checks the schemas that the engine would compile, on a worker thread if they are long. Throws `EngineError`
+ * INVALID_SCHEMA for one that the engine should not receive.
  */
 async function checkSchemas(
   work: GenerationParts["work"],
@@ -117,7 +117,7 @@ async function* answer(
     const { events: rest, reason, matchedStop } = reader.end();
     if (!isStarted) events.push(await startOf(parts, reader, room));
     const endMs = nowMs();
-    // Before the last event: the next turn of this conversation may follow at once.
+    // Closed before the last event is sent: the next turn of this conversation may arrive at once.
     stream.close();
     const measured = timings({ prefillMs: (firstMs ?? endMs) - sentMs, decodeMs: endMs - (firstMs ?? endMs) });
     const last = finished({ reason, matchedStop, usage: reader.finalUsage(), timings: measured });
@@ -130,7 +130,7 @@ async function startOf({ nodeId, facts }: GenerationParts, { usage }: ChunkReade
   return started({
     nodeId,
     modelRevision: facts.revision,
-    // What such an engine draws with where a request does not say, it does not tell.
+    // These engines do not report their default sampling parameters.
     sampling: undefined,
     inputTokens: usage?.inputTokens ?? (await room.inputTokens()),
     ...(cachedInputTokens === undefined ? {} : { cachedInputTokens }),
@@ -146,7 +146,7 @@ async function openStream(
   const path = settings.dialect.paths.generate;
   const { status, stream } = await http.open({ method: "POST", path, body, timeoutMs: silenceMs, onSent }, signal);
   if (status === 200) return new EventStream(stream, silenceMs, signal);
-  // A status is an answer, even if its text breaks off or does not come.
+  // A status is an answer, even if its text breaks off or never arrives.
   stream.setTimeout(REFUSAL_TIMEOUT_MS, () => stream.destroy());
   const text = await readText(stream).catch(() => "");
   throw toEngineFault(faultOfReply(status, text));
@@ -176,8 +176,8 @@ function newReader(
 }
 
 /**
- * Makes the id under which the engine knows the request: a second try may reach it while it still has the first, so the
- * two must differ.
+ * Creates the engine's id for the request. A retry may reach the engine while it still runs the first attempt, so that
+ * their ids must differ.
  */
 function engineRequestId({ requestId }: GenerateRequest): string | undefined {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(requestId)) return undefined;

@@ -6,12 +6,12 @@ import type { ChatRequest } from "../request/request.ts";
 import { countTokens } from "./count-tokens.ts";
 import type { GenerationParts } from "./generation-parts.ts";
 
-/** The most that a template may add to the text of a request, in tokens; far more than any known one does. */
+/** The most tokens that a template may add to the text of a request; far more than any known template does. */
 const TEMPLATE_TOKENS = 8_192;
 
 /**
- * Finds out how much of the window a prompt leaves. Tokens are counted only where it matters: no token is shorter than
- * a byte, so a request whose bytes fit needs no count.
+ * Computes the output room that a prompt leaves in the context window. Tokens are counted only if needed: no token is
+ * shorter than a byte, so a request whose bytes fit needs no count.
  */
 export class OutputRoom {
   readonly #parts: GenerationParts;
@@ -26,14 +26,14 @@ export class OutputRoom {
     this.#chat = chat;
     this.#request = request;
     this.#signal = signal;
-    // Then the number is there when the answer begins, without a wait of its own.
+    // The count is then ready when the answer begins, without a wait of its own.
     if (!parts.countsAtStart) void this.#count();
   }
 
   /**
-   * Resolves to the field that bounds the answer, where it has to be less than what was asked for: an engine that
-   * refuses what does not fit is asked for what fits. `onCounting` is called where the engine has to count the prompt
-   * first, which may take it long. Throws `EngineError` CONTEXT_WINDOW_EXCEEDED when not even the prompt fits.
+   * Resolves to the field that limits the answer, if the limit must be lower than the request's: an engine that rejects
+   * a limit that does not fit is sent one that does. `onCounting` is called if the engine must count the prompt first,
+   * which may take long. Throws `EngineError` CONTEXT_WINDOW_EXCEEDED if the prompt does not fit.
    */
   async limit(onCounting: () => void): Promise<Readonly<Record<string, number>>> {
     const { dialect } = this.#parts.settings;
@@ -51,14 +51,13 @@ export class OutputRoom {
   }
 
   /**
-   * Resolves to the tokens of the prompt as far as they were counted here; 0 if they were not, as the engine tells them
-   * at the end.
+   * Resolves to the prompt tokens as far as they were counted here; 0 if they were not, as the engine reports them at
+   * the end.
    */
   async inputTokens(): Promise<number> {
     return (await this.#counted) ?? 0;
   }
 
-  /** Writes the body of the count, once. */
   #countBody(): Promise<readonly Buffer[]> {
     const { turns } = this.#parts;
     const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);
@@ -66,7 +65,7 @@ export class OutputRoom {
     return this.#body;
   }
 
-  /** Counts the prompt; undefined when the engine does not count it, as the request itself will tell what is wrong. */
+  /** Counts the prompt; undefined if the engine fails to, as the generation itself will report the error. */
   #count(): Promise<number | undefined> {
     const { http, settings, countTimeoutMs } = this.#parts;
     this.#counted ??= this.#countBody()

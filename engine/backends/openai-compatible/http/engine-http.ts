@@ -4,46 +4,37 @@ import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
 
-/** The most bytes of a reply that is read as a whole; a token count comes with all its tokens. */
+/** The most bytes of a reply that is read as a whole; a token count may list all its tokens. */
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
-/** A call of the engine's HTTP server. */
 export type EngineCall = {
-  /** The HTTP method: calls with a body are POST. */
   readonly method: "GET" | "POST";
   /** The path from the root of the engine's server. */
   readonly path: string;
-  /** The body, JSON text or the bytes of it; absent for none. */
+  /** The body, as JSON text or its bytes; absent for none. */
   readonly body?: string | readonly Buffer[];
-  /** The longest time until the engine's answer begins, in milliseconds; 0 for as long as it likes. */
+  /** The longest time until the reply begins, in milliseconds; 0 for no limit. */
   readonly timeoutMs: number;
-  /** Called when the whole request is on its way over an open connection. */
+  /** Called when the whole request has been handed to an open connection. */
   readonly onSent?: () => void;
 };
 
-/** The head of a reply. */
 export type EngineReply = {
-  /** The HTTP status of the reply. */
   readonly status: number;
-  /**
-   * The body of the reply as a stream of bytes. Whoever leaves it has to `destroy` it, which closes the connection, and
-   * that is what stops the engine.
-   */
+  /** The body of the reply. A reader that stops early must `destroy` it: closing the connection stops the engine. */
   readonly stream: IncomingMessage;
 };
 
 /**
- * Calls the engine's HTTP server. Every call has a connection of its own: closing it is how a generation is aborted,
- * and a kept one that the server has just closed cannot fail the next call. Node's `fetch` is not used because it gives
- * up on an answer that takes more than five minutes to begin.
+ * An HTTP client of the engine. Every request uses a new connection: closing it aborts a generation, and a kept
+ * connection that the server has just closed cannot fail the next request. Node's `fetch` is not used, because it gives
+ * up on a reply that takes more than five minutes to begin.
  */
 export class EngineHttp {
   readonly #baseUrl: URL;
   readonly #headers: Readonly<Record<string, string>>;
 
-  /**
-   * Makes a client of the server at `baseUrl`. `apiKey` goes out as a bearer token with every call; undefined for none.
-   */
+  /** `apiKey` is sent as a bearer token with every request; undefined for none. */
   constructor(baseUrl: string, apiKey: string | undefined) {
     this.#baseUrl = new URL(baseUrl);
     this.#headers = {
@@ -78,7 +69,7 @@ export class EngineHttp {
         clearTimeout(timer);
         resolve({ status: stream.statusCode ?? 0, stream });
       });
-      // Stays on: the error of a stream that is destroyed in its middle comes here too.
+      // Stays attached: the error of a stream that is destroyed midway is also emitted here.
       outgoing.on("error", (cause) => {
         clearTimeout(timer);
         if (signal.aborted) reject(callerLeft(signal));
@@ -91,9 +82,7 @@ export class EngineHttp {
     });
   }
 
-  /**
-   * Resolves to a reply as a whole. Throws `EngineError` as `open`; a status that is no success is not an error here.
-   */
+  /** Resolves to a complete reply. Throws `EngineError` as `open` does; an unsuccessful status is not an error here. */
   async fetch(call: EngineCall, signal: AbortSignal): Promise<{ readonly status: number; readonly text: string }> {
     const link = linkAbort(signal);
     const late = () => link.abort(new EngineError("ENGINE_DOWN", "The engine did not answer in time."));
@@ -112,13 +101,13 @@ export class EngineHttp {
   }
 }
 
-/** Returns whether a call failed because there was no connection, rather than because the engine took too long. */
+/** Returns whether a request failed without a connection, as opposed to a timeout. */
 export function isUnreachable(error: unknown): boolean {
   return error instanceof EngineError && error.reason === "ENGINE_DOWN" && error.cause !== undefined;
 }
 
 /**
- * Reads a stream as text. Throws what the stream throws, and `EngineError` PROTOCOL_VIOLATION for a reply that is too
+ * Reads a stream as text. Throws the stream's error, and `EngineError` PROTOCOL_VIOLATION for a reply that is too
  * large.
  */
 export async function readText(stream: IncomingMessage): Promise<string> {

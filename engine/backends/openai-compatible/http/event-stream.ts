@@ -5,12 +5,12 @@ import { SseReader } from "./sse-reader.ts";
 
 const DONE = "[DONE]";
 
-/** A piece of what came of the engine: some `data`, and whether the mark came that the stream is whole (`done`). */
+/** A part of the engine's stream: its `data`, and whether the end marker has arrived (`done`). */
 export type StreamStep = { readonly data: readonly string[]; readonly done: boolean };
 
 /**
- * Reads the data of an engine's reply. It is read only when somebody asks, so that a slow caller slows the engine; the
- * silence of the engine counts only while somebody waits for it.
+ * Reads the events of an engine's reply on demand, so that a slow caller slows the engine. The engine's silence counts
+ * only while a read waits.
  */
 export class EventStream {
   readonly #stream: IncomingMessage;
@@ -20,7 +20,7 @@ export class EventStream {
   readonly #signal: AbortSignal;
   #silent = false;
 
-  /** Makes a reader of `stream`. `silenceMs` is the longest time that nothing may come, in milliseconds; 0 for ever. */
+  /** `silenceMs` is the longest silence, in milliseconds; 0 for no limit. */
   constructor(stream: IncomingMessage, silenceMs: number, signal: AbortSignal) {
     this.#stream = stream;
     this.#pieces = stream[Symbol.asyncIterator]();
@@ -29,7 +29,7 @@ export class EventStream {
   }
 
   /**
-   * Resolves to what comes next. Throws `EngineError`: ENGINE_STREAM_TRUNCATED for an end without the mark, or why the
+   * Resolves to the next part. Throws `EngineError`: ENGINE_STREAM_TRUNCATED for an end without the marker, or why the
    * caller left.
    */
   async next(): Promise<StreamStep> {

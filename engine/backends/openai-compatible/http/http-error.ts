@@ -1,17 +1,17 @@
 import { EngineError, type ErrorReason } from "../../../errors.ts";
 import { asCount, asFields, asText, type JsonFields, parseFields } from "./json-fields.ts";
 
-/** A failure as an engine tells it. Its text may repeat what the caller sent: it is looked at, never passed on. */
+/** A failure as an engine reports it. Its text may repeat caller input: it is inspected, never passed on. */
 export type EngineFault = {
-  /** The HTTP status; 0 where there is none. */
+  /** The HTTP status; 0 if there is none. */
   readonly status: number;
-  /** The engine's own word for the kind of failure; may be empty. */
+  /** The engine's name for the kind of failure; may be empty. */
   readonly type: string;
   /** The engine's message; may be empty. */
   readonly text: string;
-  /** The tokens of a prompt that is too long; undefined where the engine does not say. */
+  /** The tokens of a prompt that is too long; undefined if not reported. */
   readonly inputTokens: number | undefined;
-  /** The context window in tokens; undefined where the engine does not say. */
+  /** The context window in tokens; undefined if not reported. */
   readonly contextWindow: number | undefined;
 };
 
@@ -55,7 +55,7 @@ const MESSAGE: Readonly<Partial<Record<ErrorReason, string>>> = {
   ENGINE_DOWN: "The engine is not available.",
 };
 
-/** What engines refuse a conversation for, by the words in which their templates and their checks say so. */
+/** The causes for which engines reject a conversation, by the wording of their templates and checks. */
 const REFUSED_FOR: readonly (readonly [about: string, text: RegExp])[] = [
   ["images", /\bimages?\b|multi-?modal/i],
   ["system_message", /system (?:message|role|prompt)|\brole\b.{0,20}system/i],
@@ -68,7 +68,7 @@ const SCHEMA_TEXT = /json.?schema|grammar|xgrammar|guidance|outlines|structured.
 const QUEUE_TEXT = /queue/i;
 const LOADING_TEXT = /loading|starting|warm/i;
 
-/** The ways in which engines write the size of the window, and of the prompt. */
+/** The wordings in which engines report the window, and the prompt size. */
 const WINDOW_NUMBER = [
   /context (?:length|window|size)(?: (?:is|of|is only|limit of))? \(?(\d+)/i,
   /max_model_len[^\d]{0,20}(\d+)/i,
@@ -82,9 +82,7 @@ const INPUT_NUMBER = [
   /request \((\d+) tokens\)/i,
 ];
 
-/**
- * Reads the failure in a reply or in a datum of a stream; undefined where there is none. `status` is that of the reply.
- */
+/** Reads the failure in a reply or in a stream event; undefined if there is none. `status` is that of the reply. */
 export function readFault(fields: JsonFields, status = 0): EngineFault | undefined {
   const isOld = fields.object === "error";
   if (!isOld && (fields.error === undefined || fields.error === null)) return undefined;
@@ -101,16 +99,16 @@ export function readFault(fields: JsonFields, status = 0): EngineFault | undefin
   };
 }
 
-/** Reads the failure of a reply that is not a success, whatever its body is. */
+/** Reads the failure of an unsuccessful reply with any body. */
 export function faultOfReply(status: number, body: string): EngineFault {
   const fields = parseFields(body);
   const fault = fields && (readFault(fields, status) ?? readFault({ error: { message: messageOf(fields) } }, status));
   const none = { type: "", text: "", inputTokens: undefined, contextWindow: undefined };
-  // The status line is what the engine's server decided; a code inside may be of another kind.
+  // The status line is the decision of the engine's server; a code inside may be of another kind.
   return { ...(fault ?? none), status };
 }
 
-/** Returns the error that says a failure in this service's words. */
+/** Converts a failure to an error with this service's own message. */
 export function toEngineFault(fault: EngineFault): EngineError {
   const reason = reasonOf(fault);
   const facts: Record<string, string> = {};
@@ -139,7 +137,8 @@ function reasonOf({ status, type, text }: EngineFault): ErrorReason {
 }
 
 /**
- * Returns the message of a failure: FastAPI's own refusals have `detail`, and some servers put `message` at the top.
+ * Returns the message of a failure: FastAPI's own errors have `detail`, and some servers put `message` at the top
+ * level.
  */
 function messageOf(fields: JsonFields): string {
   return asText(fields.message) || (fields.detail === undefined ? "" : JSON.stringify(fields.detail));

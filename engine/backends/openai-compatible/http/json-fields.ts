@@ -1,29 +1,28 @@
-/** A JSON object of which nothing is known yet. */
+/** An unvalidated JSON object. */
 export type JsonFields = Readonly<Record<string, unknown>>;
 
 /**
- * Returns the fields of an object; none for everything else, `null` included, as engines differ in what they leave out.
+ * Returns the fields of an object; none for other values, `null` included, as engines differ in the fields that they
+ * omit.
  */
 export function asFields(value: unknown): JsonFields {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonFields) : {};
 }
 
-/** Returns a list; an empty one for everything else. */
 export function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Returns a text; an empty one for everything else. */
 export function asText(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Returns a count, a whole number from 0 up; undefined for everything else. */
+/** Returns a count, an integer from 0; undefined for other values. */
 export function asCount(value: unknown): number | undefined {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
 
-/** Parses the fields of a JSON object; undefined where `text` is none. */
+/** Parses the fields of a JSON object; undefined if `text` is none. */
 export function parseFields(text: string): JsonFields | undefined {
   try {
     const value: unknown = JSON.parse(text);

@@ -1,46 +1,43 @@
 import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
 
-/** JSON text that goes into a body as it is: serialising it again would change bytes, and so break prefix caches. */
+/** JSON text that is sent unchanged: serializing it again would change bytes, and so break prefix caches. */
 export class RawJson {
-  /** The text, which is one whole JSON value. */
   readonly text: string;
 
-  /** Wraps a text, which has to be one whole value: see `rawObject`. */
+  /** Wraps one complete value: see `rawObject`. */
   constructor(text: string) {
     this.text = text;
   }
 }
 
-/** The length of the pieces in which long texts are written, in UTF-16 units, and images, in threes of bytes. */
+/** The length of pieces of long texts, in UTF-16 units, and of images, in groups of three bytes. */
 const SLICE = 65_536;
-/** The cost of a piece besides its text, in UTF-16 units of text. */
+/** The fixed cost of a piece, in UTF-16 units of text. */
 const PIECE_UNITS = 64;
-/** The text that is written in one go, in UTF-16 units: about three milliseconds' work. */
+/** The text that is written at once, in UTF-16 units: about three milliseconds of work. */
 const PORTION_UNITS = 1_000_000;
 
-/** An image in a body: a data URL, of which the text is made only when it is written. */
+/** An image in a body: a data URL, whose text is created only when it is written. */
 export class DataUrl {
   readonly #mimeType: string;
   readonly #bytes: Uint8Array;
 
-  /** Makes a URL of the encoded image `bytes`. */
   constructor(mimeType: string, bytes: Uint8Array) {
     this.#mimeType = mimeType;
     this.#bytes = bytes;
   }
 
-  /** Gives the JSON text of the URL, in pieces. */
   *pieces(): Generator<string, void, void> {
     yield JSON.stringify(`data:${this.#mimeType};base64,`).slice(0, -1);
     const bytes = Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset, this.#bytes.byteLength);
-    // Whole threes of bytes, so that no piece but the last is padded.
+    // Multiples of three bytes, so that only the last piece is padded.
     for (let from = 0; from < bytes.length; from += 3 * SLICE)
       yield bytes.subarray(from, from + 3 * SLICE).toString("base64");
     yield '"';
   }
 }
 
-/** The values that `toJsonText` can write. A key whose value is `undefined` is left out. */
+/** The values that `toJsonText` can write. A key whose value is `undefined` is omitted. */
 export type JsonValue =
   | string
   | number
@@ -52,21 +49,21 @@ export type JsonValue =
   | readonly JsonValue[]
   | { readonly [key: string]: JsonValue };
 
-/** Returns the text of a JSON object, kept as it is; undefined if it is not one. */
+/** Returns the text of a JSON object, unchanged; undefined if it is not one. */
 export function rawObject(text: string): RawJson | undefined {
   const scanner = new JsonScanner({ root: "object" });
   const { consumed, state } = scanner.push(text);
   return state === "complete" && text.slice(consumed).trim() === "" ? new RawJson(text) : undefined;
 }
 
-/** Writes the JSON text of a value, with the texts of `RawJson` as they are. Undefined is `null` in a list. */
+/** Writes the JSON text of a value, with the texts of `RawJson` unchanged. Undefined is `null` in a list. */
 export function toJsonText(value: JsonValue): string {
   return [...pieces(value)].join("");
 }
 
 /**
- * Writes a value as `toJsonText` does, in UTF-8. `turn` is waited for behind each portion of some milliseconds, and may
- * throw to give the writing up: a request may hold tens of megabytes of text and images.
+ * Writes a value as `toJsonText` does, in UTF-8. Awaits `turn` after each portion of some milliseconds, which may throw
+ * to cancel: a request may hold tens of megabytes of text and images.
  */
 export async function toJsonBytes(value: JsonValue, turn: () => Promise<void>): Promise<readonly Buffer[]> {
   const bytes: Buffer[] = [];
@@ -118,7 +115,7 @@ function* quoted(text: string): Generator<string, void, void> {
   }
   yield '"';
   for (let from = 0; from < text.length; ) {
-    // The two halves of a character stay together: each alone would be written as an escape.
+    // Surrogate pairs stay together: each half alone would be escaped.
     const isHalf = isHighSurrogate(text.charCodeAt(from + SLICE - 1));
     const to = from + SLICE + (isHalf ? 1 : 0);
     yield JSON.stringify(text.slice(from, to)).slice(1, -1);

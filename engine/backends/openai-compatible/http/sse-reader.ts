@@ -1,23 +1,23 @@
 import { StringDecoder } from "node:string_decoder";
 import { EngineError } from "../../../errors.ts";
 
-/** The most UTF-16 units of one event. A datum of an engine is a delta or a usage; this is far above any honest one. */
+/** The most UTF-16 units of one event. An engine's event is a delta or a usage, and far smaller. */
 const MAX_EVENT = 8 * 1024 * 1024;
 
 /**
- * Reads server-sent events out of the bytes of a reply, in pieces of any size
- * (https://html.spec.whatwg.org/multipage/server-sent-events.html). Only data counts; comments are the engine's pings.
+ * Parses server-sent events from the bytes of a reply, in pieces of any size
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html). Only data is returned; comments are the engine's
+ * pings.
  */
 export class SseReader {
   readonly #decoder = new StringDecoder("utf8");
-  /** The line that has not ended yet. */
   #line = "";
   #data: string[] = [];
   #dataLength = 0;
 
   /**
-   * Takes the next bytes, and returns the data of the events that are whole now. Throws `EngineError`
-   * PROTOCOL_VIOLATION for an event without end.
+   * Takes the next bytes, and returns the data of completed events. Throws `EngineError` PROTOCOL_VIOLATION for an
+   * event beyond the limit.
    */
   push(bytes: Uint8Array): readonly string[] {
     const events: string[] = [];

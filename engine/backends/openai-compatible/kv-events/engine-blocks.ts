@@ -3,48 +3,45 @@ import type { KvEvent } from "./kv-event.ts";
 import { type FoundPlace, type Orphan, OrphanBlocks, type PromptLine } from "./orphan-blocks.ts";
 import { chainHash, NO_BLOCK } from "./token-chain.ts";
 
-/** The most blocks that are known of at one time, some 500 bytes each; what an engine stores beyond them is not told. */
+/** The most tracked blocks, about 500 bytes each; blocks stored beyond them are not reported. */
 const MAX_BLOCKS = 262_144;
-/** The most digests that are tied to blocks at one time. */
+/** The most digests that are mapped to blocks. */
 const MAX_TIES = 65_536;
 
-/** A block of the engine's cache. */
 type Block = {
   /** The node's own hash of everything up to the end of the block. */
   readonly hash: number;
   readonly parent: Block | undefined;
   children: Block[];
-  /** How often the engine has the block: it may have computed it for several requests at once. */
+  /** The number of copies in the engine, which may compute a block for several requests at once. */
   copies: number;
-  /** Whether nothing but a block behind it says that the engine has it. */
+  /** Whether only a later block shows that the engine has this one. */
   isInferred: boolean;
-  /** Whether the engine has the block and all blocks in front of it. */
+  /** Whether the engine has the block and all blocks before it. */
   held: boolean;
-  /** The block behind this one of the newest prompt that went on here. */
+  /** The next block of the newest prompt that continued here. */
   newest: Block | undefined;
 };
 
-/** Where in the engine's blocks the place of a digest is. */
+/** The position of a digest in the engine's blocks. */
 export type Tie = {
-  /** The id of the model whose prompts have the digest. */
   readonly model: string;
-  /** The hash of the last block that has to be held for the prefix to be. */
+  /** The hash of the last block that must be held for the prefix to be. */
   readonly hash: number;
-  /** The tokens of the whole blocks up to the place, or fewer where the place is not known exactly. */
+  /** The tokens of the whole blocks up to the position, or fewer if the position is not exact. */
   readonly tokens: number;
-  /** Whether the place is known exactly. */
   readonly isExact: boolean;
-  /** Whether what is held behind the place is told with this digest, and not with a later one. */
+  /** Whether tokens behind the position are reported with this digest, and not with a later one. */
   readonly hasTail: boolean;
 };
 
-/** The engine's name for a block, of one of its ranks. */
+/** A block with its copies under one of the engine's names, of one rank. */
 type Named = { readonly block: Block; copies: number };
 
 /**
- * Follows which blocks an engine holds, by its events, and tells by digests what that means. Digests may be tied to
- * blocks before the engine tells of them, as requests and events come on ways of their own. Blocks are known by their
- * tokens: the engine's own hashes cannot be reckoned outside of it.
+ * Tracks the blocks that an engine holds through its events, and reports the held digests. Digests may be mapped to
+ * blocks before the engine reports the blocks, as requests and events arrive separately. Blocks are identified by their
+ * tokens: the engine's own hashes cannot be computed outside it.
  */
 export class EngineBlocks {
   readonly #held: HeldPrefixes;
@@ -55,44 +52,43 @@ export class EngineBlocks {
   readonly #ties = new Map<string, Tie>();
   readonly #tied = new Map<number, Set<string>>();
   readonly #orphans = new OrphanBlocks();
-  /** The blocks that came or went since it was last told what that means. */
+  /** The blocks that changed since the last report. */
   readonly #changed = new Set<Block>();
   #blockTokens = 0;
   #isMixed = false;
 
-  /** Tells `held`. `counts` is whether the engine tells of each copy of a block that it stores and removes. */
+  /** Reports to `held`. `counts` means that the engine reports each stored and removed copy of a block. */
   constructor(held: HeldPrefixes, counts: boolean, maxBlocks = MAX_BLOCKS) {
     this.#held = held;
     this.#counts = counts;
     this.#maxBlocks = maxBlocks;
   }
 
-  /** The tokens of a block; 0 before the engine has told of any. */
+  /** The number of tokens per block; 0 before the first event. */
   get blockTokens(): number {
     return this.#blockTokens;
   }
 
-  /** The tokens of all blocks that are known to be in the cache. */
+  /** The number of tokens of all tracked blocks. */
   get tokens(): number {
     return this.#blocks.size * this.#blockTokens;
   }
 
-  /** Whether the engine's cache is one of which whole blocks of one size do not tell what can be used again. */
+  /** Whether the cache's reusable content is not determined by whole blocks of one size. */
   get isMixed(): boolean {
     return this.#isMixed;
   }
 
-  /** Returns whether the engine holds a block and all in front of it. */
+  /** Returns whether the engine holds a block and all blocks before it. */
   holds(hash: number | undefined): boolean {
     return hash !== undefined && this.#blocks.get(hash)?.held === true;
   }
 
-  /** Returns where the place of a digest is; undefined where nothing is known of it. */
   tieOf(digest: string): Tie | undefined {
     return this.#ties.get(digest);
   }
 
-  /** Takes events of one rank of the engine, in order. */
+  /** Applies events of one rank, in order. */
   take(rank: number, events: readonly KvEvent[]): void {
     for (const event of events) {
       if (event.kind === "stored") this.#stored({ rank, event });
@@ -103,14 +99,14 @@ export class EngineBlocks {
     this.#tellChanged();
   }
 
-  /** Forgets all blocks of one rank, as it has begun anew or what it told was lost. */
+  /** Drops all blocks of one rank, after its restart or a loss of events. */
   forget(rank: number): void {
     this.#cleared(rank);
     this.#orphans.forget(rank);
     this.#tellChanged();
   }
 
-  /** Notes that the engine was sent a prompt, which makes it the newest one. */
+  /** Records a prompt that was sent to the engine, which makes it the newest one. */
   used(line: PromptLine): void {
     this.#orphans.remember(line);
     for (const orphan of this.#orphans.take()) this.#stored(orphan);
@@ -124,7 +120,7 @@ export class EngineBlocks {
     this.#tellChanged();
   }
 
-  /** Ties digests to blocks. What was tied to these digests before is forgotten. */
+  /** Maps digests to blocks, replacing their earlier ties. */
   tie(ties: ReadonlyMap<string, Tie>): void {
     for (const [digest, tie] of ties) {
       this.#untie(digest);
@@ -164,7 +160,7 @@ export class EngineBlocks {
     }
   }
 
-  /** Returns the block in front of others, of which the engine never told; undefined where it cannot be known yet. */
+  /** Returns the parent of blocks that the engine never reported; undefined if it cannot be determined yet. */
   #found(orphan: Orphan, named: Map<string, Named>, parent: string): Block | undefined {
     const place = this.#orphans.placeOf(orphan.event);
     if (!place) this.#orphans.keep(orphan);
@@ -173,7 +169,7 @@ export class EngineBlocks {
     return block;
   }
 
-  /** Returns the block in front of a place in a prompt: what stands behind it, the engine has stored, so it has this. */
+  /** Returns the block before a position in a prompt. The engine has stored blocks after it, and therefore holds it. */
   #inferred({ line, index }: FoundPlace): Block | undefined {
     let block: Block | undefined;
     for (const hash of line.hashes.slice(0, index)) {
@@ -229,7 +225,7 @@ export class EngineBlocks {
     this.#prune(known.block);
   }
 
-  /** Takes out blocks that the engine does not have, or not for all that is known, and behind which it has none. */
+  /** Removes blocks that the engine does not have, or is only inferred to have, and that have no children. */
   #prune(block: Block): void {
     for (let at: Block | undefined = block; at && at.children.length === 0; at = at.parent) {
       const { hash, parent }: Block = at;
@@ -243,7 +239,7 @@ export class EngineBlocks {
     }
   }
 
-  /** Finds out anew whether a block is held, and with it those behind it. */
+  /** Recomputes whether a block and its descendants are held. */
   #update(block: Block): void {
     const open = [block];
     for (let at = open.pop(); at; at = open.pop()) {
@@ -263,7 +259,7 @@ export class EngineBlocks {
     for (const block of this.#changed) {
       add(block);
       if (block.parent && this.#changed.has(block.parent)) continue;
-      // What changed is the tail of the last place in front of it.
+      // The change affects the tail of the closest digest before it.
       let owner = block.parent;
       while (owner && !this.#tied.has(owner.hash)) owner = owner.parent;
       add(owner);
@@ -282,7 +278,7 @@ export class EngineBlocks {
     }
   }
 
-  /** Returns the tokens that are held behind a block, up to the next place that a digest names; 0 where all are. */
+  /** Returns the number of held tokens behind a block, up to the next digest's position; 0 if all of them are held. */
   #tailTokens(block: Block): number {
     let count = 0;
     for (let at = block.newest; at?.held; at = at.newest) {

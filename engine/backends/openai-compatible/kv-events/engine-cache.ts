@@ -17,44 +17,39 @@ import { type ReadPrompt, tiesOf } from "./prompt-ties.ts";
 import { promptTokens, toTokens } from "./prompt-tokens.ts";
 import { chainHashes } from "./token-chain.ts";
 
-/** The time within which the events of a request that tries them have to come, in milliseconds. */
+/** The longest wait for the events of the test request, in milliseconds. */
 const CONFIRM_MS = 10_000;
 const CONFIRM_STEP_MS = 50;
-/** The words that a request has which tries the events: more than two blocks of any usual size. */
+/** The words in the test request: more than two blocks of any usual size. */
 const CONFIRM_WORDS = 400;
 
-/** Where an engine publishes its KV events, as configured. */
+/** The configuration of an engine's KV events. */
 export type KvEventsOptions = {
-  /** The ZeroMQ endpoint at which the first rank publishes. */
+  /** The ZeroMQ endpoint of the first rank. */
   readonly endpoint: string;
-  /** Whether the engine connects to that endpoint, at which the node then listens. */
+  /** Whether the node listens at that endpoint and the engine connects to it. */
   readonly listen: boolean;
-  /** The ZeroMQ endpoint at which the first rank sends batches again; undefined where there is none. */
+  /** The ZeroMQ endpoint from which the first rank replays batches; undefined for none. */
   readonly replayEndpoint?: string | undefined;
   /** The number of data-parallel ranks; each has the next port. */
   readonly ranks: number;
 };
 
-/** What following an engine's cache takes. */
 export type EngineCacheParts = {
-  /** Where the engine publishes its events. */
   readonly options: KvEventsOptions;
-  /** The engine's HTTP server. */
   readonly http: EngineHttp;
-  /** The longest time that counting tokens may take, in milliseconds. */
   readonly countTimeoutMs: number;
-  /** The clock by which the node waits. */
   readonly clock: Clock;
-  /** Returns the engine's own word on its KV tokens; 0 for what it does not tell. */
+  /** Returns the KV tokens that the engine reports; 0 if not reported. */
   readonly kvTokens: () => KvTokens;
 };
 
-/** Takes the tokens of a prompt once the engine has told them, as it wrote them. */
+/** Receives the tokens of a prompt when the engine reports them, unvalidated. */
 export type PromptSink = (tokens: readonly unknown[]) => void;
 
 /**
- * Follows what the engine beside the node holds in its prefix cache, by the engine's own KV events, and ties it to the
- * digests of requests.
+ * Tracks the prefix cache of the engine beside the node through the engine's KV events, and maps it to the digests of
+ * requests.
  */
 export class EngineCache {
   readonly #parts: EngineCacheParts;
@@ -63,14 +58,12 @@ export class EngineCache {
   #places: PlaceFinder | undefined;
   #settings: RequestSettings | undefined;
   #feeds: readonly EventFeed[] = [];
-  /** Whether the engine's events tell salts, so that prompts of several tenants are told apart. */
+  /** Whether the engine's events contain salts, so that prompts of different tenants are distinct. */
   #isSalted = true;
   #confirming: { tokens: Uint32Array | undefined; salt: string } | undefined;
   #isConfirmed = false;
-  /** The prefixes that the engine holds. */
   readonly held: HeldPrefixes;
 
-  /** Makes a cache of which nothing is known. */
   constructor(parts: EngineCacheParts) {
     this.#parts = parts;
     this.held = new HeldPrefixes(() => {
@@ -79,14 +72,14 @@ export class EngineCache {
     });
   }
 
-  /** Whether the engine's events were seen to come, and to fit its requests. */
+  /** Whether events have arrived and match the engine's prompts. */
   get isConfirmed(): boolean {
     return this.#isConfirmed;
   }
 
   /**
-   * Connects to the engine's events. Throws `EngineError` ENGINE_DOWN where the package for it cannot be loaded, and where
-   * the endpoint cannot be listened at.
+   * Connects to the engine's events. Throws `EngineError` ENGINE_DOWN if the required package cannot be loaded, or if
+   * the node cannot listen at the endpoint.
    */
   async open(settings: RequestSettings): Promise<void> {
     const { options, http, countTimeoutMs, clock } = this.#parts;
@@ -109,13 +102,13 @@ export class EngineCache {
       return new EventFeed(zmq, { endpoint, listen: options.listen, replayEndpoint }, sink);
     });
     await Promise.all(this.#feeds.map((feed) => feed.open())).catch((cause: unknown) => {
-      throw new EngineError("ENGINE_DOWN", "backend.kvEvents.endpoint: cannot be listened at.", {}, cause);
+      throw new EngineError("ENGINE_DOWN", "backend.kvEvents.endpoint: the node cannot listen there.", {}, cause);
     });
   }
 
   /**
-   * Tries the events with a request, which `ask` sends to the engine: resolves to why they cannot be used, in a
-   * sentence; undefined where they can. Events that come and fit are the only ones that are told of.
+   * Tests the events with a request, which `ask` sends to the engine. Resolves to the reason why they cannot be used,
+   * as a sentence; undefined if they can. Prefixes are reported only after a successful test.
    */
   async confirm(
     settings: RequestSettings,
@@ -139,13 +132,13 @@ export class EngineCache {
   }
 
   /**
-   * Follows a request that is about to be sent. Returns what the tokens of its prompt are to be given to when the engine
-   * tells them with its answer; undefined where they are not needed, or are asked for otherwise.
+   * Tracks a request before it is sent. Returns the receiver of the prompt tokens that the engine returns with its
+   * answer; undefined if they are not needed, or are requested separately.
    */
   follow(request: GenerateRequest, { countBody, cacheSalt }: ChatRequest): PromptSink | undefined {
     const settings = this.#settings;
     const marks = prefixMarks(request);
-    // Of an image the tokens say nothing.
+    // Tokens do not identify an image.
     if (!settings || marks.length === 0 || request.messages.some(hasImage)) return undefined;
     if (!this.#confirming && !this.#isConfirmed) return undefined;
     const read = (tokens: Uint32Array) => this.#read(request, marks, cacheSalt, tokens);
@@ -159,12 +152,12 @@ export class EngineCache {
     void toJsonBytes(countBody, async () => {})
       .then((body) => promptTokens(http, settings.dialect, body, countTimeoutMs, this.#closing.signal))
       .then(read)
-      // Then its digests are tied to nothing.
+      // The digests are then not mapped.
       .catch(() => {});
     return undefined;
   }
 
-  /** Stops following, and forgets all. */
+  /** Stops tracking, and drops all state. */
   close(): void {
     this.#isConfirmed = false;
     this.#closing.abort();
@@ -196,7 +189,7 @@ export class EngineCache {
     this.#places?.find({ request, tokens, onFound }, unknown);
   }
 
-  /** Returns whether the prompt that tries the events is among the blocks that they told of. */
+  /** Returns whether the test prompt is among the reported blocks. */
   #fits(): boolean {
     const { tokens, salt } = this.#confirming ?? {};
     const blocks = this.#blocks;
@@ -207,20 +200,19 @@ export class EngineCache {
   }
 
   #reason(): string {
-    const not = "Prefixes are not told of:";
-    if (!this.#confirming?.tokens) return `${not} the engine does not tell the tokens of its prompts.`;
-    if (!this.#blocks?.blockTokens) return `${not} no KV events come from the engine.`;
+    const not = "Cached prefixes are not reported:";
+    if (!this.#confirming?.tokens) return `${not} the engine does not return the tokens of its prompts.`;
+    if (!this.#blocks?.blockTokens) return `${not} the engine sends no KV events.`;
     if (this.#blocks.isMixed) return `${not} the engine's cache has blocks of more than one kind.`;
-    return `${not} the engine's KV events do not fit its prompts.`;
+    return `${not} the engine's KV events do not match its prompts.`;
   }
 }
 
-/** Returns the endpoint of a rank: engines count the port up. */
+/** Returns the endpoint of a rank: ranks use consecutive ports. */
 function endpointOf(endpoint: string, rank: number): string {
   return rank === 0 ? endpoint : endpoint.replace(/\d+$/, (port) => String(Number(port) + rank));
 }
 
-/** Returns a request that no cache can have anything of. */
 function confirmRequest(): GenerateRequest {
   const text = `${randomUUID()} ${"once more ".repeat(CONFIRM_WORDS / 2)}`;
   const says = (role: Role, words: string): Message => ({

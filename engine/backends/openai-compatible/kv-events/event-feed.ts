@@ -3,42 +3,39 @@ import { WorkTurns } from "../../../../deploy/runtime/time/work-turns.ts";
 import { EngineError } from "../../../errors.ts";
 import { type KvEvent, readKvEvents } from "./kv-event.ts";
 
-/** The package zeromq, once it is loaded. */
 export type ZmqLibrary = typeof import("zeromq");
 
-/** The most bytes of one batch of events: one of a step's is some KB. */
+/** The most bytes of one batch of events; the batch of one step has some KB. */
 const MAX_BATCH_BYTES = 64 * 1024 * 1024;
-/** The most batches that wait to be read; those beyond them are lost, which their numbers tell. */
+/** The most waiting batches; further ones are lost, which the sequence numbers show. */
 const MAX_WAITING = 10_000;
 const RECONNECT_MS = { first: 100, most: 2_000 };
-/** The longest time for which a batch is read in one turn of the event loop, in milliseconds. */
+/** The longest decoding of a batch per tick of the event loop, in milliseconds. */
 const TURN_MS = 3;
-/** The longest time between two batches that come again, in milliseconds. */
+/** The longest time between two replayed batches, in milliseconds. */
 const REPLAY_TIMEOUT_MS = 5_000;
-/** The number under which the engine ends what it sends again. */
+/** The sequence number that ends a replay. */
 const END_OF_REPLAY = 2n ** 64n - 1n;
 
-/** Where one rank of an engine publishes its events. */
+/** The address of one rank's events. */
 export type FeedAddress = {
-  /** The ZeroMQ endpoint at which it publishes. */
   readonly endpoint: string;
-  /** Whether the engine connects to that endpoint, at which the node then listens. */
+  /** Whether the node listens at that endpoint and the engine connects to it. */
   readonly listen: boolean;
-  /** The ZeroMQ endpoint that sends batches again; undefined where there is none. */
+  /** The ZeroMQ endpoint that replays batches; undefined for none. */
   readonly replayEndpoint: string | undefined;
 };
 
-/** Takes what a feed has to say. */
 export type FeedSink = {
-  /** Takes the next events, in the order in which the engine tells them. */
+  /** Receives the next events, in the engine's order. */
   take(events: readonly KvEvent[]): void;
-  /** Called where all that was taken so far counts no longer. */
+  /** Called when all earlier events become invalid. */
   forget(): void;
 };
 
 /**
- * Loads the package zeromq. Only nodes that read an engine's KV events need it, and it is native code, so it is loaded
- * only here. Throws `EngineError` ENGINE_DOWN where it has no binary for this machine.
+ * Loads the optional native package zeromq, which only nodes with KV events need. Throws `EngineError` ENGINE_DOWN if
+ * it has no binary for this machine.
  */
 export async function loadZmq(): Promise<ZmqLibrary> {
   try {
@@ -54,22 +51,20 @@ export async function loadZmq(): Promise<ZmqLibrary> {
 }
 
 /**
- * Reads the batches that one rank of an engine publishes, in their order. What is missing between two numbers is asked
- * for again; where it does not come, and where the connection breaks, as it does when the engine ends, all that was
- * taken is forgotten.
+ * Reads the batches of one engine rank in order. Missing sequence numbers are requested from the replay endpoint. If
+ * they do not arrive, or the connection breaks, as it does when the engine ends, all state is invalidated.
  */
 export class EventFeed {
   readonly #zmq: ZmqLibrary;
   readonly #address: FeedAddress;
   readonly #sink: FeedSink;
   readonly #subscriber: Subscriber;
-  /** The number of the batch that comes next. */
   #next = 0n;
   #closed = false;
-  /** How often all that was taken was forgotten: the rest of a batch that was being read then is, too. */
+  /** The number of invalidations: the rest of a batch that is being read meanwhile is invalid, too. */
   #begun = 0;
 
-  /** Connects to the engine, again and again until it is there. */
+  /** Connects to the engine, with retries. */
   constructor(zmq: ZmqLibrary, address: FeedAddress, sink: FeedSink) {
     this.#zmq = zmq;
     this.#address = address;
@@ -88,12 +83,11 @@ export class EventFeed {
     void this.#read();
   }
 
-  /** Listens, where the engine is the one that connects. Rejects where the endpoint is taken. */
+  /** Listens if the engine connects to the node. Rejects if the endpoint is in use. */
   async open(): Promise<void> {
     if (this.#address.listen) await this.#subscriber.bind(this.#address.endpoint);
   }
 
-  /** Closes the connection. */
   close(): void {
     this.#closed = true;
     this.#subscriber.close();
@@ -113,14 +107,14 @@ export class EventFeed {
   }
 
   async #came(number: bigint, payload: Uint8Array): Promise<void> {
-    // A publisher that begins anew, although the connection was not seen to break.
+    // The publisher was restarted, although no disconnect was observed.
     if (number === 0n && this.#next > 0n) this.#begin();
     if (number > this.#next) await this.#catchUp();
     if (number > this.#next) this.#sink.forget();
     if (number >= this.#next) await this.#take(number, payload);
   }
 
-  /** Reads a batch in turns of the event loop. The next one waits until it is taken whole. */
+  /** Decodes a batch in slices of the event loop. The next batch waits for its end. */
   async #take(number: bigint, payload: Uint8Array): Promise<void> {
     this.#next = number + 1n;
     const begun = this.#begun;
@@ -135,7 +129,7 @@ export class EventFeed {
     }
   }
 
-  /** Asks for the batches from the next number on, and takes what of them the engine still has. */
+  /** Requests the batches from the next sequence number on, and takes those that the engine still has. */
   async #catchUp(): Promise<void> {
     const { replayEndpoint } = this.#address;
     if (replayEndpoint === undefined) return;
@@ -157,14 +151,14 @@ export class EventFeed {
         if (batch.number >= this.#next) await this.#take(batch.number, batch.payload);
       }
     } catch {
-      // It does not answer: then what is missing is lost.
+      // Without a reply the missing batches are lost.
     } finally {
       dealer.close();
     }
   }
 }
 
-/** Returns the last two frames of a message, its number and what it holds; the topic in front of them may be missing. */
+/** Returns the last two frames of a message, sequence number and payload; the topic before them may be missing. */
 function batchOf(frames: readonly Buffer[]): { readonly number: bigint; readonly payload: Buffer } | undefined {
   const [number, payload] = frames.slice(-2);
   return number?.length === 8 && payload ? { number: number.readBigUInt64BE(), payload } : undefined;

@@ -5,34 +5,31 @@ import { asCount, asFields, asList, asText, type JsonFields } from "../http/json
 
 /** The bytes of a batch that are decoded at a time: some tenths of a millisecond. */
 const PIECE_BYTES = 16 * 1024;
-/** The most blocks of one event, as those of a long prompt are told of at once. */
+/** The most blocks of one event: the engine reports all blocks of a long prompt at once. */
 const MAX_BLOCKS = 512;
 
-/** Blocks that an engine has put into its prefix cache, each behind the one before. */
+/** Blocks that an engine has stored in its prefix cache, each following the previous one. */
 export type StoredBlocks = {
-  /** Tells this event from the others. */
   readonly kind: "stored";
-  /** The engine's hashes of the blocks, each standing for all tokens up to its end. */
+  /** The engine's hashes of the blocks; each identifies all tokens up to its end. */
   readonly hashes: readonly string[];
-  /** The engine's hash of the block in front of the first one; undefined where that begins a prompt. */
+  /** The engine's hash of the block before the first one; undefined at the start of a prompt. */
   readonly parent: string | undefined;
-  /** The tokens of the blocks, one after the other. */
   readonly tokens: readonly number[];
-  /** The number of tokens of a block. */
   readonly blockTokens: number;
-  /** What else the hash of each block depends on, such as the cache salt in that of a first block; "" for nothing. */
+  /** The other inputs of each block's hash, such as the cache salt for a first block; "" for none. */
   readonly extras: readonly string[];
 };
 
-/** What an engine tells of its prefix cache. */
+/** A change of an engine's prefix cache. */
 export type KvEvent =
   | StoredBlocks
   | { readonly kind: "removed"; readonly hashes: readonly string[] }
   | { readonly kind: "cleared" }
-  /** An event of a cache in which more than whole blocks of one kind decide what can be used again. */
+  /** An event of a cache whose reusable content is not determined by whole blocks of one kind. */
   | { readonly kind: "mixed" };
 
-/** The order of the fields of the events that are lists: all of SGLang's, and those of older vLLMs. */
+/** The field order of events encoded as lists: all of SGLang's, and those of older vLLM versions. */
 const LISTED: Readonly<Record<string, readonly string[]>> = {
   BlockStored: [
     "block_hashes",
@@ -50,11 +47,11 @@ const LISTED: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Reads the events of a batch, in the forms of vLLM (vllm/distributed/kv_events.py) and SGLang
- * (srt/disaggregation/kv_events.py): msgpack of a list of time, events and rank, in which an event is a list that begins
- * with its name, or a map with the name as `type`. Events of other memories than the accelerator's, and those that are
- * not known, are left out. An event of many blocks comes as several that mean the same. The work is done in `turns`.
- * Throws `EngineError` PROTOCOL_VIOLATION for what is no batch.
+ * Decodes the events of a batch, in the formats of vLLM (vllm/distributed/kv_events.py) and SGLang
+ * (srt/disaggregation/kv_events.py): msgpack of a list of time, events and rank. An event is a list that begins with
+ * its name, or a map with the name as `type`. Unknown events, and those of memory other than the accelerator's, are
+ * skipped. An event of many blocks is returned as several equivalent ones. The work is sliced by `turns`. Throws
+ * `EngineError` PROTOCOL_VIOLATION for an invalid batch.
  */
 export async function* readKvEvents(payload: Uint8Array, turns: WorkTurns): AsyncGenerator<KvEvent, void> {
   let batch: unknown;
@@ -84,7 +81,7 @@ function* readEvent(event: unknown): Generator<KvEvent, void> {
   if (name === "AllBlocksCleared") return yield { kind: "cleared" };
   const medium = asText(fields.medium);
   if (!Object.hasOwn(LISTED, name) || (medium !== "" && medium !== "GPU")) return;
-  // Groups after the first are windows or states, without which the blocks of the first cannot be used.
+  // Groups after the first are windows or states, without which the blocks of the first group cannot be used.
   if ((asCount(fields.group_idx) ?? 0) > 0) yield { kind: "mixed" };
   else if (name === "BlockStored") yield* storedBlocks(fields);
   else
@@ -98,7 +95,7 @@ function* storedBlocks(fields: JsonFields): Generator<StoredBlocks, void> {
   const blockTokens = asCount(fields.block_size) ?? 0;
   let parent = fields.parent_block_hash;
   for (const { names, from, isLast } of partsOf(asList(fields.block_hashes))) {
-    // What is no multiple of the blocks stays with the last ones.
+    // Tokens beyond a multiple of the block size stay with the last blocks.
     const upTo = isLast ? undefined : (from + names.length) * blockTokens;
     yield {
       kind: "stored",
@@ -116,7 +113,7 @@ function* storedBlocks(fields: JsonFields): Generator<StoredBlocks, void> {
   }
 }
 
-/** Splits the names of an event's blocks; the parts of the event mean the same in their order. */
+/** Splits the block names of an event; the parts in order are equivalent to the event. */
 function* partsOf(all: readonly unknown[]) {
   for (let from = 0; from === 0 || from < all.length; from += MAX_BLOCKS)
     yield { names: all.slice(from, from + MAX_BLOCKS), from, isLast: from + MAX_BLOCKS >= all.length };
@@ -129,7 +126,7 @@ function namedFields(event: unknown): readonly [name: string, fields: Readonly<R
   return [asText(name), Object.fromEntries(names.map((field, index) => [field, values[index]]))];
 }
 
-/** Hashes are whole numbers of 64 bits, or bytes. */
+/** Hashes are 64-bit integers, or bytes. */
 function hashText(hash: unknown): string {
   return hash instanceof Uint8Array ? Buffer.from(hash).toString("base64") : String(hash);
 }

@@ -3,26 +3,24 @@ import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inf
 import { type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import type { PrefixMark } from "../../../prefixes/prefix-marks.ts";
 
-/** The most places that wait to be found, and the most tokens of their prompts together. */
+/** The most positions in the queue, and the most tokens of their prompts. */
 const MAX_WAITING = { places: 64, tokens: 4_000_000 };
-/** The places of one prompt that are looked for: so many from its beginning, and so many before its end. */
+/** The positions of one prompt that are searched: so many from its beginning, and so many before its end. */
 const LOOKED_FOR = { first: 2, last: 2 };
-/** The pause behind each question, as a multiple of the time that it took: the engine has other work. */
+/** The pause after each request, as a multiple of its duration: the engine has other work. */
 const PAUSE = 4;
 
-/** A prompt in which places are to be found. */
 export type SearchedPrompt = {
-  /** The request of the prompt. */
   readonly request: GenerateRequest;
-  /** The tokens of the prompt. */
   readonly tokens: ArrayLike<number>;
-  /** Called with each place that was found: the number of tokens of the prompt up to it. */
+  /** Called with each position, as a number of prompt tokens. */
   readonly onFound: (mark: PrefixMark, tokens: number) => void;
 };
 
 /**
- * Finds where in its tokens a prompt's messages end: has the engine tokenize the beginning of the conversation, and
- * compares. It asks one question at a time, with pauses, and not of all places: whatever waits too long is forgotten.
+ * Finds the token positions at which a prompt's messages end: the engine tokenizes the beginning of the conversation,
+ * and the result is compared. It sends one request at a time, with pauses, and not for all positions; those that wait
+ * too long are dropped.
  */
 export class PlaceFinder {
   readonly #clock: Clock;
@@ -31,13 +29,12 @@ export class PlaceFinder {
   #isBusy = false;
   #cancelPause: () => void = () => {};
 
-  /** Makes a finder that asks by `tokensOf`, which resolves to the tokens of a request's prompt. */
   constructor(clock: Clock, tokensOf: (request: GenerateRequest) => Promise<ArrayLike<number>>) {
     this.#clock = clock;
     this.#tokensOf = tokensOf;
   }
 
-  /** Has places looked for, of which none is the end of the prompt. */
+  /** Queues positions, none of which is the end of the prompt. */
   find(prompt: SearchedPrompt, marks: readonly PrefixMark[]): void {
     const { first, last } = LOOKED_FOR;
     const wanted = marks.filter((_, index) => index < first || index >= marks.length - last);
@@ -48,14 +45,13 @@ export class PlaceFinder {
     if (!this.#isBusy) void this.#ask();
   }
 
-  /** Forgets what waits. */
   close(): void {
     this.#waiting = [];
     this.#cancelPause();
   }
 
   async #ask(): Promise<void> {
-    // The newest conversation is the likeliest to go on.
+    // The newest conversation is the most likely to continue.
     const next = this.#waiting.pop();
     this.#isBusy = next !== undefined;
     if (!next) return;
@@ -65,7 +61,7 @@ export class PlaceFinder {
       const tokens = await this.#tokensOf({ ...prompt.request, messages: upTo(prompt.request.messages, mark) });
       prompt.onFound(mark, commonLength(tokens, prompt.tokens));
     } catch {
-      // The template does not take a conversation that ends there: then the place stays unknown.
+      // The template rejects a conversation that ends there: the position stays unknown.
     }
     const pauseMs = PAUSE * (this.#clock.nowMs() - beganMs);
     this.#cancelPause = this.#clock.after(pauseMs, () => void this.#ask());
@@ -73,8 +69,8 @@ export class PlaceFinder {
 }
 
 /**
- * Returns the messages up to a place, and one of the next one's role that begins otherwise: templates look at what
- * follows, and the tokens are the same up to where that begins. An answer is left to the template to open.
+ * Returns the messages up to a position, and a different one with the role of the next: templates depend on the
+ * following message, and the tokens are the same up to its text. An answer is opened by the template.
  */
 function upTo(messages: readonly Message[], mark: PrefixMark): readonly Message[] {
   const before = messages.slice(0, mark.messages);

@@ -3,31 +3,26 @@ import type { Tie } from "./engine-blocks.ts";
 import { NO_BLOCK } from "./token-chain.ts";
 
 /**
- * The most tokens that a template writes behind the last message to begin the answer. What they take from the place of
- * the last digest is told as held behind it.
+ * The most tokens that a template writes after the last message to open the answer. Up to as many tokens before the
+ * last digest's position are reported in its tail.
  */
 const OPENING_TOKENS = 32;
 
-/** A prompt as the engine reads it, and the places that digests name in it. */
+/** A tokenized prompt, with the positions that digests name in it. */
 export type ReadPrompt = {
-  /** The id of the model. */
   readonly model: string;
-  /** The places, from the first to the last. */
   readonly marks: readonly PrefixMark[];
-  /** The tokens of the prompt. */
   readonly tokens: ArrayLike<number>;
-  /** The hashes of its whole blocks. */
   readonly hashes: readonly number[];
-  /** The tokens of a block. */
   readonly blockTokens: number;
 };
 
 /**
- * Ties the digests of a prompt to its blocks. The last one stands at the end of the prompt; the others are where they
- * were found before, unless the prompt has other tokens there. One that was not found yet stands somewhere between its
- * neighbours: it is told as held where all up to the next known place is, with the tokens of the known place before it,
- * so that nothing is told which is not so. `known` returns what a digest was tied to before, and `found` where one was
- * found since, as the number of tokens up to there.
+ * Maps the digests of a prompt to its blocks. The last digest is at the end of the prompt; the others are at their
+ * earlier positions, unless the prompt has other tokens there. A digest without a known position lies between its
+ * neighbours: it is reported as held if everything up to the next known position is, with the tokens of the previous
+ * known position, so that no report is too large. `known` returns the earlier tie of a digest; `found` has positions
+ * that were found since, as token counts.
  */
 export function tiesOf(
   prompt: ReadPrompt,
@@ -50,7 +45,9 @@ export function tiesOf(
   return result;
 }
 
-/** Returns the number of whole blocks up to the place of each digest, which never decrease; undefined where unknown. */
+/**
+ * Returns the number of whole blocks up to the position of each digest, which never decreases; undefined if unknown.
+ */
 function placesOf(
   { marks, tokens, hashes, blockTokens }: ReadPrompt,
   known: (digest: string) => Tie | undefined,

@@ -20,10 +20,10 @@ export async function promptTokens(
   return tokens;
 }
 
-/** Returns a list of tokens; undefined for an empty one, and for one with something else in it. */
+/** Converts a list of tokens; undefined if it is empty or contains other values. */
 export function toTokens(list: readonly unknown[]): Uint32Array | undefined {
   if (list.length === 0) return undefined;
-  // A plain loop, as `Uint32Array.from` goes through an iterator, which takes ten times as long.
+  // A plain loop: `Uint32Array.from` uses an iterator, which takes ten times as long.
   const tokens = new Uint32Array(list.length);
   for (let at = 0; at < tokens.length; at += 1) {
     const token = asCount(list[at]);

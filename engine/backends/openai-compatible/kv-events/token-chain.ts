@@ -1,15 +1,15 @@
 import { randomInt } from "node:crypto";
 
-/** The hash of nothing, in front of the first block of a prompt. */
+/** The hash before the first block of a prompt. */
 export const NO_BLOCK = 0;
 
-/** Two numbers that nobody outside knows: no caller can look for prompts whose blocks have one hash. */
+/** Two secret numbers, so that callers cannot search for prompts with colliding hashes. */
 const SEEDS = [randomInt(2 ** 32), randomInt(2 ** 32)] as const;
 
 /**
- * Returns the hash of a block by the hash of the one in front of it, its tokens from `from` up to `to`, and what else it
- * depends on: 53 bits that stand for everything up to the end of the block. It is not cryptographic, as a prompt of
- * 100,000 tokens is hashed between two steps, and a wrong hit misplaces one request.
+ * Returns the hash of a block from the hash of the previous block, its tokens from `from` up to `to`, and other inputs:
+ * 53 bits that identify everything up to the end of the block. It is not cryptographic: a prompt of 100,000 tokens is
+ * hashed between two steps, and a collision misroutes one request.
  */
 export function chainHash(before: number, tokens: ArrayLike<number>, from: number, to: number, extra = ""): number {
   let first = SEEDS[0] ^ (before % 2 ** 32);
@@ -26,7 +26,7 @@ export function chainHash(before: number, tokens: ArrayLike<number>, from: numbe
   return (first >>> 0) + (second & 0x1f_ffff) * 2 ** 32;
 }
 
-/** Returns the hashes of all whole blocks of a prompt. `extra` is what the first block depends on beside its tokens. */
+/** Returns the hashes of all whole blocks of a prompt. `extra` is the other input of the first block's hash. */
 export function chainHashes(tokens: ArrayLike<number>, blockTokens: number, extra: string): readonly number[] {
   const hashes: number[] = [];
   let hash = NO_BLOCK;

@@ -6,10 +6,10 @@ import { SpelledMarks } from "./spelled-marks.ts";
 
 const TIMEOUT_MS = 10_000;
 
-/** The marks of a model, and what the operator should know of how they were found. */
+/** The spellings of a model's special tokens, with a warning for operators about their source. */
 export type ModelMarks = { readonly marks: SpelledMarks; readonly note: string | undefined };
 
-/** Returns the spellings of the control tokens in the text of a `tokenizer.json`; undefined where it is none. */
+/** Returns the spellings of the special tokens in a `tokenizer.json`; undefined if the text is not one. */
 export function spellingsInFile(text: string): readonly string[] | undefined {
   const { added_tokens: tokens } = parseFields(text) ?? {};
   if (!Array.isArray(tokens)) return undefined;
@@ -17,8 +17,8 @@ export function spellingsInFile(text: string): readonly string[] | undefined {
 }
 
 /**
- * Resolves to the marks that callers of a model must not write: those that the operator's file has, else those that the
- * engine tells. An engine that tells none leaves the profile's, with a note.
+ * Resolves to the spellings that callers must not write: those of the operator's file, or those that the engine
+ * reports. An engine that reports none leaves the profile's, with a warning.
  */
 export async function readModelMarks(
   http: EngineHttp,
@@ -31,7 +31,7 @@ export async function readModelMarks(
   if (found) return { marks: new SpelledMarks(found), note: undefined };
   const remedy = dialect.paths.tokenizer === undefined ? "" : "Start it with --enable-tokenizer-info-endpoint, or set";
   const note =
-    "backend: the engine does not tell the control tokens of its model, so that callers can write them. " +
+    "backend: the engine does not report the special tokens of its model, so that callers can write them. " +
     `${remedy || "Set"} tokenizerFile.`;
   return { marks: new SpelledMarks(marksOfProfile(profile)), note };
 }
@@ -51,7 +51,7 @@ async function toldByEngine(
   return spellings.length > 0 ? spellings : undefined;
 }
 
-/** Returns the marks of reasoning and calls, without the white space around them. */
+/** Returns the markers of reasoning and calls, without the white space around them. */
 function marksOfProfile({ reasoning, toolCall }: ModelProfile): readonly string[] {
   const texts = [reasoning?.open, reasoning?.close, ...Object.values(toolCall ?? {})];
   return texts.flatMap((text) => (typeof text === "string" && /^\s*[<[].*[>\]]\s*$/.test(text) ? [text.trim()] : []));

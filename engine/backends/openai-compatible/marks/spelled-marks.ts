@@ -1,24 +1,26 @@
 import { ControlTokens } from "../../../conversation/control-tokens.ts";
 
-/** The character that breaks a mark: nobody sees it, it is no white space, and it joins the words beside it. */
+/** The character that breaks a spelling: invisible, not white space, and joining the words beside it. */
 const JOINER = "\u2060";
 
 /**
- * Keeps callers from writing the control tokens of a model beside an engine that takes texts: such an engine makes the
- * token of each mark (`<|im_end|>`), whoever wrote it. A mark in a caller's text goes to the engine with an invisible
- * character behind its first one, so that the model reads the characters and no token; where the model repeats it, the
- * answer has the mark as the caller wrote it. What is sent again therefore has the same tokens as what was generated.
+ * Prevents callers from writing special tokens of a model to an engine that takes text: such an engine converts each
+ * spelling (`<|im_end|>`) to the token, regardless of its author. A spelling in a caller's text is sent with an
+ * invisible character after its first one, so that the model reads characters and no token. If the model repeats it,
+ * the answer contains the spelling as the caller wrote it, so that a repeated text has the tokens that were generated.
  */
 export class SpelledMarks {
-  /** No marks: all texts stay as they are. */
+  /** No spellings: all texts are unchanged. */
   static readonly none = new SpelledMarks([]);
 
   readonly #tokens: ControlTokens;
-  /** By the first character of marks: what follows the invisible one where a mark was broken. */
+  /** By the first character of spellings: the text after the invisible character of a broken spelling. */
   readonly #tails = new Map<string, string[]>();
   readonly #longest: number;
 
-  /** Takes the spellings of the model's control tokens. Those of one character mark nothing and cannot be broken. */
+  /**
+   * Takes the spellings of the model's special tokens. A spelling of one character cannot be broken, and is ignored.
+   */
   constructor(spellings: Iterable<string>) {
     const marks = [...spellings].filter((mark) => [...mark].length > 1);
     this.#tokens = new ControlTokens(marks.map((text) => ({ text, stripsLeft: false })));
@@ -36,12 +38,11 @@ export class SpelledMarks {
     this.#longest = longest;
   }
 
-  /** Returns whether a mark stands in the text. */
   isSpelledIn(text: string): boolean {
     return this.#tokens.occurrences(text).length > 0;
   }
 
-  /** Returns a text with all marks broken. */
+  /** Returns a text with all spellings broken. */
   broken(text: string): string {
     const found = this.#tokens.occurrences(text);
     if (found.length === 0) return text;
@@ -56,7 +57,7 @@ export class SpelledMarks {
     return result + text.slice(from);
   }
 
-  /** Returns the text of a JSON value with all marks broken, those too that escapes spell; all else stays as it was. */
+  /** Returns the text of a JSON value with all spellings broken, including escaped ones; the rest is unchanged. */
   brokenJson(text: string): string {
     let result = "";
     let from = 0;
@@ -69,7 +70,7 @@ export class SpelledMarks {
     return result + this.broken(text.slice(from));
   }
 
-  /** Returns what makes marks whole again in a text that arrives in pieces. */
+  /** Returns a filter that restores broken spellings in a text that arrives in pieces. */
   mending(): MarkMending {
     return new MarkMending(this.#tails, this.#longest);
   }
@@ -80,7 +81,7 @@ export class SpelledMarks {
     try {
       value = JSON.parse(literal);
     } catch {
-      // No JSON, which an engine takes as text if at all.
+      // Invalid JSON, which an engine treats as text if it accepts it.
       return this.broken(literal);
     }
     const text = String(value);
@@ -89,21 +90,20 @@ export class SpelledMarks {
   }
 }
 
-/** Makes broken marks whole in one text that arrives in pieces. Nothing is held but behind an invisible character. */
+/** Restores broken spellings in a text that arrives in pieces. Text is held only after an invisible character. */
 export class MarkMending {
   readonly #tails: ReadonlyMap<string, readonly string[]>;
   readonly #longest: number;
-  /** What went out last: two units at least, where there were as many. */
+  /** The last output: at least two units, if there were as many. */
   #before = "";
   #held = "";
 
-  /** Begins a text; `longest` is the length of the longest of the tails. */
   constructor(tails: ReadonlyMap<string, readonly string[]>, longest: number) {
     this.#tails = tails;
     this.#longest = longest;
   }
 
-  /** Takes the next piece; returns the text that can go out. */
+  /** Takes the next piece; returns the text that can be sent. */
   push(piece: string): string {
     const text = this.#held + piece;
     this.#held = "";
@@ -125,7 +125,7 @@ export class MarkMending {
     return this.#sent(out + text.slice(from));
   }
 
-  /** Ends the text: returns what was held. The next piece begins another one. */
+  /** Ends the text: returns the held rest. The next piece begins another text. */
   end(): string {
     const rest = this.#held;
     this.#held = "";
@@ -134,7 +134,7 @@ export class MarkMending {
   }
 
   #sent(out: string): string {
-    // Nothing is cut off here: this is on the path of every delta, and few come before an invisible character.
+    // Not truncated: this is on the path of every delta, and invisible characters are rare.
     this.#before = out.length > 1 ? out : (this.#before + out).slice(-2);
     return out;
   }
@@ -144,7 +144,7 @@ function firstCharacter(text: string): string {
   return String.fromCodePoint(text.codePointAt(0) ?? 0);
 }
 
-/** Returns the place behind the JSON string that begins at `start`; undefined where it does not end. */
+/** Returns the position after the JSON string that begins at `start`; undefined if it does not end. */
 function endOfString(text: string, start: number): number | undefined {
   for (let at = start + 1; at < text.length; at += 1) {
     const unit = text[at];

@@ -3,22 +3,20 @@ import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { generate } from "../generation/generation.ts";
 import type { GenerationParts } from "../generation/generation-parts.ts";
 
-/** The longest answer to a probe, in tokens: enough for a short thought and a short answer. */
+/** The longest answer to a probe, in tokens: enough for brief reasoning and a short answer. */
 const MAX_TOKENS = 1_024;
 
-/** A whole answer of the engine. */
+/** A complete answer of the engine. */
 export type ProbeAnswer = {
-  /** The size of the prompt in tokens, as told when the answer began; 0 if it was not told. */
+  /** The prompt size in tokens as reported when the answer began; 0 if not reported. */
   readonly inputTokensAtStart: number;
-  /** The visible text. */
   readonly text: string;
-  /** The text of the reasoning. */
   readonly reasoning: string;
-  /** The tool calls, in their order; `complete` says whether the arguments ended whole. */
+  /** The tool calls in order; `complete` means that the arguments are whole. */
   readonly calls: readonly { readonly name: string; readonly arguments: string; readonly complete: boolean }[];
 };
 
-/** Returns a tiny request with one question, as greedy as can be; `wishes` stand in place of its fields. */
+/** Creates a minimal greedy request with one question; `wishes` overrides its fields. */
 export function probeRequest(text: string, wishes: Partial<GenerateRequest>): GenerateRequest {
   return {
     ...GenerateRequest.fromPartial({ sampling: { temperature: 0 }, maxOutputTokens: MAX_TOKENS }),
@@ -27,7 +25,7 @@ export function probeRequest(text: string, wishes: Partial<GenerateRequest>): Ge
   };
 }
 
-/** Resolves to the whole answer of the engine. Throws `EngineError`. */
+/** Resolves to the complete answer of the engine. Throws `EngineError`. */
 export async function askEngine(
   parts: GenerationParts,
   request: GenerateRequest,

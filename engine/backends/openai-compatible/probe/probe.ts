@@ -23,21 +23,17 @@ import { toJsonText } from "../http/raw-json.ts";
 import { type RequestSettings, toCountBody } from "../request/request.ts";
 import { askEngine, type ProbeAnswer, probeRequest } from "./probe-answer.ts";
 
-/** The findings of a probe. */
 export type ProbeResult = {
-  /** The capabilities of the model and its engine. */
   readonly capabilities: readonly Capability[];
-  /** Whether the engine takes a budget for reasoning. */
   readonly thinkingBudget: boolean;
-  /** Whether the engine tells the size of the prompt before the first piece of the answer. */
+  /** Whether the engine reports the prompt size before the first piece of the answer. */
   readonly countsAtStart: boolean;
-  /** What the chat template takes of the order of messages. */
   readonly turns: TurnRules;
-  /** Whether the engine takes images; false where it was not to be tried. */
+  /** Whether the engine accepts images; false if not probed. */
   readonly images: boolean;
 };
 
-/** A red square of 64 pixels, as some engines refuse images that are smaller than a patch of theirs. */
+/** A red square of 64 pixels, as some engines reject images smaller than their patch size. */
 const SQUARE = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAEAAAABACAIAAAAlC+aJAAAAS0lEQVR42u3PQQkAAAgAsetfWiP4FgYrsKZeS0BAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEDgsqnc8OJg6Ln3AAAAAElFTkSuQmCC",
   "base64",
@@ -45,7 +41,10 @@ const SQUARE = Buffer.from(
 
 const BUDGET_TOKENS = 512;
 
-/** Strict: an engine holds the arguments to the schema, so that no slip of a weak model passes for a wrong flag. */
+/**
+ * Strict: the engine constrains the arguments to the schema, so that a weak model's error is not mistaken for a wrong
+ * flag.
+ */
 const TOOL = {
   name: "report_sum",
   description: "Reports the sum of two whole numbers.",
@@ -70,13 +69,13 @@ const WITH_TOOLS = [
   Capability.STRICT_TOOLS,
 ];
 
-/** The reasons with which an engine says that it does not do what it was asked for. */
+/** The reasons of errors that mean that the engine does not support a feature. */
 const REFUSALS: ReadonlySet<ErrorReason> = new Set(["INVALID_REQUEST", "INVALID_SCHEMA", "UNSUPPORTED_FEATURE"]);
 
 /**
- * Sends a few tiny requests before the node says that it serves: reasoning and tool calls have to come out as what they
- * are, or a parser flag of the engine is wrong, which is the commonest mistake of all. Throws `EngineError` ENGINE_DOWN
- * that says what is wrong and which flags the model needs.
+ * Sends a few small requests before the node starts serving. Reasoning and tool calls must be returned as such;
+ * otherwise a parser flag of the engine is wrong, the most common configuration error. Throws `EngineError` ENGINE_DOWN
+ * with the finding and the flags that the model needs.
  */
 export async function probe(parts: GenerationParts, signal: AbortSignal): Promise<ProbeResult> {
   const { profile, dialect, sharedCache, images } = parts.settings;
@@ -108,7 +107,7 @@ export async function probe(parts: GenerationParts, signal: AbortSignal): Promis
   };
 }
 
-/** Resolves to whether the engine takes a budget. An engine that was not set up for budgets refuses them. */
+/** Resolves to whether the engine accepts a reasoning budget. An engine without support for budgets rejects them. */
 async function probeThinking(parts: GenerationParts, signal: AbortSignal): Promise<boolean> {
   const { settings } = parts;
   const { thinking, reasoning } = settings.profile;
@@ -131,9 +130,9 @@ async function probeThinking(parts: GenerationParts, signal: AbortSignal): Promi
   }
   const marks = [reasoning?.open ?? "", reasoning?.close ?? ""];
   if (marks.some((mark) => mark !== "" && answer.text.includes(mark))) {
-    throw probeFailure("the reasoning comes out as part of the text", settings);
+    throw probeFailure("the reasoning is part of the text", settings);
   }
-  if (answer.reasoning.trim() === "") throw probeFailure("no reasoning comes out", settings);
+  if (answer.reasoning.trim() === "") throw probeFailure("there is no reasoning", settings);
   return thinkingBudget;
 }
 
@@ -150,13 +149,12 @@ async function probeTools(parts: GenerationParts, signal: AbortSignal): Promise<
   const { calls } = await ask(ToolChoiceMode.NAMED, TOOL.name);
   const [call] = calls;
   if (!call?.complete || calls.length !== 1 || call.name !== TOOL.name || !parseFields(call.arguments)) {
-    throw probeFailure("a tool call that was demanded does not come out as one whole call", settings);
+    throw probeFailure("a required tool call is not returned as one complete call", settings);
   }
-  // A demanded call may bypass the engine's parser. Here the model is free: it may not call, but no markup may show.
+  // A required call may bypass the engine's parser. Here the model is free: it need not call, but no markup may appear.
   const free = await ask(ToolChoiceMode.AUTO, "");
   const mark = callMark(settings.profile);
-  if (mark !== "" && free.text.includes(mark))
-    throw probeFailure("a tool call comes out as part of the text", settings);
+  if (mark !== "" && free.text.includes(mark)) throw probeFailure("a tool call is part of the text", settings);
 }
 
 async function probeSchema(
@@ -201,7 +199,7 @@ async function probeImage(parts: GenerationParts, signal: AbortSignal): Promise<
   }
 }
 
-/** Resolves to the size of a prompt; an engine that fails over it, whatever status it gives, refuses it. */
+/** Resolves to the size of a prompt; any failure of the engine counts as a rejection. */
 async function countPrompt(
   { http, settings, countTimeoutMs }: GenerationParts,
   { messages, tools, toolChoice, reasoning }: GenerateRequest,
@@ -218,30 +216,30 @@ async function countPrompt(
   }
 }
 
-/** Returns the text that stands in an answer when a call was not read. */
+/** Returns the text that appears in an answer if a call was not parsed. */
 function callMark({ toolCall }: ModelProfile): string {
   if (!toolCall || toolCall.form === "bare-json") return "";
   const mark = toolCall.form === "sections" ? toolCall.open || toolCall.callOpen : toolCall.open;
   return mark.trim();
 }
 
-/** Returns whether the engine does not do what it was asked for, rather than having failed. */
+/** Returns whether the engine does not support the request, as opposed to a failure. */
 function isRefusal(error: unknown): boolean {
   return error instanceof EngineError && REFUSALS.has(error.reason);
 }
 
-/** Returns whether the engine failed without a reason of its own, as some do where they should refuse. */
+/** Returns whether the engine failed with a generic error, as some do for unsupported requests. */
 function isEngineError(error: unknown): boolean {
   return error instanceof EngineError && error.reason === "ENGINE_ERROR";
 }
 
-/** Returns the error that the probe throws: what is wrong, and the flags that models of the profile need. */
+/** Creates the probe's error: the finding, and the flags that models of the profile need. */
 function probeFailure(what: string, settings: RequestSettings, cause?: unknown): EngineError {
   const advice = settings.dialect.name === "llama-server" ? llamaAdvice(settings.profile) : flagAdvice(settings);
   return new EngineError("ENGINE_DOWN", `The engine did not pass the start-up probe: ${what}.${advice}`, {}, cause);
 }
 
-/** Returns what the probe throws where a request failed; the error of a caller who left stays as it is. */
+/** Returns the probe's error for a failed request; the error of a departed caller is unchanged. */
 function explainFailure(error: unknown, what: string, settings: RequestSettings): unknown {
   if (!(error instanceof EngineError) || error.reason === "CANCELLED") return error;
   return probeFailure(`${what} ended in ${error.reason} (${error.message.replace(/\.$/, "")})`, settings, error);

@@ -1,12 +1,12 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 
-/** The most sessions that are remembered; of more, those that were used longest ago are closed early. */
+/** The most open sessions; beyond them, the least recently used are closed early. */
 const MAX_SESSIONS = 10_000;
 
 /**
- * Keeps sessions under which an engine protects cached prefixes until it is told that they are over: each is closed
- * when nobody has used it for as long as its last request wanted its prefix kept.
+ * Tracks the sessions under which an engine protects cached prefixes until they are closed. Each is closed once it was
+ * idle for the retention time of its last request.
  */
 export class CacheSessions {
   readonly #clock: Clock;
@@ -20,13 +20,13 @@ export class CacheSessions {
     },
   });
 
-  /** Makes an empty list of sessions. `close` tells the engine to end one, which may be one that it does not know. */
+  /** `close` ends a session on the engine, which may not have it. */
   constructor(clock: Clock, close: (id: string) => void) {
     this.#clock = clock;
     this.#close = close;
   }
 
-  /** Notes that a request of this session has ended, however it did; its prefix is to be kept for `keepMs` more. */
+  /** Records the end of a session's request, with any outcome; its prefix is retained for `keepMs` more. */
   used(id: string, keepMs: number): void {
     this.#open.set(
       id,
@@ -34,7 +34,7 @@ export class CacheSessions {
     );
   }
 
-  /** Forgets all sessions; the engine is told nothing. */
+  /** Drops all sessions without closing them on the engine. */
   clear(): void {
     this.#open.clear();
   }

@@ -9,9 +9,8 @@ import {
 import { DataUrl, type JsonValue } from "../http/raw-json.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";
 
-/** What decides how messages are written. */
 export type ChatRules = HistoryRules & {
-  /** The model's marks, which are broken in all that callers wrote. */
+  /** The spellings of the model's special tokens, which are broken in all caller text. */
   readonly marks: SpelledMarks;
 };
 
@@ -23,9 +22,9 @@ const ROLE: Readonly<Record<number, string>> = {
 };
 
 /**
- * Writes the canonical messages as the chat completions API has them. Each tool result becomes a message of its own;
- * reasoning goes back as `reasoning_content`, which the engines rename as their templates want it; arguments stay exact
- * text. No text holds a mark of the model. Throws `EngineError` for what the engine cannot take.
+ * Writes canonical messages in the format of the chat completions API. Each tool result becomes a message; reasoning is
+ * sent as `reasoning_content`, which engines rename for their templates; arguments stay exact text. No text contains
+ * the spelling of a special token. Throws `EngineError` for unsupported content.
  */
 export function toChatMessages(messages: readonly Message[], rules: ChatRules): readonly JsonValue[] {
   const { marks } = rules;
@@ -43,7 +42,7 @@ export function toChatMessages(messages: readonly Message[], rules: ChatRules): 
   });
 }
 
-/** Writes texts and images. Texts beside one another are one text, as no mark must come about between them. */
+/** Writes texts and images. Adjacent texts are joined, so that no special token can form across them. */
 function contentOf(parts: readonly Part[], marks: SpelledMarks): JsonValue {
   if (!parts.some(({ kind }) => kind?.$case === "image")) return marks.broken(textOf(parts));
   const content: JsonValue[] = [];

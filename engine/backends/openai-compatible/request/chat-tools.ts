@@ -6,24 +6,21 @@ import type { Dialect } from "../dialect/dialect.ts";
 import { type JsonValue, rawObject } from "../http/raw-json.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";
 
-/** The plan of what an engine is shown of the tools, and what the answer may do with them. */
+/** The tools that the engine sees, and the calls that the answer may make. */
 export type ToolPlan = {
-  /** The tools that the model sees. */
   readonly shown: readonly Tool[];
   /** The names that the answer may call. */
   readonly callable: ReadonlySet<string>;
-  /** The body's `tool_choice`. */
   readonly choice: JsonValue;
-  /** Whether the answer has to be a call. */
   readonly mustCall: boolean;
   /** The most calls in one answer: 0, 1, or Infinity without a bound. */
   readonly maxCalls: number;
 };
 
 /**
- * Reads the tool fields of a request. An allowed subset is what the engine is shown, as no engine takes a subset beside
- * the list; a single one that has to be called is named instead where the engine takes names, so that the prompt keeps
- * its prefix. Throws `EngineError` INVALID_REQUEST for a choice that no tool fits.
+ * Reads the tool fields of a request. Of an allowed subset only its tools are sent, as no engine accepts a subset
+ * beside the list. A single required tool is named instead if the engine supports it, so that the prompt keeps its
+ * prefix. Throws `EngineError` INVALID_REQUEST for a choice that no tool matches.
  */
 export function planTools(
   request: Pick<GenerateRequest, "tools" | "toolChoice">,
@@ -44,8 +41,8 @@ export function planTools(
 }
 
 /**
- * Writes the tools of a body, their schemas as the caller wrote them but for marks of the model. Throws `EngineError`:
- * INVALID_SCHEMA, and INVALID_REQUEST for a name that holds a mark, as no answer could call it.
+ * Writes the tools of a body. Their schemas are unchanged except for spellings of special tokens. Throws `EngineError`:
+ * INVALID_SCHEMA, and INVALID_REQUEST for a name with such a spelling, as no answer could call it.
  */
 export function toChatTools(tools: readonly Tool[], marks: SpelledMarks): JsonValue {
   return tools.map(({ name, description, strict, parametersJsonSchema }, index) => {

@@ -4,9 +4,9 @@ import type { CompiledSchema } from "../../../grammar/validation/compiled-schema
 import type { ToolPlan } from "./chat-tools.ts";
 
 /**
- * Returns the schemas of a request that an engine compiles: that of the answer, and those of tools that have to be
- * called or are strict. Schemas that are only shown to the model are not judged. `tools` are all tools of the request,
- * by whose places errors name them.
+ * Returns the schemas of a request that an engine compiles: that of the answer, and those of required or strict tools.
+ * Schemas that the model only sees are not checked. `tools` are all tools of the request, whose indexes name them in
+ * errors.
  */
 export function compiledSchemas(
   { shown, callable, mustCall }: Pick<ToolPlan, "shown" | "callable" | "mustCall">,
@@ -16,7 +16,7 @@ export function compiledSchemas(
   const compiled = shown
     .filter(({ name, strict }) => strict || (mustCall && callable.has(name)))
     .map((tool) => schemaOf(tool, tools.indexOf(tool)));
-  // A call that has to come is a constraint of its own: the answer's is not sent.
+  // A required call is a constraint of its own: the answer's is not sent.
   if (!mustCall && constraint?.kind?.$case === "jsonSchema")
     compiled.push({ text: constraint.kind.value.schemaJson, at: "output_constraint.json_schema.schema_json" });
   return compiled;

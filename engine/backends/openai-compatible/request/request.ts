@@ -19,55 +19,45 @@ import { planTools, type ToolPlan, toChatTools } from "./chat-tools.ts";
 import { compiledSchemas } from "./compiled-schemas.ts";
 import { planThinking, type ThinkingPlan } from "./thinking.ts";
 
-/** The settings by which a node writes requests for its engine. */
 export type RequestSettings = {
-  /** The dialect that the engine speaks. */
   readonly dialect: Dialect;
-  /** The name under which the engine serves the model. */
   readonly servedModel: string;
-  /** The profile of the model's family. */
   readonly profile: ModelProfile;
-  /** What the chat template takes of the order of messages. */
   readonly turns: TurnRules;
-  /** The model's marks, which callers must not write. */
+  /** The spellings of the model's special tokens, which callers must not write. */
   readonly marks: SpelledMarks;
-  /** Whether the engine takes images. */
   readonly images: boolean;
-  /** Whether the engine was started with priority scheduling; without it, any priority is an error there. */
+  /** Whether the engine was started with priority scheduling; without it, it rejects any priority. */
   readonly priorities: boolean;
-  /** Whether the engine takes a budget for reasoning. */
   readonly thinkingBudget: boolean;
-  /** Whether tenants may share the engine's prefix cache where it cannot separate them. */
+  /** Whether tenants may share the engine's prefix cache if it cannot isolate them. */
   readonly sharedCache: boolean;
-  /** Whether the node wants to know the tokens of prompts that have digests. */
+  /** Whether the tokens of prompts with digests are needed. */
   readonly promptTokens: boolean;
 };
 
-/** A request in an engine's words, with what its answer may be. */
+/** A request in the engine's format, with the constraints on its answer. */
 export type ChatRequest = {
-  /** The body of the request. */
   readonly body: Readonly<Record<string, JsonValue>>;
   /** The body of a token count of the same prompt. */
   readonly countBody: Readonly<Record<string, JsonValue>>;
-  /** The salt that keeps tenants apart in the engine's cache. */
+  /** The salt that isolates tenants in the engine's cache. */
   readonly cacheSalt: string;
-  /** The plan of what the engine is shown of the tools, and what the answer may do with them. */
   readonly tools: ToolPlan;
-  /** The schemas that the engine would compile, which are to be checked before it is asked. */
+  /** The schemas that the engine would compile, to be checked before the request is sent. */
   readonly compiled: readonly CompiledSchema[];
-  /** The plan of what the request's wish for reasoning means for the model. */
   readonly thinking: ThinkingPlan;
-  /** The text that the engine says before its own, as the caller has begun the answer with it; "" where it does not. */
+  /** The text with which the caller has begun the answer, if the engine repeats it; otherwise "". */
   readonly begun: string;
-  /** The stop strings that the node has to look for. */
+  /** The stop strings that the node has to match. */
   readonly nodeStops: readonly string[];
 };
 
 type Fields = Partial<Record<RequestField, JsonValue>>;
 
 /**
- * Writes a request for an engine: of all fields exactly those its dialect allows. `engineRequestId` is for the engine's
- * log. Throws `EngineError` for what the engine cannot do.
+ * Translates a request for an engine: only fields of its dialect are sent. `engineRequestId` is for the engine's log.
+ * Throws `EngineError` for unsupported features.
  */
 export function toChatRequest(
   request: GenerateRequest,
@@ -85,7 +75,7 @@ export function toChatRequest(
     maxOutputTokens: askedOutputTokens(request),
     stop: stop.length > 0 && !dialect.stopsInNode ? stop : undefined,
     parallelToolCalls: tools.maxCalls === 1 ? false : undefined,
-    // A call that has to come is a constraint of its own; one engine drops it where both are given.
+    // A required call is a constraint of its own; one engine drops it if both are given.
     responseFormat: tools.mustCall ? undefined : responseFormat(request.outputConstraint),
     thinkingBudget: settings.thinkingBudget ? thinking.budgetTokens : undefined,
     includeReasoning: thinking.hidden ? false : undefined,
@@ -119,14 +109,14 @@ export function toChatRequest(
 }
 
 /**
- * Returns the session whose prefixes an engine is asked to protect: one per tenant and affinity key; undefined without
- * an affinity key.
+ * Returns the session whose prefixes the engine should protect: one per tenant and affinity key; undefined without an
+ * affinity key.
  */
 export function sessionId({ tenant, cache }: GenerateRequest): string | undefined {
   return cache?.affinityKey ? digest(tenant, cache.affinityKey) : undefined;
 }
 
-/** Writes the body of a token count. Throws `EngineError` for what the engine cannot do. */
+/** Writes the body of a token count. Throws `EngineError` for unsupported features. */
 export function toCountBody(
   request: Omit<CountTokensRequest, "tenant">,
   settings: RequestSettings,
@@ -139,14 +129,13 @@ export function toCountBody(
   return { model, messages, ...named(fields, dialect, dialect.countFields) };
 }
 
-/** Returns the text of the answer that the caller has begun, as it goes to the engine; "" where none was begun. */
+/** Returns the text with which the caller has begun the answer, as it is sent to the engine; "" for none. */
 function begunText(messages: readonly Message[], written: readonly JsonValue[]): string {
   const last = written.at(-1);
   if (messages.at(-1)?.role !== Role.ASSISTANT || typeof last !== "object" || last === null) return "";
   return "content" in last && typeof last.content === "string" ? last.content : "";
 }
 
-/** Returns the fields that change the prompt. */
 function promptFields(
   messages: readonly Message[],
   tools: ToolPlan,
@@ -203,7 +192,7 @@ function responseFormat(constraint: OutputConstraint | undefined): JsonValue {
   };
 }
 
-/** Returns 43 characters of base64url: engines allow as few as 128 characters, and not all characters. */
+/** Returns 43 characters of base64url: engines allow at least 128 characters, but not all characters. */
 function digest(...parts: readonly string[]): string {
   return createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
 }

@@ -3,24 +3,20 @@ import type { ModelProfile } from "../../../profiles/profile.ts";
 import { planReasoning } from "../../request-plan/reasoning-use.ts";
 import type { Dialect } from "../dialect/dialect.ts";
 
-/** The plan of what a request's wish for reasoning means for a model. */
+/** The translation of a request's reasoning fields for a model. */
 export type ThinkingPlan = {
-  /** The variables of the chat template. */
   readonly templateKwargs: Readonly<Record<string, string | number | boolean>>;
-  /**
-   * The word for the effort where the dialect has a field of its own for it; undefined elsewhere, where it is one of
-   * the template's variables.
-   */
+  /** The effort, if the dialect has a field for it; undefined otherwise, as it is then a template variable. */
   readonly reasoningEffort: string | undefined;
-  /** The most tokens to think for; undefined without a bound. */
+  /** The most reasoning tokens; undefined without a bound. */
   readonly budgetTokens: number | undefined;
-  /** Whether what the model reasons goes no further, as it does although the caller wants none. */
+  /** Whether reasoning is dropped from the answer, for a model that reasons although the caller disabled it. */
   readonly hidden: boolean;
 };
 
 /**
- * Plans the reasoning of an answer. A request that does not say what it wants gets what the profile says, and the
- * engine is told that too: one of them reasons where the template alone would not.
+ * Plans the reasoning of an answer. A request without a mode gets the profile's default, which is sent explicitly: one
+ * engine reasons where the template alone would not.
  */
 export function planThinking(
   { thinking }: ModelProfile,

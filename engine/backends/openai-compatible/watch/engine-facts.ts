@@ -5,23 +5,22 @@ import type { Dialect } from "../dialect/dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { asCount, asFields, asList, asText, parseFields } from "../http/json-fields.ts";
 
-/** The facts that an engine says of itself. */
+/** The properties that an engine reports about itself. */
 export type EngineFacts = {
-  /** The name under which the engine serves the model. */
   readonly servedModel: string;
-  /** The context window in tokens, prompt and answer together; 0 if the engine does not say. */
+  /** The context window in tokens, prompt and answer together; 0 if not reported. */
   readonly contextWindow: number;
-  /** The engine's version; empty if it does not say. */
+  /** The engine's version; empty if not reported. */
   readonly version: string;
-  /** A digest of name, version, window and profile: two nodes with the same one are taken to answer alike. */
+  /** A digest of name, version, window and profile: nodes with equal digests are assumed to answer alike. */
   readonly revision: string;
 };
 
 const TIMEOUT_MS = 10_000;
 
 /**
- * Asks an engine that is up what it is. `wanted` is the model to be served; without it the engine's first one. Throws
- * `EngineError` ENGINE_DOWN when it serves no such model.
+ * Reads the properties of a running engine. `wanted` is the model to serve, by default the engine's first one. Throws
+ * `EngineError` ENGINE_DOWN if the engine does not serve it.
  */
 export async function readEngineFacts(
   http: EngineHttp,
@@ -38,7 +37,7 @@ export async function readEngineFacts(
   const model = wanted === undefined ? listed[0] : listed.find((entry) => entry.id === wanted);
   const servedModel = asText(model?.id);
   if (!model || servedModel === "")
-    throw new EngineError("ENGINE_DOWN", "The engine does not list the model to be served.");
+    throw new EngineError("ENGINE_DOWN", "The engine does not list the model to serve.");
   let about = {};
   for (const path of dialect.paths.about) {
     const found = await get(path);

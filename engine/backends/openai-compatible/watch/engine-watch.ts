@@ -4,20 +4,18 @@ import type { Dialect } from "../dialect/dialect.ts";
 import { type EngineHttp, isUnreachable } from "../http/engine-http.ts";
 import { type EngineLoad, readLoad } from "./load.ts";
 
-/** How an engine is watched. */
 export type EngineWatchOptions = {
-  /** The time between two questions, in milliseconds. */
   readonly loadIntervalMs: number;
-  /** The time that one step of the engine may take, in milliseconds. */
+  /** The longest time of one engine step, in milliseconds. */
   readonly stepTimeoutMs: number;
-  /** The time that the engine may take to come up, in milliseconds. */
+  /** The longest time that the engine may take to start, in milliseconds. */
   readonly startTimeoutMs: number;
 };
 
 /**
- * Asks an engine for its load again and again, and tells whether it has moved since. An engine whose counters stand
- * still is in the middle of a step: a long one, where it compiles what a first request needs. It is believed for
- * `stepTimeoutMs` from the last step, or from when somebody began to wait, as long as it answers.
+ * Polls an engine's load, and detects progress. Unchanged counters mean that the engine is in the middle of a step,
+ * which may be long, as when it compiles for a first request. It is trusted for `stepTimeoutMs` from the last step, or
+ * from the start of the first wait, as long as it answers.
  */
 export class EngineWatch {
   readonly #http: EngineHttp;
@@ -29,13 +27,13 @@ export class EngineWatch {
   #load: EngineLoad | undefined;
   #gone = false;
   #moves = 0;
-  /** The newest counters of the engine; undefined before it has told any since it came up. */
+  /** The engine's latest counters; undefined before the first report since its start. */
   #counters: string | undefined;
-  /** The number of steps that its counters or its answers have shown. */
+  /** The number of steps that counters or answers have shown. */
   #steps = 0;
   #starting = true;
   #owed = 0;
-  /** When the running step began, at the latest. */
+  /** The latest possible start of the running step. */
   #stepMs = 0;
   #cancel: () => void = () => {};
 
@@ -46,14 +44,14 @@ export class EngineWatch {
     this.#clock = clock;
   }
 
-  /** The last answer of the engine; undefined while it does not answer. */
+  /** The last report of the engine; undefined while it does not answer. */
   get load(): EngineLoad | undefined {
     return this.#load;
   }
 
   /**
-   * The engine's pulse. One that nobody reaches stands still. Of one that tells no counters, and so may read a long prompt
-   * without a sign, there is none.
+   * The engine's step counter. An unreachable engine makes no steps. Undefined for an engine without counters, which
+   * may prefill a long prompt without a sign of progress.
    */
   get steps(): EngineSteps | undefined {
     const { stepTimeoutMs, startTimeoutMs } = this.#options;
@@ -63,15 +61,14 @@ export class EngineWatch {
     return { made, inFlight: this.#owed, stepTimeoutMs, ...(this.#starting && { startTimeoutMs }) };
   }
 
-  /** The number of times that the engine was seen to have moved. */
+  /** The number of observed progress events. */
   get moves(): number {
     return this.#moves;
   }
 
   /**
-   * Calls `listener` whenever the engine has moved by its own counters, or is believed to be in the middle of a step;
-   * one that tells no counters has moved, for all that can be known, whenever it answers. The returned function ends
-   * that.
+   * Calls `listener` whenever the engine's counters have changed or it is trusted to be in the middle of a step; for an
+   * engine without counters, whenever it answers. The returned function unsubscribes.
    */
   onMove(listener: () => void): () => void {
     if (this.#listeners.size === 0) this.#stepMs = this.#clock.nowMs();
@@ -79,7 +76,7 @@ export class EngineWatch {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Waits for what the engine owes a generation: a step of it, until `work` has settled. */
+  /** Counts a step in flight until `work` has settled. */
   async owed<T>(work: Promise<T>): Promise<T> {
     this.#owed += 1;
     try {
@@ -89,18 +86,16 @@ export class EngineWatch {
     }
   }
 
-  /** Notes that the engine has made a step: a piece of an answer has come. */
+  /** Records a step of the engine: a piece of an answer has arrived. */
   stepped(): void {
     this.#steps += 1;
     this.#starting = false;
   }
 
-  /** Begins to ask. */
   start(): void {
     void this.#poll();
   }
 
-  /** Stops asking. */
   close(): void {
     this.#closing.abort();
     this.#cancel();
@@ -129,11 +124,11 @@ export class EngineWatch {
     this.#cancel = this.#clock.after(this.#options.loadIntervalMs, () => void this.#poll());
   }
 
-  /** Takes the engine's counters, undefined where it told none; an engine that came up anew begins anew. */
+  /** Updates the engine's counters, undefined if it reported none; an engine that was restarted starts counting again. */
   #count(counters: string | undefined, answers: boolean): void {
     if (this.#gone) this.#starting = true;
     if (counters !== undefined && this.#counters !== undefined && counters !== this.#counters) this.stepped();
-    // One that does not answer in time has not stopped counting.
+    // An engine that does not answer in time still counts.
     if (answers || this.#gone) this.#counters = counters;
   }
 }

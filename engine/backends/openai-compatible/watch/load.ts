@@ -3,26 +3,19 @@ import type { EngineHttp } from "../http/engine-http.ts";
 import { asFields, asList, type JsonFields, parseFields } from "../http/json-fields.ts";
 import { labelOf, quantileOf, readMetricsPage, type Sample } from "./metrics-page.ts";
 
-/** An engine's own word on its load; what it does not tell is undefined. */
+/** An engine's load report; undefined fields are not reported. */
 export type EngineLoad = {
-  /** The number of generations that run. */
   readonly running: number | undefined;
-  /** The number of generations that wait. */
   readonly waiting: number | undefined;
-  /** The share of the KV memory in use, from 0 to 1. */
+  /** The fraction of the KV cache in use, from 0 to 1. */
   readonly kvUse: number | undefined;
-  /** The number of tokens in the KV memory. */
   readonly kvTokensUsed: number | undefined;
-  /** The number of tokens that the KV memory holds when full. */
+  /** The capacity of the KV cache, in tokens. */
   readonly kvTokensTotal: number | undefined;
-  /** The number of prompt tokens that wait for their prefill and are in no cache. */
   readonly queuedUncachedTokens: number | undefined;
-  /**
-   * The time for which nine of ten cached blocks were left alone before they had to go, in seconds, since the engine
-   * started.
-   */
+  /** The idle time before eviction that nine of ten cached blocks reached, in seconds, since the engine started. */
   readonly observedRetentionSeconds: number | undefined;
-  /** The engine's own counters in one text, of which only a change means anything; undefined where it tells none. */
+  /** The engine's progress counters as one text, of which only a change has meaning; undefined if it reports none. */
   readonly counters: string | undefined;
 };
 
@@ -30,7 +23,7 @@ type LoadField = Exclude<keyof EngineLoad, "counters" | "observedRetentionSecond
 
 const TIMEOUT_MS = 2_000;
 
-/** The names of each fact on a Prometheus page; of several the first that is present counts, as engines rename them. */
+/** The metric names of each field on a Prometheus page. Engines rename metrics: the first one present counts. */
 const METRICS: Readonly<Record<LoadField, readonly string[]>> = {
   running: ["vllm:num_requests_running", "sglang:num_running_reqs", "llamacpp:requests_processing"],
   waiting: ["vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"],
@@ -40,17 +33,17 @@ const METRICS: Readonly<Record<LoadField, readonly string[]>> = {
   queuedUncachedTokens: [],
 };
 
-/** The labels in which the size of the KV memory stands: blocks, and tokens in each. */
+/** The labels with the size of the KV cache: blocks, and tokens per block. */
 const CACHE_SIZE: readonly (readonly [metric: string, blocks: string, blockTokens: string])[] = [
   ["vllm:cache_config_info", "num_gpu_blocks", "block_size"],
   ["sglang:cache_config_info", "num_pages", "page_size"],
 ];
 
-/** The metric of how long blocks were idle, which vLLM tells where it was started to sample its blocks. */
+/** The metric of blocks' idle times, which vLLM exports if it was started with block sampling. */
 const IDLE_BEFORE_EVICTED = "vllm:kv_block_idle_before_evict_seconds_bucket";
 const RETENTION_SHARE = 0.1;
 
-/** The names of each fact in the entries of SGLang's `/v1/loads`, one entry per data-parallel rank. */
+/** The names of each field in the entries of SGLang's `/v1/loads`, one entry per data-parallel rank. */
 const LOADS: Readonly<Record<LoadField, readonly string[]>> = {
   running: ["num_running_reqs"],
   waiting: ["num_waiting_reqs", "num_queue_reqs"],
@@ -60,16 +53,15 @@ const LOADS: Readonly<Record<LoadField, readonly string[]>> = {
   queuedUncachedTokens: ["num_waiting_uncached_tokens"],
 };
 
-/** The samples that change only when the engine has worked. */
+/** Samples that change only when the engine has worked. */
 const COUNTER =
   /^(vllm|sglang|llamacpp):\w*(tokens_total|iteration_tokens_total_count|decode_total|used_tokens|usage\w*)$/;
 
-/** The facts that are averaged over ranks and replicas, being shares; everything else is added up. */
+/** Fields that are averaged over ranks and replicas, because they are fractions; all others are summed. */
 const AVERAGED: ReadonlySet<LoadField> = new Set(["kvUse"]);
 
 /**
- * Asks the engine for its load; undefined when it has none of the pages. Throws `EngineError` when it does not answer
- * at all.
+ * Reads the engine's load; undefined if it has none of the pages. Throws `EngineError` if it does not answer at all.
  */
 export async function readLoad(
   http: EngineHttp,
@@ -84,7 +76,6 @@ export async function readLoad(
   return undefined;
 }
 
-/** Reads the load of a Prometheus page. */
 export function loadOfMetrics(page: string): EngineLoad {
   const samples = readMetricsPage(page);
   const found = collect(METRICS, (name) => samples.get(name)?.map(({ value }) => value));
@@ -114,7 +105,6 @@ function product(share: number | undefined, total: number | undefined): number |
   return share === undefined || total === undefined ? undefined : Math.round(share * total);
 }
 
-/** Reads the load of a reply of SGLang's `/v1/loads`. */
 export function loadOfLoads(reply: string): EngineLoad {
   const fields = parseFields(reply) ?? {};
   const ranks = asList(fields.loads).map(asFields);
@@ -123,7 +113,7 @@ export function loadOfLoads(reply: string): EngineLoad {
     const values = entries.map((entry) => entry[name]).filter((value) => typeof value === "number");
     return values.length > 0 ? values : undefined;
   });
-  // Here are no counters; memory in use changes with every step, while requests in hand change with every arrival.
+  // This reply has no counters. Memory in use changes with every step; numbers of requests change with every arrival.
   const { kvUse, kvTokensUsed } = found;
   const counters = (kvUse ?? kvTokensUsed) === undefined ? undefined : JSON.stringify([kvUse, kvTokensUsed]);
   return { ...found, observedRetentionSeconds: undefined, counters };

@@ -1,8 +1,8 @@
-/** A sample of a metric: its `value`, and its `labels` as they stand on the page. */
+/** A sample of a metric, with its `labels` as written on the page. */
 export type Sample = { readonly labels: string; readonly value: number };
 
 /**
- * Reads the samples of a page by metric: `name{labels} value`, one a line
+ * Parses the samples of a Prometheus page by metric: `name{labels} value`, one per line
  * (https://prometheus.io/docs/instrumenting/exposition_formats/).
  */
 export function readMetricsPage(page: string): ReadonlyMap<string, readonly Sample[]> {
@@ -18,14 +18,14 @@ export function readMetricsPage(page: string): ReadonlyMap<string, readonly Samp
   return samples;
 }
 
-/** Returns the text of a label; undefined where the sample has none of this name. */
+/** Returns the value of a label; undefined if the sample does not have it. */
 export function labelOf({ labels }: Sample, name: string): string | undefined {
   return new RegExp(`(?:^|,)${name}="([^"]*)"`).exec(labels)?.[1];
 }
 
 /**
- * Returns a quantile of a histogram from its `_bucket` samples, of several replicas together, as Prometheus'
- * `histogram_quantile` reckons it. `share` is from 0 to 1. Undefined for a histogram that has seen nothing.
+ * Returns a quantile of a histogram from its `_bucket` samples, summed over replicas, computed as Prometheus'
+ * `histogram_quantile` does. `share` is from 0 to 1. Undefined for an empty histogram.
  */
 export function quantileOf(buckets: readonly Sample[], share: number): number | undefined {
   const counts = new Map<number, number>();

@@ -2,7 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { LoopTurns } from "../../../../engine/backends/loop-turns.ts";
 
-test("each turn of the loop has one slice, whoever asks", async () => {
+test("each tick of the event loop runs one slice in total", async () => {
   const turns = new LoopTurns();
   let done = 0;
   for (let slice = 0; slice < 10; slice += 1) void turns.next(`t${slice}`).then(() => (done += 1));
@@ -14,7 +14,7 @@ test("each turn of the loop has one slice, whoever asks", async () => {
   expect(done).toBe(10);
 });
 
-test("tenants take turns, however many slices one of them wants", async () => {
+test("tenants alternate, however many slices one of them requests", async () => {
   const turns = new LoopTurns();
   const order: string[] = [];
   const slice = (tenant: string) => turns.next(tenant).then(() => void order.push(tenant));

@@ -13,9 +13,9 @@ import { sizeOf } from "../../../support/size.ts";
 import { markersOf } from "../output-parser/families.ts";
 
 const ROOT = join(import.meta.dirname, "../../../..");
-/** The work that one grammar may cost, as the documents tell it. */
+/** The work budget of one grammar, as documented. */
 const WORK = 50_000;
-/** The time that no grammar takes, in milliseconds: many times what the budget is worth on a machine of its own. */
+/** A time that no grammar takes, in milliseconds: many times that of the budget on an idle machine. */
 const MUCH_TOO_LONG_MS = 5000;
 const SIZES = sizeOf({ quick: 1, exhaustive: 2, promised: 4 });
 
@@ -48,7 +48,7 @@ function wish(schema: string, promised: Promised, profile: string): GrammarInput
   };
 }
 
-/** Makes the grammar in a bounded time, or throws what is INVALID_SCHEMA only. */
+/** Writes the grammar in a bounded time; throws anything but INVALID_SCHEMA. */
 function made(input: GrammarInput): string | undefined {
   const beganMs = performance.now();
   try {
@@ -69,14 +69,14 @@ const hostile = Object.entries(HOSTILE_SHAPES).map(([name, shape], at) => ({
   /** The schemas of the shape, as texts. */
   schemas: [20, 45, 100, 3].slice(0, SIZES).map((size) => JSON.stringify(shape(new SeededRandom(at), size))),
   profiles: SIZES > 1 ? PROFILES : [PROFILES[at % PROFILES.length] ?? "hermes"],
-  /** The promises that a profile is tried with; over all shapes it is each with each. */
+  /** The strictness with which a profile is tried; over all shapes every combination. */
   promisesOf: (profile: number) => (SIZES > 2 ? PROMISES : [PROMISES[(at + profile) % PROMISES.length] ?? "answer"]),
 }));
 
 describe.each(hostile)("$name", ({ schemas, profiles, promisesOf }) => {
-  test("becomes a grammar for no more than the budget, or is refused as a schema, whatever was promised", () => {
+  test("becomes a grammar within the budget, or is refused as a schema, whatever was strict", () => {
     for (const [i, schema] of schemas.entries()) {
-      // Every profile once; which of them it is changes little of what a schema costs.
+      // Every profile once; the profile changes little of a schema's cost.
       for (const [at, profile] of profiles.entries())
         if (i === 0 || at === i || at === i + 1)
           for (const promised of promisesOf(at)) made(wish(schema, promised, profile));
@@ -91,7 +91,7 @@ describe.each(hostile)("$name", ({ schemas, profiles, promisesOf }) => {
   });
 });
 
-/** A schema that costs more than the budget, and is fine otherwise. */
+/** A valid schema that exceeds the budget. */
 const COSTLY = JSON.stringify({
   type: "object",
   properties: {
@@ -105,7 +105,7 @@ const COSTLY = JSON.stringify({
   },
 });
 
-describe("a schema that costs too much", () => {
+describe("a schema beyond the budget", () => {
   const refusal = (promised: Promised, profile = "hermes") => {
     try {
       return grammarOf(wish(COSTLY, promised, profile));
@@ -115,14 +115,14 @@ describe("a schema that costs too much", () => {
   };
   const field = { reason: "INVALID_SCHEMA", message: expect.stringContaining("too costly") };
 
-  test.each(["hermes", "glm-4.7", "deepseek-v3.2"])("is refused by its field where it was promised: %s", (profile) => {
+  test.each(["hermes", "glm-4.7", "deepseek-v3.2"])("is refused with its field if it is strict: %s", (profile) => {
     const tool = { ...field, facts: { field: "tools.0.parameters_json_schema", pointer: "" } };
     expect(refusal("strict answer", profile)).toMatchObject(field);
     expect(refusal("strict tool", profile)).toMatchObject(tool);
     expect(refusal("tool that must be called", profile)).toMatchObject(tool);
   });
 
-  test("holds an answer without a promise to JSON and no more", () => {
+  test("constrains an answer that is not strict to JSON only", () => {
     expect(refusal("answer")).toMatchObject({ gaveUp: true, text: expect.stringContaining("root ::= ") });
   });
 
@@ -134,7 +134,7 @@ describe("a schema that costs too much", () => {
   );
 });
 
-describe("a strict schema that takes most of the budget beside one without a promise", () => {
+describe("a strict schema that takes most of the budget beside one that is not strict", () => {
   /** Bounds of many digits, which take two thirds of the budget. */
   const most = JSON.stringify({
     type: "object",
@@ -151,16 +151,16 @@ describe("a strict schema that takes most of the budget beside one without a pro
     return grammarOf({ ...input, tools: [plain, { ...strict, parametersJsonSchema: most }] } as GrammarInput);
   };
 
-  test("leaves the other what is left, and no second budget", () => {
+  test("leaves the other the rest of the budget, and no second one", () => {
     expect(both("glm-4.7").gaveUp).toBe(true);
   });
 
-  test("takes nothing from it where calls do not depend on it", () => {
+  test("takes nothing from it if calls do not depend on it", () => {
     expect(both("hermes").gaveUp).toBe(false);
   });
 });
 
-describe("the schemas that go to another thread", () => {
+describe("the schemas that are sent to another thread", () => {
   const beside = (promised: Promised, profile: string) => worthReading(wish(COSTLY, promised, profile));
   const schemas = (input: GrammarInput) => input.tools.map(({ parametersJsonSchema }) => parametersJsonSchema);
 
@@ -170,7 +170,7 @@ describe("the schemas that go to another thread", () => {
     expect(schemas(beside("tool that must be called", "hermes"))[0]).toBe(COSTLY);
   });
 
-  test("have a bounded length, beyond which the ones without a promise are left out and others refused", () => {
+  test("have a bounded length, beyond which non-strict ones are dropped and others refused", () => {
     const many = (promised: Promised, profile: string) => {
       const input = wish(COSTLY, promised, profile);
       return {
@@ -192,7 +192,7 @@ describe("the digest of an input", () => {
     tools: [first, second].map((parametersJsonSchema, at) => ({ name: `f${at}`, parametersJsonSchema, strict: true })),
   });
 
-  test("is the same for equal inputs, and another wherever they differ", () => {
+  test("is equal for equal inputs, and different for all others", () => {
     const same = digestOf(input("{}", "true"), "one");
     expect(digestOf(input("{}", "true"), "one")).toBe(same);
     expect(digestOf(input("{}", "true"), "other")).not.toBe(same);
@@ -217,7 +217,7 @@ describe("honest schemas", () => {
     .map((file) => ({ file, tools: toolsIn(JSON.parse(readFileSync(join(folder, file), "utf8"))) }))
     .filter(({ tools }) => tools.length > 0);
 
-  test.each(recorded)("of the tools in $file are all held to", ({ tools }) => {
+  test.each(recorded)("of the tools in $file are all enforced", ({ tools }) => {
     for (const profile of ["hermes", "glm-4.7"]) {
       const input = { ...wish("{}", "tool that must be called", profile), tools };
       expect(grammarOf(input)).toMatchObject({ gaveUp: false, text: expect.stringContaining("root ::= ") });
@@ -248,7 +248,7 @@ describe("honest schemas", () => {
 
 type RecordedTool = { readonly name?: string; readonly [key: string]: unknown };
 
-/** Finds the function tools of a recorded request of any format. */
+/** Returns the function tools of a recorded request of any format. */
 function toolsIn(request: { readonly tools?: readonly RecordedTool[] | null }): GrammarInput["tools"] {
   return (request.tools ?? []).flatMap((tool) => {
     const { name, parameters, input_schema } = { ...tool, ...(tool.function as object | undefined) } as RecordedTool;

@@ -16,17 +16,17 @@ import { FAMILIES, type Family, markersOf } from "../output-parser/families.ts";
 import { foldBlocks } from "../output-parser/parse-output.ts";
 
 const CASES = sizeOf({ quick: 150, exhaustive: 600, promised: 20_000 });
-/** The longest turn of the event loop, in times of the yardstick. */
+/** The longest tick of the event loop, as a multiple of the yardstick. */
 const MAX_TURN = 1;
-/** The most CPU time of a piece of work on a thread, in times of the yardstick: several times what its budget is worth. */
+/** The most CPU time of a worker job, as a multiple of the yardstick: several times its budget. */
 const MAX_WORK = 6;
-/** How often something slow is done again: what is not slow every time was the machine, and not the work. */
+/** The number of repetitions of slow work: work that is not slow every time was delayed by the machine. */
 const TRIES = 6;
-/** The part of a limit from which on something is slow. */
+/** The fraction of a limit from which work counts as slow. */
 const SLOW = 1 / 2;
 
 const SHAPES = Object.values(HOSTILE_SHAPES);
-/** The marks of every family, which are files. */
+/** The markers of every family, which are files. */
 const MARKERS = new Map(FAMILIES.map(({ profile }) => [profile, markersOf(profile)]));
 const DEEP = "@@deep@@";
 const JUNK = [
@@ -84,7 +84,7 @@ function anySchema(random: SeededRandom): unknown {
   return kind % 2 === 0 ? schema : damaged(random, schema, 4);
 }
 
-/** Puts junk in place of something in a value, or of a keyword. */
+/** Replaces a part of a value, or a keyword, by junk. */
 function damaged(random: SeededRandom, value: unknown, room: number): unknown {
   if (typeof value !== "object" || value === null || room === 0 || random.below(6) === 0) return random.pick(JUNK);
   const keys = Object.keys(value);
@@ -95,7 +95,10 @@ function damaged(random: SeededRandom, value: unknown, room: number): unknown {
   );
 }
 
-/** What a model may write: calls in its family's form, whole or cut, with values of all kinds, and other text around. */
+/**
+ * Possible model output: calls in its family's form, complete or truncated, with values of all kinds, and other text
+ * around.
+ */
 function output(random: SeededRandom, family: Family, schema: string): string {
   const names = [...schema.matchAll(/"([a-z_]\w{0,20})":/g)].slice(0, 8).map(([, name = ""]) => name);
   const key = () =>
@@ -147,7 +150,7 @@ function piecesOf(random: SeededRandom, text: string): readonly string[] {
 /** The longest CPU times of some kinds of work, in milliseconds. */
 type Longest = { turn: number; grammar: number; check: number };
 
-/** Does all of a case, and returns how long the longest of each kind took. */
+/** Runs a whole case, and returns the longest duration of each kind. */
 function run({ schema, input, pieces }: Case, outcomes: Map<string, number>): Longest {
   const longest: Longest = { turn: 0, grammar: 0, check: 0 };
   const during = <T>(kind: keyof Longest, work: () => T): T => {
@@ -168,7 +171,7 @@ function run({ schema, input, pieces }: Case, outcomes: Map<string, number>): Lo
     const { text, gaveUp } = during("grammar", () => grammarOf(worth));
     count(gaveUp ? "grammar given up" : text === undefined ? "no grammar" : "grammar");
   } catch (error) {
-    // Anything else leaves, and fails the test.
+    // Any other error fails the test.
     if (!(error instanceof EngineError && error.reason === "INVALID_SCHEMA")) throw error;
     count("schema refused");
   }
@@ -188,7 +191,7 @@ function run({ schema, input, pieces }: Case, outcomes: Map<string, number>): Lo
 
 type During = <T>(kind: keyof Longest, work: () => T) => T;
 
-/** Reads the output as the backend in this process does. */
+/** Parses the output as the backend in this process does. */
 function inProcess({ tools, markers }: GrammarInput, pieces: readonly string[], during: During): readonly Event[] {
   let calls = 0;
   const parser = new OutputParser({
@@ -206,7 +209,7 @@ function inProcess({ tools, markers }: GrammarInput, pieces: readonly string[], 
   return [...events, ...during("turn", () => parser.end("stop"))];
 }
 
-/** Reads the output as a backend beside another engine does, which has taken the calls out of it. */
+/** Parses the output as a backend beside another engine does, which has already extracted the calls. */
 function beside(schema: string, pieces: readonly string[], during: During): readonly Event[] {
   const blocks = new AnswerBlocks({
     reasoning: MARKERS.get("qwen3")?.reasoning,
@@ -222,7 +225,7 @@ function beside(schema: string, pieces: readonly string[], during: During): read
   return during("turn", () => blocks.take());
 }
 
-/** Many members of all types: a schema that costs as much as large ones of honest callers do. */
+/** Many members of all types: a schema that costs as much as large honest ones. */
 const YARDSTICK: GrammarInput = {
   tools: [],
   mustCall: false,
@@ -249,14 +252,14 @@ const YARDSTICK: GrammarInput = {
   markers: {},
 };
 
-/** Returns the CPU time of one and the same work on this machine at this time, in milliseconds. */
+/** Returns the CPU time of a constant piece of work on this machine at this time, in milliseconds. */
 function yardstickMs(): number {
   const beganMs = threadCpuMs();
   expect(grammarOf(YARDSTICK).text).toBeDefined();
   return threadCpuMs() - beganMs;
 }
 
-test(`no exception leaves, no turn is long, whatever the schemas, answers and calls are: ${CASES} cases`, () => {
+test(`no exception escapes and no tick is long for any schemas, answers and calls: ${CASES} cases`, () => {
   const outcomes = new Map<string, number>();
   const worst: Longest = { turn: 0, grammar: 0, check: 0 };
   yardstickMs();
@@ -286,7 +289,7 @@ test(`no exception leaves, no turn is long, whatever the schemas, answers and ca
   figures.push(`times ${oneMs.toFixed(1)} ms`);
   const counts = [...outcomes].sort(([, a], [, b]) => b - a).map(([outcome, count]) => `${outcome}: ${count}`);
   process.stdout.write(`${CASES} cases: ${[...figures, ...counts].join(", ")}\n`);
-  // All kinds of ends occur often, or the cases would show nothing.
+  // All outcomes must be frequent; otherwise the cases would prove nothing.
   for (const outcome of [
     "grammar",
     "schema refused",

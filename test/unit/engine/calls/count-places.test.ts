@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CountPlaces } from "../../../../engine/calls/count-places.ts";
 
-test("a tenant has places of its own, and gets those again that it has given back", () => {
+test("a tenant has its own permits, and reuses released ones", () => {
   const places = new CountPlaces();
   const taken: (() => void)[] = [];
   const full = (tenant: string) => {
@@ -19,7 +19,7 @@ test("a tenant has places of its own, and gets those again that it has given bac
   expect([full("flood"), full("flood")]).toEqual([false, true]);
 });
 
-test("all tenants together have so many places and no more", () => {
+test("the permits of all tenants together are limited", () => {
   const places = new CountPlaces();
   let taken = 0;
   const takeAll = () => {

@@ -9,7 +9,7 @@ import type {
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
-/** A reader who takes messages until it is told not to. */
+/** A reader that accepts messages until the test blocks it. */
 function reader(maxDelayMs = 0, tellsTokens = true, minGapMs = 0) {
   const messages: (readonly Event[])[] = [];
   const tokens: (readonly number[])[] = [];
@@ -37,7 +37,7 @@ function reader(maxDelayMs = 0, tellsTokens = true, minGapMs = 0) {
 const textsOf = (messages: readonly (readonly Event[])[]) =>
   messages.map((events) => events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : kind?.$case)));
 
-test("without a delay every step is a message of its own, as it is", () => {
+test("without a delay every step is sent as a message of its own", () => {
   const { messages, writer } = reader();
   const steps = [[started()], [textStart(0), delta(0, "a")], [delta(0, "b")], [blockEnd(0), finished()]];
   for (const step of steps) writer.add(stepOf(step));
@@ -45,7 +45,7 @@ test("without a delay every step is a message of its own, as it is", () => {
   expect(messages[2]).toBe(steps[2]);
 });
 
-test("with a delay later deltas travel together, the first one and all other events at once", async () => {
+test("with a delay later deltas are batched, the first and all other events sent at once", async () => {
   const { messages, writer, clock } = reader(8);
   writer.add(stepOf([started()]));
   writer.add(stepOf([textStart(0), delta(0, "a")]));
@@ -62,7 +62,7 @@ test("with a delay later deltas travel together, the first one and all other eve
   expect(messages).toHaveLength(4);
 });
 
-test("deltas that come sooner than the least time behind a message travel together at its end", async () => {
+test("deltas within the least time after a message are batched at its end", async () => {
   const { messages, writer, clock } = reader(0, true, 4);
   writer.add(stepOf([textStart(0), delta(0, "a")]));
   writer.add(stepOf([delta(0, "b")]));
@@ -81,7 +81,7 @@ test("deltas that come sooner than the least time behind a message travel togeth
   expect(messages).toHaveLength(4);
 });
 
-test("a first delta that comes alone is not held either", () => {
+test("a first delta on its own is not held", () => {
   const { messages, writer } = reader(1_000);
   writer.add(stepOf([started(), textStart(0)]));
   writer.add(stepOf([delta(0, "a")]));
@@ -100,7 +100,7 @@ test.each([
   expect(messages[1]).toHaveLength(count);
 });
 
-test("a step of very many events becomes several messages, in order", () => {
+test("a step of many events is split into messages, in order", () => {
   const { messages, writer } = reader();
   const events = [textStart(0), ...Array.from({ length: 70 }, (_, at) => delta(0, `${at} `)), blockEnd(0)];
   writer.add(stepOf(events));
@@ -110,7 +110,7 @@ test("a step of very many events becomes several messages, in order", () => {
   expect(textsOf(messages.slice(3)).map((texts) => texts.map((text) => text?.[0]))).toEqual([["x"], ["y"], ["z"]]);
 });
 
-test("while the reader is behind, adjacent deltas of a block become one, and nothing is written", () => {
+test("while the reader is behind, adjacent deltas are joined and nothing is written", () => {
   const { messages, state, writer, catchUp } = reader();
   state.ready = false;
   writer.add(stepOf([textStart(0), delta(0, "a")]));
@@ -129,7 +129,7 @@ test("while the reader is behind, adjacent deltas of a block become one, and not
   expect(textsOf(messages).slice(2)).toEqual([["f"], ["g"]]);
 });
 
-test("merged deltas keep the log probabilities of all their tokens", () => {
+test("joined deltas keep the log probabilities of all their tokens", () => {
   const { messages, state, writer, catchUp } = reader();
   const withLogprob = (token: string): Event => {
     const logprob: TokenLogprob = { token, tokenBytes: Buffer.from(token), logprob: -1, alternatives: [] };
@@ -141,7 +141,7 @@ test("merged deltas keep the log probabilities of all their tokens", () => {
   expect(messages[1]).toMatchObject([{ kind: { value: { text: "bc", logprobs: [{ token: "b" }, { token: "c" }] } } }]);
 });
 
-test("it is full only while the reader is behind and as much is held as one message takes", async () => {
+test("the writer is full only while the reader is behind and a message's worth is held", async () => {
   const { messages, state, writer, catchUp } = reader();
   writer.add(stepOf([delta(0, "x".repeat(20_000))]));
   expect(writer.full).toBe(false);
@@ -169,7 +169,7 @@ test("a wait for room ends with its signal", async () => {
   expect(writer.full).toBe(false);
 });
 
-test("flush sends what is held to a reader that is behind too, close drops it", async () => {
+test("flush sends held events also to a slow reader, close drops them", async () => {
   const { messages, state, writer, clock, catchUp } = reader(5);
   state.ready = false;
   writer.add(stepOf([textStart(0), delta(0, "a")]));
@@ -183,7 +183,7 @@ test("flush sends what is held to a reader that is behind too, close drops it", 
   expect(messages).toHaveLength(2);
 });
 
-test("tokens are told with the first event behind them, and those of a mark after eight at most", () => {
+test("tokens are sent with the first event after them, and at most eight are held", () => {
   const { messages, tokens, writer } = reader();
   writer.add(stepOf([started()]));
   for (let token = 1; token <= 10; token += 1) writer.add(stepOf([], [token]));
@@ -193,7 +193,7 @@ test("tokens are told with the first event behind them, and those of a mark afte
   expect(tokens).toEqual([[], [1, 2, 3, 4, 5, 6, 7, 8], [9, 10, 11], []]);
 });
 
-test("tokens are never told behind their text: neither of deltas that are held, nor of a step of many messages", async () => {
+test("tokens are never sent after their text, in held deltas or steps of many messages", async () => {
   const { messages, tokens, state, writer, clock, catchUp } = reader(8);
   writer.add(stepOf([textStart(0), delta(0, "a")], [1]));
   writer.add(stepOf([delta(0, "b")], [2]));
@@ -213,7 +213,7 @@ test("tokens are never told behind their text: neither of deltas that are held, 
   expect(tokens.slice(4)).toEqual([[9, 10], [], []]);
 });
 
-test("flush tells what is untold, and a caller that did not ask for tokens is told none", () => {
+test("flush sends pending tokens, and a caller that did not request tokens gets none", () => {
   const { messages, tokens, writer } = reader();
   writer.add(stepOf([started()]));
   writer.add(stepOf([], [1, 2]));

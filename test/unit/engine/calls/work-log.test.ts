@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { workRecorder } from "../../../../engine/calls/work-log.ts";
 import { EngineMetrics } from "../../../../engine/metrics/engine-metrics.ts";
 
-test("work is counted by how it ended, and a fault is logged once for each of its places", async () => {
+test("jobs are counted by outcome, and a fault is logged once per code location", async () => {
   const lines: string[] = [];
   const metrics = new EngineMetrics();
   const record = workRecorder(metrics, pino({}, { write: (line) => lines.push(line) }));

@@ -6,7 +6,7 @@ import { NodeServiceService } from "../../../../proto/gen/svc/inference/v1/node_
 type Call = ServerInterceptingCallInterface;
 type Certificate = Parameters<typeof callerNames>[0];
 
-/** A subject as Node gives it: a list where there are several. */
+/** A subject as Node returns it: a list for several names. */
 function subjectOf(CN?: string | readonly string[]): Certificate["subject"] {
   return { C: "", ST: "", L: "", O: "", OU: "", ...(CN === undefined ? {} : { CN }) } as Certificate["subject"];
 }

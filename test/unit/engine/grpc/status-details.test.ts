@@ -7,7 +7,7 @@ import { errorInfo } from "../../../support/engine/node-client.ts";
 
 type Sent = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0];
 
-/** A call at the border to grpc-js, and the statuses that leave through it. */
+/** A grpc-js call, and the statuses sent through it. */
 function intercepted() {
   const sent: Sent[] = [];
   const call = {
@@ -23,13 +23,13 @@ function intercepted() {
   return { call, wrapped, sent, sendMessage };
 }
 
-test("nothing stands between a call and its messages", () => {
+test("messages pass unchanged", () => {
   const { call, wrapped, sendMessage } = intercepted();
   expect(wrapped).toBe(call);
   expect(wrapped.sendMessage).toBe(sendMessage);
 });
 
-test("what is OK or has details already goes as it is", () => {
+test("OK, and a status with details, pass unchanged", () => {
   const { wrapped, sent } = intercepted();
   const fine = { code: status.OK, details: "OK", metadata: null };
   const told = toFailedCall(new EngineError("QUEUE_FULL", "full"), 5);
@@ -44,7 +44,7 @@ test.each([
   [status.UNKNOWN, "Unknown error", "ENGINE_ERROR"],
   [status.CANCELLED, "Cancelled", "CANCELLED"],
   [status.UNAVAILABLE, "secret", "ENGINE_ERROR"],
-])("a status %i that says %j becomes %s, in words of its own", (code, details, reason) => {
+])("a status %i with the text %j becomes %s, with the node's own text", (code, details, reason) => {
   const { wrapped, sent } = intercepted();
   wrapped.sendStatus({ code, details });
   const [{ metadata, ...ended } = { code, details }] = sent;
@@ -52,7 +52,7 @@ test.each([
   expect(ended.details).not.toContain("secret");
 });
 
-test("a server whose library has no such inner method is left as it is", () => {
+test("a server whose library lacks the internal method is unchanged", () => {
   const server = new Server();
   Reflect.set(server, "_retrieveHandler", undefined);
   answerUnknownMethods(server, UNKNOWN_METHOD);

@@ -12,7 +12,7 @@ const RATES = {
 const report = (load: Partial<BackendLoad>, draining = false) =>
   loadReport({ load: { slots: 4, busySlots: 0, waiting: 0, ...load }, rates: RATES, draining, readers: 2 });
 
-test("a report names what is known and leaves out what is not", () => {
+test("a report contains known values and omits unknown ones", () => {
   expect(report({ busySlots: 1, kvTokensUsed: 10, kvTokensTotal: 40, kvUse: 0.25, queuedUncachedTokens: 7 })).toEqual({
     applicationUtilization: 0.25,
     utilization: { kv_cache: 0.25 },
@@ -51,16 +51,16 @@ test.each([
   ["another running", { kvUse: 0.5, busySlots: 2 }, false],
   ["more than a second of prefill", { kvUse: 0.5, queuedUncachedTokens: 5_001 }, true],
   ["a second of prefill", { kvUse: 0.5, queuedUncachedTokens: 5_000 }, false],
-])("%s: told at once or not", (_, load, sharp) => {
+])("%s: reported at once or not", (_, load, sharp) => {
   expect(changedSharply(report({ kvUse: 0.5 }), report(load))).toBe(sharp);
 });
 
-test("draining is told at once", () => {
+test("draining is reported at once", () => {
   expect(report({}, true).namedMetrics["svc.draining"]).toBe(1);
   expect(changedSharply(report({}), report({}, true))).toBe(true);
 });
 
-test("the cost of a call is the work that it really made", () => {
+test("the cost of a call is its actual work", () => {
   const usage = { inputTokens: 100, cachedInputTokens: 64, cacheWriteTokens: 0, outputTokens: 9, reasoningTokens: 3 };
   expect(requestCost(usage).requestCost).toEqual({ "svc.uncached_input_tokens": 36, "svc.output_tokens": 9 });
 });

@@ -19,7 +19,7 @@ function node() {
     looks.count += 1;
     return loadReport({ load, rates: RATES, draining: false, readers });
   });
-  /** Times at which reports came, of a stream with that interval. */
+  /** The times of the reports of a stream with that interval. */
   const open = (intervalMs: number | undefined) => {
     const times: number[] = [];
     const state = { ready: true, ended: false, drain: () => {} };
@@ -53,7 +53,7 @@ test.each([
   ["300 ms", 300, [0, 300, 600, 900]],
   ["zero, which would be a flood", 0, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000]],
   ["an hour, clamped to a minute", 3_600_000, [0]],
-])("the first report comes at once, the others by the interval: %s", async (_, intervalMs, expected) => {
+])("the first report is sent at once, the others at the interval: %s", async (_, intervalMs, expected) => {
   const { clock, open } = node();
   const { times } = open(intervalMs);
   await clock.advance(1_000);
@@ -62,7 +62,7 @@ test.each([
   expect(times.at(-1)).toBe(60_000);
 });
 
-test("a sharp change is told without waiting for the interval, and once", async () => {
+test("a sharp change is reported before the end of the interval, and once", async () => {
   const { clock, load, open } = node();
   const { times } = open(10_000);
   await clock.advance(150);
@@ -75,7 +75,7 @@ test("a sharp change is told without waiting for the interval, and once", async 
   expect(times).toEqual([0, 200, 600]);
 });
 
-test("tell reaches all streams at once", async () => {
+test("an immediate report reaches all streams", async () => {
   const { clock, streams, open } = node();
   const all = [open(10_000), open(20_000)];
   await clock.advance(50);
@@ -86,7 +86,7 @@ test("tell reaches all streams at once", async () => {
   ]);
 });
 
-test("a reader that is behind gets nothing until it has caught up", async () => {
+test("a slow reader gets nothing until it has caught up", async () => {
   const { clock, open } = node();
   const slow = open(100);
   slow.state.ready = false;
@@ -98,7 +98,7 @@ test("a reader that is behind gets nothing until it has caught up", async () => 
   expect(slow.times).toEqual([0, 100, 600, 700]);
 });
 
-test("nobody looks at the load while nobody listens", async () => {
+test("the load is not sampled without an open stream", async () => {
   const { clock, looks, open } = node();
   const stream = open(100);
   await clock.advance(200);
@@ -109,7 +109,7 @@ test("nobody looks at the load while nobody listens", async () => {
   expect(open(100).times).toHaveLength(1);
 });
 
-test("a report says how many read them", async () => {
+test("a report contains the number of its readers", async () => {
   const { clock, readers, open } = node();
   const first = open(500);
   open(500);

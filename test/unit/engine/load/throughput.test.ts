@@ -13,7 +13,7 @@ function finished(uncached: number, prefillSeconds: number, output: number, deco
   };
 }
 
-test("rates are means over finished generations, in which the newest weighs a fifth", () => {
+test("rates are moving averages in which the newest generation weighs a fifth", () => {
   const throughput = new Throughput(() => 0);
   expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: undefined, decodeTokensPerSecond: undefined });
   throughput.add(finished(1_000, 2, 100, 2), undefined);
@@ -22,13 +22,13 @@ test("rates are means over finished generations, in which the newest weighs a fi
   expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: 600, decodeTokensPerSecond: 60 });
 });
 
-test("tokens that another node made are no speed of this one", () => {
+test("tokens of another node do not count for the rates", () => {
   const throughput = new Throughput(() => 0);
   throughput.add(finished(0, 0, 100, 2), undefined, 80);
   expect(throughput.rates().decodeTokensPerSecond).toBe(10);
 });
 
-test("generations without timings, without work or that failed say nothing of the rates", () => {
+test("generations without timings or work, and failed ones, do not change the rates", () => {
   const throughput = new Throughput(() => 0);
   throughput.add(finished(0, 1, 0, 1), undefined);
   throughput.add(finished(10, 0, 10, 0), undefined);
@@ -37,7 +37,7 @@ test("generations without timings, without work or that failed say nothing of th
   expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: undefined, decodeTokensPerSecond: undefined });
 });
 
-test("the next end is estimated from how long generations took and how many run, within bounds", () => {
+test("the next end is estimated from durations and running generations, within bounds", () => {
   let now = 0;
   const throughput = new Throughput(() => now);
   throughput.add(undefined, new EngineError("QUEUE_FULL", "full"));
@@ -51,7 +51,7 @@ test("the next end is estimated from how long generations took and how many run,
   expect(throughput.nextEndMs(0)).toBe(1_000);
 });
 
-test("requests and errors per second fade", () => {
+test("requests and errors per second decay", () => {
   let now = 0;
   const throughput = new Throughput(() => now);
   for (let request = 0; request < 1_000; request += 1) {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { EngineMetrics } from "../../../../engine/metrics/engine-metrics.ts";
 
-test("counts of failures begin at 0 for every model and kind of work, so that the first one is a rise", async () => {
+test("failure counts start at 0 for every model and job kind, so that the first is a rise", async () => {
   const metrics = new EngineMetrics();
   metrics.startAtZero(["svc-qwen"], ["grammar"]);
   const text = await metrics.registry.metrics();

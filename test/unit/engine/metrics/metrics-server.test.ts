@@ -9,7 +9,7 @@ afterEach(() => server?.close());
 
 const get = (path: string, method = "GET") => fetch(`http://127.0.0.1:${server?.port}${path}`, { method });
 
-test("probes are told whether the process lives, and whether the node takes calls", async () => {
+test("probes report whether the process lives, and whether the node accepts calls", async () => {
   server = await serveMetrics(new Registry(), node, { host: "127.0.0.1", port: 0 });
   const said: unknown[] = [];
   for (node.phase of ["loading", "serving", "stalled", "draining"] as const) {
@@ -24,7 +24,7 @@ test("probes are told whether the process lives, and whether the node takes call
   ]);
 });
 
-test("the probe of the engine fails where it hangs, and only that one does", async () => {
+test("the engine probe fails if the engine hangs, and no other does", async () => {
   server = await serveMetrics(new Registry(), node, { host: "127.0.0.1", port: 0 });
   const said: unknown[] = [];
   for (node.engineHung of [false, true]) {
@@ -37,7 +37,7 @@ test("the probe of the engine fails where it hangs, and only that one does", asy
   ]);
 });
 
-test("nothing else is there", async () => {
+test("other paths return 404", async () => {
   server = await serveMetrics(new Registry(), node, { host: "127.0.0.1", port: 0 });
   expect((await get("/metrics")).headers.get("content-type")).toMatch(/^text\/plain/);
   for (const path of ["/", "/constructor", "/readyz/", "/livez"]) expect((await get(path)).status).toBe(404);

@@ -12,21 +12,21 @@ const UNKNOWN: NodeReadings = {
   gpuMemoryBytes: async () => undefined,
 };
 
-/** Reads the samples of one metric as they stand on the page. */
+/** Reads the samples of one metric from the page. */
 function pageOf(readings: Partial<NodeReadings> = {}) {
   const registry = new Registry();
   registerNodeGauges(registry, { ...UNKNOWN, ...readings });
   return async (name: string) => (await registry.metrics()).split("\n").filter((line) => line.startsWith(name));
 }
 
-test("what nobody knows is not on the page, rather than 0", async () => {
+test("an unknown value is absent from the page rather than 0", async () => {
   const samples = pageOf();
   expect(await samples("svc_engine_tokens_per_second")).toEqual([]);
   expect(await samples("svc_engine_gpu_memory_bytes")).toEqual([]);
   expect(await samples("svc_engine_kv_cache_usage_ratio")).toEqual([]);
 });
 
-test("speeds and memory are asked for whenever the page is, and go when they are gone", async () => {
+test("speeds and memory are read at each scrape, and removed once unknown", async () => {
   let rates: ReturnType<NodeReadings["rates"]> = { prefillTokensPerSecond: 5_000, decodeTokensPerSecond: undefined };
   let gpuMemoryBytes: NodeReadings["gpuMemoryBytes"] = async () => 1_024;
   const samples = pageOf({ rates: () => rates, gpuMemoryBytes: () => gpuMemoryBytes() });
@@ -40,7 +40,7 @@ test("speeds and memory are asked for whenever the page is, and go when they are
   expect(await samples("svc_engine_gpu_memory_bytes")).toEqual([]);
 });
 
-test("the page has every signal that a balancer or an alert looks at", async () => {
+test("the page has every metric that a balancer or an alert uses", async () => {
   const load: BackendLoad = { slots: 4, busySlots: 1, waiting: 2, kvUse: 0.5 };
   const samples = pageOf({ load: () => load });
   const values = { running: 1, slots: 4, slots_busy: 1, queue: 2, kv_cache_usage_ratio: 0.5, streams_paused: 0 };

@@ -15,7 +15,7 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 /** More than a message holds: a reader that takes nothing is then too far behind. */
 const LONG = "x".repeat(20_000);
 
-/** By what the request says: an answer that is whole, one that goes on, or one whose engine never comes back. */
+/** Selected by the request id: a complete answer, an endless one, or an engine that never answers. */
 const script: Script = async function* ({ requestId }, signal) {
   yield [started(), textStart(0)];
   if (requestId === "stuck") await once(signal, "abort");
@@ -23,7 +23,7 @@ const script: Script = async function* ({ requestId }, signal) {
   while (requestId === "endless" && !signal.aborted) yield [delta(0, LONG)];
 };
 
-/** A watched node whose callers take nothing of what they are sent. */
+/** A watched node whose callers read nothing. */
 function watched() {
   const clock = new VirtualClock();
   const backend = countedBackend(script);
@@ -68,7 +68,7 @@ function watched() {
   return { clock, backend, calls, state, begin, failures };
 }
 
-test("slow readers alone are no stall, whether their answers are whole or go on", async () => {
+test("slow readers alone are not a stall, with complete or endless answers", async () => {
   const { clock, backend, calls, state, begin } = watched();
   await begin("whole");
   await begin("endless");
@@ -77,7 +77,7 @@ test("slow readers alone are no stall, whether their answers are whole or go on"
   expect(state.now).toBe("serving");
 });
 
-test.each(["whole", "endless"])("one stuck slot is noticed beside a slow reader whose answer is %s", async (other) => {
+test.each(["whole", "endless"])("one stuck slot is detected beside a slow reader whose answer is %s", async (other) => {
   const { clock, calls, state, begin, failures } = watched();
   await begin(other);
   await begin("stuck");

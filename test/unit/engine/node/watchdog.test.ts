@@ -25,7 +25,7 @@ function watched() {
   return { clock, engine, seen, watchdog, step };
 }
 
-test("running work without a step for the whole time is a stall, told once", async () => {
+test("running work without a step for the whole time is a stall, reported once", async () => {
   const { clock, engine, seen, watchdog } = watched();
   engine.inFlight = 1;
   await clock.advance(999);
@@ -35,7 +35,7 @@ test("running work without a step for the whole time is a stall, told once", asy
   expect(watchdog.stepAgeMs).toBeGreaterThanOrEqual(1_000);
 });
 
-test("a single step in between starts the time anew", async () => {
+test("a single step restarts the time", async () => {
   const { clock, engine, seen, step } = watched();
   engine.inFlight = 1;
   for (let round = 0; round < 20; round += 1) {
@@ -45,14 +45,14 @@ test("a single step in between starts the time anew", async () => {
   expect(seen).toEqual([]);
 });
 
-test("an engine without work may stand still", async () => {
+test("an idle engine is not a stall", async () => {
   const { clock, seen, watchdog } = watched();
   await clock.advance(60_000);
   expect(seen).toEqual([]);
   expect(watchdog.stepAgeMs).toBe(0);
 });
 
-test("an engine that does not count its steps is never found fault with", async () => {
+test("an engine that does not count its steps is never reported", async () => {
   const { clock, engine, seen } = watched();
   engine.counts = false;
   engine.inFlight = 1;
@@ -60,7 +60,7 @@ test("an engine that does not count its steps is never found fault with", async 
   expect(seen).toEqual([]);
 });
 
-test("after a stall the first step brings it back, and without work it is given some", async () => {
+test("after a stall the first step restores service, and an idle engine is probed", async () => {
   const { clock, engine, seen, step } = watched();
   engine.inFlight = 1;
   await clock.advance(1_000);
@@ -75,7 +75,7 @@ test("after a stall the first step brings it back, and without work it is given 
   expect(seen.slice(3)).toEqual(["stall"]);
 });
 
-test("an engine that stands still hangs after its time, probed or not, until it makes a step", async () => {
+test("a stalled engine hangs after its time, probed or not, until it makes a step", async () => {
   const { clock, engine, seen, watchdog, step } = watched();
   engine.inFlight = 1;
   await clock.advance(1_000);
@@ -89,7 +89,7 @@ test("an engine that stands still hangs after its time, probed or not, until it 
   expect([watchdog.hung, watchdog.stepAgeMs, seen.at(-1)]).toEqual([false, 0, "recover"]);
 });
 
-test("callers who come and go do not make a step of what is none", async () => {
+test("departing and arriving callers do not count as steps", async () => {
   const { clock, engine, seen, watchdog } = watched();
   for (let caller = 0; caller < 4; caller += 1) {
     expect(seen).toEqual([]);
@@ -102,7 +102,7 @@ test("callers who come and go do not make a step of what is none", async () => {
   expect(seen[0]).toBe("stall");
 });
 
-test("the age of a step counts from when it may be over", async () => {
+test("the age of a step starts after the time that it may take", async () => {
   const { clock, engine, seen, watchdog } = watched();
   Object.assign(engine, { inFlight: 1, stepTimeoutMs: 60_000 });
   await clock.advance(60_500);
@@ -115,7 +115,7 @@ test("the age of a step counts from when it may be over", async () => {
   expect(watchdog.hung).toBe(true);
 });
 
-test("an engine that is restarted as it hangs has the time of its start, again and again", async () => {
+test("an engine restarted while it hangs gets its start time, at each restart", async () => {
   const { clock, engine, watchdog } = watched();
   engine.inFlight = 1;
   await clock.advance(10_000);
@@ -134,7 +134,7 @@ test("an engine that is restarted as it hangs has the time of its start, again a
   }
 });
 
-test("a process that was itself held up does not blame the engine for it", async () => {
+test("a suspended process does not blame the engine", async () => {
   const { clock, engine, seen } = watched();
   engine.inFlight = 1;
   await clock.advance(250);
@@ -153,7 +153,7 @@ test("a process that was itself held up does not blame the engine for it", async
   expect(watchdog.stepAgeMs).toBe(500);
 });
 
-test("a stopped one looks no more", async () => {
+test("a stopped watchdog does not check", async () => {
   const { clock, engine, seen, watchdog } = watched();
   engine.inFlight = 1;
   watchdog.stop();
@@ -161,7 +161,7 @@ test("a stopped one looks no more", async () => {
   expect(seen).toEqual([]);
 });
 
-/** A clock of a process that sleeps right through its timer. */
+/** The clock of a process that was suspended over its timer. */
 class LateClock {
   #ms = 0;
   #run = () => {};

@@ -9,7 +9,7 @@ const BLOCK = 64;
 /** The UTF-16 units of a block of the simulator's cache. */
 const UNITS = 256;
 
-test("a prefix is held with its whole blocks, and the last one has the answer behind it as its tail", () => {
+test("a prefix is held with its whole blocks, and the last has the answer in its tail", () => {
   const held = new HeldPrefixes(() => UNLIMITED);
   const blocks = new BlockPrefixes<string>(held, 10);
   const places = [
@@ -31,7 +31,7 @@ test("a prefix is held with its whole blocks, and the last one has the answer be
   expect(held.size).toBe(0);
 });
 
-test("a place that has lost what is behind it keeps that in its tail as far as it is held", () => {
+test("a digest whose successor is lost keeps the held blocks after it in its tail", () => {
   const held = new HeldPrefixes(() => UNLIMITED);
   const blocks = new BlockPrefixes<string>(held, 10);
   const places = [
@@ -44,7 +44,7 @@ test("a place that has lost what is behind it keeps that in its tail as far as i
   expect(held.get("head")).toMatchObject({ tokens: 10, tailTokens: 20 });
 });
 
-/** Conversations over shared heads that grow, branch, are cut and come back, as digests and texts. */
+/** Conversations over shared heads that grow, branch, are truncated and return, as digests and texts. */
 function randomLines(random: () => number, count: number): { text: string; places: PrefixPlace[] }[] {
   const lines: { text: string; places: PrefixPlace[] }[] = [];
   let made = 0;
@@ -64,7 +64,7 @@ function randomLines(random: () => number, count: number): { text: string; place
   return lines;
 }
 
-test("whatever is stored and evicted, what is told is what the cache holds", () => {
+test("for any stores and evictions the reports match the cache", () => {
   for (let seed = 1; seed <= 5; seed += 1) {
     const random = seededRandom(seed);
     const cache = new PrefixCache(BLOCK * 40, () => 0);
@@ -74,7 +74,7 @@ test("whatever is stored and evicted, what is told is what the cache holds", () 
       if (now) told.set(digest, now.tokens + now.tailTokens);
       else told.delete(digest);
     });
-    /** The newest line that told of each digest. */
+    /** The newest line with each digest. */
     const newest = new Map<string, { keys: readonly number[]; index: number; places: readonly PrefixPlace[] }>();
     const wrong: object[] = [];
     const lines = randomLines(random, 40);
@@ -91,7 +91,8 @@ test("whatever is stored and evicted, what is told is what the cache holds", () 
         const nextAt = next ? Math.floor(next.tokens / BLOCK) * BLOCK : Number.POSITIVE_INFINITY;
         const tail = heldTokens >= nextAt ? 0 : heldTokens - upTo;
         const expected = upTo > 0 && heldTokens >= upTo ? upTo + tail : undefined;
-        // What came back by a line without the digest is not known to be its own: less may be told, never more.
+        // Blocks that returned through a line without the digest are not attributed to it: reports may be too small,
+        // never too large.
         const now = told.get(digest);
         const isLast = expected === undefined || index === places.length - 1;
         if (isLast && (now ?? 0) > (expected ?? 0)) wrong.push({ seed, step, digest, now, expected });

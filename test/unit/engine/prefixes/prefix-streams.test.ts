@@ -7,7 +7,7 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 const digest = (index: number) => String(index).padStart(16, "0");
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-/** A reader of one stream, which can fall behind, and keeps what it was told. */
+/** A reader of one stream, which can fall behind, and records its messages. */
 class Reader {
   readonly messages: WatchPrefixesResponse[] = [];
   readonly known = new Map<string, number>();
@@ -45,7 +45,7 @@ function setUp() {
   return { kv, clock, held, streams, hold };
 }
 
-test("a stream begins with all that is held of its model, and then tells each change, those of one moment at once", async () => {
+test("a stream starts with all held prefixes of its model, then sends changes, batched per moment", async () => {
   const { held, streams, hold } = setUp();
   hold(1);
   held.hold(digest(9), { model: "other", tokens: 5, tailTokens: 0 });
@@ -66,7 +66,7 @@ test("a stream begins with all that is held of its model, and then tells each ch
   ]);
 });
 
-test("many prefixes come in several messages, of which the first one resets", async () => {
+test("many prefixes are sent in several messages, the first of which resets", async () => {
   const { streams, hold } = setUp();
   for (let index = 0; index < 3_000; index += 1) hold(index);
   const reader = new Reader();
@@ -75,7 +75,7 @@ test("many prefixes come in several messages, of which the first one resets", as
   expect(reader.known.size).toBe(3_000);
 });
 
-test("a reader that falls behind gets the last word on each prefix, and one far behind is told all anew", async () => {
+test("a slow reader gets the last state of each prefix, and beyond the limit a reset", async () => {
   const { held, streams, hold } = setUp();
   const reader = new Reader();
   streams.open("m", reader.sink);
@@ -103,7 +103,7 @@ test("a reader that falls behind gets the last word on each prefix, and one far 
   expect(new Set(reader.known.keys())).toEqual(new Set(held.digestsOf("m")));
 });
 
-test("the KV tokens are told again once they have changed by a hundredth, though nothing else has", async () => {
+test("KV tokens are sent again after a change of a hundredth, without other changes", async () => {
   const { kv, clock, streams } = setUp();
   const reader = new Reader();
   streams.open("m", reader.sink);

@@ -3,7 +3,7 @@ import { seededRandom } from "../../../../engine/backends/simulator/seeded-rando
 import { HeldPrefixes } from "../../../../engine/prefixes/held-prefixes.ts";
 import { type SlotLine, SlotPrefixes } from "../../../../engine/prefixes/slot-prefixes.ts";
 
-test("a random life of slots tells for each digest the slot that has most behind it", () => {
+test("after random changes each digest reports the slot with the most tokens after it", () => {
   const random = seededRandom(7);
   const held = new HeldPrefixes(() => ({ used: 0, total: 0 }));
   const slots = [{ id: 0 }, { id: 1 }, { id: 2 }];

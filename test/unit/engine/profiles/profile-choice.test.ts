@@ -36,11 +36,11 @@ describe("the profile of a model file", () => {
     ["'<start_of_turn>model' + message.content + '<end_of_turn>'", "hermes-thinking"],
     ["<|im_start|>{{ message.content }}", "hermes-thinking"],
   ];
-  test.each(cases)("with %j is known by its template: %s", (template, profile) => {
+  test.each(cases)("with %j is found by its template: %s", (template, profile) => {
     expect(choose(template)).toBe(profile);
   });
 
-  test("says whether one fits at all", () => {
+  test("reports whether any profile fits", () => {
     const fits = (template: string) => chooseProfile({ architecture: "llama", name: "", template }).fits;
     expect([fits("<tool_call>"), fits("<start_of_turn>user"), fits("<|channel|>analysis")]).toEqual([
       true,
@@ -49,7 +49,7 @@ describe("the profile of a model file", () => {
     ]);
   });
 
-  test("can be told by its architecture and its name", () => {
+  test("can be found by architecture and name", () => {
     const base = loadProfile("hermes");
     const named = (name: string, architectures: string[], names: string[]) => ({
       name,
@@ -65,13 +65,13 @@ describe("the profile of a model file", () => {
     ]);
   });
 
-  test("is told apart from every other: no two have the same conditions", () => {
+  test("is unambiguous: no two have the same conditions", () => {
     const conditions = builtInProfiles().map(({ profile }) => JSON.stringify(profile.gguf));
     expect(new Set(conditions).size).toBe(conditions.length);
   });
 });
 
-describe("the markers that a model can know", () => {
+describe("the markers that a model supports", () => {
   const TOKENS = ["<think>", "</think>", "｜DSML｜"];
   const withoutTokens = (mark: string) =>
     TOKENS.reduce((parts, token) => parts.flatMap((part) => part.split(token)), [mark]).filter((part) => part !== "");
@@ -86,14 +86,14 @@ describe("the markers that a model can know", () => {
     expect(usable("kimi-k3", "<|open|>response<|sep|>")).toEqual({});
   });
 
-  test("may be put together by the template", () => {
+  test("may be composed by the template", () => {
     const { toolCall } = loadProfile("deepseek-v3.2");
     const template = "'<' + dsml + 'function_calls>' '<' + dsml + 'invoke name=\"' 'parameter name=\"'";
     expect(usable("deepseek-v3.2", template).toolCall).toEqual(toolCall);
     expect(usable("deepseek-v3.2", "nothing of it").toolCall).toBeUndefined();
   });
 
-  test("without marks: where the template knows tools", () => {
+  test("without marks: if the template mentions tools", () => {
     expect(usable("llama-3", "{% for tool in tools %}").toolCall).toMatchObject({ form: "bare-json", prefix: "" });
     expect(usable("llama-3", "tools <|python_tag|>").toolCall).toMatchObject({ prefix: "<|python_tag|>" });
     expect(usable("llama-3", "no such thing").toolCall).toBeUndefined();

@@ -24,26 +24,26 @@ test.each(NAMES)("the profile %s is well formed", (name) => {
 });
 
 test.each(["gemma", "glm", "gpt-oss", "kimi", "qwen", "minimax", "deepseek", "hermes", "llama", "mistral"])(
-  "the family %s has one",
+  "the family %s has a profile",
   (family) => {
     expect(NAMES.some((name) => name.startsWith(family))).toBe(true);
   },
 );
 
-test("the Hermes profile with reasoning holds the markers that the parser knows", () => {
+test("the Hermes profile with reasoning has the markers that the parser supports", () => {
   const { reasoning, toolCall } = loadProfile("hermes-thinking");
   expect({ reasoning, toolCall }).toEqual(HERMES_MARKERS);
 });
 
-test("a file of one's own is read by its path", () => {
+test("a custom file is read by its path", () => {
   const file = join(folder, "own.yaml");
   writeFileSync(file, 'family: Own\ntoolCall: { form: json-list, open: "[CALLS]" }\n');
   expect(loadProfile(file)).toMatchObject({ family: "Own", callIds: "any", toolCall: { close: "" } });
 });
 
 test.each([
-  ["a key that is not known", "family: Own\ncolour: red\n", /colour/],
-  ["a form that is not known", 'family: Own\ntoolCall: { form: runes, open: "x" }\n', /toolCall/],
+  ["an unknown key", "family: Own\ncolour: red\n", /colour/],
+  ["an unknown form", 'family: Own\ntoolCall: { form: runes, open: "x" }\n', /toolCall/],
   ["a word for a switch", "family: Own\nthinking: { default: perhaps }\n", /thinking.default/],
   ["broken YAML", "family: [", /broken.yaml/],
 ])("%s stops the start", (_what, source, message) => {

@@ -67,12 +67,12 @@ test("a generation is a server span below its caller's, with times and counts", 
   });
 });
 
-test("an id that no gateway would make is not shown", () => {
+test("an id that no gateway would generate is not shown", () => {
   const [span] = exported(sampled, { ...DONE, requestId: "what a caller wrote" });
   expect(span?.attributes["svc.request_id"]).toBe("invalid");
 });
 
-describe("whether it is exported", () => {
+describe("whether a span is exported", () => {
   test.each([
     ["its caller samples it", sampled, DONE, 0, true],
     ["its caller does not, and it went well", unsampled, DONE, 1, false],
@@ -80,10 +80,10 @@ describe("whether it is exported", () => {
     ["its caller does not, and left", unsampled, failedWith("CANCELLED", 5), 1, false],
     ["its caller does not, and it failed", unsampled, failedWith("ENGINE_ABORTED"), 0, true],
     ["its caller does not, and it was broken off", unsampled, failedWith("DRAINING", 5), 0, true],
-    ["nobody says, and all are sampled", undefined, DONE, 1, true],
-    ["nobody says, and none is", undefined, DONE, 0, false],
-    ["what is said cannot be read, and all are sampled", `00-${"0".repeat(32)}-${PARENT}-00`, DONE, 1, true],
-    ["what is said is not even text", Buffer.from("00"), DONE, 1, true],
+    ["there is no caller, and all are sampled", undefined, DONE, 1, true],
+    ["there is no caller, and none is sampled", undefined, DONE, 0, false],
+    ["the header is invalid, and all are sampled", `00-${"0".repeat(32)}-${PARENT}-00`, DONE, 1, true],
+    ["the header is not text", Buffer.from("00"), DONE, 1, true],
   ] as const)("%s", (_, traceparent, facts, ratio, expected) => {
     expect(exported(traceparent, facts, ratio)).toHaveLength(expected ? 1 : 0);
   });
@@ -93,7 +93,7 @@ test.each([
   ["ENGINE_ERROR", 2, "INTERNAL"],
   ["QUEUE_FULL", 0, "RESOURCE_EXHAUSTED"],
   ["CANCELLED", 0, "CANCELLED"],
-] as const)("%s has its reason and status, and no words", (reason, code, grpcStatus) => {
+] as const)("%s has its reason and status, and no message", (reason, code, grpcStatus) => {
   const [span] = exported(sampled, failedWith(reason));
   expect(span?.status).toEqual({ code });
   expect(span?.attributes).toMatchObject({ "error.type": reason, "rpc.response.status_code": grpcStatus });

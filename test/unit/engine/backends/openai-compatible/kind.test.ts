@@ -11,7 +11,7 @@ import { workHere } from "../../../../support/engine/work-here.ts";
 const folder = mkdtempSync(join(tmpdir(), "kind-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Makes the backend of a configuration file with these keys. */
+/** Creates the backend of a configuration file with these keys. */
 async function create(backend: object): Promise<Backend> {
   const file = join(folder, "engine.yaml");
   // JSON is YAML.
@@ -28,7 +28,7 @@ async function create(backend: object): Promise<Backend> {
   return openAiCompatible.create(config, { nodeId: "n1", models: ["svc-qwen"] }, workHere);
 }
 
-test("a short configuration is enough, and its models are known before the engine is up", async () => {
+test("a minimal configuration suffices, and its models are known before the engine is up", async () => {
   const backend = await create({});
   expect(backend.describe().models.map(({ id }) => id)).toEqual(["svc-qwen"]);
   expect(backend.load()).toEqual({ slots: 256, busySlots: 0, waiting: 0 });
@@ -62,7 +62,7 @@ test.each([
   expect(String(failure)).toMatch(message);
 });
 
-test("a key file has to hold one key", async () => {
+test("a key file must hold one key", async () => {
   const file = join(folder, "key");
   writeFileSync(file, "sk-1\n", { mode: 0o600 });
   await expect(create({ apiKeyFile: file })).resolves.toBeDefined();
@@ -72,7 +72,7 @@ test("a key file has to hold one key", async () => {
   }
 });
 
-test.skipIf(process.getuid === undefined)("a key file that others can read or change stops the start", async () => {
+test.skipIf(process.getuid === undefined)("a key file that other users can read or write stops the start", async () => {
   const file = join(folder, "shared");
   const link = join(folder, "..data");
   writeFileSync(file, "sk-1\n");
@@ -80,7 +80,7 @@ test.skipIf(process.getuid === undefined)("a key file that others can read or ch
   for (const [mode, isTaken] of [
     [0o600, true],
     [0o400, true],
-    // As Kubernetes mounts secrets for the group of a pod, behind links.
+    // As Kubernetes mounts secrets for a pod's group, through links.
     [0o440, true],
     [0o640, true],
     [0o644, false],

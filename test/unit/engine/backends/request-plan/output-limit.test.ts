@@ -6,7 +6,7 @@ import { generateRequest } from "../../../../support/requests/generate-request.t
 const limitOf = (maxOutputTokens: number | undefined, inputTokens: number) =>
   limitOutput(generateRequest({ maxOutputTokens }), inputTokens, 100);
 
-test("an answer ends at what was asked for or at the window, whichever comes first", () => {
+test("an answer ends at the request's limit or at the window, whichever is lower", () => {
   expect(limitOf(10, 40)).toEqual({ maxOutputTokens: 10, limitReason: FinishReason.MAX_OUTPUT_TOKENS });
   expect(limitOf(60, 40)).toEqual({ maxOutputTokens: 60, limitReason: FinishReason.MAX_OUTPUT_TOKENS });
   expect(limitOf(61, 40)).toEqual({ maxOutputTokens: 60, limitReason: FinishReason.CONTEXT_WINDOW });

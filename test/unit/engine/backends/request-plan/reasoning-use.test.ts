@@ -9,7 +9,7 @@ import {
 
 const enabled = (fields: Partial<Reasoning> = {}): Reasoning => ({ mode: ReasoningMode.ENABLED, effort: 0, ...fields });
 
-describe("what a request wants of the reasoning", () => {
+describe("the reasoning that a request asks for", () => {
   const cases: readonly [profile: string, asked: Reasoning | undefined, wanted: boolean, budget?: number][] = [
     ["hermes-thinking", undefined, false],
     ["hermes-thinking", { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.HIGH }, false],
@@ -26,7 +26,7 @@ describe("what a request wants of the reasoning", () => {
     expect(planReasoning(asked, loadProfile(profile).thinking)).toMatchObject({ wanted, budgetTokens });
   });
 
-  test("of a family that nobody knows, reasoning is wanted where it is asked for", () => {
+  test("an unknown family reasons if the request enables it", () => {
     expect(planReasoning(undefined, undefined).wanted).toBe(false);
     expect(planReasoning(enabled({ effort: ReasoningEffort.LOW, budgetTokens: 9 }), undefined)).toEqual({
       wanted: true,

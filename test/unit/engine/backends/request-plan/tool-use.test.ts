@@ -21,7 +21,7 @@ const CASES: readonly [what: string, choice: Partial<ToolChoice> | undefined, ..
   ["none at all", undefined, ["run", "search"], false, ANY],
   ["auto, one call only", { disableParallelCalls: true }, ["run", "search"], false, 1],
   ["auto of a subset", { mode: ToolChoiceMode.AUTO, allowedNames: ["search"] }, ["search"], false, ANY],
-  ["auto of a subset that is not there", { mode: ToolChoiceMode.AUTO, allowedNames: ["nope"] }, [], false, ANY],
+  ["auto of an unknown subset", { mode: ToolChoiceMode.AUTO, allowedNames: ["nope"] }, [], false, ANY],
   ["required", { mode: ToolChoiceMode.REQUIRED }, ["run", "search"], true, ANY],
   ["required of a subset", { mode: ToolChoiceMode.REQUIRED, allowedNames: ["run"] }, ["run"], true, ANY],
   ["named", { mode: ToolChoiceMode.NAMED, name: "search" }, ["search"], true, 1],
@@ -35,6 +35,6 @@ test.each(CASES)("a tool choice: %s", (_what, choice, ...plan) => {
 test.each([
   ["names no tool", { mode: ToolChoiceMode.NAMED, name: "nope" }],
   ["allows no tool", { mode: ToolChoiceMode.REQUIRED, allowedNames: ["nope"] }],
-])("a demand that %s is refused", (_what, choice) => {
+])("a required call that %s is refused", (_what, choice) => {
   expect(() => planOf(choice)).toThrow(expect.objectContaining({ reason: "INVALID_REQUEST" }));
 });

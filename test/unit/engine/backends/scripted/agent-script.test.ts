@@ -24,9 +24,7 @@ const BASH = {
 const says = (role: Role, text: string) => ({ role, parts: [{ kind: { $case: "text" as const, value: { text } } }] });
 const ask = says(Role.USER, "Create a file named hello.txt");
 
-/**
- * `request` is checked where the fields are used: a partial message with a oneof has no type that can be written down.
- */
+/** `request` is checked where the fields are used: the type of a partial message with a oneof cannot be written. */
 async function play(request: object): Promise<Event[]> {
   const events: Event[] = [];
   const whole = GenerateRequest.fromPartial({ requestId: "req_1", ...request });
@@ -42,7 +40,7 @@ function callOf(events: readonly Event[]) {
   return { name: block?.$case === "toolCall" ? block.value.name : undefined, text };
 }
 
-test("asked for a file, it calls the agent's own tool for it, in the agent's own folder", async () => {
+test("for a request of a file it calls the agent's own tool, in the agent's directory", async () => {
   const system = says(Role.SYSTEM, "Primary working directory: /home/x/project.\nBe good.");
   const { name, text } = callOf(await play({ messages: [system, ask], tools: [BASH, WRITE] }));
   expect(name).toBe("Write");
@@ -53,13 +51,13 @@ test("asked for a file, it calls the agent's own tool for it, in the agent's own
   });
 });
 
-test("without a tool that writes it takes the shell", async () => {
+test("without a tool for writing it calls the shell", async () => {
   const { name, text } = callOf(await play({ messages: [ask], tools: [BASH] }));
   expect(name).toBe("Bash");
   expect(JSON.parse(text).command).toContain("> 'hello.txt'");
 });
 
-test("with the tool's result back it ends in text", async () => {
+test("after the tool's result it ends in text", async () => {
   const result = { role: Role.TOOL, parts: [{ kind: { $case: "toolResult" as const, value: { callId: "call_1" } } }] };
   const events = await play({ messages: [ask, result], tools: [WRITE] });
   expect(callOf(events)).toEqual({ name: undefined, text: "The tool has run; hello.txt is written." });
@@ -93,12 +91,12 @@ test.each([
     { type: "array", minItems: 99, items: { type: "array", minItems: 99, items: { minItems: 99, type: "array" } } },
   ],
   ["long texts in lists", { type: "array", minItems: 9_000, items: { const: "x".repeat(200_000) } }],
-])("no example is made that would be large: %s", (_, schema) => {
+])("a large example is refused: %s", (_, schema) => {
   const refused = { reason: "INVALID_SCHEMA", facts: { fault: "costly" } };
   expect(() => exampleValue(schema)).toThrowError(expect.objectContaining(refused));
 });
 
-test("a schema is read up to a length, and only where it is JSON", () => {
+test("a schema is parsed up to a length, and only if it is JSON", () => {
   const long = JSON.stringify({ const: "x".repeat(64 * 1024) });
   expect(readSchema("", "tools")).toEqual({});
   expect(readSchema('{"const":1}', "tools")).toEqual({ const: 1 });

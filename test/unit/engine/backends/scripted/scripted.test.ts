@@ -36,7 +36,7 @@ async function played(script: Script, continuation?: Continuation, revision = "s
   return { steps, tokens: steps.map(({ tokens }) => tokens), failure };
 }
 
-test("each delta is a token, counted from 1, unless the script says the tokens", async () => {
+test("each delta is a token, counted from 1, unless the script has explicit tokens", async () => {
   expect((await played(COUNTED)).tokens).toEqual([[], [1, 2], [3], []]);
   expect((await played(SAID)).tokens).toEqual([[], [700, 7], [70], []]);
 });
@@ -47,19 +47,19 @@ test.each([0, 1, 2, 3])("a continuation of %i tokens plays the whole script agai
   expect(steps).toEqual((await played(COUNTED)).steps);
 });
 
-test("a continuation keeps the ids of calls that the answer has given out", async () => {
+test("a continuation keeps the call ids of the answer", async () => {
   const { steps } = await played(SAID, continued({ tokens: [700], callIds: ["given"] }));
   expect(steps[2]?.events[0]).toMatchObject({ kind: { value: { block: { value: { callId: "given" } } } } });
 });
 
 test.each<[string, Continuation, string]>([
   ["another revision", continued({ modelRevision: "other" }), "REVISION_MISMATCH"],
-  ["a token that the script has not", continued({ tokens: [1, 3] }), "INVALID_REQUEST"],
+  ["a token that is not in the script", continued({ tokens: [1, 3] }), "INVALID_REQUEST"],
   ["more tokens than the script has", continued({ tokens: [1, 2, 3, 4] }), "INVALID_REQUEST"],
 ])("a continuation with %s is refused", async (_what, continuation, reason) => {
   expect((await played(COUNTED, continuation)).failure).toMatchObject({ reason });
 });
 
-test("a node of another revision refuses what this one began", async () => {
+test("a node of another revision refuses a continuation of this one", async () => {
   expect((await played(COUNTED, continued({}), "second")).failure).toMatchObject({ reason: "REVISION_MISMATCH" });
 });

@@ -20,19 +20,19 @@ const OPTIONS: SimulatorOptions = {
   stepProcess: false,
 };
 
-/** Makes a simulator on a clock that the test moves. */
+/** Creates a simulator on a virtual clock. */
 export function simulator(options: Partial<SimulatorOptions> = {}) {
   const clock = new VirtualClock();
   return { clock, backend: new SimulatorBackend({ ...OPTIONS, ...options }, clock) };
 }
 
-/** An event, and when it came. */
+/** An event with its time. */
 type Heard = { readonly atMs: number; readonly event: Event };
 /** A generation that is being read. */
 export type Play = {
   readonly heard: Heard[];
   readonly leave: AbortController;
-  /** Settles at the end, with what was thrown, if anything was. */
+  /** Settles at the end, with the thrown error, if any. */
   readonly over: Promise<unknown>;
 };
 
@@ -47,7 +47,7 @@ export function play({ clock, backend }: ReturnType<typeof simulator>, request: 
   return { heard, leave, over: read().catch((error: unknown) => error) };
 }
 
-/** Returns the deltas that have come so far. */
+/** Returns the deltas so far. */
 export function deltas({ heard }: Play): readonly Heard[] {
   return heard.filter(({ event }) => event.kind?.$case === "blockDelta");
 }

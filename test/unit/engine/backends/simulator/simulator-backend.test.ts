@@ -26,7 +26,7 @@ function finishedOf({ heard }: Play) {
   return kind.value;
 }
 
-/** A whole generation. */
+/** A complete generation. */
 async function whole(node: ReturnType<typeof simulator>, request: GenerateRequest): Promise<Play> {
   const played = play(node, request);
   await node.clock.advance(60_000);
@@ -38,9 +38,9 @@ async function whole(node: ReturnType<typeof simulator>, request: GenerateReques
   return played;
 }
 
-test("the first token comes after the prompt's prefill and the set delay, the others at the set rate", async () => {
+test("the first token follows the prefill and the configured delay, the others the configured rate", async () => {
   const node = simulator();
-  // 2,000 tokens at 10,000 a second, then 50 ms.
+  // 2,000 tokens at 10,000 per second, then 50 ms.
   const played = await whole(node, generateRequest({}, "x".repeat(8_000 - "role 2\n\nrole 3\n".length)));
   expect(at(played, "started")).toBe(0);
   expect(deltas(played).map(({ atMs }) => atMs)).toEqual([250, 260, 270, 280, 290, 300, 310, 320, 330, 340]);
@@ -49,7 +49,7 @@ test("the first token comes after the prompt's prefill and the set delay, the ot
   expect(timings).toMatchObject({ prefill: { nanos: 200_000_000 }, decode: { nanos: 140_000_000 } });
 });
 
-test("prompts are read one after the other", async () => {
+test("prompts are prefilled one at a time", async () => {
   const node = simulator();
   const first = play(node, generateRequest({}, "x".repeat(8_000)));
   const second = play(node, generateRequest({}, "y".repeat(8_000)));
@@ -57,7 +57,7 @@ test("prompts are read one after the other", async () => {
   expect((at(second, "blockDelta") ?? 0) - (at(first, "blockDelta") ?? 0)).toBe(200);
 });
 
-test("the same request gets the same text from another node of the seed, and another one under another seed", async () => {
+test("equal seeds give equal text on any node, and different seeds different text", async () => {
   const request = generateRequest();
   const [one, two, other] = [simulator(), simulator({ nodeId: "n2" }), simulator({ seed: 8 })];
   const text = textOf(await whole(one, request));
@@ -67,7 +67,7 @@ test("the same request gets the same text from another node of the seed, and ano
   expect(textOf(await whole(one, generateRequest({}, "hello!")))).not.toBe(text);
 });
 
-test("jitter changes the pace, the same way every time", async () => {
+test("jitter changes the pace deterministically", async () => {
   const paces = [];
   for (const options of [{ jitter: 0.5 }, { jitter: 0.5 }, { jitter: 0.5, seed: 8 }]) {
     const played = await whole(simulator(options), generateRequest());
@@ -77,7 +77,7 @@ test("jitter changes the pace, the same way every time", async () => {
   expect(paces[2]).not.toEqual(paces[0]);
 });
 
-test("a prefix is found again in whole blocks, by its own tenant and salt only", async () => {
+test("a prefix is reused in whole blocks, by its own tenant and salt only", async () => {
   const node = simulator();
   const turn = (text: string, salt: string) =>
     generateRequest({ tenant: "t1", cache: { affinityKey: "", isolationSalt: salt, ttl: undefined } }, text);
@@ -90,7 +90,7 @@ test("a prefix is found again in whole blocks, by its own tenant and salt only",
   expect(await cached({ ...turn(text, "a"), tenant: "t2" })).toBe(0);
 });
 
-test("the next turn of a conversation finds the answer of the one before in the cache", async () => {
+test("the next turn of a conversation reuses the previous answer", async () => {
   const node = simulator({ answerTokens: { min: 200, max: 200 } });
   const first = generateRequest({}, "question");
   const answer = await whole(node, first);
@@ -101,7 +101,7 @@ test("the next turn of a conversation finds the answer of the one before in the 
   expect((usage?.inputTokens ?? 0) - (usage?.cachedInputTokens ?? 0)).toBeLessThan(128);
 });
 
-test("what is cached is read in no time", async () => {
+test("cached tokens take no prefill time", async () => {
   const node = simulator();
   const request = generateRequest({}, "x".repeat(8_000));
   const cold = await whole(node, request);
@@ -111,7 +111,7 @@ test("what is cached is read in no time", async () => {
   expect(wait(warm)).toBe(60);
 });
 
-test("tokens behind a cache breakpoint are reported as written, once", async () => {
+test("tokens up to a cache breakpoint are reported as written, once", async () => {
   const node = simulator();
   const system = textMessage(Role.SYSTEM, "x".repeat(4_000));
   const parts = system.parts.map((part) => ({ ...part, cacheBreakpoint: { ttl: undefined } }));
@@ -121,7 +121,7 @@ test("tokens behind a cache breakpoint are reported as written, once", async () 
   expect(await written()).toBeLessThan(64);
 });
 
-test("requests wait for a slot in the order of their priorities, and one more than the queue holds is refused", async () => {
+test("requests wait for a slot by priority, and one beyond the queue's length is refused", async () => {
   const node = simulator({ slots: 1, queueLength: 2 });
   const running = play(node, generateRequest());
   const low = play(node, generateRequest({ priority: -1 }, "low"));
@@ -138,7 +138,7 @@ test("requests wait for a slot in the order of their priorities, and one more th
   expect(finishedOf(low).timings?.queue?.nanos).toBeGreaterThan(0);
 });
 
-test("a request waits while the KV memory has no room for it, though slots are free", async () => {
+test("a request waits while the KV cache is full, though slots are free", async () => {
   const node = simulator({ slots: 8, kvTokens: 3_000 });
   const first = play(node, generateRequest({}, "x".repeat(8_000)));
   const second = play(node, generateRequest({}, "y".repeat(8_000)));
@@ -149,7 +149,7 @@ test("a request waits while the KV memory has no room for it, though slots are f
   expect([await first.over, await second.over]).toEqual([undefined, undefined]);
 });
 
-test("those who wait hear of it once a second of steps: in the queue, and while a long prompt is read", async () => {
+test("waiting requests get progress once per second of steps, in the queue and during prefill", async () => {
   const node = simulator({ slots: 1, prefillTokensPerSecond: 1_000, tokensPerSecond: 10 });
   const running = play(node, generateRequest({}, "x".repeat(14_000)));
   const waiting = play(node, generateRequest({}, "y"));
@@ -166,7 +166,7 @@ test("those who wait hear of it once a second of steps: in the queue, and while 
   await Promise.all([running.over, waiting.over]);
 });
 
-test("a caller that leaves frees its slot at once: running, and in the queue", async () => {
+test("a departing caller frees its slot or its place in the queue at once", async () => {
   const node = simulator({ slots: 1 });
   const running = play(node, generateRequest());
   const waiting = play(node, generateRequest({}, "waits"));
@@ -184,7 +184,7 @@ test("a caller that leaves frees its slot at once: running, and in the queue", a
   expect(await next.over).toBeUndefined();
 });
 
-test("nothing is produced while nobody asks, and the steps go on all the same", async () => {
+test("nothing is generated while the reader pauses, and other steps continue", async () => {
   const { clock, backend } = simulator();
   const stream = backend.generate(generateRequest(), new AbortController().signal);
   const started = await stream.next();
@@ -217,7 +217,7 @@ test("a stop string ends the text before it", async () => {
   expect(finishedOf(played)).toMatchObject({ reason: FinishReason.STOP_SEQUENCE, matchedStop: stop });
 });
 
-test("a forced tool is called with arguments of its schema, after the reasoning that was asked for", async () => {
+test("a forced tool is called with arguments of its schema, after the requested reasoning", async () => {
   const schema = { type: "object", properties: { path: { type: "string" }, n: { type: "integer" } }, required: ["n"] };
   const played = await whole(
     simulator(),
@@ -242,20 +242,17 @@ test("a forced tool is called with arguments of its schema, after the reasoning 
 test.each([
   ["a long text", { const: "x".repeat(64 * 1024) }],
   ["a long list", { type: "array", minItems: 1e9 }],
-])(
-  "a schema that asks for too much is given up where it was not promised, and refused where it was: %s",
-  async (_, schema) => {
-    const asked = (strict: boolean) => {
-      const value = { name: "x", schemaJson: JSON.stringify(schema), strict };
-      return generateRequest({ outputConstraint: { kind: { $case: "jsonSchema", value } } });
-    };
-    expect(textOf(await whole(simulator(), asked(false)))).toBe("{}");
-    const node = simulator();
-    const played = play(node, asked(true));
-    await node.clock.advance(60_000);
-    expect(await played.over).toMatchObject({ reason: "INVALID_SCHEMA", facts: { fault: "costly" } });
-  },
-);
+])("a costly schema is dropped if it is not strict, and refused if it is: %s", async (_, schema) => {
+  const asked = (strict: boolean) => {
+    const value = { name: "x", schemaJson: JSON.stringify(schema), strict };
+    return generateRequest({ outputConstraint: { kind: { $case: "jsonSchema", value } } });
+  };
+  expect(textOf(await whole(simulator(), asked(false)))).toBe("{}");
+  const node = simulator();
+  const played = play(node, asked(true));
+  await node.clock.advance(60_000);
+  expect(await played.over).toMatchObject({ reason: "INVALID_SCHEMA", facts: { fault: "costly" } });
+});
 
 test("an injected failure breaks the stream off after that many tokens", async () => {
   const node = simulator({ failure: { afterTokens: 3 } });
@@ -271,7 +268,7 @@ test.each([
   ["a prompt beyond the window", {}, "x".repeat(400_001), "CONTEXT_WINDOW_EXCEEDED"],
   ["no token at all", { maxOutputTokens: 0 }, "x", "INVALID_REQUEST"],
   [
-    "a tool that is not there",
+    "an unknown tool",
     { toolChoice: { mode: ToolChoiceMode.NAMED, name: "read", disableParallelCalls: false, allowedNames: [] } },
     "x",
     "INVALID_REQUEST",
@@ -283,7 +280,7 @@ test.each([
   expect(node.backend.load().busySlots).toBe(0);
 });
 
-test("it says that it is a simulator, and counts as it charges", async () => {
+test("the description names the simulator, and its token counts match its usage", async () => {
   const node = simulator();
   expect(node.backend.describe()).toMatchObject({ engineKind: EngineKind.SIMULATOR, models: [{ id: "svc-qwen" }] });
   const { messages, tools } = generateRequest({}, "how long is this");
@@ -292,7 +289,7 @@ test("it says that it is a simulator, and counts as it charges", async () => {
   expect(finishedOf(await whole(node, generateRequest({ messages }))).usage?.inputTokens).toBe(counted);
 });
 
-test("closing fails what runs and what waits", async () => {
+test("closing fails running and waiting requests", async () => {
   const node = simulator({ slots: 1 });
   const calls = [play(node, generateRequest()), play(node, generateRequest())];
   await node.clock.advance(10);

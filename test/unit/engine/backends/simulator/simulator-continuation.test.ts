@@ -10,7 +10,7 @@ import { ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messag
 import { generateRequest, toolOf } from "../../../../support/requests/generate-request.ts";
 import { deltas, play, simulator } from "./played-simulator.ts";
 
-/** The events and tokens of a generation, as one call produces them. */
+/** The events and tokens that one call produces. */
 async function produced(node: ReturnType<typeof simulator>, request: GenerateRequest) {
   const steps: GenerateResponse[] = [];
   const read = async () => {
@@ -25,7 +25,7 @@ async function produced(node: ReturnType<typeof simulator>, request: GenerateReq
 const FORMS: readonly [string, Partial<GenerateRequest>][] = [
   ["text", {}],
   ["reasoning and text", { reasoning: { mode: ReasoningMode.ENABLED, effort: 0, budgetTokens: 5 } }],
-  ["an answer that is cut", { maxOutputTokens: 4 }],
+  ["a truncated answer", { maxOutputTokens: 4 }],
   [
     "a call",
     {
@@ -35,7 +35,7 @@ const FORMS: readonly [string, Partial<GenerateRequest>][] = [
   ],
 ];
 
-test.each(FORMS)("%s that another node goes on with, at whatever token, is the same answer", async (_form, fields) => {
+test.each(FORMS)("%s continued by another node at any token is the same answer", async (_form, fields) => {
   const request = generateRequest(fields, "q".repeat(400));
   const whole = await produced(simulator(), request);
   const said = ({ events }: { readonly events: readonly Event[] }) =>
@@ -55,14 +55,14 @@ test.each(FORMS)("%s that another node goes on with, at whatever token, is the s
   }
 });
 
-test("the ids of calls are those that the answer has given out", async () => {
+test("call ids are those of the answer so far", async () => {
   const request = generateRequest(FORMS[3]?.[1]);
   const whole = await produced(simulator(), request);
   const continuation = { modelRevision: "simulator-7", tokens: whole.tokens.slice(0, 1), callIds: ["call_given"] };
   expect(callsOf((await produced(simulator(), { ...request, continuation })).events)).toEqual(["call_given"]);
 });
 
-test("the tokens of an answer that is gone on with are read with the prompt, before the next one comes", async () => {
+test("the tokens of a continued answer are prefilled with the prompt before the next token", async () => {
   const request = generateRequest({}, "x".repeat(4_000));
   const { tokens } = await produced(simulator({ prefillTokensPerSecond: 100 }), request);
   const continuation = { modelRevision: "simulator-7", tokens: tokens.slice(0, 8), callIds: [] };
@@ -71,7 +71,7 @@ test("the tokens of an answer that is gone on with are read with the prompt, bef
   await node.clock.advance(60_000);
   const before = play(simulator({ prefillTokensPerSecond: 100 }), request);
   expect(before.heard).toHaveLength(0);
-  // What is known is there at once; 8 tokens more than the prompt are read until the ninth.
+  // Given tokens are sent at once; 8 tokens more than the prompt are prefilled before the ninth.
   expect(
     deltas(played)
       .map(({ atMs }) => atMs)
@@ -89,7 +89,7 @@ test.each<[string, Partial<Continuation>, string]>([
   expect([failure, steps]).toEqual([expect.objectContaining({ reason }), []]);
 });
 
-test("a stream that breaks off after some tokens breaks off after as many more where it is gone on with", async () => {
+test("an injected failure counts only new tokens of a continuation", async () => {
   const node = simulator({ failure: { afterTokens: 4 } });
   const first = await produced(node, generateRequest());
   expect([first.tokens.length, first.failure]).toEqual([

@@ -8,20 +8,20 @@ import { generateRequest } from "../../../../../support/requests/generate-reques
 const OUTPUT_CONSTRAINT = { kind: { $case: "jsonObject", value: {} } } as const;
 const TOOL = { name: "run", description: "", parametersJsonSchema: "", strict: true };
 
-test("the template hears the family's own word for an effort", () => {
+test("the template receives the family's own word for an effort", () => {
   const reasoning = { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.HIGH };
   const { conversation } = planConversation(generateRequest({ reasoning }), loadProfile("deepseek-v4").thinking);
   expect(conversation).toMatchObject({ reasoning: true, effortVariables: { reasoning_effort: "high" } });
 });
 
-test("a model that is not to reason has no budget for it, and one without a bound an endless one", () => {
+test("a model without reasoning has a budget of 0, and one without a bound an infinite budget", () => {
   const budgetOf = (mode: ReasoningMode) =>
     planConversation(generateRequest({ reasoning: { mode, effort: ReasoningEffort.UNSPECIFIED } }), undefined)
       .reasoningBudget;
   expect([budgetOf(ReasoningMode.DISABLED), budgetOf(ReasoningMode.ENABLED)]).toEqual([0, Number.POSITIVE_INFINITY]);
 });
 
-test("a call that has to come leaves no room for another form of answer", () => {
+test("a required call excludes any other form of answer", () => {
   const profile = loadProfile("qwen3");
   const free = planAnswer(generateRequest({ outputConstraint: OUTPUT_CONSTRAINT, tools: [TOOL] }), profile);
   expect([free.json, free.fixed.constraint]).toEqual(["object", OUTPUT_CONSTRAINT]);
@@ -33,7 +33,7 @@ test("a call that has to come leaves no room for another form of answer", () => 
   expect([forced.json, forced.fixed.constraint, forced.fixed.mustCall]).toEqual([undefined, undefined, true]);
 });
 
-test("a tool that may be called keeps its place among all tools, by which an error names it", () => {
+test("a callable tool keeps its index among all tools, for error messages", () => {
   const tools = ["a", "b", "c"].map((name) => ({ ...TOOL, name }));
   const toolChoice = { mode: ToolChoiceMode.AUTO, name: "", allowedNames: ["c"], disableParallelCalls: false };
   const { fixed } = planAnswer(generateRequest({ tools, toolChoice }), loadProfile("qwen3"));

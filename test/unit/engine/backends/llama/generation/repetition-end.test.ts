@@ -11,7 +11,7 @@ for (const token of TOKENS) ends.add(token, token);
 
 const times = (count: number, ...part: string[]) => Array.from({ length: count }, () => part).flat();
 
-/** Returns what is due behind some tokens of JSON. */
+/** Returns the tokens due after some tokens of JSON. */
 function dueBehind(...tokens: readonly string[]): readonly string[] {
   const repetition = new RepetitionEnd(ends);
   const json = new JsonScanner({ root: "any" });
@@ -26,14 +26,14 @@ const QUOTES = ['"', '",', '"]', '"}', '"}]', '","', '":'];
 const LAST_QUOTES = ['"', '"]', '"}', '"}]'];
 const BRACKETS = ["]", "}", "]}"];
 
-describe("behind JSON in which the same comes over and over", () => {
+describe("after endless repetition in JSON", () => {
   test.each<[what: string, tokens: readonly string[], due: readonly string[]]>([
     ["a string", ["{", '"', "a", '":', '"', ...times(16, "a")], QUOTES],
     ["a string, not often enough", ["{", '"', "a", '":', '"', ...times(15, "a")], []],
     ["a string of a list", ["[", '"', ...times(8, "a", "b")], QUOTES],
     ["the strings of a list, at the end of one", ["[", '"', ...times(9, "a", '","'), "a"], LAST_QUOTES],
     ["the strings of a list, at the start of one", ["[", '"', ...times(9, "a", '","')], []],
-    ["the strings of a list, behind the last", ["[", '"', ...times(9, "a", '","'), "a", '"'], BRACKETS],
+    ["the strings of a list, after the last", ["[", '"', ...times(9, "a", '","'), "a", '"'], BRACKETS],
     ["the numbers of a list", ["[", ...times(9, "1", ","), "1"], BRACKETS],
     ["the numbers of a list, before the next", ["[", ...times(9, "1", ",")], []],
     ["the objects of a list", ["[", ...times(5, "{", '"', "a", '":', "1", "}", ",")], []],
@@ -43,7 +43,7 @@ describe("behind JSON in which the same comes over and over", () => {
       BRACKETS,
     ],
     ["the members of an object", ["{", ...times(5, '"', "a", '":', "1", ","), '"', "b", '":', "1"], BRACKETS],
-    ["lists that open and open", times(16, "["), BRACKETS],
+    ["nested lists without end", times(16, "["), BRACKETS],
     [
       "items that differ",
       ["[", ...[1, 2, 3, 4, 5, 6, 7, 8].flatMap((digits) => [...times(digits, "1"), ","]), "2"],
@@ -53,21 +53,21 @@ describe("behind JSON in which the same comes over and over", () => {
     expect(dueBehind(...tokens)).toEqual(due);
   });
 
-  test("a list that is being ended is ended in all that its last item still has", () => {
+  test("the end of a list also closes everything that its last item contains", () => {
     const items = times(5, "{", '"', "a", '":', "1", "}", ",");
-    // The item has to have one more member.
+    // The item must have one more member.
     expect(dueBehind("[", ...items, "{", '"', "a", '":', "1", ",", '"', "b", '":')).toEqual([]);
     expect(dueBehind("[", ...items, "{", '"', "a", '":', "1", ",", '"', "b", '":', "2")).toEqual(BRACKETS);
   });
 
-  test("what comes behind the list is left alone", () => {
+  test("tokens after the list are not constrained", () => {
     const list = ["{", '"', "a", '":', "[", ...times(9, "1", ","), "1", "]"];
     expect(dueBehind(...list)).toEqual([]);
     expect(dueBehind(...list, ",", '"', "b", '":', "[", "1")).toEqual([]);
   });
 });
 
-test("what repeats itself outside of JSON, or in another value, is left alone", () => {
+test("repetition outside of JSON, or in another value, is ignored", () => {
   const repetition = new RepetitionEnd(ends);
   for (const token of times(20, "1", ",")) repetition.take(token, undefined);
   expect(repetition.due).toEqual([]);

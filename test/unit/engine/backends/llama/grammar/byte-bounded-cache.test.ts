@@ -5,7 +5,7 @@ import { VirtualClock } from "../../../../../support/virtual-clock.ts";
 const cacheOf = (maxBytes: number, maxBytesOfOwner = maxBytes, clock = new VirtualClock()) =>
   new ByteBoundedCache<number>({ maxBytes, maxBytesOfOwner, maxUnusedMs: 100 }, clock);
 
-test("what was not used for longest goes first, whoever brought it, and the bound holds at any time", () => {
+test("the least recently used value is evicted first, of any owner, and the limit always holds", () => {
   const cache = cacheOf(100);
   cache.set("a", 1, 40, "one");
   cache.set("b", 2, 40, "other");
@@ -15,7 +15,7 @@ test("what was not used for longest goes first, whoever brought it, and the boun
   expect(cache.bytes).toBe(80);
 });
 
-test("who brings something new each time drives out what is its own beyond its share, and leaves that of others", () => {
+test("an owner beyond its share evicts its own values, not those of others", () => {
   const cache = cacheOf(100, 50);
   cache.set("honest", 0, 40, "honest");
   for (let i = 0; i < 1_000; i += 1) cache.set(`flood ${i}`, i, 20, "flood");
@@ -26,7 +26,7 @@ test("who brings something new each time drives out what is its own beyond its s
   expect(cache.bytes).toBe(80);
 });
 
-test("a share counts what its owner has now: neither what was forgotten nor what another one brought anew", () => {
+test("a share counts the owner's current values only, without evicted or replaced ones", () => {
   const cache = cacheOf(100, 50);
   cache.set("a", 1, 50, "one");
   cache.set("a", 2, 40, "other");
@@ -37,7 +37,7 @@ test("a share counts what its owner has now: neither what was forgotten nor what
   expect(cache.bytes).toBe(90);
 });
 
-test("of its own, an owner loses what it did not use for longest", () => {
+test("an owner beyond its share loses its least recently used value", () => {
   const cache = cacheOf(100, 50);
   cache.set("a", 1, 20, "one");
   cache.set("b", 2, 20, "one");
@@ -55,13 +55,13 @@ test("a key that is set again is counted once", () => {
 test.each([
   [100, 100],
   [200, 100],
-])("what is larger than a bound is not kept (%i, %i)", (maxBytes, maxBytesOfOwner) => {
+])("a value larger than a limit is not kept (%i, %i)", (maxBytes, maxBytesOfOwner) => {
   const cache = cacheOf(maxBytes, maxBytesOfOwner);
   cache.set("a", 1, 101, "one");
   expect([cache.get("a"), cache.bytes]).toEqual([undefined, 0]);
 });
 
-test("what was not used for the time that it may be kept goes then, and nothing else", async () => {
+test("idle values are dropped after their time, and no others", async () => {
   const clock = new VirtualClock();
   const cache = cacheOf(100, 100, clock);
   const bytesAfter = async (ms: number) => {

@@ -4,7 +4,7 @@ import { GrammarGate } from "../../../../../../engine/backends/llama/grammar/gra
 
 const grammar = (name: string) => ({ name }) as unknown as LlamaGrammar;
 
-/** A gate whose states say which grammar they belong to, and how many came before. */
+/** A gate whose states name their grammar, and count the states before them. */
 function gateOf(compiled: ConstructorParameters<typeof GrammarGate>[0]) {
   let states = 0;
   return new GrammarGate(compiled, {
@@ -15,7 +15,7 @@ function gateOf(compiled: ConstructorParameters<typeof GrammarGate>[0]) {
   });
 }
 
-test("one state lasts through the output, until the reasoning was ended in the model's place", () => {
+test("one state lasts through the output, until reasoning is closed for the model", () => {
   const gate = gateOf({ whole: grammar("whole"), behindReasoning: grammar("rest") });
   expect(gate.state()).toEqual({ from: { name: "whole" }, number: 0 });
   expect(gate.state()).toEqual({ from: { name: "whole" }, number: 0 });
@@ -24,7 +24,7 @@ test("one state lasts through the output, until the reasoning was ended in the m
   expect(gate.state()).toEqual({ from: { name: "rest" }, number: 1 });
 });
 
-test("nothing holds where there is no grammar", () => {
+test("without a grammar every token is allowed", () => {
   const gate = gateOf(undefined);
   gate.reasoningEnded();
   expect(gate.state()).toBeUndefined();
@@ -32,7 +32,7 @@ test("nothing holds where there is no grammar", () => {
   expect(gate.take(7 as Token)).toBe(true);
 });
 
-test("what a grammar does not allow is not taken, and a copy leaves the state where it is", () => {
+test("a token that the grammar forbids is rejected, and a copy does not advance the state", () => {
   const gate = gateOf({ whole: grammar("whole"), behindReasoning: grammar("rest") });
   expect(gate.take(7 as Token)).toBe(false);
   expect(gate.copy()).not.toBe(gate.state());

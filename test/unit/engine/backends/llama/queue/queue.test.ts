@@ -11,7 +11,7 @@ const queueOf = (maxLength: number, maxWaitMs = LONG_MS) => new Queue<string, st
 const claim = (fields: Partial<Claim> = {}): Claim => ({ tenant: "t", priority: 0, cost: 1, ...fields });
 const reason = (wanted: string) => expect.objectContaining({ reason: wanted });
 
-test("the first to come is the first served, and hears what it got", async () => {
+test("the first request is served first, and receives its grant", async () => {
   const queue = queueOf(2);
   const [first, second] = [queue.join("a", claim(), never()), queue.join("b", claim(), never())];
   queue.serve((want) => (want === "a" ? "slot" : undefined));
@@ -21,7 +21,7 @@ test("the first to come is the first served, and hears what it got", async () =>
   second.close();
 });
 
-test("a higher priority goes before, equals keep their order", () => {
+test("a higher priority is served first, equal ones in order of arrival", () => {
   const queue = queueOf(4);
   for (const [want, priority] of [
     ["a", 0],
@@ -35,7 +35,7 @@ test("a higher priority goes before, equals keep their order", () => {
   expect(served).toEqual(["b", "c", "a", "d"]);
 });
 
-test("one too many is turned away at once", () => {
+test("a request beyond the queue's length is refused at once", () => {
   const queue = queueOf(1);
   const ticket = queue.join("a", claim(), never());
   expect(() => queue.join("b", claim(), never())).toThrow(reason("QUEUE_FULL"));
@@ -43,7 +43,7 @@ test("one too many is turned away at once", () => {
   expect(queue.join("b", claim(), never()).position).toBe(0);
 });
 
-test("whoever leaves makes room at once, and the others move up", async () => {
+test("a departing request frees its place at once, and the others move up", async () => {
   const queue = queueOf(2);
   const leave = new AbortController();
   const first = queue.join("a", claim(), leave.signal);
@@ -55,20 +55,20 @@ test("whoever leaves makes room at once, and the others move up", async () => {
   expect(await news).toEqual({ kind: "waiting", position: 0 });
 });
 
-test("the reason of the signal is passed on when it is one of ours", async () => {
+test("the signal's reason is thrown if it is an EngineError", async () => {
   const leave = new AbortController();
   const ticket = queueOf(1).join("a", claim(), leave.signal);
   leave.abort(new EngineError("DEADLINE", "Too late."));
   await expect(ticket.next()).rejects.toEqual(reason("DEADLINE"));
 });
 
-test("nobody joins with a signal that is aborted already", () => {
+test("a request whose signal is already aborted does not join", () => {
   const queue = queueOf(1);
   expect(() => queue.join("a", claim(), AbortSignal.abort())).toThrow(reason("CANCELLED"));
   expect(queue.length).toBe(0);
 });
 
-test("whoever waits too long is turned away", async () => {
+test("a request that waits too long is refused", async () => {
   const queue = queueOf(1, 1);
   const news = queue.join("a", claim(), never()).next();
   const turnedAway = expect(news).rejects.toEqual(reason("QUEUE_FULL"));
@@ -77,7 +77,7 @@ test("whoever waits too long is turned away", async () => {
   expect(queue.length).toBe(0);
 });
 
-test("a beat reaches all who wait", async () => {
+test("a heartbeat reaches all waiting requests", async () => {
   const queue = queueOf(2);
   const tickets = [queue.join("a", claim(), never()), queue.join("b", claim(), never())];
   const news = tickets.map((ticket) => ticket.next());
@@ -88,7 +88,7 @@ test("a beat reaches all who wait", async () => {
   ]);
 });
 
-test("those who hear that others have left hear of no beat", async () => {
+test("a change of positions is not reported as a heartbeat", async () => {
   const queue = queueOf(3);
   const [first, , last] = ["a", "b", "c"].map((want) => queue.join(want, claim(), never()));
   const news = last?.next();
@@ -99,8 +99,8 @@ test("those who hear that others have left hear of no beat", async () => {
   expect(queue.beats).toBe(1);
 });
 
-describe("a ticket that is closed", () => {
-  test("returns what was granted but not used", () => {
+describe("a closed ticket", () => {
+  test("returns a grant that was not used", () => {
     const queue = queueOf(1);
     const ticket = queue.join("a", claim(), never());
     queue.serve(() => "slot");
@@ -114,14 +114,14 @@ describe("a ticket that is closed", () => {
   });
 });
 
-test("closing the queue turns everyone away", async () => {
+test("closing the queue refuses all waiting requests", async () => {
   const queue = queueOf(2);
   const tickets = [queue.join("a", claim(), never()), queue.join("b", claim(), never())];
   queue.close(new EngineError("ENGINE_DOWN", "Bye."));
   for (const ticket of tickets) await expect(ticket.next()).rejects.toEqual(reason("ENGINE_DOWN"));
 });
 
-test("in a full queue the tenant with the most gives up its last for another's first", async () => {
+test("in a full queue the tenant with the most requests loses its last to another tenant", async () => {
   const queue = queueOf(3);
   const flood = ["a", "b", "c"].map((want) => queue.join(want, claim({ tenant: "flood" }), never()));
   const quiet = queue.join("q", claim({ tenant: "quiet" }), never());
@@ -133,7 +133,7 @@ test("in a full queue the tenant with the most gives up its last for another's f
 describe.each([1, 4])("beside a tenant that floods %i slots with 200 requests", (slots) => {
   const SERVICE_MS = 1000;
 
-  test("another's wait stays under two service times, and a cancelled request costs no service", async () => {
+  test("another tenant waits under two service times, and a cancelled request costs no service", async () => {
     const queue = new Queue<string, number>({ maxLength: 256, maxWaitMs: 10 * 60_000, clock });
     const free = Array.from({ length: slots }, (_, i) => i);
     const serveAll = () => queue.serve(() => free.shift());

@@ -7,7 +7,7 @@ const BATCH_TOKENS = 4;
 
 const tokens = (...ids: number[]) => ids as Token[];
 
-/** llama.cpp as far as batches go: it notes what it is asked for, and computes a batch when the test lets it. */
+/** llama.cpp's batch interface: records its calls, and computes a batch when the test releases it. */
 function scriptedContext() {
   const seen: string[] = [];
   const computed: { done(): void; fail(): void }[] = [];
@@ -45,7 +45,7 @@ function scriptedContext() {
   return { seen, context, sequence, compute };
 }
 
-test("what is asked for at once makes one batch, and what does not fit makes the next", async () => {
+test("concurrent requests form one batch, and the rest the next", async () => {
   const { seen, context, sequence, compute } = scriptedContext();
   const decoder = new BatchDecoder(context);
   const asked = [
@@ -66,7 +66,7 @@ test("what is asked for at once makes one batch, and what does not fit makes the
   expect(await Promise.all(asked)).toEqual(["behind 0", undefined, "behind 20"]);
 });
 
-test("the ends of prompts have their batches before all others, and their tokens then", async () => {
+test("ends of prompts get batches before all others, with their samples", async () => {
   const { seen, context, sequence, compute } = scriptedContext();
   const decoder = new BatchDecoder(context);
   const told: string[] = [];
@@ -91,7 +91,7 @@ test("the ends of prompts have their batches before all others, and their tokens
   ]);
 });
 
-test("no batch is begun while a token is chosen by the one before", async () => {
+test("no batch starts while the previous one is being sampled", async () => {
   const { seen, context, sequence, compute } = scriptedContext();
   const decoder = new BatchDecoder(context);
   const chosen = gate();
@@ -107,7 +107,7 @@ test("no batch is begun while a token is chosen by the one before", async () => 
   expect(seen.slice(2)).toEqual(["batch of 1", "1 at 0: 5"]);
 });
 
-test("of a prompt whose batch has failed nothing more is evaluated, and what waits behind it is", async () => {
+test("the rest of a prompt whose batch failed is dropped, and later requests are evaluated", async () => {
   const { seen, context, sequence, compute } = scriptedContext();
   const decoder = new BatchDecoder(context);
   const long = decoder.read(sequence(0), tokens(1, 2, 3, 4, 5, 6));
@@ -120,7 +120,7 @@ test("of a prompt whose batch has failed nothing more is evaluated, and what wai
   expect(seen).toEqual(["batch of 4", "0 at 0: 1 2 3 4", "batch of 1", "1 at 0: 7"]);
 });
 
-test("a token that cannot be chosen fails for whoever asked, and for nobody else", async () => {
+test("a failed sample fails its own request only", async () => {
   const { context, sequence, compute } = scriptedContext();
   const decoder = new BatchDecoder(context);
   const none = decoder.sample(sequence(0), tokens(1), () => Promise.reject(new Error("no token")));
@@ -131,9 +131,9 @@ test("a token that cannot be chosen fails for whoever asked, and for nobody else
   expect(await other).toBe("a token");
 });
 
-test("a library whose inside is another one is refused", () => {
+test("a library with other internals is refused", () => {
   const context = { _ctx: { initBatch() {} }, batchSize: 1 } as unknown as LlamaContext;
-  const refused = "node-llama-cpp is not the version that this engine was made for.";
+  const refused = "node-llama-cpp is not the version that this engine supports.";
   expect(() => new BatchDecoder(context)).toThrow(refused);
   const { context: known, sequence } = scriptedContext();
   const other = { ...sequence(0), contextSize: 100, nextTokenIndex: 0, _contextTokens: undefined };

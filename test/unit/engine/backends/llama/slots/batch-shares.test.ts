@@ -4,10 +4,10 @@ import { tokenCost } from "../../../../../../engine/backends/llama/slots/token-c
 
 const BATCH = 256;
 
-/** Makes shares beside so many answers of as many tenants, of a model for which all tokens of a context are alike. */
+/** Creates shares beside `answers` running answers of different tenants, for a model with a constant token cost. */
 function shares(answers: number): BatchShares {
   const made = new BatchShares(BATCH, () => 1);
-  // It has turned out that whole batches take no time.
+  // Measurements have shown that whole batches take no time.
   const first = made.begin("first", 10_000);
   readOn(first, 4, 0);
   first.end();
@@ -16,13 +16,13 @@ function shares(answers: number): BatchShares {
   return made;
 }
 
-/** Evaluates a piece of so many tokens, which takes so many milliseconds. */
+/** Evaluates a chunk of `tokens` tokens, which takes `ms` milliseconds. */
 function readPiece(reading: PromptReading, tokens: number, ms: number): void {
   reading.begins(tokens, 0);
   reading.evaluated(ms);
 }
 
-/** Evaluates so many pieces at a speed of `msPerToken`; returns the size of the next one. */
+/** Evaluates `pieces` chunks at `msPerToken`; returns the size of the next one. */
 function readOn(reading: PromptReading, pieces: number, msPerToken: number): number {
   for (let piece = 0; piece < pieces; piece += 1) {
     const tokens = reading.pieceTokens();
@@ -31,26 +31,26 @@ function readOn(reading: PromptReading, pieces: number, msPerToken: number): num
   return reading.pieceTokens();
 }
 
-test("a prompt that is alone gets whole batches where they take twice the time that others would wait", () => {
+test("a lone prompt gets whole batches if they take at most twice the target time", () => {
   expect(readOn(shares(0).begin("a", 10_000), 16, 0.3)).toBe(BATCH);
   const tokens = readOn(shares(0).begin("a", 10_000), 16, 0.6);
   expect(tokens).toBeGreaterThan(100);
   expect(tokens).toBeLessThan(160);
 });
 
-test("a prompt that is alone has 64 tokens of a step at least, however long they take, and fewer behind a long context", () => {
+test("a lone prompt gets at least 64 tokens per step at any speed, fewer behind a long context", () => {
   expect(readOn(shares(0).begin("a", 10_000), 32, 50)).toBe(64);
   const deep = new BatchShares(BATCH, tokenCost(256));
   expect(readOn(deep.begin("a", 10_000, 1_536), 32, 50)).toBeLessThanOrEqual(64 / 3);
 });
 
-test("beside other requests a step takes as many tokens as fit the time that others wait", () => {
+test("beside other requests a step is sized by the target time", () => {
   const tokens = readOn(shares(1).begin("a", 10_000), 16, 0.4);
   expect(tokens).toBeGreaterThan(80);
   expect(tokens).toBeLessThan(120);
 });
 
-test("what is learned while a prompt is alone holds for the first one beside it", () => {
+test("measurements of a lone prompt apply to the first chunk beside it", () => {
   const both = shares(0);
   const first = both.begin("a", 10_000);
   readOn(first, 16, 1);
@@ -63,13 +63,13 @@ test("what is learned while a prompt is alone holds for the first one beside it"
   expect(first.pieceTokens()).toBeCloseTo(2 * beside, -1);
 });
 
-test("a slow engine still gets on with prompts, and one that has become quick reads whole batches again", () => {
+test("a slow engine still advances prompts, and returns to whole batches once it is fast", () => {
   const reading = shares(1).begin("a", 100_000);
   expect(readOn(reading, 32, 50)).toBe(16);
   expect(readOn(reading, 40, 0.01)).toBe(BATCH);
 });
 
-test("a tenant's flood of prompts leaves half of a step to the one prompt of another", () => {
+test("a tenant with many prompts leaves half of a step to the one prompt of another", () => {
   const both = shares(7);
   const flood = Array.from({ length: 4 }, () => both.begin("flood", 1000));
   const one = both.begin("other", 1000);
@@ -80,7 +80,7 @@ test("a tenant's flood of prompts leaves half of a step to the one prompt of ano
   expect(one.pieceTokens()).toBe(BATCH);
 });
 
-test("what the pieces of all prompts took together is not taken for what one of them takes", () => {
+test("the time of several prompts' chunks is not attributed to one of them", () => {
   const both = shares(7);
   const readings = Array.from({ length: 8 }, (_, index) => both.begin(`tenant ${index}`, 10_000));
   for (let step = 0; step < 16; step += 1) {
@@ -92,7 +92,7 @@ test("what the pieces of all prompts took together is not taken for what one of 
   expect(readings[0]?.pieceTokens()).toBe(BATCH / 8);
 });
 
-test("what is left of all prompts is told, and forgotten with a prompt that is given up", () => {
+test("the remaining tokens of all prompts are reported, without those of an abandoned prompt", () => {
   const both = shares(1);
   const one = both.begin("a", 300);
   const other = both.begin("b", 1000);
@@ -106,7 +106,7 @@ test("what is left of all prompts is told, and forgotten with a prompt that is g
   expect(both.unread).toBe(0);
 });
 
-test("what a cache turns out to lack is left to evaluate too", () => {
+test("tokens that the cache turns out to lack are also evaluated", () => {
   const one = shares(0);
   const reading = one.begin("a", 100, 99);
   expect(one.unread).toBe(1);
@@ -117,7 +117,7 @@ test("what a cache turns out to lack is left to evaluate too", () => {
   expect(one.unread).toBe(0);
 });
 
-test("a step that is much smaller than it may be changes nothing of what is taken for the right size", () => {
+test("the time of a much smaller step does not change the step size", () => {
   const both = shares(1);
   const long = both.begin("a", 10_000);
   const tokens = readOn(long, 16, 0.4);
@@ -130,7 +130,7 @@ test("a step that is much smaller than it may be changes nothing of what is take
   expect(long.pieceTokens()).toBeGreaterThan(80);
 });
 
-test("what stood aside counts for nothing in what a batch takes", () => {
+test("chunks that ended before a chunk began do not count for it", () => {
   const both = shares(0);
   const heavy = both.begin("heavy", 10_000);
   const light = both.begin("light", 10_000);
@@ -142,13 +142,13 @@ test("what stood aside counts for nothing in what a batch takes", () => {
   expect(heavy.pieceTokens()).toBeLessThan(60);
 });
 
-test("tokens behind many others count for more, and leave a newcomer's share as it is", () => {
+test("tokens behind long contexts cost more, and leave a new prompt's share unchanged", () => {
   const costOf = tokenCost(256);
   const both = new BatchShares(BATCH, costOf);
   const long = both.begin("a", 1_000_000, 7_680);
   const answer = both.begin("answer", 1);
   answer.end();
-  // A millisecond for what costs as much as a token at the start: 40 of those are a step.
+  // A millisecond per unit of token cost: 40 of them are a step.
   for (let piece = 0; piece < 32; piece += 1) {
     const tokens = long.pieceTokens();
     readPiece(long, tokens, tokens * costOf(7_680));
@@ -160,7 +160,7 @@ test("tokens behind many others count for more, and leave a newcomer's share as 
   expect(newcomer.pieceTokens()).toBeGreaterThan(32);
 });
 
-test("the short rest of a prompt is read at once, whoever reads beside it", () => {
+test("the short rest of a prompt is read in one chunk beside any others", () => {
   const both = shares(7);
   for (let each = 0; each < 16; each += 1) both.begin("flood", 1_000);
   expect(both.begin("b", 32).pieceTokens()).toBe(32);
@@ -168,7 +168,7 @@ test("the short rest of a prompt is read at once, whoever reads beside it", () =
   expect(both.begin("d", 1_000).pieceTokens()).toBe(BATCH / 4);
 });
 
-test("the first long prompt beside others has small steps, until it shows that they take little", () => {
+test("the first long prompt beside others gets small steps until they prove fast", () => {
   const both = new BatchShares(BATCH, () => 1);
   both.begin("answer", 1).end();
   const reading = both.begin("a", 10_000);
@@ -176,7 +176,7 @@ test("the first long prompt beside others has small steps, until it shows that t
   expect(readOn(reading, 24, 0.01)).toBe(BATCH);
 });
 
-test("the end of a prompt says nothing of what is evaluated behind it in the same round", () => {
+test("the end of a prompt does not measure chunks evaluated after it in the same round", () => {
   const both = shares(1);
   const long = both.begin("a", 100_000);
   const sizes = Array.from({ length: 32 }, () => {
@@ -189,7 +189,7 @@ test("the end of a prompt says nothing of what is evaluated behind it in the sam
     long.evaluated((20 + tokens) * 0.4);
     return tokens;
   });
-  // 100 tokens take the time that others wait.
+  // 100 tokens take the target time.
   expect(Math.max(...sizes.slice(16))).toBeLessThan(110);
   expect(Math.min(...sizes.slice(16))).toBeGreaterThan(60);
 });

@@ -6,7 +6,7 @@ const turns = async (count = 3) => {
   for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 };
 
-test("a round waits for the changes that wait when it begins, and for none that comes later", async () => {
+test("a round waits for changes pending at its start, and for none that comes later", async () => {
   const steps = new Steps();
   const seen: string[] = [];
   const gates = { first: gate(), second: gate() };
@@ -30,7 +30,7 @@ test("a round waits for the changes that wait when it begins, and for none that 
   expect(seen.slice(3)).toEqual(["second begins", "second"]);
 });
 
-test("a change that fails is no step's failure, and both count", async () => {
+test("a failed change does not fail a step, and both are counted", async () => {
   const steps = new Steps();
   const change = steps.change(() => Promise.reject(new Error("lost")));
   const step = steps.run(0, () => Promise.resolve("made"));
@@ -40,12 +40,12 @@ test("a change that fails is no step's failure, and both count", async () => {
   expect({ done: steps.done, inFlight: steps.inFlight }).toEqual({ done: 2, inFlight: 0 });
 });
 
-/** Steps of which each notes its beginning, and ends when the test lets it. */
+/** Steps that record their start, and end when the test releases them. */
 function heldSteps() {
   const steps = new Steps();
   const begun: string[] = [];
   const held = new Map<string, Gate>();
-  /** Asks for a step at the place that its name begins with. */
+  /** Requests a step at the place that its name begins with. */
   const ask = (name: string) => {
     const end = gate();
     held.set(name, end);
@@ -57,7 +57,7 @@ function heldSteps() {
   return { steps, begun, ask, end: (name: string) => held.get(name)?.open() };
 }
 
-test("what is to be changed while a round runs waits for its end, and the next round for it", async () => {
+test("a change during a round waits for its end, and the next round waits for the change", async () => {
   const { steps, begun, ask, end } = heldSteps();
   const first = ask("0a");
   await turns();
@@ -73,7 +73,7 @@ test("what is to be changed while a round runs waits for its end, and the next r
   await next;
 });
 
-test("steps begin together, in the order of their places, when all of the round before have ended", async () => {
+test("steps start together, ordered by place, once all steps of the previous round have ended", async () => {
   const { begun, ask, end } = heldSteps();
   const first = ["2a", "0a", "1a"].map((name) => ask(name));
   await turns();
@@ -95,7 +95,7 @@ test("steps begin together, in the order of their places, when all of the round 
   await Promise.all(second);
 });
 
-test("whoever asks for nothing more is not waited for, and a failed step ends as any", async () => {
+test("a sequence without further steps is not waited for, and a failed step ends like any other", async () => {
   const { steps, begun, ask, end } = heldSteps();
   const failed = steps.run(1, () => Promise.reject(new Error("lost")));
   const made = ask("0a");
@@ -110,7 +110,7 @@ test("whoever asks for nothing more is not waited for, and a failed step ends as
   expect({ done: steps.done, inFlight: steps.inFlight }).toEqual({ done: 3, inFlight: 0 });
 });
 
-test("the round that begins next is under way only when it has begun", async () => {
+test("the next round is reported under way only once it has started", async () => {
   const { steps, begun, ask, end } = heldSteps();
   const first = ask("0a");
   await turns();

@@ -7,7 +7,7 @@ describe("the bytes of a token", () => {
     ["come from its spelling when it is part of a character", "\uFFFD", "ðŁ", [0xf0, 0x9f]],
     ["even an unprintable part", "\uFFFD", "\u0122\u0143", [0x80, 0xad]],
     ["are unknown without a spelling of bytes", "\uFFFD", "漢", []],
-    ["are none where there is no spelling", "\uFFFD", undefined, []],
+    ["are empty without a spelling", "\uFFFD", undefined, []],
   ];
   test.each(cases)("%s", (_name, text, spelling, bytes) => {
     expect([...tokenBytes(text, spelling)]).toEqual(bytes);

@@ -8,7 +8,7 @@ const DEMO = readFileSync(
   new URL("../../../../../../engine/demo-model/template.jinja", import.meta.url),
   "utf8",
 ).trim();
-/** A tokenizer whose tokens are the words, and each sign by itself. */
+/** A tokenizer whose tokens are words and single other characters. */
 const tokensOf = ({ text: prompt }: { readonly text: string }) => prompt.match(/\w+|\W/g)?.length ?? 0;
 
 function bounds(
@@ -25,13 +25,13 @@ function bounds(
 const SIXTEEN = { longestTokenBytes: 16 };
 const many = Array.from({ length: 1000 }, (_, at) => (at % 2 ? assistant(text("")) : user("")));
 
-test("messages have the tokens of what the template writes around them", () => {
+test("messages have at least the tokens that the template writes around them", () => {
   const measured = bounds(DEMO);
   expect(measured.least({ messages: many })).toBeGreaterThan(3 * many.length);
   expect(measured.least({ messages: [] })).toBe(0);
 });
 
-test("texts have as many tokens as the longest token takes to write them, but for white space at their ends", () => {
+test("texts have at least their bytes divided by the longest token, without white space at the ends", () => {
   expect(bounds(DEMO).least({ messages: [user("x".repeat(16_000))] })).toBe(1000);
   expect(bounds(DEMO).least({ messages: [user(" ".repeat(16_000))] })).toBeLessThan(40);
   expect(bounds(DEMO, { longestTokenBytes: undefined }).least({ messages: [user("x".repeat(16_000))] })).toBeLessThan(
@@ -39,26 +39,26 @@ test("texts have as many tokens as the longest token takes to write them, but fo
   );
 });
 
-describe("a template that leaves something out bounds nothing by it", () => {
+describe("a template that drops something does not bound it", () => {
   const cases: readonly [what: string, source: string][] = [
     ["all but the last messages", "{% for m in messages[-8:] %}<{{ m.role }}>{{ m.content }}{% endfor %}"],
     [
       "messages without text",
       "{% for m in messages %}{% if m.content %}<{{ m.role }}>{{ m.content }}{% endif %}{% endfor %}",
     ],
-    ["what stands around messages", "{% for m in messages %}{{ m.content }}{% endfor %}"],
-    ["everything, as it takes no conversation", "{{ raise_exception('no') }}"],
+    ["the text around messages", "{% for m in messages %}{{ m.content }}{% endfor %}"],
+    ["everything, as it rejects all conversations", "{{ raise_exception('no') }}"],
   ];
   test.each(cases)("%s", (_what, source) => {
     expect(bounds(source).least({ messages: many })).toBe(0);
   });
 
-  test("texts of which it takes a part", () => {
+  test("texts that are truncated", () => {
     const source = "{% for m in messages %}<{{ m.role }}>{{ m.content[:100] }}{% endfor %}";
     expect(bounds(source).least({ messages: [user("x".repeat(16_000))] })).toBeLessThan(40);
   });
 
-  test("system messages behind the first", () => {
+  test("system messages after the first", () => {
     const messages = [user("a"), system("x".repeat(16_000))];
     expect(bounds(DEMO).least({ messages })).toBeLessThan(40);
   });

@@ -13,9 +13,9 @@ test.each([
   ["48 tokens three times", times(3, ...upTo(48)), []],
   ["49 tokens", times(9, ...upTo(49)), []],
   ["no token twice", upTo(200), []],
-  ["something else behind them", [...times(30, 1), 2], []],
-  ["the same, but for one in the middle", [...times(8, 1), 2, ...times(8, 1)], []],
+  ["another token after them", [...times(30, 1), 2], []],
+  ["equal tokens but for one in the middle", [...times(8, 1), 2, ...times(8, 1)], []],
   ["nothing", [], []],
-])("tokens that come over and over: %s", (_, tokens, wanted) => {
+])("repeated tokens: %s", (_, tokens, wanted) => {
   expect(repeatedTokens(tokens)).toEqual(wanted);
 });

@@ -23,7 +23,7 @@ const input = (fields: Partial<Sampling> | undefined, more: Partial<SamplingInpu
   ...more,
 });
 
-test("every parameter is spelled out, from the request or the model's defaults", () => {
+test("every parameter is explicit, from the request or the model's defaults", () => {
   const defaults = { temperature: 0.5, topK: 7, topP: 0.9, minP: 0.1, seed: 4242 };
   expect(toSamplingOptions(input(undefined))).toEqual(defaults);
   expect(toSamplingOptions(input({ temperature: 0, topK: 0, topP: 1, minP: 0, seed: 1 }))).toEqual({
@@ -35,7 +35,7 @@ test("every parameter is spelled out, from the request or the model's defaults",
   });
 });
 
-test("a seed of any size is taken, and none means chance", () => {
+test("a seed of any size is accepted, and without one the seed is random", () => {
   expect(toSamplingOptions(input({ seed: 4_294_967_295 })).seed).toBe(0);
   expect(toSamplingOptions(input({ seed: Number.MAX_SAFE_INTEGER })).seed).toBeLessThan(2 ** 32 - 1);
 });
@@ -43,7 +43,7 @@ test("a seed of any size is taken, and none means chance", () => {
 test.each([
   [undefined, { temperature: 0.5, topK: 7, topP: 0.9, minP: 0.1 }, {}],
   [{ temperature: 0, frequencyPenalty: 0.5 }, { temperature: 0, topK: 7, topP: 0.9 }, { frequencyPenalty: 0.5 }],
-])("what is used is told in the words of the contract: %j", (fields, expected, penalties) => {
+])("the used parameters are reported in the contract's form: %j", (fields, expected, penalties) => {
   expect(usedSampling(toSamplingOptions(input(fields)))).toMatchObject({
     ...expected,
     ...{ frequencyPenalty: 0, presencePenalty: 0, repetitionPenalty: 1, stop: [], logitBias: {} },
@@ -52,7 +52,7 @@ test.each([
   expect(usedSampling(toSamplingOptions(input(fields))).seed).toBeUndefined();
 });
 
-test("penalties see the tokens generated so far", () => {
+test("penalties read the tokens generated so far", () => {
   const generated: Token[] = [];
   const { repeatPenalty } = toSamplingOptions(input({ frequencyPenalty: 0.5 }, { generated }));
   expect(repeatPenalty).toMatchObject({ penalty: 1, frequencyPenalty: 0.5, presencePenalty: 0 });
@@ -85,7 +85,7 @@ describe("tokens that are preferred at times", () => {
     };
   };
 
-  test("are lifted at those steps only", () => {
+  test("are biased at those steps only", () => {
     const step = stepsOf({});
     const usual = [[9, "never"]];
     const lifted = { logit: 500 };
@@ -95,14 +95,14 @@ describe("tokens that are preferred at times", () => {
     expect([...(step() ?? [])]).toEqual(usual);
   });
 
-  test("keep what the request says of them", () => {
+  test("keep the request's own bias", () => {
     const step = stepsOf({ logitBias: { 4: -100 } });
     expect(step(3, 4)?.get(4)).toEqual({ logit: -100 });
     expect(step(3, 4)?.get(3)).toEqual({ logit: 500 });
   });
 });
 
-describe("what would sample garbage is refused with the name of the field", () => {
+describe("parameters that would sample garbage are refused with the name of the field", () => {
   const cases: readonly [field: string, value: Partial<Sampling>][] = [
     ["temperature", { temperature: Number.NaN }],
     ["temperature", { temperature: -1 }],
@@ -120,14 +120,14 @@ describe("what would sample garbage is refused with the name of the field", () =
   });
 });
 
-test("log probabilities are wanted when their number is given, even if it is none", () => {
+test("log probabilities are returned if their number is given, even 0", () => {
   expect(wantedLogprobs(undefined)).toBeUndefined();
   expect(wantedLogprobs(sampling({}))).toBeUndefined();
   expect(wantedLogprobs(sampling({ topLogprobs: 0 }))).toBe(0);
   expect(() => wantedLogprobs(sampling({ topLogprobs: 51 }))).toThrow("sampling.top_logprobs");
 });
 
-describe("defaults come from the model file where it has them", () => {
+describe("defaults come from the model file where present", () => {
   const llamaCpp = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 };
   const cases: readonly [general: object, expected: object][] = [
     [{}, llamaCpp],

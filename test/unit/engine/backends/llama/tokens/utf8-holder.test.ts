@@ -5,7 +5,7 @@ import { Utf8Holder } from "../../../../../../engine/backends/llama/tokens/utf8-
 const decode = (bytes: readonly number[]) => Buffer.from(bytes).toString("utf8");
 const bytes = (text: string) => [...Buffer.from(text)];
 
-describe("characters come out whole", () => {
+describe("characters are returned whole", () => {
   const cases: readonly [text: string, pieces: readonly string[]][] = [
     ["ab", ["a", "b", ""]],
     ["é", ["", "é", ""]],
@@ -18,7 +18,7 @@ describe("characters come out whole", () => {
   });
 });
 
-test("what never becomes a character is not held for ever", () => {
+test("bytes that never become a character are not held forever", () => {
   const holder = new Utf8Holder(decode, []);
   const out = [0xff, 0xff, 0xff, 0xff].map((byte) => holder.push(byte));
   expect(out.slice(0, 3)).toEqual(["", "", ""]);
@@ -26,14 +26,14 @@ test("what never becomes a character is not held for ever", () => {
   expect(holder.push(0x61)).toBe("a");
 });
 
-test("half a character at the end comes out as what it is", () => {
+test("half a character at the end is returned as it is", () => {
   const holder = new Utf8Holder(decode, []);
   expect(holder.push(0xf0)).toBe("");
   expect(holder.flush()).toContain("\uFFFD");
   expect(holder.flush()).toBe("");
 });
 
-test("the decoder is told what stands before", () => {
+test("the decoder receives the preceding tokens", () => {
   const seen: (readonly number[])[] = [];
   const holder = new Utf8Holder((ids: readonly number[], before: readonly number[]) => {
     seen.push(before);

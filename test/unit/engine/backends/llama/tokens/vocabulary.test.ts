@@ -21,7 +21,7 @@ const vocabulary = {
   },
 };
 
-test("the tokens in the marks of a family are those whose text is wanted", () => {
+test("the tokens in a family's markers are those whose text is kept", () => {
   const { reasoning, toolCall } = loadProfile("magistral");
   if (!reasoning || !toolCall) throw new Error("the profile has no marks");
   expect([...markTokens({ reasoning, toolCall }, vocabulary)].sort()).toEqual([1, 2, 3]);
@@ -33,6 +33,6 @@ test.each([
   ["[ARGS]", []],
   ["<tool_call>", ["<tool_call>"]],
   ["", []],
-])("what is left of %j without its tokens is %j", (mark, parts) => {
+])("the rest of %j without its tokens is %j", (mark, parts) => {
   expect(withoutTokens(mark, vocabulary)).toEqual(parts);
 });

@@ -16,7 +16,7 @@ const NAMES = ["run", "search", "not_a_tool"] as const;
 const PROSE = ["Hello ", "world", "\n", " ", "é✓", "<thi", "nk>", "</think>", "{", "<"] as const;
 const FINISHES = ["stop", "length", "tool_calls", "content_filter"] as const;
 
-/** Pieces of a call, cut anywhere. */
+/** Pieces of a call, cut at random positions. */
 function callPieces(random: SeededRandom, index: number): object[] {
   const name = random.pick(NAMES);
   const args = ARGUMENTS[random.below(ARGUMENTS.length)] ?? "";
@@ -38,7 +38,7 @@ function randomStream(random: SeededRandom): object[] {
     else {
       const one = callPieces(random, calls++);
       const other = random.below(2) === 0 ? callPieces(random, calls++) : [];
-      // Two calls whose fragments come by turns.
+      // Two calls with alternating fragments.
       while (one.length + other.length > 0) {
         const next = (random.below(2) === 0 && one.length > 0 ? one : other.length > 0 ? other : one).shift();
         if (next) chunks.push(next);
@@ -48,7 +48,7 @@ function randomStream(random: SeededRandom): object[] {
   return [...chunks, chunk({}, { finish_reason: random.pick(FINISHES) })];
 }
 
-test("whatever an engine streams, the events are legal and a whole call holds an object", () => {
+test("for any engine stream the events are legal and a complete call holds an object", () => {
   const random = new SeededRandom(20);
   let whole = 0;
   for (let round = 0; round < 3_000; round += 1) {
@@ -65,7 +65,7 @@ test("whatever an engine streams, the events are legal and a whole call holds an
   expect(whole).toBeGreaterThan(500);
 });
 
-test("text without marks comes out as it went in, whatever stands between", () => {
+test("text without markers is unchanged, whatever is interleaved", () => {
   const random = new SeededRandom(21);
   for (let round = 0; round < 1_000; round += 1) {
     const pieces = Array.from({ length: 1 + random.below(8) }, () => random.pick(["ab", "c\n", " d", "{", "é"]));

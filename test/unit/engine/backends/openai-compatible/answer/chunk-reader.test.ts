@@ -24,7 +24,7 @@ describe("text and reasoning", () => {
     expect(readAnswer([chunk(delta), chunk({ content: "yes" }), stop]).blocks).toEqual([reasoning("hm"), text("yes")]);
   });
 
-  test("an opening chunk of nothing but a role makes no block", () => {
+  test("a first chunk with only a role opens no block", () => {
     const answer = readAnswer([chunk({ role: "assistant", content: "" }), chunk({ content: "a" }), stop]);
     expect(answer.blocks).toEqual([text("a")]);
   });
@@ -35,7 +35,7 @@ describe("text and reasoning", () => {
     ]);
   });
 
-  test("reasoning that the engine left in the text is taken out of it", () => {
+  test("reasoning that the engine left in the text is separated", () => {
     const pieces = ["<thi", "nk>\nhm\n</th", "ink>\n\nyes"].map((content) => chunk({ content }));
     expect(readAnswer([...pieces, stop]).blocks).toEqual([reasoning("hm"), text("yes")]);
   });
@@ -44,19 +44,16 @@ describe("text and reasoning", () => {
     ["in pieces of their own", ["\n", "hm", "\n"], ["\n\n", "yes"]],
     ["beside the words", ["\nhm\n"], ["\n\nyes"]],
     ["character by character", [..."\nhm\n"], [..."\n\nyes"]],
-  ])(
-    "the template's white space beside the marks is no part of what the engine separates: %s",
-    (_how, thought, said) => {
-      const chunks = [
-        ...thought.map((piece) => chunk({ reasoning: piece })),
-        ...said.map((content) => chunk({ content })),
-      ];
-      expect(readAnswer([...chunks, stop]).blocks).toEqual([reasoning("hm"), text("yes")]);
-      expect(readAnswer([...chunks, stop], { hideReasoning: true }).blocks).toEqual([text("yes")]);
-    },
-  );
+  ])("the template's white space beside the markers is removed from separated text: %s", (_how, thought, said) => {
+    const chunks = [
+      ...thought.map((piece) => chunk({ reasoning: piece })),
+      ...said.map((content) => chunk({ content })),
+    ];
+    expect(readAnswer([...chunks, stop]).blocks).toEqual([reasoning("hm"), text("yes")]);
+    expect(readAnswer([...chunks, stop], { hideReasoning: true }).blocks).toEqual([text("yes")]);
+  });
 
-  test("white space that is not the template's stays where the engine separates reasoning", () => {
+  test("white space beyond the template's is kept if the engine separates reasoning", () => {
     const chunks = [chunk({ reasoning: "\n\nh\n\nm\n\n" }), chunk({ content: "\n\n\n  yes\n" }), stop];
     expect(readAnswer(chunks).blocks).toEqual([reasoning("\nh\n\nm\n"), text("\n  yes\n")]);
     expect(readAnswer([chunk({ content: "\n\nyes" }), stop]).blocks).toEqual([text("\n\nyes")]);
@@ -64,7 +61,7 @@ describe("text and reasoning", () => {
     expect(readAnswer(cut).blocks).toEqual([reasoning("hm\n", false)]);
   });
 
-  test("log probabilities of the white space behind the reasoning go with it", () => {
+  test("log probabilities of the white space after the reasoning are dropped with it", () => {
     const told = (token: string) => ({
       logprobs: { content: [{ token, bytes: [...Buffer.from(token)], logprob: -1 }] },
     });
@@ -77,12 +74,12 @@ describe("text and reasoning", () => {
     expect(answer?.logprobs).toEqual(["y"]);
   });
 
-  test("a mark in the text is text when the engine separates reasoning", () => {
+  test("a marker in the text is text if the engine separates reasoning", () => {
     const chunks = [chunk({ reasoning: "hm" }), chunk({ content: "<think>x</think>" }), stop];
     expect(readAnswer(chunks).blocks).toEqual([reasoning("hm"), text("<think>x</think>")]);
   });
 
-  test("hidden reasoning goes no further, and what comes behind it does", () => {
+  test("hidden reasoning is dropped, and output after it is kept", () => {
     const apart = [chunk({ reasoning: "hm" }), chunk({ content: "yes" }), stop];
     const inText = [chunk({ content: "<think>hm</think>yes" }), stop];
     for (const chunks of [apart, inText]) {
@@ -90,18 +87,18 @@ describe("text and reasoning", () => {
     }
   });
 
-  test("text that is cut ends incomplete, and so does reasoning", () => {
+  test("truncated text and reasoning end incomplete", () => {
     expect(readAnswer([chunk({ content: "a" }), finish("length")]).blocks).toEqual([text("a", false)]);
     expect(readAnswer([chunk({ reasoning: "a" }), finish("length")]).blocks).toEqual([reasoning("a", false)]);
   });
 
-  test("an answer of white space keeps it; white space before a call goes", () => {
+  test("an answer of white space is kept; white space before a call is dropped", () => {
     expect(readAnswer([chunk({ content: "\n\n" }), stop]).blocks).toEqual([text("\n\n")]);
     const beforeCall = [chunk({ content: "\n" }), callChunk(0, { id: "a", name: "run", args: "{}" }), stop];
     expect(readAnswer(beforeCall).blocks).toEqual([call("a", "run", "{}")]);
   });
 
-  test("log probabilities go out with their text", () => {
+  test("log probabilities are sent with their text", () => {
     const logprobs = {
       content: [{ token: "a", bytes: [97], logprob: -0.5, top_logprobs: [{ token: "b", logprob: -1 }] }],
     };
@@ -125,7 +122,7 @@ describe("text and reasoning", () => {
 });
 
 describe("tool calls", () => {
-  test("id and name count once, however often they come", () => {
+  test("only the first id and name count", () => {
     const chunks = [
       callChunk(0, { id: "a", name: "run", args: null }),
       callChunk(0, { id: "b", name: "search", args: "" }),
@@ -137,7 +134,7 @@ describe("tool calls", () => {
     expect(reason).toBe(FinishReason.TOOL_CALLS);
   });
 
-  test("fragments of a later call wait until the one before is whole", () => {
+  test("fragments of a later call wait until the previous one is complete", () => {
     const chunks = [
       callChunk(0, { id: "a", name: "run", args: '{"x"' }),
       callChunk(1, { id: "b", name: "search", args: '{"y"' }),
@@ -148,12 +145,12 @@ describe("tool calls", () => {
     expect(readAnswer(chunks).blocks).toEqual([call("a", "run", '{"x":1}'), call("b", "search", '{"y":2}')]);
   });
 
-  test("arguments that come before the name wait for it", () => {
+  test("arguments that arrive before the name wait for it", () => {
     const chunks = [callChunk(0, { id: "a", args: '{"x":' }), callChunk(0, { name: "run", args: "1}" }), stop];
     expect(readAnswer(chunks).blocks).toEqual([call("a", "run", '{"x":1}')]);
   });
 
-  test("a call without arguments has none, if the model was done", () => {
+  test("a call without arguments gets an empty object if the model has finished", () => {
     expect(readAnswer([callChunk(0, { id: "a", name: "run", args: "" }), stop]).blocks).toEqual([
       call("a", "run", "{}"),
     ]);
@@ -163,7 +160,7 @@ describe("tool calls", () => {
     ["stops in the middle", '{"x": [1'],
     ["writes junk inside", "{x: 1}"],
     ["writes more than one object", '{}{"x":1}'],
-  ])("a call whose model %s is incomplete, and no call", (_what, args) => {
+  ])("a call whose model %s is incomplete, and does not count", (_what, args) => {
     const chunks = [
       callChunk(0, { id: "a", name: "run", args: "" }),
       callChunk(0, { args }),
@@ -175,19 +172,19 @@ describe("tool calls", () => {
     expect(reason).toBe(FinishReason.STOP);
   });
 
-  test("a call without so much as the beginning of an object comes out as text", () => {
+  test("a call without even the beginning of an object is returned as text", () => {
     const chunks = [callChunk(0, { id: "a", name: "run", args: " [1" }), callChunk(0, { args: "]" }), stop];
     expect(readAnswer(chunks).blocks).toEqual([text('{"name": "run", "arguments":  [1]}')]);
   });
 
-  test("a call that was cut before its arguments is left out", () => {
+  test("a call that was truncated before its arguments is dropped", () => {
     const chunks = [chunk({ content: "I" }), callChunk(0, { id: "a", name: "run", args: "" }), finish("length")];
     const { blocks, reason } = readAnswer(chunks);
     expect(blocks.map(({ kind }) => kind)).toEqual(["text"]);
     expect(reason).toBe(FinishReason.MAX_OUTPUT_TOKENS);
   });
 
-  test("what goes out of a malformed call can still become JSON", () => {
+  test("the sent part of a malformed call can still become JSON", () => {
     const [block] = readAnswer([
       callChunk(0, { id: "a", name: "run", args: '{"x": 1, oops' }),
       callChunk(0, { args: '"y": 2}' }),
@@ -196,25 +193,25 @@ describe("tool calls", () => {
     expect(block).toEqual(call("a", "run", '{"x": 1, ', false));
   });
 
-  test("a call of a tool that may not be called comes out as text", () => {
+  test("a call of a forbidden tool is returned as text", () => {
     const chunks = [callChunk(0, { id: "a", name: "format_disk", args: '{"x"' }), callChunk(0, { args: ":1}" }), stop];
     const { blocks, reason } = readAnswer(chunks);
     expect(blocks).toEqual([text('{"name": "format_disk", "arguments": {"x":1}}')]);
     expect(reason).toBe(FinishReason.STOP);
   });
 
-  test("calls beyond the allowed number are left out", () => {
+  test("calls beyond the limit are dropped", () => {
     const chunks = [0, 1, 2].map((index) => callChunk(index, { id: `${index}`, name: "run", args: "{}" }));
     expect(readAnswer([...chunks, stop], { maxCalls: 1 }).blocks).toEqual([call("0", "run", "{}")]);
   });
 
-  test("ids that are missing or taken are made", () => {
+  test("missing or duplicate ids are replaced", () => {
     const ids = ["", "a", "a"];
     const chunks = ids.map((id, index) => callChunk(index, { id, name: "run", args: "{}" }));
     expect(readAnswer([...chunks, stop]).blocks.map(({ id }) => id)).toEqual(["new-0", "a", "new-1"]);
   });
 
-  test("text may stand between and behind calls", () => {
+  test("text may stand between and after calls", () => {
     const chunks = [
       callChunk(0, { id: "a", name: "run", args: "{}" }),
       chunk({ content: "\n" }),
@@ -243,11 +240,11 @@ describe("the end", () => {
     expect(readAnswer(chunks, { maxOutputTokens: 10, contextWindow: 100 }).reason).toBe(reason);
   });
 
-  test("a filtered answer is none that stopped", () => {
+  test("a filtered answer does not finish with stop", () => {
     expect(readAnswer([chunk({ content: "a" }), finish("content_filter")]).reason).toBe(FinishReason.CONTENT_FILTER);
   });
 
-  test("only a stop string of the caller's is told", () => {
+  test("only the caller's stop strings are reported", () => {
     const ended = (fields: object) =>
       readAnswer([chunk({ content: "a" }, { finish_reason: "stop", ...fields })], { callerStops: ["END"] });
     expect(ended({ stop_reason: "END" })).toMatchObject({ reason: FinishReason.STOP_SEQUENCE, matchedStop: "END" });
@@ -257,7 +254,7 @@ describe("the end", () => {
     }
   });
 
-  test("the node's own look for stop strings ends the answer at the first", () => {
+  test("the node's stop string matching ends the answer at the first match", () => {
     const reader = readerOf({ stops: ["END"], callerStops: ["END"] });
     reader.read(readChunk(JSON.stringify(chunk({ content: "a E" }))));
     expect(reader.wantsNoMore).toBe(false);
@@ -270,11 +267,11 @@ describe("the end", () => {
     ["nothing was said", [chunk({ content: "a" })], "ENGINE_STREAM_TRUNCATED"],
     ["the engine gave up", [finish("abort")], "ENGINE_ABORTED"],
     ["the engine failed", [finish("error")], "ENGINE_ERROR"],
-  ])("an end of which %s is an error", (_what, chunks, reason) => {
+  ])("an end where %s is an error", (_what, chunks, reason) => {
     expect(() => readAnswer(chunks)).toThrow(expect.objectContaining({ reason }));
   });
 
-  test("an error in the stream is an error, whatever its form", () => {
+  test("an error in the stream is thrown, in any of its forms", () => {
     const error = { message: "boom", type: "BadRequestError", code: 400 };
     for (const datum of [{ error }, { object: "error", ...error }, { error: { ...error, code: null } }]) {
       expect(() => readAnswer([chunk({ content: "a" }), datum])).toThrow(
@@ -284,7 +281,7 @@ describe("the end", () => {
     expect(() => readAnswer([{ error: "boom" }])).toThrow(expect.objectContaining({ reason: "ENGINE_ERROR" }));
   });
 
-  test("the last counts win, and what they leave out stands", () => {
+  test("later counts take precedence, and absent ones keep the earlier value", () => {
     const counted = (fields: object) => ({ choices: [], usage: { prompt_tokens: 9, ...fields } });
     const { usage: found } = readAnswer([
       counted({ completion_tokens: 1, prompt_tokens_details: { cached_tokens: 4 } }),
@@ -301,7 +298,7 @@ describe("the end", () => {
     });
   });
 
-  test("without a count of its own, reasoning is what was written up to its last piece", () => {
+  test("without an engine's count, reasoning tokens extend to the last piece of reasoning", () => {
     const at = (completion_tokens: number, delta: object) => ({
       ...chunk(delta),
       usage: { prompt_tokens: 9, completion_tokens },
@@ -311,7 +308,7 @@ describe("the end", () => {
   });
 });
 
-test("what the caller has begun an answer with is left out where the engine says it again", () => {
+test("text with which the caller began the answer is removed if the engine repeats it", () => {
   const said = (...texts: readonly string[]) => {
     const chunks = [...texts.map((content) => chunk({ content })), chunk({}, { finish_reason: "stop" })];
     return readAnswer(chunks, { begun: "1, 2," }).blocks.map(({ text }) => text);

@@ -32,7 +32,7 @@ export function readerOf(options: Partial<ChunkReaderOptions> = {}): ChunkReader
   });
 }
 
-/** What an engine's chunks give, checked to be legal. */
+/** Reads an engine's chunks, and checks that the events are legal. */
 export function readAnswer(chunks: readonly object[], options: Partial<ChunkReaderOptions> = {}): ReadAnswer {
   const reader = readerOf(options);
   const events = chunks.flatMap((chunk) => [...reader.read(readChunk(JSON.stringify(chunk)))]);
@@ -40,12 +40,11 @@ export function readAnswer(chunks: readonly object[], options: Partial<ChunkRead
   return { blocks: foldBlocks([...events, ...rest]), reason, matchedStop, usage: reader.finalUsage() };
 }
 
-/** A chunk with one delta, and whatever else the choice is to have. */
+/** A chunk with one delta, and other fields of its choice. */
 export function chunk(delta: object, choice: object = {}): object {
   return { choices: [{ index: 0, delta, ...choice }] };
 }
 
-/** A chunk with one fragment of a call. */
 export function callChunk(
   index: number,
   fields: { id?: string; name?: string; args?: string | null },

@@ -38,13 +38,13 @@ test.each([
     "4500",
   ],
   ["request (4500 tokens) exceeds the available context size (4096 tokens), try increasing it", "4500"],
-])("a prompt that is too long is known by its numbers: %s", (message, tokens) => {
+])("the numbers of a prompt that is too long are read: %s", (message, tokens) => {
   const { reason, facts } = toEngineFault(faultOfReply(400, said(message)));
   expect(reason).toBe("CONTEXT_WINDOW_EXCEEDED");
   expect(facts).toEqual({ input_tokens: tokens, context_window: "4096" });
 });
 
-test("numbers of their own fields count before those in a text", () => {
+test("numeric fields take precedence over numbers in a text", () => {
   const fields = { type: "exceed_context_size_error", n_prompt_tokens: 7, n_ctx: 5 };
   expect(toEngineFault(faultOfReply(400, said("too long", fields))).facts).toEqual({
     input_tokens: "7",
@@ -52,7 +52,7 @@ test("numbers of their own fields count before those in a text", () => {
   });
 });
 
-test("nothing of the engine's text is passed on", () => {
+test("no text of the engine is passed on", () => {
   const { message, facts } = toEngineFault(faultOfReply(400, said("your words: top secret")));
   expect(message + JSON.stringify(facts)).not.toContain("secret");
 });

@@ -6,14 +6,14 @@ import {
   toJsonText,
 } from "../../../../../../engine/backends/openai-compatible/http/raw-json.ts";
 
-test("raw text stays as it is among values that are written", () => {
+test("raw text is unchanged among serialized values", () => {
   const raw = rawObject('{ "b": 1.0, "a": 12345678901234567890, "b": 2 }');
   expect(toJsonText({ list: [raw, null, "é\n"], gone: undefined, on: true })).toBe(
     '{"list":[{ "b": 1.0, "a": 12345678901234567890, "b": 2 },null,"é\\n"],"on":true}',
   );
 });
 
-test.each(["", "[]", "1", '{"a":1', '{"a":1}}', '{"a":1},"model":"x"', "{} {}"])("%j is no object", (text) => {
+test.each(["", "[]", "1", '{"a":1', '{"a":1}}', '{"a":1},"model":"x"', "{} {}"])("%j is not an object", (text) => {
   expect(rawObject(text)).toBeUndefined();
 });
 
@@ -28,7 +28,7 @@ describe("a large value is written in portions, with the same text", () => {
     empty: [{}, [], null],
   };
 
-  test("in UTF-8, whole characters together, and images as their bytes", async () => {
+  test("in UTF-8, without splitting characters, and with the bytes of images", async () => {
     const bytes = Buffer.concat(await toJsonBytes(value, async () => {}));
     expect(bytes.toString()).toBe(toJsonText(value));
     const read = JSON.parse(bytes.toString());
@@ -39,7 +39,7 @@ describe("a large value is written in portions, with the same text", () => {
     expect(bytes.includes("\\ud8")).toBe(false);
   });
 
-  test("and gives the event loop a turn behind each", async () => {
+  test("and yields to the event loop after each", async () => {
     let turns = 0;
     const bytes = await toJsonBytes(value, async () => {
       turns += 1;
@@ -49,7 +49,7 @@ describe("a large value is written in portions, with the same text", () => {
     await toJsonBytes({ small: "text" }, () => Promise.reject(new Error("no turn for so little")));
   });
 
-  test("and no more of it once the caller has left", async () => {
+  test("and stops once the caller has left", async () => {
     await expect(toJsonBytes(value, () => Promise.reject(new Error("left")))).rejects.toThrow("left");
   });
 });

@@ -18,7 +18,7 @@ test("any split of the bytes gives the same events", () => {
 test.each([
   ["a line", "data: "],
   ["an event", `data: ${"x".repeat(1_000)}\n`],
-])("%s without end is a violation, not a leak", (_what, piece) => {
+])("%s without end is a protocol violation, not a leak", (_what, piece) => {
   const reader = new SseReader();
   const bytes = Buffer.from(piece.repeat(64));
   expect(() => {

@@ -15,7 +15,7 @@ beforeEach(() => {
 
 const tokens = (count: number, first = 1) => Array.from({ length: count }, (_, index) => first + index);
 
-/** The event of blocks that are stored, whose names are their numbers in a conversation. */
+/** An event of stored blocks, whose names are their numbers in a conversation. */
 function stored(name: string, all: readonly number[], from: number, salt = ""): KvEvent {
   const count = Math.floor(all.length / BLOCK);
   const names = Array.from({ length: count - from }, (_, index) => `${name}${from + index}`);
@@ -29,14 +29,14 @@ function stored(name: string, all: readonly number[], from: number, salt = ""): 
   };
 }
 
-/** Ties a digest to the place behind so many tokens of a prompt. */
+/** Ties a digest to the position after `count` tokens of a prompt. */
 function tie(digest: string, all: readonly number[], count: number, salt = ""): void {
   const hash = chainHashes(all.slice(0, count), BLOCK, salt).at(-1) ?? 0;
   const where: Tie = { model: "m", hash, tokens: count - (count % BLOCK), isExact: true, hasTail: true };
   blocks.tie(new Map([[digest, where]]));
 }
 
-test("a place is held from when all its blocks are, whichever comes first, and its tail grows with the answer", () => {
+test("a prefix is held once all its blocks are, in any order, and its tail grows", () => {
   const prompt = tokens(40);
   tie("a", prompt, 18);
   expect(held.get("a")).toBeUndefined();
@@ -49,7 +49,7 @@ test("a place is held from when all its blocks are, whichever comes first, and i
   expect([held.get("a")?.tailTokens, held.get("b")?.tailTokens]).toEqual([0, 16]);
 });
 
-test("what is removed at the end shortens a tail, and what is removed in front drops all behind it", () => {
+test("removing at the end shortens a tail, and removing before it drops everything after", () => {
   const prompt = tokens(40);
   blocks.take(0, [stored("x", prompt, 0)]);
   tie("a", prompt, 16);
@@ -64,7 +64,7 @@ test("what is removed at the end shortens a tail, and what is removed in front d
   expect(blocks.tokens).toBe(0);
 });
 
-test("a block of which there are two copies, or that two ranks have, is held until the last one goes", () => {
+test("a block with two copies, or in two ranks, is held until the last one is removed", () => {
   const prompt = tokens(8);
   tie("a", prompt, 8);
   blocks.take(0, [stored("x", prompt, 0), stored("x", prompt, 0)]);
@@ -76,7 +76,7 @@ test("a block of which there are two copies, or that two ranks have, is held unt
   expect(held.get("a")).toBeUndefined();
 });
 
-test("the same tokens under another salt are other blocks", () => {
+test("the same tokens with another salt are different blocks", () => {
   const prompt = tokens(8);
   tie("a", prompt, 8, "one");
   blocks.take(0, [stored("x", prompt, 0, "other")]);
@@ -85,7 +85,7 @@ test("the same tokens under another salt are other blocks", () => {
   expect(held.get("a")).toBeDefined();
 });
 
-test("blocks behind some that were never heard of are found in the prompt, and those in front of them inferred", () => {
+test("blocks with unreported parents are located in the prompt, and their parents inferred", () => {
   const prompt = tokens(40);
   tie("a", prompt, 16);
   blocks.take(0, [stored("x", prompt, 6)]);
@@ -94,13 +94,13 @@ test("blocks behind some that were never heard of are found in the prompt, and t
   expect(held.get("a")).toEqual({ model: "m", tokens: 16, tailTokens: 24 });
   blocks.take(0, [{ kind: "removed", hashes: ["x9", "x8", "x7", "x6"] }]);
   expect(held.get("a")?.tailTokens).toBe(8);
-  // The last block that has a name goes: of those in front of it nothing is known any more.
+  // The last named block is removed: nothing is known of those before it any more.
   blocks.take(0, [{ kind: "removed", hashes: ["x5"] }]);
   expect(held.get("a")).toBeUndefined();
   expect(blocks.tokens).toBe(0);
 });
 
-test("of more blocks than may be known those that come later are not told", () => {
+test("blocks beyond the limit are not reported", () => {
   blocks = new EngineBlocks(held, true, 5);
   const prompt = tokens(40);
   tie("a", prompt, 20);
@@ -109,14 +109,14 @@ test("of more blocks than may be known those that come later are not told", () =
   expect([held.get("a") !== undefined, held.get("b")]).toEqual([true, undefined]);
 });
 
-test("blocks of several sizes do not tell what can be used again", () => {
+test("blocks of different sizes do not determine reusable tokens", () => {
   blocks.take(0, [stored("x", tokens(8), 0)]);
   expect(blocks.isMixed).toBe(false);
   blocks.take(0, [{ kind: "stored", hashes: ["z"], parent: undefined, tokens: [1], blockTokens: 1, extras: [""] }]);
   expect(blocks.isMixed).toBe(true);
 });
 
-test("a place that is not known is told with less than its tokens, until it is found", () => {
+test("an unknown position is reported with fewer tokens until it is found", () => {
   const prompt = tokens(100);
   const marks = ["a", "b", "c"].map((digest, index) => ({ digest, messages: index + 1 }));
   const hashes = chainHashes(prompt, BLOCK, "");
@@ -127,10 +127,10 @@ test("a place that is not known is told with less than its tokens, until it is f
   const found = tiesOf(read, (digest) => ties.get(digest), new Map([["a", 10]]));
   expect(found.get("a")).toMatchObject({ tokens: 8, isExact: true, hash: hashes[1] });
   expect(found.get("b")).toMatchObject({ tokens: 8, isExact: false, hash: ties.get("c")?.hash });
-  // What was found of another rendering of the same messages counts no longer.
+  // A position found in another rendering of the same messages is invalid.
   const others = { ...read, tokens: tokens(100, 7), hashes: chainHashes(tokens(100, 7), BLOCK, "") };
   expect(tiesOf(others, (digest) => found.get(digest)).get("a")).toMatchObject({ isExact: false });
-  // The end of a prompt is not in front of what was found in it.
+  // The end of a prompt is not before a position found in it.
   const late = tiesOf(read, () => undefined, new Map([["b", 80]]));
   expect([late.get("b"), late.get("c")]).toMatchObject([
     { tokens: 80, hasTail: false },

@@ -14,7 +14,7 @@ async function read(payload: Uint8Array, turns = new WorkTurns()): Promise<reado
   return events;
 }
 
-test("events as maps are read, with what their hashes depend on", async () => {
+test("events as maps are decoded, with the other inputs of their hashes", async () => {
   const stored = {
     type: "BlockStored",
     block_hashes: [HASH, 7],
@@ -40,7 +40,7 @@ test("events as maps are read, with what their hashes depend on", async () => {
   expect(event?.kind === "stored" ? event.extras[1] : undefined).toBe("");
 });
 
-test("events as lists are read, however many fields they have", async () => {
+test("events as lists are decoded, with any number of fields", async () => {
   const bytes = Buffer.from("0123456789abcdef", "hex");
   expect(
     await read(
@@ -66,7 +66,7 @@ test("events as lists are read, however many fields they have", async () => {
   ]);
 });
 
-test("events of other memories and unknown ones are left out, those of further groups say that whole blocks do not tell", async () => {
+test("events of other memory and unknown ones are skipped, and further groups make the cache mixed", async () => {
   const events = await read(
     batch(
       { type: "BlockStored", block_hashes: [1], token_ids: [1], block_size: 1, medium: "CPU" },
@@ -78,13 +78,13 @@ test("events of other memories and unknown ones are left out, those of further g
 });
 
 test.each([Buffer.from([0xc1]), encode("no batch"), encode([1, { type: "BlockStored" }])])(
-  "what is no batch is refused (%#)",
+  "an invalid batch is refused (%#)",
   async (bytes) => {
     await expect(read(bytes)).rejects.toThrow(expect.objectContaining({ reason: "PROTOCOL_VIOLATION" }));
   },
 );
 
-test("a batch of a long prompt is read in turns, in parts that mean the same in their order", async () => {
+test("a batch of a long prompt is decoded in slices, as equivalent parts in order", async () => {
   const [size, count] = [16, 6_250];
   const tokens = Array.from({ length: size * count }, (_, index) => (index * 7_919) % 150_000);
   const names = Array.from({ length: count }, (_, index) => HASH + BigInt(index));
@@ -95,7 +95,7 @@ test("a batch of a long prompt is read in turns, in parts that mean the same in 
     ["BlockStored", late, names[1_999], tokens.slice(2_000 * size), size],
     { type: "BlockRemoved", block_hashes: names.slice(5_000) },
   );
-  // By this clock all turns are over at once.
+  // With this clock every slice is over at once.
   let nowMs = 0;
   const turns = new WorkTurns(1, () => ++nowMs);
   let others = 0;

@@ -3,7 +3,7 @@ import { SpelledMarks } from "../../../../../../engine/backends/openai-compatibl
 import { SeededRandom } from "../../../../../support/seeded-random.ts";
 
 const JOINER = "\u2060";
-/** Marks that overlap, that hold others, that JSON escapes, and one of one character. */
+/** Spellings that overlap, contain others, are escaped in JSON, and one of one character. */
 const SPELLINGS: readonly string[] = [
   "<|im_end|>",
   "<think>",
@@ -32,18 +32,18 @@ describe("a text of a caller", () => {
     ["<|im end|> <think", "<|im end|> <think"],
     ["õ", "õ"],
     ["", ""],
-  ])("%s goes out as %s", (text, broken) => {
+  ])("%s is sent as %s", (text, broken) => {
     expect(marks.broken(text)).toBe(broken);
     expect(marks.isSpelledIn(broken)).toBe(false);
     expect(mended([broken])).toBe(text);
   });
 
-  test("of no marks stays as it is", () => {
+  test("without spellings is unchanged", () => {
     expect(SpelledMarks.none.broken("<|im_end|>")).toBe("<|im_end|>");
     expect(mended([`a${JOINER}b`], SpelledMarks.none)).toBe(`a${JOINER}b`);
   });
 
-  test("comes out of an answer that repeats it as it was, whatever the pieces", () => {
+  test("is restored in an answer that repeats it, in pieces of any size", () => {
     const chance = new SeededRandom(7);
     const pieces = [JOINER, ...SPELLINGS, "<", "|", "i", "m_end|>", "a", "b", " ", "😀"] as const;
     for (let round = 0; round < 400; round += 1) {
@@ -53,7 +53,7 @@ describe("a text of a caller", () => {
       const units = [...broken];
       const cut = chance.below(units.length + 1);
       const parts = chance.below(2) ? units : [units.slice(0, cut).join(""), units.slice(cut).join("")];
-      // What the caller wrote with the invisible character is taken for a mark that was broken.
+      // A caller's own use of the invisible character is taken for a broken spelling.
       const isFree = !text.includes(JOINER);
       if (isFree) expect(mended(parts)).toBe(text);
       else expect(mended(parts).replaceAll(JOINER, "")).toBe(text.replaceAll(JOINER, ""));
@@ -62,12 +62,12 @@ describe("a text of a caller", () => {
 });
 
 describe("an answer", () => {
-  test("keeps an invisible character that breaks no mark", () => {
+  test("keeps an invisible character that breaks no spelling", () => {
     for (const text of [`a${JOINER}c`, `<${JOINER}|im_x`, JOINER, `<${JOINER}`, `<${JOINER}|im_en`])
       expect(mended([...text])).toBe(text);
   });
 
-  test("is held up nowhere but behind such a character", () => {
+  test("is held only after such a character", () => {
     const mending = marks.mending();
     expect(mending.push("see <")).toBe("see <");
     expect(mending.push(JOINER)).toBe("");
@@ -85,17 +85,17 @@ describe("a JSON text", () => {
     ['{"a":"<|\\"|>"}', `{"a":"<${JOINER}|\\"|>"}`],
     ['{"a":"\\u0041","b":1e400}', '{"a":"\\u0041","b":1e400}'],
     ['{"a":"\\ud800<think>"}', `{"a":"\\ud800<${JOINER}think>"}`],
-  ])("%s goes out as %s", (text, broken) => {
+  ])("%s is sent as %s", (text, broken) => {
     expect(marks.brokenJson(text)).toBe(broken);
     expect(JSON.parse(mended([broken]))).toEqual(JSON.parse(text));
   });
 
-  test("that is none has no marks either", () => {
+  test("that is invalid has no spellings", () => {
     for (const text of ['{"a":"<think>', '["\\x<think>"] <think>', "<think>", '"a" "<think>\\'])
       expect(marks.isSpelledIn(marks.brokenJson(text))).toBe(false);
   });
 
-  test("of quotation marks that never end takes no time", () => {
+  test("of unterminated quotation marks takes no time", () => {
     const text = `"${'\\"'.repeat(200_000)}`;
     expect(marks.brokenJson(text)).toBe(text);
   });

@@ -8,7 +8,7 @@ function watched() {
   return { clock, closed, sessions: new CacheSessions(clock, (id) => closed.push(id)) };
 }
 
-test("a session is closed once, when its last request's time is up; each request begins that time anew", async () => {
+test("a session is closed once, after its last request's time; each request restarts that time", async () => {
   const { clock, closed, sessions } = watched();
   sessions.used("a", 1_000);
   sessions.used("b", 5_000);
@@ -22,7 +22,7 @@ test("a session is closed once, when its last request's time is up; each request
   expect(closed).toEqual(["a", "b"]);
 });
 
-test("of too many sessions the one used longest ago is closed early", () => {
+test("beyond the limit the least recently used session is closed early", () => {
   const { closed, sessions } = watched();
   for (let at = 0; at < 10_000; at += 1) sessions.used(`s${at}`, 1_000);
   sessions.used("s0", 1_000);
@@ -31,7 +31,7 @@ test("of too many sessions the one used longest ago is closed early", () => {
   expect(closed).toEqual(["s1"]);
 });
 
-test("what is forgotten is not closed", async () => {
+test("cleared sessions are not closed", async () => {
   const { clock, closed, sessions } = watched();
   sessions.used("a", 1_000);
   sessions.clear();

@@ -59,7 +59,7 @@ test("a history keeps its order, its reasoning and the exact text of arguments",
   ]);
 });
 
-test("ids of calls become what the model's template demands, the same in a call and its result", () => {
+test("call ids are converted to the template's form, equally in a call and its result", () => {
   const ids = (rule: "functions.name:index" | "nine-characters") =>
     messagesOf(TURN, rule).flatMap((message: { tool_call_id?: string; tool_calls?: { id: string }[] }) => [
       ...(message.tool_calls ?? []).map(({ id }) => id),
@@ -77,13 +77,13 @@ test("ids of calls become what the model's template demands, the same in a call 
   expect(third).not.toBe(first);
 });
 
-test("ids that are in order already stay as they are", () => {
+test("ids of the right form are unchanged", () => {
   const parts = [call("functions.run:0", "run", "{}"), call("functions.find:1", "find", "{}")];
   const [message] = messagesOf([{ role: Role.ASSISTANT, parts }], "functions.name:index");
   expect(message.tool_calls.map(({ id }: { id: string }) => id)).toEqual(["functions.run:0", "functions.find:1"]);
 });
 
-test("images go along where the model takes them, and are refused by their path where it does not", () => {
+test("images are sent if the model accepts them, and otherwise refused with their path", () => {
   const messages = [{ role: Role.USER, parts: [say("what?"), image] }];
   const written = toJsonText(
     toChatMessages(messages, { turns: ANY_ORDER, callIds: "any", images: true, marks: SpelledMarks.none }),

@@ -34,7 +34,7 @@ function settingsOf(dialect: DialectName, fields: Partial<RequestSettings> = {},
   };
 }
 
-/** The body as the engine reads it. */
+/** The body as the engine parses it. */
 function bodyOf(settings: RequestSettings, fields: Partial<GenerateRequest> = {}): Record<string, unknown> {
   return JSON.parse(toJsonText(toChatRequest(generateRequest(fields), settings, "r1-x").body));
 }
@@ -118,7 +118,7 @@ test.each<[DialectName, Record<string, unknown>]>([
       stream_options: { include_usage: true },
     },
   ],
-])("%s is sent exactly the fields that it knows", (dialect, own) => {
+])("%s is sent exactly the fields of its dialect", (dialect, own) => {
   expect(bodyOf(settingsOf(dialect), EVERYTHING)).toEqual({
     model: "served",
     messages: [{ role: "user", content: "hello" }],
@@ -139,7 +139,7 @@ test.each<[DialectName, Record<string, unknown>]>([
   });
 });
 
-test("what a request leaves out is left to the engine", () => {
+test("absent fields are left to the engine", () => {
   const body = bodyOf(settingsOf("vllm", { priorities: false }), { priority: 5 });
   for (const key of [
     "temperature",
@@ -205,12 +205,12 @@ describe("tools", () => {
     expect(() => asked(fields)).toThrow(expect.objectContaining({ reason: "INVALID_REQUEST" }));
   });
 
-  test("a schema that is not an object is refused by its path alone", () => {
+  test("a schema that is not an object is refused with its path only", () => {
     const tool = { ...toolOf("run", {}), parametersJsonSchema: '{"a":1},"model":"secret"' };
     expect(() => asked({ tools: [tool] })).toThrow("tools[0].parameters_json_schema: is not a JSON object.");
   });
 
-  test("the schemas that the engine would compile are told, to be looked at before they are sent", () => {
+  test("the schemas that the engine would compile are returned, to be checked before they are sent", () => {
     const tools = [toolOf("f", { properties: { a: { pattern: "[" } } })];
     expect(asked({ tools }).compiled).toEqual([]);
     expect(asked({ tools, ...choice(ToolChoiceMode.REQUIRED) }).compiled).toMatchObject([
@@ -218,7 +218,7 @@ describe("tools", () => {
     ]);
   });
 
-  test("a call that has to come leaves no room for another constraint", () => {
+  test("a required call excludes any other constraint", () => {
     const outputConstraint = { kind: { $case: "jsonObject", value: {} } } as const;
     expect(asked({ outputConstraint, ...choice(ToolChoiceMode.REQUIRED) }).body).not.toHaveProperty("response_format");
   });
@@ -266,17 +266,17 @@ describe("reasoning", () => {
       { kwargs: { thinking: true, thinking_effort: "low" } },
     ],
     [
-      "the caller's budget goes first",
+      "the caller's budget takes precedence",
       "vllm",
       "qwen3",
       think(ReasoningEffort.LOW, 9),
       { kwargs: { enable_thinking: true }, budget: 9 },
     ],
-    ["DeepSeek is switched off", "vllm", "deepseek-v4", off, { kwargs: { thinking: false } }],
-    ["MiniMax-M2 cannot be switched off", "vllm", "minimax-m2", off, { hidden: true }],
-    ["a request that says nothing gets the default", "vllm", "deepseek-v4", {}, { kwargs: { thinking: false } }],
-    ["a default may be to reason", "vllm", "qwen3", {}, { kwargs: { enable_thinking: true } }],
-    ["a model that does not reason is told nothing", "vllm", "hermes", think(ReasoningEffort.HIGH), {}],
+    ["DeepSeek reasoning is disabled", "vllm", "deepseek-v4", off, { kwargs: { thinking: false } }],
+    ["MiniMax-M2 reasoning cannot be disabled", "vllm", "minimax-m2", off, { hidden: true }],
+    ["a request without a mode gets the default", "vllm", "deepseek-v4", {}, { kwargs: { thinking: false } }],
+    ["reasoning may be the default", "vllm", "qwen3", {}, { kwargs: { enable_thinking: true } }],
+    ["a model without reasoning gets no variables", "vllm", "hermes", think(ReasoningEffort.HIGH), {}],
   ])("%s", (_what, dialect, profile, fields, found) => {
     expect(sent(dialect, profile, fields)).toEqual({
       kwargs: undefined,
@@ -287,7 +287,7 @@ describe("reasoning", () => {
     });
   });
 
-  test("a token count is asked with the same variables", () => {
+  test("a token count uses the same variables", () => {
     const { messages, tools } = generateRequest({ tools: TOOLS });
     const body = toCountBody({ model: "m", messages, tools, toolChoice: undefined, ...off }, settingsOf("vllm"));
     expect(Object.keys(body).sort()).toEqual(["chat_template_kwargs", "messages", "model", "tools"]);
@@ -295,7 +295,7 @@ describe("reasoning", () => {
   });
 });
 
-test("llama-server gives no log probabilities beside tools, and says so", () => {
+test("llama-server returns no log probabilities beside tools, and the request is refused", () => {
   const sampling = { ...SAMPLING, topLogprobs: 2 };
   expect(() => bodyOf(settingsOf("llama-server"), { sampling, tools: TOOLS })).toThrow(
     expect.objectContaining({ reason: "UNSUPPORTED_FEATURE" }),
@@ -303,7 +303,7 @@ test("llama-server gives no log probabilities beside tools, and says so", () => 
   expect(bodyOf(settingsOf("llama-server"), { sampling })).toMatchObject({ logprobs: true, top_logprobs: 2 });
 });
 
-test("stop strings that the engine would not tell apart are looked for in the node", () => {
+test("stop strings that the engine would not report are matched in the node", () => {
   const request = generateRequest({ sampling: SAMPLING });
   expect(toChatRequest(request, settingsOf("llama-server"), undefined).nodeStops).toEqual(["END"]);
   expect(toChatRequest(request, settingsOf("vllm"), undefined).nodeStops).toEqual([]);
@@ -320,9 +320,9 @@ test("an answer that the caller has begun is continued", () => {
   });
 });
 
-describe.each(Object.entries(PLACES))("a mark of the model in %s", (_place, withSpelling) => {
+describe.each(Object.entries(PLACES))("a special token of the model in %s", (_place, withSpelling) => {
   const settings = settingsOf("vllm", { marks: new SpelledMarks(MARKS) });
-  /** All that the engine finds in a body: what is JSON in a text, too. */
+  /** All text that the engine finds in a body, JSON in texts included. */
   const written = (fields: Partial<GenerateRequest>) => {
     const strings: string[] = [];
     const find = (value: unknown): void => {
@@ -338,7 +338,7 @@ describe.each(Object.entries(PLACES))("a mark of the model in %s", (_place, with
     return strings.join("\n");
   };
 
-  test.each(MARKS)("%s goes to the engine broken, and in the count alike", (mark) => {
+  test.each(MARKS)("%s is broken in the request and in the count", (mark) => {
     const fields = withSpelling(mark);
     const text = written(fields);
     for (const other of MARKS) expect(text).not.toContain(other);
@@ -352,14 +352,14 @@ describe.each(Object.entries(PLACES))("a mark of the model in %s", (_place, with
   });
 });
 
-test("a tool cannot be named by a mark, as no answer could call it", () => {
+test("a tool name must not be a special token's spelling, as no answer could call it", () => {
   const settings = settingsOf("vllm", { marks: new SpelledMarks(["run"]) });
   expect(() => toChatRequest(generateRequest({ tools: TOOLS }), settings, undefined)).toThrow(
     "tools[0].name: spells a control token of the model.",
   );
 });
 
-test("llama-server takes no name of a tool: it is shown that tool alone, and has to call one", () => {
+test("llama-server accepts no tool name: it sees that tool alone, and must call one", () => {
   const named = choice(ToolChoiceMode.NAMED, { name: "search", disableParallelCalls: true });
   const { tools, tool_choice: toolChoice } = bodyOf(settingsOf("llama-server"), { tools: TOOLS, ...named });
   expect({ tools, toolChoice }).toMatchObject({ tools: [{ function: { name: "search" } }], toolChoice: "required" });
@@ -367,7 +367,7 @@ test("llama-server takes no name of a tool: it is shown that tool alone, and has
   expect(all).toHaveLength(TOOLS.length);
 });
 
-test("the text of an answer that was begun is known of engines that say it again", () => {
+test("the text of a begun answer is known for engines that repeat it", () => {
   const messages = [
     { role: Role.USER, parts: [say("Count.")] },
     { role: Role.ASSISTANT, parts: [say("1, <think>")] },

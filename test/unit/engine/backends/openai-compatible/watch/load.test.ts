@@ -5,7 +5,7 @@ import {
   loadOfMetrics,
 } from "../../../../../../engine/backends/openai-compatible/watch/load.ts";
 
-/** What is there, without the counters. */
+/** The reported fields, without the counters. */
 function told({ counters: _, ...load }: EngineLoad): object {
   return JSON.parse(JSON.stringify(load));
 }
@@ -17,7 +17,7 @@ test.each([
     { running: 5, waiting: 4, kvUse: 0.3 },
   ],
   [
-    "a vLLM that tells the size of its memory and samples its blocks",
+    "a vLLM that exports its cache size and samples its blocks",
     [
       'vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="0",num_gpu_blocks="1000",user_num_gpu_blocks="7"} 1.0',
       'vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="1",num_gpu_blocks="500"} 1.0',
@@ -31,7 +31,7 @@ test.each([
   ],
   ["a vLLM that has not sized its memory yet", 'vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1', {}],
   [
-    "an SGLang that tells its pages",
+    "an SGLang that exports its pages",
     'sglang:cache_config_info{num_pages="2048",page_size="64"} 1\nsglang:token_usage 0.5\nsglang:num_used_tokens 9',
     { kvUse: 0.5, kvTokensUsed: 9, kvTokensTotal: 131_072 },
   ],
@@ -46,12 +46,12 @@ test.each([
     "# HELP x y\nllamacpp:requests_processing 1\nllamacpp:requests_deferred 0\n",
     { running: 1, waiting: 0 },
   ],
-  ["a page without any of it", "up 1\nvllm:num_requests_running NaN\nnonsense", {}],
+  ["a page without load metrics", "up 1\nvllm:num_requests_running NaN\nnonsense", {}],
 ])("reads the metrics of %s", (_engine, page, found) => {
   expect(told(loadOfMetrics(page))).toEqual(found);
 });
 
-test("adds up the ranks of SGLang's loads, and averages their shares", () => {
+test("sums the ranks of SGLang's loads, and averages their fractions", () => {
   const rank = { num_running_reqs: 2, num_waiting_reqs: 1, token_usage: 0.5, num_waiting_uncached_tokens: 100 };
   const loads = [rank, { ...rank, token_usage: 0.1, max_total_num_tokens: 1_000 }];
   expect(told(loadOfLoads(JSON.stringify({ loads })))).toEqual({
@@ -63,7 +63,7 @@ test("adds up the ranks of SGLang's loads, and averages their shares", () => {
   });
 });
 
-test("a reply that is no JSON tells nothing", () => {
+test("a reply that is not JSON has no load", () => {
   expect(told(loadOfLoads("<html>"))).toEqual({});
 });
 
@@ -78,7 +78,7 @@ test("counters change when the engine has worked, not when requests arrive", () 
   expect(loads(1, 2)).not.toBe(loads(2, 2));
 });
 
-test("an engine that tells nothing of its work has no counters", () => {
+test("an engine without progress metrics has no counters", () => {
   expect(loadOfMetrics("llamacpp:requests_processing 1\n").counters).toBeUndefined();
   expect(loadOfLoads('{"loads":[{"num_running_reqs":1}]}').counters).toBeUndefined();
 });
