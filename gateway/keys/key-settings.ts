@@ -2,7 +2,7 @@ import * as z from "zod";
 
 const path = (text: string) => z.string().min(1).describe(text);
 
-/** The schema of where the keys of callers stand: in a file, or in the store that gateways share. */
+/** Schema of the key store: a file, or the store that gateways share. */
 export const keysSchema = z
   .strictObject({
     file: path("The path of the key file, which `npm run keys` writes.").optional(),
@@ -18,5 +18,4 @@ export const keysSchema = z
   .refine(({ file, redis }) => (file === undefined) !== (redis === undefined), "expected one of file and redis")
   .describe("Where the keys of callers stand.");
 
-/** Where the keys of callers stand, checked. */
 export type KeysSettings = z.infer<typeof keysSchema>;

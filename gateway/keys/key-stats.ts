@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { KeyStore, KeyStoreStatus } from "./key-store.ts";
 
-/** Registers the state of the key store as metrics, which read it at the moment of the scrape. */
+/** Registers the state of the key store as metrics, which are read at each scrape. */
 export function registerKeyStats(registry: Registry, keys: KeyStore): void {
   const gauge = (name: string, help: string, value: (status: KeyStoreStatus) => number) =>
     new Gauge({

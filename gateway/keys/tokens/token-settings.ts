@@ -1,19 +1,22 @@
 import * as z from "zod";
 import { isLoopback } from "../../../deploy/runtime/net/loopback.ts";
 
-/** The signatures that are taken: those whose keys can be published. */
+/** Accepted signatures: those whose keys can be published. */
 const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"] as const;
 
 const claim = z.string().min(1).max(64);
 
-/** Returns whether an answer of this address cannot be changed on its path here. What is no address is judged elsewhere. */
+/**
+ * Returns whether an answer from this address cannot be changed on its way. Texts that are no address are validated
+ * elsewhere.
+ */
 function isSecure(address: string): boolean {
   if (!URL.canParse(address)) return true;
   const { protocol, hostname } = new URL(address);
   return protocol === "https:" || isLoopback(hostname);
 }
 
-/** The schema of the tokens that are taken in the place of keys. */
+/** Schema of the tokens that are accepted instead of keys. */
 export const tokensSchema = z
   .strictObject({
     issuer: z.string().min(1).describe("The issuer, which the claim `iss` has to be."),
@@ -88,5 +91,4 @@ export const tokensSchema = z
     "Short-lived tokens (JWT) of people and builds, which are taken beside keys; without this section none is.",
   );
 
-/** What tokens are taken by, checked, with its defaults. */
 export type TokensSettings = z.infer<typeof tokensSchema>;
