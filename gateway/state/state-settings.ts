@@ -3,7 +3,7 @@ import { hostPortSchema } from "../../deploy/runtime/config/host-port-schema.ts"
 
 const file = (text: string) => z.string().min(1).describe(text);
 
-/** The user and password of a server, of which the password may stand in a file; `whose` ends the descriptions. */
+/** User and password of a server; the password may be in a file; `whose` ends the descriptions. */
 const login = (whose: string) => ({
   username: z.string().min(1).optional().describe(`The ACL user ${whose}; without it, the default user.`),
   password: z
@@ -94,7 +94,7 @@ const redis = redisFields.superRefine(({ cluster, sentinel, database, tls: secur
     refuse(["tls"], "certFile and keyFile belong together");
 });
 
-/** The schema of the state that gateways share. */
+/** Schema of the state that gateways share. */
 export const stateSchema = z
   .strictObject({
     redis: redis
@@ -106,5 +106,4 @@ export const stateSchema = z
   .prefault({})
   .describe("What gateways on several hosts share.");
 
-/** The settings of a Redis, checked, with their defaults. */
 export type RedisSettings = z.infer<typeof redis>;
