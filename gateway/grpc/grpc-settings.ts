@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { listenerTlsSchema, listenFields } from "../../deploy/runtime/config/process-schema.ts";
 
-/** The schema of the listener on which gRPC clients reach the contract itself. */
+/** Schema of the listener for gRPC clients. */
 export const grpcSchema = z
   .strictObject({
     ...listenFields(50_050),
@@ -29,5 +29,4 @@ export const grpcSchema = z
     "Where internal clients call `svc.inference.v1.InferenceService` itself over gRPC, with the keys and limits of the public API; without this section nowhere.",
   );
 
-/** The settings of the listener for gRPC clients, checked, with their defaults. */
 export type GrpcSettings = NonNullable<z.infer<typeof grpcSchema>>;
