@@ -11,7 +11,7 @@ const MIN_RETRY_MS = 1_000;
 const RETRY_SPREAD_MS = 2_000;
 
 /**
- * Makes connections end with their answer while the process is under pressure, so that their clients may find another
+ * Closes connections after their response while the process is under pressure, so that clients may reach another
  * gateway.
  */
 export function endConnectionsUnderPressure(app: FastifyInstance, overload: OverloadManager): void {
@@ -21,7 +21,7 @@ export function endConnectionsUnderPressure(app: FastifyInstance, overload: Over
   app.addHook("onRequest", closing);
 }
 
-/** Turns requests of this context away while the process is in trouble, before a byte of their body is read. */
+/** Refuses requests of this context while the process is overloaded, before a byte of their body is read. */
 export function shedRequests(app: FastifyInstance, overload: OverloadManager, random: () => number): void {
   const shedding = atOnce((request) => {
     const { priority } = principalOf(request);
@@ -30,7 +30,7 @@ export function shedRequests(app: FastifyInstance, overload: OverloadManager, ra
   app.addHook("onRequest", shedding);
 }
 
-/** Throws `ApiError` for a request that the process is in too much trouble to take. */
+/** Throws `ApiError` for a request that the overload manager refuses. */
 export function refuseInTrouble(
   { use, priority }: { readonly use: Use | "open" } & Pick<Principal, "priority">,
   overload: OverloadManager,
@@ -41,10 +41,7 @@ export function refuseInTrouble(
   if (use === "count" || priority === "LOW") throw inTrouble("overload_reject_non_critical", random);
 }
 
-/**
- * Makes the error for a request that the overload manager does not let in. `random` gives numbers that are even over
- * [0, 1).
- */
+/** Makes the error for a request that the overload manager refuses. `random` is uniform over [0, 1). */
 export function inTrouble(detail: Detail, random: () => number): ApiError {
   return new ApiError("server_is_overloaded", "The service is overloaded. Please try again shortly.", {
     retryAfterMs: MIN_RETRY_MS + random() * RETRY_SPREAD_MS,

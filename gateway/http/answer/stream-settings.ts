@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** The schema of the settings on how event streams are written. */
+/** Schema of the settings for event streams. */
 export const streamSchema = z
   .strictObject({
     maxJoinMs: z

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** The schema of the settings of the page to try the API. */
+/** Schema of the settings of the try-it page. */
 export const tryItSchema = z
   .strictObject({
     hosts: z
@@ -15,5 +15,5 @@ export const tryItSchema = z
     "Serves a page at `/` of the public API on which its user, who pastes a key, tries the API; without this section there is none. `npm start` has it.",
   );
 
-/** The settings of the page to try the API, with their defaults; undefined where there is none. */
+/** Undefined without a page. */
 export type TryItSettings = z.output<typeof tryItSchema>;
