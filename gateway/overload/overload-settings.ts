@@ -10,12 +10,12 @@ const threshold = (value: number | null) =>
     .default(value)
     .describe("The share of the resource in use, 1 being all of it, from which the action begins; null for never.");
 
-/** The triggers of an action: `value` for all resources, but for those that `others` names. */
+/** The triggers of an action: `value` for all resources except those in `others`. */
 const triggers = (value: number, text: string, others: Partial<Record<ResourceMonitor, null>> = {}) =>
   z
     .strictObject({
       eventLoopDelay: threshold("eventLoopDelay" in others ? null : value),
-      // A busy core is no trouble as long as nothing waits for it.
+      // A busy core is not an overload while no work waits for it.
       eventLoopUtilization: threshold(null),
       fixedHeap: threshold(value),
       processMemory: threshold(value),
@@ -102,7 +102,7 @@ const resourceMonitors = z
   .prefault({})
   .describe("What counts as all of each resource that is watched.");
 
-/** The schema of the settings of the overload manager, Envoy's `overload_manager`. */
+/** Schema of the settings of the overload manager, Envoy's `overload_manager`. */
 export const overloadSchema = z
   .strictObject({
     refreshIntervalMs: z
@@ -128,7 +128,7 @@ export const overloadSchema = z
           "Answers that are kept for another engine to go on with are let go of, the largest first: a quarter of what is kept, at every look. They run on, and fail with their engine.",
           { eventLoopDelay: null, inflightBodyBytes: null },
         ),
-        // Bodies wait for their own room; what has none needs none.
+        // Bodies wait for their own budget; requests without a body need none.
         stopAcceptingRequests: triggers(0.95, "Every new request gets 503 (529 in Format B); those under way go on.", {
           inflightBodyBytes: null,
         }),
@@ -141,5 +141,4 @@ export const overloadSchema = z
   .prefault({})
   .describe("When the process is in trouble, and what it then does to stay alive.");
 
-/** The settings of what is watched of the process, and from when on which requests are turned away. */
 export type OverloadSettings = Readonly<z.infer<typeof overloadSchema>>;

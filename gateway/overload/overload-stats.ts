@@ -2,10 +2,7 @@ import { Gauge, type Registry } from "prom-client";
 import { OVERLOAD_ACTIONS, RESOURCE_MONITORS } from "./overload-action.ts";
 import type { OverloadManager } from "./overload-manager.ts";
 
-/**
- * Registers pressures, actions and bodies on their way as gauges after Envoy's `overload.*`, read at the moment of the
- * scrape.
- */
+/** Registers pressures, actions and bodies in flight as gauges after Envoy's `overload.*`, read at each scrape. */
 export function registerOverloadStats(registry: Registry, overload: OverloadManager): void {
   const registers = [registry];
   new Gauge({
@@ -44,7 +41,7 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   });
 }
 
-/** Writes a name as Envoy's stats do. */
+/** Writes a name in snake case, as in Envoy's stats. */
 function snake(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -2,20 +2,20 @@ import { performance } from "node:perf_hooks";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
 /**
- * The time between two ticks, in milliseconds: by default some of them fall between two looks of the overload manager, and a
- * process without work wakes for few. Node's own histogram is not used: emptied, it leaves out the delay until
- * its next tick, which is all there is to see while the event loop hardly turns.
+ * Milliseconds between two ticks: several fall between two checks of the overload manager, and an idle process wakes
+ * rarely. Node's own histogram is not used: after a reset, it omits the delay until its next tick, which is the only
+ * measurement while the event loop is blocked.
  */
 const TICK_MS = 50;
 
-/** The use that the process made of its event loop since it was last asked. */
+/** Use of the event loop since the last reading. */
 export type Usage = {
   /**
-   * The longest time by which a timer was late, in milliseconds; with so few ticks between two looks this is about
-   * their 99th percentile.
+   * Longest delay of a timer, in milliseconds; with so few ticks between two checks this is about their 99th
+   * percentile.
    */
   readonly eventLoopDelayMs: number;
-  /** The share of the time in which the event loop had work, from 0 to 1. */
+  /** Share of the time in which the event loop had work, from 0 to 1. */
   readonly eventLoopUtilization: number;
 };
 
@@ -23,7 +23,7 @@ export type Usage = {
 export class ProcessUsage {
   readonly #clock: Clock;
   #delayMs = 0;
-  /** When the next tick is due, or until when its delay has been told. */
+  /** When the next tick is due, or up to when its delay was reported. */
   #dueMs = 0;
   #utilization = performance.eventLoopUtilization();
   #cancelTick: () => void = () => {};
@@ -33,9 +33,9 @@ export class ProcessUsage {
     this.#tick();
   }
 
-  /** Returns what was used since the last call, or since the start. */
+  /** Returns the use since the last call, or since the start. */
   read(): Usage {
-    // Also of a tick that is overdue: where looks are as frequent as ticks, or the loop hardly turns, there may be no other.
+    // Includes an overdue tick: if checks are as frequent as ticks, or the loop is blocked, there may be no other.
     const nowMs = this.#clock.nowMs();
     const eventLoopDelayMs = Math.max(this.#delayMs, nowMs - this.#dueMs);
     this.#delayMs = 0;
@@ -48,7 +48,6 @@ export class ProcessUsage {
     };
   }
 
-  /** Stops measuring. */
   close(): void {
     this.#cancelTick();
   }
