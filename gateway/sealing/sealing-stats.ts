@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import { OPENINGS, type Sealing } from "./sealing.ts";
 
-/** Registers the sealing keys in force and what became of sealed texts as metrics, read at the moment of the scrape. */
+/** Registers the sealing keys in force and the outcomes of opening sealed texts as metrics, read at each scrape. */
 export function registerSealingStats(registry: Registry, sealing: Pick<Sealing, "keyIds" | "openings">): void {
   new Gauge({
     name: "svc_sealing_keys",

@@ -1,15 +1,14 @@
 import { Counter, Histogram, type Registry } from "prom-client";
 
 /**
- * What became of an answer whose engine was lost before its end: another one went on with it, or why none did.
- *
- * - `not_kept`: its engine cannot be continued, or there was no room to keep the answer.
- * - `lost_too_often`: it lost engine after engine.
+ * Outcome of an answer whose engine was lost before its end: another engine continued it, or why none did.
+ * - `not_kept`: its engine does not support continuation, or there was no memory to keep the answer.
+ * - `lost_too_often`: it lost several engines.
  * - `over_budget`: too many answers were being continued.
- * - `no_endpoint`: none came in time that could go on.
- * - `other_answer`: the engine that was to go on told another answer.
- * - `refused`: the engine that was to go on did not take it.
- * - `suspected`: its request may be what engines are lost by.
+ * - `no_endpoint`: no endpoint for the continuation was found in time.
+ * - `other_answer`: the next engine produced another answer.
+ * - `refused`: the next engine refused it.
+ * - `suspected`: its request may have caused the loss of engines.
  */
 export type ContinuationOutcome =
   | "went_on"
@@ -21,10 +20,9 @@ export type ContinuationOutcome =
   | "refused"
   | "suspected";
 
-/** The upper bounds of the time until another engine went on, in seconds: from a prefill to an outage. */
+/** Upper bounds of the time until another engine continued, in seconds: from a prefill to an outage. */
 const SECONDS_TO_GO_ON: readonly number[] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160];
 
-/** Counts what becomes of answers whose engine is lost before their end. */
 export class ContinuationStats {
   readonly #ends: Counter<"cluster" | "outcome">;
   readonly #gap: Histogram<"cluster">;
@@ -52,18 +50,18 @@ export class ContinuationStats {
     });
   }
 
-  /** Counts an answer that another engine goes on with, `gapMs` milliseconds after it had lost its own. */
+  /** Counts an answer that another engine continued `gapMs` milliseconds after the loss. */
   wentOn(cluster: string, gapMs: number): void {
     this.#ends.inc({ cluster, outcome: "went_on" });
     this.#gap.observe({ cluster }, gapMs / 1000);
   }
 
-  /** Counts an answer that lost its engine and that no other one goes on with. */
+  /** Counts an answer that was not continued after the loss of its engine. */
   ended(cluster: string, outcome: ContinuationOutcome): void {
     this.#ends.inc({ cluster, outcome });
   }
 
-  /** Counts an answer that is not kept, or no longer, so that no other engine could go on with it. */
+  /** Counts an answer that is not kept, or not any more, so that no other engine could continue it. */
   notKept(cluster: string, reason: string): void {
     this.#notKept.inc({ cluster, reason });
   }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** The schema of the settings on metrics. */
+/** Schema of the settings for metrics. */
 export const statsSchema = z
   .strictObject({
     keySeries: z

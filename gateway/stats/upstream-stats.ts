@@ -3,18 +3,18 @@ import { type Detail, OUTCOMES, type OutcomeRow } from "../outcome.ts";
 import { ContinuationStats } from "./continuation-stats.ts";
 import { KeptCounter } from "./kept-metrics.ts";
 
-/** What a call to an endpoint is to its request: the first, one that repeats a failed one, or one that goes on with its answer. */
+/** The role of a call to an endpoint for its request: the first one, a retry, or a continuation of its answer. */
 export type CallKind = "first" | "retry" | "continuation";
 
-/** A call to an endpoint that runs. */
+/** A running call to an endpoint. */
 export type RunningTry = {
-  /** Counts the end of the call: `cancelled` by this gateway, or `failed` with the detail token of what went wrong. */
+  /** Counts the end of the call: `cancelled` by this gateway, or `failed` with the detail token. */
   end(ending: "answered" | "cancelled" | { readonly failed: Detail }): void;
 };
 
-/** Counts what happens to a cluster's requests, under Envoy's names: `upstream_rq_total` counts tries, not requests. */
+/** Counts the requests of clusters, under Envoy's names: `upstream_rq_total` counts attempts, not requests. */
 export class UpstreamStats {
-  /** Counts what becomes of answers whose engine is lost. */
+  /** Counts the outcomes of answers whose engine is lost. */
   readonly continuations: ContinuationStats;
   readonly #total: KeptCounter<readonly ["cluster"]>;
   readonly #active: KeptCounter<readonly ["cluster"]>;
@@ -88,7 +88,7 @@ export class UpstreamStats {
     });
   }
 
-  /** Begins the counts of a cluster at 0: only then is the first of its failures a rise. */
+  /** Sets the counts of a cluster to 0, so that its first failure is an increase. */
   startAtZero(cluster: string): void {
     const counters = [this.#retry, this.#retrySuccess, this.#noneHealthy, this.#prefillOverdue];
     const failed = Object.values(this.#failed);
@@ -98,7 +98,6 @@ export class UpstreamStats {
     this.#active.of(cluster).inc(0);
   }
 
-  /** Counts a call that begins. */
   begin(cluster: string, kind: CallKind): RunningTry {
     const labels = { cluster };
     const retry = kind === "retry";
@@ -118,7 +117,7 @@ export class UpstreamStats {
     };
   }
 
-  /** Counts an outlier; `enforced` says whether it was ejected. */
+  /** Counts an outlier; `enforced` is true if it was ejected. */
   ejected(cluster: string, enforced: boolean): void {
     this.#ejections.inc({ cluster, enforced: String(enforced) });
   }
@@ -128,7 +127,7 @@ export class UpstreamStats {
     this.#requestsOfDeath.inc({ cluster });
   }
 
-  /** Counts a request that waited for its prefill for as long as it may before it got its place. */
+  /** Counts a request that was admitted only after the longest wait for its prefill. */
   prefillOverdue(cluster: string): void {
     this.#prefillOverdue.inc({ cluster });
   }
