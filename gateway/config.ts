@@ -20,12 +20,12 @@ import { upstreamSchema } from "./upstream/wire/wire-settings.ts";
 
 /*
  * The configuration of one gateway: a YAML file, checked strictly. Names carry their units, and are Envoy's where Envoy
- * has the thing. The schema of a setting stands in the room that obeys it, beside the code or in its
- * `<thing>-settings.ts`; the type is inferred from it, its default stands there and nowhere else. What no one room
- * obeys stands here.
+ * has the setting. The schema of a setting stands in the room that uses it, beside the code or in its
+ * `<thing>-settings.ts`; its type is inferred and its default is in the schema only. Settings of several rooms stand
+ * here.
  */
 
-// The limits themselves stand in the records of the keys; a key without one has none, but for what is set here for every key.
+// The limits are in the records of the keys; a key without a limit has none, except for those set here for every key.
 const limits = z
   .strictObject({
     headerPrefix: z
@@ -66,7 +66,7 @@ const limits = z
   .prefault({})
   .describe("How the limits of keys are counted; the limits themselves stand in the records of the keys.");
 
-/** Makes the schema of a format's setting for streams that broke off, with this default. */
+/** Makes the schema of a format's setting for broken streams. */
 function brokenStream(fallback: "cut" | "error") {
   return z
     .enum(["cut", "error"])
@@ -76,7 +76,7 @@ function brokenStream(fallback: "cut" | "error") {
     );
 }
 
-/** The form of the names of models, which stand in paths, logs and labels of statistics. */
+/** Form of model names, which appear in paths, logs and labels of statistics. */
 const modelName = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "expected 1 to 64 letters, digits, dots, hyphens and underscores");
@@ -122,7 +122,7 @@ function refuse(context: z.RefinementCtx, path: (string | number)[], message: st
   context.addIssue({ code: "custom", path, message });
 }
 
-/** Refuses clusters of models that no caller could ask for: their names are mistakes. */
+/** Refuses clusters of models that no caller can request: their names are mistakes. */
 function refuseUnlisted(
   { catalog, clusters }: { readonly catalog: Catalog; readonly clusters: readonly { readonly model: string }[] },
   context: z.RefinementCtx,
@@ -132,7 +132,7 @@ function refuseUnlisted(
       refuse(context, ["clusters", index, "model"], `${model} is no model of the catalog`);
 }
 
-/** The keys of the configuration, each checked by itself. */
+/** The keys of the configuration, each validated independently. */
 const gatewayKeys = z.strictObject({
   listen: z
     .strictObject({ ...listenFields(8080), tls: listenerTlsSchema })
@@ -274,10 +274,8 @@ const gatewayKeys = z.strictObject({
     .describe("What the log has of requests."),
 });
 
-/** The schema of the gateway's whole configuration. */
 export const gatewayConfigSchema = gatewayKeys.superRefine(refuseUnlisted).superRefine(({ keys, state }, context) => {
   if (keys.redis && !state.redis) refuse(context, ["keys", "redis"], "state.redis has to say where the store is");
 });
 
-/** The configuration of a gateway, checked, with its defaults. */
 export type GatewayConfig = z.infer<typeof gatewayConfigSchema>;
