@@ -3,7 +3,7 @@ import { quantile } from "./quantile.ts";
 
 const INSTANCE = 'instance=~"$instance"';
 
-/** The dashboard of engine nodes, from what they tell of themselves. */
+/** The dashboard of engine nodes, from their own metrics. */
 export const engine: Dashboard = {
   name: "engine",
   title: "svc / Engine nodes",

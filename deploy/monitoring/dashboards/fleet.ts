@@ -4,7 +4,7 @@ import { quantile } from "./quantile.ts";
 const MODEL = 'model=~"$model"';
 const CLUSTER = 'cluster=~"$model"';
 
-/** The dashboard of all gateways together: what callers get, and what it stands on. */
+/** The dashboard of all gateways: the service for callers, and its resources. */
 export const fleet: Dashboard = {
   name: "fleet",
   title: "svc / Fleet",

@@ -1,7 +1,7 @@
 import type { Dashboard } from "./dashboard.ts";
 import { quantile } from "./quantile.ts";
 
-/** The dashboard of keys and limits, for whoever gives out keys. */
+/** The dashboard of keys and limits, for operators of keys. */
 export const keys: Dashboard = {
   name: "keys",
   title: "svc / Keys and limits",
@@ -35,7 +35,7 @@ export const keys: Dashboard = {
           title: "Time to count",
           text: "How long requests wait for the counts of their key; 0 while no request comes. Above 10 ms the store is busy.",
           unit: "s",
-          // A quantile of nothing is NaN, which no comparison holds for.
+          // A quantile without observations is NaN, for which no comparison holds.
           queries: [[`${quantile(0.99, "svc_ratelimit_store_seconds", [])} >= 0 or vector(0)`, "p99"]],
         },
         {

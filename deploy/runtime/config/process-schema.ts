@@ -2,7 +2,7 @@ import * as z from "zod";
 
 const file = (text: string) => z.string().min(1).describe(text);
 
-/** Makes the settings of a listener: the address it binds, 127.0.0.1 by default, and its port, `port` by default. */
+/** Makes the settings of a listener: its address, 127.0.0.1 by default, and its port, `port` by default. */
 export function listenFields(port: number) {
   return {
     host: z
@@ -19,12 +19,12 @@ export function listenFields(port: number) {
   };
 }
 
-/** Makes the schema of a listener that has no settings beside those of `listenFields`. */
+/** Makes the schema of a listener with only `listenFields`. */
 export function listenSchema(port: number) {
   return z.strictObject(listenFields(port)).prefault({});
 }
 
-/** The schema of how a listener that callers use is secured. */
+/** Schema of the TLS settings of a listener for callers. */
 export const listenerTlsSchema = z
   .strictObject({
     certFile: file("The path of a PEM file with the certificate that the listener shows, and its chain."),
@@ -38,15 +38,12 @@ export const listenerTlsSchema = z
   .optional()
   .describe("How the listener is secured; without this section it speaks plain text. The files are followed.");
 
-/**
- * Makes the schema of a length of time in whole milliseconds that is never zero. Its default is `value`; `text` says
- * what it means.
- */
+/** Makes the schema of a positive duration in whole milliseconds. Its default is `value`; `text` describes it. */
 export function milliseconds(value: number, text: string) {
   return z.int().min(1).default(value).describe(text);
 }
 
-/** The schema of a program's log: from which level on lines are written, `info` by default. */
+/** Schema of a program's log: the minimum level, `info` by default. */
 export const logSchema = z
   .strictObject({
     level: z

@@ -12,34 +12,31 @@ import type { Logger } from "pino";
 import { exportLog } from "./export-log.ts";
 import type { TracingConfig } from "./tracing-schema.ts";
 
-/** The most spans in one export. */
+/** Most spans of one export. */
 const BATCH_SIZE = 512;
 
-/** The milliseconds that the last export may take: a collector that is down must not keep a process from ending. */
+/** Time limit of the last export, in milliseconds: a collector that is down must not keep a process from exiting. */
 const LAST_EXPORT_MS = 3_000;
 
-/** The process that exports spans: OpenTelemetry's `service.name`, `service.version` and `service.instance.id`. */
+/** The process in exported spans: OpenTelemetry's `service.name`, `service.version` and `service.instance.id`. */
 export type TracedService = {
-  /** The name of the service: `service.name`. */
   readonly name: string;
-  /** The version of the service: `service.version`. */
   readonly version: string;
-  /** The name of this process among those of the service: `service.instance.id`. */
   readonly instanceId: string;
 };
 
-/** The way of spans to a collector, and what they say about the process they come from. */
+/** The span processor and the resource of a process. */
 export type TraceExport = {
-  /** The processor that takes finished spans and exports them in batches. */
+  /** Exports finished spans in batches. */
   readonly processor: SpanProcessor;
-  /** The attributes of the process, which go with every span. */
+  /** Attributes of the process, sent with every span. */
   readonly resource: Resource;
 };
 
 /**
- * Makes the way of spans to a collector: they go in batches from a bounded queue, and `log` is told of failed exports.
- * The variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the last word on what the spans say about the
- * process. `nowMs` returns monotonic milliseconds.
+ * Makes the export of spans to a collector: in batches from a bounded queue; failed exports are logged to `log`. The
+ * variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override the attributes of the process. `nowMs` returns
+ * monotonic milliseconds.
  */
 export function traceExport(
   { otlpEndpoint, maxQueueSize, scheduleDelayMs, exportTimeoutMs }: TracingConfig,
@@ -51,7 +48,7 @@ export function traceExport(
   const exporter = new OTLPTraceExporter({
     ...(otlpEndpoint !== undefined && { url: `${otlpEndpoint.replace(/\/+$/, "")}/v1/traces` }),
     timeoutMillis: exportTimeoutMs,
-    // All that may wait can go at once in the end.
+    // All waiting spans can be sent at once at the end.
     concurrencyLimit: Math.ceil(maxQueueSize / BATCH_SIZE) + 1,
   });
   const processor = new BatchSpanProcessor({
@@ -68,7 +65,7 @@ export function traceExport(
   return { processor, resource };
 }
 
-/** Sends the spans that wait, for at most three seconds, and closes `processor`. Never rejects. */
+/** Sends the waiting spans, for at most three seconds, and closes `processor`. Never rejects. */
 export async function sendLastSpans(processor: SpanProcessor): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((resolve) => {

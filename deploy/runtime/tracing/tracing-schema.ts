@@ -2,8 +2,8 @@ import * as z from "zod";
 import { milliseconds } from "../config/process-schema.ts";
 
 /**
- * The schema of the settings on the export of traces over OTLP. What has no setting, such as headers for the collector,
- * the exporter takes from the variables OTEL_*.
+ * Schema of the OTLP export of traces. The exporter reads all other options, such as headers for the collector, from
+ * the variables OTEL_*.
  */
 export const tracingSchema = z
   .strictObject({
@@ -36,5 +36,4 @@ export const tracingSchema = z
   })
   .describe("Traces are exported only with this section; without it nothing is loaded for them either.");
 
-/** The settings on the export of traces, checked, with their defaults. */
 export type TracingConfig = z.infer<typeof tracingSchema>;
