@@ -8,7 +8,7 @@ const threshold = (value: number | null) =>
     .gt(0)
     .nullable()
     .default(value)
-    .describe("The share of the resource in use, 1 being all of it, from which the action begins; null for never.");
+    .describe("Used share of the resource, 0 to 1, at which the action starts; null: never.");
 
 /** The triggers of an action: `value` for all resources except those in `others`. */
 const triggers = (value: number, text: string, others: Partial<Record<ResourceMonitor, null>> = {}) =>
@@ -33,23 +33,21 @@ const resourceMonitors = z
           .min(1)
           .default(3_000)
           .describe(
-            "The lateness of timers, in milliseconds, that counts as all of the resource: the longest one between two looks. A process that shares its core with others is late by up to a second and well.",
+            "Timer delay, in milliseconds, that counts as all of the resource: the longest delay between two checks. A process that shares its core has delays of up to a second without harm.",
           ),
       })
       .prefault({})
-      .describe("How late the event loop is with its timers."),
+      .describe("Delay of the event loop's timers."),
     fixedHeap: z
       .strictObject({
         maxHeapSizeBytes: z
           .int()
           .min(1)
           .optional()
-          .describe(
-            "The size of the heap, in bytes, that counts as all of it; without it, what V8 lets the heap grow to.",
-          ),
+          .describe("Heap size, in bytes, that counts as all of the resource; default: V8's heap limit."),
       })
       .prefault({})
-      .describe("How full the heap of JavaScript objects is."),
+      .describe("Use of the JavaScript heap."),
     processMemory: z
       .strictObject({
         maxRssBytes: z
@@ -57,11 +55,11 @@ const resourceMonitors = z
           .min(1)
           .optional()
           .describe(
-            "The memory of the process, in bytes, that counts as all of it, buffers and libraries included; without it, the limit of the container, or the memory of the machine.",
+            "Memory of the process, in bytes, that counts as all of the resource, buffers and libraries included; default: the limit of the container, or the memory of the machine.",
           ),
       })
       .prefault({})
-      .describe("How much memory the process holds in all."),
+      .describe("Resident memory of the process."),
     globalDownstreamMaxConnections: z
       .strictObject({
         maxActiveDownstreamConnections: z
@@ -69,11 +67,11 @@ const resourceMonitors = z
           .min(1)
           .optional()
           .describe(
-            "The number of connections of callers that may be open at once; one more is closed without an answer. Without it, three quarters of what `ulimit -n` lets the process open.",
+            "Most open connections of callers; a further one is closed without a reply. Default: three quarters of `ulimit -n`.",
           ),
       })
       .prefault({})
-      .describe("How many connections callers have open."),
+      .describe("Open connections of callers."),
     inflightBodyBytes: z
       .strictObject({
         maxBytes: z
@@ -81,7 +79,7 @@ const resourceMonitors = z
           .min(1)
           .optional()
           .describe(
-            "The size, in bytes, of all bodies together from their announcement until an engine has them for good; without it, a quarter of what processMemory has, at most 536870912. What comes on top waits unread.",
+            "Size, in bytes, of all bodies together from their announcement until an engine has accepted them; default: a quarter of processMemory, at most 536870912. Further bodies wait unread.",
           ),
         maxShareOfKey: z
           .number()
@@ -89,18 +87,18 @@ const resourceMonitors = z
           .max(1)
           .default(0.5)
           .describe(
-            "The share, up to 1, that the bodies of one owner's keys take up of what others' leave of maxBytes: with 0.5 one owner takes half, two a third each, and there is room for another one. A single body may be larger.",
+            "Share, up to 1, of the free part of maxBytes that the bodies of one owner's keys may take: with 0.5 one owner takes half, two a third each, and there is room for another one. A single body may be larger.",
           ),
         maxWaitMs: milliseconds(
           10_000,
-          "The time, in milliseconds, for which a body waits for room: then it gets 503 (529 in Format B), or 429 where its own key has no share left.",
+          "The time, in milliseconds, for which a body waits for room: then its request gets 503 (529 in Format B), or 429 if its own key has used up its share.",
         ),
       })
       .prefault({})
-      .describe("How much room request bodies take up together."),
+      .describe("Request bodies in flight."),
   })
   .prefault({})
-  .describe("What counts as all of each resource that is watched.");
+  .describe("The monitored resources, and the limit of each.");
 
 /** Schema of the settings of the overload manager, Envoy's `overload_manager`. */
 export const overloadSchema = z
@@ -109,36 +107,36 @@ export const overloadSchema = z
       .int()
       .min(50)
       .default(250)
-      .describe("The time, in milliseconds, between two looks at the resources."),
+      .describe("The time, in milliseconds, between two checks of the resources."),
     resourceMonitors,
     actions: z
       .strictObject({
         stopKeepingAnswers: triggers(
           0.8,
-          "No further answer is kept for another engine to go on with: those that begin now fail with their engine.",
+          "No further answer is kept for continuation on another engine: answers that begin now fail with their engine.",
           { eventLoopDelay: null, inflightBodyBytes: null },
         ),
-        disableHttpKeepalive: triggers(0.8, "Connections end with their answer."),
+        disableHttpKeepalive: triggers(0.8, "Connections are closed after their reply."),
         rejectNonCritical: triggers(
           0.85,
           "Requests that count tokens, and those of keys of low priority, get 503 (529 in Format B).",
         ),
         releaseKeptAnswers: triggers(
           0.9,
-          "Answers that are kept for another engine to go on with are let go of, the largest first: a quarter of what is kept, at every look. They run on, and fail with their engine.",
+          "Answers kept for continuation are dropped, largest first: a quarter of their memory at every check. They continue to run, and fail with their engine.",
           { eventLoopDelay: null, inflightBodyBytes: null },
         ),
         // Bodies wait for their own budget; requests without a body need none.
-        stopAcceptingRequests: triggers(0.95, "Every new request gets 503 (529 in Format B); those under way go on.", {
+        stopAcceptingRequests: triggers(0.95, "Every new request gets 503 (529 in Format B); running ones continue.", {
           inflightBodyBytes: null,
         }),
       })
       .prefault({})
       .describe(
-        "An action begins when two looks in a row find one of its triggers reached, and ends when four find all of them 0.1 below.",
+        "An action starts when two consecutive checks find one of its triggers reached, and ends when four find all of them 0.1 below.",
       ),
   })
   .prefault({})
-  .describe("When the process is in trouble, and what it then does to stay alive.");
+  .describe("Overload of the process, and the actions against it.");
 
 export type OverloadSettings = Readonly<z.infer<typeof overloadSchema>>;

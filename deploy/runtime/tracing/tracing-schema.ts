@@ -15,7 +15,7 @@ export const tracingSchema = z
       )
       .optional()
       .describe(
-        "The root URL of the collector, which takes OTLP over HTTP; without it, the variable OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318.",
+        "Root URL of the collector (OTLP over HTTP); default: the variable OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318.",
       ),
     samplingRatio: z
       .number()
@@ -23,17 +23,17 @@ export const tracingSchema = z
       .max(1)
       .default(0.01)
       .describe(
-        "The share, 0 to 1, of the traces exported that begin in this process. Those that a caller samples, and failures of the service, are always exported; of those that a caller does not sample, a gateway exports the same share, and a node none.",
+        "Sampling rate, 0 to 1, of traces that begin in this process. Traces that a caller samples, and failures of the service, are always exported; of traces that a caller does not sample, a gateway exports the same share, and a node none.",
       ),
     maxQueueSize: z
       .int()
       .min(512)
       .max(65_536)
       .default(2_048)
-      .describe("The number of finished spans that may wait for their export; further ones are dropped."),
+      .describe("Most finished spans that wait for their export; further ones are dropped."),
     scheduleDelayMs: milliseconds(5_000, "The time, in milliseconds, between two exports of finished spans."),
-    exportTimeoutMs: milliseconds(10_000, "The time, in milliseconds, that one export may take, its retries included."),
+    exportTimeoutMs: milliseconds(10_000, "Time limit, in milliseconds, of one export, retries included."),
   })
-  .describe("Traces are exported only with this section; without it nothing is loaded for them either.");
+  .describe("Export of traces; without this section none are exported, and the SDK is not loaded.");
 
 export type TracingConfig = z.infer<typeof tracingSchema>;
