@@ -131,7 +131,7 @@ async function openSealing(file: string | undefined, stats: Stats, log: Logger):
   const onUnknownKey = atMostEvery(systemClock, UNKNOWN_KEY_SAID_MS, (id: string) =>
     log.warn(
       { sealingKeyId: id, sealingKeyIds: opened.sealing.keyIds },
-      "a caller's reasoning names a sealing key that is not here, and was left out; do all gateways share sealingKeyFile?",
+      "a caller's reasoning names an unknown sealing key, and was omitted; do all gateways share sealingKeyFile?",
     ),
   );
   const opened: OpenSealing =
@@ -140,7 +140,7 @@ async function openSealing(file: string | undefined, stats: Stats, log: Logger):
       : await followSealing(file, log, onUnknownKey);
   registerSealingStats(stats.registry, opened.sealing);
   if (file === undefined)
-    log.warn("no sealingKeyFile: other gateways, and this one after a restart, cannot read what it seals");
+    log.warn("no sealingKeyFile: other gateways, and this one after a restart, cannot read its sealed reasoning");
   return opened;
 }
 
@@ -212,12 +212,9 @@ async function openAccess({ admin }: GatewayConfig, log: Logger) {
 function warnOfAdmin({ host, tokenFile, tls }: GatewayConfig["admin"], log: Logger): void {
   if (isLoopback(host)) return;
   if (tokenFile === undefined && tls?.clientCaFile === undefined)
-    log.warn(
-      { host },
-      "the admin port is open to other machines and has no admin.tokenFile: it tells them of health only",
-    );
+    log.warn({ host }, "the admin port is open to other machines and has no admin.tokenFile: it serves health only");
   else if (tls === undefined)
-    log.warn({ host }, "the token of the admin port travels in plain text: it has no admin.tls");
+    log.warn({ host }, "the token of the admin port is sent in plain text: it has no admin.tls");
 }
 
 /**

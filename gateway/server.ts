@@ -107,8 +107,8 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const sinks: RecordSinks = { log, stats, clock, tracing, trustedHops, sampled };
   const { app, sockets } = publicApp(timeouts, sinks, deps.tls);
   const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
-    if (active) log.warn({ action, pressures }, "an action against overload begins");
-    else log.info({ action, pressures }, "an action against overload ends");
+    if (active) log.warn({ action, pressures }, "overload action started");
+    else log.info({ action, pressures }, "overload action ended");
   });
   app.server.once("close", () => {
     overload.close();
@@ -167,12 +167,12 @@ function limitConnections(app: FastifyInstance, { config, stats, clock, log }: G
   const openFiles = openFilesLimit();
   const most = maxActiveDownstreamConnections ?? (openFiles && connectionsFor(openFiles));
   if (most === undefined) {
-    log.warn("the system does not tell how many files may be open: connections are not limited");
+    log.warn("the limit of open files is unknown: connections are not limited");
     return;
   }
   log.info({ maxConnections: most, openFiles }, "connections are limited");
   if (openFiles !== undefined && most >= openFiles)
-    log.warn({ maxConnections: most, openFiles }, "more connections may be open than files");
+    log.warn({ maxConnections: most, openFiles }, "the connection limit exceeds the limit of open files");
   capConnections(app.server, most, { log, clock, onRefused: () => stats.connectionOverflow.inc() });
 }
 
@@ -226,7 +226,7 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
     },
     limits: config.jsonLimits,
     clock,
-    onFault: (fault) => log.error({ fault }, "a body could not be translated: a fault of this program"),
+    onFault: (fault) => log.error({ fault }, "a body could not be translated because of a bug"),
   });
 }
 
@@ -242,13 +242,13 @@ function newContinuationRoom({ config, clock, log }: GatewayDeps, overload: Over
   const sayFull = atMostEvery(clock, LACK_SAID_MS, (_: undefined, times) =>
     log.warn(
       { times, kept: room.answers, bytes: room.bytes, maxBytes: room.maxBytes },
-      "continuation.maxBytes is used up: answers that find no room fail with their engine",
+      "continuation.maxBytes is used up: further answers fail with their engine",
     ),
   );
   const sayLetGo = atMostEvery(clock, LACK_SAID_MS, (answers: number) =>
     log.warn(
       { answers, kept: room.answers, bytes: room.bytes },
-      "memory is short: the largest kept answers were let go of, and fail with their engine",
+      "memory is short: the largest kept answers were dropped, and fail with their engine",
     ),
   );
   overload.onLook(() => {

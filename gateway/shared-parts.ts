@@ -44,8 +44,10 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
     usage,
     board: state && new RedisOrders(state, systemClock),
     notes: () => [
-      ...(keys.status().loadedAtMs === 0 ? ["keys: the shared store is away; callers are not listened to"] : []),
-      ...(tokens?.everRead === false ? ["tokens: the keys of the issuer were never read; no token is taken"] : []),
+      ...(keys.status().loadedAtMs === 0
+        ? ["keys: the shared store is unreachable; the public listener is closed"]
+        : []),
+      ...(tokens?.everRead === false ? ["tokens: the keys of the issuer were never read; no token is accepted"] : []),
       ...(limits.notes?.() ?? []),
     ],
     async close() {
@@ -79,23 +81,23 @@ function warnOfPlainText({ addresses, tls, sentinel, ...own }: RedisSettings, lo
   const far = addresses.find((address) => !isLoopback(address.replace(/:\d+$/, "")));
   const secrets = [own.password, own.passwordFile, sentinel?.password, sentinel?.passwordFile];
   if (far === undefined || tls || secrets.every((secret) => secret === undefined)) return;
-  log.warn({ address: far }, "the password of the shared store travels in plain text: state.redis has no tls");
+  log.warn({ address: far }, "the password of the shared store is sent in plain text: state.redis has no tls");
 }
 
 async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): Promise<OpenLimits> {
   const { whenAway } = state.settings;
   const does =
-    whenAway === "share" ? "this gateway goes by its share of each limit" : "requests with limits are refused";
+    whenAway === "share" ? "this gateway applies its share of each limit" : "requests with limits are refused";
   const store = await RedisLimitStore.open({
     state,
     clock: systemClock,
-    onAway: (fault) => log.error({ fault }, `the store of the limits of keys is away: ${does}`),
-    onBack: () => log.info("the store of the limits of keys is back"),
+    onAway: (fault) => log.error({ fault }, `the store of limits is unreachable: ${does}`),
+    onBack: () => log.info("the store of limits is reachable again"),
   });
   registerLimitStats(stats.registry, () => store.state.shared);
   return {
     store,
-    notes: () => (store.state.shared ? [] : [`limits: the shared store is away; ${does}`]),
+    notes: () => (store.state.shared ? [] : [`limits: the shared store is unreachable; ${does}`]),
     close: () => store.close(),
   };
 }
@@ -122,13 +124,16 @@ async function openKeys(
 ): Promise<OpenKeys> {
   const { keys, loaded } = await readKeys(config.keys, state);
   if (keys.status().fault === "unreachable")
-    log.error({ fault: "unreachable" }, "the store of keys is away: callers are not listened to until it is back");
+    log.error(
+      { fault: "unreachable" },
+      "the store of keys is unreachable: the public listener stays closed until it answers",
+    );
   let { wentBack: lastBack } = keys.status();
   keys.onChange(({ keys: count, revision, fault, refused, wentBack }) => {
     if (wentBack > lastBack)
       log.error(
         { keys: count, revision },
-        "the store of keys has lost changes; it is followed, but for records that are older than those in use",
+        "the store of keys has lost changes; it is followed, except for records older than those in use",
       );
     lastBack = wentBack;
     if (fault === "records_refused")
@@ -148,7 +153,7 @@ async function openTokens(
 ): Promise<TokenVerifier | undefined> {
   if (!jwt) return undefined;
   const onReload = (fault: string | undefined, everRead: boolean) => {
-    const becomes = everRead ? "; the last good ones stay" : ", and never were: no token is taken until they are";
+    const becomes = everRead ? "; the last good ones stay" : ", and never were: no token is accepted until they are";
     if (fault) log.error({ fault }, `the keys of the tokens' issuer cannot be used${becomes}`);
     else log.info("keys of the tokens' issuer loaded");
   };

@@ -115,7 +115,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_ratelimit_store_seconds:
       "Above 0.01 s, asking for the counts of a key takes noticeable time: the store that gateways share is busy or far away.",
     svc_ratelimit_store_up:
-      "0: this gateway goes by its share of each limit, or refuses (`state.redis.whenAway`), as the store that gateways share does not answer. Look at that, and at the log for the reason. A gateway that counts for itself does not have this metric.",
+      "0: this gateway applies its share of each limit, or refuses (`state.redis.whenAway`), as the store that gateways share does not answer. Look at that, and at the log for the reason. A gateway that counts for itself does not have this metric.",
     svc_auth_failures_total:
       "A burst of `api_key_invalid` is a revoked key still in use, or somebody guessing. The log lines have the network.",
     svc_key_requests_total:

@@ -94,7 +94,7 @@ function startCommand(): Command {
     )
     .option("--context-tokens <n>", "prompt and answer together, per generation", whole(256, 4_194_304))
     .option("--engines <n>", "engine nodes", whole(1, 64), 1)
-    .option("--drain-grace <s>", "time for a proxy in front to notice that the gateway ends", whole(0, 3_600), 0)
+    .option("--drain-grace <s>", "time for a proxy in front to detect that the gateway stops", whole(0, 3_600), 0)
     .addOption(
       new Option("--log-level <level>", "what is written to standard error")
         .choices(["debug", "info", "warn", "error"])

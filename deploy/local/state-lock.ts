@@ -34,7 +34,7 @@ export async function stateFolder(stateDir: string): Promise<string> {
     const us = process.getuid?.();
     if (us !== undefined && uid !== us) throw new StateFolderError(`--state-dir: ${folder} belongs to another user`);
     if (us !== undefined && (mode & WRITABLE_BY_OTHERS) !== 0)
-      throw new StateFolderError(`--state-dir: ${folder} can be written by other users; its mode should be 0700`);
+      throw new StateFolderError(`--state-dir: ${folder} is writable by other users; its mode should be 0700`);
   } catch (cause) {
     if (cause instanceof StateFolderError) throw cause;
     throw new StateFolderError(`--state-dir: ${folder} cannot be made (${errnoOf(cause)})`, { cause });

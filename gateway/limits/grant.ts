@@ -92,8 +92,8 @@ export class Grant {
   }
 
   /**
-   * Takes all charges of `wanted`, and a place if `places` limits them, or takes none of them; includes what was
-   * postponed. Returns the refusal, or undefined if the request passes.
+   * Takes all charges of `wanted`, and a place if `places` limits them, or takes none of them, together with all
+   * postponed ones. Returns the refusal, or undefined if the request passes.
    */
   async take(places: PlaceLimit | undefined, wanted: readonly Wanted[]): Promise<ApiError | undefined> {
     const before = this.#postponed;

@@ -7,7 +7,7 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   const registers = [registry];
   new Gauge({
     name: "svc_overload_pressure_ratio",
-    help: "Share of a resource of this process that is used, by resource; at 1 it is used up.",
+    help: "Used share of a resource of this process, 0 to 1, by resource.",
     labelNames: ["resource"],
     registers,
     collect() {
@@ -25,7 +25,7 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   });
   new Gauge({
     name: "svc_inflight_body_bytes",
-    help: "Bytes of request bodies on their way, from their announcement until an engine has them for good.",
+    help: "Bytes of request bodies in flight, from their announcement until an engine has accepted them.",
     registers,
     collect() {
       this.set(overload.bodies.bytes);
@@ -33,7 +33,7 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   });
   new Gauge({
     name: "svc_inflight_bodies_waiting",
-    help: "Requests whose body waits, unread, for room among the bodies on their way.",
+    help: "Requests whose body waits, unread, for room among the bodies in flight.",
     registers,
     collect() {
       this.set(overload.bodies.waiting);

@@ -31,20 +31,20 @@ export class ContinuationStats {
   constructor(registry: Registry) {
     this.#ends = new Counter({
       name: "svc_continuations_total",
-      help: "Answers that lost their engine before their end, by what became of them: went_on, or why no other engine went on.",
+      help: "Answers that lost their engine before their end, by outcome: went_on, or why no other engine continued them.",
       labelNames: ["cluster", "outcome"],
       registers: [registry],
     });
     this.#gap = new Histogram({
       name: "svc_continuation_gap_seconds",
-      help: "Time from the loss of an answer's engine to the first event of another one that its caller did not have, in seconds.",
+      help: "Time from the loss of an answer's engine to the first new event from another one, in seconds.",
       labelNames: ["cluster"],
       buckets: [...SECONDS_TO_GO_ON],
       registers: [registry],
     });
     this.#notKept = new Counter({
       name: "svc_answers_not_kept_total",
-      help: "Answers that were not kept for another engine to go on with, or no longer, by reason: no_room, no_room_for_key, overload, released.",
+      help: "Answers not kept for continuation, or not any more, by reason: no_room, no_room_for_key, overload, released.",
       labelNames: ["cluster", "reason"],
       registers: [registry],
     });

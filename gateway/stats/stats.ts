@@ -51,7 +51,7 @@ export class Stats extends Registered {
   /** The code is 0 if the client left before a status was sent. */
   readonly httpRequests = this.#counts(
     "svc_http_requests_total",
-    "Requests that are over, by route, format, status code and outcome; code 0: the client left before a status was sent.",
+    "Completed requests, by route, format, status code and outcome; code 0: the client left before a status was sent.",
     "route",
     "format",
     "code",
@@ -68,7 +68,7 @@ export class Stats extends Registered {
   /** `cache` is the cached share of the prompt: `hit` (half or more), `partial`, `miss`, or `unknown`. */
   readonly timeToFirstToken = this.#histogram(
     "svc_time_to_first_token_seconds",
-    "Time from a request's arrival to its first delta, in seconds, by how much of its prompt came from the cache.",
+    "Time from a request's arrival to its first delta, in seconds, by the cached share of its prompt.",
     SECONDS_TO_FIRST_TOKEN,
     "model",
     "cache",
@@ -83,7 +83,7 @@ export class Stats extends Registered {
   /** From dispatch to acceptance by an engine. `class` is the priority of the key. */
   readonly queueWait = this.#histogram(
     "svc_queue_wait_seconds",
-    "Time from a checked request to its being taken up by an engine, in seconds, by class of service.",
+    "Time from the dispatch of a request to its acceptance by an engine, in seconds, by priority.",
     SECONDS_IN_QUEUE,
     "model",
     "class",
@@ -99,58 +99,58 @@ export class Stats extends Registered {
   /** Prompts by the reason for their cache misses. */
   readonly cacheReasons = this.#counts(
     "svc_cache_requests_total",
-    "Prompts that an engine has read, by why no more of them was in its cache; hit: all that might have been there was.",
+    "Prompts that an engine has read, by the reason for cache misses; hit: no avoidable misses.",
     "model",
     "reason",
   );
   readonly cacheLostTokens = this.#counts(
     "svc_cache_lost_tokens_total",
-    "Tokens of prompts that might have been in the cache of their engine and were not, by the reason.",
+    "Prompt tokens that could have been cached by their engine and were not, by reason.",
     "model",
     "reason",
   );
-  readonly streamsActive = this.#gauge("svc_streams_active", "Event streams that are open now, by format.", "format");
+  readonly streamsActive = this.#gauge("svc_streams_active", "Open event streams, by format.", "format");
   /** Open event streams that a slow reader holds up. */
   readonly streamsPaused = this.#gauge(
     "svc_streams_paused_backpressure",
-    "Event streams that are open now and wait for a slow reader, by format.",
+    "Open event streams that wait for a slow reader, by format.",
     "format",
   );
   readonly streamEnd = this.#counts(
     "svc_stream_end_total",
-    "Event streams that are over, by format and by how their answer ended.",
+    "Ended event streams, by format and end reason.",
     "format",
     "reason",
   );
   readonly connectionOverflow = this.#counter(
     "svc_downstream_cx_overflow_total",
-    "Connections of callers that were refused because as many were open as may be.",
+    "Connections of callers that were refused at the connection limit.",
   );
   readonly logLinesDropped = this.#counter(
     "svc_log_lines_dropped_total",
-    "Lines of the log that were dropped because nobody took them in time.",
+    "Log lines that were dropped because the log's reader was too slow.",
   );
   /** From the departure of a client to the end of the call to the engine. */
   readonly cancelLatency = this.#histogram(
     "svc_cancel_latency_seconds",
-    "Time from a client's leaving to the end of its call to the engine, in seconds.",
+    "Time from a client's disconnect to the end of its call to the engine, in seconds.",
     SECONDS_TO_CANCEL,
   );
   /** `dim` is the limit that refused, `all` if none did. */
   readonly rateLimitDecisions = this.#counts(
     "svc_ratelimit_decisions_total",
-    "Requests that were held against the limits of their key, by decision and by the limit that refused (dim; all: none did).",
+    "Decisions about the limits of requests' keys, by result and by the limit that refused (dim; all: none did).",
     "dim",
     "decision",
   );
   readonly rateLimitStore = this.#histogram(
     "svc_ratelimit_store_seconds",
-    "Time that a request waited for the counts of its key's limits, in seconds.",
+    "Wait of a request for the counts of its key's limits, in seconds.",
     SECONDS_IN_STORE,
   );
   readonly authFailures = this.#counter(
     "svc_auth_failures_total",
-    "Requests without a key that is valid now, by reason.",
+    "Requests without a valid key, by reason.",
     "reason",
   );
   /** Runs for every delta. */
@@ -221,7 +221,7 @@ function registerEventLoopUtilization(registry: Registry): void {
   let last = performance.eventLoopUtilization();
   new Gauge({
     name: "nodejs_eventloop_utilization_ratio",
-    help: "Share of the time since the last scrape in which the event loop had work, 0 to 1.",
+    help: "Event loop utilization since the last scrape, 0 to 1.",
     registers: [registry],
     collect() {
       const now = performance.eventLoopUtilization();

@@ -26,7 +26,7 @@ process.on("SIGWINCH", () => { throw Object.assign(new Error("${CANARY}"), { cod
 `;
 const env = { NODE_OPTIONS: `--import=${moduleUrl(MISTAKES)}` };
 
-describe.runIf(process.platform === "linux")("an error that nobody catches", () => {
+describe.runIf(process.platform === "linux")("an uncaught error", () => {
   // One for all tests: each leaves it as it was.
   let service: Service;
   beforeAll(async () => {
@@ -44,7 +44,7 @@ describe.runIf(process.platform === "linux")("an error that nobody catches", () 
 
   /** The line about the error. */
   function crashLine(said: string): Record<string, unknown> {
-    const line = said.split("\n").find((one) => one.includes("an error was not caught"));
+    const line = said.split("\n").find((one) => one.includes("uncaught error"));
     return JSON.parse(line ?? "{}");
   }
 
@@ -82,7 +82,7 @@ describe.runIf(process.platform === "linux")("an error that nobody catches", () 
   });
 });
 
-test("without the package of llama.cpp, a line says so and what to do", async () => {
+test("without the package of llama.cpp, a line names it and the remedy", async () => {
   const resolve = `
 export async function resolve(name, context, next) {
   if (name === "node-llama-cpp") throw Object.assign(new Error("not found"), { code: "ERR_MODULE_NOT_FOUND" });

@@ -32,8 +32,8 @@ export function followTls(
     ],
     clock,
     onReload: (fault) => {
-      if (fault === undefined) log.info("TLS files have been renewed");
-      else log.error({ fault }, "TLS files kept as they were");
+      if (fault === undefined) log.info("TLS files reloaded");
+      else log.error({ fault }, "TLS files are unusable; the last good ones stay in use");
     },
   });
 }

@@ -33,7 +33,7 @@ export function endOnCrash(end: () => void, log: Logger): () => boolean {
   let crashed = false;
   // Unhandled rejections are raised as this event.
   process.on("uncaughtException", (thrown, origin) => {
-    log.fatal({ ...crashReport(thrown), origin }, "an error was not caught; ending");
+    log.fatal({ ...crashReport(thrown), origin }, "uncaught error; ending");
     if (!crashed) end();
     crashed = true;
   });

@@ -25,7 +25,7 @@ export function capConnections(server: Server, most: number, { log, clock, onRef
     onRefused();
     refused += 1;
     if (clock.nowMs() - loggedMs < LOG_INTERVAL_MS) return;
-    log.warn({ maxConnections: most, refused }, "connections are refused: there are as many as may be open");
+    log.warn({ maxConnections: most, refused }, "connections are refused: the connection limit is reached");
     loggedMs = clock.nowMs();
     refused = 0;
   });

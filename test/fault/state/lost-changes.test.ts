@@ -123,7 +123,7 @@ describe.skipIf(!HAS_REDIS)(`keys in a store that loses changes${HAS_REDIS ? "" 
     expect((await (await start()).models(other)).status).toBe(200);
   });
 
-  test("a record that was written by hand is refused, and an emptied store is not followed until it is restored", async () => {
+  test("a forged record is refused, and an emptied store is not followed until it is restored", async () => {
     const { master, keys, made, gateways, start, folder } = await setUp();
     const [forged, other] = made;
     expect((await keys("revoke", idOf(forged))).code).toBe(0);

@@ -68,7 +68,7 @@ async function used(gateways: readonly GatewayProcess[], key: string, count: num
 }
 
 describe.skipIf(!HAS_REDIS)(`limits that gateways share${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
-  test("of 64 at once exactly 10 are let in, and the places of a gateway that was killed are back", async () => {
+  test("of 64 concurrent requests exactly 10 pass, and the places of a killed gateway are freed", async () => {
     const { gateways, key } = await setUp(ENDLESS);
     const text = await key("--concurrency", "10");
     const left = new AbortController();
@@ -107,7 +107,7 @@ describe.skipIf(!HAS_REDIS)(`limits that gateways share${HAS_REDIS ? "" : ` (${N
 
   // What refuses is tested on the store itself, too.
   test.each(size(0, 1) === 1 ? (["share", "refuse"] as const) : (["share"] as const))(
-    "what a key has used is counted to the token, also over an outage of the store (%s)",
+    "token use is counted exactly, also over an outage of the store (%s)",
     async (whenAway) => {
       const { redis, gateways, key } = await setUp(QUICK, { whenAway });
       const text = await key("--tokens-per-day", "1000000000", "--otpm", "1000000000", "--concurrency", "100");
@@ -125,7 +125,7 @@ describe.skipIf(!HAS_REDIS)(`limits that gateways share${HAS_REDIS ? "" : ` (${N
         await becomes(async () => (await gateway.stat("svc_ratelimit_store_up")) === 0, "it is known to be away");
         const ready = await fetch(`${gateway.adminUrl}/ready`);
         expect(ready.status).toBe(200);
-        expect(await ready.text()).toMatch(/^LIVE\nlimits: the shared store is away; /);
+        expect(await ready.text()).toMatch(/^LIVE\nlimits: the shared store is unreachable; /);
       }
       const away = await used(gateways, text, 40);
       tokens += away.tokens;
@@ -136,7 +136,7 @@ describe.skipIf(!HAS_REDIS)(`limits that gateways share${HAS_REDIS ? "" : ` (${N
         await becomes(async () => (await gateway.stat("svc_ratelimit_store_up")) === 1, "it is back");
       tokens += (await used(gateways, text, 40)).tokens;
       await becomes(async () => (await usedTokens(redis, text)) === tokens, "all is counted once");
-      expect(gateways[0]?.process.log.some(({ msg }) => String(msg).includes("is away"))).toBe(true);
+      expect(gateways[0]?.process.log.some(({ msg }) => String(msg).includes("is unreachable"))).toBe(true);
     },
   );
 });

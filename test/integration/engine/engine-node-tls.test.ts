@@ -185,7 +185,7 @@ test("renewed files count for new connections without a restart, once they fit t
   await logs(2);
   names.push(await shownName(node.address));
   expect(names).toEqual(["node", "node", "renewed"]);
-  expect(logged).toEqual(["TLS files kept as they were", "TLS files have been renewed"]);
+  expect(logged).toEqual(["TLS files are unusable; the last good ones stay in use", "TLS files reloaded"]);
   expect((await old.generate(generateRequest()).ended).code).toBe(0);
 
   // Another authority: callers of the old one are strangers now.

@@ -57,20 +57,20 @@ describe("answers that are kept for another engine", () => {
     return { node, gateway, response, said };
   }
 
-  test("are let go of while memory is short, which is said without a word of theirs", async () => {
+  test("are dropped while memory is short, which is logged without their text", async () => {
     const only = (processMemory: number) => ({ ...OFF, processMemory });
     const actions = { stopKeepingAnswers: OFF, disableHttpKeepalive: OFF, releaseKeptAnswers: only(0.000_001) };
     const overloadManager = { refreshIntervalMs: 50, actions };
     const { node, response, said } = await answering({ overloadManager });
-    await until(() => said("kept answers were let go of").length > 0, "it is said");
+    await until(() => said("kept answers were dropped").length > 0, "it is said");
     node.node.stop();
     await response.text().catch(() => {});
     await until(() => said('"not_kept":"released"').length > 0, "the access log says it");
-    expect(JSON.parse(said("kept answers were let go of")[0] ?? "")).toMatchObject({ answers: 1, kept: 0, bytes: 0 });
+    expect(JSON.parse(said("kept answers were dropped")[0] ?? "")).toMatchObject({ answers: 1, kept: 0, bytes: 0 });
     expect(said("kept text")).toEqual([]);
   });
 
-  test("are told of in the log where there is no room for them", async () => {
+  test("are logged when there is no room for them", async () => {
     const { node, gateway, response, said } = await answering({ continuation: { maxBytes: 1 } });
     expect(JSON.parse(said("continuation.maxBytes is used up")[0] ?? "")).toMatchObject({
       times: 1,
@@ -85,7 +85,7 @@ describe("answers that are kept for another engine", () => {
 });
 
 describe("a process in trouble", () => {
-  test("turns new requests away in every envelope, finishes what it began, and its admin goes on", async () => {
+  test("refuses new requests in every envelope, finishes running ones, and its admin port answers", async () => {
     const { passed, open } = gate();
     const service = await serviceUnder({
       ...FULL_HEAP,
@@ -115,7 +115,7 @@ describe("a process in trouble", () => {
     expect(JSON.parse(line ?? "")).toMatchObject({ response_flags: "OM", detail: "overload_stop_accepting_requests" });
   });
 
-  test("turns away first what can wait: counting, and keys of low priority", async () => {
+  test("refuses token counts and keys of low priority first", async () => {
     const actions = { disableHttpKeepalive: OFF, stopAcceptingRequests: OFF };
     const service = await serviceUnder({ ...FULL_HEAP, actions, refreshIntervalMs: 1_000 });
     const low = await service.createKey("--name", "low", "--models", "all", "--priority", "LOW");
@@ -139,7 +139,7 @@ describe("a process in trouble", () => {
     expect(await streamed.text()).toContain("[DONE]");
   });
 
-  test("charges nobody for what it turned away", async () => {
+  test("charges no key for refused requests", async () => {
     const service = await serviceUnder({
       ...FULL_HEAP,
       refreshIntervalMs: 1_000,
@@ -183,7 +183,7 @@ describe("bodies on their way", () => {
     return connection.write(upload(key, path, `content-length: ${bytes}`));
   };
 
-  test("have one room together: what finds none in time is refused unread, and small ones go on", async () => {
+  test("share one budget: bodies without room in time are refused unread, and small ones pass", async () => {
     const service = await serviceUnder(roomFor(200));
     const { bodies } = service.gateway.overload;
     const [one, other, late] = [service.gateway.key, await keyOf(service, "other"), await keyOf(service, "late")];
@@ -226,7 +226,7 @@ describe("bodies on their way", () => {
     expect([bodies.waiting, bodies.bytes]).toEqual([0, 0]);
   });
 
-  test("leave a share to other keys, and the one without a share hears of its limit", async () => {
+  test("leave a share to other keys, and a key without a share gets 429", async () => {
     const service = await serviceUnder(roomFor(200));
     const { key } = service.gateway;
     const first = await held(service, key, ROOM / 2);
@@ -244,7 +244,7 @@ describe("bodies on their way", () => {
     first.destroy();
   });
 
-  test("count until no engine needs them any more: a stream's until its first delta, a folded answer's until its end", async () => {
+  test("count until no engine needs them: a stream's until its first delta, a folded answer's until its end", async () => {
     const { passed: mayBegin, open: begin } = gate();
     const { passed: mayEnd, open: end } = gate();
     const service = await serviceUnder(roomFor(30_000));

@@ -38,7 +38,7 @@ async function open(settings: object) {
   return shared;
 }
 
-const warnings = () => said.filter(({ msg }) => String(msg).includes("travels in plain text"));
+const warnings = () => said.filter(({ msg }) => String(msg).includes("is sent in plain text"));
 
 /** Settings of a store that is never there. */
 const store = (more: object) => ({ state: { redis: { connectTimeoutMs: 50, commandTimeoutMs: 10, ...more } } });
@@ -67,13 +67,13 @@ test.each([
   expect(warnings()).toEqual([]);
 });
 
-test("an issuer whose keys were never read is told apart from one whose newest keys cannot be used", async () => {
+test("an issuer whose keys were never read is distinguished from one whose newest keys are unusable", async () => {
   const jwksFile = join(folder, "jwks.json");
   const issuer = { issuer: "https://login.example", audience: ["svc"], jwksFile };
   const shared = await open({ auth: { jwt: issuer } });
-  expect(shared.notes()).toEqual(["tokens: the keys of the issuer were never read; no token is taken"]);
+  expect(shared.notes()).toEqual(["tokens: the keys of the issuer were never read; no token is accepted"]);
   expect(said.map(({ msg }) => msg)).toEqual([
-    "the keys of the tokens' issuer cannot be used, and never were: no token is taken until they are",
+    "the keys of the tokens' issuer cannot be used, and never were: no token is accepted until they are",
   ]);
   writeFileSync(jwksFile, JSON.stringify({ keys: [] }));
   await becomes(async () => shared.notes().length === 0, "the keys are read");
