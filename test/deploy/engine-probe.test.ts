@@ -63,13 +63,13 @@ describe.skipIf(noKustomize !== "" || noPython !== "").each(SETS)("the engine of
   /** Resolves to how the probe ends where the node is at this port. */
   const probed = (port: number) => exitCode(command.map((part) => part.replace(String(metricsPort), String(port))));
 
-  test("is asked for where the node tells it, with no probe that would keep the node from starting", () => {
+  test("is probed if the node reports it, without a probe that would keep the node from starting", () => {
     expect(command.join(" ")).toContain(`"127.0.0.1", ${metricsPort}`);
     expect(engine?.startupProbe).toBeUndefined();
     expect(engine?.livenessProbe?.terminationGracePeriodSeconds).toBe(30);
   });
 
-  test("is restarted where the node says that it hangs", async () => {
+  test("is restarted if the node reports that it hangs", async () => {
     const state: { -readonly [Field in keyof ProbedNode]: ProbedNode[Field] } = { phase: "stalled", engineHung: true };
     const server = await serveMetrics(new Registry(), state, { host: "127.0.0.1", port: 0 });
     closing.push(server.close);
@@ -78,7 +78,7 @@ describe.skipIf(noKustomize !== "" || noPython !== "").each(SETS)("the engine of
     expect(await probed(server.port)).toBe(0);
   });
 
-  test("is left alone where the node is away, is older than the probe, or breaks off", async () => {
+  test("is not restarted if the node is unreachable, older than the probe, or resets the connection", async () => {
     expect(await probed(await freePort())).toBe(0);
     const other = createServer((request, response) => {
       if (request.headers.host?.startsWith("127.0.0.1")) response.writeHead(404).end();

@@ -105,7 +105,7 @@ describe.skipIf(!hasGo).each(["grpc", "fast"] as const)("grpc-go over %s", (wire
     expect([await late.outcome, late.texts.length]).toEqual(["8 100 % full, \u00e9", 3]);
   });
 
-  test("a caller that leaves, and one whose time is over, are known to the server", async () => {
+  test("the server sees cancelled calls and expired deadlines", async () => {
     const endpoint = endpointOf(wire, (await server()).port);
     const stays = { ...HELLO, Stays: true };
     const one = send(endpoint, stays);

@@ -54,7 +54,7 @@ const bufCurl = (address: string, path: string, ...args: readonly string[]) =>
 const withKey = () => ["-H", `authorization: Bearer ${service.gateway.key}`, "--reflect-header", "*"];
 
 describe("buf", () => {
-  test("lists what the gateway serves, and calls it", async () => {
+  test("lists the gateway's service, and calls it", async () => {
     const { grpcAddress } = service.gateway;
     const listed = await bufCurl(grpcAddress, "", "--list-methods", ...withKey());
     expect(listed.out.split("\n").filter((line) => line.startsWith("svc."))).toEqual([
@@ -66,7 +66,7 @@ describe("buf", () => {
     expect(answered.out).toContain("Hello");
   });
 
-  test("G5 is told nothing without a key", async () => {
+  test("G5 reflection is refused without a key", async () => {
     const listed = await bufCurl(service.gateway.grpcAddress, "", "--list-methods");
     expect(listed.code).not.toBe(0);
     expect(listed.out + listed.error).not.toContain("InferenceService");
@@ -79,7 +79,7 @@ describe("buf", () => {
   });
 });
 
-test.skipIf(!hasPython)("the client in Python gets an answer, and is told why it gets none", async () => {
+test.skipIf(!hasPython)("the Python client gets an answer, and the reason of a failure", async () => {
   const example = join(ROOT, "test/examples/python/generate.py");
   const { grpcAddress, key } = service.gateway;
   expect(await run(PYTHON, [example, grpcAddress, key, "hi"])).toEqual({

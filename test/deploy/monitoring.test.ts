@@ -347,11 +347,11 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
     expect(disagreement("1m", evaluation, quiet, [firing(alert, after, false)])).toBe("");
   });
 
-  test.each(ENDPOINTS)("SvcEndpointsGone, where $what", (course) => {
+  test.each(ENDPOINTS)("SvcEndpointsGone: $what", (course) => {
     expect(courseFault("SvcEndpointsGone", course)).toBe("");
   });
 
-  test.each(GATEWAYS)("SvcGatewayGone, where $what", (course) => {
+  test.each(GATEWAYS)("SvcGatewayGone: $what", (course) => {
     expect(courseFault("SvcGatewayGone", course)).toBe("");
   });
 });

@@ -94,7 +94,7 @@ function isProperFailure({ path, stream, status, text, broken }: Answer): boolea
   return status >= 500 && typeof error.message === "string" && typeof error.type === "string";
 }
 
-test("H1 to H5 at random, over three nodes: no truncated success, no failure without its envelope, nothing left behind", async () => {
+test("H1 to H5 at random, over three nodes: no truncated success, no failure without envelope, no leak", async () => {
   const chance = new SeededRandom(SEED);
   const places: Place[] = [];
   for (const node of await fleet.engines(3, ANSWERS)) {

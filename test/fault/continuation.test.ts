@@ -150,7 +150,7 @@ const faultsOf = (nodes: NodeKind) => FAULTS.filter(({ name }) => size(0, 1) ===
 
 describe.each(NODE_KINDS)("of three nodes %s one at a time", (nodes) => {
   test.skipIf(NODES[nodes].missing !== "").each(faultsOf(nodes))(
-    "$name: no answer fails, and each is what it would have been",
+    "$name: no answer fails, and each is complete and unchanged",
     async (fault) => {
       const { clients, streamsOfNine, silentMs } = NODES[nodes];
       const { gateway, places } = await threeNodes(nodes, fault.backend);

@@ -19,7 +19,7 @@ const HOSTILITY = {
 
 const fleet = new Fleet();
 
-test("a hostile key costs nobody else an answer, and no node", async () => {
+test("a hostile key fails neither other keys' answers nor nodes", async () => {
   const nodes = await fleet.engines(3, SHORT);
   const gateway = await fleet.inFrontOf(nodes);
   const keys = await Promise.all(

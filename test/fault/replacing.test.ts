@@ -149,7 +149,7 @@ test("a gateway with another configuration takes the place of one, and their num
   await clients.expectAllWell("configuration and number of gateways");
 });
 
-test("keys are made and revoked: what others ask is not touched", async () => {
+test("keys are created and revoked without effect on other keys' requests", async () => {
   const nodes = await fleet.engines(NODES, ANSWERS);
   const gateway = await fleet.inFrontOf(nodes);
   const front = new Front(gateway);
@@ -236,7 +236,7 @@ test("the model changes its revision, which both halves serve for a while: no an
 });
 
 test.skipIf(!HAS_OPENSSL)(
-  `certificates of nodes and gateway are replaced, and who signs them (${NO_OPENSSL})`,
+  `certificates of nodes and gateway are replaced, and their authority (${NO_OPENSSL})`,
   async () => {
     const files = new Certificates();
     fleet.onEnd(() => files.remove());

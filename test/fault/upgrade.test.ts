@@ -58,7 +58,7 @@ function ends(begun: readonly Begun[]) {
 
 const skipped = NO_EARLIER_RELEASE && ` (${NO_EARLIER_RELEASE})`;
 
-describe.skipIf(NO_EARLIER_RELEASE !== "")(`beside the release before${skipped}`, () => {
+describe.skipIf(NO_EARLIER_RELEASE !== "")(`together with the previous release${skipped}`, () => {
   let release: EarlierRelease;
 
   beforeAll(() => {
@@ -106,7 +106,7 @@ describe.skipIf(NO_EARLIER_RELEASE !== "")(`beside the release before${skipped}`
     },
   );
 
-  test("its keys open here, and go on in one audit log", async () => {
+  test("its keys are valid here, and share one audit log", async () => {
     const folder = mkdtempSync(join(tmpdir(), "svc-upgrade-"));
     fleet.onEnd(() => rmSync(folder, { recursive: true }));
     const file = join(folder, "keys.json");

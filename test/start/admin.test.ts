@@ -80,7 +80,7 @@ async function untilRefused(url: string): Promise<void> {
   while (!(await refused(url))) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-test("drained listeners are closed at once; the process stays until it is told to end", async () => {
+test("drained listeners close at once; the process stays until it is stopped", async () => {
   const gateway = await startProcess();
   expect((await gateway.admin("/listeners", "GET")).text).toContain(`public::${gateway.baseUrl}\n`);
   expect(await gateway.admin("/drain_listeners")).toEqual({ status: 200, text: "OK\n" });
@@ -91,7 +91,7 @@ test("drained listeners are closed at once; the process stays until it is told t
   expect(await gateway.ended).toBe(0);
 });
 
-test("a graceful drain goes on answering, and asks clients to go elsewhere", async () => {
+test("a graceful drain continues to answer, with connection: close", async () => {
   const gateway = await startProcess({ drainGraceMs: 3_600_000 });
   const before = await fetch(`${gateway.baseUrl}/v1/models`);
   await before.text();
@@ -108,7 +108,7 @@ test("a graceful drain goes on answering, and asks clients to go elsewhere", asy
   expect(await gateway.ended).toBe(0);
 });
 
-test("the health listener tells of health and metrics, and does nothing", async () => {
+test("the health listener serves health and metrics only", async () => {
   const gateway = await startProcess({ health: { port: 0 }, admin: { host: "0.0.0.0", port: 0 } });
   const health = async (path: string, method = "GET") => {
     // Whoever asks by a name, as Prometheus does, is answered.

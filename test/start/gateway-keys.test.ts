@@ -32,7 +32,7 @@ const ending = (more: Readonly<Record<string, string>> = {}) =>
     (error: Error) => error.message,
   );
 
-test("without its key file it ends with code 2, the setting's name and what to do", async () => {
+test("without its key file it exits with code 2, the setting's name and the remedy", async () => {
   const said = await ending();
   expect(said).toContain("ended with 2");
   expect(said).toContain(`gateway: keys.file: there is no key file at ${file}`);

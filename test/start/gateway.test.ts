@@ -91,7 +91,7 @@ describe.runIf(process.platform === "linux")("a gateway that ends", () => {
 describe.runIf(process.platform === "linux")("stopping", () => {
   afterEach(end);
 
-  test("lets answers finish, and ends what takes too long in an error frame", async () => {
+  test("lets answers complete, and ends slow ones with an error frame", async () => {
     service = await startSimulated();
     const short = await openStreams(3, 60);
     const long = await openStreams(3, 2_000);
@@ -115,7 +115,7 @@ describe.runIf(process.platform === "linux")("stopping", () => {
     expect(processesWith(service.stateDir)).toEqual([]);
   });
 
-  test("for a second time cuts what still runs", async () => {
+  test("for a second time ends running answers", async () => {
     service = await startSimulated();
     const streams = await openStreams(3, 2_000);
     const deltas = () => streams.map(({ body }) => body.text().split('"content"').length);

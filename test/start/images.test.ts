@@ -84,7 +84,7 @@ async function started(
 }
 
 describe.each(["lies in a bare folder", ...(IMAGES ? ["stands in the images that buildah builds"] : [])])(
-  "what %s",
+  "the service that %s",
   (kind) => {
     const bare = kind.includes("bare");
     const targets: Partial<Targets> = {};

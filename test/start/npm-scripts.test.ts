@@ -136,7 +136,7 @@ onLinux.each(casesOf("gateway and engine"))("%s, with the log read by %s,", (sig
 });
 
 onLinux.each(casesOf("start"))("%s, with the log read by %s,", (signal, log) => {
-  test("to npm start lets what ends within 5 s end whole, and the rest in an error frame", {
+  test("to npm start lets answers complete within 5 s, and ends the rest with an error frame", {
     timeout: TIMEOUT_MS,
   }, async () => {
     const folder = newFolder();

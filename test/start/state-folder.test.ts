@@ -72,7 +72,7 @@ test("a state folder that others can write is refused with 2, before anything in
   expect([open.code, open.stderr]).toEqual([1, expect.stringContaining("sealing-key is open to other users")]);
 });
 
-test("a configuration that lies in the state folder as a link is replaced, and what it leads to is not written", async () => {
+test("a configuration link in the state folder is replaced, and its target is not written", async () => {
   const folder = await newFolder();
   const elsewhere = join(await newFolder(), "engine.yaml");
   writeFileSync(elsewhere, "mine");

@@ -27,7 +27,7 @@ const running = () => rig.engine.metric("svc_engine_running");
 const idle = () => becomes(async () => (await rig.engine.busy()) === 0, "no slot is taken");
 
 describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
-  test("100 streams run on one HTTP/2 connection, delta by delta, and those that are left end at the engine", async () => {
+  test("100 streams share one HTTP/2 connection, delta by delta, and cancelled ones end at the engine", async () => {
     const caller = new Http2Caller(rig.edge);
     const short = await openStreams(caller, 3, {
       fields: (path) => ({ [path === "/v1/responses" ? "max_output_tokens" : "max_tokens"]: 30 }),
@@ -44,7 +44,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     caller.close();
   });
 
-  test("gRPC clients are let through to the gateways, with what these say of failures", async () => {
+  test("gRPC clients reach the gateways, and get their error details", async () => {
     const { port, ca, key } = rig.edge;
     const channel = credentials.createSsl(ca);
     const client = new NodeClient(`127.0.0.1:${port}`, channel, { authorization: `Bearer ${key}` });
@@ -104,7 +104,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     expect(refused).toEqual(refused.map(() => "HTTP/1.1 400"));
   });
 
-  test("whoever sends too much from one address is refused in the format's envelope, before a gateway sees a key", async () => {
+  test("a flood from one address is refused in the format's envelope, before a gateway sees a key", async () => {
     const small = "max_tokens: 2, tokens_per_fill: 1, fill_interval: 600s";
     const envoy = await EnvoyProcess.start(rig.places, rig.certificates, (config) =>
       config.replace("max_tokens: 400, tokens_per_fill: 200, fill_interval: 1s", small),
@@ -130,7 +130,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     await envoy.end();
   });
 
-  test("a renewed certificate is shown to new connections, and open ones go on", async () => {
+  test("new connections get a renewed certificate, and open ones continue", async () => {
     const { certificates, edge } = rig;
     const caller = new Http2Caller(edge);
     const [stream] = await openStreams(caller, 1);

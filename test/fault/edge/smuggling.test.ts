@@ -91,7 +91,7 @@ async function mislengthened(length: number): Promise<void> {
 }
 
 describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
-  test("a gateway sees each request once, as Envoy sent it, and everybody gets the answer to their own", async () => {
+  test("a gateway sees each request once, as Envoy sent it, and every caller gets the reply to its request", async () => {
     const bystander = new Http1Caller(rig.edge);
     const bystanders: [number, string | undefined][] = [];
     for (const [at, fields] of FRAMINGS.entries()) {

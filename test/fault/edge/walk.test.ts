@@ -219,7 +219,7 @@ describe.skipIf(MISSING.length > 0)(`the parts of the compose file${MISSING.map(
   });
 
   test(
-    "go on answering when a node stands still, and an alert says so",
+    "continue to answer while a node is stopped, and an alert fires",
     async () => {
       expect(await prometheus.alerts("firing")).toEqual([]);
       const fromMs = Date.now();
@@ -233,7 +233,7 @@ describe.skipIf(MISSING.length > 0)(`the parts of the compose file${MISSING.map(
   );
 
   test(
-    "go on answering when a node and a gateway are killed and their names are gone, and alerts say so",
+    "continue to answer when a node and a gateway are killed and removed from DNS, and alerts fire",
     async () => {
       const looks = "count_over_time(svc:cluster_membership:min[1h])";
       const seen = async () => Number((await prometheus.query(looks))[0]?.value[1]);

@@ -81,7 +81,7 @@ describe.skipIf(why)("I1 endpoints by DNS", () => {
     await nothingOpen(gateway, nodes);
   });
 
-  test("I1 a name server that knows nothing, fails or is silent changes nothing, and is believed again when it answers", async () => {
+  test("I1 empty, failing or silent DNS changes no endpoints, and is used again when it recovers", async () => {
     const nodes = await nodesByAddress();
     let [known, next] = [
       [1, 2],
@@ -112,7 +112,7 @@ describe.skipIf(why)("I1 endpoints by DNS", () => {
     await nothingOpen(gateway, nodes);
   });
 
-  test("I1 and J6 a gateway that starts without a name server is not ready, and is as soon as there is one", async () => {
+  test("I1 and J6 a gateway that starts without DNS is not ready until it answers", async () => {
     const nodes = await nodesByAddress();
     dns.answer = "silence";
     const gateway = await askingDns(nodes);

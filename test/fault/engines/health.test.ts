@@ -27,7 +27,7 @@ async function wireNodes(count: number, play: (call: WireCall, node: () => WireN
   );
 }
 
-test("H9 and H13 a node that died of its work and is started again, empty, gets few requests at first", async () => {
+test("H9 and H13 a node that crashed under load and restarts, empty, gets few requests at first", async () => {
   const nodes = await fleet.engines(3, { ...SHORT, failure: "none" });
   const [died] = nodes;
   if (!died) throw new Error("three nodes were started");
@@ -51,7 +51,7 @@ test("H9 and H13 a node that died of its work and is started again, empty, gets 
   await nothingOpen(gateway, nodes);
 });
 
-test("H10 a node that stops and goes on again and again costs no request that had not begun", async () => {
+test("H10 a node that stops and resumes repeatedly fails only requests that had begun", async () => {
   const nodes = await fleet.engines(3, SHORT);
   const [flapping] = nodes;
   if (!flapping) throw new Error("three nodes were started");

@@ -70,7 +70,7 @@ describe.skipIf(why)("a host", () => {
     await nothingOpen(gateway, nodes);
   });
 
-  test("H3 that dies while nobody can hear it is found out, and the node that comes up there later is used", async () => {
+  test("H3 that dies during a partition is detected, and its successor at the same address is used", async () => {
     const host = newHost();
     const far = await fleet.engine("far", ENDLESS, undefined, host.place);
     const timeouts = { perTryIdleTimeoutMs: 2_000 };
@@ -90,7 +90,7 @@ describe.skipIf(why)("a host", () => {
   });
 
   // Both at once, as it takes an engine half a minute to find that nobody is there.
-  test("H3 whose gateway is gone without a word lets its work go, before the first delta and in the answer", async () => {
+  test("H3 whose gateway disappears cancels its work, before the first delta and within the answer", async () => {
     await Promise.all([NEVER_A_TOKEN, ENDLESS].map(letsGo));
   });
 

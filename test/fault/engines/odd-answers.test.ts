@@ -162,26 +162,23 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
     expect(endOf(path, text)).toEqual({ end: "complete" });
   });
 
-  test.each([true, false])(
-    "H7 an answer without a delta is a valid one, and told apart (stream %s)",
-    async (stream) => {
-      playing((call) => {
-        call.send(started(), finished(FinishReason.STOP, { outputTokens: 0 }));
-        call.end();
-      });
-      const firstTokens = () => gateway().stat("svc_time_to_first_token_seconds_count");
-      const before = await firstTokens();
-      const { status, text, log } = await outcomeOf(
-        gateway(),
-        await gateway().post(path, bodyFor(path, "hi", { stream })),
-      );
-      expect(status).toBe(200);
-      if (stream) expect({ ...endOf(path, text), text: textOf(path, text) }).toEqual({ end: "complete", text: "" });
-      else expect(text).toMatch(/"(?:output_tokens|completion_tokens)":0\b/);
-      expect(log).toMatchObject({ code: 200, end_reason: "complete", output_tokens: 0 });
-      expect(await firstTokens()).toBe(before);
-    },
-  );
+  test.each([true, false])("H7 an answer without a delta is valid, and distinguishable (stream %s)", async (stream) => {
+    playing((call) => {
+      call.send(started(), finished(FinishReason.STOP, { outputTokens: 0 }));
+      call.end();
+    });
+    const firstTokens = () => gateway().stat("svc_time_to_first_token_seconds_count");
+    const before = await firstTokens();
+    const { status, text, log } = await outcomeOf(
+      gateway(),
+      await gateway().post(path, bodyFor(path, "hi", { stream })),
+    );
+    expect(status).toBe(200);
+    if (stream) expect({ ...endOf(path, text), text: textOf(path, text) }).toEqual({ end: "complete", text: "" });
+    else expect(text).toMatch(/"(?:output_tokens|completion_tokens)":0\b/);
+    expect(log).toMatchObject({ code: 200, end_reason: "complete", output_tokens: 0 });
+    expect(await firstTokens()).toBe(before);
+  });
 
   test("H5 a text that is no UTF-8 never reaches a client as such", async () => {
     playing(async (call) => {
@@ -196,7 +193,7 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
     expect(textOf(path, text)).toBe("<\ufffd>");
   });
 
-  test("H5 what comes behind the end is not passed on", async () => {
+  test("H5 events after the end are dropped", async () => {
     playing((call) => {
       call.send(...textAnswer("whole"));
       call.send(finished());
@@ -208,7 +205,7 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
     expect(endOf(path, text)).toEqual({ end: "complete" });
   });
 
-  test("H5 and J8 an end for a reason that is not known yet is an end", async () => {
+  test("H5 and J8 an unknown finish reason is an end", async () => {
     playing((call) => {
       call.send(started(), textStart(0), delta(0, "done"), blockEnd(0), finished(UNKNOWN_VALUE as FinishReason));
       call.end();
@@ -218,7 +215,7 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
     expect(text).not.toContain(`:${UNKNOWN_VALUE}`);
   });
 
-  test("J8 what a newer engine adds to its messages is ignored", async () => {
+  test("J8 unknown fields of a newer engine are ignored", async () => {
     playing(async (call) => {
       for (const event of textAnswer("as ", "ever")) {
         await call.bytes(framed(Buffer.concat([bytesOf(event), UNKNOWN_FIELD])));

@@ -60,7 +60,7 @@ afterAll(async () => {
 
 const chat = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }] };
 
-test("kill -STOP of the engine's steps takes its node out of service and then fails the engine's probe, and -CONT brings it back", async () => {
+test("kill -STOP of the engine takes its node out of service, then fails the probe; -CONT restores both", async () => {
   const [stuck, good, gateway] = [got("stuck"), got("good"), got("gateway")];
   for (const { address } of [stuck, good])
     await becomes(async () => (await gateway.health(address)) === "healthy", "both are healthy");

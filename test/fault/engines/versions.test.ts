@@ -20,7 +20,7 @@ async function healthNode(options: Parameters<typeof HealthNode.start>[0]): Prom
   return node;
 }
 
-test("H6 a node with another model, or that speaks another contract, is a version mismatch and gets no request", async () => {
+test("H6 a node with another model or another contract is a version mismatch and gets no request", async () => {
   const other = await healthNode({ models: ["svc-glm53"] });
   const stranger = await healthNode({ models: [], contract: false });
   const good = await fleet.engine("good");
@@ -89,7 +89,7 @@ describe("H14", () => {
   });
 });
 
-test("J8 what a newer gateway adds to its requests is ignored by a node", async () => {
+test("J8 a node ignores unknown fields of a newer gateway", async () => {
   const node = await fleet.engine("old");
   const request = generateRequest({ maxOutputTokens: 5 });
   // Field 1000 with the number 1, and field 1001 with the text "new".

@@ -73,7 +73,7 @@ const bodyOf = (bytes: number, fields: object = {}) =>
   );
 
 describe.runIf(process.platform === "linux")("many big bodies at once", () => {
-  test("stay within bounds of memory, give it back, harm no node and nobody else", async () => {
+  test("keep memory bounded, release it, and affect neither nodes nor other callers", async () => {
     // Too long for the window, but not so long that the gateway could know: tokens have 4 characters, and 12 bytes at most.
     const front = await frontWith({ contextTokens: BODY_BYTES / 8 });
     const other = await front.createKey("--name", "other", "--models", "all");
@@ -101,7 +101,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
     await becomes(async () => memoryOf(front, "VmRSS") < before + LEFT_BYTES, "the memory is given back");
   });
 
-  test("are kept by nobody while their answers stream", async () => {
+  test("are freed while their answers stream", async () => {
     const tokens = 100_000_000;
     const front = await frontWith({
       ...{ tokensPerSecond: 1, answerTokens: { min: 1_000, max: 1_000 }, kvTokens: tokens },
@@ -127,7 +127,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
 });
 
 test.runIf(process.platform === "linux")(
-  "connections without end leave descriptors for everything else, and the log says so",
+  "endless connections leave descriptors for all other work, and are logged",
   async () => {
     engine = await EngineProcess.start("few");
     const clusters = [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }];

@@ -26,7 +26,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test.each(["stalls", "is closed"])("requests go on when the reader of the log %s", async (how) => {
+test.each(["stalls", "is closed"])("requests continue when the reader of the log %s", async (how) => {
   const gateway = spawn(process.execPath, [join(ROOT, "dist/gateway/main.js"), "--config", config], {
     stdio: ["ignore", "pipe", "pipe"],
   });

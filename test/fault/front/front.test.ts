@@ -42,7 +42,7 @@ test("J3 a rolling restart of all nodes fails no request", async () => {
   await nothingOpen(gateway, nodes);
 });
 
-test("J4 kill -9 of a node fails no request: others go on with what had begun", async () => {
+test("J4 kill -9 of a node fails no request: others continue its answers", async () => {
   // Long enough that some are past their first delta when the node dies.
   const nodes = await fleet.engines(3, { tokensPerSecond: 50, answerTokens: { min: 120, max: 160 } });
   const [victim] = nodes;
@@ -90,7 +90,7 @@ test("J4 kill -9 of three nodes, one after the other, has every request answered
   await nothingOpen(gateway, nodes);
 });
 
-test("H2 a node that is stopped is ejected, and comes back when it goes on", async () => {
+test("H2 a stopped node is ejected, and returns when it resumes", async () => {
   const nodes = await fleet.engines(3, SHORT);
   const [stopped] = nodes;
   const address = stopped?.address ?? "";

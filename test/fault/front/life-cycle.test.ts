@@ -106,7 +106,7 @@ function endpointFile() {
   };
 }
 
-test("I6 and J7 endpoints that are taken away while they stream: the streams end well, new requests go elsewhere or nowhere", async () => {
+test("I6 and J7 streams of removed endpoints complete, and new requests use others or fail", async () => {
   const [first, second] = await fleet.engines(2, SLOW);
   if (!first || !second) throw new Error("two nodes were started");
   const file = endpointFile();
@@ -134,7 +134,7 @@ const BAD_FILES = [
   ["is no YAML", "endpoints: [", ""],
 ] as const;
 
-test("I6 files of endpoints that are wrong are refused as a whole, and it is said where", async () => {
+test("I6 an invalid endpoint file is refused as a whole, with the position of the error", async () => {
   const nodes = await fleet.engines(1, SLOW);
   const [node] = nodes;
   const file = endpointFile();

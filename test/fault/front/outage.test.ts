@@ -33,7 +33,7 @@ async function turnOf(gateway: GatewayProcess, path: AnswerPath, text: string, s
   }
 }
 
-test("100 agents whose model is gone for long: none loses its turn, and none is served twice", async () => {
+test("100 agents in a long outage of their model: no turn is lost, and none is served twice", async () => {
   const node = await fleet.engine("only");
   const gateway = await fleet.inFrontOf([node], { circuitBreakers: { maxHeldRequests: 2 * HELD } });
   await node.kill();
@@ -64,7 +64,7 @@ test("100 agents whose model is gone for long: none loses its turn, and none is 
   expect(seen.filter((turn) => turn.tries === 1).length).toBeGreaterThanOrEqual(HELD);
 });
 
-test("a gateway that may not wait any longer breaks those off that it holds, as their format says", async () => {
+test("a gateway ends held requests at its time limit, in their format", async () => {
   const node = await fleet.engine("only");
   const timeouts = { headerCommitMs: 100 };
   const gateway = await fleet.inFrontOf([node], {}, { timeouts, drainTimeoutMs: 500 });

@@ -45,7 +45,7 @@ afterEach(async () => {
 const folders: string[] = [];
 const clustersOf = (address: string) => CATALOG.map(({ id }) => ({ model: id, endpoints: [{ address }] }));
 
-test("a gateway whose heap fills turns new requests away before it would die, finishes the others and recovers", async () => {
+test("a gateway with a full heap refuses new requests before it dies, finishes the others and recovers", async () => {
   const { passed, open } = gate();
   engine = await startEngine(
     async function* () {
@@ -168,7 +168,7 @@ function keepingCallers({ baseUrl, key }: GatewayProcess, statuses: number[]): r
   ];
 }
 
-test("callers on kept connections are all answered by a gateway whose loop stood still, and the admin page has each answer", async () => {
+test("a gateway with a stalled loop answers all kept connections, and the admin page has each answer", async () => {
   engine = await startEngine(async function* () {
     yield [started(), textStart(0), delta(0, "hi"), blockEnd(0), finished()];
   });

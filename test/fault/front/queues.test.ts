@@ -47,7 +47,7 @@ describe("H8 the queue of a node is full", () => {
     return gateway;
   }
 
-  test("H8 on one: another answers, and where there is none the caller hears when to come back", async () => {
+  test("H8 on one: another answers; without another the reply has a retry delay", async () => {
     const good = await EngineProcess.start("good", {}, FRONT_MODELS);
     fleet.onEnd(() => good.kill());
     const gateway = await inFrontOfFull([good]);
@@ -67,7 +67,7 @@ describe("H8 the queue of a node is full", () => {
     expect(await gateway.open()).toBe(0);
   });
 
-  test.each(pathsOf("all nodes"))("H8 on all: %s is told to come back, in the words of its format", async (path) => {
+  test.each(pathsOf("all nodes"))("H8 on all: %s gets the retry delay of its format", async (path) => {
     const second = await EngineProcess.start("second", ONE_PLACE, FRONT_MODELS);
     fleet.onEnd(() => second.kill());
     const filling = await startFront([second.address]);
@@ -126,7 +126,7 @@ describe("the gateway's own queue", () => {
   });
 
   test.each(pathsOf("the queue"))(
-    "H8 a full queue is overload for %s, and makes room for a key that has none in it",
+    "H8 a full queue is overload for %s, and admits a key without waiting requests",
     async (path) => {
       const { gateway, waits, wait } = await full({ maxPendingRequests: 2 });
       const dropped = [wait(gateway.key), wait(gateway.key)];

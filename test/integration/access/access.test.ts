@@ -100,7 +100,7 @@ describe("keys", () => {
     expect(new Set(lines.map(({ key_id }) => key_id))).toEqual(new Set([keyId]));
   });
 
-  test("behind a proxy that is trusted a key is bound to its caller's network, and nobody can say to be in it", async () => {
+  test("behind a trusted proxy a key is bound to its caller's network, which callers cannot forge", async () => {
     const behind = await startGateway([engine.address], { xffNumTrustedHops: 1 });
     try {
       for (const [to, address, status] of [
@@ -177,7 +177,7 @@ describe("models", () => {
 });
 
 describe("requests that no format sees", () => {
-  test("an unknown path is 404, a wrong method 405 with what is allowed", async () => {
+  test("an unknown path is 404, a wrong method 405 with the allowed ones", async () => {
     const unknownA = await gateway.post("/v1/nope", {});
     expect([unknownA.status, await errorOf(unknownA, "a")]).toEqual([404, "unknown_url"]);
     const unknownB = await gateway.post("/v1/messages/nope", {});

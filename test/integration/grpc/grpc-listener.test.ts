@@ -46,7 +46,7 @@ function healthOf({ gateway }: ScriptedService, service: string): Promise<number
   });
 }
 
-test("health needs no key, and tells of the service but not of models", async () => {
+test("health needs no key, and reports the service but not models", async () => {
   const service = await start();
   expect(await healthOf(service, "")).toBe(Serving.SERVING);
   expect(await healthOf(service, "svc.inference.v1.InferenceService")).toBe(Serving.SERVING);
@@ -108,7 +108,7 @@ test("G7 a reader that takes nothing for too long is cut, and its engine is free
   expect(line).toMatchObject({ end_reason: "slow_reader", format: "grpc" });
 });
 
-test("G3 whoever sends too many wrong keys is told so once more, and loses the connection each time", async () => {
+test("G3 too many wrong keys get the same error, and lose the connection each time", async () => {
   const service = await start({}, { auth: { maxFailuresPerMinute: 1 } });
   const session = connect(`http://${service.gateway.grpcAddress}`);
   const closed = once(session, "close");
@@ -133,7 +133,7 @@ test("without a room of its own nothing listens for gRPC", async () => {
 });
 
 describe.skipIf(!HAS_OPENSSL)(`TLS${HAS_OPENSSL ? "" : `: ${NO_OPENSSL}`}`, () => {
-  test("serves whoever trusts its authority and has a key, over TLS alone", async () => {
+  test("serves clients that trust its authority and have a key, over TLS only", async () => {
     const certificates = new Certificates();
     ends.push(() => certificates.remove());
     certificates.authority("authority");

@@ -126,7 +126,7 @@ async function manyResets(headers: OutgoingHttpHeaders): Promise<void> {
   play = answer("0");
 }
 
-test("G8 a key that has reset too many calls is refused, loses its connection, and is served again by and by", async () => {
+test("G8 a key with too many reset calls is refused, loses its connection, and is served again later", async () => {
   await manyResets(keyOf("flood"));
   const on = session();
   expect(await statusOf(on, keyOf("flood"))).toBe(EXHAUSTED);
@@ -138,7 +138,7 @@ test("G8 a key that has reset too many calls is refused, loses its connection, a
   expect(await statusOf(later, keyOf("flood"))).toBe("0");
 });
 
-test("calls that are refused count as wasted, and not against others that have the same text beside their key", async () => {
+test("refused calls count as wasted, but not for other connections that present the same text", async () => {
   const [on, other] = [session(), session()];
   const beside = { "x-api-key": "token of another service" };
   play = answer(EXHAUSTED);
@@ -150,7 +150,7 @@ test("calls that are refused count as wasted, and not against others that have t
   expect(await statusOf(other, { ...keyOf("honest"), ...beside })).toBe("0");
 });
 
-test("a token counts as its text until it was checked, and on all connections behind that as whose it is", async () => {
+test("a token counts by its text until it is verified, then by its principal on all connections", async () => {
   const on = session();
   await once(on, "connect");
   await until(() => sessions.length === 1, "the server has it, too");
@@ -179,7 +179,7 @@ test("calls that end well or fail by an engine's fault are none that were wasted
   expect(await statusOf(on, keyOf("busy"))).toBe("0");
 });
 
-test("a connection with calls of several keys goes on when one of them is refused", async () => {
+test("a connection with calls of several keys stays open when one key is refused", async () => {
   const on = session();
   await once(on, "connect");
   await until(() => sessions.length === 1, "the server has it, too");
@@ -202,7 +202,7 @@ test("calls without a key are counted by their connection", async () => {
   expect(await statusOf(other, {})).toBe("0");
 });
 
-test("G8 a key that calls on although its limits refuse it loses its connection, and the log says which key it was", async () => {
+test("G8 a key that keeps calling despite its limits loses its connection, and is logged", async () => {
   const service = await startScriptedService({ gateway: { grpc: { port: 0 } } });
   closing.push(() => service.stop());
   const key = await service.createKey("--name", "flood", "--models", "all", "--rpm", "1");

@@ -72,12 +72,12 @@ test("takes as much as allowed, and no byte more", async () => {
   await expect(receiveBody(exceeds.request, 5, ignore)).rejects.toMatchObject({ code: "request_too_large" });
 });
 
-test("does not wait for what is announced as too much", async () => {
+test("refuses an oversized announced length without waiting", async () => {
   const { request } = await begun("content-length: 6");
   await expect(receiveBody(request, 5, ignore)).rejects.toMatchObject({ code: "request_too_large" });
 });
 
-test("hands on what a part is refused with, and leaves the connection to the answer", async () => {
+test("passes on the refusal of a part, and leaves the connection to the reply", async () => {
   const { request, socket } = await begun(CHUNKED);
   const refusal = new Error("no");
   const body = receiveBody(request, 100, () => {

@@ -63,7 +63,7 @@ async function keptConnection(open: () => Promise<RawConnection>): Promise<RawCo
   return connection;
 }
 
-test("who is told to end serves everybody until the grace is over, and asks each to go elsewhere", async () => {
+test("a draining gateway serves requests during its grace, with connection: close", async () => {
   const { server, clock, lifecycle, open, drained } = await draining();
   const kept = await keptConnection(open);
   const idle = await keptConnection(open);
@@ -80,7 +80,7 @@ test("who is told to end serves everybody until the grace is over, and asks each
   await drained;
 });
 
-test("what runs after the grace is finished, and its connection ends with it", async () => {
+test("running requests complete after the grace, and their connections close", async () => {
   const { clock, lifecycle, waiting, drained, isOver } = await draining();
   const { connection, response } = await waiting();
   lifecycle.quit();
@@ -92,7 +92,7 @@ test("what runs after the grace is finished, and its connection ends with it", a
   await drained;
 });
 
-test("a second order ends the grace and what runs", async () => {
+test("a second signal ends the grace and running requests", async () => {
   const { server, clock, lifecycle, waiting, drained } = await draining();
   const { connection } = await waiting();
   lifecycle.quit();

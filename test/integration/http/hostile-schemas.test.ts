@@ -74,16 +74,19 @@ describe.each(FORMATS)("$path", ({ path, param, tool, history, depthIsText }) =>
     return { status: reply.status, text: await reply.text() };
   };
 
-  test.each(ODD)("a tool that is not strict has its call, whatever its schema says of the argument: %j", async (a) => {
-    for (const args of ARGUMENTS.slice(0, 3)) {
-      playCall(args);
-      const { status, text } = await post(tool(JSON.stringify({ type: "object", properties: { a } })));
-      expect(status, text).toBe(200);
-      expect(text).toContain('"f"');
-    }
-  });
+  test.each(ODD)(
+    "a tool that is not strict gets its call, whatever its schema requires of the argument: %j",
+    async (a) => {
+      for (const args of ARGUMENTS.slice(0, 3)) {
+        playCall(args);
+        const { status, text } = await post(tool(JSON.stringify({ type: "object", properties: { a } })));
+        expect(status, text).toBe(200);
+        expect(text).toContain('"f"');
+      }
+    },
+  );
 
-  test("arguments nested thousands deep beside enum and const come through, and are looked at without harm", async () => {
+  test("arguments nested thousands deep beside enum and const pass, and are checked without harm", async () => {
     const schema = JSON.stringify({
       properties: { a: { enum: [1], const: [[1]], uniqueItems: true } },
       not: { const: 1 },

@@ -73,7 +73,7 @@ describe("A: framing", () => {
     expectRefusal(length, 400);
   });
 
-  test("A8 the body of a GET is not the next request, and each request has a key of its own", async () => {
+  test("A8 the body of a GET is not the next request, and each request needs its own key", async () => {
     const inner = "GET /v1/evil HTTP/1.1\r\n\r\n";
     const one = await caller.connection();
     one.write(caller.get("/v1/models", `content-length: ${inner.length}`) + inner);

@@ -138,7 +138,7 @@ function withoutNew(text: string): string {
     .replace(/"(created|created_at|completed_at)":\d+/g, '"$1":0');
 }
 
-describe("an answer goes on as if nothing had happened where its engine is lost", () => {
+describe("an answer continues unchanged when its engine is lost", () => {
   test.each(GOES_ON)("$where", async ({ behind, all = false }) => {
     let calls = 0;
     const stopAfter = () => behind[calls++];
@@ -168,8 +168,8 @@ describe("an answer goes on as if nothing had happened where its engine is lost"
   });
 });
 
-describe("an answer whose engine is lost, where the other one", () => {
-  test.each(BREAKS_OFF)("H16 $other, breaks off, or begins anew where its caller has nothing of it", async ({ is }) => {
+describe("an answer whose engine is lost while the other one", () => {
+  test.each(BREAKS_OFF)("H16 $other, fails, or restarts if its caller has received no part of it", async ({ is }) => {
     for (const { path, stream } of MODES) {
       const [first, other] = await Promise.all([node({ stopAfter: () => 9 }), node(is)]);
       const gateway = await inFrontOf([first, other], 250);

@@ -84,11 +84,11 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     agent.destroy();
   });
 
-  test("answers nobody in plain text", async () => {
+  test("refuses plain text", async () => {
     expect(await spokenTo(service, "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n")).not.toContain("HTTP");
   });
 
-  test("answers what is no HTTP in an envelope", async () => {
+  test("answers bytes that are not HTTP in an envelope", async () => {
     const socket = connectTls({ ...trusting(), port: service.gateway.port });
     socket.write("no HTTP at all\r\n\r\n");
     let text = "";
@@ -97,7 +97,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     expect(text).toContain('{"error":');
   });
 
-  test("lets nobody in without a certificate where it asks for one", async () => {
+  test("refuses connections without a certificate if it requires one", async () => {
     await expect(begin(guarded, "/v1/messages")).rejects.toThrow();
     await expect(begin(guarded, "/v1/messages", "intruder")).rejects.toThrow();
     const { reply, agent } = await begin(guarded, "/v1/messages", "caller");
@@ -106,7 +106,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     agent.destroy();
   });
 
-  test("shows a renewed certificate to new connections, and what runs goes on", async () => {
+  test("uses a renewed certificate for new connections, and open ones continue", async () => {
     const goOn = halfAnswered();
     const running = await begin(service, "/v1/chat/completions");
     expect(running.socket.getPeerCertificate().subject.CN).toBe("first");
@@ -117,7 +117,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     running.agent.destroy();
   });
 
-  test("drains: what is idle or was never agreed on ends at once, and the rest behind its answer", async () => {
+  test("drains: idle and unfinished connections close at once, the others after their reply", async () => {
     const { sockets } = service.gateway;
     const goOn = halfAnswered();
     const running = await begin(service, "/v1/messages");

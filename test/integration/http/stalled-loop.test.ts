@@ -46,7 +46,7 @@ async function listening() {
   return { app, server, lines, connected };
 }
 
-test("a request on a kept connection is answered that came before the loop found the connection idle for too long", async () => {
+test("a request that arrived before the idle timeout of its connection is answered after a stall", async () => {
   const { connected } = await listening();
   const connection = await connected();
   expect((await connection.write(GET).reply()).status).toBe(200);
@@ -63,7 +63,7 @@ test("a request on a new connection is answered that came before the loop found 
   expect(lines).toMatchObject([{ code: 200 }]);
 });
 
-test("a request whose head is not whole behind the stall is refused, and has its line", async () => {
+test("a request with an incomplete head after the stall is refused, and logged", async () => {
   const { connected, lines } = await listening();
   const connection = await connected();
   await stallLoop(STALL_MS, () => connection.write(GET.slice(0, -2)));

@@ -55,7 +55,7 @@ function unframed(body: Buffer): { readonly text: string; readonly rest: string 
   }
 }
 
-test("every chunk of a stream is as many bytes as it says, and the last one ends it", async () => {
+test("every chunk of a stream has its announced length, and the last one ends it", async () => {
   const connection = await RawConnection.open(service.gateway.port);
   connection.write(streamRequest("1.1"));
   await connection.until("\r\n0\r\n\r\n");

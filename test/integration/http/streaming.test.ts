@@ -292,7 +292,7 @@ test.each([
   ["of HTTP/1.0", "1.0", []],
   ["with connection: close", "1.1", ["connection: close"]],
 ])(
-  "a stream %s, whose end is that of its connection, has the error frame in place of a cut",
+  "a stream %s, whose end is that of its connection, gets the error frame instead of a cut",
   async (_, version, more) => {
     const gateway = await gatewayFor([await engineWith(lostMidway)], brokenStreams("cut"));
     const socket = connect(gateway.port, "127.0.0.1");
@@ -308,7 +308,7 @@ test.each([
   },
 );
 
-test("what no repetition mends is said in the error frame, however broken streams end", async () => {
+test("a failure that no retry helps gets the error frame, whatever brokenStreams says", async () => {
   const engine = await engineWith(async function* () {
     yield [started(), textStart(0), delta(0, "half")];
     await new Promise(() => {});

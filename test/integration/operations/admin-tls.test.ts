@@ -74,7 +74,7 @@ async function ask(path: string, who?: string, headers: Record<string, string> =
 
 const NAMED = { host: "gateway.example" };
 
-test.skipIf(!HAS_OPENSSL)(`certificates and tokens let in, and health is for everybody (${NO_OPENSSL})`, async () => {
+test.skipIf(!HAS_OPENSSL)(`certificates and tokens grant access, and health is public (${NO_OPENSSL})`, async () => {
   expect((await ask("/server_info", undefined, NAMED)).status).toBe(403);
   expect((await ask("/readyz", undefined, NAMED)).status).toBe(200);
   expect((await ask("/server_info", "operator", NAMED)).status).toBe(200);

@@ -205,7 +205,7 @@ describe("zero retention", () => {
     clean = await run(() => {});
   });
 
-  test("nothing that callers or engines said is in a log, a metric, a file or the reply to another", () => {
+  test("no text of callers or engines is in a log, a metric, a file or the reply to another caller", () => {
     const { canaries, direct, texts } = clean;
     expect(texts["gateway log"]).toContain('"msg":"request"');
     expect(texts["gateway metrics"]).toContain("svc_cluster_membership_healthy");
@@ -217,7 +217,7 @@ describe("zero retention", () => {
     expect(direct.get("chat user text")).toContain(canaries.get("engine arguments"));
   });
 
-  test("an error does not repeat what its own caller sent, beyond the name of a field or a model", () => {
+  test("an error does not repeat its caller's text, beyond the name of a field or a model", () => {
     const { canaries, direct } = clean;
     const refusals = [...direct].filter(([, text]) => text.includes('"error":{'));
     expect(refusals.length).toBeGreaterThan(20);

@@ -39,7 +39,7 @@ describe.skipIf(!HAS_REDIS)(`a newer release beside this one${HAS_REDIS ? "" : `
     expect(limits.said).toEqual([]);
   });
 
-  test("adds to what a key has used", async () => {
+  test("adds to the use of a key", async () => {
     const usage = new RedisUsage(await connect(), systemClock);
     const day = Math.floor(systemClock.wallMs() / 86_400_000);
     const entry = { keyId: "a", day, model: "svc-qwen", counts: { ...NO_USE, requests: 1 } };

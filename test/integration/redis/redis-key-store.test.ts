@@ -78,7 +78,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
 
   afterAll(() => redis?.end());
 
-  test("the command line makes and changes keys, which gateways know at once", async () => {
+  test("gateways apply keys that the command line creates and changes at once", async () => {
     const first = await create();
     const store = await open();
     expect(store.find(first)?.keyId).toBe(idOf(first));
@@ -95,7 +95,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     expect(JSON.parse(out).map(({ name }: { name: string }) => name)).toEqual(["one", "two"]);
   });
 
-  test("of a change only what has changed is read, and a message that was lost is made up for", async () => {
+  test("a change reads only the changed records, and a lost message is recovered", async () => {
     const first = await create();
     await create("two");
     const store = await open();
@@ -112,7 +112,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     expect(await calls("hgetall")).toBe(0);
   });
 
-  test("while the store is away the keys stay in force, and it says so", async () => {
+  test("while the store is unreachable the keys stay in force, and the status reports it", async () => {
     const key = await create();
     const store = await open();
     const faults: unknown[] = [];
@@ -125,7 +125,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     expect(faults).toEqual(["unreachable", undefined]);
   });
 
-  test("the audit log is one chain, whoever changes keys at the same time", async () => {
+  test("the audit log is one chain under concurrent changes of keys", async () => {
     await create();
     const made = await Promise.all(Array.from({ length: 4 }, (_, at) => create(`key ${at}`)));
     expect(new Set(made).size).toBe(4);
@@ -168,7 +168,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     expect(JSON.parse((await keys("export")).out).keys).toMatchObject([{ ...later, limits: { rpm: 7 } }]);
   });
 
-  test("what cannot be used is named", async () => {
+  test("unusable records are named", async () => {
     await expect(open()).rejects.toThrow("pepper is missing");
     expect(await keys("list")).toMatchObject({ code: 4, said: "error: there are no keys in the store\n" });
     await create();
@@ -196,7 +196,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       await becomes(async () => (await open().catch(() => undefined))?.find(two) !== undefined, "it is noted");
     });
 
-    test("opens no key again that was seen revoked or disabled, and is named until it is ended there, too", async () => {
+    test("does not reopen a key that was seen revoked or disabled, and names it until it is ended there", async () => {
       const [one, two] = [await create(), await create("two")];
       await save();
       const store = await open();
@@ -226,7 +226,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       await becomes(async () => (await open().catch(() => undefined))?.status().counts.revoked === 1, "it is noted");
     });
 
-    test("opens no secret again that was rotated away, until the key is changed there again", async () => {
+    test("does not reopen a rotated secret until the key is changed there again", async () => {
       const key = await create();
       await save();
       const store = await open();
@@ -358,7 +358,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     });
   });
 
-  test("a store of an earlier release is taken over by one command, which says so", async () => {
+  test("a store of an earlier release is migrated by one command, which reports it", async () => {
     const key = await create();
     const records = `${keyPrefix}{keys}:records`;
     const text = String(await redis.ask("HGET", records, idOf(key)));
@@ -375,7 +375,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     expect((await keys("audit", "verify")).code).toBe(0);
   });
 
-  test("a change waits for a replica where there is one, and says when none has it", async () => {
+  test("a change waits for a replica if there is one, and reports a missing confirmation", async () => {
     await redis.ask("CONFIG", "SET", "repl-diskless-sync-delay", "0");
     const replica = await RedisProcess.start("--replicaof", "127.0.0.1", String(redis.port));
     try {

@@ -54,7 +54,7 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
   });
 
   test.skipIf(!HAS_OPENSSL)(
-    `${HAS_OPENSSL ? "" : `(${NO_OPENSSL}) `}over TLS with a certificate of the gateway's own, as an ACL user with a password from a file`,
+    `${HAS_OPENSSL ? "" : `(${NO_OPENSSL}) `}over TLS with a client certificate, as an ACL user with a password file`,
     async () => {
       const certificates = new Certificates();
       closing.push(() => certificates.remove());

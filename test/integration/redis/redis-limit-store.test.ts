@@ -73,7 +73,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     await becomes(async () => (await remainingIn(one)) === 987, "all is counted");
   });
 
-  test("a request takes one round trip, with its place and what was given back before", async () => {
+  test("a request takes one round trip, with its place and earlier refunds", async () => {
     const [one] = await open();
     if (!one) throw new Error("there is one");
     const first = await one.store.charge("k", [still(1)], { name: "c", limit: 1 });
@@ -86,7 +86,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect((await commands("evalsha")) - before).toBeLessThanOrEqual(3);
   });
 
-  test("a generation of a key with limits of every kind takes one round trip, and is refused as with two", async () => {
+  test("a generation of a key with all kinds of limits takes one round trip, and is refused as with two", async () => {
     const principal = principalWith({
       ...{ rpm: 40, itpm: 1_000_000, otpm: 1_000_000, concurrency: 30 },
       perModel: { "svc-qwen": { rpm: 25, concurrency: 26 } },
@@ -117,7 +117,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     await becomes(async () => Math.floor((await rpm()) ?? 0) === 15, "those that were refused count for nothing");
   });
 
-  test("who owes is refused before the body is read, and one that ends before its body is known counts once", async () => {
+  test("a key over its limit gets 429 before its body is read; an aborted upload counts as one request", async () => {
     const [one] = await open(1, {}, { nowMs: () => 1e12 });
     if (!one) throw new Error("there is one");
     const [limiter, principal] = [limiterOf(one.store), principalWith({ rpm: 2, otpm: 1_000 })];
@@ -150,7 +150,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(one?.said).toEqual([]);
   });
 
-  test("what carries nothing expires by itself", async () => {
+  test("counts without a charge expire", async () => {
     const [one] = await open();
     await one?.store.charge("k", [bucket(60, 1)]);
     const ttl = Number(await redis.ask("PTTL", `test${prefixes}:limits:{k}`));
@@ -158,7 +158,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(ttl).toBeLessThanOrEqual(86_400_000);
   });
 
-  test("a store that stands still is away: each goes by its share, and all is told once afterwards", async () => {
+  test("a stopped store is unreachable: each gateway uses its share, and reports all use once afterwards", async () => {
     const [one, two] = await open(2, { commandTimeoutMs: 200 });
     if (!one || !two) throw new Error("there are two");
     await becomes(async () => one.store.state.gateways === 2, "both are known");
@@ -181,7 +181,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(one.said.at(-1)).toBe("back");
   });
 
-  test("places are held through an outage, and those given alone are known afterwards", async () => {
+  test("places are held through an outage, and locally granted ones are reported afterwards", async () => {
     const [one, two] = await open(2, { commandTimeoutMs: 200, gateways: 2 });
     if (!one || !two) throw new Error("there are two");
     const first = await takePlace(one.store, "k", "c", 6);
@@ -203,7 +203,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     await becomes(async () => (await takePlace(two.store, "k", "c", 2)) !== undefined, "all of the first are free");
   });
 
-  test("without the store nobody with limits is let in, where that is asked for", async () => {
+  test("without the store requests with limits are refused, if configured", async () => {
     const [one] = await open(1, { commandTimeoutMs: 200, whenAway: "refuse" });
     if (!one) throw new Error("there is one");
     await one.store.charge("k", [still(100)]);

@@ -46,7 +46,7 @@ describe.skipIf(!HAS_REDIS)(`answers of a store that are late${HAS_REDIS ? "" : 
     expect(await Promise.all([first, second])).toEqual(["PONG", "PONG"]);
   });
 
-  test("two in a row mean that it is away", async () => {
+  test("two consecutive late ones mean that the store is unreachable", async () => {
     const first = ask();
     await clock.advance(LATE_MS);
     redis.signal("SIGCONT");
@@ -70,7 +70,7 @@ describe.skipIf(!HAS_REDIS)(`answers of a store that are late${HAS_REDIS ? "" : 
     expect(await second).toBe("PONG");
   });
 
-  test("one that takes twice as long means that it is away", async () => {
+  test("one that takes twice as long means that the store is unreachable", async () => {
     const first = ask();
     await clock.advance(2 * LATE_MS);
     expect(await first).toBe("StoreTimeout");

@@ -61,7 +61,7 @@ test("no stream and no answer in one piece is silent for as long as Envoy waits"
   expect(durationOf("request_timeout")).toBeGreaterThan(timeouts.requestTimeoutMs);
 });
 
-test("Envoy speaks to a port of a gateway as the shipped gateways serve it: gRPC over TLS, HTTP in plain text", () => {
+test("Envoy uses the protocol of each port of the shipped gateways: gRPC over TLS, plain HTTP", () => {
   const secured = edge.clusters.flatMap(({ name, transport_socket: socket }) =>
     socket ? [[name, socket.typed_config.sni]] : [],
   );

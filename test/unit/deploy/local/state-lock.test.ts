@@ -7,20 +7,20 @@ import { stateFolder } from "../../../../deploy/local/state-lock.ts";
 const folder = mkdtempSync(join(tmpdir(), "svc-state-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test("a state folder is made with those above it, for its owner alone", async () => {
+test("a state folder is created with its parents, for its owner only", async () => {
   const path = join(folder, "a/b/c");
   expect(await stateFolder(path)).toBe(path);
   expect(statSync(path).mode & 0o777).toBe(0o700);
   expect(await stateFolder(path)).toBe(path);
 });
 
-test("one that cannot be made is told as that", async () => {
+test("a folder that cannot be created is reported", async () => {
   writeFileSync(join(folder, "file"), "");
   await expect(stateFolder(join(folder, "file"))).rejects.toThrow("cannot be made (EEXIST)");
   await expect(stateFolder(join(folder, "file/below"))).rejects.toThrow("cannot be made (ENOTDIR)");
 });
 
-test("one that another user made or may write to is refused: it may hold a key or an engine of theirs", async () => {
+test("a folder of another user, or writable by one, is refused: it may hold a planted key or engine", async () => {
   const theirs = join(folder, "theirs");
   mkdirSync(theirs, { mode: 0o700 });
   const isRoot = process.getuid?.() === 0;

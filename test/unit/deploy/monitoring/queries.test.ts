@@ -43,7 +43,7 @@ function unknownIn(expr: string): readonly string[] {
 describe.each([fleet, keys, engine])("the dashboard $name", ({ variables, rows }: Dashboard) => {
   const panels = rows.flatMap((row) => row.panels);
 
-  test.each(panels)("asks in $title for what there is", ({ queries }) => {
+  test.each(panels)("$title queries existing metrics", ({ queries }) => {
     for (const [expr, legend] of queries) {
       expect(unknownIn(expr)).toEqual([]);
       // A label in a legend is one that the query keeps.
@@ -56,7 +56,7 @@ describe.each([fleet, keys, engine])("the dashboard $name", ({ variables, rows }
     for (const { label, of } of variables) expect(unknownIn(`${of}{${label}="x"}`)).toEqual([]);
   });
 
-  test("says what each panel is for, under a heading of its own", () => {
+  test("describes each panel, under a distinct heading", () => {
     const titles = panels.map(({ title }) => title);
     expect(new Set(titles).size).toBe(titles.length);
     for (const { text } of panels) expect(text).toMatch(/^[A-Z].*\.$/);
@@ -66,11 +66,14 @@ describe.each([fleet, keys, engine])("the dashboard $name", ({ variables, rows }
 describe("the alerts", () => {
   const rules = alertRules();
 
-  test.each(rules.map((rule) => [rule.alert ?? rule.record, rule] as const))("%s asks for what there is", (_, rule) => {
-    expect(unknownIn(rule.expr)).toEqual([]);
-  });
+  test.each(rules.map((rule) => [rule.alert ?? rule.record, rule] as const))(
+    "%s queries existing metrics",
+    (_, rule) => {
+      expect(unknownIn(rule.expr)).toEqual([]);
+    },
+  );
 
-  test("each say who is called, what is wrong, and what to do first", () => {
+  test("each have a severity, a summary and a first action", () => {
     const alerts = rules.filter(({ alert }) => alert !== undefined);
     expect(alerts.length).toBeGreaterThan(20);
     for (const { alert, labels, annotations } of alerts) {

@@ -65,7 +65,7 @@ test("a point sums all models, and its rates are by the time that has passed", a
   expect(history.recentFirstTokens("", SHARES)).toEqual([point?.p50Ms, point?.p95Ms]);
 });
 
-test("requests that ended before their model was known count in the total, and of no model", async () => {
+test("requests that ended before their model was known count in the total only", async () => {
   const { clock, history, set } = setUp();
   set({ models: [modelOf("m", { requests: 1 }), modelOf("n")], withoutModel: { requests: 4, errors: 3 } });
   await clock.advance(2_000);
@@ -83,7 +83,7 @@ test("a model has points of its own, without processor time, which is not divide
   expect(history.points("other")).toEqual([]);
 });
 
-test("a node has the rate of the newest two readings, also where its count begins anew", async () => {
+test("a node has the rate of the latest two readings, also after its count restarts", async () => {
   const { clock, history, set } = setUp();
   const rateAfter = async (...nodes: readonly [string, number][]) => {
     set({ nodeDeltas: new Map(nodes) });

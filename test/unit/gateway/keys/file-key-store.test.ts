@@ -117,7 +117,7 @@ describe("opening", () => {
     expect(clock.waiting).toBe(0);
   });
 
-  test("fails for a file that cannot be used, and says why", async () => {
+  test("rejects an unusable file with the reason", async () => {
     await addKey();
     await replaceFile("{");
     await expect(FileKeyStore.open({ file, clock })).rejects.toThrow(/keys\.json is not valid JSON/);
@@ -134,7 +134,7 @@ describe("find", () => {
     expect(store.find("nonsense")).toBeUndefined();
   });
 
-  test("takes live keys only, unless told otherwise", async () => {
+  test("accepts live keys only by default", async () => {
     const { key } = await addKey("test");
     expect((await openStore()).find(key)).toBeUndefined();
     const testing = await FileKeyStore.open({ file, clock, env: "test" });
@@ -246,7 +246,7 @@ describe("a bad file", () => {
     expect(store.find(key)).toBeDefined();
   });
 
-  test("that is gone takes no keys away", async () => {
+  test("that is missing removes no keys", async () => {
     const { key } = await addKey();
     const store = await openStore();
     const stale = nextStatus(store, (status) => status.fault === "missing");
@@ -281,7 +281,7 @@ describe("after a restart", () => {
     return { old, key };
   }
 
-  test("a file that is older than what was used is refused, and taken once it is restored on purpose", async () => {
+  test("a file that is older than one in use is refused, and accepted after a restore", async () => {
     const { old, key } = await usedTwice();
     await replaceFile(old);
     const opening = FileKeyStore.open({ file, clock });
@@ -291,7 +291,7 @@ describe("after a restart", () => {
     expect((await openStore()).find(key)).toBeDefined();
   });
 
-  test("a change does not make an older file the newest, and a file that was made anew is above all that was used", async () => {
+  test("a change does not make an older file the newest, and a new file continues above all used revisions", async () => {
     const { old } = await usedTwice();
     await replaceFile(old);
     await expect(addKey()).rejects.toMatchObject({ fault: "revision_went_back" });
@@ -301,7 +301,7 @@ describe("after a restart", () => {
     expect([store.find(key) !== undefined, store.status().revision]).toEqual([true, 3]);
   });
 
-  test("a running store takes what was restored, which is a newer revision", async () => {
+  test("a running store accepts restored keys, which are a newer revision", async () => {
     const { old, key } = await usedTwice();
     const store = await openStore();
     await writeFile(`${file}.backup`, old, { mode: 0o600 });
@@ -311,7 +311,7 @@ describe("after a restart", () => {
     expect(store.find(key)).toBeDefined();
   });
 
-  test("where what was used cannot be noted, keys are in force all the same, and it is said once", async () => {
+  test("if the revision cannot be recorded, keys are in force nevertheless, and it is reported once", async () => {
     const { key } = await addKey();
     // The name of the note fits, and that of the new file which replaces it does not.
     const long = join(folder, `${"k".repeat(240)}.json`);
@@ -347,7 +347,7 @@ test("a store that is closed while it notes a revision has noted it then", async
   expect(await readFile(`${file}.seen`, "utf8")).toBe("2\n");
 });
 
-test("a closed store calls nobody, waits for nothing and still finds its keys", async () => {
+test("a closed store calls no listener, waits for no file and still finds its keys", async () => {
   const { key } = await addKey();
   const store = await openStore();
   const calls: KeyStoreStatus[] = [];

@@ -60,7 +60,7 @@ describe("updateKeyFile", () => {
     expect((await readKeyFile(path))?.set).toMatchObject({ revision: 1, keys: [{ id: record.id }] });
   });
 
-  test("keeps what others changed at the same time, and the pepper", async () => {
+  test("keeps concurrent changes, and the pepper", async () => {
     await addKey();
     const pepper = await readFile(pepperFileOf(path));
     await Promise.all(Array.from({ length: 6 }, addKey));
@@ -68,7 +68,7 @@ describe("updateKeyFile", () => {
     expect(await readFile(pepperFileOf(path))).toEqual(pepper);
   });
 
-  test("removes what changes that were killed have left behind, and nothing else", async () => {
+  test("removes the temporary files of killed changes, and no others", async () => {
     await addKey();
     const state = join(folder, "state");
     const others = ["keys.json.seen.7.0123456789ab.tmp", "keys.json.7.backup", "other.json.7.0123456789ab.tmp"];
@@ -100,7 +100,7 @@ describe("updateKeyFile", () => {
 });
 
 describe("readKeyFile", () => {
-  test("tells a missing file from one that cannot be used", async () => {
+  test("distinguishes a missing file from an unusable one", async () => {
     expect(await readKeyFile(path)).toBeUndefined();
   });
 
@@ -177,7 +177,7 @@ describe("KeySetReader", () => {
     }
   };
 
-  test("reads what reading at once gives, or refuses it for the same reason", async () => {
+  test("equals a synchronous read, or refuses the file for the same reason", async () => {
     const set = await many(3);
     const [first, ...rest] = set.keys;
     const compact = bytesOf(set).toString();
@@ -219,7 +219,7 @@ describe("KeySetReader", () => {
     expect(after.keys.at(-1)?.name).toBe("b");
   });
 
-  test("reads sets that are larger than what it has room for, wherever a piece of the file ends", async () => {
+  test("reads sets larger than its buffer, wherever a piece of the file ends", async () => {
     const set = await many(1_000);
     const [first] = set.keys;
     if (!first) throw new Error("there are keys");

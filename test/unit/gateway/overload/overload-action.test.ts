@@ -41,7 +41,7 @@ describe("an action", () => {
     expect(activity([1, 1, 0.69, 0.69, 0.69, 0.69])).toEqual([false, true, true, true, true, false]);
   });
 
-  test("goes on while the pressure stays just below the trigger, or comes back", () => {
+  test("continues while the pressure stays just below the trigger, or returns", () => {
     expect(activity([1, 1, ...Array<number>(20).fill(0.75)]).slice(1)).not.toContain(false);
     expect(activity([1, 1, 0.1, 0.1, 0.1, 0.75, 0.1, 0.1, 0.1]).slice(1)).not.toContain(false);
   });

@@ -60,8 +60,8 @@ function there(task: TranslationTask): Translated | ApiError {
   }
 }
 
-describe("what real agents send", () => {
-  test.each(readdirSync(FOLDER))("%s means on a thread what it means on the spot", (file) => {
+describe("requests of real agents", () => {
+  test.each(readdirSync(FOLDER))("%s has the same result on a thread as on the main thread", (file) => {
     const { path, body } = JSON.parse(readFileSync(join(FOLDER, file), "utf8"));
     const route = ROUTES.find((spec) => spec.path === path.split("?")[0]);
     if (!route) throw new Error("the path has no route");
@@ -95,7 +95,7 @@ test("a fault of this program comes back without the words of the error", () => 
   expect(JSON.stringify(end)).not.toContain("takes no prompt");
 });
 
-test("reasoning that comes back is opened, and what cannot be is counted and told of", () => {
+test("returned reasoning is opened, and failures are counted and reported", () => {
   const sealing = new Sealing([KEY]);
   const foreign = new Sealing([newSealingKey()]);
   const scope = { tenant: "t", model: "svc-qwen", format: "responses" };

@@ -53,7 +53,7 @@ test("lets one in at a time", async () => {
   expect(most).toBe(1);
 });
 
-test("gives up when the signal aborts, and leaves the other's lock alone", async () => {
+test("gives up when the signal aborts, and does not touch the other lock", async () => {
   await withFileLock(
     path,
     async () => {
@@ -116,7 +116,7 @@ test.each([
   expect(await readdir(folder)).toEqual(["lock"]);
 });
 
-test("says that the folder cannot be written", async () => {
+test("reports a folder that is not writable", async () => {
   const refused = withFileLock(join(folder, "none", "lock"), () => Promise.resolve(), patient);
   await expect(refused).rejects.toMatchObject({ fault: "unwritable" });
 });

@@ -94,7 +94,7 @@ describe("a followed file", () => {
     }, "the file is taken");
   });
 
-  test("is never taken twice at a time, and what changes meanwhile is looked at afterwards", async () => {
+  test("is never read twice at a time, and changes meanwhile are read afterwards", async () => {
     await writeFile(file, "one");
     const { passed, open } = gate();
     let running = 0;
@@ -120,7 +120,7 @@ describe("a followed file", () => {
     expect([calls, most]).toEqual([2, 1]);
   });
 
-  test("is left alone once it is closed", async () => {
+  test("is not read after close", async () => {
     const clock = new VirtualClock();
     const take = counted();
     const followed = follow(take, { clock });
@@ -133,7 +133,7 @@ describe("a followed file", () => {
   });
 });
 
-test("a look that hangs is given up and made again, and what it reads later is not used", async () => {
+test("a hanging read is abandoned and repeated, and its late result is not used", async () => {
   await writeFile(file, "one");
   const clock = new VirtualClock();
   const hanging = [gate(), gate()];
@@ -170,7 +170,7 @@ test("a look that hangs is given up and made again, and what it reads later is n
   expect([hung, signals.map(({ aborted }) => aborted).slice(0, 2)]).toEqual([2, [true, true]]);
 });
 
-test("a look that the file system answers piece by piece is given up only when an answer fails to come", async () => {
+test("a slow read with progress is abandoned only when an answer is missing", async () => {
   await writeFile(file, "one");
   const clock = new VirtualClock();
   let progress: LookProgress | undefined;

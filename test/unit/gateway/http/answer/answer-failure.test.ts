@@ -41,7 +41,7 @@ test.each([
   expect(failed(code, detail).closed).toMatchObject({ detail, endReason });
 });
 
-test("what was told to stop ends as drain, whatever broke", () => {
+test("a stopped answer ends as drain, whatever its error", () => {
   const { shown, closed } = failed("engine_unavailable", "upstream_reset", (running) => running.stop());
   expect(closed).toMatchObject({ detail: "drain_timeout", endReason: "drain" });
   expect(shown.code).toBe("server_is_overloaded");

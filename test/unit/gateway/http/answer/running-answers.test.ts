@@ -10,7 +10,7 @@ class Reply extends EventEmitter {
   readonly writableFinished = false;
 }
 
-test("an answer whose caller leaves is aborted at that moment", () => {
+test("an answer is aborted when its caller leaves", () => {
   const running = new RunningAnswers({ nowMs: () => 1_000 });
   const reply = new Reply();
   const answer = running.begin(reply, "key");

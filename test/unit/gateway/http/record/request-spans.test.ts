@@ -91,13 +91,13 @@ describe("the spans of a request", () => {
     ]);
   });
 
-  test("of a path that no route has are named by the method alone", async () => {
+  test("of an unknown path are named by the method only", async () => {
     const [span] = (await request({}, [], "/v1/secret")).spans({ code: 404, outcome: "client_error" });
     expect(span?.name).toBe("POST");
     expect(JSON.stringify(span)).not.toContain("secret");
   });
 
-  test("whose tries all failed: an error in each, by its token", async () => {
+  test("whose attempts all failed: an error in each, by its token", async () => {
     const { spans } = await request({ ...SENT, detail: "upstream_inter_token_timeout" }, [
       ["[::1]:1", 20, lost()],
       ["10.0.0.2:2", 50, stalled("inter_token")],
@@ -129,7 +129,7 @@ describe("the spans of a request", () => {
     expect(calls).toEqual([]);
   });
 
-  test("whose client left while a call ran: it ends with the request, cancelled and no error", async () => {
+  test("whose client left during a call: it ends with the request, cancelled and without error", async () => {
     const { record, spans } = await request({ ...SENT, endReason: "client_closed" });
     record.generateSent("10.0.0.1:1");
     const [server, , call] = spans({ code: 0, outcome: "client_closed" });

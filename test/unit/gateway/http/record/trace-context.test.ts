@@ -81,7 +81,7 @@ describe("sampling", () => {
   });
 });
 
-test("a call of the request goes on under a span of its own", () => {
+test("a call of the request has a span of its own", () => {
   const context = contextOf({ traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: "a=1" });
   const call = underSpan(context, "cd".repeat(8));
   expect(call.parentId).toBe(context.spanId);
