@@ -8,7 +8,7 @@ import { type ProbedNode, serveMetrics } from "../../engine/metrics/metrics-serv
 import { freePort } from "../support/free-port.ts";
 import { noKustomize, rendered, resourcesOf } from "../support/tools/manifests.ts";
 
-/* The probe of engines that stand beside a node, as a kubelet runs it in their containers. */
+/* The probe of engines beside a node, run as a kubelet does in their containers. */
 
 const SETS = ["engines/vllm", "engines/vllm-multihost", "engines/sglang-multihost"];
 const noPython = spawnSync("python3", ["--version"]).error ? "there is no python3" : "";
@@ -28,7 +28,7 @@ type Pod = {
   readonly spec: { readonly initContainers: readonly Container[]; readonly containers: readonly Container[] };
 };
 
-/** Returns the pod of a set in which the node is, which is its leader's where there are several. */
+/** Returns the pod with the node of a set: its leader's if there are several. */
 function nodePod(folder: string): Pod["spec"] {
   const [set] = resourcesOf(rendered(folder)).filter(({ kind }) => kind === "Deployment" || kind === "LeaderWorkerSet");
   const spec = set?.spec as { template?: Pod; leaderWorkerTemplate?: { leaderTemplate: Pod } };
@@ -46,7 +46,7 @@ afterEach(async () => {
 async function exitCode([program = "", ...args]: readonly string[]): Promise<number | null> {
   const child: ChildProcess = spawn(program, args, {
     stdio: "ignore",
-    // A proxy is nothing to a probe.
+    // A proxy must not affect a probe.
     env: { PATH: process.env.PATH, http_proxy: "http://127.0.0.1:1" },
   });
   const [code] = await once(child, "close");
@@ -60,7 +60,7 @@ describe.skipIf(noKustomize !== "" || noPython !== "").each(SETS)("the engine of
   const metricsPort = node?.ports?.find(({ name }) => name === "metrics")?.containerPort;
   const command = engine?.livenessProbe?.exec?.command ?? [];
 
-  /** Resolves to how the probe ends where the node is at this port. */
+  /** Resolves to the exit code of the probe of a node at this port. */
   const probed = (port: number) => exitCode(command.map((part) => part.replace(String(metricsPort), String(port))));
 
   test("is probed if the node reports it, without a probe that would keep the node from starting", () => {

@@ -8,13 +8,13 @@ import { textAnswer } from "../support/events/events.ts";
 import { type ScriptedService, startScriptedService } from "../support/gateway/scripted-service.ts";
 
 /*
- * What other people's programs find with nothing but an address and a key: the clients of `test/examples/` in Python and
- * Go, and buf. All of them learn the contract by reflection.
+ * Clients with only an address and a key: those of `test/examples/` in Python and Go, and buf. All of them read the
+ * contract by reflection.
  */
 
 const ROOT = join(import.meta.dirname, "../..");
 const SERVICE = "svc.inference.v1.InferenceService";
-/** The Python that has `grpcio-reflection`: what the environment names, or what `.ci/run` has installed. */
+/** A Python with `grpcio-reflection`: from the environment, or as `.ci/run` installs it. */
 const PYTHON = process.env.SVC_TEST_PYTHON ?? join(ROOT, ".tools/bin/python");
 const hasPython = existsSync(PYTHON) && spawnSync(PYTHON, ["-c", "import grpc_reflection"]).status === 0;
 const hasGo = spawnSync("go", ["version"]).status === 0;
@@ -41,7 +41,7 @@ afterAll(async () => {
 
 type Ran = { readonly code: unknown; readonly out: string; readonly error: string };
 
-/** Runs a program to its end, while the service answers it from here. */
+/** Runs a program to its end, while this process serves it. */
 function run(program: string, args: readonly string[], cwd = ROOT): Promise<Ran> {
   const limits = { cwd, timeout: 240_000, env: { ...process.env, GOFLAGS: "-mod=mod" } };
   return new Promise((resolve) => {

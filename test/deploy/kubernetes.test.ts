@@ -34,10 +34,10 @@ function checked<T extends Parameters<typeof checkConfig>[0]>(schema: T, text: s
   return checkConfig(schema, document.toJS(), "config");
 }
 
-/** A pod of an engine: how many GPUs it asks for, and which hosts it asks for. */
+/** A pod of an engine with its GPUs and its node selector. */
 type OnGpus = { readonly gpus: number; readonly product: string; readonly host: string };
 
-/** Returns every pod of a rendered fleet that asks for GPUs, replicas and ranks one by one. */
+/** Returns every pod with GPUs of a rendered fleet, replicas and ranks one by one. */
 function onGpus(resources: readonly Resource[]): readonly OnGpus[] {
   return resources.flatMap((resource) => {
     const { replicas = 1, leaderWorkerTemplate: set } = (resource.spec ?? {}) as {
@@ -56,7 +56,7 @@ function onGpus(resources: readonly Resource[]): readonly OnGpus[] {
   });
 }
 
-/** Whether every pod finds room on hosts of eight GPUs, in whatever order and on whichever host a scheduler puts them. */
+/** Whether every pod fits on hosts of eight GPUs, in any order and placement of a scheduler. */
 function fitsInAnyOrder(pods: readonly number[], free: readonly number[], seen = new Set<string>()): boolean {
   const state = JSON.stringify([pods, free.toSorted()]);
   if (seen.has(state)) return true;
@@ -73,7 +73,7 @@ function fitsInAnyOrder(pods: readonly number[], free: readonly number[], seen =
 
 const README = readFileSync(join(import.meta.dirname, "../../deploy/kubernetes/README.md"), "utf8");
 
-/** Renders a kustomization that stands beside a checkout with the name `svc`. */
+/** Renders a kustomization beside a checkout named `svc`. */
 function renderedBeside(kustomization: string): string {
   const folder = mkdtempSync(join(tmpdir(), "svc-own-"));
   try {
@@ -145,7 +145,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       };
       const ports = egress.flatMap(({ ports: some }) => some.map(({ port }) => port));
       expect(ports).toEqual(expect.arrayContaining([6379, 4318, 443]));
-      // DNS alone may be anywhere.
+      // Only DNS may have any destination.
       const open = egress.filter(({ to }) => to === undefined).map(({ ports: some }) => some.map(({ port }) => port));
       expect(open).toEqual([[53, 53, 5353, 5353]]);
       const engines = resources
@@ -214,7 +214,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         expect(config).toMatchObject({ nodeId: "pod-1", models: [pod.metadata.labels["svc/model"]] });
         expect(pod.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(config.drainTimeoutMs);
         if (config.backend.kind !== "openai-compatible") continue;
-        // The engine's parsers are those that the model's profile names.
+        // The engine's parsers are those in the model's profile.
         const parsers = loadProfile(config.backend.profile).parsers?.[config.backend.dialect as "vllm" | "sglang"];
         expect([env.TOOL_PARSER, env.REASONING_PARSER]).toEqual([parsers?.toolCall, parsers?.reasoning]);
       }

@@ -3,7 +3,7 @@ import { closedLoop, tallyOf } from "../support/processes/closed-loop.ts";
 import { Fleet, healthy, nothingOpen, SHORT, show, size } from "../support/processes/fleet.ts";
 import { attack } from "../support/processes/hostile-caller.ts";
 
-/* One key that does everything it can to hold the service, beside callers that only ask. */
+/* One key that tries to block the service, beside ordinary callers. */
 
 const ATTACK_MS = size(15_000, 300_000);
 const HONEST = size(6, 20);

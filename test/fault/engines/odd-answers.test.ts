@@ -12,13 +12,13 @@ import { outcomeOf } from "../../support/processes/fault-front.ts";
 import { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
-/* Answers that are strange and still answers: slow ones, in odd pieces, empty ones, and those of a newer engine. */
+/* Unusual but valid answers: slow, in odd pieces, empty, or of a newer engine. */
 
 type Play = (call: WireCall) => void | Promise<void>;
 
-/** Field 1000 with the number 1, which no message has. */
+/** Field 1000 with the number 1, which no message defines. */
 const UNKNOWN_FIELD = new Uint8Array([0xc0, 0x3e, 0x01]);
-/** Of kinds and reasons that do not exist yet. */
+/** An undefined kind or reason. */
 const UNKNOWN_VALUE = 99;
 const KEEP_ALIVE_MS = 100;
 const INJECTIONS = [
@@ -87,7 +87,7 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
     });
     playing(async (call) => {
       const bytes = Buffer.concat(textAnswer(...pieces).map((event) => framed(bytesOf(event))));
-      // Frames end wherever they like, in the middle of characters, too.
+      // Frames may end anywhere, also within characters.
       for (let at = 0; at < bytes.length; ) {
         const length = 1 + chance.below(9);
         await call.bytes(bytes.subarray(at, at + length));
@@ -219,7 +219,7 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
     playing(async (call) => {
       for (const event of textAnswer("as ", "ever")) {
         await call.bytes(framed(Buffer.concat([bytesOf(event), UNKNOWN_FIELD])));
-        // An event of a kind that is not known yet.
+        // An event of an unknown kind.
         const unknown = new Uint8Array([0x0a, UNKNOWN_FIELD.length, ...UNKNOWN_FIELD]);
         if (event.kind?.$case !== "finished") await call.bytes(framed(unknown));
       }

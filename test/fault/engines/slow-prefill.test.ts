@@ -3,7 +3,7 @@ import { type AnswerPath, bodyFor, endOf } from "../../support/http/answer-check
 import { outcomeOf } from "../../support/processes/fault-front.ts";
 import { Fleet, size } from "../../support/processes/fleet.ts";
 
-/* A node that reads prompts slowly, with the time limits as they are by default: the first prompts of real agents. */
+/* A node with slow prefill and default timeouts: the first prompts of real agents. */
 
 const fleet = new Fleet();
 

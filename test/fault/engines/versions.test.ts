@@ -10,7 +10,7 @@ import { Fleet, healthy } from "../../support/processes/fleet.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { covering } from "../../support/size.ts";
 
-/* Nodes of other versions, of other models, with another's name or another idea of the time. */
+/* Nodes with other versions, other models, a duplicate name or a wrong clock. */
 
 const fleet = new Fleet();
 
@@ -34,7 +34,7 @@ test("H6 a node with another model or another contract is a version mismatch and
       expect(await streamOnce(gateway, path, `request ${request}`)).toMatchObject({ status: 200, end: "complete" });
   for (const { address } of [other, stranger]) expect(await gateway.stat("svc_endpoint_rq_total", address)).toBe(0);
   expect(await good.metric("svc_engine_generations_total")).toBe(12);
-  // Its operators see what happened, and mend it without a restart of the gateway.
+  // Operators see the mismatch, and fix it without a restart of the gateway.
   const told = () =>
     gateway.process.log.some(({ endpoint, health }) => endpoint === other.address && health === "/version_mismatch");
   await becomes(async () => told(), "the log says so");

@@ -6,7 +6,7 @@ import { streamOnce, tallyOf } from "../../support/processes/closed-loop.ts";
 import { Fleet, LONG, show, size } from "../../support/processes/fleet.ts";
 import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 
-/* SIGTERM of the gateway; FULL=1 with the numbers of connections that are promised. */
+/* SIGTERM of the gateway; FULL=1 with the promised numbers of connections. */
 
 const STREAMS = size(60, 1_000);
 const QUEUED = size(9, 99);

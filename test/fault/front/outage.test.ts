@@ -7,17 +7,20 @@ import { Fleet, nothingOpen, show, size } from "../../support/processes/fleet.ts
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
-/* All nodes of a model gone for a minute (FULL=1; else for an eighth of it), with agents that have the patience of real ones. */
+/*
+ * An outage of all nodes of a model for a minute (FULL=1; else for an eighth of it), with agents as patient as real
+ * ones.
+ */
 
 const fleet = new Fleet();
 
 const AGENTS = 100;
 const OUTAGE_MS = size(7_500, 60_000);
-/** The number of requests that one tenant may have held. */
+/** Held requests per tenant. */
 const HELD = 40;
-/** The tries of the least patient agents. */
+/** Attempts of the least patient agents. */
 const TRIES = 6;
-/** The time in which all agents ask for the first time, in milliseconds. */
+/** Milliseconds within which all agents send their first request. */
 const ARRIVAL_MS = 5_000;
 
 type Turn = { readonly path: AnswerPath; readonly tries: number; readonly status: number; readonly whole: boolean };

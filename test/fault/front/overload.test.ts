@@ -18,19 +18,19 @@ import { sizeOf } from "../../support/size.ts";
 import { until } from "../../support/until.ts";
 
 /*
- * F10: requests whose bodies do not fit into the heap together; and callers that keep their connections while the event loop
- * of the gateway stands still.
+ * F10: requests whose bodies exceed the heap together; and callers that keep their connections while the event loop of
+ * the gateway is blocked.
  */
 
 const CHAT = "/v1/chat/completions";
 const HEAP_MIB = sizeOf({ quick: 176, promised: 256 });
-/** What of a request is kept in the heap until its answer begins: a digest for each of its messages. */
+/** The heap keeps a digest for each message of a request until its answer begins. */
 const MESSAGES = 6_000;
-/** At one time; more bodies than that do not come in between two looks. */
+/** Concurrent callers; more bodies do not arrive between two checks. */
 const CALLERS = 8;
-/** Together several times the heap. */
+/** Several times the heap together. */
 const MOST_REQUESTS = 1_000;
-/** Callers do not stop when the first of them is turned away. */
+/** Callers do not stop at the first refusal. */
 const REFUSALS = 40;
 
 let engine: RunningEngine | undefined;
@@ -49,7 +49,7 @@ test("a gateway with a full heap refuses new requests before it dies, finishes t
   const { passed, open } = gate();
   engine = await startEngine(
     async function* () {
-      // Until the first delta the request may have to be sent again, and is kept.
+      // The request is kept until the first delta, because it may be retried.
       yield [started()];
       await passed;
       yield [textStart(0), delta(0, "to the end"), blockEnd(0), finished()];
@@ -97,7 +97,7 @@ test("a gateway with a full heap refuses new requests before it dies, finishes t
   await becomes(again, "requests are taken again");
 });
 
-/** Longer, in milliseconds, than what makes a gateway turn all requests away when it comes twice in a row. */
+/** Milliseconds; two such stalls in a row make a gateway refuse all requests. */
 const STALL_MS = 3_200;
 
 /**

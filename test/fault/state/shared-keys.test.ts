@@ -10,20 +10,20 @@ import { Fleet, show } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
 
-/* Gateways of several hosts whose keys stand in one store. */
+/* Gateways of several hosts whose keys are in one store. */
 
 const fleet = new Fleet();
 const GATEWAYS = 4;
-/** The time within which a change is promised to be known everywhere, in milliseconds. */
+/** Milliseconds within which a change must take effect everywhere. */
 const PROMISED_MS = 1_000;
-/** The factor that a busy machine may take longer. */
+/** Tolerance factor for a busy machine. */
 const PATIENCE = 10;
 
 const ENDLESS_REQUEST = { model: "svc-qwen", max_tokens: 100_000, messages: [{ role: "user", content: "go on" }] };
-/** An engine whose answers come to no end while a test runs. */
+/** An engine whose answers do not end during a test. */
 const ENDLESS = { answerTokens: { min: 100_000, max: 100_000 }, tokensPerSecond: 20 };
 
-/** A store with keys, and the command line that works on them by a gateway's configuration. */
+/** A store with keys, and the command line with a gateway's configuration. */
 async function setUp(backend: object = {}) {
   const folder = mkdtempSync(join(tmpdir(), "svc-shared-keys-"));
   fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
@@ -49,7 +49,7 @@ async function setUp(backend: object = {}) {
   return { redis, cluster, config, keys, create };
 }
 
-/** Resolves to how long it took until every gateway answered the key with this status, in milliseconds. */
+/** Resolves to the milliseconds until every gateway answered the key with this status. */
 async function knownAfterMs(gateways: readonly GatewayProcess[], key: string, status: number): Promise<number> {
   const beganMs = performance.now();
   const known = async (gateway: GatewayProcess) => (await gateway.models(key)).status === status;
@@ -66,7 +66,7 @@ describe.skipIf(!HAS_REDIS)(`keys that gateways share${HAS_REDIS ? "" : ` (${NO_
     const created = await knownAfterMs(gateways, key, 200);
     await keys("disable", key.split("_")[2]);
     const disabled = await knownAfterMs(gateways, key, 401);
-    // Messages of changes are lost with the connections that wait for them.
+    // Messages of changes are lost with their connections.
     await redis.ask("CLIENT", "KILL", "TYPE", "pubsub");
     await keys("enable", key.split("_")[2]);
     const enabled = await knownAfterMs(gateways, key, 200);

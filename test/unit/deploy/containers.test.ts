@@ -8,7 +8,7 @@ import { gatewayConfigSchema } from "../../../gateway/config.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const COMPOSE = join(ROOT, "deploy/compose");
-/** What a user makes before the start. */
+/** Files that a user makes before the start. */
 const MADE = ["./secrets", "./secrets/grpc.crt", "./certificates"];
 
 type Service = {

@@ -25,7 +25,7 @@ test("a folder of another user, or writable by one, is refused: it may hold a pl
   mkdirSync(theirs, { mode: 0o700 });
   const isRoot = process.getuid?.() === 0;
   if (isRoot) chownSync(theirs, 12_345, 12_345);
-  // Whoever is not root cannot give a folder away, and finds one that is root's.
+  // Only root can change the owner of a folder; other users find a folder of root.
   await expect(stateFolder(isRoot ? theirs : "/")).rejects.toThrow("belongs to another user");
   const open = join(folder, "open");
   mkdirSync(open);
@@ -33,7 +33,7 @@ test("a folder of another user, or writable by one, is refused: it may hold a pl
   await expect(stateFolder(open)).rejects.toThrow("can be written by other users");
 });
 
-// Node's own recursive way never ends there.
+// Node's recursive mkdir never ends there.
 test.skipIf(process.platform !== "linux")("one on a file system that takes no folders ends in an error", async () => {
   await expect(stateFolder("/proc/svc-state/x")).rejects.toThrow("cannot be made (ENOENT)");
 });

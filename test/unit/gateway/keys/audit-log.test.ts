@@ -33,7 +33,7 @@ const append = async (revision: number, ...changes: KeyChange[]) => {
 const text = () => readFile(file, "utf8");
 const read = async () => readAudit(await text(), pepper);
 
-/** What verifying says of the log beside keys of `revision` with the present head. */
+/** The doctor's finding about the log for keys of `revision` with the current head. */
 const verdict = async (revision: number) => {
   const { level, text: said } = auditFinding(
     "LOG",
@@ -120,7 +120,7 @@ describe("the audit log", () => {
   });
 });
 
-/** Lines as they were written before the log was keyed, each with the digest of the one before. */
+/** Lines from before the log was keyed, each with the digest of the one before. */
 function plainLog(changes: readonly KeyChange[]): string {
   let prev = "0".repeat(64);
   const actor = { uid: 0, host: "h", program: "keys" };
@@ -179,7 +179,7 @@ describe("D13 verifying the log", () => {
     await append(2, { ...CHANGE, action: "revoke" });
     expect(await verdict(2)).toBe("ok: LOG is as it was written: 5 lines");
     await append(3, CHANGE);
-    // Nobody takes the lines of a change that never was for one that was.
+    // Lines of an interrupted change must not pass as a completed one.
     expect((await read()).entries.map(({ revision, action, keyId }) => `${revision} ${action} ${keyId}`)).toEqual([
       ...["1 set-limits AbcdEfgh1234", "2 set-limits AbcdEfgh1234", "2 set-limits AbcdEfgh1234"],
       ...["2 broken-off *", "2 revoke AbcdEfgh1234", "3 set-limits AbcdEfgh1234"],

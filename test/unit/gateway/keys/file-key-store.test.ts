@@ -18,7 +18,7 @@ const LOADED = {
   ...{ refused: [], wentBack: 0 },
 };
 
-/** Time stands still until the test moves it; a timer runs when the test says so. */
+/** Time stands still until the test advances it; a timer runs when the test fires it. */
 class ManualClock implements Clock {
   wall = NOW;
   #timers = new Set<() => void>();
@@ -32,7 +32,7 @@ class ManualClock implements Clock {
   }
 
   after(ms: number, run: () => void): () => void {
-    // The limit of a look that hangs is not played here.
+    // The time limit of a hanging read is not simulated here.
     if (ms < 1_000) this.#timers.add(run);
     return () => this.#timers.delete(run);
   }
@@ -60,7 +60,7 @@ beforeEach(async () => {
   clock = new ManualClock();
 });
 
-// A store that is closed may still be noting the revision that it used.
+// A closed store may still be recording the revision that it used.
 afterEach(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
 
 async function openStore(): Promise<FileKeyStore> {
@@ -69,7 +69,7 @@ async function openStore(): Promise<FileKeyStore> {
   return store;
 }
 
-/** The first status that fits: the file system may report one change in several steps. */
+/** The first matching status: the file system may report one change in several steps. */
 function nextStatus(store: FileKeyStore, fits: (status: KeyStoreStatus) => boolean): Promise<KeyStoreStatus> {
   return new Promise((resolve) => {
     const off = store.onChange((status) => {
@@ -178,7 +178,7 @@ describe("a change of the file", () => {
   test("is found by looking, where the system reports nothing", async () => {
     const { id, key } = await addKey();
     const pepper = await readFile(pepperFileOf(file));
-    // Only the folder of the link is watched; what happens behind the link goes unreported.
+    // Only the folder of the link is watched; changes of its target are not reported.
     const behind = file;
     file = join(folder, "linked", "keys.json");
     await mkdir(join(folder, "linked"));
@@ -272,7 +272,9 @@ describe("a bad file", () => {
 });
 
 describe("after a restart", () => {
-  /** A store that has used revision 2, in which the key of revision 1 is revoked; resolves to the file of revision 1. */
+  /**
+   * A store that has used revision 2, in which the key of revision 1 is revoked; resolves to the file of revision 1.
+   */
   async function usedTwice() {
     const { id, key } = await addKey();
     const old = await readFile(file, "utf8");
@@ -313,7 +315,7 @@ describe("after a restart", () => {
 
   test("if the revision cannot be recorded, keys are in force nevertheless, and it is reported once", async () => {
     const { key } = await addKey();
-    // The name of the note fits, and that of the new file which replaces it does not.
+    // The name of the record's file fits, but that of its temporary file does not.
     const long = join(folder, `${"k".repeat(240)}.json`);
     await rename(file, long);
     file = long;
@@ -354,7 +356,7 @@ test("a closed store calls no listener, waits for no file and still finds its ke
   store.onChange((status) => calls.push(status));
   await store.close();
   expect(clock.waiting).toBe(0);
-  // A second store sees the change, so the first would have, too.
+  // A second store sees the change, so the first would have seen it, too.
   const witness = await openStore();
   const seen = nextStatus(witness, ({ keys }) => keys === 2);
   await addKey();

@@ -149,7 +149,7 @@ describe("readKeyFile", () => {
 });
 
 describe("KeySetReader", () => {
-  /** A set of many keys, of which each has its own name. */
+  /** A set of many keys with different names. */
   async function many(count: number): Promise<KeySet> {
     await addKey();
     const set = (await readKeyFile(path))?.set;
@@ -164,7 +164,7 @@ describe("KeySetReader", () => {
   }
 
   const bytesOf = (set: object, indent?: number) => Buffer.from(JSON.stringify(set, null, indent));
-  /** Gives bytes as a file does, `most` at a time. */
+  /** Returns bytes as a file does, `most` at a time. */
   const from =
     (bytes: Buffer, most = Number.POSITIVE_INFINITY): ReadBytes =>
     async (room, position) =>
@@ -230,7 +230,7 @@ describe("KeySetReader", () => {
       expect(await reader.read("k", from(bytesOf(whole, indent), 100_000 + (indent ?? 0)))).toEqual(whole);
       expect(reader.parsed).toBe(1_001);
     }
-    // One record that there is no room for, or so much behind the list: the file is read as a whole.
+    // One record larger than the buffer, or too many bytes after the list: the file is read as a whole.
     const wide = { ...first, allowIps: Array.from({ length: 64 }, () => "10.0.0.0/8"), models: [] as string[] };
     for (let at = 0; at < 10_000; at += 1) wide.models.push(`a model with a long name of its own ${at}`);
     const reader = new KeySetReader();
@@ -254,7 +254,7 @@ describe("KeySetReader", () => {
       [first, first],
     ])
       await expect(reader.read("k", from(bytesOf({ ...set, keys })))).rejects.toMatchObject({ fault: "not_valid" });
-    // What was refused changes nothing.
+    // A refused file changes no state.
     const swapped = { ...set, keys: [second, first, third, ...rest] };
     expect(await reader.read("k", from(bytesOf(swapped)))).toEqual(swapped);
     expect(await reader.read("k", from(bytesOf(set)))).toEqual(set);

@@ -27,7 +27,7 @@ function setUp(limits: KeyLimits, quota: KeyQuota = {}, cachedInputWeight = 0) {
     if (late) throw late;
     return grant;
   };
-  /** What is left by the name of each limit, at this moment. */
+  /** The remaining units of each limit, by name. */
   const left = async (use: Use = "none") => {
     const { grant } = await admit(use);
     return Object.fromEntries(grant.readings.map(({ dimension, reading }) => [dimension.name, reading.remaining]));
@@ -287,7 +287,7 @@ describe("limits for one model", () => {
     });
     for (let i = 0; i < 3; i += 1) await run({ ...SHORT, model: "svc-glm53" });
     expect(await left()).toEqual({ rpm: 6 });
-    // One place was given back by each that was refused, three are taken.
+    // Each refused request returned one place; three are taken.
     expect((await admit()).refusal).toBeUndefined();
     expect((await admit()).refusal).toBeUndefined();
     expect((await admit()).refusal).toMatchObject({ detail: "key_concurrency_exceeded" });

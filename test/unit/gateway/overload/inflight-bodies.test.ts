@@ -9,7 +9,7 @@ function room(maxBytes: number, maxShareOfKey = 1) {
   const clock = new VirtualClock();
   const bodies = new InflightBodies({ maxBytes, maxShareOfKey, maxWaitMs: WAIT_MS, clock });
   const log: string[] = [];
-  /** Begins a body that announces `bytes`, and notes what became of it under its name. */
+  /** Begins a body that announces `bytes`, and records its outcome by name. */
   const announce = (name: string, tenant: string, bytes: number): InflightBody => {
     const body = bodies.begin(tenant);
     void body.reserve(bytes).then((lack) => log.push(`${name} ${lack ?? "in"}`));

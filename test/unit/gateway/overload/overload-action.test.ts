@@ -22,7 +22,7 @@ const CALM: Pressures = {
   inflightBodyBytes: 0,
 };
 
-/** Whether the action is active after each look, of a trigger at 0.8 on the heap. */
+/** Whether the action is active after each check, for a trigger at 0.8 on the heap. */
 function activity(heap: readonly number[]): boolean[] {
   let state = RESTING;
   return heap.map((fixedHeap) => {

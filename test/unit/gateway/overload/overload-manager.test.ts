@@ -42,7 +42,7 @@ describe("the overload manager", () => {
   });
 
   test("acts on exhausted memory, in the same order, and reports it", async () => {
-    // Buffers are outside of the heap, which has plenty of room.
+    // Buffers are outside the heap, which is nearly empty.
     const rss = process.memoryUsage.rss();
     for (const [share, expected] of [
       [0.77, []],

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../../deploy/runtime/time/clock.ts";
 import { ProcessUsage } from "../../../../gateway/overload/process-usage.ts";
 
-/** Keeps the event loop from turning. */
+/** Blocks the event loop. */
 function block(ms: number): void {
   for (const end = performance.now() + ms; performance.now() < end; );
 }
@@ -12,7 +12,7 @@ test("a blocked event loop shows as delay and as use, once", async () => {
   onTestFinished(() => usage.close());
   usage.read();
   block(300);
-  // Before the loop has turned, too.
+  // Also before the loop has turned.
   const seen = usage.read();
   expect(seen.eventLoopDelayMs).toBeGreaterThan(240);
   expect(seen.eventLoopUtilization).toBeGreaterThan(0.5);

@@ -47,7 +47,7 @@ describe("a sealed text", () => {
       expect(sealer.open(changed.toString("base64"))).toBeUndefined();
     }
     expect(sealing.openings.opened).toBe(0);
-    // A changed id of the key names one that is not here.
+    // A changed key id is unknown.
     expect(sealing.openings.unknown_key).toBe(4);
   });
 

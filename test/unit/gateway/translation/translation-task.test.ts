@@ -30,7 +30,7 @@ function taskOf(operation: string, body: Buffer, more: Partial<TranslationTask> 
   return { body, order, sealingKeys: [KEY], modelsWithImages: ["svc-qwen"], promptBounds: {}, ...common, ...more };
 }
 
-/** What comes of a body on the spot, or why nothing does. */
+/** The result of a body on the main thread, or its error. */
 function here(
   { order, sealingKeys, modelsWithImages, promptBounds }: TranslationTask,
   body: Buffer,
@@ -48,7 +48,7 @@ function here(
   }
 }
 
-/** What comes of a body by way of another thread: all that it is handed is a copy. */
+/** The result of a body on another thread, which receives only copies. */
 function there(task: TranslationTask): Translated | ApiError {
   const { end } = structuredClone(replyTo(structuredClone(task)));
   if ("fault" in end) throw new Error(end.fault.error);
@@ -69,7 +69,7 @@ describe("requests of real agents", () => {
     const task = taskOf(route.operation, bytes);
     const [one, other] = [here(task, bytes), there(task)];
     if (!(one instanceof ApiError) && !(other instanceof ApiError)) {
-      // Bytes come as one kind of view here and as another there.
+      // Bytes are one kind of view here and another there.
       expect(Buffer.from(other.bytes).equals(Buffer.from(one.bytes))).toBe(true);
       expect({ ...other, bytes: 0 }).toEqual({ ...one, bytes: 0 });
     } else expect({ ...other }).toEqual({ ...one });

@@ -13,13 +13,13 @@ function usageOver(store: UsageStore, clock: VirtualClock): KeyUsage {
   return new KeyUsage({ store, clock, series: new KeySeries(new Registry(), 10, () => clock.nowMs()) });
 }
 
-/** The sum of all that is known of a key. */
+/** The sum of all counts of a key. */
 async function totalOf(usage: Pick<KeyUsage, "read">, keyId: string) {
   const found = await usage.read(keyId);
   return found?.entries.reduce((sum, { counts }) => addCounts(sum, counts), NO_USE);
 }
 
-/** A store that is away until it is told to answer, and may take a batch without saying so. */
+/** A store that is unreachable until `answers` is set, and may take a batch without confirming it. */
 class UnsureStore implements UsageStore {
   readonly book: UsageBook;
   readonly numbers: number[] = [];

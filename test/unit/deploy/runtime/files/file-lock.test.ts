@@ -20,7 +20,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 const patient = new AbortController().signal;
 
-/** The id of a process that is no more. */
+/** Returns the id of a process that has exited. */
 async function deadProcessId(): Promise<number> {
   const child = spawn(process.execPath, ["--eval", ""]);
   await once(child, "exit");
@@ -76,7 +76,7 @@ test("does not take over from the one that has taken over before", async () => {
   await writeFile(path, `${dead} ${hostname()} abc\n`);
   const kill = vi.spyOn(process, "kill");
   kill.mockImplementationOnce((pid, signal) => {
-    // Between the look at the lock and its removal another process is quicker.
+    // Another process is faster between the check of the lock and its removal.
     rmSync(path);
     writeFileSync(path, `${process.pid} ${hostname()} other\n`);
     kill.mockRestore();

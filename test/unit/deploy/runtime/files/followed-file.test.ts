@@ -28,14 +28,13 @@ function follow(
   return followed;
 }
 
-/** At once, so that it is one change. */
+/** Atomically, so that it is one change. */
 async function replace(path: string, text: string): Promise<void> {
   const next = join(folder, "next");
   await writeFile(next, text);
   await rename(next, path);
 }
 
-/** Counts how often it is called. */
 function counted(answer: "taken" | "again" = "taken") {
   const take = async () => {
     take.calls += 1;
@@ -49,7 +48,7 @@ describe("a followed file", () => {
   test("is taken at the first look, and again only when something changed", async () => {
     await writeFile(file, "one");
     const take = counted();
-    // Nothing is looked at by the clock.
+    // The virtual clock never polls.
     const followed = follow(take, { clock: new VirtualClock() });
     await followed.look();
     await followed.look();
@@ -159,7 +158,7 @@ test("a hanging read is abandoned and repeated, and its late result is not used"
     await until(() => hung === tries, "the look is given up");
     expect(signals[tries - 1]?.aborted).toBe(true);
   }
-  // Two hold a thread each: no third one is risked.
+  // Each of the two hanging reads occupies a thread: no third one is started.
   await clock.advance(5_000);
   await followed.look();
   expect(signals.length).toBe(2);

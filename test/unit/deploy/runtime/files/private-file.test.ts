@@ -103,7 +103,7 @@ describe.each([
     await writeFile(path, "one");
     await chmod(path, 0o440);
     const isRoot = process.getuid?.() === 0;
-    // Only root can give a file away; for anybody else it is who reads that is another.
+    // Only root can change the owner of a file; for other users the file of root is foreign.
     if (isRoot) await chown(path, theirs, -1);
     const getuid = vi.spyOn(process, "getuid").mockReturnValue(ours);
     try {

@@ -208,7 +208,7 @@ describe("putting back", () => {
     expect(passedOver?.item.name).toBe("b1");
     expect(namesOf(drain(turns, 1))).toBe("a1");
     passedOver?.putBack();
-    // Of b nothing was spent: it is before a, which has paid 100 and owes 40 for its next.
+    // Key b has spent no turn: it precedes a, which has paid 100 and owes 40 for its next item.
     expect(namesOf(drain(turns))).toBe("b1 a2 b2 a3");
   });
 

@@ -98,7 +98,7 @@ test.each([[], ["x-api-key", "a b"]])("explains in every envelope how to send a 
   for (const envelope of ENVELOPES) {
     const text = messageOf(refusal(rawHeaders), envelope);
     expect(text).toContain("Authorization: Bearer <API_KEY>");
-    // An agent looks for this name to tell that its key is at fault.
+    // Agents recognize by this name that their key is wrong.
     expect(text).toContain("x-api-key: <API_KEY>");
   }
 });

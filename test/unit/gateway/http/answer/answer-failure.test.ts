@@ -32,7 +32,7 @@ test.each([
   ["server_is_overloaded", "no_healthy_upstream", "shed"],
   ["timeout", "upstream_timeout", "deadline"],
   ["server_error", "request_of_death", "error"],
-  // No engine died here: these ones drained, loaded, had another model, or were never asked.
+  // No engine died here: these were draining, loading, had another model, or were never called.
   ["server_is_overloaded", "upstream_draining", "shed"],
   ["server_is_overloaded", "upstream_loading", "shed"],
   ["server_is_overloaded", "upstream_model_not_served", "shed"],

@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import { expect, test } from "vitest";
 import { RunningAnswers } from "../../../../../gateway/http/answer/running-answers.ts";
 
-/** A reply under way whose caller leaves when `emit("close")` says so. */
+/** A running reply whose caller leaves at `emit("close")`. */
 class Reply extends EventEmitter {
   readonly destroyed = false;
   readonly headersSent = true;

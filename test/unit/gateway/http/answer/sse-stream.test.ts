@@ -6,7 +6,7 @@ import { SseStream } from "../../../../../gateway/http/answer/sse-stream.ts";
 import { delta, started, textStart } from "../../../../support/events/events.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
-/** The socket's side of a response: takes all, or as long as it is `full` says that it can take no more. */
+/** The socket of a response: accepts all writes, but reports backpressure while `full`. */
 class Wire extends EventEmitter {
   full = false;
   destroyed = false;
@@ -21,7 +21,7 @@ class Wire extends EventEmitter {
     this.headersSent = true;
   }
   flushHeaders(): void {}
-  /** What was written, in the bytes of the encoding that it was written in. */
+  /** The written bytes, in the encoding of each write. */
   get bytes(): string {
     return Buffer.concat(this.#chunks).toString("utf8");
   }

@@ -13,7 +13,7 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const ROUTE = "/v1/messages";
 const FAILED: Partial<ClosedRequest> = { code: 503, outcome: "server_error" };
-/** What the wall clock says at the beginning of the clock. */
+/** Wall clock at the origin of the monotonic clock. */
 const OFFSET_MS = 1_000_000;
 const newId = () => "e".repeat(16);
 
@@ -21,7 +21,7 @@ const lost = () => fromGrpc(Object.assign(new Error("gone"), { code: status.UNAV
 
 type Try = readonly [endpoint: string, endsMs: number, how: AttemptEnd];
 
-/** A request that began at 5 ms; each try begins when the one before has ended. */
+/** A request that began at 5 ms; each attempt begins when the previous one has ended. */
 async function request(fields: Partial<ClosedRequest> = {}, tries: readonly Try[] = [], path = ROUTE) {
   const clock = new VirtualClock();
   await clock.advance(5);
@@ -168,7 +168,7 @@ describe("whether a request is exported", () => {
     expect(exported.length > 0).toBe(expected);
     if (expected) expect(exported[0]?.parent).toEqual({ spanId: "b".repeat(16), remote: true });
     traceRequest(tracing, closedRequest({ outcome }, newRecord({ trace })), { method: "POST" }, clock);
-    // Without a key there is never one.
+    // Without a key no span is exported.
     expect(exported.length > 0).toBe(expected);
     expect(new Set(exported).size).toBe(expected ? 1 : 0);
   });

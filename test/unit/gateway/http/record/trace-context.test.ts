@@ -9,7 +9,7 @@ import {
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT = "00f067aa0ba902b7";
-/** Ids that say how long they were asked to be. */
+/** Ids that show their requested length. */
 const newId = (bytes: number) => "ab".repeat(bytes);
 const FRESH = { traceId: newId(16), parentId: undefined, spanId: newId(8), flags: "00", state: undefined };
 

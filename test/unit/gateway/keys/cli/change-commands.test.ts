@@ -23,7 +23,7 @@ const json = async (command: string, ...rest: readonly string[]) =>
   JSON.parse(await keyCommand(file, command, "--json", ...rest));
 const created = (...options: readonly string[]) => json("create", "--name", "ci", "--models", "svc-qwen", ...options);
 
-/** The exit code and what was said about it. */
+/** Returns the exit code and the error text. */
 async function failing(...argv: readonly string[]): Promise<readonly [code: number, err: string]> {
   let err = "";
   const io = {
@@ -154,11 +154,11 @@ describe("export and import", () => {
 });
 
 describe("fields of a newer release", () => {
-  /** What a newer release may have added, in the set, in a record and in a secret. */
+  /** Fields of a newer release, in the set, in a record and in a secret. */
   const ADDED = { laterField: { keys: ["a", 1.5, null], nested: { deep: true } }, laterName: "\u{1f511}" };
   const read = async () => JSON.parse(await readFile(file, "utf8"));
   const write = (set: object) => writeFile(file, `${JSON.stringify(set, null, 2)}\n`);
-  /** Adds the fields to all that stands in the key file. */
+  /** Adds the fields to everything in the key file. */
   const grow = async () => {
     const { keys, ...set } = await read();
     const grown = keys.map(({ secrets, ...record }: { secrets: object[] }) => ({
