@@ -379,13 +379,13 @@ class Answers {
 /** Description of a complete answer with another text. */
 const OTHER_TEXT = "another text";
 
-/** What a node gave that nobody touched, by what was asked: all faults are compared with the same. */
+/** Answers of undisturbed nodes by request: all faults are compared with the same ones. */
 const CALM: Readonly<Record<NodeKind, Map<string, readonly string[]>>> = {
   "of the simulator": new Map(),
   "of llama.cpp": new Map(),
 };
 
-/** Asks nodes that nobody touches: one has one request at a time, and one has many. */
+/** Sends requests to undisturbed nodes: to one of them one at a time, to another many at once. */
 async function askCalm(nodes: NodeKind, keys: readonly string[]): Promise<void> {
   if (keys.length === 0) return;
   const [alone, beside] = await Promise.all(
@@ -406,12 +406,12 @@ async function askCalm(nodes: NodeKind, keys: readonly string[]): Promise<void> 
   await Promise.all([oneByOne(), together()]);
 }
 
-/** What says in each format that an answer ended at its limit: the model of the demonstration may think in circles. */
+/** The finish reason of each format for an answer that reached its limit: the demonstration model may loop. */
 const AT_ITS_LIMIT = /\\"(?:length|max_tokens|incomplete)\\"/;
 
 /**
- * The kinds of answers whose last block is JSON that a grammar has spelt: there a model wavers between tokens that come
- * to the same text, and the last bit of its numbers decides, be it disturbed or not.
+ * Kinds of answers whose last block is JSON from a grammar: a model wavers between tokens with the same text, and the
+ * last bit of its numbers decides, disturbed or not.
  */
 const SPELT: readonly AnswerKind[] = [
   "a strict call full of escapes",
@@ -419,7 +419,7 @@ const SPELT: readonly AnswerKind[] = [
   "reasoning before a strict schema",
 ];
 
-/** Reads what became of the answers that lost their node, and how long their callers saw nothing of it. */
+/** Reads the outcomes of the answers that lost their node, and the gaps that their callers saw. */
 async function gaps(gateway: GatewayProcess): Promise<object> {
   const stats = await gateway.stats();
   const name = "svc_continuation_gap_seconds";

@@ -25,7 +25,7 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0)) await cleanUp();
 });
 
-/** The gateway's own process, without an engine. */
+/** The gateway process without an engine. */
 async function startProcess(settings: object = {}): Promise<Gateway> {
   const folder = await mkdtemp(join(tmpdir(), "svc-admin-"));
   const file = join(folder, "keys.json");
@@ -102,7 +102,7 @@ test("a graceful drain continues to answer, with connection: close", async () =>
   await after.text();
   expect([after.status, after.headers.get("connection")]).toEqual([401, "close"]);
   await gateway.admin("/quitquitquit");
-  // Orders within half a second count as one; a second one ends the grace.
+  // Signals within half a second count as one; a second one ends the grace.
   await new Promise((resolve) => setTimeout(resolve, 600));
   await gateway.admin("/quitquitquit");
   expect(await gateway.ended).toBe(0);
@@ -111,7 +111,7 @@ test("a graceful drain continues to answer, with connection: close", async () =>
 test("the health listener serves health and metrics only", async () => {
   const gateway = await startProcess({ health: { port: 0 }, admin: { host: "0.0.0.0", port: 0 } });
   const health = async (path: string, method = "GET") => {
-    // Whoever asks by a name, as Prometheus does, is answered.
+    // A request by host name, as from Prometheus, is answered.
     const response = await fetch(`${gateway.healthUrl?.replace("127.0.0.1", "localhost")}${path}`, { method });
     return { status: response.status, text: await response.text() };
   };

@@ -23,7 +23,7 @@ function refused(port: number): Promise<boolean> {
   });
 }
 
-/** A request whose answer streams for a while. */
+/** A request with a long stream. */
 const COUNTING = {
   model: "svc-qwen",
   max_tokens: 400,
@@ -35,13 +35,13 @@ test.runIf(process.platform === "linux")(
   "Ctrl-C ends all processes with exit code 0 and all streams in their format, and frees the ports",
   async () => {
     const first = await startService();
-    // A connection that never sends anything must not hold it up.
+    // A connection without any bytes must not delay it.
     const silent = connect(Number(first.ports[0]), "127.0.0.1");
     silent.on("error", () => {});
     const whole = readBody(await first.post("/v1/messages", COUNTING)).toEndOrCut();
     expect(await first.stop("SIGINT")).toBe(0);
     silent.destroy();
-    // A stream ends whole or is cut, and never ends clean in its middle.
+    // A stream completes or is cut, and never ends clean midway.
     const { text, cut } = await whole;
     expect(["complete", "cut"]).toContain(endOf("/v1/messages", text, cut).end);
     expect(processesWith(first.stateDir)).toEqual([]);

@@ -10,7 +10,7 @@ import { becomes } from "../support/becomes.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 import { type Service, START, startService } from "../support/processes/start-service.ts";
 
-/* One start owns its state folder and its ports, or changes nothing. */
+/* One start owns its state folder and its ports, or changes no files. */
 
 const ANY_PORTS = ["--port", "0", "--admin-port", "0", "--engine-port", "0"];
 const QUICK = { args: ["--model", "simulator"] };
@@ -32,7 +32,7 @@ async function newFolder(): Promise<string> {
   return folder;
 }
 
-/** A start that is refused. */
+/** A refused start. */
 async function refusal(...args: readonly string[]): Promise<{ readonly code: number; readonly stderr: string }> {
   return promisify(execFile)(process.execPath, [START, "--model", "simulator", ...args]).then(
     () => {

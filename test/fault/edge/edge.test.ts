@@ -10,7 +10,7 @@ import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
 import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
-/* What callers meet at the Envoy of deploy/envoy, with two gateways behind it. */
+/* The Envoy of deploy/envoy with two gateways behind it. */
 
 const CANARY = "canary-7c21";
 const STREAMS = 100;
@@ -34,7 +34,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     });
     const leave = new AbortController();
     const long = await openStreams(caller, STREAMS - short.length, { signal: leave.signal });
-    // All have had a delta while all still run: nobody collects answers on their way.
+    // Every stream has had a delta while all still run: no proxy buffers answers.
     expect(long.map(({ status }) => status)).toEqual(long.map(() => 200));
     expect(await running()).toBeGreaterThanOrEqual(long.length);
     expect(caller.opened).toBe(1);
@@ -80,7 +80,6 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
       const line = lines()[0];
       expect(line).toMatchObject({ route: "generate", code: 200, protocol: "HTTP/1.1", response_flags: "-" });
       const logged = () => rig.logged.filter(({ client_request_id }) => client_request_id === line?.client_request_id);
-      // Lines of some milliseconds are written together.
       await becomes(async () => logged().length > 0, "the gateway has logged the request");
       expect(logged().map(({ request_id }) => request_id)).toEqual([id]);
       expect([answer.headers.has("server"), answer.headers.has("x-envoy-upstream-service-time")]).toEqual([
@@ -122,7 +121,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     expect(statuses).toEqual([401, 401, 429, 429]);
     expect(bodies[2]).toMatchObject({ type: "error", error: { type: "rate_limit_error" } });
     expect(bodies[3]).toMatchObject({ error: { type: "requests", code: "rate_limit_exceeded" } });
-    // Lines of some milliseconds are written together.
+    // Log lines of some milliseconds are written together.
     const logged = () => rig.logged.length - before;
     await becomes(async () => logged() >= 2, "the gateway has logged what reached it");
     expect(logged()).toBe(2);

@@ -25,7 +25,10 @@ const ARRIVAL_MS = 5_000;
 
 type Turn = { readonly path: AnswerPath; readonly tries: number; readonly status: number; readonly whole: boolean };
 
-/** Asks as an agent does: comes back when it is told to, so many times at most, and also after an error in a stream. */
+/**
+ * Sends requests as an agent does: retries after the retry delay, up to a number of attempts, and also after an error
+ * in a stream.
+ */
 async function turnOf(gateway: GatewayProcess, path: AnswerPath, text: string, stream: boolean): Promise<Turn> {
   for (let tries = 1; ; tries += 1) {
     const answer = await gateway.post(path, bodyFor(path, text, { stream }));
@@ -62,7 +65,7 @@ test("100 agents in a long outage of their model: no turn is lost, and none is s
   show("outage", { agents: AGENTS, outageMs: OUTAGE_MS, mostHeld, tries });
   expect(seen.filter(({ whole }) => !whole)).toEqual([]);
   expect(await node.metric("svc_engine_generations_total")).toBe(AGENTS);
-  // The others came back when they were told to.
+  // The others returned after their retry delay.
   expect(mostHeld).toBe(HELD);
   expect(seen.filter((turn) => turn.tries === 1).length).toBeGreaterThanOrEqual(HELD);
 });
@@ -75,7 +78,7 @@ test("a gateway ends held requests at its time limit, in their format", async ()
   const held = Promise.all(ANSWER_PATHS.map((path) => streamOnce(gateway, path, "hi")));
   const all = ANSWER_PATHS.length;
   await becomes(async () => (await gateway.stat("svc_cluster_upstream_rq_held")) === all, "all are held");
-  // The status line is out with the first sign of life.
+  // The status line is sent with the first keep-alive.
   await sleep(1_000);
   gateway.process.signal("SIGTERM");
   for (const { path, status, end } of await held)

@@ -101,8 +101,8 @@ test("a gateway with a full heap refuses new requests before it dies, finishes t
 const STALL_MS = 3_200;
 
 /**
- * The event loop of a gateway process, which stands still three times at SIGUSR2: each time until a pipe was opened and
- * closed. Timers that are overdue run between two of them, such as a look of the overload manager.
+ * The event loop of a gateway process, which stops three times at SIGUSR2: each time until a pipe was opened and
+ * closed. Overdue timers run in between, such as a check of the overload manager.
  */
 class StallingLoop {
   readonly #pipes: readonly string[];
@@ -114,9 +114,9 @@ class StallingLoop {
     execFileSync("mkfifo", [...this.#pipes]);
   }
 
-  /** The command that a gateway is run through. */
+  /** The command prefix that runs a gateway. */
   get through(): readonly string[] {
-    // The inner timer is set when the loop has seen how late it is, and is due before the next look.
+    // The inner timer is set when the loop has measured its delay, and is due before the next check.
     const code = `import { readFileSync } from "node:fs";
       const stall = ([pipe, ...others]) => {
         readFileSync(pipe);
@@ -126,7 +126,7 @@ class StallingLoop {
     return ["env", `NODE_OPTIONS=--import=data:text/javascript,${encodeURIComponent(code)}`];
   }
 
-  /** Stops the loop of `front`, twice for `ms` milliseconds. Calls `act` when it stands still for the third time. */
+  /** Stops the loop of `front`, twice for `ms` milliseconds. Calls `act` when it is stopped for the third time. */
   async stall(front: GatewayProcess, ms: number, act: () => void): Promise<void> {
     front.process.signal("SIGUSR2");
     for (const pipe of this.#pipes) {
@@ -139,7 +139,7 @@ class StallingLoop {
   }
 }
 
-/** Makes callers of each kind that keep their connections, and note the status of every answer. */
+/** Makes callers of each kind that keep their connections, and record the status of every answer. */
 function keepingCallers({ baseUrl, key }: GatewayProcess, statuses: number[]): readonly (() => Promise<unknown>)[] {
   const noted: typeof fetch = async (...args) => {
     const response = await fetch(...args);

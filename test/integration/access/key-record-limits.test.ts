@@ -8,7 +8,7 @@ import { head, RawConnection } from "../../support/http/raw-http.ts";
 import type { PostPath } from "../../support/requests/minimal-bodies.ts";
 import { MINIMAL, POST_PATHS } from "../../support/requests/minimal-bodies.ts";
 
-/* Limits of a key's record that are no rates: bodies, answers, waiting requests. */
+/* Limits of a key's record other than rates: bodies, answers, waiting requests. */
 
 const CHAT = "/v1/chat/completions";
 const MAX_BODY = 100_000;
@@ -87,7 +87,7 @@ describe("the longest answer of a key", () => {
 });
 
 describe("the waiting requests of a key", () => {
-  /** All three generate on the one slot of the engine. */
+  /** All three generate on the engine's only slot. */
   test.each([CHAT, "/v1/messages", "/v1/responses"] as const)("are bounded on %s, key by key", async (path) => {
     const { passed, open } = gate();
     service.play(async function* () {

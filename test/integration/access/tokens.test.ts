@@ -27,7 +27,7 @@ async function jwk(pair: typeof ours, kid: string) {
 
 type Change = { readonly kid?: string; readonly pair?: typeof ours; readonly expires?: string | number };
 
-/** A token that works, but for what is changed. */
+/** A token that is valid except for the changed parts. */
 function token(claims: JWTPayload = {}, { kid = "one", pair = ours, expires = "10m" }: Change = {}): Promise<string> {
   return new SignJWT({ svc_key: keyId, sub: "ada", aud: AUDIENCE, iss: ISSUER, ...claims })
     .setProtectedHeader({ alg: "ES256", kid })
@@ -167,7 +167,7 @@ test("an issuer's keys are reloaded from their address after changes, within the
   expect(await verifier.find(seen)).toBeUndefined();
   for (let at = 0; at < 5; at += 1) await verifier.find(await token({ at }, { kid: `made-up-${at}` }));
   expect(reads).toBe(2);
-  // An issuer that is down takes no key away.
+  // An issuer that is down removes no keys.
   server.closeAllConnections();
   server.close();
   nowMs = 90_000;

@@ -25,7 +25,7 @@ import { HELLO, type ScriptedService, startScriptedService } from "../../support
 import { keyCommand } from "../../support/processes/key-command.ts";
 import { generateRequest, textMessage, toolOf } from "../../support/requests/generate-request.ts";
 
-/* What a gRPC client gets from the gateway: the answers of engines, by the rules of the public API. */
+/* Generate and CountTokens of the gateway's gRPC listener, with the rules of the public API. */
 
 let service: ScriptedService;
 let client: NodeClient;
@@ -50,7 +50,7 @@ async function refusalOf(request: GenerateRequest, caller = client): Promise<End
   return caller.generate(request).ended;
 }
 
-/** A message of the details of a failed call, by its name. */
+/** Returns a detail message of a failed call, by its name. */
 function detailOf<Message>(ended: Ended, name: string, decode: (bytes: Uint8Array) => Message): Message | undefined {
   const [bytes] = ended.metadata.get("grpc-status-details-bin");
   if (!Buffer.isBuffer(bytes)) return undefined;
@@ -75,7 +75,7 @@ describe("answers", () => {
     expect(reading.events[0]?.kind).toMatchObject({ $case: "started", value: { nodeId: "" } });
     const { kind } = reading.events[1] ?? {};
     const block = kind?.$case === "blockStarted" ? kind.value.block : undefined;
-    // An id that no other answer has, as in other formats.
+    // A unique id, as in other formats.
     expect(block?.$case === "toolCall" ? block.value.callId : "").toMatch(/^call_[0-9a-f]{24}$/);
   });
 

@@ -15,7 +15,7 @@ import { gate } from "../../support/gate.ts";
 import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
-/* The listener itself: who connects, how it ends, and what it does with callers that do not read. */
+/* The listener: connections, drain, and callers that do not read. */
 
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
@@ -34,7 +34,7 @@ function callerOf({ gateway }: ScriptedService, channel = credentials.createInse
   return client;
 }
 
-/** What health says of a name; the code of the failure where it says nothing. */
+/** Resolves to the health status of a name; to the code of the failure if there is none. */
 function healthOf({ gateway }: ScriptedService, service: string): Promise<number> {
   const client = new Client(gateway.grpcAddress, credentials.createInsecure());
   const { path, requestSerialize, responseDeserialize } = HealthService.check;
@@ -66,7 +66,7 @@ test("G10 a drain is announced by health, ends with GOAWAY, and lets running ans
   await running.seen("blockDelta");
   service.gateway.grpc?.announceDrain();
   expect(await healthOf(service, "")).toBe(Serving.NOT_SERVING);
-  // Whoever balances load has yet to notice: calls are served as before.
+  // The load balancer has not reacted yet: calls are served as before.
   const late = client.generate(generateRequest());
   await late.seen("blockDelta");
   let drained = false;

@@ -18,10 +18,10 @@ import { startScriptedService } from "../../support/gateway/scripted-service.ts"
 import { until } from "../../support/until.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-/* Callers whose calls come to nothing: those that they reset, and those that are refused. */
+/* Callers that waste calls: those that they reset, and refused ones. */
 
 const AT_ONCE = 1_000;
-/** Node 20 ends a connection that brings more resets. */
+/** Node 20 closes a connection with more resets. */
 const RESETS_OF_CONNECTION = 500;
 const EXHAUSTED = "8";
 const UNAVAILABLE = "14";
@@ -31,7 +31,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** What a server does with a call that has come past the guard. */
+/** The server's handler of a call that has passed the guard. */
 let play: (stream: ServerHttp2Stream) => void;
 let clock: VirtualClock;
 let wasted: WastedCalls;
@@ -85,7 +85,7 @@ function session(): ClientHttp2Session {
 
 const keyOf = (key: string) => ({ authorization: `Bearer ${key}` });
 
-/** Makes a call and resolves to its status; to undefined where it has none. */
+/** Makes a call and resolves to its status; undefined if it has none. */
 async function statusOf(on: ClientHttp2Session, headers: OutgoingHttpHeaders): Promise<unknown> {
   if (on.closed) return undefined;
   const stream = on.request({ ":method": "POST", ":path": "/", ...headers }, { endStream: true });
@@ -99,7 +99,7 @@ async function statusOf(on: ClientHttp2Session, headers: OutgoingHttpHeaders): P
   return status;
 }
 
-/** Makes as many calls as a caller may waste at once. */
+/** Makes as many calls as a caller may waste in a burst. */
 async function many(on: ClientHttp2Session, headers: OutgoingHttpHeaders): Promise<ReadonlySet<unknown>> {
   const found = new Set<unknown>();
   for (let at = 0; at < AT_ONCE; at += 250)
@@ -107,7 +107,7 @@ async function many(on: ClientHttp2Session, headers: OutgoingHttpHeaders): Promi
   return found;
 }
 
-/** Makes calls and resets each of them, as many as a caller may. */
+/** Makes and resets as many calls as a caller may waste in a burst. */
 async function manyResets(headers: OutgoingHttpHeaders): Promise<void> {
   play = () => {};
   for (let sent = 0; sent < AT_ONCE; sent += RESETS_OF_CONNECTION) {

@@ -17,7 +17,7 @@ afterEach(() => {
 });
 afterAll(() => server.close());
 
-/** A request whose head has arrived, and the connection to send its body on. */
+/** A request whose head has arrived, and the connection for its body. */
 async function begun(...fields: readonly string[]): Promise<{ request: IncomingMessage; socket: Socket }> {
   const { port } = server.address() as AddressInfo;
   const socket = connect(port, "127.0.0.1");
@@ -97,7 +97,7 @@ test("fails when the sender leaves in the middle", async () => {
 
 test("fails when the sender has left before", async () => {
   const { request, socket } = await begun("content-length: 5");
-  // Nothing may listen for errors, as nothing does between two hooks.
+  // No error listener may be required, because there is none between two hooks.
   const closed = new Promise((resolve) => request.on("close", resolve));
   socket.destroy();
   await closed;

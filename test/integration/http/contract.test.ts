@@ -35,7 +35,7 @@ test.each([
   expect([...new Set(pathsOf(body))].toSorted()).toEqual([...documented.all].toSorted());
 });
 
-/** What every HTTP reply may have, whatever the service. */
+/** Headers that any HTTP reply may have. */
 const HTTP_HEADERS = ["date", "keep-alive", "content-length", "transfer-encoding"];
 
 const turn = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }] };
@@ -56,7 +56,7 @@ test("replies have no header that is not documented, and all that are", async ()
   const seen = new Set<string>();
   for (const [path, body] of REQUESTS) {
     const key = await service.createKey("--name", `key-${seen.size}`, "--models", "all", ...limits);
-    // The second request is above the limit.
+    // The second request exceeds the limit.
     for (let repeat = 0; repeat < 2; repeat++) {
       const reply = await service.gateway.post(path, body, { authorization: `Bearer ${key}` });
       for (const name of reply.headers.keys()) seen.add(name);

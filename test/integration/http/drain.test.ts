@@ -10,7 +10,7 @@ import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-/* The end of a gateway, by a clock that the test moves, over real connections. */
+/* The drain of a gateway, with a virtual clock, over real connections. */
 
 const GRACE_MS = 10_000;
 const DRAIN_MS = 600_000;
@@ -24,7 +24,7 @@ afterEach(() => {
   }
 });
 
-/** A server that drains when it is told to. `running` are the requests that a test answers itself. */
+/** A server whose drain the test starts. `running` are the requests that the test answers. */
 async function draining() {
   const running: ServerResponse[] = [];
   const server = createServer((request, response) => {
@@ -56,7 +56,7 @@ async function draining() {
   return { server, clock, lifecycle, open, waiting, drained, isOver: () => over };
 }
 
-/** A connection that has had an answer and is kept. */
+/** A kept-alive connection after its first reply. */
 async function keptConnection(open: () => Promise<RawConnection>): Promise<RawConnection> {
   const connection = await open();
   expect((await connection.write(GET).reply()).headers.get("connection")).toBe("keep-alive");
@@ -100,7 +100,7 @@ test("a second signal ends the grace and running requests", async () => {
   expect(server.listening).toBe(true);
   lifecycle.quit();
   while (server.listening) await clock.advance(0);
-  // A stream that is told to end has a second for its last frame.
+  // A stream that is being ended has a second for its last frame.
   await clock.advance(0);
   await clock.advance(1_000);
   await connection.untilClosed();

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
-/* JSON that goes on as text reaches the engine as the caller wrote it, down to the bytes. */
+/* JSON that is passed on as text reaches the engine byte for byte. */
 
 let service: ScriptedService;
 beforeAll(async () => {
@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-/** What JSON.stringify would write in another way: index keys, numbers, and what only looks like them. */
+/** Text that JSON.stringify would write differently: index keys, numbers, and strings that look like them. */
 const SCHEMA = [
   '{"type":"object","properties":{"b":{"minimum":1.0,"maximum":1e3},"10":{"const":12345678901234567890},',
   '"2":{"default":-0},"__proto__":{"enum":[0.10,"1.0","é\\n"]}},"required":["b","10"],"additionalProperties":false}',

@@ -4,10 +4,10 @@ import { CHAT, expectRefusal, HOST, JSON_TYPE, MAX_BODY, RawCaller } from "../..
 import { head } from "../../support/http/raw-http.ts";
 import { until } from "../../support/until.ts";
 
-/* The rows of the list of faults that the gateway itself has to answer, by their numbers, byte by byte: bodies. */
+/* Rows of the list of faults that the gateway itself has to answer, by number, byte by byte: bodies. */
 
 const caller = new RawCaller(fixedSentence);
-/** With the limit that gateways have by default, and time: it shares its process with callers who make megabytes. */
+/** With the default limit of gateways, and time: it shares its process with callers that make megabytes. */
 const spacious = new RawCaller(fixedSentence, {
   maxBodyBytes: 32 * 1024 * 1024,
   timeouts: { requestHeadersTimeoutMs: 30_000, requestTimeoutMs: 30_000 },
@@ -21,7 +21,7 @@ describe("B: bodies", () => {
     ["/v1/responses", "a"],
   ] as const;
 
-  /** A body that is right but for `text`, which stands in it as a field. */
+  /** A body that is valid except for `text`, which is inserted as a field. */
   const withField = (text: string) => `{"model":"svc-qwen","messages":[{"role":"user","content":"hi"}],${text}}`;
   const deep = (levels: number) => withField(`"x":${"[".repeat(levels)}${"]".repeat(levels)}`);
   const bytes = (...values: number[]) => String.fromCharCode(...values);
@@ -58,7 +58,7 @@ describe("B: bodies", () => {
     expect((await caller.sent(caller.post("/v1/chat/completions", bytes(0xef, 0xbb, 0xbf) + CHAT))).status).toBe(200);
   });
 
-  /** What holds more values than anybody sends, in 16 MiB. */
+  /** More values than any client sends, in 16 MiB. */
   const filled = (item: string, count: number) => `[${`${item},`.repeat(count - 1)}${item}]`;
   const MESSAGES = filled('{"role":"user","content":"x"}', 500_000);
 
@@ -275,7 +275,7 @@ describe("B: bodies", () => {
       for (const text of ["a".repeat(50_000), "(a+)+$".repeat(8_000), "\\\\".repeat(20_000), " ".repeat(50_000)]) {
         const reply = await caller.sent(caller.post("/v1/chat/completions", bodyWith(text)));
         expect([200, 400]).toContain(reply.status);
-        // An error says what is wrong, not what was sent.
+        // An error names the fault and does not repeat the body.
         if (reply.status === 400) expect(reply.body.length).toBeLessThan(500);
       }
     },

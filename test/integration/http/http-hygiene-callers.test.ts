@@ -14,19 +14,19 @@ import { head } from "../../support/http/raw-http.ts";
 import { until } from "../../support/until.ts";
 
 /*
- * The rows of the list of faults that the gateway itself has to answer, by their numbers, byte by byte: keys, claims
- * and running answers.
+ * Rows of the list of faults that the gateway itself has to answer, by number, byte by byte: keys, claims and running
+ * answers.
  */
 
 let release = gate();
 
-/** Whatever a test left waiting ends with it. */
+/** Waiting requests of a test end with it. */
 afterEach(() => {
   release.open();
   release = gate();
 });
 
-/** The lines of requests whose callers left. */
+/** The log lines of requests whose callers left. */
 const lines = (log: readonly string[]) => log.filter((line) => line.includes('"response_flags":"DC"'));
 
 const caller = new RawCaller(async function* (request, signal) {

@@ -5,7 +5,7 @@ import { type RunningGateway, startGateway } from "../../support/gateway/start-g
 import { valueAt } from "../../support/http/value-at.ts";
 import { until } from "../../support/until.ts";
 
-/* What /v1/models tells of models, and under which names callers may ask for them. */
+/* The models and names in /v1/models. */
 
 const started: { stop(): Promise<void> }[] = [];
 afterEach(async () => {
@@ -93,7 +93,7 @@ describe("the figures of a model", () => {
   });
 });
 
-/** Resolves once the gateway knows the key of these headers. */
+/** Resolves once the gateway accepts the key of these headers. */
 async function until2xx(gateway: RunningGateway, headers: Record<string, string>): Promise<void> {
   for (let tries = 0; tries < 200; tries += 1) {
     const { ok } = await gateway.get("/v1/models", headers);

@@ -16,7 +16,7 @@ afterEach(async () => {
 
 const HELLO = () => [textAnswer("Hello.")];
 
-/** The first word of a stream in which nothing has been said yet. */
+/** The first frame of a stream without any event. */
 const SIGN_OF_LIFE: Readonly<Record<AnswerPath, RegExp>> = {
   "/v1/chat/completions": /^:/,
   "/v1/messages": /^event: ping\n/,
@@ -29,7 +29,7 @@ async function engineAt(port = 0): Promise<RunningEngine> {
   return engine;
 }
 
-/** A gateway in front of one engine, which shows signs of life after a moment. */
+/** A gateway in front of one engine, with early keep-alives. */
 async function inFrontOf(engine: RunningEngine, circuitBreakers: object = {}): Promise<RunningGateway> {
   const healthChecks = { unhealthyIntervalMs: 50, healthyThreshold: 1 };
   const cluster = { model: "svc-qwen", endpoints: [{ address: engine.address }], healthChecks, circuitBreakers };
@@ -55,7 +55,7 @@ describe("while a model has no endpoint", () => {
     const first = await engineAt();
     const gateway = await inFrontOf(first);
     await first.stop();
-    // The first of them finds out that the engine is gone.
+    // The first of them detects that the engine is gone.
     const answers = await Promise.all(ANSWER_PATHS.map((path) => stream(gateway, path)));
     await held(gateway, ANSWER_PATHS.length);
     const bodies = answers.map((answer) => readBody(answer));

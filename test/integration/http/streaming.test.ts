@@ -43,13 +43,13 @@ const FORMATS = [
   { path: "/v1/responses", body: { model: "svc-qwen", input: "hi" } },
 ] as const;
 
-/** The configuration by which the streams of all formats end that broke off. */
+/** The configuration of the end of broken streams in all formats. */
 function brokenStreams(brokenStream: "cut" | "error") {
   const format = { brokenStream };
   return { formats: { chat: format, messages: format, responses: format } };
 }
 
-/** The visible text of a stream, whatever its format. */
+/** Returns the visible text of a stream, whatever its format. */
 function textOf(sse: string): string {
   return parseSse(sse)
     .map(({ data }) => {
@@ -273,7 +273,7 @@ test("a reader that takes nothing holds back its own engine stream only", async 
   );
   socket.pause();
   await until(() => produced > 0, "something is produced");
-  // Production ends by itself when the buffers on the way are full: two looks apart see the same count.
+  // The engine stops when the buffers on the way are full: two consecutive checks see the same count.
   let before = -1;
   await becomes(async () => {
     const same = produced === before;

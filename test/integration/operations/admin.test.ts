@@ -62,7 +62,7 @@ describe("reading", () => {
     expect(lines.length).toBeGreaterThan(15);
     for (const line of lines) {
       const [, method = "", path = ""] = /^(GET|POST) +(\S+): ./.exec(line) ?? [];
-      // By the other method, so that nothing is changed: a path that does not exist would be 404.
+      // With the other method, which has no effect: a path that does not exist would be 404.
       const other =
         method === "GET" ? await rig.admin.post(path) : await rig.admin.get(path.replace("{address}", "a:1"));
       expect([line, other.status]).toEqual([line, method === "GET" ? 405 : 400]);

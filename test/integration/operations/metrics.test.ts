@@ -22,7 +22,7 @@ let text: string;
 let labels: ReadonlyMap<string, ReadonlySet<string>>;
 let types: ReadonlyMap<string, string>;
 
-/** A bit of everything that a gateway meets, as far as one engine is enough for it. */
+/** Requests of all kinds, as far as one engine suffices. */
 beforeAll(async () => {
   service = await startScriptedService();
   admin = await startAdmin(service.gateway);

@@ -12,7 +12,7 @@ import { until } from "../../support/until.ts";
 
 const CHAT = "/v1/chat/completions";
 const COUNT = "/v1/messages/count_tokens";
-/** Any process has a heap that is larger. */
+/** Any process has a larger heap. */
 const FULL_HEAP = { resourceMonitors: { fixedHeap: { maxHeapSizeBytes: 1 } }, refreshIntervalMs: 50 };
 const OFF = { eventLoopDelay: null, fixedHeap: null, processMemory: null, inflightBodyBytes: null };
 
@@ -44,7 +44,7 @@ async function expectShed(path: PostPath, response: Response): Promise<void> {
 }
 
 describe("answers that are kept for another engine", () => {
-  /** A gateway with no overload but what `overloadManager` says, and an answer on it that has begun. */
+  /** A gateway without overload except for `overloadManager`, with a running answer. */
   async function answering(settings: object) {
     const node = await ResumableNode.start({ steps: stepsOf(textStart(0), "kept ", "text"), stopAfter: () => 2 });
     running.push({ stop: async () => void node.node.stop() });
@@ -169,7 +169,7 @@ describe("bodies on their way", () => {
     return head(`POST ${path} HTTP/1.1`, "host: gateway.test", auth, "content-type: application/json", ...fields);
   };
   const keyOf = (service: ScriptedService, name: string) => service.createKey("--name", name, "--models", "all");
-  /** Sends all of a body but its last byte. */
+  /** Sends a body except for its last byte. */
   const held = async (service: ScriptedService, key: string, bytes: number) => {
     const { bodies } = service.gateway.overload;
     const before = bodies.bytes;

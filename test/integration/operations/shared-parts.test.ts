@@ -10,7 +10,7 @@ import { Stats } from "../../../gateway/stats/stats.ts";
 import { becomes } from "../../support/becomes.ts";
 import { createKey } from "../../support/processes/key-command.ts";
 
-/* What a gateway says of stores and issuers that it cannot trust, or has not reached. */
+/* The gateway's reports about stores and issuers that it cannot trust, or has not reached. */
 
 let folder: string;
 let keyFile: string;
@@ -40,7 +40,7 @@ async function open(settings: object) {
 
 const warnings = () => said.filter(({ msg }) => String(msg).includes("is sent in plain text"));
 
-/** Settings of a store that is never there. */
+/** Settings of a store that is never reachable. */
 const store = (more: object) => ({ state: { redis: { connectTimeoutMs: 50, commandTimeoutMs: 10, ...more } } });
 const password = "a-password";
 

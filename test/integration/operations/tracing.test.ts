@@ -47,7 +47,7 @@ const breakOff: Script = async function* () {
   throw new EngineError("ENGINE_ABORTED", "The engine was reset.");
 };
 
-/** Which span is below which: their names and services, from the first one down. */
+/** Returns the tree of spans: their names and services, from the root down. */
 function shape(spans: readonly CollectedSpan[], below: string): unknown[] {
   return spans
     .filter(({ parentSpanId }) => parentSpanId === below)
@@ -156,7 +156,7 @@ describe("a trace", () => {
       ]),
     );
     expect(shape(spans, PARENT)).toHaveLength(1);
-    // The same engine was asked to go on, and broke off again.
+    // The same engine was asked to continue, and failed again.
     const events = ["accepted", "first_delta", "continuation"];
     expect(spans.find(({ kind }) => kind === "INTERNAL")?.events).toEqual(events);
     const continued = spans.map(({ attributes }) => attributes["svc.continued_tokens"]);

@@ -6,7 +6,7 @@ import { NO_USE } from "../../../gateway/usage/usage-store.ts";
 import { connectTo, openLimits } from "../../support/redis/open-limits.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
 
-/* What a newer release may add to entries of the store is passed over (deploy/docs/upgrade.md). */
+/* Additions of a newer release to entries of the store are ignored (deploy/docs/upgrade.md). */
 
 let redis: RedisProcess;
 const closing: (() => unknown)[] = [];

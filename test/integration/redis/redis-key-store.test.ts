@@ -16,7 +16,7 @@ let keyPrefix: string;
 let prefixes = 0;
 const closing: (() => Promise<void>)[] = [];
 
-/** Runs the command line by a gateway's configuration; `said` is what it printed, errors included. */
+/** Runs the command line with a gateway's configuration; `said` is its output, errors included. */
 async function keys(...args: readonly string[]): Promise<{ code: number; out: string; said: string }> {
   let [out, said] = ["", ""];
   const code = await run(["--config", join(folder, "gateway.yaml"), ...args], {
@@ -100,14 +100,14 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     await create("two");
     const store = await open();
     await redis.ask("CONFIG", "RESETSTAT");
-    // Nobody is told.
+    // Subscriptions are lost.
     await redis.ask("CLIENT", "KILL", "TYPE", "pubsub");
     await keys("disable", idOf(first));
     await becomes(async () => store.find(first) === undefined, "the change is known");
     await keys("enable", idOf(first));
     await becomes(async () => store.find(first) !== undefined, "the change is known");
     const scans = await calls("hscan");
-    // The command line reads all keys before each change; the gateway has read none but the changed.
+    // The command line reads all keys before each change; the gateway has read only the changed ones.
     expect(scans).toBe(2);
     expect(await calls("hgetall")).toBe(0);
   });
@@ -192,7 +192,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect(store.find(two)).toBeDefined();
       expect(store.find(lost)).toBeUndefined();
       expect(store.status()).toMatchObject({ keys: 2, revision: 3, fault: undefined, wentBack: 1 });
-      // What the gateway has accepted, a later start accepts.
+      // A state that the gateway has accepted is accepted by a later start.
       await becomes(async () => (await open().catch(() => undefined))?.find(two) !== undefined, "it is noted");
     });
 
@@ -255,7 +255,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
   });
 
   describe("a record that was written by hand", () => {
-    /** Writes a record as somebody without the pepper can, and says that there is a change. */
+    /** Writes a record as a program without the pepper can, and announces a change. */
     async function forge(id: string, text: string): Promise<void> {
       await redis.ask("HSET", `${keyPrefix}{keys}:records`, id, text);
       const revision = String(await redis.ask("HINCRBY", `${keyPrefix}{keys}:head`, "revision", "1"));
@@ -326,7 +326,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
           said: expect.stringContaining(way),
         });
       }
-      // Another host made keys before the gateway had said what it holds.
+      // Another host made keys before the gateway had recorded its state.
       await redis.ask("DEL", `${keyPrefix}{keys}:held`);
       const other = await create("other");
       await becomes(async () => (await redis.ask("EXISTS", `${keyPrefix}{keys}:held`)) === 1, "others can see it");
@@ -396,17 +396,17 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
 
 const SAVED = ["head", "records", "audit"] as const;
 
-/** Keeps what the store holds. */
+/** Saves the content of the store. */
 async function save(): Promise<void> {
   for (const name of SAVED) await redis.ask("COPY", `${keyPrefix}{keys}:${name}`, `saved:${name}`, "REPLACE");
 }
 
-/** Has the store as it was kept, as after a fail-over to a replica that was behind, or a restored backup. */
+/** Restores the saved content, as after a fail-over to a lagging replica, or a restored backup. */
 async function putBack(): Promise<void> {
   for (const name of SAVED) await redis.ask("COPY", `saved:${name}`, `${keyPrefix}{keys}:${name}`, "REPLACE");
 }
 
-/** How often the store was sent a command. */
+/** Resolves to how often the store received a command. */
 async function calls(name: string): Promise<number> {
   const stats = String(await redis.ask("INFO", "commandstats"));
   return Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);

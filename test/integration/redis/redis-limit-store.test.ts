@@ -13,7 +13,9 @@ let redis: RedisProcess;
 let opened: OpenLimits[] = [];
 let prefixes = 0;
 
-/** A store whose counts are those of one test; `gateways` of them count together, by a time of their own with `nowMs`. */
+/**
+ * A store with the counts of one test; `gateways` of them count together, with a clock of their own through `nowMs`.
+ */
 async function open(gateways = 1, settings: object = {}, own: { nowMs?: () => number } = {}): Promise<OpenLimits[]> {
   prefixes += 1;
   const keyPrefix = `test${prefixes}:`;
@@ -27,7 +29,7 @@ function bucket(perMinute: number, cost: number | undefined): ChargeItem {
   return { name: "rpm", rule: { kind: "bucket", perMinute, capacity: perMinute }, cost };
 }
 
-/** A limit whose refill nobody notices: one unit in a hundred thousand minutes. */
+/** A limit with negligible refill: one unit in a hundred thousand minutes. */
 function still(cost: number | undefined): ChargeItem {
   return { name: "otpm", rule: { kind: "bucket", perMinute: 1e-5, capacity: 1_000 }, cost };
 }
@@ -82,7 +84,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     one.store.settle("k", "otpm", 5);
     const second = await one.store.charge("k", [still(1)], { name: "c", limit: 1 });
     expect(second.ok).toBe(true);
-    // What was told besides is not waited for. A beat may have come in between.
+    // Other updates are not awaited. A heartbeat may have occurred in between.
     expect((await commands("evalsha")) - before).toBeLessThanOrEqual(3);
   });
 
@@ -102,7 +104,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
       return refusal ?? (await limiter.reserve(grant, principal, EXPECTED));
     };
     for (let at = 0; at < 20; at += 1) expect(await run(at)).toBeUndefined();
-    // Beats may have come in between.
+    // Heartbeats may have occurred in between.
     expect((await commands("evalsha")) - before).toBeLessThan(30);
     const refusals = await Promise.all(Array.from({ length: 20 }, (_, at) => run(at)));
     expect(refusals.filter((refusal) => refusal === undefined)).toHaveLength(5);
@@ -165,7 +167,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect((await one.store.charge("k", [still(100)])).ok).toBe(true);
     redis.signal("SIGSTOP");
     try {
-      // Answered alone, although the store may still take it.
+      // Decided locally, although the store may still take it.
       expect((await one.store.charge("k", [still(300)])).ok).toBe(true);
       expect(one.store.state.shared).toBe(false);
       expect((await one.store.charge("k", [still(100)])).ok).toBe(true);
@@ -190,7 +192,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     try {
       alone = [await takePlace(one.store, "k", "c", 6), await takePlace(one.store, "k", "c", 6)];
       expect(alone.every((place) => place !== undefined)).toBe(true);
-      // Three are its share, of which it had one before.
+      // Its share is three, of which it had one before.
       expect(await takePlace(one.store, "k", "c", 6)).toBeUndefined();
       first?.release();
     } finally {
@@ -216,7 +218,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
       redis.signal("SIGCONT");
     }
     await becomes(async () => one.store.state.shared, "the store is back");
-    // What the store took of the refused request is given back.
+    // The store's charge for the refused request is refunded.
     await becomes(async () => (await remainingIn(one)) === 880, "all is counted once");
   });
 
@@ -247,7 +249,7 @@ function limiterOf(store: LimitStore): Limiter {
   });
 }
 
-/** How often the store was sent a command. */
+/** Resolves to how often the store received a command. */
 async function commands(name: string): Promise<number> {
   const stats = String(await redis.ask("INFO", "commandstats"));
   return Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);

@@ -12,7 +12,7 @@ let redis: RedisProcess;
 let keyPrefix: string;
 let prefixes = 0;
 
-/** A gateway of some host, and what it has been told. */
+/** A gateway on some host, with the orders that it has received. */
 async function gateway() {
   const state = await connectTo(redis, { keyPrefix, commandTimeoutMs: 500 });
   const board = new RedisOrders(state, systemClock);
@@ -61,7 +61,7 @@ describe.skipIf(!HAS_REDIS)(`operators' orders at one of several hosts (${NO_RED
 
   test("apply even if an ejection is about to end", async () => {
     const [one, two] = [await gateway(), await gateway()];
-    // Whoever is not subscribed yet hears nothing.
+    // A gateway without a subscription receives no orders.
     await becomes(async () => {
       expect(await one.board.give({ order: "uneject", address: NODE })).toBe(true);
       return two.told.unejected.includes(NODE);
@@ -92,7 +92,7 @@ describe.skipIf(!HAS_REDIS)(`operators' orders at one of several hosts (${NO_RED
     expect(await one.board.give({ order: "uneject", address: NODE })).toBe(false);
     expect(await one.board.give({ order: "eject", address: NODE, forMs: 60_000 })).toBe(false);
     await redis.startAgain();
-    // The orders reach the store one after the other, and the other host may look in between.
+    // The orders reach the store one after the other, and the other host may read in between.
     await becomes(async () => one.told.drained.length + two.told.ejected.length === 2, "both hosts know all");
     expect([one.told.drained, two.told.drained]).toEqual([[NODE], [NODE]]);
     expect(two.told.ejected).toMatchObject([{ address: NODE }]);

@@ -10,7 +10,7 @@ let redis: RedisProcess;
 let clock: VirtualClock;
 let state: RedisState;
 
-/** Asks the store; resolves to its answer, or to why there is none. */
+/** Sends a command; resolves to its reply, or to the reason of its failure. */
 const ask = () => state.ask((client) => client.ping()).catch((error: Error) => error.name);
 
 describe.skipIf(!HAS_REDIS)(`answers of a store that are late${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {

@@ -9,12 +9,12 @@ import { readBody } from "../../../support/http/read-until.ts";
 import { statusOf } from "../../../support/http/status-of.ts";
 import { MINIMAL } from "../../../support/requests/minimal-bodies.ts";
 
-/* What a key is charged for requests that the service failed. */
+/* Charges for requests that the service failed. */
 
 const services = new OwnServices();
 afterEach(() => services.stop());
 
-/** A script that fails before anything is said. */
+/** A script that fails before its first event. */
 const failing = (reason: ErrorReason) => () => {
   throw new EngineError(reason, "gone");
 };

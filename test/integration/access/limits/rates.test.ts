@@ -10,7 +10,7 @@ import { statusOf } from "../../../support/http/status-of.ts";
 import { MINIMAL, POST_PATHS, type PostPath } from "../../../support/requests/minimal-bodies.ts";
 import { until } from "../../../support/until.ts";
 
-/* Rates and quotas of a key: requests and tokens in a minute, tokens of a day. */
+/* Rates and quotas of a key: requests and tokens per minute, tokens per day. */
 
 const services = new OwnServices();
 afterEach(() => services.stop());

@@ -19,7 +19,7 @@ async function totalOf(usage: Pick<KeyUsage, "read">, keyId: string) {
   return found?.entries.reduce((sum, { counts }) => addCounts(sum, counts), NO_USE);
 }
 
-/** A store that is unreachable until `answers` is set, and may take a batch without confirming it. */
+/** A store that is unreachable until its mode is `answers`, and may take a batch without confirming it. */
 class UnsureStore implements UsageStore {
   readonly book: UsageBook;
   readonly numbers: number[] = [];
