@@ -20,12 +20,12 @@ import { upstreamSchema } from "./upstream/wire/wire-settings.ts";
 
 /*
  * The configuration of one gateway: a YAML file, checked strictly. Names carry their units, and are Envoy's where Envoy
- * has the thing. The schema of a setting stands in the room that obeys it, beside the code or in its
- * `<thing>-settings.ts`; the type is inferred from it, its default stands there and nowhere else. What no one room
- * obeys stands here.
+ * has the setting. The schema of a setting stands in the room that uses it, beside the code or in its
+ * `<thing>-settings.ts`; its type is inferred and its default is in the schema only. Settings of several rooms stand
+ * here.
  */
 
-// The limits themselves stand in the records of the keys; a key without one has none, but for what is set here for every key.
+// The limits are in the records of the keys; a key without a limit has none, except for those set here for every key.
 const limits = z
   .strictObject({
     headerPrefix: z
@@ -38,45 +38,39 @@ const limits = z
       .min(1)
       .max(60)
       .default(10)
-      .describe(
-        "The time, in seconds, whose share of its requests per minute a rested key may send at once; at least 1 request.",
-      ),
+      .describe("Request burst of a rested key, as seconds of its requests per minute; at least 1 request."),
     tokenBurstSeconds: z
       .int()
       .min(1)
       .max(60)
       .default(60)
-      .describe("The time, in seconds, whose share of its tokens per minute a rested key may use at once."),
+      .describe("Token burst of a rested key, as seconds of its tokens per minute."),
     countConcurrency: z
       .int()
       .min(1)
       .default(32)
-      .describe(
-        "The number of token counts that a key may have under way, unless its record has a number of its own; agents send bursts of 24.",
-      ),
+      .describe("Concurrent token counts of a key whose record has no limit of its own; agents send bursts of 24."),
     cachedInputWeight: z
       .number()
       .min(0)
       .max(1)
       .default(0)
-      .describe(
-        "The share of an input token that one read from the cache counts against input tokens per minute, 0 to 1.",
-      ),
+      .describe("Weight of a cached input token against input tokens per minute, 0 to 1."),
   })
   .prefault({})
-  .describe("How the limits of keys are counted; the limits themselves stand in the records of the keys.");
+  .describe("How the limits of keys are counted; the limits are in the records of the keys.");
 
-/** Makes the schema of a format's setting for streams that broke off, with this default. */
+/** Makes the schema of a format's setting for broken streams. */
 function brokenStream(fallback: "cut" | "error") {
   return z
     .enum(["cut", "error"])
     .default(fallback)
     .describe(
-      "How a stream ends whose engine or gateway was lost after the status line: its connection is cut, upon which agents send the request again, or the format's error frame tells what happened.",
+      "How a stream ends whose engine or gateway is lost after the status line: its connection is closed, after which agents retry the request, or the format's error frame is sent.",
     );
 }
 
-/** The form of the names of models, which stand in paths, logs and labels of statistics. */
+/** Form of model names, which appear in paths, logs and labels of statistics. */
 const modelName = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "expected 1 to 64 letters, digits, dots, hyphens and underscores");
@@ -86,22 +80,22 @@ const catalogSchema = z
     models: z
       .array(
         z.strictObject({
-          id: modelName.describe("The id by which callers, keys and clusters name the model."),
+          id: modelName.describe("Id of the model for callers, keys and clusters."),
           contextWindow: z
             .int()
             .min(1)
-            .describe("The most tokens of prompt and answer together, as told until a node was there to say it."),
-          displayName: z.string().min(1).max(128).describe("The name of the model for people."),
+            .describe("The most tokens of prompt and answer together, until a node has reported its own limit."),
+          displayName: z.string().min(1).max(128).describe("Display name of the model."),
         }),
       )
       .min(1)
       .default([...CATALOG])
-      .describe("The models, in the order in which callers see them."),
+      .describe("Models, in the order in which callers see them."),
     aliases: z
       .record(modelName, modelName)
       .default({})
       .describe(
-        "Further names of models, each with the id that it stands for; answers, statistics and the limits of keys name the id.",
+        "Aliases of models, each with the id of its model; answers, statistics and the limits of keys use the id.",
       ),
   })
   .superRefine(({ models, aliases }, context) => {
@@ -116,13 +110,13 @@ const catalogSchema = z
     }
   })
   .prefault({})
-  .describe("The models that callers may ask for.");
+  .describe("Models that callers may request.");
 
 function refuse(context: z.RefinementCtx, path: (string | number)[], message: string): void {
   context.addIssue({ code: "custom", path, message });
 }
 
-/** Refuses clusters of models that no caller could ask for: their names are mistakes. */
+/** Refuses clusters of models that no caller can request: their names are mistakes. */
 function refuseUnlisted(
   { catalog, clusters }: { readonly catalog: Catalog; readonly clusters: readonly { readonly model: string }[] },
   context: z.RefinementCtx,
@@ -132,12 +126,12 @@ function refuseUnlisted(
       refuse(context, ["clusters", index, "model"], `${model} is no model of the catalog`);
 }
 
-/** The keys of the configuration, each checked by itself. */
+/** The keys of the configuration, each validated independently. */
 const gatewayKeys = z.strictObject({
   listen: z
     .strictObject({ ...listenFields(8080), tls: listenerTlsSchema })
     .prefault({})
-    .describe("Where the public API listens."),
+    .describe("Listener of the public API."),
   admin: adminSchema,
   health: healthSchema,
   grpc: grpcSchema,
@@ -160,12 +154,12 @@ const gatewayKeys = z.strictObject({
       strictAlternation: z
         .boolean()
         .default(false)
-        .describe("Whether Format B refuses consecutive turns of one role instead of merging them."),
+        .describe("Whether Format B refuses consecutive messages of one role instead of merging them."),
       unreadableContent: z
         .enum(["reject", "placeholder"])
         .default("reject")
         .describe(
-          "What becomes of images and files that the model cannot take, where they are the user's own in the last message: they are refused with 400, or a text stands in their place. In results of tools and in earlier messages it always does.",
+          "How images and files in the user's last message are handled if the model does not accept them: refused with 400, or replaced by a text. In tool results and earlier messages they are always replaced.",
         ),
       chat: z
         .strictObject({
@@ -178,7 +172,7 @@ const gatewayKeys = z.strictObject({
             ),
         })
         .prefault({})
-        .describe("How chat answers are written, and how their streams end that broke off."),
+        .describe("How chat answers are written, and how broken streams end."),
       messages: z
         .strictObject({
           brokenStream: brokenStream("cut"),
@@ -186,24 +180,24 @@ const gatewayKeys = z.strictObject({
             .enum(["reject", "merge"])
             .default("reject")
             .describe(
-              "What becomes of messages of the role `system` in Format B: they are refused with 400, or taken as system text where they stand.",
+              "How messages with the role `system` in Format B are handled: refused with 400, or accepted as system text at their position.",
             ),
         })
         .prefault({})
-        .describe("What Format B tolerates, and how its streams end that broke off."),
+        .describe("Tolerances of Format B, and how broken streams end."),
       responses: z
         .strictObject({
           brokenStream: brokenStream("error"),
           unsupportedTools: z
             .enum(["reject", "skip"])
             .default("reject")
-            .describe("What becomes of hosted tools in Responses: they are refused with 400, or left out."),
+            .describe("How hosted tools in Responses are handled: refused with 400, or omitted."),
         })
         .prefault({})
-        .describe("What the Responses format tolerates, and how its streams end that broke off."),
+        .describe("Tolerances of the Responses format, and how broken streams end."),
     })
     .prefault({})
-    .describe("What the formats tolerate beside the letter of their rules."),
+    .describe("Tolerances of the formats beyond their specifications."),
   limits,
   auth: z
     .strictObject({
@@ -212,26 +206,26 @@ const gatewayKeys = z.strictObject({
         .min(1)
         .default(20)
         .describe(
-          "The number of requests without a valid key in a minute from one address (IPv6: one /64), above which each costs a connection.",
+          "Requests per minute without a valid key from one address (IPv6: one /64); further ones close their connection.",
         ),
       jwt: tokensSchema.optional(),
     })
     .prefault({})
-    .describe("What is taken beside keys, and what becomes of requests without a valid key."),
+    .describe("Tokens accepted besides keys, and the limit of requests without a valid key."),
   xffNumTrustedHops: z
     .int()
     .min(0)
     .max(10)
     .default(0)
     .describe(
-      "The number of proxies in front that add to x-forwarded-for; at 0 the header means nothing, and the connection's address counts.",
+      "Number of proxies in front that append to x-forwarded-for; at 0 the header is ignored, and the address of the connection is used.",
     ),
   tryIt: tryItSchema,
   cacheHeader: z
     .boolean()
     .default(false)
     .describe(
-      "Whether replies carry `x-svc-cache`: the tokens of the prompt that were expected in the engine's cache, that were there and that were lost, and the reason.",
+      "Whether replies carry `x-svc-cache`: the expected, cached and lost tokens of the prompt in the engine's cache, and the reason for the loss.",
     ),
   overloadManager: overloadSchema,
   stats: statsSchema,
@@ -249,15 +243,13 @@ const gatewayKeys = z.strictObject({
     .min(0)
     .default(10_000)
     .describe(
-      "The time, in milliseconds, for which a gateway that was told to end, or POST /drain_listeners?graceful, still takes connections while /ready fails; it has to be longer than the health checks of whatever stands in front take to notice.",
+      "The time, in milliseconds, for which a gateway still accepts connections after SIGTERM or POST /drain_listeners?graceful, while /ready fails; it must be longer than the health checks of the proxy in front take to detect that.",
     ),
   drainTimeoutMs: z
     .int()
     .min(0)
     .default(600_000)
-    .describe(
-      "The time, in milliseconds, for which running answers may go on after the grace of a gateway that was told to end.",
-    ),
+    .describe("The time, in milliseconds, for which running answers may continue after drainGraceMs."),
   log: logSchema,
   accessLog: z
     .strictObject({
@@ -267,17 +259,16 @@ const gatewayKeys = z.strictObject({
         .max(100)
         .default(100)
         .describe(
-          "The share, in percent, of the requests that ended well which get their line in the log. Each one that did not gets its line, and metrics count them all.",
+          "Percentage of successful requests in the access log. Failed requests are always logged, and metrics count all.",
         ),
     })
     .prefault({})
-    .describe("What the log has of requests."),
+    .describe("The access log."),
 });
 
-/** The schema of the gateway's whole configuration. */
 export const gatewayConfigSchema = gatewayKeys.superRefine(refuseUnlisted).superRefine(({ keys, state }, context) => {
-  if (keys.redis && !state.redis) refuse(context, ["keys", "redis"], "state.redis has to say where the store is");
+  if (keys.redis && !state.redis)
+    refuse(context, ["keys", "redis"], "state.redis is required, with the address of the store");
 });
 
-/** The configuration of a gateway, checked, with its defaults. */
 export type GatewayConfig = z.infer<typeof gatewayConfigSchema>;

@@ -9,31 +9,26 @@ import type { GrpcListener } from "./grpc/grpc-listener.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
-/** The time that a stream which is told to end has for its last frame, in milliseconds. */
+/** Milliseconds for the last frame of a stream that is being ended. */
 const LAST_FRAME_MS = 1_000;
 
-/** What draining works with. */
 export type DrainDeps = {
-  /** The times that draining takes, in milliseconds. */
+  /** The durations of draining, in milliseconds. */
   readonly config: Pick<GatewayConfig, "drainGraceMs" | "drainTimeoutMs">;
-  /** The lifecycle of the gateway, which gives the orders to drain and to stop. */
+  /** Gives the orders to drain and to stop. */
   readonly lifecycle: Lifecycle;
-  /** The public listener. */
   readonly server: Server;
-  /** The connections of the public listener. */
   readonly sockets: SocketTable;
-  /** The listener for gRPC clients. Default: none is configured. */
+  /** Default: none is configured. */
   readonly grpc?: Pick<GrpcListener, "announceDrain" | "drain" | "close"> | undefined;
-  /** The clock that the times are measured by. */
   readonly clock: Clock;
-  /** The log that says that the gateway drains. */
   readonly log: Logger;
 };
 
 /**
- * Waits for the order to drain and for the one to stop, and obeys them. Whoever balances load in front sees `/ready`
- * fail first, and has `drainGraceMs` for that, in which everything is served as before; only then does the listener
- * close, and idle connections with it. When it resolves no connection is open.
+ * Waits for the orders to drain and to stop, and executes them. `/ready` fails first, and requests are served as before
+ * for `drainGraceMs`, so that load balancers in front can react; then the listener and idle connections close. No
+ * connection is open when it resolves.
  */
 export async function drainWhenTold({
   config,
@@ -50,8 +45,8 @@ export async function drainWhenTold({
   sockets.announceDrain();
   grpc?.announceDrain();
   if (lifecycle.graceful) await sleep(clock, drainGraceMs, lifecycle.hardStop);
-  // A request that has arrived by now is read first: its connection only looks idle, and Node closes those at once. The
-  // first turn may have read its connections already.
+  // Requests that have arrived are read first: their connections look idle, and Node closes idle ones at once. The
+  // first turn may have read the connections already.
   await nextTurn();
   await nextTurn();
   server.close();
@@ -59,7 +54,7 @@ export async function drainWhenTold({
   const drained = Promise.all([sockets.drain(), grpc?.drain()]);
   await untilAborted(lifecycle.stop);
   await Promise.race([drained, sleep(clock, drainTimeoutMs, lifecycle.hardStop)]);
-  // Whatever still runs ends in its format's error frame; then the rest is cut.
+  // Running answers end in their format's error frame; then open connections are closed.
   lifecycle.quitNow();
   await Promise.race([drained, sleep(clock, LAST_FRAME_MS, new AbortController().signal)]);
   sockets.destroyAll();

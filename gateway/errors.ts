@@ -1,10 +1,9 @@
 import type { Detail } from "./outcome.ts";
 
 /**
- * The one error that may cross a module boundary, and the closed set of its codes.
- *
- * A code is the `error.code` of Format A ("Errors" in formats/README.md); `formats/error-envelope.ts` says for every
- * code which HTTP status and which `error.type` each envelope gives it.
+ * The only error that crosses module boundaries, and the closed set of its codes.
+ * A code is the `error.code` of Format A ("Errors" in formats/README.md); `formats/error-envelope.ts` has the HTTP
+ * status and the `error.type` of every code in each envelope.
  */
 export type ErrorCode =
   | "invalid_json"
@@ -45,80 +44,71 @@ export type ErrorCode =
   | "timeout"
   | "server_error";
 
-/** The two error envelopes: `a` for chat, models and responses, `b` for messages and count_tokens. */
+/** The error envelopes: `a` for chat, models and responses, `b` for messages and count_tokens. */
 export const ENVELOPES = ["a", "b"] as const;
 
-/** One of the two error envelopes. */
 export type Envelope = (typeof ENVELOPES)[number];
 
-/** A text for the caller: one for both envelopes, or one each where real clients match on the wording. */
+/** A text for the caller: one for both envelopes, or one each because clients match on its words. */
 export type Wording = string | Readonly<Record<Envelope, string>>;
 
-/** The path to the fault in a body: object keys and array indices, outermost first. */
+/** Path of a field in a body: object keys and array indices, outermost first. */
 export type FieldPath = readonly (string | number)[];
 
-/** What an error may say beside its code and its words. */
+/** Optional properties of an error. */
 export type ApiErrorOptions = {
-  /**
-   * The path to the field at fault, which is written as `messages[0].role` in A and `messages.0.role` in B. Default: no
-   * field is named.
-   */
+  /** Path of the field at fault, rendered as `messages[0].role` in A and `messages.0.role` in B. Default: none. */
   readonly path?: FieldPath;
   /**
-   * The number of the canonical message at fault, for whoever knows which field of the body it came from. Default: no
-   * message is named.
+   * Index of the canonical message at fault, if only the caller of the function can map it to a field. Default: none.
    */
   readonly promptMessage?: number;
-  /** The time after which the caller may try again, in milliseconds from now. Default: the caller is not told. */
+  /** Retry delay in milliseconds from now. Default: none is sent. */
   readonly retryAfterMs?: number;
   /**
-   * Whether the caller shall try again, sent as `x-should-retry`; both official SDK families obey it above their own
-   * rules. Default: the caller is not told.
+   * Whether the caller should retry, sent as `x-should-retry`; both official SDK families follow it. Default: not sent.
    */
   readonly shouldRetry?: boolean;
   /**
-   * The place, from 0, of the tool that the error is about, among the tools that the engine was sent. Only the format
-   * knows where that one stands in the body. Default: the error is about no tool.
+   * Index of the tool at fault, from 0, among the tools sent to the engine. Only the format can map it to a field.
+   * Default: none.
    */
   readonly tool?: number;
-  /** The budget that a rate limit is about; the `error.type` of Format A says so. */
+  /** The exceeded budget of a rate limit, which sets the `error.type` of Format A. */
   readonly limit?: "requests" | "tokens";
-  /** The `error.details` of Format B, as some SDKs steer by it. Default: none. */
+  /** The `error.details` of Format B, which some SDKs evaluate. Default: none. */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** The facts for programs, which gRPC callers get as `ErrorInfo.metadata`. Default: none. */
+  /** Facts for gRPC callers, sent as `ErrorInfo.metadata`. Default: none. */
   readonly facts?: Readonly<Record<string, string>>;
-  /** The token of `OUTCOMES` that says what happened, for log and statistics. Default: the name of the code. */
+  /** Token of `OUTCOMES` for log and statistics. Default: the error code. */
   readonly detail?: Detail;
-  /** The foreign error that this one was made from; logged by its name, never sent. */
+  /** The original error; logged by its name, never sent. */
   readonly cause?: unknown;
 };
 
-/** A failure with the words that the caller gets. Any other error that is thrown is answered without its text. */
+/** A failure with a text for the caller. Any other error is answered without its text. */
 export class ApiError extends Error {
-  /** The code of the error, which decides about its status and type in each envelope. */
+  /** The code decides the status and type in each envelope. */
   readonly code: ErrorCode;
-  /** The words for the caller. */
+  /** Text for the caller. */
   readonly wording: Wording;
-  /** The path to the field at fault; undefined where no field is named. */
+  /** Path of the field at fault, if any. */
   readonly path: FieldPath | undefined;
-  /** The number of the canonical message at fault; undefined where none is named. */
+  /** Index of the canonical message at fault, if any. */
   readonly promptMessage: number | undefined;
-  /**
-   * The time after which the caller may try again, in milliseconds from when the error was made; undefined where the
-   * caller is not told.
-   */
+  /** Retry delay in milliseconds from the creation of the error, if any. */
   readonly retryAfterMs: number | undefined;
-  /** Whether the caller shall try again, which `x-should-retry` says; undefined where the caller is not told. */
+  /** Value of `x-should-retry`, if any. */
   readonly shouldRetry: boolean | undefined;
-  /** The place, from 0, among the tools that the engine was sent, of the one at fault; undefined for other errors. */
+  /** Index, from 0, of the tool at fault among the tools sent to the engine, if any. */
   readonly tool: number | undefined;
-  /** The budget that a rate limit is about; undefined for errors that are about none. */
+  /** Exceeded budget of a rate limit, if any. */
   readonly limit: "requests" | "tokens" | undefined;
-  /** The `error.details` of Format B; undefined where there are none. */
+  /** The `error.details` of Format B, if any. */
   readonly details: Readonly<Record<string, unknown>> | undefined;
-  /** The facts for programs of gRPC callers; undefined where there are none. */
+  /** Facts for gRPC callers, if any. */
   readonly facts: Readonly<Record<string, string>> | undefined;
-  /** The token of what happened, for log and statistics; never sent. */
+  /** Token for log and statistics; never sent. */
   readonly detail: Detail;
 
   constructor(code: ErrorCode, wording: Wording, options: ApiErrorOptions = {}) {
@@ -137,13 +127,13 @@ export class ApiError extends Error {
     this.detail = options.detail ?? code;
   }
 
-  /** Returns the same error with the field at fault, for where it was thrown nobody could know the field. */
+  /** Returns the same error with the field at fault, which is unknown at the place of the throw. */
   at(path: FieldPath): ApiError {
     const { code, wording, options, cause } = this;
     return new ApiError(code, wording, { ...options, path, cause });
   }
 
-  /** What the error says beside its code and its words, but for its cause: plain data, which can go to another thread. */
+  /** All optional properties but the cause: plain data, which can be sent to another thread. */
   get options(): ApiErrorOptions {
     const { path, retryAfterMs, shouldRetry, tool, limit, details, facts, detail } = this;
     const given = Object.entries({ path, retryAfterMs, shouldRetry, tool, limit, details, facts, detail });
@@ -152,19 +142,16 @@ export class ApiError extends Error {
 }
 
 /**
- * Makes the error for an answer whose engine went away, fell silent or broke the protocol. `detail` says which. Its
- * words are part of the interface: agents repeat a request whose stream ended in an error frame only where they find
- * such words in it.
+ * Makes the error for an answer whose engine was lost, silent or broke the protocol, according to `detail`. Its text is
+ * part of the interface: agents retry a request whose stream ended in an error frame only if they find such words in
+ * it.
  */
 export function engineLost(detail: Detail, cause?: unknown): ApiError {
   const text = "Internal server error (connection reset): the engine stopped before the answer was complete.";
   return new ApiError("engine_unavailable", text, { detail, cause });
 }
 
-/**
- * Returns an `ApiError` for whatever was thrown: itself if it is one, else a `server_error` without the text of what
- * was thrown.
- */
+/** Returns a thrown `ApiError` itself, else a `server_error` without the text of the thrown value. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   return new ApiError("server_error", "The server had an error while processing your request.", {

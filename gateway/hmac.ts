@@ -1,24 +1,23 @@
 import { createHmac, hash } from "node:crypto";
 
 /*
- * HMAC with SHA-256 (RFC 2104) of short texts, in two one-shot hashes: making a digest that takes pieces costs twice as
- * much as all of that, and every request has some digests of it.
+ * HMAC-SHA256 (RFC 2104) of short texts, in two one-shot hashes: an incremental hash object costs twice as much, and
+ * every request needs several digests.
  */
 
-/** The size of a block of SHA-256, to which HMAC fills keys, in bytes. */
+/** Block of SHA-256 in bytes, to which HMAC pads keys. */
 const BLOCK_BYTES = 64;
-/** The bytes of a whole digest. */
 const SHA256_BYTES = 32;
-/** The size of the longest text that is digested in one step here, in bytes; sessions and keys are far shorter. */
+/** Longest text, in bytes, that is digested in one step; session ids and keys are far shorter. */
 const SHORT_BYTES = 4_096;
-/** The most bytes of UTF-8 that a character of a string can take. */
+/** Most bytes of UTF-8 per UTF-16 code unit. */
 const MAX_CHARACTER_BYTES = 3;
 
-/** The two parts of HMAC, each with its form of the key before it: the text, and the digest of the inner one. */
+/** The two inputs of HMAC, each after its padded key: the text, and the inner digest. */
 const inner = Buffer.allocUnsafeSlow(BLOCK_BYTES + SHORT_BYTES);
 const outer = Buffer.alloc(BLOCK_BYTES + SHA256_BYTES);
 
-/** Returns the HMAC of a text in UTF-8 under a key, by SHA-256: 32 bytes. */
+/** Returns the HMAC-SHA256 of a UTF-8 text under a key: 32 bytes. */
 export function hmacSha256(key: Uint8Array, text: string): Buffer {
   if (text.length * MAX_CHARACTER_BYTES > SHORT_BYTES) return createHmac("sha256", key).update(text).digest();
   const short = key.byteLength > BLOCK_BYTES ? sha256(key) : key;
@@ -32,7 +31,7 @@ export function hmacSha256(key: Uint8Array, text: string): Buffer {
   return sha256(outer);
 }
 
-/** Asking for a text of bytes, and making them of it, is a third cheaper than asking for the bytes. */
+/** Requesting a binary string and converting it is a third cheaper than requesting a buffer. */
 function sha256(bytes: Uint8Array): Buffer {
   return Buffer.from(hash("sha256", bytes, "binary"), "latin1");
 }

@@ -38,16 +38,13 @@ import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
 import { EndpointOrders } from "./upstream/endpoint-orders.ts";
 
-/**
- * The time between two lines that say that a gateway lacks a sealing key, at least, in milliseconds: every caller may
- * make one up.
- */
+/** Least milliseconds between two log lines about unknown sealing keys: callers can make them up. */
 const UNKNOWN_KEY_SAID_MS = 60_000;
 
-/** The sealing of a gateway, and what ends the following of its file. */
+/** The sealing of a gateway, with the watcher of its file. */
 type OpenSealing = { readonly sealing: Sealing; close(): void };
 
-/** Runs the gateway until it is told to stop and has drained. Resolves to the exit code. */
+/** Runs the gateway until it has stopped and drained. Resolves to the exit code. */
 async function run(config: GatewayConfig): Promise<number> {
   const clock = systemClock;
   const stats = openStats(config);
@@ -110,7 +107,7 @@ async function run(config: GatewayConfig): Promise<number> {
   return Number(crashed());
 }
 
-/** Begins all counts, those of the clusters that are configured among them. */
+/** Makes the statistics, with the counts of all configured clusters at 0. */
 function openStats({ clusters }: GatewayConfig): Stats {
   const stats = new Stats();
   stats.startAtZero(clusters.map(({ model }) => model));
@@ -123,21 +120,18 @@ function openLog({ log: { level } }: GatewayConfig, stats: Stats): Logger {
   return log;
 }
 
-/** Starts tracing. Only a gateway that exports traces loads the SDK. */
+/** The OpenTelemetry SDK is loaded only if traces are exported. */
 async function loadTracing(config: TracingConfig, log: Logger): Promise<Tracing> {
   const { startTracing } = await import("./tracing/start-tracing.ts");
   return startTracing(config, log, systemClock.nowMs);
 }
 
-/**
- * Opens the sealing with the keys in `file`, which is followed, or with a key that ends with the process. Throws
- * `ConfigError`.
- */
+/** Opens the sealing with the keys in `file`, which is followed, or with a temporary key. Throws `ConfigError`. */
 async function openSealing(file: string | undefined, stats: Stats, log: Logger): Promise<OpenSealing> {
   const onUnknownKey = atMostEvery(systemClock, UNKNOWN_KEY_SAID_MS, (id: string) =>
     log.warn(
       { sealingKeyId: id, sealingKeyIds: opened.sealing.keyIds },
-      "a caller's reasoning names a sealing key that is not here, and was left out; do all gateways share sealingKeyFile?",
+      "a caller's reasoning names an unknown sealing key, and was omitted; do all gateways share sealingKeyFile?",
     ),
   );
   const opened: OpenSealing =
@@ -146,7 +140,7 @@ async function openSealing(file: string | undefined, stats: Stats, log: Logger):
       : await followSealing(file, log, onUnknownKey);
   registerSealingStats(stats.registry, opened.sealing);
   if (file === undefined)
-    log.warn("no sealingKeyFile: other gateways, and this one after a restart, cannot read what it seals");
+    log.warn("no sealingKeyFile: other gateways, and this one after a restart, cannot read its sealed reasoning");
   return opened;
 }
 
@@ -169,13 +163,13 @@ async function followSealing(file: string, log: Logger, onUnknownKey: (id: strin
   }
 }
 
-/** Begins a life that signals end, and a fault of ours. `crashed` returns whether it was a fault. */
+/** Makes the lifecycle, which signals and crashes end. `crashed` returns whether a crash did. */
 function beginLife(log: Logger) {
   const orders = new StopOrders(systemClock.nowMs);
   orders.obeySignals();
   const lifecycle = new Lifecycle(orders);
   const crashed = endOnCrash(() => {
-    // A process that is not to be relied on takes nothing more, whoever has noticed.
+    // A faulty process accepts no more requests, whatever reported the fault.
     lifecycle.drainListeners(false);
     lifecycle.quit();
   }, log);
@@ -183,8 +177,8 @@ function beginLife(log: Logger) {
 }
 
 /**
- * Opens what lets callers on other machines use the admin port. Throws `ConfigError` where a file cannot be used, and
- * warns where the port can be reached from other machines and is not well secured.
+ * Opens remote access to the admin port. Throws `ConfigError` if a file is unusable, and warns if the port is reachable
+ * from other machines and not secured.
  */
 async function openAccess({ admin }: GatewayConfig, log: Logger) {
   const { tokenFile, tls: files } = admin;
@@ -218,17 +212,14 @@ async function openAccess({ admin }: GatewayConfig, log: Logger) {
 function warnOfAdmin({ host, tokenFile, tls }: GatewayConfig["admin"], log: Logger): void {
   if (isLoopback(host)) return;
   if (tokenFile === undefined && tls?.clientCaFile === undefined)
-    log.warn(
-      { host },
-      "the admin port is open to other machines and has no admin.tokenFile: it tells them of health only",
-    );
+    log.warn({ host }, "the admin port is open to other machines and has no admin.tokenFile: it serves health only");
   else if (tls === undefined)
-    log.warn({ host }, "the token of the admin port travels in plain text: it has no admin.tls");
+    log.warn({ host }, "the token of the admin port is sent in plain text: it has no admin.tls");
 }
 
 /**
- * Opens the certificates of the listeners that callers use, of those that have some; warns where keys would travel in
- * plain text. Throws `ConfigError` where the files cannot be used.
+ * Opens the certificates of the public and gRPC listeners, if configured; warns if keys would be sent in plain text.
+ * Throws `ConfigError` if a file is unusable.
  */
 function openCallersTls({ listen, grpc }: GatewayConfig, log: Logger) {
   if (grpc && !grpc.tls && !isLoopback(grpc.host))
@@ -237,8 +228,8 @@ function openCallersTls({ listen, grpc }: GatewayConfig, log: Logger) {
 }
 
 /**
- * Opens the certificates of a listener, if it has some; `at` is where the configuration names them. Throws `ConfigError`
- * where the files cannot be used.
+ * Opens the certificates of a listener, if configured; `at` is their path in the configuration. Throws `ConfigError` if
+ * a file is unusable.
  */
 function openTls({ tls }: GatewayConfig["listen"], at: string, log: Logger): FollowedPems | undefined {
   if (!tls) return undefined;
@@ -250,12 +241,12 @@ function openTls({ tls }: GatewayConfig["listen"], at: string, log: Logger): Fol
   }
 }
 
-/** The listeners that operators of a gateway use; not every one has `health`. */
+/** The listeners for operators; `health` is optional. */
 type Apps = { readonly admin: App; readonly health?: App };
 
 type App = GatewayServer["app"];
 
-/** Lets those listeners listen that operators use. They come first: whoever is sent to callers' has to find all ready. */
+/** Opens the listeners for operators. They come first: the public listeners must open on a ready gateway. */
 async function listenToOperators(apps: Apps, { admin, health }: GatewayConfig): Promise<Listener[]> {
   const listeners: Listener[] = [];
   listeners.push({ name: "admin", address: await listening(apps.admin, admin, admin.tls ? "https" : "http") });
@@ -263,7 +254,7 @@ async function listenToOperators(apps: Apps, { admin, health }: GatewayConfig): 
   return listeners;
 }
 
-/** Lets those listeners listen that callers use, the public one last. */
+/** Opens the listeners for callers, the public one last. */
 async function listenToCallers(
   app: App,
   { listen }: GatewayConfig,
@@ -279,7 +270,7 @@ function cannotListen(cause: unknown): never {
   throw new ConfigError("grpc: the address cannot be listened on", { cause });
 }
 
-/** Lets `app` listen. Resolves to its URL. */
+/** Resolves to the URL of `app`. */
 async function listening(
   app: App,
   { host, port: wanted }: { readonly host: string; readonly port: number },
@@ -290,7 +281,7 @@ async function listening(
   return `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-/** Tells, in the log and for whoever has started the process, that the gateway listens. */
+/** Announces the listeners in the log and to the parent process. */
 function announce(listeners: readonly Listener[], log: Logger): void {
   const urlOf = (wanted: string) => listeners.find(({ name }) => name === wanted)?.address;
   const healthUrl = urlOf("health");
@@ -307,5 +298,5 @@ process.exitCode = await runConfigured({
   schema: gatewayConfigSchema,
   run,
 });
-// Timers of libraries do not keep a finished process.
+// Timers of libraries must not keep a finished process alive.
 process.exit();

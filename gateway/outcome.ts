@@ -1,13 +1,12 @@
 /*
- * What every detail token means: the one place that knows, for each way a request can fail, what log, statistics,
- * limits and retries make of it. A token is chosen by code of ours where an `ApiError` is made, and never holds text of
- * a caller, an engine or a library. `ErrorCode` says what the caller is told; the token says what happened, as Envoy's
- * response code details do.
+ * The meaning of every detail token: for each failure of a request, its effect on log, statistics, limits and retries.
+ * The code chooses a token when it makes an `ApiError`; a token never holds text of a caller, an engine or a library.
+ * `ErrorCode` is for the caller; the token is for operators, as Envoy's response code details are.
  */
 
 /**
- * Envoy's response flags, as far as this gateway can know them, each with its meaning. The access log joins those of a
- * request by commas in `response_flags`, and writes `-` where a request has none.
+ * The response flags of Envoy that this gateway can determine, with their meanings. The access log joins those of a
+ * request by commas in `response_flags`, and writes `-` if there are none.
  */
 export const RESPONSE_FLAGS = {
   UH: "No endpoint could take the request: none is healthy, or those asked were draining or not ready.",
@@ -28,21 +27,17 @@ export const RESPONSE_FLAGS = {
   LR: "This gateway ended the answer because it had to stop.",
 } as const;
 
-/** One of Envoy's response flags; `RESPONSE_FLAGS` has the meaning of each. */
 export type ResponseFlag = keyof typeof RESPONSE_FLAGS;
 
-/**
- * The outcome of a request, as the one word that its duration and its count in `svc_http_requests_total` are labelled
- * with.
- */
+/** Outcome of a request: the label of its duration and of its count in `svc_http_requests_total`. */
 export type RequestOutcome = "ok" | "client_error" | "rate_limited" | "client_closed" | "server_error";
 
 type EndReasonRow = {
-  /** The outcome of a request whose status line told no other one, as that of a stream which failed half-way. */
+  /** Outcome of a request whose status line was sent before the failure. */
   readonly outcome: RequestOutcome;
-  /** The meaning of the end reason, as a sentence that stands alone. */
+  /** Meaning of the end reason, as a complete sentence. */
   readonly meaning: string;
-  /** True where the same request may well be answered when it is sent again at once. Default: false. */
+  /** True if the same request may succeed when it is retried at once. Default: false. */
   readonly mendedByRepeating?: true;
 };
 
@@ -74,56 +69,48 @@ const END_REASON_TABLE = {
   error: { outcome: "server_error", meaning: "The request failed for another reason, which its detail token names." },
 } as const satisfies Readonly<Record<string, EndReasonRow>>;
 
-/** The reason why the answer to a request ended, in the access log and in `svc_stream_end_total`. */
+/** Why the answer to a request ended, in the access log and in `svc_stream_end_total`. */
 export type EndReason = keyof typeof END_REASON_TABLE;
 
-/** The rows of all end reasons. */
 export const END_REASONS: Readonly<Record<EndReason, EndReasonRow>> = END_REASON_TABLE;
 
 /**
- * What a request that failed costs its key, from least to most. What a caller's own request may have made a node do is
- * charged, or whoever kills and stalls nodes would never be slowed down; what is surely the service's doing is not.
- *
- * - `nothing`: the service had no room, was not ready or had to stop. Neither the request nor tokens are charged.
+ * Cost of a failed request for its key, from least to most. A failure that the request itself may have caused on a node
+ * is charged, so that a caller who kills or stalls nodes is slowed down; a failure that is certainly the service's is
+ * not.
+ * - `nothing`: the service had no capacity, was not ready or had to stop. Neither the request nor tokens are charged.
  * - `request`: the request counts against requests per minute, and no tokens.
- * - `work`: an engine had the request in its hands. The request counts, and so do its tokens. Rates per minute keep the input
- *   that the engine counted, or the estimate where it did not come that far; the quota of a day keeps only what was counted,
- *   so that nobody pays for tokens that no engine has worked on.
- *
- * A request whose tries failed in several ways costs the most that one of them does. One whose deltas have reached the
- * caller is charged for these, whatever ended it.
+ * - `work`: an engine had accepted the request. The request counts, and so do its tokens. Rates per minute keep the
+ *   input that the engine counted, or the estimate if it did not count it; the daily quota keeps only counted tokens,
+ *   so that callers pay only for tokens that an engine has processed.
+ * The attempt with the highest cost decides. A request whose deltas have reached the caller is charged for these,
+ * whatever ended it.
  */
 export const REQUEST_COSTS = ["nothing", "request", "work"] as const;
 
-/** What a request that failed costs its key; `REQUEST_COSTS` has the meaning of each. */
 export type RequestCost = (typeof REQUEST_COSTS)[number];
 
-/** The facts about every request that failed with one token. */
+/** The properties of every request that failed with one token. */
 export type OutcomeRow = {
-  /** The meaning of the token: what happened, as a sentence that stands alone. */
+  /** Meaning of the token, as a complete sentence. */
   readonly meaning: string;
-  /** The response flag of the access log. Default: none, as for a fault in the body or a wrong key. */
+  /** Response flag of the access log. Default: none, as for an invalid body or a wrong key. */
   readonly flag?: ResponseFlag;
-  /** The reason why an answer ended that failed with the token. Default: `error`. */
+  /** End reason of an answer that failed with the token. Default: `error`. */
   readonly end?: EndReason;
-  /** The counter of failed calls to endpoints, `svc_cluster_upstream_rq_…_total`, that counts the failure. Default: none. */
+  /** Counter of failed calls to endpoints, `svc_cluster_upstream_rq_…_total`. Default: none. */
   readonly tryStat?: "timeout" | "per_try_timeout" | "rx_reset";
-  /**
-   * True where no other endpoint would have mended the failure, so that it never says of several tries that all of them
-   * failed.
-   */
+  /** True if no other endpoint could have succeeded, so that the flag for exhausted retries is not set. */
   readonly final?: true;
-  /**
-   * True where no engine has worked on the request, so that sending it elsewhere takes no place in the retry budget.
-   */
+  /** True if no engine has worked on the request, so that a retry does not count against the retry budget. */
   readonly untouched?: true;
-  /** The `dim` of `svc_ratelimit_decisions_total` that counts the refusal. Only tokens of the rate limits have one. */
+  /** Label `dim` of `svc_ratelimit_decisions_total` for the refusal. Only tokens of rate limits have one. */
   readonly dim?: string;
-  /** What the request costs its key. Default: `request`. */
+  /** Cost for the key. Default: `request`. */
   readonly cost?: RequestCost;
 };
 
-/** The tokens that are the name of an error code, for errors that need to say no more than that. */
+/** Tokens that equal an error code, for errors without further distinction. */
 const OF_CODES = {
   invalid_json: { meaning: "The body is not valid JSON." },
   missing_required_parameter: { meaning: "A field of the body that has to be there is missing." },
@@ -175,7 +162,7 @@ const OF_CODES = {
   server_error: { meaning: "The gateway itself failed." },
 } as const satisfies Readonly<Record<string, OutcomeRow>>;
 
-/** The tokens of refusals that come before an engine is asked: the connection, the key, its limits, the body. */
+/** Tokens of refusals before an engine is called: the connection, the key, its limits, the body. */
 const OF_REFUSALS = {
   unclear_version: { meaning: "The HTTP version is neither 1.0 nor 1.1.", flag: "DPE" },
   unclear_target: { meaning: "The request target is not a path.", flag: "DPE" },
@@ -287,7 +274,7 @@ const OF_REFUSALS = {
   internal_error: { meaning: "The gateway itself failed; the log has the error." },
 } as const satisfies Readonly<Record<string, OutcomeRow>>;
 
-/** The tokens of failures on the way to an engine, on the engine, or on the way back. */
+/** Tokens of failures on the way to an engine, on the engine, or on the way back. */
 const OF_UPSTREAM = {
   no_healthy_upstream: {
     meaning: "The model has no endpoint that can be used now.",
@@ -447,27 +434,27 @@ const OF_UPSTREAM = {
 
 const TABLE = { ...OF_CODES, ...OF_REFUSALS, ...OF_UPSTREAM };
 
-/** The token of a failure. A token without a row in `OUTCOMES` does not compile. */
+/** Token of a failure. A token without a row in `OUTCOMES` does not compile. */
 export type Detail = keyof typeof TABLE;
 
-/** The rows of all tokens that an `ApiError` may carry. */
+/** The rows of all tokens of `ApiError`. */
 export const OUTCOMES: Readonly<Record<Detail, OutcomeRow>> = TABLE;
 
-/** Returns what a request costs its key of which failures have these tokens: the most that one of them costs. */
+/** Returns the cost of a request whose failures have these tokens: the highest of their costs. */
 export function costOf(details: Iterable<Detail>): RequestCost {
   const ranks = Array.from(details, (detail) => REQUEST_COSTS.indexOf(OUTCOMES[detail].cost ?? "request"));
   return REQUEST_COSTS[Math.max(0, ...ranks)] ?? "nothing";
 }
 
 /**
- * Returns whether the same request may well be answered when it is sent again at once, after it failed with this token:
- * the engine or the gateway was lost. Where there was no room, or no endpoint, whoever came back at once would only wait again.
+ * Returns whether the same request may succeed when it is retried at once after this token: the engine or the gateway
+ * was lost. Without capacity or an endpoint, an immediate retry would only wait again.
  */
 export function mendedByRepeating(detail: Detail): boolean {
   return END_REASONS[OUTCOMES[detail].end ?? "error"].mendedByRepeating === true;
 }
 
-/** The tokens of requests without a key that is valid now. */
+/** Tokens of requests without a valid key. */
 export const WITHOUT_KEY = [
   "api_key_missing",
   "api_key_malformed",

@@ -9,49 +9,39 @@ import { compaction, responses } from "./formats/responses/request.ts";
 import type { Use } from "./limits/limiter.ts";
 
 /*
- * The routes of the public API. Whatever depends on the route of a request reads the row here: which hooks it passes,
- * the envelope of its errors, its labels in log and statistics, what it costs its key, what is shed first under
- * pressure, which keys of its body may stand only once, and what a caller is told who asks for another path.
+ * The routes of the public API. Each row decides everything that depends on the route of a request: its hooks, the
+ * envelope of its errors, its labels in log and statistics, its cost for the key, its order of load shedding, body keys
+ * that must be unique, and the paths that a 404 suggests.
  */
 
 type RouteFacts = {
-  /**
-   * The path as callers and statistics know it. A parameter stands in braces at the end, and takes everything behind
-   * it.
-   */
+  /** Path for callers and statistics. A parameter is at the end, in braces, and matches the rest of the path. */
   readonly path: string;
-  /** The methods that the route takes. A method that is not among them is answered with 405. */
+  /** Accepted methods. Any other method is answered with 405. */
   readonly methods: readonly ["POST"] | readonly ["GET", "HEAD"] | readonly ["HEAD"];
-  /** The envelope of errors on this route. */
   readonly envelope: Envelope;
-  /** The operation of the route, by which statistics tell it from others. */
+  /** Name of the operation in statistics. */
   readonly operation: string;
-  /** Whether the requests of the route leave no line in the log and count in no statistics. Default: they do. */
+  /** Whether requests of the route are neither logged nor counted. Default: they are. */
   readonly unrecorded?: true;
-  /**
-   * The keys of the body's top level that decide about the request, so that each may stand there only once. Default:
-   * none.
-   */
+  /** Top-level keys of the body that decide about the request, so that each must be unique. Default: none. */
   readonly singleKeys?: readonly string[];
 };
 
-/**
- * A route that generates an answer. All of them have the same handler, which their `format` makes the difference of.
- */
+/** A route that generates an answer. All have the same handler and differ by `format`. */
 export type GenerationRoute = RouteFacts & { readonly use: "generation"; readonly format: Format };
 
-/** A route that counts the tokens of a prompt. All of them have the same handler, too. */
+/** A route that counts the tokens of a prompt. All have the same handler. */
 export type CountRoute = RouteFacts & { readonly use: "count"; readonly format: CountFormat };
 
-/** A route that asks no engine. Its handler is found by its operation. */
+/** A route that calls no engine. Its handler is found by its operation. */
 export type OtherRoute = RouteFacts & {
-  /** The use that a request makes of its key's limits; `open` means that the route asks for no key. */
+  /** How a request uses its key's limits; `open`: the route requires no key. */
   readonly use: Exclude<Use, "generation" | "count"> | "open";
-  /** Never there: what such a route answers is of no format. */
+  /** Always absent: such a route has no format. */
   readonly format?: undefined;
 };
 
-/** One row of the table of routes. */
 export type RouteSpec = GenerationRoute | CountRoute | OtherRoute;
 
 const CONVERSATION_KEYS = ["model", "messages", "stream", "max_tokens"] as const;
@@ -115,35 +105,33 @@ const TABLE = [
   { path: "/v1/models", methods: ["GET", "HEAD"], envelope: "a", operation: "list_models", use: "none" },
   { path: "/v1/models/{model}", methods: ["GET", "HEAD"], envelope: "a", operation: "get_model", use: "none" },
   { path: "/openapi.json", methods: ["GET", "HEAD"], envelope: "a", operation: "get_contract", use: "none" },
-  // Agents probe the base address without a key when they start.
+  // Agents probe the base URL without a key when they start.
   { path: "/", methods: ["HEAD"], envelope: "a", operation: "probe", use: "open", unrecorded: true },
   { path: "/api/hello", methods: ["HEAD"], envelope: "a", operation: "probe", use: "open" },
 ] as const satisfies readonly RouteSpec[];
 
-/** The operations of all routes. */
 export type Operation = (typeof TABLE)[number]["operation"];
 
-/** The operations whose routes ask no engine: each needs a handler of its own. */
+/** Operations whose routes call no engine: each needs its own handler. */
 export type OtherOperation = Exclude<(typeof TABLE)[number], { readonly use: "generation" | "count" }>["operation"];
 
-/** All routes of the public API. */
 export const ROUTES: readonly (
   | ((GenerationRoute | CountRoute) & { readonly operation: Operation })
   | (OtherRoute & { readonly operation: OtherOperation })
 )[] = TABLE;
 
-/** A method of the contract that the gateway serves to gRPC clients. */
+/** A method of the contract for gRPC clients. */
 export type RpcSpec = {
-  /** The path of the method, which is its full name behind a slash. */
+  /** Path of the method: its full name after a slash. */
   readonly path: string;
-  /** The operation of the method, by which statistics tell it from others and from routes. */
+  /** Name of the operation in statistics, different from those of routes. */
   readonly operation: string;
 } & (
   | { readonly use: "generation"; readonly format: typeof contractGenerate }
   | { readonly use: "count"; readonly format: typeof contractCount }
 );
 
-/** All methods of the contract that the gateway serves to gRPC clients. What is not here is for nodes alone. */
+/** All methods of the contract for gRPC clients. The others are for nodes only. */
 export const RPCS = {
   generate: {
     path: "/svc.inference.v1.InferenceService/Generate",
@@ -159,7 +147,7 @@ export const RPCS = {
   },
 } as const satisfies Readonly<Record<string, RpcSpec>>;
 
-/** The routes and methods whose bodies are translated for engines, by operation. */
+/** Routes and methods whose bodies are translated for engines, by operation. */
 const PROMPTS: ReadonlyMap<string, GenerationRoute | CountRoute | RpcSpec> = new Map(
   [...ROUTES.filter((spec) => spec.use === "generation" || spec.use === "count"), ...Object.values(RPCS)].map(
     (spec) => [spec.operation, spec],
@@ -174,14 +162,14 @@ export function promptRoute(operation: string): GenerationRoute | CountRoute | R
 const PARAMETER = /\{\w+\}$/;
 
 /**
- * Returns the path of a route as Fastify is told it: with a wildcard, as ids with a slash are one path segment to their
- * senders.
+ * Returns the path of a route in Fastify's syntax: with a wildcard, because an id with a slash is one parameter for
+ * callers.
  */
 export function urlPattern({ path }: RouteSpec): string {
   return path.replace(PARAMETER, "*");
 }
 
-/** Returns the route that `path` has among those which need a key, whatever the method; undefined where none has it. */
+/** Returns the route of `path` among those that require a key, whatever the method; undefined if there is none. */
 export function routeAt(path: string): RouteSpec | undefined {
   return ROUTES.find((spec) => spec.use !== "open" && isPathOf(path, spec));
 }
@@ -194,7 +182,7 @@ export function envelopeOf(path: string): Envelope {
   return ROUTES.find((spec) => path === spec.path || path.startsWith(`${spec.path}/`))?.envelope ?? "a";
 }
 
-/** The paths that a caller may have meant who asks for one that no route has. */
+/** The paths that a 404 suggests. */
 export const OFFERED_PATHS: readonly string[] = ROUTES.filter(
   ({ use, path }) => use !== "open" && !PARAMETER.test(path),
 ).map(({ path }) => path);

@@ -48,60 +48,46 @@ import { KEPT_SHARE_OF_KEY } from "./upstream/continuation/continuation-settings
 import { Router } from "./upstream/router.ts";
 import type { KeyUsage } from "./usage/key-usage.ts";
 
-/** What the public API is built from. */
 export type GatewayDeps = {
-  /** The configuration of the gateway. */
   readonly config: GatewayConfig;
-  /** The keys that are in force. */
   readonly keys: KeyStore;
-  /** Knows the tokens that are taken in the place of keys. Default: none are. */
+  /** Verifies tokens that are accepted instead of keys. Default: none are. */
   readonly tokens?: TokenVerifier | undefined;
-  /** The store that counts what keys use of their limits. */
   readonly limitStore: LimitStore;
-  /** Counts what keys use. */
   readonly usage: KeyUsage;
-  /** The clusters that serve the models. */
   readonly clusters: ClusterManager;
-  /** Seals texts for callers to carry. */
   readonly sealing: Sealing;
-  /** The statistics in which requests count. */
   readonly stats: Stats;
-  /** The clock of everything that waits, times or dates requests. */
   readonly clock: Clock;
-  /** The log that gets a line for each request. */
   readonly log: Logger;
-  /** Exports traces. Default: none is exported. */
+  /** Default: traces are not exported. */
   readonly tracing?: Tracing | undefined;
-  /** The certificates of the public listener, which follow their files until it is closed. Default: it speaks plain text. */
+  /** Certificates of the public listener, which follow their files until it is closed. Default: plain text. */
   readonly tls?: FollowedPems | undefined;
-  /** The certificates of the listener for gRPC clients. Default: it speaks plain text, where there is one. */
+  /** Certificates of the gRPC listener. Default: plain text, if it is configured. */
   readonly grpcTls?: FollowedPems | undefined;
-  /** The signal that is aborted when running answers must end now. */
+  /** Aborted when running answers must end now. */
   readonly hardStop: AbortSignal;
 };
 
-/** The public API, built but not listening yet, and those of its parts that the admin port shows. */
+/** The public API, which does not listen yet, and its parts for the admin port. */
 export type GatewayServer = {
-  /** The server, which does not listen yet. */
   readonly app: FastifyInstance;
-  /** The connections of the server. */
   readonly sockets: SocketTable;
-  /** The listener for gRPC clients, which does not listen yet; undefined where none is configured. */
+  /** The gRPC listener, which does not listen yet; undefined if it is not configured. */
   readonly grpc: GrpcListener | undefined;
-  /** Knows what keys have used of their limits. */
   readonly limiter: Limiter;
-  /** Knows the resources of the process and what is done about them. */
   readonly overload: OverloadManager;
-  /** The traffic of the clusters, with their queues. */
+  /** Traffic of the clusters, with their queues. */
   readonly traffic: Router["traffic"];
 };
 
-/** The share of what is kept of running answers that is let go of at each look while memory is short. */
+/** Fraction of the kept answers' memory that is freed per overload check while memory is short. */
 const LET_GO_SHARE = 0.25;
-/** The time between two lines that say that answers find no room, or were let go of, at least, in milliseconds. */
+/** Least milliseconds between two log lines about answers that cannot be kept or were dropped. */
 const LACK_SAID_MS = 60_000;
 
-/** The hooks that a request has to pass on every route that asks for a key. */
+/** The hooks of every route that requires a key. */
 type Gates = {
   readonly auth: AuthDeps;
   readonly limits: RateLimitDeps;
@@ -111,10 +97,10 @@ type Gates = {
 
 type Route = (typeof ROUTES)[number];
 
-/** Finds the handler that answers the requests of a route. */
+/** Returns the handler of a route. */
 type HandlerOf = (spec: Route) => RouteHandlerMethod;
 
-/** Builds the public API: its hooks and contexts stand in the order in which a request meets them. */
+/** Builds the public API: its hooks and contexts are registered in the order in which a request passes them. */
 export function buildServer(deps: GatewayDeps): GatewayServer {
   const { config, keys, stats, clock, log, tracing, limitStore } = deps;
   const { xffNumTrustedHops: trustedHops, accessLog } = config;
@@ -122,8 +108,8 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const sinks: RecordSinks = { log, stats, clock, tracing, trustedHops, sampled };
   const { app, sockets } = publicApp(timeoutsOf(config.timeouts), sinks, deps.tls);
   const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
-    if (active) log.warn({ action, pressures }, "an action against overload begins");
-    else log.info({ action, pressures }, "an action against overload ends");
+    if (active) log.warn({ action, pressures }, "overload action started");
+    else log.info({ action, pressures }, "overload action ended");
   });
   app.server.once("close", () => {
     overload.close();
@@ -165,7 +151,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   return { app, sockets, grpc, limiter, overload, traffic: answering.router.traffic };
 }
 
-/** Makes the listener for gRPC clients, of the same parts as the public API; undefined where none is configured. */
+/** Makes the gRPC listener, from the same parts as the public API; undefined if it is not configured. */
 function grpcListener(
   { config: { grpc: settings }, grpcTls: tls, stats, clock, log }: GatewayDeps,
   parts: Omit<GrpcListenerDeps, "settings" | "tls" | "cap">,
@@ -175,22 +161,22 @@ function grpcListener(
   return new GrpcListener({ ...parts, settings, tls, cap });
 }
 
-/** Caps the connections of callers, as configured or as the descriptors of the process allow. */
+/** Limits the connections of callers, as configured or by the descriptors of the process. */
 function limitConnections(app: FastifyInstance, { config, stats, clock, log }: GatewayDeps): void {
   const { maxActiveDownstreamConnections } = config.overloadManager.resourceMonitors.globalDownstreamMaxConnections;
   const openFiles = openFilesLimit();
   const most = maxActiveDownstreamConnections ?? (openFiles && connectionsFor(openFiles));
   if (most === undefined) {
-    log.warn("the system does not tell how many files may be open: connections are not limited");
+    log.warn("the limit of open files is unknown: connections are not limited");
     return;
   }
   log.info({ maxConnections: most, openFiles }, "connections are limited");
   if (openFiles !== undefined && most >= openFiles)
-    log.warn({ maxConnections: most, openFiles }, "more connections may be open than files");
+    log.warn({ maxConnections: most, openFiles }, "the connection limit exceeds the limit of open files");
   capConnections(app.server, most, { log, clock, onRefused: () => stats.connectionOverflow.inc() });
 }
 
-/** Makes the parts that answer requests, however these came: the router of upstream calls, and what runs. */
+/** Makes the parts that answer requests of both listeners: the router of upstream calls, and the running answers. */
 function answeringParts(deps: GatewayDeps, limits: RateLimitDeps, translation: TranslationDeps) {
   const { config, stats, clock } = deps;
   const router = newRouter(deps, translation.overload);
@@ -200,7 +186,6 @@ function answeringParts(deps: GatewayDeps, limits: RateLimitDeps, translation: T
   return { router, running, translation, limits, clock, stats, timeouts: timeoutsOf(config.timeouts) };
 }
 
-/** Makes the handlers of all routes. */
 function handlers(
   { config, sealing }: GatewayDeps,
   answering: ReturnType<typeof answeringParts> & Pick<GenerateRouteDeps, "queue">,
@@ -225,7 +210,7 @@ function handlers(
   };
 }
 
-/** Makes the translator of bodies, with a line in the log for each fault of ours that one brings to light. */
+/** Makes the translator of bodies; each bug that it finds is logged. */
 function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): Translator {
   return new Translator({
     sealing,
@@ -241,11 +226,11 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
     },
     limits: config.jsonLimits,
     clock,
-    onFault: (fault) => log.error({ fault }, "a body could not be translated: a fault of this program"),
+    onFault: (fault) => log.error({ fault }, "a body could not be translated because of a bug"),
   });
 }
 
-/** Makes the room of kept answers, which are let go of while memory is short. The log tells of both kinds of lack. */
+/** Makes the store of kept answers, which are dropped while memory is short. Both kinds of shortage are logged. */
 function newContinuationRoom({ config, clock, log }: GatewayDeps, overload: OverloadManager): ContinuationRoom {
   const { maxBytes } = config.continuation;
   const room: ContinuationRoom = new ContinuationRoom({
@@ -257,13 +242,13 @@ function newContinuationRoom({ config, clock, log }: GatewayDeps, overload: Over
   const sayFull = atMostEvery(clock, LACK_SAID_MS, (_: undefined, times) =>
     log.warn(
       { times, kept: room.answers, bytes: room.bytes, maxBytes: room.maxBytes },
-      "continuation.maxBytes is used up: answers that find no room fail with their engine",
+      "continuation.maxBytes is used up: further answers fail with their engine",
     ),
   );
   const sayLetGo = atMostEvery(clock, LACK_SAID_MS, (answers: number) =>
     log.warn(
       { answers, kept: room.answers, bytes: room.bytes },
-      "memory is short: the largest kept answers were let go of, and fail with their engine",
+      "memory is short: the largest kept answers were dropped, and fail with their engine",
     ),
   );
   overload.onLook(() => {
@@ -290,7 +275,10 @@ function newRouter(deps: GatewayDeps, overload: OverloadManager): Router {
   return router;
 }
 
-/** Registers one context for each envelope: whatever is thrown inside, by hooks and parsers too, is answered in it. */
+/**
+ * Registers one context for each envelope: all errors inside it, including those of hooks and parsers, use this
+ * envelope.
+ */
 function registerKeyedRoutes(app: FastifyInstance, handlerOf: HandlerOf, gates: Gates): void {
   for (const envelope of ENVELOPES)
     app.register(async (context) => {
@@ -298,7 +286,7 @@ function registerKeyedRoutes(app: FastifyInstance, handlerOf: HandlerOf, gates: 
       // From the key to the body, cheapest refusal first.
       requireKey(context, gates.auth);
       if (envelope === "b") takeApiVersion(context);
-      // A process in trouble asks no store of limits, and has nothing to give back to whom it turns away.
+      // An overloaded process sends no request to the limit store, and has no charge to refund for refused requests.
       shedRequests(context, gates.overload, Math.random);
       limitRequests(context, gates.limits);
       limitBodies(context, gates.bodies);

@@ -23,8 +23,8 @@ import { RedisUsage } from "./usage/redis-usage.ts";
 import { UsageBook } from "./usage/usage-book.ts";
 
 /**
- * Opens the keys, what they have used of their limits and what operators have ordered, in this process or in the store
- * that gateways share.
+ * Opens the keys, the counts of their limits and the operators' orders, in this process or in the store that gateways
+ * share.
  */
 export async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
   const state = await openState(config, log);
@@ -32,7 +32,7 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
     ? await openSharedLimits(state, stats, log)
     : { store: new MemoryLimitStore(systemClock) };
   const { keys, loaded: keysLoaded } = await openKeys(config, state, stats, log);
-  // Whoever starts the gateway asks what has become of them once the rest is there.
+  // The caller awaits this promise once all other parts are open.
   keysLoaded.catch(() => {});
   const tokens = await openTokens(config, keys, log);
   const usage = openUsage(config, state, stats);
@@ -44,8 +44,10 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
     usage,
     board: state && new RedisOrders(state, systemClock),
     notes: () => [
-      ...(keys.status().loadedAtMs === 0 ? ["keys: the shared store is away; callers are not listened to"] : []),
-      ...(tokens?.everRead === false ? ["tokens: the keys of the issuer were never read; no token is taken"] : []),
+      ...(keys.status().loadedAtMs === 0
+        ? ["keys: the shared store is unreachable; the public listener is closed"]
+        : []),
+      ...(tokens?.everRead === false ? ["tokens: the keys of the issuer were never read; no token is accepted"] : []),
       ...(limits.notes?.() ?? []),
     ],
     async close() {
@@ -58,10 +60,10 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
   };
 }
 
-/** The counts of the limits of keys, and what is amiss with them. */
+/** The counts of the limits of keys, with their faults. */
 type OpenLimits = { readonly store: LimitStore; notes?(): readonly string[]; close?(): Promise<void> };
 
-/** Connects to the store that gateways share, where there is one. Throws `ConfigError`. */
+/** Connects to the store that gateways share, if configured. Throws `ConfigError`. */
 async function openState({ state: { redis } }: GatewayConfig, log: Logger): Promise<RedisState | undefined> {
   if (!redis) return undefined;
   warnOfPlainText(redis, log);
@@ -74,33 +76,33 @@ async function openState({ state: { redis } }: GatewayConfig, log: Logger): Prom
   return state;
 }
 
-/** Warns once where a password goes to a store on another machine in plain text. */
+/** Warns once if a password is sent to a store on another machine in plain text. */
 function warnOfPlainText({ addresses, tls, sentinel, ...own }: RedisSettings, log: Logger): void {
   const far = addresses.find((address) => !isLoopback(address.replace(/:\d+$/, "")));
   const secrets = [own.password, own.passwordFile, sentinel?.password, sentinel?.passwordFile];
   if (far === undefined || tls || secrets.every((secret) => secret === undefined)) return;
-  log.warn({ address: far }, "the password of the shared store travels in plain text: state.redis has no tls");
+  log.warn({ address: far }, "the password of the shared store is sent in plain text: state.redis has no tls");
 }
 
 async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): Promise<OpenLimits> {
   const { whenAway } = state.settings;
   const does =
-    whenAway === "share" ? "this gateway goes by its share of each limit" : "requests with limits are refused";
+    whenAway === "share" ? "this gateway applies its share of each limit" : "requests with limits are refused";
   const store = await RedisLimitStore.open({
     state,
     clock: systemClock,
-    onAway: (fault) => log.error({ fault }, `the store of the limits of keys is away: ${does}`),
-    onBack: () => log.info("the store of the limits of keys is back"),
+    onAway: (fault) => log.error({ fault }, `the store of limits is unreachable: ${does}`),
+    onBack: () => log.info("the store of limits is reachable again"),
   });
   registerLimitStats(stats.registry, () => store.state.shared);
   return {
     store,
-    notes: () => (store.state.shared ? [] : [`limits: the shared store is away; ${does}`]),
+    notes: () => (store.state.shared ? [] : [`limits: the shared store is unreachable; ${does}`]),
     close: () => store.close(),
   };
 }
 
-/** Opens the counting of what keys use, in the store that gateways share or in this process. */
+/** Opens the usage counts of keys, in the store that gateways share or in this process. */
 function openUsage({ stats: { keySeries } }: GatewayConfig, state: RedisState | undefined, stats: Stats) {
   const series = new KeySeries(stats.registry, keySeries, systemClock.nowMs);
   const store = state ? new RedisUsage(state, systemClock) : new UsageBook(systemClock);
@@ -108,12 +110,12 @@ function openUsage({ stats: { keySeries } }: GatewayConfig, state: RedisState | 
 }
 
 /**
- * The keys, and when there are any: at once, or once the store that gateways share is back. `loaded` rejects with
- * `ConfigError` when its keys cannot be used.
+ * The keys, and a promise of their loading: at once, or once the shared store is reachable again. `loaded` rejects with
+ * `ConfigError` if its keys are unusable.
  */
 type OpenKeys = { readonly keys: KeyStore; readonly loaded: Promise<void> };
 
-/** Opens the keys, and logs each of their later changes. Throws `ConfigError` if they cannot be used. */
+/** Opens the keys, and logs each later change. Throws `ConfigError` if they are unusable. */
 async function openKeys(
   config: GatewayConfig,
   state: RedisState | undefined,
@@ -122,13 +124,16 @@ async function openKeys(
 ): Promise<OpenKeys> {
   const { keys, loaded } = await readKeys(config.keys, state);
   if (keys.status().fault === "unreachable")
-    log.error({ fault: "unreachable" }, "the store of keys is away: callers are not listened to until it is back");
+    log.error(
+      { fault: "unreachable" },
+      "the store of keys is unreachable: the public listener stays closed until it answers",
+    );
   let { wentBack: lastBack } = keys.status();
   keys.onChange(({ keys: count, revision, fault, refused, wentBack }) => {
     if (wentBack > lastBack)
       log.error(
         { keys: count, revision },
-        "the store of keys has lost changes; it is followed, but for records that are older than those in use",
+        "the store of keys has lost changes; it is followed, except for records older than those in use",
       );
     lastBack = wentBack;
     if (fault === "records_refused")
@@ -140,7 +145,7 @@ async function openKeys(
   return { keys, loaded };
 }
 
-/** Follows the keys of the issuer whose tokens are taken in the place of keys, where there is one. */
+/** Follows the keys of the token issuer, if configured. */
 async function openTokens(
   { auth: { jwt } }: GatewayConfig,
   keys: KeyStore,
@@ -148,7 +153,7 @@ async function openTokens(
 ): Promise<TokenVerifier | undefined> {
   if (!jwt) return undefined;
   const onReload = (fault: string | undefined, everRead: boolean) => {
-    const becomes = everRead ? "; the last good ones stay" : ", and never were: no token is taken until they are";
+    const becomes = everRead ? "; the last good ones stay" : ", and never were: no token is accepted until they are";
     if (fault) log.error({ fault }, `the keys of the tokens' issuer cannot be used${becomes}`);
     else log.info("keys of the tokens' issuer loaded");
   };
@@ -157,8 +162,8 @@ async function openTokens(
 }
 
 /**
- * Reads the keys. Throws `ConfigError` where there are none: a gateway without keys would refuse everybody, and whoever
- * set it up has to know.
+ * Reads the keys. Throws `ConfigError` if there are none: a gateway without keys would refuse every request, which its
+ * operator must notice.
  */
 async function readKeys({ file, redis }: GatewayConfig["keys"], state: RedisState | undefined): Promise<OpenKeys> {
   const cannotUse = (error: unknown): never => {
@@ -174,7 +179,7 @@ async function readKeys({ file, redis }: GatewayConfig["keys"], state: RedisStat
     if (!redis || !state) throw new ConfigError("keys: expected one of file and redis");
     const keys = await RedisKeyStore.open({ state, pepperFile: redis.pepperFile, clock: systemClock });
     const loaded = keys.loaded.catch(cannotUse);
-    // It is waited for once all else is there.
+    // It is awaited once all other parts are open.
     loaded.catch(() => {});
     return { keys, loaded };
   } catch (error) {

@@ -1,27 +1,26 @@
 import type { SchemaNode } from "./json-schema.ts";
 import { code, page, table } from "./markdown.ts";
 
-/** The facts about a program's configuration from which its page is made. */
+/** The inputs of a program's configuration page. */
 export type ConfigurationPage = {
-  /** The heading of the page. */
   readonly title: string;
-  /** The files that the page is made from, for the note to whoever would edit it. */
+  /** The source files, for the "do not edit" note. */
   readonly madeFrom: string;
-  /** The paragraphs under the heading, before the keys. */
+  /** Paragraphs between the heading and the keys. */
   readonly intro: readonly string[];
-  /** The schema of the configuration file, whose descriptions become the rows. */
+  /** Schema of the configuration file; its descriptions become the rows. */
   readonly schema: SchemaNode;
-  /** Envoy's names of keys, by their path on the page. Absent where the page has no such column. */
+  /** Envoy's names of keys, by path. Absent: the page has no such column. */
   readonly envoyNames?: Readonly<Record<string, string>>;
 };
 
 /** A key of the file, or a branch of a choice between several forms. */
 type Key = { readonly path: string; readonly node: SchemaNode; readonly required: boolean };
 
-/** A group of keys with a heading of its own. */
+/** A group of keys under a heading. */
 type Section = { readonly heading: string; readonly text: string | undefined; readonly keys: readonly Key[] };
 
-/** The endings of keys that name a unit, with the unit of each. */
+/** Name suffixes with their units. */
 const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
   [/PerSecond$/, "tokens a second"],
   [/Ms$/, "milliseconds"],
@@ -31,7 +30,9 @@ const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
   [/Tokens$/, "tokens"],
 ];
 
-/** Writes the page of a program's configuration. Throws where a key has no description, or an Envoy name no key. */
+/**
+ * Writes the page of a program's configuration. Throws for a key without a description, or an Envoy name without a key.
+ */
 export function configurationPage({ title, madeFrom, intro, schema, envoyNames }: ConfigurationPage): string {
   const sections = sectionsOf(schema);
   const keys = sections.flatMap((section) => section.keys);
@@ -56,9 +57,7 @@ function sectionText({ heading, text, keys }: Section, envoyNames: Configuration
   return [`## ${heading}`, ...(text ? [text] : []), table(header, rows)].join("\n\n");
 }
 
-/**
- * Returns the sections of a page: the keys of the root that hold a value, then a section for each that holds others.
- */
+/** Returns the sections of a page: the root's own values, then a section for each key with nested keys. */
 function sectionsOf(root: SchemaNode): readonly Section[] {
   const plain: Key[] = [];
   const groups: Section[] = [];
@@ -69,7 +68,7 @@ function sectionsOf(root: SchemaNode): readonly Section[] {
   return [{ heading: "Top level", text: undefined, keys: plain }, ...groups];
 }
 
-/** Returns the sections of a key that holds others: its own, and one for each form where there are several. */
+/** Returns the sections of a key with nested keys: its own, and one for each form if there are several. */
 function groupSections({ path, node, required }: Key): readonly Section[] {
   const inner = Array.isArray(node.items) ? undefined : node.items;
   const at = inner ? `${path}[]` : path;
@@ -90,7 +89,7 @@ function groupSections({ path, node, required }: Key): readonly Section[] {
   ];
 }
 
-/** Returns the keys below a node that hold a value, however deep, in their order. */
+/** Returns all keys with a value below a node, in order. */
 function leavesOf(node: SchemaNode, path: string): readonly Key[] {
   return keysOf(node, path).flatMap((key) => {
     const inner = key.node.items;
@@ -108,20 +107,20 @@ function keysOf(node: SchemaNode, path: string): readonly Key[] {
   }));
 }
 
-/** Returns whether a key holds further keys: an object, a list of objects, or a choice between objects. */
+/** Returns whether a key has nested keys: an object, a list of objects, or a choice between objects. */
 function isGroup(node: SchemaNode): boolean {
   const inner = Array.isArray(node.items) ? undefined : node.items;
   const holder = typeof inner === "object" ? (inner as SchemaNode) : node;
   return holder.properties !== undefined || formsOf(holder).length > 0;
 }
 
-/** Returns the forms of a choice that a key of theirs decides. */
+/** Returns the forms of a discriminated union. */
 function formsOf(node: SchemaNode): readonly SchemaNode[] {
   const forms = (node.oneOf ?? []) as readonly SchemaNode[];
   return forms.every((form) => form.properties) ? forms : [];
 }
 
-/** Returns the keys that all forms have alike. */
+/** Returns the keys that are equal in all forms. */
 function sharedKeys(forms: readonly SchemaNode[]): Record<string, SchemaNode> {
   const [first, ...others] = forms.map((form) => form.properties ?? {});
   const alike = Object.entries(first ?? {}).filter(([name, node]) =>
@@ -134,7 +133,7 @@ function requiredOf(forms: readonly SchemaNode[]): string[] {
   return (forms[0]?.required ?? []).filter((name) => forms.every((form) => form.required?.includes(name)));
 }
 
-/** Returns the key that says which form it is. */
+/** Returns the discriminator of the forms. */
 function tagOf(forms: readonly SchemaNode[]): string {
   const names = Object.keys(forms[0]?.properties ?? {});
   return names.find((name) => forms.every((form) => tagValue(form, name) !== "undefined")) ?? "";

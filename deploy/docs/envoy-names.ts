@@ -27,8 +27,8 @@ const CLUSTER = {
 } as const;
 
 /**
- * The names of Envoy's v3 API for keys of the gateway's configuration, for operators who know Envoy. Only keys that
- * mean the same stand here; their defaults may differ. The generator fails on a key that is no more.
+ * Names of Envoy's v3 API for keys of the gateway's configuration, for operators with Envoy experience. Only keys with
+ * the same meaning are listed; their defaults may differ. The generator fails on a key that does not exist.
  */
 export const ENVOY_NAMES: Readonly<Record<string, string>> = {
   xffNumTrustedHops: "xff_num_trusted_hops",

@@ -1,20 +1,17 @@
 import * as z from "zod";
 
-/** One node of a JSON Schema as zod writes it. */
+/** A node of a JSON Schema as zod writes it. */
 export type SchemaNode = z.core.JSONSchema.BaseSchema;
 
-/**
- * Returns the JSON Schema of what stands in a file, in draft 7, which editors understand best. A field with a default
- * may be left out.
- */
+/** Returns the JSON Schema of a file, in draft 7, which editors support best. A field with a default may be omitted. */
 export function fileSchema(schema: z.ZodType, title: string): SchemaNode {
   const { $schema, ...rest } = z.toJSONSchema(schema, { io: "input", target: "draft-7", override: withoutNoise });
   return { ...($schema && { $schema }), title, ...rest };
 }
 
 /**
- * Takes out what zod adds: it bounds every whole number by what JavaScript can hold exactly, and gives every section an
- * empty default.
+ * Removes zod's additions: it bounds every integer by JavaScript's safe range, and gives every section an empty
+ * default.
  */
 function withoutNoise({ jsonSchema }: { readonly jsonSchema: SchemaNode }): void {
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;

@@ -35,7 +35,7 @@ const NO_KEYS: KeyStore = {
   close: async () => {},
 };
 
-/** Returns every metric of a gateway, those of one worker among several included, without a gateway. */
+/** Returns every metric of a gateway, without a running gateway. */
 export function gatewayRegistry(): Registry {
   const { registry } = new Stats();
   const overload = new OverloadManager(overloadSchema.parse({}), systemClock);
@@ -51,7 +51,7 @@ export function gatewayRegistry(): Registry {
   return registry;
 }
 
-/** Returns every metric of an engine node, without a node. */
+/** Returns every metric of an engine node, without a running node. */
 export function engineRegistry(): Registry {
   const { registry } = new EngineMetrics();
   registerNodeGauges(registry, {

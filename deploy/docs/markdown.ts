@@ -1,15 +1,15 @@
-/** Writes a Markdown table. A cell may hold any text: bars and line ends are written so that they stay inside it. */
+/** Writes a Markdown table. A cell may hold any text: bars and line breaks are escaped. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.map(cell).join(" | ")} |`;
   return [line(header), `|${" --- |".repeat(header.length)}`, ...rows.map(line)].join("\n");
 }
 
-/** Writes a text as code. An empty text stays empty, since Markdown has no empty code. */
+/** Writes a text as code. An empty text stays empty, because Markdown has no empty code. */
 export function code(text: string): string {
   return text === "" ? "" : `\`${text}\``;
 }
 
-/** Writes a page of parts with an empty line between them. The second line tells a reader not to edit it. */
+/** Writes a page of parts separated by empty lines. Its second line asks readers not to edit it. */
 export function page(title: string, madeFrom: string, parts: readonly string[]): string {
   const notice = `<!-- Written by \`npm run docs\` from ${madeFrom}. Change those, and run it again. -->`;
   return `${[`# ${title}\n${notice}`, ...parts].join("\n\n")}\n`;

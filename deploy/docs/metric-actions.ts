@@ -1,12 +1,11 @@
-/** The advice for each metric by its name, in groups whose names are the headings of the page. */
+/** Advice by metric, in groups; the group names are the headings of the page. */
 export type MetricActions = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 /*
- * What to do when a metric moves. A metric without a row here, and a row without a metric, fail `npm run docs` and its
- * test: whoever adds a metric says what it is for.
+ * Advice for operators when a metric moves. A metric without a row here, and a row without a metric, fail `npm run
+ * docs` and its test.
  */
 
-/** The advice for the gateway's metrics. */
 export const GATEWAY_METRIC_ACTIONS: MetricActions = {
   "Requests and answers": {
     svc_http_requests_total:
@@ -116,7 +115,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_ratelimit_store_seconds:
       "Above 0.01 s, asking for the counts of a key takes noticeable time: the store that gateways share is busy or far away.",
     svc_ratelimit_store_up:
-      "0: this gateway goes by its share of each limit, or refuses (`state.redis.whenAway`), as the store that gateways share does not answer. Look at that, and at the log for the reason. A gateway that counts for itself does not have this metric.",
+      "0: this gateway applies its share of each limit, or refuses (`state.redis.whenAway`), as the store that gateways share does not answer. Look at that, and at the log for the reason. A gateway that counts for itself does not have this metric.",
     svc_auth_failures_total:
       "A burst of `api_key_invalid` is a revoked key still in use, or somebody guessing. The log lines have the network.",
     svc_key_requests_total:
@@ -159,7 +158,6 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
   },
 };
 
-/** The advice for the metrics of an engine node. */
 export const ENGINE_METRIC_ACTIONS: MetricActions = {
   Generations: {
     svc_engine_generations_total:

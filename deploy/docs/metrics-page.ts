@@ -4,31 +4,27 @@ import type { MetricActions } from "./metric-actions.ts";
 
 /** A metric as its registry describes it. */
 export type MetricFacts = {
-  /** The name of the metric as it is registered. */
   readonly name: string;
-  /** The type of the metric: `counter`, `gauge` or `histogram`. */
+  /** `counter`, `gauge` or `histogram`. */
   readonly type: string;
-  /** The help text of the metric. */
   readonly help: string;
-  /** The names of the labels, in the order in which they were declared. */
+  /** In the order of declaration. */
   readonly labels: readonly string[];
 };
 
-/** The facts about a program's metrics from which its page is made. */
+/** The inputs of a program's metrics page. */
 export type MetricsPage = {
-  /** The heading of the page. */
   readonly title: string;
-  /** The files that the page is made from, for the note to whoever would edit it. */
+  /** The source files, for the "do not edit" note. */
   readonly madeFrom: string;
-  /** The paragraphs under the heading, before the tables. */
+  /** Paragraphs between the heading and the tables. */
   readonly intro: readonly string[];
-  /** The registry that holds every metric of the program. */
   readonly registry: Registry;
-  /** The advice for each metric, which also gives the page its groups and their order. */
+  /** Advice for each metric, which also defines the groups and their order. */
   readonly actions: MetricActions;
 };
 
-/** The endings of names that tell the unit, as Prometheus has it, with the unit of each. */
+/** Name suffixes of Prometheus with their units. */
 const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
   [/_timestamp_seconds$/, "seconds since the epoch"],
   [/_per_second$/, "per second"],
@@ -38,10 +34,10 @@ const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
   [/_tokens(?:_total)?$/, "tokens"],
 ];
 
-/** Matches the metrics that the library and Node bring for every process; which there are depends on the machine. */
+/** Matches the metrics of the library and Node, which exist in every process and depend on the machine. */
 const OF_THE_PLATFORM = /^(?:process|nodejs)_(?!eventloop_utilization_ratio$)/;
 
-/** Writes the page of a program's metrics. Throws where a metric has no advice, or advice has no metric. */
+/** Writes the page of a program's metrics. Throws for a metric without advice, or advice without a metric. */
 export function metricsPage({ title, madeFrom, intro, registry, actions }: MetricsPage): string {
   const metrics = new Map(metricsOf(registry).map((metric) => [metric.name, metric]));
   const advised = Object.values(actions).flatMap((group) => Object.keys(group));
@@ -58,7 +54,7 @@ export function metricsPage({ title, madeFrom, intro, registry, actions }: Metri
   return page(title, madeFrom, [...intro, ...sections]);
 }
 
-/** Returns the metrics of ours in a registry. */
+/** Returns our metrics in a registry. */
 export function metricsOf(registry: Registry): readonly MetricFacts[] {
   return registry
     .getMetricsAsArray()
@@ -66,7 +62,7 @@ export function metricsOf(registry: Registry): readonly MetricFacts[] {
     .map((metric) => ({ name: metric.name, type: String(metric.type), help: metric.help, labels: labelsOf(metric) }));
 }
 
-/** Returns the names of a metric's labels, which the library keeps and leaves out of its types. */
+/** Returns the label names of a metric, which the types of the library omit. */
 function labelsOf(metric: object): readonly string[] {
   return "labelNames" in metric && Array.isArray(metric.labelNames) ? metric.labelNames.map(String) : [];
 }

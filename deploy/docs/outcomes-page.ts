@@ -14,10 +14,7 @@ import {
 import { fromGrpc } from "../../gateway/upstream/call/grpc-error.ts";
 import { code, page, table } from "./markdown.ts";
 
-/**
- * Writes the page of every error that a client may get, and of every word that log and statistics have for how a
- * request ended.
- */
+/** Writes the page of all errors for clients, and of all outcomes of requests in log and statistics. */
 export function outcomesPage(): string {
   return page("Errors and outcomes", "`gateway/outcome.ts` and `gateway/formats/error-envelope.ts`", [
     [
@@ -57,7 +54,7 @@ export function outcomesPage(): string {
   ]);
 }
 
-/** Writes the page of every reason with which a call to an engine node may fail. */
+/** Writes the page of all reasons with which a call to an engine node may fail. */
 export function engineErrorsPage(): string {
   return page("Errors of an engine node", "`engine/errors.ts`", [
     [
@@ -102,7 +99,7 @@ function reasonRow([reason, row]: readonly [ErrorReason, (typeof REASONS)[ErrorR
   return [code(reason), code(status[row.status] ?? ""), fault, code(error.detail), retriable ? "yes" : "", row.meaning];
 }
 
-/** Returns the rows of a table with their keys' own type, which `Object.entries` forgets. */
+/** Returns the entries of a table with the type of its keys, which `Object.entries` widens. */
 function entries<Key extends string, Row>(rows: Readonly<Record<Key, Row>>): readonly (readonly [Key, Row])[] {
   return Object.entries(rows) as [Key, Row][];
 }

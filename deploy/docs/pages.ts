@@ -20,7 +20,7 @@ import { engineErrorsPage, outcomesPage } from "./outcomes-page.ts";
 import { referencePages } from "./reference/format-pages.ts";
 import { routesPage } from "./routes-page.ts";
 
-/** A file that is made from code: its path in the repository, and its whole text. */
+/** A generated file: its path in the repository, and its text. */
 export type GeneratedFile = { readonly path: string; readonly text: string };
 
 const CONFIGURATION_INTRO = [
@@ -115,7 +115,7 @@ export function generatedFiles(): readonly GeneratedFile[] {
   ];
 }
 
-/** Returns the alerts as the Prometheus operator takes them. */
+/** Returns the alerts in the form of the Prometheus operator. */
 function prometheusRule(): string {
   const spec: unknown = parse(readFileSync(join(projectFolder(), "deploy/monitoring/alerts.yaml"), "utf8"));
   const rule = { apiVersion: "monitoring.coreos.com/v1", kind: "PrometheusRule", metadata: { name: "svc" }, spec };

@@ -2,7 +2,7 @@ import { ROUTES } from "../../gateway/routes.ts";
 import { LB_POLICIES, POLICIES } from "../../gateway/upstream/load-balancing/policies.ts";
 import { code, page, table } from "./markdown.ts";
 
-/** Writes the page of every route of the public API, and of every load-balancing policy. */
+/** Writes the page of all routes of the public API, and of all load-balancing policies. */
 export function routesPage(): string {
   return page(
     "Routes and load-balancing policies",

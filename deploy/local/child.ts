@@ -1,34 +1,34 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
-/** The fields that a process says on its standard output, as `ready {…}`, once it takes requests. */
+/** The fields of the line `ready {…}` that a process prints on stdout once it accepts requests. */
 export type Ready = Readonly<Record<string, unknown>>;
 
-/** The streams of every child. The `ipc` channel carries no messages: it closes when the supervisor dies, and the child ends. */
+/**
+ * The streams of every child. The `ipc` channel carries no messages: it closes when the supervisor dies, and the child
+ * ends.
+ */
 const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
-/** Starts `program`, the path of a script, in a Node process of its own. */
+/** Starts `program`, the path of a script, in a Node process. */
 export function startProcess(program: string, args: readonly string[]): ChildProcess {
   return spawn(process.execPath, [program, ...args], { stdio: [...STDIO] });
 }
 
-/** What the system does to a process for which there is no memory: it cannot say so itself. */
+/** The signal of the system's out-of-memory killer: the process cannot report it. */
 const FOR_MEMORY = "SIGKILL";
 
-/** Says for people how a process ended, with a guess at why where it was killed. */
+/** Describes how a process ended, with the likely reason if it was killed. */
 export function endOf(how: string): string {
   return how === FOR_MEMORY ? `${how}: was there too little memory for it?` : how;
 }
 
-/**
- * The error for a process that ended before it was ready. The process has said why on its standard error, but where it
- * was killed.
- */
+/** A process ended before it was ready. It has printed the reason on stderr, unless it was killed. */
 export class ChildFailed extends Error {
   override readonly name = "ChildFailed";
-  /** The exit code of the process; 1 when a signal ended it or it could not be run. */
+  /** Exit code of the process; 1 if a signal ended it or it could not be run. */
   readonly exitCode: number;
-  /** The way in which the process ended, for people: `exit code 1`, `SIGKILL`. */
+  /** Description of its end: `exit code 1`, `SIGKILL`. */
   readonly how: string;
 
   constructor(name: string, exitCode: number, how: string) {
@@ -38,11 +38,11 @@ export class ChildFailed extends Error {
   }
 }
 
-/** One supervised process, from its start to its end. */
+/** A supervised process. */
 export class Child {
-  /** Resolves to what the process said when it was ready; rejects with `ChildFailed` when it ended before. */
+  /** Resolves to the process's `ready` fields; rejects with `ChildFailed` if it ended before. */
   readonly ready: Promise<Ready>;
-  /** Resolves when the process has ended, to how it did: `exit code 1`, `SIGKILL`. It never rejects. */
+  /** Resolves to a description of the process's end: `exit code 1`, `SIGKILL`. It never rejects. */
   readonly ended: Promise<string>;
   readonly #process: ChildProcess;
 
@@ -63,7 +63,7 @@ export class Child {
     this.ready.catch(() => {});
   }
 
-  /** Sends a signal to the process; does nothing when the process has ended. */
+  /** Sends a signal to the process; no effect if it has ended. */
   signal(signal: NodeJS.Signals): void {
     this.#process.kill(signal);
   }

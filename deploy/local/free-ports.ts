@@ -2,17 +2,17 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { errnoOf } from "../runtime/files/errno.ts";
 
-/** The error for a port that cannot be listened on; its message names the port and the flag that chooses it. */
+/** A port that cannot be bound; the message names the port and its flag. */
 export class PortError extends Error {
   override readonly name = "PortError";
 }
 
-/** A port of this machine that is about to be listened on, and the flag that chose it; port 0 is any free one. */
+/** A port of this machine to be bound, and its flag; port 0 is any free one. */
 export type WantedPort = { readonly flag: string; readonly port: number };
 
 /**
- * Throws `PortError` for the first wanted port that cannot be listened on at 127.0.0.1, so that a start which cannot be
- * finished is not begun. Ports 0 are passed over.
+ * Throws `PortError` for the first port that cannot be bound at 127.0.0.1, before any process is started. Ports 0 are
+ * skipped.
  */
 export async function requireFreePorts(wanted: readonly WantedPort[]): Promise<void> {
   for (const { flag, port } of wanted) {

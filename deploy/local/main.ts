@@ -1,8 +1,8 @@
 import { unfitNode } from "./node-version.ts";
 
 /*
- * `npm start`. Nothing else is imported before the version is known: an old Node would fail on it in words that help
- * nobody.
+ * `npm start`. No other module is imported before the version check: an old Node would fail on it with an obscure
+ * error.
  */
 
 const unfit = unfitNode(process.versions.node);

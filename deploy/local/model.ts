@@ -3,61 +3,54 @@ import { access } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { errnoOf } from "../runtime/files/errno.ts";
 
-/** The `backend` of the engines of a local start: what they serve. */
+/** The `backend` of the engines of a local start. */
 export type LocalModel =
   | {
       readonly kind: "llama";
-      /** The path of the GGUF file. */
+      /** Path of the GGUF file. */
       readonly modelPath: string;
-      /** The most tokens of prompt and answer together, for one generation. */
+      /** Most tokens of prompt and answer together, per generation. */
       readonly contextTokens: number;
-      /** The number of generations at one time on each engine. */
+      /** Concurrent generations of each engine. */
       readonly slots: number;
-      /** Whether a string or a list in JSON is ended in which the model writes the same over and over. */
+      /** Whether a JSON string or list is ended when the model repeats itself in it. */
       readonly endRepetition: boolean;
     }
   | { readonly kind: "scripted"; readonly script: "agent" }
   | { readonly kind: "simulator"; readonly answerTokens: { readonly min: number; readonly max: number } };
 
-/** The error for a model that cannot be had; its message says what to do. */
+/** The model is unavailable; the message has the remedy. */
 export class ModelError extends Error {
   override readonly name = "ModelError";
 }
 
 /**
- * The shape of the demonstration model: it was trained on short dialogues, and it is tiny, so that many slots cost
- * nothing, and it finds no end of strings that it was not trained on.
+ * Settings of the demonstration model: it was trained on short dialogues, it is tiny, so that slots are cheap, and it
+ * does not end strings that it was not trained on.
  */
 const DEMO = { contextTokens: 4096, slots: 8, endRepetition: true };
 /**
- * The shape of any other model: the context that a coding agent needs at least, and few slots, as real weights are what
- * memory is spent on.
+ * Settings of any other model: the least context for a coding agent, and few slots, because the weights need the
+ * memory.
  */
 const REAL = { contextTokens: 32_768, slots: 2, endRepetition: false };
 
-/**
- * The model name, not a file, for the engine that plays a tool turn and a final turn, to try agents without a capable
- * model.
- */
+/** A model name, not a file: the engine plays a tool turn and a final turn, to try agents without a capable model. */
 const SCRIPTED = "scripted";
-/** The channel on which Node tells of the connections that `fetch` could not make. */
+/** Node's diagnostics channel for failed connections of `fetch`. */
 const CONNECT_FAILED = "undici:client:connectError";
 
-/**
- * The model name, not a file, for the engine that writes words of no meaning at a set rate, as many as a caller asks
- * for, to try many callers at once.
- */
+/** A model name, not a file: the engine writes meaningless words at a fixed rate, to try many callers at once. */
 const SIMULATOR = "simulator";
-/** The length of a simulated answer in tokens, which a caller can only shorten. */
+/** Length of a simulated answer in tokens, which a caller can only shorten. */
 const SIMULATED_ANSWER = { min: 2_000, max: 2_000 };
 
 /**
- * Resolves to what the engines are to serve. `model` is the path of a GGUF file, `hf:org/repo:quant`, `scripted`,
+ * Resolves to the backend of the engines. `model` is the path of a GGUF file, `hf:org/repo:quant`, `scripted`,
  * `simulator`, or undefined for the demonstration model of the project at `root`. `contextTokens` is the context of one
- * generation; undefined stands for what suits the model.
- *
- * A model `hf:…` is downloaded once into `stateDir`: the only time that a local start asks the network, and only when
- * told to. Throws `ModelError` when the file cannot be read or downloaded.
+ * generation; by default it depends on the model.
+ * A model `hf:…` is downloaded once into `stateDir`: the only network access of a local start. Throws `ModelError` if
+ * the file cannot be read or downloaded.
  */
 export async function findModel(
   root: string,
@@ -89,7 +82,7 @@ export async function findModel(
 }
 
 async function download(uri: string, folder: string): Promise<string> {
-  // Why it could not connect, the library keeps to itself; Node tells whoever listens.
+  // The library does not report why a connection failed; Node does on this channel.
   let unconnected: unknown;
   const note = (told: unknown) => {
     if (typeof told === "object" && told !== null && "error" in told) unconnected = told.error;
@@ -106,8 +99,8 @@ async function download(uri: string, folder: string): Promise<string> {
 }
 
 /**
- * Returns why a download failed: the first line of what the library says, and the system's code of what lies below it,
- * or else of `unconnected`, the error of a connection that was not made, where there was one.
+ * Returns why a download failed: the first line of the library's error, and the system's code of its cause, or else of
+ * `unconnected`, the error of a failed connection, if any.
  */
 export function whyFailed(error: unknown, unconnected?: unknown): string {
   if (!(error instanceof Error)) return String(error);

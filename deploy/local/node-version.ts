@@ -1,9 +1,9 @@
-/** The oldest major and minor version of Node that the service runs on, as `engines` of package.json says it. */
+/** The oldest supported major and minor version of Node, as in `engines` of package.json. */
 const LEAST = [20, 19] as const;
 
 /**
- * Returns in one line why the service does not run on the Node of this version, given as `process.versions.node` has
- * it; undefined when it does run.
+ * Returns in one line why the service does not run on this version of Node, given as in `process.versions.node`;
+ * undefined if it does.
  */
 export function unfitNode(version: string): string | undefined {
   const [major = 0, minor = 0] = version.split(".").map(Number);

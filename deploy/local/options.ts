@@ -3,40 +3,33 @@ import { CATALOG } from "../../gateway/catalog.ts";
 import { programVersion } from "../runtime/files/project-folder.ts";
 import type { WantedPort } from "./free-ports.ts";
 
-/** The options of `npm start`, with their defaults. */
 export type LocalOptions = {
-  /** The port of the API; 0 stands for any free one. Default: 8080. */
+  /** Port of the API; 0: any free one. Default: 8080. */
   readonly port: number;
-  /** The port of the gateway's admin listener; 0 stands for any free one. Default: 9901. */
+  /** Port of the gateway's admin listener; 0: any free one. Default: 9901. */
   readonly adminPort: number;
-  /**
-   * The gRPC port of the first engine node, which those of the others follow; 0 stands for any free ones. Default:
-   * 50051.
-   */
+  /** gRPC port of the first engine node; the other nodes use the next ones; 0: any free ones. Default: 50051. */
   readonly enginePort: number;
-  /**
-   * The port of the first engine node's metrics, which those of the others follow; 0 stands for any free ones. Default:
-   * 0.
-   */
+  /** Metrics port of the first engine node; the other nodes use the next ones; 0: any free ones. Default: 0. */
   readonly metricsPort: number;
-  /** The folder of keys and generated configuration. Default: `.svc` in the working directory. */
+  /** Folder of keys and generated configuration. Default: `.svc` in the working directory. */
   readonly stateDir: string;
-  /** The path of a GGUF file, `hf:org/repo:quant`, `scripted` or `simulator`; absent for the demonstration model. */
+  /** Path of a GGUF file, `hf:org/repo:quant`, `scripted` or `simulator`; absent: the demonstration model. */
   readonly model?: string;
-  /** The tokens of prompt and answer together, for one generation; absent for what suits the model. */
+  /** Tokens of prompt and answer together, per generation; absent: depends on the model. */
   readonly contextTokens?: number;
-  /** The number of engine nodes, 1 to 64. Default: 1. */
+  /** Number of engine nodes, 1 to 64. Default: 1. */
   readonly engines: number;
   /**
-   * The time, in seconds, for which the gateway goes on taking connections after the order to end, while its `/ready`
-   * fails: what a proxy in front needs to notice. Default: 0.
+   * Seconds for which the gateway accepts connections after a stop signal, while `/ready` fails, so that a proxy in
+   * front can react. Default: 0.
    */
   readonly drainGrace: number;
-  /** The least severe entries of the log that are written. Default: `warn`. */
+  /** Minimum log level. Default: `warn`. */
   readonly logLevel: "debug" | "info" | "warn" | "error";
 };
 
-/** Makes the parser of an option that takes a whole number from `minimum` to `maximum`. */
+/** Makes the parser of an option with an integer from `minimum` to `maximum`. */
 function whole(minimum: number, maximum: number) {
   return (text: string): number => {
     const value = Number(text);
@@ -49,17 +42,15 @@ function whole(minimum: number, maximum: number) {
 const HIGHEST_PORT = 65_535;
 const port = whole(0, HIGHEST_PORT);
 
-/**
- * Returns the port of the program at `index`, from 0, where the first one has the port `first`; 0 stays any free port.
- */
+/** Returns the port of the program at `index`, from 0, if the first one has the port `first`; 0 stays any free port. */
 const following = (first: number, index: number): number => (first === 0 ? 0 : first + index);
 
-/** Returns the gRPC port of the engine node at `index`, from 0; 0 stands for any free port. */
+/** Returns the gRPC port of the engine node at `index`, from 0; 0: any free port. */
 export const enginePort = ({ enginePort }: LocalOptions, index: number): number => following(enginePort, index);
-/** Returns the port of the metrics of the engine node at `index`, from 0; 0 stands for any free port. */
+/** Returns the metrics port of the engine node at `index`, from 0; 0: any free port. */
 export const metricsPort = ({ metricsPort }: LocalOptions, index: number): number => following(metricsPort, index);
 
-/** Returns all ports that the options ask for, with their flags. */
+/** Returns all requested ports with their flags. */
 export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
   const ofEngines = (flag: string, portAt: (options: LocalOptions, index: number) => number) =>
     Array.from({ length: options.engines }, (_, index) => ({ flag, port: portAt(options, index) }));
@@ -72,8 +63,8 @@ export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
 }
 
 /**
- * Reads the command line, `argv` without the program. Throws commander's error for a bad one, and for `--help` and
- * `--version`.
+ * Parses the command line, `argv` without the program. Throws commander's error for an invalid one, and for `--help`
+ * and `--version`.
  */
 export function parseOptions(argv: readonly string[]): LocalOptions {
   const command = startCommand().parse([...argv], { from: "user" });
@@ -103,7 +94,7 @@ function startCommand(): Command {
     )
     .option("--context-tokens <n>", "prompt and answer together, per generation", whole(256, 4_194_304))
     .option("--engines <n>", "engine nodes", whole(1, 64), 1)
-    .option("--drain-grace <s>", "time for a proxy in front to notice that the gateway ends", whole(0, 3_600), 0)
+    .option("--drain-grace <s>", "time for a proxy in front to detect that the gateway stops", whole(0, 3_600), 0)
     .addOption(
       new Option("--log-level <level>", "what is written to standard error")
         .choices(["debug", "info", "warn", "error"])

@@ -1,20 +1,20 @@
-/** The delay, in milliseconds, after a first end. */
+/** Milliseconds after the first exit. */
 const FIRST_MS = 500;
-/** The longest delay, in milliseconds. */
+/** Milliseconds. */
 const LONGEST_MS = 30_000;
-/** The milliseconds after which a ready process is not one that fails again and again. */
+/** Ready time, in milliseconds, after which the delay is reset. */
 const STEADY_MS = 60_000;
 
 /**
- * Says when a process that ended is started again: half a second after a first end, each time twice as late for one
- * that keeps ending, and never later than after half a minute.
+ * The restart delay of a process: half a second after the first exit, doubled while it keeps exiting, at most half a
+ * minute.
  */
 export class RestartDelay {
   #ends = 0;
 
   /**
-   * Returns the milliseconds to wait after an end of the process. `readyForMs` is how long the process had been ready
-   * when it ended; 0 when it never was.
+   * Returns the milliseconds to wait after an exit. `readyForMs` is how long the process had been ready; 0 if it never
+   * was.
    */
   next(readyForMs: number): number {
     this.#ends = readyForMs >= STEADY_MS ? 1 : this.#ends + 1;

@@ -15,23 +15,22 @@ import { ownState, StateFolderError, stateFolder } from "./state-lock.ts";
 import { type Program, Supervisor } from "./supervisor.ts";
 
 /*
- * `npm start` runs the same engine and gateway processes as everywhere, with configuration files written for one
- * machine.
+ * `npm start` runs the same engine and gateway processes as any deployment, with configuration files for one machine.
  */
 
 const HERE = dirname(fileURLToPath(import.meta.url));
-/** The paths of the built programs, which lie beside this one. */
+/** Paths of the built programs beside this one. */
 const PROGRAM = {
   engine: join(HERE, "..", "..", "engine", "main.js"),
   gateway: join(HERE, "..", "..", "gateway", "main.js"),
 };
 
-/** The time after which engines that are not ready are said to load, in milliseconds. */
+/** Milliseconds after which engines that are not ready are reported as loading. */
 const SILENT_MS = 1_000;
 
 const say = (text: string): void => console.error(text);
 
-/** Runs the service until it is told to stop. */
+/** Runs the service until a stop signal. */
 async function run(options: LocalOptions): Promise<void> {
   const supervisor = new Supervisor(say);
   const orders = new StopOrders(systemClock.nowMs);
@@ -45,7 +44,7 @@ async function run(options: LocalOptions): Promise<void> {
     try {
       await Promise.race([failed, untilAborted(stop)]);
     } finally {
-      // Who was told to stop need not hear what became of the start.
+      // A stopped start does not report its failure.
       failed.catch(() => {});
       if (stop.aborted) say("stopping");
       await supervisor.stop();
@@ -93,7 +92,7 @@ function engineProgram(state: State, options: LocalOptions, model: LocalModel, i
       const place = { index: index + 1, port, metricsPort: metricsPort(options, index) };
       const config = await writeEngineConfig(state, options, model, place);
       const child = new Child(name, startProcess(PROGRAM.engine, ["--config", config]));
-      // A node that is started again must be found where the gateway looks for it.
+      // A restarted node must have the address in the gateway's configuration.
       child.ready.then(
         (ready) => {
           port = Number(String(ready.address).split(":").at(-1));
@@ -113,7 +112,7 @@ function gatewayProgram(state: State, options: LocalOptions, engines: readonly s
     async start() {
       const config = await writeGatewayConfig(state, options, engines, place);
       const child = new Child(name, startProcess(PROGRAM.gateway, ["--config", config]));
-      // A gateway that is started again must be found at the URLs that were announced.
+      // A restarted gateway must have the announced URLs.
       child.ready.then(
         ({ baseUrl, adminUrl }) => {
           place = { port: portOf(baseUrl), adminPort: portOf(adminUrl) };
@@ -138,7 +137,7 @@ async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> 
   }
 }
 
-/** The announcement of a start when the service takes requests. */
+/** The addresses in the announcement of a successful start. */
 type Ready = { readonly baseUrl: string; readonly adminUrl: string } & Readonly<Record<string, unknown>>;
 
 function announce(ready: Ready, key: string): void {
@@ -157,8 +156,8 @@ Ctrl-C stops it.
 }
 
 /**
- * Runs `npm start` with the options of its command line, `argv` without the program. Resolves to the exit code, as that
- * of `runMain`.
+ * Runs `npm start` with the options of its command line, `argv` without the program. Resolves to the exit code, as
+ * `runMain` does.
  */
 export function start(argv: readonly string[]): Promise<number> {
   return runMain({
@@ -173,7 +172,7 @@ export function start(argv: readonly string[]): Promise<number> {
 
 function exitCodeOf(error: unknown): number | undefined {
   if (error instanceof ModelError || error instanceof StateFolderError) return 2;
-  // The program that did not start has said why; its code is the answer to how this one ends.
+  // The failed program has printed the reason; its exit code becomes that of this process.
   if (error instanceof ChildFailed) return error.exitCode;
   return isKeyStoreError(error) || error instanceof PortError ? 1 : undefined;
 }

@@ -5,39 +5,36 @@ import { FileError } from "../runtime/files/file-error.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
 
 /**
- * The milliseconds that the lock is tried for: enough to take over that of a start which was killed, and not meant to
- * wait for one that runs.
+ * Milliseconds for which the lock is tried: enough to take over that of a killed start, and not a wait for a running
+ * one.
  */
 const TAKE_OVER_MS = 250;
 
-/**
- * The error for a state folder that cannot be had; its message says why, and what to do where another start runs on it.
- */
+/** The state folder is unusable; the message has the reason and, if another start uses it, the remedy. */
 export class StateFolderError extends Error {
   override readonly name = "StateFolderError";
 }
 
 /**
- * The bits of a mode that let others write. They may do nothing to a folder that holds secrets and says which programs
- * run, but look at the names in it.
+ * Mode bits that let other users write. They may only list a folder that holds secrets and the configuration of
+ * programs.
  */
 const WRITABLE_BY_OTHERS = 0o022;
 
 /**
- * Makes the state folder where it is missing; resolves to its absolute path. Throws `StateFolderError` for one that
- * cannot be made, and for one that somebody else could have prepared: with a sealing key that they know, or engines of
- * their choice.
+ * Creates the state folder if it is missing; resolves to its absolute path. Throws `StateFolderError` if it cannot be
+ * created, or if another user could have prepared it with a known sealing key, or with other engines.
  */
 export async function stateFolder(stateDir: string): Promise<string> {
   const folder = resolve(stateDir);
   try {
     await makeFolder(folder);
     const { uid, mode } = await lstat(folder);
-    // Elsewhere than on systems with owners and modes there is nothing to see.
+    // Only on systems with owners and modes.
     const us = process.getuid?.();
     if (us !== undefined && uid !== us) throw new StateFolderError(`--state-dir: ${folder} belongs to another user`);
     if (us !== undefined && (mode & WRITABLE_BY_OTHERS) !== 0)
-      throw new StateFolderError(`--state-dir: ${folder} can be written by other users; its mode should be 0700`);
+      throw new StateFolderError(`--state-dir: ${folder} is writable by other users; its mode should be 0700`);
   } catch (cause) {
     if (cause instanceof StateFolderError) throw cause;
     throw new StateFolderError(`--state-dir: ${folder} cannot be made (${errnoOf(cause)})`, { cause });
@@ -46,8 +43,8 @@ export async function stateFolder(stateDir: string): Promise<string> {
 }
 
 /**
- * Makes a folder and those above it that are missing. Node's own way to do that never ends where a file system takes no
- * folders and says that the one above is missing, as `/proc` does.
+ * Creates a folder and its missing parents. Node's own recursive mkdir never ends on a file system that accepts no
+ * folders and reports the parent as missing, such as `/proc`.
  */
 async function makeFolder(folder: string): Promise<void> {
   try {
@@ -62,8 +59,8 @@ async function makeFolder(folder: string): Promise<void> {
 }
 
 /**
- * Runs `run` as the only start on `folder`, which has to be there. Throws `StateFolderError` before `run` when another
- * start has the folder, and whatever `run` throws. The lock of a process that was killed is taken over.
+ * Runs `run` as the only start in `folder`, which must exist. Throws `StateFolderError` before `run` if another start
+ * uses the folder, and the errors of `run`. The lock of a killed process is taken over.
  */
 export async function ownState<T>(folder: string, run: () => Promise<T>): Promise<T> {
   const file = join(folder, "start.lock");

@@ -7,22 +7,22 @@ import { readPrivateFile, writePrivateFile } from "../runtime/files/private-file
 import type { LocalModel } from "./model.ts";
 import type { LocalOptions } from "./options.ts";
 
-/** The milliseconds that running answers get after Ctrl-C: at a desk a moment, not ten minutes. */
+/** Milliseconds for running answers after Ctrl-C: short, because this runs on a developer's machine. */
 const DRAIN_TIMEOUT_MS = 5_000;
 
-/** The files of a local start; all of them can be thrown away. */
+/** The files of a local start; all of them can be deleted. */
 export type State = {
-  /** The path of the state folder, which holds all other files. */
+  /** Path of the state folder, which holds all other files. */
   readonly folder: string;
-  /** The path of the file with the records of all API keys. */
+  /** Path of the key file. */
   readonly keyFile: string;
-  /** The path of the file that holds the text of the ready-made API key. */
+  /** Path of the file with the text of the local API key. */
   readonly localKeyFile: string;
-  /** The path of the file with the 32 random bytes by which gateways seal what callers carry for them. */
+  /** Path of the file with the 32 random bytes of the gateways' sealing key. */
   readonly sealingKeyFile: string;
 };
 
-/** Resolves to the files of the start in `folder`, which has to be there, and makes the sealing key where it is missing. */
+/** Resolves to the files of the start in `folder`, which must exist; creates the sealing key if it is missing. */
 export async function openState(folder: string): Promise<State> {
   const state = {
     folder,
@@ -35,10 +35,7 @@ export async function openState(folder: string): Promise<State> {
   return state;
 }
 
-/**
- * Resolves to the text of the ready-made API key: that of an earlier start, or of a new key where there is none that is
- * still valid.
- */
+/** Resolves to the text of the local API key: that of an earlier start if it is still valid, or of a new key. */
 export async function localKey(state: State, signal: AbortSignal): Promise<string> {
   const existing = (await readPrivateFile(state.localKeyFile))?.toString("utf8").trim();
   const key = await issueLocalKey({ file: state.keyFile, existing, nowMs: Date.now() }, signal);
@@ -46,7 +43,7 @@ export async function localKey(state: State, signal: AbortSignal): Promise<strin
   return key;
 }
 
-/** The number of an engine node, from 1, with its gRPC port and that of its metrics; port 0 stands for any free one. */
+/** Number of an engine node, from 1, with its gRPC and metrics ports; port 0: any free one. */
 export type EnginePlace = { readonly index: number; readonly port: number; readonly metricsPort: number };
 
 /** Writes the configuration of an engine node. Resolves to the path of the file. */
@@ -67,12 +64,12 @@ export async function writeEngineConfig(
   });
 }
 
-/** The public port of the gateway and that of its admin listener; 0 stands for any free one. */
+/** Public and admin ports of the gateway; 0: any free one. */
 export type GatewayPlace = { readonly port: number; readonly adminPort: number };
 
 /**
- * Writes the configuration of the gateway in front of the nodes at `engines`, each `host:port`. Resolves to the path of
- * the file.
+ * Writes the configuration of the gateway for the nodes at `engines`, each `host:port`. Resolves to the path of the
+ * file.
  */
 export async function writeGatewayConfig(
   state: State,

@@ -1,38 +1,38 @@
 import { type Child, ChildFailed, endOf, type Ready } from "./child.ts";
 import { RestartDelay } from "./restart-delay.ts";
 
-/** The milliseconds between two orders to end at once: longer than the time within which two orders count as one. */
+/** Milliseconds between two stop signals: longer than the time within which two signals count as one. */
 const ASK_AGAIN_MS = 600;
 
-/** A program that the supervisor keeps running. */
+/** A supervised program. */
 export type Program = {
-  /** The name of the program in messages: `engine 1`, `gateway`. */
+  /** Name of the program in messages: `engine 1`, `gateway`. */
   readonly name: string;
   /** Starts a process of the program. */
   start(): Promise<Child> | Child;
 };
 
-/** One program of a group, with the process that runs it now. */
+/** One program of a group, with its current process. */
 type Member = { readonly program: Program; readonly delay: RestartDelay; child?: Child };
 
 /**
- * Keeps processes running. One that had been ready and ends is started again, whatever its exit code: how many there
- * are is the operator's word, and ending one by its admin listener renews it. Stopping goes group by group, the group
- * started last first, so that a gateway can finish its answers before its engines go.
+ * Keeps processes running. A process that was ready and exits is restarted, whatever its exit code: the operator
+ * decides their number, and an exit by the admin listener is a restart. Groups are stopped in reverse order of their
+ * start, so that a gateway can finish its answers before its engines exit.
  */
 export class Supervisor {
   readonly #groups: (readonly Member[])[] = [];
   readonly #say: (text: string) => void;
   #stopping = false;
 
-  /** Makes a supervisor without processes. `say` takes one line for every process that is started again. */
+  /** `say` receives one line for every restarted process. */
   constructor(say: (text: string) => void) {
     this.#say = say;
   }
 
   /**
-   * Starts a group of programs; the group started last is stopped first. Resolves to what its processes said when
-   * ready; rejects with `ChildFailed` when one ended before.
+   * Starts a group of programs. Resolves to the `ready` fields of its processes; rejects with `ChildFailed` if one
+   * ended before.
    */
   async start(programs: readonly Program[]): Promise<readonly Ready[]> {
     const group = programs.map((program): Member => ({ program, delay: new RestartDelay() }));
@@ -40,7 +40,7 @@ export class Supervisor {
     return Promise.all(group.map((member) => this.#run(member)));
   }
 
-  /** Asks all processes to end, group by group, and resolves when they have. None is started again. */
+  /** Stops all processes, group by group, and resolves when they have exited. None is restarted. */
   async stop(): Promise<void> {
     this.#stopping = true;
     for (const group of this.#groups) {
@@ -50,8 +50,8 @@ export class Supervisor {
   }
 
   /**
-   * Asks all processes again and again until they have ended, so that what still runs is cut. Once more is not enough,
-   * as a busy process may hear the first two orders at one time and take them for one.
+   * Sends stop signals repeatedly until all processes have exited, so that running work is ended. A second signal is
+   * not enough, because a busy process may receive the first two at the same time and count them as one.
    */
   hurry(): void {
     const ask = () => {

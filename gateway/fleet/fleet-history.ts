@@ -1,82 +1,78 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { percentile } from "../stats/first-token-times.ts";
 
-/** The interval at which the counts are read, in milliseconds. */
+/** Milliseconds between two readings of the counts. */
 const INTERVAL_MS = 2_000;
-/** The span of one point of the charts, in milliseconds. */
+/** Milliseconds per point of the charts. */
 export const POINT_MS = 10_000;
-/** The number of points that are kept: an hour. */
+/** An hour of points. */
 const POINTS = 360;
-/** The number of points over which recent times to first token are taken: a minute. */
+/** Points over which recent times to first token are computed: a minute. */
 const RECENT_POINTS = 6;
 
-/** The counts of one model since the process started. */
+/** Counts of one model since the process started. */
 export type ModelCounts = {
-  /** The catalog id of the model. */
   readonly model: string;
-  /** The number of answers that run now. */
+  /** Running answers. */
   readonly active: number;
-  /** The number of requests that wait for an endpoint now. */
+  /** Requests waiting for an endpoint. */
   readonly queued: number;
-  /** The number of requests that ended. */
+  /** Completed requests. */
   readonly requests: number;
-  /** The number of requests that failed for a reason of the service. */
+  /** Requests that failed for a reason of the service. */
   readonly errors: number;
-  /** The number of deltas that engines sent, which stand for tokens. */
+  /** Deltas from engines, which stand for tokens. */
   readonly deltas: number;
-  /** The number of first tokens by the time until them: each below the bound of its place in `FIRST_TOKEN_BOUNDS_MS`. */
+  /** First tokens by latency: index i counts those below `FIRST_TOKEN_BOUNDS_MS[i]`. */
   readonly firstTokenCounts: readonly number[];
-  /** The tokens of prompts of which an engine reported what was in its cache. */
+  /** Prompt tokens of requests whose engine reported cached tokens. */
   readonly promptTokens: number;
-  /** The tokens of these prompts that were expected in caches. */
+  /** Of these, tokens expected in caches. */
   readonly expectedTokens: number;
-  /** The tokens of these prompts that were in caches. */
+  /** Of these, cached tokens. */
   readonly cachedTokens: number;
 };
 
-/** The counts of the gateway since it started. */
+/** Counts of the gateway since its start. */
 export type GatewayCounts = {
-  /** The processor time of the process, in milliseconds. */
+  /** CPU time of the process, in milliseconds. */
   readonly cpuMs: number;
-  /** The counts of each model. */
   readonly models: readonly ModelCounts[];
-  /** The requests that ended before their model was known, and how many of them failed for a reason of the service. */
+  /** Requests that ended before their model was known, and those of them that failed for a reason of the service. */
   readonly withoutModel: Pick<ModelCounts, "requests" | "errors">;
-  /** The number of deltas from each node, by address. */
+  /** Deltas by address of the node. */
   readonly nodeDeltas: ReadonlyMap<string, number>;
 };
 
-/** The differences of counts between two readings or over the span of a point, of one model or of all. */
+/** Differences of counts between two readings or over a point, of one model or of all. */
 export type Traffic = Omit<ModelCounts, "model" | "active" | "queued"> & {
-  /** The span, in milliseconds. */
+  /** Milliseconds. */
   readonly spanMs: number;
-  /** The processor time of the gateway, in milliseconds; 0 for one model, as it is not divided between models. */
+  /** CPU time of the gateway, in milliseconds; 0 for one model, because it cannot be divided between models. */
   readonly cpuMs: number;
 };
 
 /** One point of the charts: all models or one, over ten seconds. Unknown values are undefined. */
 export type FleetPoint = {
-  /** The end of the span, in milliseconds since the epoch. */
+  /** End of the span, in milliseconds since the epoch. */
   readonly atMs: number;
-  /** The number of requests that ended in a second. */
   readonly requestsPerSecond: number;
-  /** The number of requests that failed in a second for a reason of the service. */
   readonly errorsPerSecond: number;
-  /** The number of tokens in a second, counted as deltas. */
+  /** Counted as deltas. */
   readonly tokensPerSecond: number;
-  /** The time to the first token below which half of them lie, in milliseconds. */
+  /** Median time to first token, in milliseconds. */
   readonly p50Ms: number | undefined;
-  /** The time to the first token below which 95 % of them lie, in milliseconds. */
+  /** 95th percentile of the time to first token, in milliseconds. */
   readonly p95Ms: number | undefined;
-  /** The share of prompt tokens that were expected in caches, from 0 to 1. */
+  /** Share of prompt tokens expected in caches, from 0 to 1. */
   readonly expectedShare: number | undefined;
-  /** The share of prompt tokens that were in caches, from 0 to 1. */
+  /** Share of cached prompt tokens, from 0 to 1. */
   readonly cachedShare: number | undefined;
-  /** The number of requests that waited at the end of the span. */
+  /** Waiting requests at the end of the span. */
   readonly queued: number;
-  /** The number of answers that ran at the end of the span. */
+  /** Running answers at the end of the span. */
   readonly active: number;
-  /** The processor time of the gateway for each delta, in milliseconds; undefined for one model. */
+  /** CPU time of the gateway per delta, in milliseconds; undefined for one model. */
   readonly cpuMsPerDelta: number | undefined;
 };
 
@@ -92,28 +88,27 @@ const NOTHING: Traffic = {
   cpuMs: 0,
 };
 
-/** Reads the counts of this gateway every two seconds and keeps the last hour of them in a bounded number of points. */
+/** Reads the counts of this gateway every two seconds and keeps the last hour in a bounded number of points. */
 export class FleetHistory {
   readonly #counts: () => GatewayCounts;
   readonly #clock: Clock;
-  /** The points by model, and of all models together as "". */
+  /** Points by model; "" stands for all models together. */
   #points: ReadonlyMap<string, readonly FleetPoint[]> = new Map();
   #before: { readonly counts: GatewayCounts; readonly atMs: number } | undefined;
   #newest: ReadonlyMap<string, Traffic> = new Map();
-  /** The tokens a second of each node, by address. */
+  /** Tokens per second of each node, by address. */
   #nodes: ReadonlyMap<string, number> = new Map();
-  /** The traffic by model: of the point that is not complete, then of the points of the last minute. */
+  /** Traffic by model: of the current point, then of the points of the last minute. */
   #spans: readonly ReadonlyMap<string, Traffic>[] = [new Map()];
   #cancel = () => {};
 
-  /** Reads `counts` now, and from now on until `close`. `clock` also dates the points. */
+  /** Reads `counts` now, and periodically until `close`. `clock` also dates the points. */
   constructor(counts: () => GatewayCounts, clock: Clock) {
     this.#counts = counts;
     this.#clock = clock;
     this.#read();
   }
 
-  /** The counts at this moment. */
   get counts(): GatewayCounts {
     return this.#counts();
   }
@@ -123,23 +118,25 @@ export class FleetHistory {
     return this.#points.get(model) ?? [];
   }
 
-  /** Returns the traffic between the newest two readings, of one model or, as "", of all together. */
+  /** Returns the traffic between the latest two readings, of one model or, as "", of all together. */
   newest(model: string): Traffic {
     return this.#newest.get(model) ?? NOTHING;
   }
 
-  /** Returns the tokens a second from a node between the newest two readings; undefined before the second one. */
+  /** Returns the tokens per second of a node between the latest two readings; undefined before the second one. */
   nodeTokensPerSecond(address: string): number | undefined {
     return this.#nodes.get(address);
   }
 
-  /** Returns the times to first token of the last minute below which these shares lie, of one model or, as "", of all. */
+  /**
+   * Returns percentiles of the time to first token in the last minute, for these shares, of one model or, as "", of
+   * all.
+   */
   recentFirstTokens(model: string, shares: readonly number[]): readonly (number | undefined)[] {
     const { firstTokenCounts } = sumOf(this.#spans.map((span) => span.get(model) ?? NOTHING));
     return shares.map((share) => percentile(firstTokenCounts, share));
   }
 
-  /** Stops the readings. */
   close(): void {
     this.#cancel();
   }
@@ -195,7 +192,7 @@ function trafficBetween(before: GatewayCounts, counts: GatewayCounts, spanMs: nu
   return found;
 }
 
-/** Returns the deltas a second of each node. The count of a node that left and came back begins at 0 again. */
+/** Returns the deltas per second of each node. The count of a node that left and came back restarts at 0. */
 function nodeRates(
   before: ReadonlyMap<string, number>,
   deltas: ReadonlyMap<string, number>,

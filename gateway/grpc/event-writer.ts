@@ -3,35 +3,36 @@ import { type Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/i
 import { shownCallId } from "../formats/call-id.ts";
 import type { Flow } from "../upstream/call/generate-call.ts";
 
-/** Where the messages of an answer go. */
+/** The call that receives the messages of an answer. */
 export type MessageTarget = {
-  /** Sends a message; `commits` says whether it cannot be taken back. Returns false where the reader does not keep up. */
+  /**
+   * Sends a message; `commits` marks the answer as committed, so that no retry is possible. Returns false if the reader
+   * is too slow.
+   */
   write(message: Buffer, commits: boolean): boolean;
   /** Calls `listener` whenever the reader has caught up. */
   onDrain(listener: () => void): void;
 };
 
-/** What one stream of events is made of. */
 export type EventWriterOptions = {
-  /** The call that the messages go to. */
   readonly target: MessageTarget;
-  /** The id of the reply, by which ids of calls are made that no other answer has. */
+  /** Id of the reply, from which unique ids of calls are derived. */
   readonly replyId: string;
-  /** The clock by which gaps and stalls are measured. */
+  /** Clock of gaps and stalls. */
   readonly clock: Clock;
-  /** The time for which the reader may take nothing while something waits for it, in milliseconds. */
+  /** Milliseconds for which the reader may take no bytes while some are waiting. */
   readonly writeStallMs: number;
-  /** Called when the reader has taken nothing for `writeStallMs`. */
+  /** Called when the reader has taken no bytes for `writeStallMs`. */
   readonly onStall: () => void;
-  /** Called at every write of deltas but the first, with the milliseconds since the one before. */
+  /** Called at every write of deltas but the first, with the milliseconds since the previous one. */
   readonly onGap: (gapMs: number) => void;
-  /** Called with true when the engine begins to wait for the reader, and with false when it waits no more. */
+  /** Called with true when the engine stream is paused for the reader, and with false when it resumes. */
   readonly onPaused: (paused: boolean) => void;
 };
 
 /**
- * Writes the events of one answer to a gRPC client as they come. It keeps nothing: an engine whose events the reader does
- * not take is held, as that of any other slow reader is. What only nodes and gateways tell each other is left out.
+ * Writes the events of one answer to a gRPC client as they arrive. It buffers no events: the engine stream of a slow
+ * reader is paused. Events between nodes and gateways are omitted.
  */
 export class EventWriter {
   readonly #options: EventWriterOptions;
@@ -45,7 +46,7 @@ export class EventWriter {
     options.target.onDrain(() => this.#goOn()?.resume());
   }
 
-  /** Takes the events of one message. It runs on the path of every delta. */
+  /** Writes the events of one message. It runs for every delta. */
   events(events: readonly Event[], flow: Flow): void {
     const shown = events.flatMap((event) => this.#shown(event));
     if (shown.length === 0) return;
@@ -59,16 +60,16 @@ export class EventWriter {
     if (!kept) this.#hold(flow);
   }
 
-  /** Lets the engine go, as the answer is over. */
+  /** Resumes a paused engine stream, because the answer has ended. */
   end(): void {
     this.#goOn();
   }
 
-  /** Returns an event as callers see it: none where it is none of theirs. */
+  /** Returns an event as callers see it; empty if it is not for callers. */
   #shown(event: Event): readonly Event[] {
     const { kind } = event;
     if (kind?.$case === "started") {
-      // That of a repeated try says nothing new.
+      // The `started` event of a retry adds no information.
       if (this.#started) return [];
       this.#started = true;
       return [{ kind: { $case: "started", value: { ...kind.value, nodeId: "" } } }];
@@ -86,12 +87,12 @@ export class EventWriter {
     this.#lastMs = nowMs;
   }
 
-  /** Makes the engine stream of a slow reader wait, and nobody else's. */
+  /** Pauses only the engine stream of this reader. */
   #hold(flow: Flow): void {
     if (this.#held === flow) return;
     flow.pause();
     const wasHeld = this.#held !== undefined;
-    // Another engine may go on with the answer while the reader is slow.
+    // Another engine may continue the answer while the reader is slow.
     this.#held = flow;
     if (wasHeld) return;
     const { clock, writeStallMs, onPaused, onStall } = this.#options;
@@ -102,7 +103,7 @@ export class EventWriter {
     });
   }
 
-  /** Returns the flow that was held, if one was, and holds it no more. */
+  /** Returns the paused flow, if any, and clears it. */
   #goOn(): Flow | undefined {
     this.#cancelStall();
     const flow = this.#held;

@@ -15,8 +15,8 @@ const UNIMPLEMENTED: Row = [status.UNIMPLEMENTED, "UNIMPLEMENTED"];
 const ENGINE_DOWN: Row = [status.UNAVAILABLE, "ENGINE_DOWN"];
 
 /**
- * The status and the reason of every error code: those that nodes have for the same, and reasons of the gateway's own for
- * what a node knows nothing of. A code without a row does not compile.
+ * Status and reason of every error code: the same as a node's for the same error, and own reasons for errors that only
+ * a gateway has. A code without a row does not compile.
  */
 const ROWS: Readonly<Record<ErrorCode, Row>> = {
   invalid_json: INVALID,
@@ -58,12 +58,12 @@ const ROWS: Readonly<Record<ErrorCode, Row>> = {
   server_error: [status.INTERNAL, "GATEWAY_ERROR"],
 };
 
-/** The reasons that tell more of an error than its code does. */
+/** Reasons that are more specific than the error code. */
 const REASON_OF: Readonly<Partial<Record<Detail, string>>> = {
   drain_timeout: "DRAINING",
 };
 
-/** Returns an error as the status of a call, with the field at fault and when to come again, where these are known. */
+/** Returns an error as the status of a call, with the field at fault and the retry delay, if known. */
 export function failedRpc(error: ApiError): FailedCall {
   const [code, reason] = ROWS[error.code];
   return failedCall({
@@ -76,13 +76,15 @@ export function failedRpc(error: ApiError): FailedCall {
   });
 }
 
-/** Returns the error for a status that grpc-js raised by itself: a message that is too large or cannot be read, say. */
+/**
+ * Returns the error for a status that grpc-js raised, for example for a message that is too large or cannot be decoded.
+ */
 export function raisedError(ended: EndingStatus): ApiError {
   if (saysUnreadable(ended))
     return new ApiError("bad_request", "The request cannot be read.", { detail: "grpc_raised" });
   switch (ended.code) {
     case status.DEADLINE_EXCEEDED:
-      // It is the caller's own: the call ends as one that its caller has left.
+      // The caller set the deadline: the call ends as a cancelled one.
       return new ApiError("timeout", "The deadline of the call has passed.", {
         detail: "downstream_remote_disconnect",
       });

@@ -15,26 +15,24 @@ import { type CountCall, countTokens, type GenerateStream, generate, type Infere
 import { RpcGatekeeper, type RpcGates } from "./rpc-gates.ts";
 import { WastedCalls } from "./wasted-calls.ts";
 
-/** The one service of the contract that callers reach; the others are for gateways and nodes. */
+/** The only service of the contract for callers; the others are for gateways and nodes. */
 const SERVICE = "svc.inference.v1.InferenceService";
 
-/** What the listener for gRPC clients is made of. */
 export type GrpcListenerDeps = RpcGates &
   InferenceDeps & {
-    /** The settings of the listener. */
     readonly settings: GrpcSettings;
-    /** The certificates of the listener, which closes them; undefined where it speaks plain text. */
+    /** The certificates, which the listener closes; undefined for plain text. */
     readonly tls: FollowedPems | undefined;
-    /** What is told of connections that are refused. */
+    /** Receives refused connections. */
     readonly cap: CapSinks;
   };
 
-/** A message goes through grpc-js in its bytes: whoever answers a call decodes it, on a thread where it is big. */
+/** grpc-js passes messages as bytes: the method decodes them, on a thread if they are large. */
 const BYTES = { serialize: (bytes: Buffer) => bytes, deserialize: (bytes: Buffer) => bytes };
 
 /**
- * Serves the contract's InferenceService to gRPC clients. Calls pass what requests of the public API pass, and are
- * answered by the same router.
+ * Serves the contract's InferenceService to gRPC clients. Calls pass the same gates as requests of the public API, and
+ * the same router.
  */
 export class GrpcListener {
   readonly #server: GrpcServer;
@@ -44,7 +42,7 @@ export class GrpcListener {
   readonly #deps: GrpcListenerDeps;
   #bound: string | undefined;
 
-  /** Makes a listener that does not listen yet. */
+  /** The listener does not listen yet. */
   constructor(deps: GrpcListenerDeps) {
     this.#deps = deps;
     const { settings, bodies } = deps;
@@ -55,7 +53,8 @@ export class GrpcListener {
       "grpc.max_send_message_length": -1,
       "grpc.enable_channelz": 0,
       "grpc.max_concurrent_streams": settings.maxConcurrentStreams,
-      // A caller that is gone without a word, with its host or the network, must not hold its answers until their end.
+      // A caller that is lost without a close, with its host or the network, must not occupy its answers until their
+      // end.
       "grpc.keepalive_time_ms": 20_000,
       "grpc.keepalive_timeout_ms": 10_000,
       interceptors: [this.#gatekeeper.interceptor],
@@ -64,11 +63,11 @@ export class GrpcListener {
     answerUnknownMethods(this.#server, failedRpc(raisedError({ code: status.UNIMPLEMENTED, details: "" })));
     this.#addServices();
     this.#health.addToServer(this.#server);
-    // It is the one service that tells of the contract, and so the contract is told of nothing else.
+    // Reflection describes this service only.
     if (settings.reflection) contractReflection([SERVICE]).addToServer(this.#server);
   }
 
-  /** Listens as the settings say, and serves from then on. Resolves to `host:port`. Rejects where the address is in use. */
+  /** Listens on the configured address. Resolves to `host:port`. Rejects if the address is in use. */
   listen(): Promise<string> {
     const { settings, tls, cap } = this.#deps;
     const { host, port, maxConnections } = settings;
@@ -88,18 +87,18 @@ export class GrpcListener {
     });
   }
 
-  /** Says by its health that nobody is to be sent here any more, and goes on as before. */
+  /** Reports NOT_SERVING in health checks; calls are still accepted. */
   announceDrain(): void {
     this.#setHealth("NOT_SERVING");
   }
 
-  /** Takes no more connections, and no more calls on those that stand. Resolves when the last call is over. */
+  /** Accepts no new connections, and no new calls on open ones. Resolves when the last call has ended. */
   drain(): Promise<void> {
     this.#server.tryShutdown(() => {});
     return this.#gatekeeper.idle();
   }
 
-  /** Closes all connections at once, and follows the files of certificates no more. */
+  /** Closes all connections at once, and stops following certificate files. */
   async close(): Promise<void> {
     this.#deps.tls?.close();
     await closeServer(this.#server, this.#bound, 0);
@@ -128,7 +127,7 @@ export class GrpcListener {
   }
 }
 
-/** Returns the servers of HTTP/2 below a server, for which grpc-js has no public place; none where it has none. */
+/** Returns the HTTP/2 servers of a grpc-js server, which has no public API for them; empty if there are none. */
 function serversOf(server: GrpcServer): readonly NetServer[] {
   const servers: unknown = Reflect.get(server, "http2Servers");
   return servers instanceof Map ? [...servers.keys()] : [];

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { listenerTlsSchema, listenFields } from "../../deploy/runtime/config/process-schema.ts";
 
-/** The schema of the listener on which gRPC clients reach the contract itself. */
+/** Schema of the listener for gRPC clients. */
 export const grpcSchema = z
   .strictObject({
     ...listenFields(50_050),
@@ -10,24 +10,21 @@ export const grpcSchema = z
       .int()
       .min(1)
       .default(1_024)
-      .describe("The number of connections that may be open; one more is closed as soon as it is accepted."),
+      .describe("Most open connections; a further one is closed as soon as it is accepted."),
     maxConcurrentStreams: z
       .int()
       .min(1)
       .max(1_000_000)
       .default(1_024)
-      .describe(
-        "The number of calls that one connection may have open at once; HTTP/2 makes its client wait with further ones.",
-      ),
+      .describe("Most open calls of one connection; its HTTP/2 client delays further ones."),
     reflection: z
       .boolean()
       .default(true)
-      .describe("Whether callers with a key may ask for the contract over gRPC server reflection."),
+      .describe("Whether callers with a key may read the contract by gRPC server reflection."),
   })
   .optional()
   .describe(
-    "Where internal clients call `svc.inference.v1.InferenceService` itself over gRPC, with the keys and limits of the public API; without this section nowhere.",
+    "Listener of `svc.inference.v1.InferenceService` for internal gRPC clients, with the keys and limits of the public API; without this section there is none.",
   );
 
-/** The settings of the listener for gRPC clients, checked, with their defaults. */
 export type GrpcSettings = NonNullable<z.infer<typeof grpcSchema>>;

@@ -21,33 +21,31 @@ import { RequestBuffer } from "../upstream/call/request-buffer.ts";
 import { EventWriter } from "./event-writer.ts";
 import type { RpcCall } from "./rpc-call.ts";
 
-/** What answering the calls of gRPC clients works with: the parts of the public API. */
+/** The dependencies of the methods: the parts of the public API. */
 export type InferenceDeps = DispatchDeps & {
-  /** What checking and translating a message takes. */
   readonly translation: TranslationDeps;
-  /** Takes what a call costs from the limits of its key. */
   readonly limits: RateLimitDeps;
   /** The time limits of an answer, in milliseconds; `upstream/call/timeouts.ts` has what each means. */
   readonly timeouts: { readonly clientWriteStallMs: number; readonly maxStreamDurationMs: number };
 };
 
-/** A Generate call as grpc-js gives it, with its messages in bytes. */
+/** A Generate call of grpc-js, with its messages as bytes. */
 export type GenerateStream = ServerWritableStream<Buffer, Buffer>;
-/** A CountTokens call as grpc-js gives it, with its message in bytes. */
+/** A CountTokens call of grpc-js, with its message as bytes. */
 export type CountCall = ServerUnaryCall<Buffer, Buffer>;
 
-/** Answers a Generate call. It never rejects. */
+/** It never rejects. */
 export async function generate(rpc: RpcCall, call: GenerateStream, deps: InferenceDeps): Promise<void> {
   try {
     await streamedAnswer(await checked(rpc, call.request, "generate", deps), rpc, call, deps);
     call.end();
   } catch (error) {
-    // Nobody hears a status on a call that is gone.
+    // A cancelled call cannot receive a status.
     if (!call.cancelled) call.emit("error", rpc.failure(toApiError(error)));
   }
 }
 
-/** Answers a CountTokens call. It never rejects. */
+/** It never rejects. */
 export async function countTokens(
   rpc: RpcCall,
   call: CountCall,
@@ -69,7 +67,7 @@ export async function countTokens(
   }
 }
 
-/** A call whose message was checked, and whose key may use the model. */
+/** A call with a valid message whose key may use the model. */
 type CheckedCall = {
   readonly model: string;
   readonly translated: Translated;

@@ -10,17 +10,15 @@ import type { ReplyUnderWay } from "../http/request-context.ts";
 import type { InflightBody } from "../overload/inflight-bodies.ts";
 import { failedRpc } from "./failed-rpc.ts";
 
-/** A call of a gRPC client as those see it who settle something at its end, and as its method answers it. */
+/** A call of a gRPC client, as its method and the hooks at its end see it. */
 export class RpcCall implements ReplyUnderWay {
-  /** The record of the call. */
   readonly record: RequestRecord;
-  /** The headers of the call, as Node would have them of HTTP. */
+  /** Headers of the call in the form of Node's HTTP headers. */
   readonly headers: IncomingHttpHeaders;
-  /** The address that the call came from. */
   readonly address: string;
-  /** What the message of the call takes up of the room of all bodies; undefined until the call has passed its key's limits. */
+  /** The message's share of the budget for bodies in flight; undefined until the call has passed its key's limits. */
   body: InflightBody | undefined;
-  /** The call as its key's limits see it; undefined until its key is known. */
+  /** The call with the limits of its key; undefined until the key is authenticated. */
   limited: LimitedRequest | undefined;
   readonly #stream: ServerHttp2Stream;
   readonly #call: ServerInterceptingCallInterface;
@@ -32,7 +30,7 @@ export class RpcCall implements ReplyUnderWay {
   #raised = false;
   #sentMetadata = false;
 
-  /** Makes the call that runs on `stream`, as `call` of grpc-js, and answers it with the id of its record. */
+  /** Makes the call that runs on `stream`, as `call` of grpc-js, with the request id of its record. */
   constructor(
     { record, headers, address }: Pick<RpcCall, "record" | "headers" | "address">,
     call: ServerInterceptingCallInterface,
@@ -46,52 +44,52 @@ export class RpcCall implements ReplyUnderWay {
     this.tell({ "x-request-id": record.requestId });
   }
 
-  /** The connection that the call runs on; undefined once it is gone. */
+  /** Undefined once the connection is closed. */
   get session(): Http2Session | undefined {
     return this.#stream.session;
   }
 
-  /** Whether nobody can get the reply any more. */
+  /** Whether the reply cannot be delivered any more. */
   get destroyed(): boolean {
     return this.#stream.destroyed || this.#stream.closed;
   }
 
-  /** Whether something of the answer, or the status of the call, has been sent. */
+  /** Whether a message or the status of the call has been sent. */
   get headersSent(): boolean {
     return this.#committed || (this.#ended !== undefined && !this.#raised);
   }
 
-  /** The status of the reply as HTTP has it: 200 once something of an answer was sent. */
+  /** Status of the reply in HTTP terms: 200 once a message of an answer was sent. */
   get statusCode(): number {
     return this.#committed || !this.#error ? 200 : statusOf(this.#error, "a");
   }
 
-  /** Whether the call was ended here, and not by its caller. */
+  /** Whether the server ended the call, not its caller. */
   get writableFinished(): boolean {
     return this.#ended !== undefined && !this.#raised;
   }
 
-  /** The bytes of messages that were sent. */
+  /** Bytes of sent messages. */
   get bytesOut(): number {
     return this.#bytesOut;
   }
 
-  /** The name of the status that the call ended with: that of a call that was cancelled where none was sent. */
+  /** Name of the final status; CANCELLED if none was sent. */
   get grpcStatus(): string {
     return status[this.#ended?.code ?? status.CANCELLED] ?? "UNKNOWN";
   }
 
-  /** Calls `listener` when the call is over or its caller has left, which no call is twice. */
+  /** Calls `listener` once, when the call has ended or its caller has cancelled it. */
   on(event: "close", listener: () => void): unknown {
     return this.#stream.on(event, listener);
   }
 
-  /** Adds metadata to that which goes to the caller in front of the first message, or with the status. */
+  /** Adds metadata that is sent before the first message, or with the status. */
   tell(headers: Readonly<Record<string, string | number>>): void {
     for (const [name, value] of Object.entries(headers)) this.#metadata.set(name, String(value));
   }
 
-  /** Notes that a message of so many bytes is about to be sent; `commits` says whether it cannot be taken back. */
+  /** Counts a message that is about to be sent; `commits` marks the answer as committed. */
   writes(bytes: number, commits: boolean): void {
     if (!this.#sentMetadata) this.#call.sendMetadata(this.#metadata);
     this.#sentMetadata = true;
@@ -99,12 +97,12 @@ export class RpcCall implements ReplyUnderWay {
     this.#committed ||= commits;
   }
 
-  /** Ends the call with an error before its method was reached. */
+  /** Ends the call with an error before its method runs. */
   refuse(error: ApiError): void {
     this.#call.sendStatus(this.failure(error));
   }
 
-  /** Returns the status with which the call fails, and records why. */
+  /** Returns the status with which the call fails, and records the error. */
   failure(error: ApiError): FailedCall {
     this.record.refused(error.detail);
     this.#error ??= error;
@@ -113,20 +111,20 @@ export class RpcCall implements ReplyUnderWay {
     return failed;
   }
 
-  /** Notes the status that the call is about to end with; `raised` is true where grpc-js ends it by itself. */
+  /** Records the status with which the call ends; `raised` is true if grpc-js set it. */
   ends(ended: EndingStatus, raised: boolean): void {
-    // Nobody hears of a status once the caller has left.
+    // A status cannot reach a caller that has left.
     if (this.#ended || this.destroyed) return;
     this.#ended = ended;
     this.#raised = raised;
   }
 
-  /** Ends the connection of the call once those that run on it are over. */
+  /** Closes the connection of the call after its open calls have ended. */
   endConnection(): void {
     this.#stream.session?.close();
   }
 
-  /** Cuts the call: nothing more is sent, whatever waits for its reader. */
+  /** Resets the call: pending messages are dropped. */
   cut(): void {
     this.#stream.close(constants.NGHTTP2_CANCEL);
   }

@@ -26,19 +26,19 @@ import { failedRpc, raisedError } from "./failed-rpc.ts";
 import { RpcCall } from "./rpc-call.ts";
 import type { WastedCalls } from "./wasted-calls.ts";
 
-/** The parts that a call has to pass before its method is reached: those of the public API. */
+/** The gates before a method: those of the public API. */
 export type RpcGates = {
-  /** Finds the owners of keys. */
+  /** Authenticates keys. */
   readonly auth: AuthDeps;
-  /** Holds calls against the limits of their keys. */
+  /** Applies the limits of keys. */
   readonly limits: RateLimitDeps;
-  /** Turns calls away that the process has no room for. */
+  /** Refuses calls for which the process has no capacity. */
   readonly bodies: BodyLimits;
-  /** The places at which calls that are over are written down. */
+  /** The logs and statistics of completed calls. */
   readonly sinks: RecordSinks;
 };
 
-/** What is known of a method before it is called. */
+/** Properties of a method that are known before it runs. */
 type Method = { readonly path: string; readonly operation: string; readonly use: Use };
 
 const REFLECTION = ["grpc.reflection.v1", "grpc.reflection.v1alpha"].map(
@@ -49,17 +49,17 @@ const REFLECTION = ["grpc.reflection.v1", "grpc.reflection.v1alpha"].map(
   }),
 );
 
-/** The methods that take a key. */
+/** Methods that require a key. */
 const METHODS: ReadonlyMap<string, Method> = new Map(
   [...Object.values(RPCS), ...REFLECTION].map((method) => [method.path, method]),
 );
 
-/** The methods that take none and leave no line in the log: those of health. */
+/** Methods without a key and without access log: health checks. */
 const OPEN: ReadonlySet<string> = new Set(Object.values(HealthService).map(({ path }) => path));
 
 /**
- * Lets calls pass what requests of the public API pass, in the same order, before a byte of their message is read: key,
- * limits, overload, room for the message. It gives every call its record, and has it written down at its end.
+ * Applies the gates of the public API to calls, in the same order, before a byte of their message is read: key, limits,
+ * overload, body budget. It makes the record of every call, and logs it at the end.
  */
 export class RpcGatekeeper {
   readonly #gates: RpcGates;
@@ -73,39 +73,39 @@ export class RpcGatekeeper {
     this.#wasted = wasted;
   }
 
-  /** The interceptor that every call of the server goes through. */
+  /** The interceptor of all calls of the server. */
   get interceptor(): ServerInterceptor {
     return ({ path }, call) => {
       if (!OPEN.has(path)) this.#follow(path, call);
-      // An object around the call would make closures for each message; grpc-js needs the interface only.
+      // An object around the call would allocate closures for each message; grpc-js needs only the interface.
       return call as ServerInterceptingCall;
     };
   }
 
-  /** Returns the call that came with this metadata. Throws for one that never passed, which is a fault of ours. */
+  /** Returns the call with this metadata. Throws for a call that did not pass the gates, which is a bug. */
   callOf(metadata: Metadata): RpcCall {
     const call = this.#calls.get(metadata);
     if (!call) throw new Error("a call reached its method past its gates");
     return call;
   }
 
-  /** Resolves when no call is open but those of health. */
+  /** Resolves when no call except health checks is open. */
   idle(): Promise<void> {
     if (this.#open.size === 0) return Promise.resolve();
     return new Promise((resolve) => this.#whenIdle.push(resolve));
   }
 
-  /** Begins the record of a call, and stands in the way of its message. */
+  /** Begins the record of a call, and delays its message until the call has passed the gates. */
   #follow(path: string, call: ServerInterceptingCallInterface): void {
     const stream = streamOf(call);
     const send = call.sendStatus.bind(call);
     if (!stream) {
-      // What cannot be followed must not get past the gates.
+      // A call without a record must not pass the gates.
       send({ code: status.INTERNAL, details: "" });
       return;
     }
     const method = METHODS.get(path);
-    // Until the metadata is there, nobody can have called anything of it.
+    // Undefined until the metadata has arrived; no method runs before.
     let rpc: RpcCall | undefined;
     const remote = stream.session?.socket.remoteAddress;
     const start = call.start.bind(call);
@@ -136,7 +136,7 @@ export class RpcGatekeeper {
       }
       const error = raisedError(ended);
       const failed = rpc?.failure(error) ?? failedRpc(error);
-      // A deadline is the caller's own, who leaves by it.
+      // The caller set the deadline: the call ends as a cancelled one.
       rpc?.ends(failed, ended.code === status.DEADLINE_EXCEEDED);
       send(failed);
     };
@@ -181,7 +181,7 @@ export class RpcGatekeeper {
     return rpc;
   }
 
-  /** Lets a call pass, or throws `ApiError`. */
+  /** Returns if the call passes the gates, else throws `ApiError`. */
   async #pass(method: Method | undefined, rpc: RpcCall, metadata: Metadata): Promise<void> {
     const { auth, limits, bodies } = this.#gates;
     if (!method) throw unknownMethod();
@@ -205,7 +205,7 @@ export class RpcGatekeeper {
   }
 }
 
-/** Counts the message of a call as it comes, and ends the call where there is no room for it. */
+/** Counts the bytes of a message as they arrive, and ends the call if they exceed the budget. */
 function countMessage(
   rpc: RpcCall,
   stream: NonNullable<ReturnType<typeof streamOf>>,
@@ -216,7 +216,7 @@ function countMessage(
   const count = (chunk: Buffer) => {
     bytes += chunk.length;
     const lack = rpc.body?.add(chunk.length);
-    // Beside the message there are the five bytes that say how long it is.
+    // Five bytes of gRPC framing precede the message.
     if (!lack && bytes <= maxBytes + 5) return;
     stream.off("data", count);
     rpc.refuse(lack ? noRoom(lack, bodies.random) : bodyTooLarge(maxBytes));
@@ -224,7 +224,7 @@ function countMessage(
   stream.on("data", count);
 }
 
-/** Returns how long the message is that a call announces, in bytes; 0 where it does not say, as most do not. */
+/** Returns the announced length of a message, in bytes; 0 if it is absent, as in most calls. */
 function announcedBytes(metadata: Metadata): number {
   const length = Number(metadata.get("content-length")[0] ?? 0);
   return Number.isSafeInteger(length) && length > 0 ? length : 0;

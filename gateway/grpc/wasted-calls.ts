@@ -10,15 +10,18 @@ import type { AuthDeps } from "../http/access/auth.ts";
 import { presentedKeys } from "../http/access/credentials.ts";
 import { type Bucket, type BucketRule, fullBucket, refill, take, waitMs } from "../limits/token-bucket.ts";
 
-/** The calls that one caller may waste: 200 a second, and 1,000 at once, as a client has them open that ends. */
+/**
+ * Wasted calls of one caller: 200 a second, and a burst of 1,000, because a client that exits cancels all its open
+ * calls.
+ */
 const RULE: BucketRule = { perMinute: 200 * 60, capacity: 1_000 };
-/** The number of callers that are remembered; the one that wasted nothing for longest is forgotten first. */
+/** Tracked callers; the caller with the oldest wasted call is evicted first. */
 const MAX_CALLERS = 10_000;
 
-/** The time in which the log says at most once that calls are refused here, in milliseconds. */
+/** Milliseconds between two log lines about refused calls. */
 const LOG_INTERVAL_MS = 10_000;
 
-/** The statuses that say nothing against a call: those of engines that are lost, slow or full. */
+/** Statuses that are not the caller's fault: those of lost, slow or full engines. */
 const NO_FAULT: ReadonlySet<number> = new Set([
   status.OK,
   status.UNAVAILABLE,
@@ -26,7 +29,7 @@ const NO_FAULT: ReadonlySet<number> = new Set([
   status.DEADLINE_EXCEEDED,
 ]);
 
-/** The answer to a call that is refused here, made once: an answer with details takes longer than the rest. */
+/** The reply to a refused call, made once: building the details takes longer than the rest. */
 const REFUSED = {
   ":status": 200,
   "content-type": "application/grpc+proto",
@@ -34,21 +37,20 @@ const REFUSED = {
   "grpc-message": "Too many calls with this key were reset or refused. Try again in a second.",
 };
 
-/** What is known of a connection. */
+/** The calls of a connection so far. */
 type Connection = {
-  /** The name by which calls without a key are counted. */
+  /** Name under which calls without a key are counted. */
   readonly name: string;
-  /** The id of the key of its calls so far; undefined where none had one that is valid. */
+  /** Id of the key of the calls so far; undefined if none had a valid key. */
   keyId: string | undefined;
-  /** Whether calls of several keys have come on it, as on that of an edge. */
+  /** Whether calls of several keys share the connection, as behind an edge proxy. */
   shared: boolean;
 };
 
-/** What bounding wasted calls works with: the valid keys among it, and the statistics that count refused calls. */
+/** The dependencies: valid keys, and the statistics of refused calls. */
 export type WastedCallsDeps = Pick<AuthDeps, "keys" | "stats"> & {
-  /** The log that says, now and then, whose calls are refused. */
+  /** Logs, at an interval, which callers are refused. */
   readonly log: Logger;
-  /** The clock by which callers may waste calls again. */
   readonly clock: Clock;
 };
 
@@ -60,10 +62,10 @@ type OnStream = (
 ) => void;
 
 /**
- * Bounds the calls that a caller wastes: resets before their end, or makes although they are refused. A caller is a key or
- * token, or the connection of calls without one. One that wastes more has its calls ended before anything is done
- * for them, with RESOURCE_EXHAUSTED, and its connection where no other key's calls have come on it. Each call costs the
- * loop of the process some 0.1 ms until it is refused, so that a flood of them would leave nothing of it to others.
+ * Bounds the calls that a caller wastes: calls that it resets early, or makes although they are refused. A caller is a
+ * key or token, or the connection for calls without one. Beyond the bound, calls end at once with RESOURCE_EXHAUSTED,
+ * and the connection is closed unless calls of another key share it. Each call costs some 0.1 ms of the event loop
+ * until it is refused, so a flood of them would starve other callers.
  */
 export class WastedCalls {
   readonly #clock: Clock;
@@ -73,7 +75,6 @@ export class WastedCalls {
   readonly #connections = new WeakMap<Http2Session, Connection>();
   #named = 0;
 
-  /** Begins with no caller that has wasted a call. */
   constructor({ keys, log, stats, clock }: WastedCallsDeps) {
     this.#clock = clock;
     this.#keys = keys;
@@ -86,7 +87,7 @@ export class WastedCalls {
     };
   }
 
-  /** Has the calls of a server of HTTP/2 come here before they reach those who listen for them now. */
+  /** Intercepts the calls of an HTTP/2 server before its current listeners. */
   guard(server: Server): void {
     const listeners = server.listeners("stream") as OnStream[];
     server.removeAllListeners("stream");
@@ -96,7 +97,7 @@ export class WastedCalls {
     }) satisfies OnStream);
   }
 
-  /** Notes that a call with a key that is valid has come on a connection. */
+  /** Records a call with a valid key on a connection. */
   hasKey(session: Http2Session, keyId: string): void {
     const connection = this.#connectionOf(session);
     connection.shared ||= connection.keyId !== undefined && connection.keyId !== keyId;
@@ -109,7 +110,7 @@ export class WastedCalls {
     const connection = this.#connectionOf(session);
     const presented = keysOf(rawHeaders);
     const keyId = this.#keyIdOf(presented) ?? (connection.shared ? undefined : connection.keyId);
-    // A token is known by its text until it was checked, and by all that is beside it: others may send that, too.
+    // An unverified token is counted by its text together with the connection: other callers may send the same text.
     const text = presented.length > 0 ? hash("sha256", presented.join(" "), "base64") : connection.name;
     const caller = keyId ?? text;
     if (waitMs(this.#bucketOf(caller), RULE, 1) === 0) {
@@ -123,16 +124,16 @@ export class WastedCalls {
     return false;
   }
 
-  /** Counts a call where it turns out to be wasted. */
+  /** Counts the call if it turns out to be wasted. */
   #follow(stream: ServerHttp2Stream, caller: string): void {
     const wasted = () => {
       stream.off("close", closed);
       const bucket = this.#bucketOf(caller);
-      // Calls that came together are counted when they have ended, into debt: one that is paid off in five seconds.
+      // Concurrent calls are counted when they end and may cause a debt, which is repaid within five seconds.
       if (bucket.level > -RULE.capacity) this.#callers.set(caller, take(bucket, RULE, 1));
     };
     const closed = () => {
-      // Only an answer without a message has its status in its first headers.
+      // Only a reply without messages has its status in its first headers.
       const code = stream.sentHeaders?.["grpc-status"];
       if (code !== undefined && !NO_FAULT.has(Number(code))) wasted();
     };
@@ -164,7 +165,7 @@ export class WastedCalls {
   }
 }
 
-/** Returns the keys that a call presents; none where nothing that it presents could be one. */
+/** Returns the keys that a call presents; empty if none has the form of a key. */
 function keysOf(rawHeaders: readonly string[]): readonly string[] {
   try {
     return presentedKeys(rawHeaders, Number.POSITIVE_INFINITY);

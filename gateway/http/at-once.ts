@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 
 /**
- * Makes a hook of what is done at once. A hook that returns a promise costs each request some of them, and a round of
- * the microtasks. What `run` throws refuses the request, as what such a promise is rejected with.
+ * Wraps a synchronous function as a hook. A hook that returns a promise costs each request several promises and a round
+ * of the microtask queue. An error thrown by `run` refuses the request, as a rejection would.
  */
 export function atOnce(run: (request: FastifyRequest, reply: FastifyReply) => void): onRequestHookHandler {
   return (request, reply, done) => {

@@ -1,9 +1,6 @@
 import { ApiError, toApiError } from "../errors.ts";
 
-/**
- * Our errors for those of Fastify and Node, by their code. The texts of the latter may quote the request, so none of
- * them is passed on.
- */
+/** API errors by codes of Fastify and Node. The texts of those may quote the request, so none is passed on. */
 const BY_CODE: Readonly<Record<string, () => ApiError>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
     new ApiError("unsupported_media_type", "The content type must be application/json."),
@@ -12,12 +9,12 @@ const BY_CODE: Readonly<Record<string, () => ApiError>> = {
   ECONNRESET: bodyBrokeOff,
 };
 
-/** Makes the error for a caller that left before the whole of its request was there. */
+/** Makes the error for a caller that left during its request. */
 export function bodyBrokeOff(): ApiError {
   return new ApiError("bad_request", "The request body broke off.", { detail: "downstream_remote_disconnect" });
 }
 
-/** Returns our error for what Fastify throws at an error handler. */
+/** Returns the API error for an error in Fastify's error handler. */
 export function fromFastify(error: unknown): ApiError {
   const code = typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
   const known = typeof code === "string" ? BY_CODE[code] : undefined;

@@ -3,9 +3,8 @@ import { mayUse, type Principal } from "../keys/principal.ts";
 import type { ClusterManager } from "../upstream/cluster-manager.ts";
 import type { DescribedModel } from "../upstream/described-model.ts";
 
-/** Knows which models callers can use, and what the nodes say of them. */
+/** The models that callers can use, and their descriptions by nodes. */
 export class ModelDirectory {
-  /** The models of the service. */
   readonly catalog: Catalog;
   readonly #clusters: ClusterManager;
 
@@ -19,7 +18,7 @@ export class ModelDirectory {
     return this.catalog.models.filter(({ id }) => mayUse(principal, id) && this.#clusters.cluster(id));
   }
 
-  /** Returns what the nodes of a model say of it; undefined as long as none has said anything. */
+  /** Returns the nodes' description of a model; undefined until a node has described it. */
   described(model: string): DescribedModel | undefined {
     return this.#clusters.cluster(model)?.described;
   }

@@ -2,19 +2,15 @@ import { readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
 
-/** A file of a page, as it is sent. */
 export type PageFile = {
-  /** The name of the file in the folder of the page. */
   readonly name: string;
-  /** The content type of the file. */
   readonly type: string;
-  /** The text of the file. */
   readonly body: string;
 };
 
 /**
- * The headers of every file of a page: only scripts and styles of its own origin run, nothing is sent elsewhere, no other
- * page frames it or has a hand on its window, and nothing is kept.
+ * Headers of every file of a page: only scripts and styles of its own origin run, no requests go to other origins, no
+ * other page can frame it or access its window, and the browser stores no copy.
  */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   "content-security-policy": [
@@ -42,8 +38,8 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads the files of a page, called `names`, in `folder`, a path below that of the package. The build copies none, so they
- * are read where they were written.
+ * Reads the files `names` of a page in `folder`, a path below that of the package. The build copies none, so the source
+ * files are read.
  */
 export function pageFiles(folder: string, names: readonly string[]): readonly PageFile[] {
   return names.map((name) => ({

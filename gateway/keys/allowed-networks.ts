@@ -1,15 +1,14 @@
 import { BlockList, isIP } from "node:net";
 
-/** Returns whether `text` is an IPv4 or IPv6 address, or a network of them such as `10.0.0.0/8` or `2001:db8::/32`. */
+/** Returns whether `text` is an IPv4 or IPv6 address, or a network such as `10.0.0.0/8` or `2001:db8::/32`. */
 export function isNetwork(text: string): boolean {
   return parseNetwork(text) !== undefined;
 }
 
-/** The addresses from which a key may be used. */
 export class AllowedNetworks {
   readonly #list = new BlockList();
 
-  /** Makes the set of addresses and networks; what is neither counts as nothing. */
+  /** Texts that are neither an address nor a network are ignored. */
   constructor(networks: readonly string[]) {
     for (const text of networks) {
       const network = parseNetwork(text);
@@ -17,7 +16,7 @@ export class AllowedNetworks {
     }
   }
 
-  /** Returns whether an address is one of them; false for what is no address. */
+  /** Returns whether the set contains an address; false for a text that is no address. */
   has(address: string): boolean {
     const version = isIP(address);
     return version !== 0 && this.#list.check(address, familyOf(version));
@@ -29,7 +28,7 @@ type Network = { readonly address: string; readonly prefix: number; readonly fam
 function parseNetwork(text: string): Network | undefined {
   const [address = "", bits, ...more] = text.split("/");
   const version = isIP(address);
-  // A zone names an interface of one host, which says nothing about where a request came from.
+  // A zone names an interface of one host and does not identify the origin of a request.
   if (version === 0 || address.includes("%") || more.length > 0) return undefined;
   const most = version === 4 ? 32 : 128;
   if (bits === undefined) return { address, prefix: most, family: familyOf(version) };

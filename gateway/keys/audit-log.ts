@@ -10,74 +10,70 @@ import { deriveKey, type Pepper } from "./key-digest.ts";
 import { KeyStoreError } from "./key-store-error.ts";
 
 /*
- * Who changed which key, as JSON lines. Each line ends with a MAC of itself under a key made of the pepper, and holds
- * the MAC of the line before; the key set holds that of the last one, the head of the chain. So a line that was made
- * up, altered, taken out or cut off later shows to whoever has the pepper, and nobody else can write a log anew. Lines
- * of before the log was keyed hold the plain digest of the line before; the first keyed line vouches for them as they
- * were then. Never a secret, a digest of one, or a value: only the names of fields.
+ * The audit log of key changes, as JSON lines. Each line ends with its MAC under a key derived from the pepper, and
+ * holds the MAC of the line before; the key set holds the MAC of the last line, the head of the chain. A line that was
+ * forged, altered, removed or cut off is therefore detected with the pepper, and the log cannot be rewritten without
+ * it. Lines from before the log was keyed hold the plain digest of the line before; the first keyed line vouches for
+ * them in the state of that time. The log never holds a secret, a digest of one, or a value: only the names of fields.
  */
 
 const hex32 = z.string().regex(/^[0-9a-f]{64}$/);
 
-/** A newer release may write more into a line; its MAC is of the text, so that the line holds all the same. */
+/** A newer release may add fields; the MAC covers the text, so it still fits. */
 const entry = z.object({
-  /** The time of the change, RFC 3339 in UTC. */
   ts: z.iso.datetime(),
-  /** Who made the change. `uid` is null on a system without user ids; `program` is the file that was run. */
+  /** `uid` is null on a system without user ids; `program` is the executed file. */
   actor: z.object({ uid: z.int().nullable(), host: z.string(), program: z.string() }),
   action: z.string(),
   keyId: z.string(),
   fields: z.array(z.string()),
-  /** The revision of the key set that the change made. */
+  /** Revision of the key set that the change makes. */
   revision: z.int(),
   /**
-   * The link to the line before: its MAC, or the SHA-256 of the whole line where that has none, in hex; zeros for the
-   * first line.
+   * Link to the line before: its MAC, or the SHA-256 of the line if it has no MAC, in hex; zeros for the first line.
    */
   prev: hex32,
-  /** The HMAC-SHA256 of this line without this field, in hex; absent in lines of before the log was keyed. */
+  /** HMAC-SHA256 of this line without this field, in hex; absent in lines from before the log was keyed. */
   mac: hex32.optional(),
 });
 
-/** One line of the audit log. */
 export type AuditEntry = Readonly<z.infer<typeof entry>>;
 
-/** What stands in the audit log, as far as it can be relied on. */
+/** The contents of the audit log up to the first broken line. */
 export type AuditLog = {
-  /** The entries in their order, up to the first broken line. */
   readonly entries: readonly AuditEntry[];
-  /** The number of the first line, from 1, that is not as it was written; undefined when all are. */
+  /** Number of the first altered line, from 1; undefined if no line was altered. */
   readonly brokenAt: number | undefined;
 };
 
-/** What the first line of a log has as its link to the line before. */
+/** The link of the first line of a log. */
 export const NO_LINE = "0".repeat(64);
 /**
- * The line that says of those before it with the same revision that their change was broken off before it took effect.
- * The change that makes the revision after all writes it.
+ * Marks earlier lines with the same revision as a change that was interrupted before it took effect. The change that
+ * finally makes the revision writes this line.
  */
 const BROKEN_OFF: KeyChange = { action: "broken-off", keyId: "*", fields: [] };
-/** The bytes in which the last line surely fits: far more than one line can have. */
+/** Bytes that are read to find the last line: far more than one line can have. */
 const TAIL_BYTES = 65_536;
 /**
- * The flags with which the log is opened: one that is a symbolic link was put there by somebody else, or leads to a
- * file that is not meant.
+ * Flags with which the log is opened. A symbolic link is refused: an attacker may have placed it, or it leads to an
+ * unintended file.
  */
 const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 
-/** Returns the path of the audit log of a key file, which lies beside it. */
+/** Returns the path of the audit log, which stands beside the key file. */
 export function auditFileOf(keyFile: string): string {
   return `${keyFile}.audit.jsonl`;
 }
 
-/** Reads the text of an audit log that was keyed with `pepper`. Entries behind a broken line are left out. */
+/** Reads the text of an audit log that was keyed with `pepper`. Entries after a broken line are omitted. */
 export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
   const key = pepper && auditKey(pepper);
   const entries: AuditEntry[] = [];
   let prev = NO_LINE;
   let keyed = false;
   const lines = text.split("\n");
-  // The text ends with a line's end.
+  // The text ends with a line break.
   if (lines.at(-1) === "") lines.pop();
   for (const [at, line] of lines.entries()) {
     const found = parseLine(line);
@@ -90,12 +86,12 @@ export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
   return { entries, brokenAt: undefined };
 }
 
-/** An entry of a line that was keyed. */
+/** An entry of a keyed line. */
 export type KeyedEntry = AuditEntry & { readonly mac: string };
 
 /**
- * Makes a check of single lines that were keyed with `pepper`. The check returns the entry of a line that is as it was
- * written and links to the MAC `prev`, or to anything where that is undefined; undefined for every other line.
+ * Makes a check of single lines that were keyed with `pepper`. The check returns the entry of an unaltered line that
+ * links to the MAC `prev`, or to any line if `prev` is undefined; undefined for every other line.
  */
 export function lineCheck(pepper: Pepper): (line: string, prev: string | undefined) => KeyedEntry | undefined {
   const key = auditKey(pepper);
@@ -106,23 +102,21 @@ export function lineCheck(pepper: Pepper): (line: string, prev: string | undefin
   };
 }
 
-/** What a change of keys adds to the audit log. */
+/** An addition to the audit log. */
 export type AuditAddition = {
-  /** The changes of keys, one for each key that has changed. */
   readonly changes: readonly KeyChange[];
-  /** The revision of the key set that the changes make. */
+  /** Revision of the key set that the changes make. */
   readonly revision: number;
-  /** The head of the chain that the key set of before has; undefined where it has none yet. */
+  /** Head of the chain in the previous key set; undefined if it has none. */
   readonly head: string | undefined;
-  /** The pepper of the key set, from which the key of the chain is made. */
+  /** The key of the chain is derived from this pepper. */
   readonly pepper: Pepper;
-  /** The wall clock in milliseconds since the epoch. */
   readonly wallMs: number;
 };
 
 /**
- * Makes a line, without its line break, for each change; the first links to `prev`, by default to the first line of all.
- * Returns them with the head of the chain, which the new key set is to have.
+ * Makes a line, without its line break, for each change; the first links to `prev`, by default as the first line of a
+ * log. Returns the lines with the new head of the chain, for the new key set.
  */
 export function auditLines(
   { changes, revision, pepper, wallMs }: AuditAddition,
@@ -141,9 +135,9 @@ export function auditLines(
 }
 
 /**
- * Adds a line for each change and waits until they are on disk. Resolves to the head of the chain, which the new key
- * set is to have. Where the log does not end as the head says, the new lines link to what should be there, so that the
- * gap stays visible. To be called while nobody else writes. Throws KeyStoreError `unwritable`.
+ * Adds a line for each change and waits until the lines are on disk. Resolves to the new head of the chain, for the new
+ * key set. If the log does not end with the current head, the new lines link to the expected head, so that the gap
+ * stays visible. The caller must hold the lock of the key file. Throws KeyStoreError `unwritable`.
  */
 export async function appendAudit(file: string, addition: AuditAddition): Promise<string | undefined> {
   const { changes } = addition;
@@ -151,7 +145,7 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
   try {
     handle = await open(file, APPEND, 0o600);
     const last = await lastLine(handle);
-    // A change of nothing that is logged leaves the chain as it is.
+    // A change without logged fields leaves the chain unchanged.
     if (changes.length === 0) return addition.head;
     const { prev, brokenOff } = await linkOf(handle, last.text, addition);
     const told = brokenOff ? [BROKEN_OFF, ...changes] : changes;
@@ -167,12 +161,12 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
   }
 }
 
-/** What the next line links to, and whether lines of a change that was broken off stand before it. */
+/** The link of the next line, and whether lines of an interrupted change precede it. */
 type Link = { readonly prev: string; readonly brokenOff: boolean };
 
 /**
- * Returns what the next line links to. That is the last line, where it is the one that the key set knows, or one that a
- * change which was broken off has left behind that.
+ * Returns the link of the next line: the last line, if it is the head of the key set or was left behind that head by an
+ * interrupted change.
  */
 async function linkOf(handle: FileHandle, last: string, { head, revision, pepper }: AuditAddition): Promise<Link> {
   const found = parseLine(last);
@@ -186,14 +180,11 @@ async function linkOf(handle: FileHandle, last: string, { head, revision, pepper
     return isBehind ? { prev: found.mac, brokenOff: true } : to(head);
   }
   if (head !== undefined) return to(head);
-  // A key set that has lost its head must not make what was cut good.
+  // A key set without a head must not repair a log that was cut.
   return to(last === "" || found?.mac !== undefined ? NO_LINE : sha256(last));
 }
 
-/**
- * Returns the last line of the log without its line break. `whole` says whether it ends in one, so that another line
- * can follow.
- */
+/** Returns the last line of the log without its line break; `whole` is false if the line break is missing. */
 async function lastLine(handle: FileHandle): Promise<{ text: string; whole: boolean }> {
   const { size } = await handle.stat();
   const length = Math.min(size, TAIL_BYTES);
@@ -217,12 +208,12 @@ function parseLine(line: string): AuditEntry | undefined {
   }
 }
 
-/** The key is of the audit log's own: the pepper also makes other digests. */
+/** A derived key, because the pepper also keys other digests. */
 function auditKey(pepper: Pepper): Buffer {
   return deriveKey(pepper, "svc audit log");
 }
 
-/** Returns the MAC that a line should have; undefined where none ends it in the form in which lines are written. */
+/** Returns the MAC that a line should have; undefined if the line does not end with a MAC. */
 function macOf(line: string, key: Buffer): string | undefined {
   const body = /^(.*),"mac":"[0-9a-f]{64}"\}$/s.exec(line)?.[1];
   return body === undefined ? undefined : hmac(`${body}}`, key);

@@ -10,26 +10,25 @@ import { isKeyStoreError, KeyStoreError } from "./key-store-error.ts";
 import type { Principal } from "./principal.ts";
 import { assertNotOlder, noteSeenRevision, readSeenRevision } from "./seen-revision.ts";
 
-/** The longest time, in milliseconds, for which the end of a store waits for the file system. */
+/** Longest wait of `close` for the file system, in milliseconds. */
 const CLOSE_MS = 1_000;
 
-/** What a file key store works with. */
 export type FileKeyStoreOptions = {
-  /** The path of the key file; the pepper lies beside it. */
+  /** Path of the key file; the pepper stands beside it. */
   readonly file: string;
-  /** The clock by which keys expire and the file is looked at. */
+  /** Clock of key expiry and of file polls. */
   readonly clock: Clock;
-  /** The kind of keys that are taken; keys of the other kind are unknown. Default: "live". */
+  /** The accepted kind of keys; keys of the other kind are unknown. Default: "live". */
   readonly env?: KeyEnv;
   /**
-   * Called once when the revision in use could not be noted beside the key file, with the reason: an older file would be
-   * taken after a restart. Default: nobody is told.
+   * Called once, with the reason, if the revision in use cannot be recorded beside the key file: after a restart, an
+   * older file would be accepted.
    */
   readonly onForgetful?: (why: string) => void;
 };
 
 function assertNotEmptied(file: string, next: KeySet, current: KeySet): void {
-  // No command of ours takes a record away, so this is a file that was cut or put there by mistake.
+  // No command removes a record, so the file was truncated or placed there by mistake.
   if (next.keys.length === 0 && current.keys.length > 0) throw new KeyStoreError("empty", `${file} holds no keys`);
 }
 
@@ -40,8 +39,8 @@ function countKeys({ keys }: KeySet): KeyCounts {
 }
 
 /**
- * Keys from one JSON file, followed while it changes. A file that cannot be used never takes keys away: the last good
- * set stays in use, and `status()` tells why.
+ * Keys from one JSON file, followed while it changes. An unusable file never removes keys: the last good set stays in
+ * use, and `status()` gives the fault.
  */
 export class FileKeyStore implements KeyStore {
   readonly #options: FileKeyStoreOptions;
@@ -64,7 +63,7 @@ export class FileKeyStore implements KeyStore {
     this.#env = options.env ?? "live";
     this.#index = indexKeys(EMPTY_KEY_SET, undefined, this.#env);
     const { file, clock } = options;
-    // The pepper belongs to it: a set that did not fit the old one may fit the new one.
+    // The pepper is followed too: a set that did not fit the old pepper may fit the new one.
     this.#followed = new FollowedFile({
       files: [file, pepperFileOf(file)],
       clock,
@@ -74,8 +73,8 @@ export class FileKeyStore implements KeyStore {
   }
 
   /**
-   * Loads the file and follows it until `close`. Throws what `isKeyStoreError` knows when it is missing or cannot be
-   * used.
+   * Loads the file and follows it until `close`. Throws an error that `isKeyStoreError` accepts if the file is missing
+   * or unusable.
    */
   static async open(options: FileKeyStoreOptions): Promise<FileKeyStore> {
     const store = new FileKeyStore(options);
@@ -85,28 +84,23 @@ export class FileKeyStore implements KeyStore {
     throw store.#failure;
   }
 
-  /** Returns who presents this key by the clock's time now; undefined for every key that does not work. */
   find(presented: string): Principal | undefined {
     const found = this.#index.look(presented, this.#options.clock.wallMs());
     return "principal" in found ? found.principal : undefined;
   }
 
-  /** Returns whose record has this id in the set in use, whatever its status; undefined where none has. */
   byId(keyId: string): Principal | undefined {
     return this.#index.byId(keyId);
   }
 
-  /** Returns whose record has this id, where it is in force by the clock's time now. */
   inForce(keyId: string): Principal | undefined {
     return this.#index.inForce(keyId, this.#options.clock.wallMs());
   }
 
-  /** Returns whether what runs for the key with this id has to end, by the set in use. */
   mustEnd(keyId: string): boolean {
     return this.#index.mustEnd(keyId);
   }
 
-  /** Returns the state of the set in use, and why a newer one could not be taken over. */
   status(): KeyStoreStatus {
     return {
       keys: this.#set.keys.length,
@@ -115,13 +109,13 @@ export class FileKeyStore implements KeyStore {
       loadedAtMs: this.#loadedAtMs,
       loadErrors: this.#loadErrors,
       fault: this.#failure?.fault,
-      // A file is taken or refused as a whole.
+      // A file is accepted or refused as a whole.
       ...{ refused: [], wentBack: 0 },
     };
   }
 
   /**
-   * Calls `listener` after each load, and once while the files cannot be read, until the returned function is called.
+   * Calls `listener` after each load, and once when the files become unreadable. Returns a function that unsubscribes.
    */
   onChange(listener: (status: KeyStoreStatus) => void): () => void {
     this.#listeners.add(listener);
@@ -129,8 +123,8 @@ export class FileKeyStore implements KeyStore {
   }
 
   /**
-   * Stops following the files and forgets all listeners; `find` goes on with the last set. Resolves when the revision in
-   * use is noted, or after a second, as a file system may hang.
+   * Stops following the files and removes all listeners; `find` continues with the last set. Resolves when the revision
+   * in use is recorded, or after a second, because a file system may hang.
    */
   async close(): Promise<void> {
     this.#closed = true;
@@ -171,7 +165,7 @@ export class FileKeyStore implements KeyStore {
     const before = this.#failure?.fault;
     this.#loadErrors += 1;
     this.#failure = failure;
-    // Said once, however often a file that cannot be read is tried again.
+    // Reported once, although an unreadable file is read again and again.
     if (failure.fault !== "unreadable" || before !== "unreadable") this.#tell();
   }
 
@@ -181,7 +175,10 @@ export class FileKeyStore implements KeyStore {
     for (const listener of this.#listeners) listener(status);
   }
 
-  /** Notes the revision in use. Keys are in force without that, as where their folder is mounted to be read only. */
+  /**
+   * Records the revision in use. Keys are in force without the record, for example if their folder is mounted
+   * read-only.
+   */
   async #note(): Promise<void> {
     try {
       await noteSeenRevision(this.#options.file, this.#set.revision);

@@ -5,10 +5,9 @@ import { isKeyStoreError, KeyStoreError } from "./key-store-error.ts";
 import type { KeyVault } from "./key-vault.ts";
 import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
 
-/** The time that a change waits for another one to finish, in milliseconds. */
+/** Milliseconds that a change waits for another change to finish. */
 const LOCK_WAIT_MS = 5_000;
 
-/** Makes the vault of the keys in a file. */
 export function fileKeyVault(file: string): KeyVault {
   return {
     ...{ name: file, isFile: true, auditName: auditFileOf(file), pepperFile: pepperFileOf(file) },

@@ -12,16 +12,13 @@ import {
 } from "./key-record.ts";
 
 /*
- * The life of a key: created, limited, rotated, disabled, enabled, revoked. Every function takes a set and returns the
- * set that should follow it; time and random bytes come in as arguments. None of them takes a record away.
+ * The life of a key: created, limited, rotated, disabled, enabled, revoked. Every function takes a set and returns its
+ * successor; time and random bytes are parameters. No function removes a record.
  */
 
-/** A change of keys that cannot be made. */
+/** A refused change of keys. */
 export class KeyAdminError extends Error {
-  /**
-   * The reason why the change cannot be made: no key has that id (`not_found`), or the key's state forbids it
-   * (`conflict`).
-   */
+  /** `not_found`: no key has that id. `conflict`: the state of the key forbids the change. */
   readonly reason: "not_found" | "conflict";
 
   constructor(reason: "not_found" | "conflict", message: string) {
@@ -31,44 +28,37 @@ export class KeyAdminError extends Error {
   }
 }
 
-/** What a new key is to be. */
+/** The properties of a new key. */
 export type KeyRequest = {
-  /** The name of the key for people; it need not be unique. */
+  /** Display name; it need not be unique. */
   readonly name: string;
-  /** The owner, whose keys are one tenant; null where the key stands for itself. */
+  /** Keys of one owner are one tenant; null if the key has no owner. */
   readonly owner: string | null;
-  /** The kind of deployment that takes the key. */
   readonly env: KeyEnv;
-  /** The catalog ids of the models that the key may use, or "all". */
+  /** Catalog ids, or "all". */
   readonly models: readonly string[] | "all";
-  /** The addresses and networks from which the key may be used. Default: "any". */
+  /** Addresses and networks. Default: "any". */
   readonly allowIps?: readonly string[] | "any";
-  /** The key's limits; an absent one is no limit of its own. */
+  /** An absent limit does not apply. */
   readonly limits: KeyLimits;
-  /** The key's quota; an absent one is no quota. */
+  /** An absent quota does not apply. */
   readonly quota: KeyQuota;
-  /** The class of service while requests wait. */
   readonly priority: KeyPriority;
-  /** The share among keys of the same class while requests wait, from 1 to 1000. */
+  /** Share among waiting keys of the same class, from 1 to 1000. */
   readonly weight: number;
-  /** The end of the key in milliseconds since the epoch; null for never. */
+  /** Milliseconds since the epoch; null for no expiry. */
   readonly expiresAtMs: number | null;
 };
 
-/** What making a secret needs besides the set. */
+/** The inputs for making a secret, besides the set. */
 export type Minting = {
-  /** The pepper that digests are made with. */
   readonly pepper: Pepper;
-  /** The wall clock in milliseconds since the epoch. */
+  /** Wall clock, milliseconds since the epoch. */
   readonly nowMs: number;
-  /** The source of random bytes. */
   readonly random: RandomBytes;
 };
 
-/**
- * A record that was just made or changed, and the text of the key that opens it, which is to be shown once and
- * forgotten.
- */
+/** A new or changed record with the text of its key, which is shown once and never stored. */
 export type MintedKey = { readonly record: KeyRecord; readonly key: string };
 
 const SALT_BYTES = 16;
@@ -109,7 +99,7 @@ export function findKey(set: KeySet, id: string): KeyRecord {
   return record;
 }
 
-/** Adds an active key. A key of an owner who has others shares their cached prefixes. */
+/** Adds an active key. It shares cached prefixes with other keys of the same owner. */
 export function createKey(set: KeySet, request: KeyRequest, minting: Minting): KeySetChange<MintedKey> {
   const { nowMs, random } = minting;
   const generated = generateKey(request.env, freeId(set, random), random);
@@ -139,9 +129,9 @@ export function createKey(set: KeySet, request: KeyRequest, minting: Minting): K
 }
 
 /**
- * Gives the key a new secret. The old one works for `overlapMs` more; 0 ends it at once. Throws KeyAdminError
+ * Gives the key a new secret. The old secret works for another `overlapMs`; 0 ends it at once. Throws KeyAdminError
  * `conflict` for a revoked or expired key, and while the old secret of an earlier rotation still works, unless
- * `overlapMs` is 0, which ends all older ones.
+ * `overlapMs` is 0, which ends all older secrets.
  */
 export function rotateKey(set: KeySet, id: string, overlapMs: number, minting: Minting): KeySetChange<MintedKey> {
   const { nowMs, random } = minting;
@@ -175,16 +165,16 @@ function withStatus(
 }
 
 /**
- * Ends the key for good, and with `endRunning` what runs for it as well. A key that is revoked already stays as it is,
- * but for that wish. Throws KeyAdminError `not_found`.
+ * Revokes the key for good; `endRunning` also ends its running requests. A revoked key is unchanged, except for
+ * `endRunning`. Throws KeyAdminError `not_found`.
  */
 export function revokeKey(set: KeySet, id: string, nowMs: number, endRunning = false): KeySetChange<KeyRecord> {
   return withStatus(set, id, "revoked", nowMs, endRunning);
 }
 
 /**
- * Ends the key until `enableKey`, and with `endRunning` what runs for it as well. Throws KeyAdminError: `not_found`, or
- * `conflict` for a revoked key.
+ * Disables the key until `enableKey`; `endRunning` also ends its running requests. Throws KeyAdminError: `not_found`,
+ * or `conflict` for a revoked key.
  */
 export function disableKey(set: KeySet, id: string, nowMs: number, endRunning = false): KeySetChange<KeyRecord> {
   return withStatus(set, id, "disabled", nowMs, endRunning);
@@ -196,8 +186,7 @@ export function enableKey(set: KeySet, id: string, nowMs: number): KeySetChange<
 }
 
 /**
- * Sets the models that the key may use: catalog ids, or "all". Throws KeyAdminError: `not_found`, or `conflict` for a
- * revoked key.
+ * Sets the allowed models: catalog ids, or "all". Throws KeyAdminError: `not_found`, or `conflict` for a revoked key.
  */
 export function setModels(
   set: KeySet,
@@ -241,29 +230,29 @@ function modelList(models: readonly string[] | "all"): string[] {
   return models === "all" ? ["*"] : [...models];
 }
 
-/** What a key is at a moment: the status of its record, or `expired`. */
+/** The state of a key: the status of its record, or `expired`. */
 export type KeyState = KeyRecord["status"] | "expired";
 
 /**
- * Returns what the key is at `nowMs`, in milliseconds since the epoch: its status, or `expired` where the status alone
- * would let it in.
+ * Returns the state of the key at `nowMs`, in milliseconds since the epoch: its status, or `expired` if only the status
+ * would admit it.
  */
 export function stateOf(record: KeyRecord, nowMs: number): KeyState {
   const past = record.expiresAt !== null && nowMs >= Date.parse(record.expiresAt);
   return record.status === "active" && past ? "expired" : record.status;
 }
 
-/** A record without what only the service needs: no digest of a secret, and no salt. */
+/** A record without the service's own fields: no digest of a secret, and no salt. */
 export type KeySummary = Omit<KeyRecord, "v" | "status" | "secrets" | "cacheSalt"> & {
-  /** What the key is at the moment of the summary. */
+  /** State at the time of the summary. */
   readonly state: KeyState;
-  /** The secrets by their last characters, newest last. */
+  /** The last characters of each secret, newest secret last. */
   readonly secrets: readonly Pick<KeySecret, "last4" | "created" | "notAfter">[];
 };
 
 /**
- * Makes the summary of a record at `nowMs`, in milliseconds since the epoch. Fields that this release does not know are
- * left out: one of them may be a secret.
+ * Makes the summary of a record at `nowMs`, in milliseconds since the epoch. Fields that this release does not define
+ * are omitted: one of them may be a secret.
  */
 export function summarize(record: KeyRecord, nowMs: number): KeySummary {
   const known = Object.entries(record).filter(([name]) => RECORD_FIELDS.has(name));
@@ -275,7 +264,7 @@ export function summarize(record: KeyRecord, nowMs: number): KeySummary {
   };
 }
 
-/** Returns the summaries of all keys, in the order of their making. */
+/** Returns the summaries of all keys in creation order. */
 export function listKeys(set: KeySet, nowMs: number): readonly KeySummary[] {
   return set.keys.map((record) => summarize(record, nowMs));
 }

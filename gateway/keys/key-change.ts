@@ -1,13 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import type { KeyRecord, KeySet } from "./key-record.ts";
 
-/** What happened to one key between two sets. */
+/** The difference of one key between two sets. */
 export type KeyChange = {
-  /** The command that makes such a change, for example `create`, `rotate` or `set-limits`; `change` for any other. */
+  /** The command that makes such a change, for example `create`, `rotate` or `set-limits`; otherwise `change`. */
   readonly action: string;
-  /** The public id of the key. */
   readonly keyId: string;
-  /** The names of the fields that differ; those of limits have the limit's own name behind a dot. */
+  /** Names of the changed fields; a field of limits is followed by a dot and the name of the limit. */
   readonly fields: string[];
 };
 
@@ -17,10 +16,10 @@ const STATUS_ACTION: Readonly<Record<KeyRecord["status"], string>> = {
   revoked: "revoke",
 };
 
-/** The fields that every change touches. */
+/** Fields that every change modifies. */
 const BOOKKEEPING = new Set(["updated", "revision"]);
 
-/** Returns what happened to each key between two sets, the keys of `after` first. */
+/** Returns the changes of each key between two sets, the keys of `after` first. */
 export function keyChanges(before: KeySet, after: KeySet): readonly KeyChange[] {
   const known = new Map(before.keys.map((record) => [record.id, record]));
   const changes = after.keys.flatMap((record): KeyChange[] => {

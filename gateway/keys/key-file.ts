@@ -20,17 +20,16 @@ import { EMPTY_KEY_SET, type KeyRecord, type KeySet, keyRecordSchema, keySetSche
 import { KeyStoreError } from "./key-store-error.ts";
 import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
 
-/** What stands on disk: the key file and, beside it, the pepper of its digests. */
+/** The key file and, beside it, the pepper of its digests. */
 export type KeyFile = {
-  /** The keys. */
   readonly set: KeySet;
-  /** The pepper; undefined only while the set is empty. */
+  /** Undefined only while the set is empty. */
   readonly pepper: Pepper | undefined;
 };
 
 /**
- * Returns the path of the pepper, which lies in the folder of the key file: 32 random bytes, mode 0600. Whoever moves
- * keys moves both.
+ * Returns the path of the pepper, in the folder of the key file: 32 random bytes, mode 0600. Keys are only usable
+ * together with their pepper.
  */
 export function pepperFileOf(keyFile: string): string {
   return join(dirname(keyFile), "pepper");
@@ -47,7 +46,7 @@ function parseJson(path: string, bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString("utf8"));
   } catch {
-    // The parser's own message quotes the text.
+    // The message of the parser quotes the text.
     throw new KeyStoreError("not_json", `${path} is not valid JSON`);
   }
 }
@@ -60,7 +59,7 @@ function notValid(path: string, issue: core.$ZodIssue | undefined, at: readonly 
   return new KeyStoreError("not_valid", `${path} is not a valid key file, at ${where}${unknown}${newer}`);
 }
 
-/** The bytes of a key file that are read at a time, and the most that a record is looked for in. */
+/** Bytes of a key file that are read at a time; also the largest record that can be cut. */
 const ROOM_BYTES = 256 * 1024;
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
@@ -69,15 +68,18 @@ const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 
 export type ReadBytes = PrivateFile["read"];
 
 /**
- * Finds the records in the bytes of a key file as our commands write it: one list `keys` of objects, with commas between
- * them. It takes the JSON within a record for right, which is seen when that is parsed. Yields where records begin and
- * end in `room`, one after the other, which holds them until it is asked for more. Returns what stands before and behind
- * the list, which was not looked into; undefined for every other form.
+ * Finds the records in the bytes of a key file that our commands wrote: one list `keys` of objects, separated by
+ * commas. The JSON within a record is not checked here; parsing it does. Yields the start and end of each record in
+ * `room`, which holds the bytes until the next record is requested. Returns the bytes before and after the list,
+ * unread; undefined for every other form.
  */
 async function* cutRecords(read: ReadBytes, room: Buffer): AsyncGenerator<readonly number[], Buffer | undefined> {
   let position = 0;
   let filled = 0;
-  /** Keeps what stands from here on, and reads on behind it. Resolves to false where there is no more, or no room. */
+  /**
+   * Moves the bytes from here on to the start of `room` and reads more. Resolves to false at the end of the file, or if
+   * `room` is full.
+   */
   const readOn = async (from: number) => {
     room.copyWithin(0, from, filled);
     filled -= from;
@@ -135,23 +137,22 @@ async function* cutRecords(read: ReadBytes, room: Buffer): AsyncGenerator<readon
 }
 
 /**
- * Reads key files in turns of the event loop, so that 100,000 keys hold nobody up, and looks again only into records that
- * have changed since it read the file last. Of what has not changed nothing new is kept, and the file is never in memory
- * as a whole: either would have the collector hold everybody up for longer than a turn.
+ * Reads key files over several turns of the event loop, so that 100,000 keys do not block requests, and parses only
+ * records that changed since the last read. Unchanged records are not allocated again, and the file is never in memory
+ * as a whole: either would cause garbage collections longer than a turn.
  */
 export class KeySetReader {
-  /** Records by the digests of their texts: those of the newest file, and of some earlier ones. */
+  /** Records by the digests of their texts: those of the newest file, and of some earlier files. */
   #known = new Map<string, KeyRecord>();
-  /** The records of the newest file. */
   #keys: readonly KeyRecord[] = [];
-  /** The number of records that were parsed and checked. */
+  /** Number of records that were parsed and checked. */
   parsed = 0;
-  /** The number of turns of the event loop that reading has taken. */
+  /** Number of event loop turns that reads have taken. */
   turns = 0;
 
   /**
-   * Parses the bytes of a key file; a record that has not changed is the object that it was. Throws KeyStoreError, whose
-   * message names `path` and the field at fault, and what `read` throws.
+   * Parses the bytes of a key file; an unchanged record is the same object as before. Throws KeyStoreError, whose
+   * message names `path` and the field at fault, and the errors of `read`.
    */
   async read(path: string, read: ReadBytes): Promise<KeySet> {
     const turns = new WorkTurns();
@@ -173,13 +174,13 @@ export class KeySetReader {
           if (known.get(digest) !== record) known.set(digest, record);
           keys.push(record);
         } catch (error) {
-          // Whether the file is one of ours at all is seen at its end.
+          // Only the end of the file shows whether it has our form.
           fault = error;
         }
       }
     }
     const frame = cut.value;
-    // Of a name that stands there twice the last one counts, and a name can be written in several ways.
+    // The last one of duplicate names counts, and a name can be written in several ways.
     const isPlain = frame && frame.indexOf('"keys"') === frame.lastIndexOf('"keys"') && !frame.includes("\\");
     if (!isPlain) return parseKeySet(path, await allBytes(read));
     const set = parseKeySet(path, frame);
@@ -192,8 +193,8 @@ export class KeySetReader {
   }
 
   /**
-   * Resolves to whether two records have the same id. Those that stand where they stood in the newest file have ids of
-   * their own among each other.
+   * Resolves to whether two records have the same id. Records at the same position as in the newest file have different
+   * ids.
    */
   async #holdsTwice(keys: readonly KeyRecord[], turns: WorkTurns): Promise<boolean> {
     const moved = keys.filter((record, at) => record !== this.#keys[at]);
@@ -225,7 +226,7 @@ async function allBytes(read: ReadBytes): Promise<Buffer> {
   }
 }
 
-/** Reads a pepper; undefined when there is none. Throws what `isKeyStoreError` knows when it cannot be used. */
+/** Reads a pepper; undefined if there is none. Throws an error that `isKeyStoreError` accepts if it is unusable. */
 export async function readPepper(path: string): Promise<Pepper | undefined> {
   const bytes = await readPrivateFile(path);
   if (bytes === undefined) return undefined;
@@ -247,8 +248,8 @@ function assertPepperFits(keyFile: string, set: KeySet, pepper: Pepper | undefin
 }
 
 /**
- * Reads the key file, with a reader of its own by default; undefined when there is none. `progress` is told how it goes;
- * by default nobody is. Throws what `isKeyStoreError` knows when the file cannot be used.
+ * Reads the key file, by default with a new reader; undefined if there is none. `progress` receives the progress.
+ * Throws an error that `isKeyStoreError` accepts if the file is unusable.
  */
 export async function readKeyFile(
   path: string,
@@ -265,7 +266,7 @@ export async function readKeyFile(
       return bytes;
     });
     onRead();
-    // What is wrong with the keys is said first.
+    // A fault of the keys is reported before a fault of the pepper.
     if (pepper !== undefined && "error" in pepper) throw pepper.error;
     assertPepperFits(path, set, pepper);
     return { set, pepper };
@@ -275,12 +276,12 @@ export async function readKeyFile(
 }
 
 /**
- * What a change makes of a key set: `set` is the set that follows, the same object where there is nothing to write, and
- * `value` what the change returns to its caller.
+ * The result of changing a key set: `set` is the new set, the same object if there is nothing to write, and `value` the
+ * result for the caller.
  */
 export type KeySetChange<T> = { readonly set: KeySet; readonly value: T };
 
-/** Makes the change of a key set that is asked for. It throws where that cannot be made; nothing is changed then. */
+/** Changes a key set. It throws if the change is refused; no key is changed then. */
 export type KeySetChanger<T> = (set: KeySet, pepper: Pepper) => KeySetChange<T>;
 
 /** Makes a pepper and writes it to the file `path`, of mode 0600. */
@@ -290,7 +291,7 @@ export async function makePepperFile(path: string): Promise<Pepper> {
   return makePepper(bytes);
 }
 
-/** Runs `run` under the lock of the key file, once what changes that were killed have left beside it is removed. */
+/** Runs `run` under the lock of the key file, after removing the temporary files of killed changes. */
 async function whileLocked<T>(path: string, run: () => Promise<T>, signal: AbortSignal): Promise<T> {
   return await withFileLock(
     `${path}.lock`,
@@ -303,8 +304,8 @@ async function whileLocked<T>(path: string, run: () => Promise<T>, signal: Abort
 }
 
 /**
- * Resolves to the paths of what changes that were killed have left beside the key file `path`. While a change runs, what
- * that one writes is among them.
+ * Resolves to the paths of temporary files that killed changes left beside the key file `path`. During a change, its
+ * own file is among them.
  */
 export async function unfinishedKeyWrites(path: string): Promise<readonly string[]> {
   return [...(await unfinishedWrites(path)), ...(await unfinishedWrites(pepperFileOf(path)))];
@@ -314,7 +315,8 @@ async function changeLocked<T>(path: string, create: boolean, change: KeySetChan
   const file = await readKeyFile(path);
   if (file === undefined && !create) throw new KeyStoreError("missing", `there is no key file at ${path}`);
   const seen = await readSeenRevision(path);
-  // A change would make an old file the newest. Without any file, what comes next begins above what was used.
+  // Otherwise the change would make an old file the newest. Without a file, revisions continue above the newest one
+  // that was in use.
   if (file) assertNotOlder(path, file.set.revision, seen);
   const before = file?.set ?? EMPTY_KEY_SET;
   const pepper = file?.pepper ?? (await readPepper(pepperFileOf(path))) ?? (await makePepperFile(pepperFileOf(path)));
@@ -326,9 +328,9 @@ async function changeLocked<T>(path: string, create: boolean, change: KeySetChan
   return value;
 }
 
-/** Writes a key set under a new revision, after the lines of the audit log that say so. */
+/** Writes a key set under a new revision, after its lines in the audit log. */
 async function writeSet(path: string, set: KeySet, addition: Omit<AuditAddition, "wallMs">): Promise<void> {
-  // First, and not at all where that fails: no key changes without a trace.
+  // The log comes first, and a failure ends the change: no key changes without an audit line.
   const auditHead = await appendAudit(auditFileOf(path), { ...addition, wallMs: systemClock.wallMs() });
   const { keys, ...rest } = set;
   const { revision } = addition;
@@ -337,10 +339,10 @@ async function writeSet(path: string, set: KeySet, addition: Omit<AuditAddition,
 }
 
 /**
- * Puts the keys of the file `from`, which may be the key file `path` itself, in the place of those of `path`, as a new
- * revision that running gateways take over although the keys are old. The audit log, which goes on as it is, says so.
- * Resolves to the set that was written. Throws what `isKeyStoreError` knows, with the fault `locked` when `signal`
- * aborts while another process holds the lock.
+ * Replaces the keys of `path` by those of the file `from`, which may be `path` itself, as a new revision that running
+ * gateways accept although the keys are old. The audit log continues and records the restore. Resolves to the written
+ * set. Throws an error that `isKeyStoreError` accepts, with the fault `locked` if `signal` aborts while another process
+ * holds the lock.
  */
 export async function restoreKeyFile(path: string, from: string, signal: AbortSignal): Promise<KeySet> {
   return await whileLocked(
@@ -366,9 +368,10 @@ export async function restoreKeyFile(path: string, from: string, signal: AbortSi
 }
 
 /**
- * Reads, changes and replaces the key file while holding its lock, `<path>.lock`, and says so in its audit log. With
- * `create` a missing folder, file and pepper are made. Throws what `isKeyStoreError` knows, with the fault `locked`
- * when `signal` aborts while another process holds the lock, and whatever `change` throws; nothing is written then.
+ * Reads, changes and replaces the key file under its lock, `<path>.lock`, and logs the change in its audit log. With
+ * `create` a missing folder, file and pepper are created. Throws an error that `isKeyStoreError` accepts, with the
+ * fault `locked` if `signal` aborts while another process holds the lock, or an error of `change`; no file is written
+ * then.
  */
 export async function updateKeyFile<T>(
   path: string,

@@ -1,37 +1,36 @@
 import { crc32 } from "node:zlib";
 
 /*
- * What a key looks like: `svc_live_<id12>_<secret43>_<crc6>`, all parts base62. The prefix makes keys findable for
- * secret scanners, the underscores let a double click take the whole key, and the check sum tells a typo from an
- * unknown key without a look-up.
+ * The form of a key: `svc_live_<id12>_<secret43>_<crc6>`, all parts base62. Secret scanners find the prefix, a double
+ * click selects the whole key because of the underscores, and the checksum distinguishes a typo from an unknown key
+ * without a look-up.
  */
 
-/** The kind of deployment that takes a key: a test key is unknown to a live one, and the other way round. */
+/**
+ * The kind of deployment that accepts a key: a test key is unknown to a live deployment, and a live key to a test
+ * deployment.
+ */
 export type KeyEnv = "live" | "test";
 
-/** All kinds of deployments. */
 export const KEY_ENVS = ["live", "test"] as const satisfies readonly KeyEnv[];
 
 /** The form of a key as a regular expression without anchors, for secret scanners. */
 export const KEY_PATTERN = "svc_(live|test)_([0-9A-Za-z]{12})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})";
 
-/** The length in characters beyond which a presented key is not looked at. */
+/** Longer keys, in characters, are refused unread. */
 export const MAX_KEY_LENGTH = 128;
 
 /** Returns `size` random bytes; `crypto.randomBytes` outside tests. */
 export type RandomBytes = (size: number) => Buffer;
 
-/** The public parts of a key. */
 export type ParsedKey = {
-  /** The kind of deployment that takes the key. */
   readonly env: KeyEnv;
-  /** The public id, 12 base62 characters. It is fit for logs. */
+  /** 12 base62 characters. It may be logged. */
   readonly id: string;
 };
 
-/** A key that was just made. */
 export type GeneratedKey = ParsedKey & {
-  /** The whole key, secret included. It is shown once to its holder and stored nowhere. */
+  /** The whole key with its secret. It is shown once to its holder and never stored. */
   readonly key: string;
 };
 
@@ -60,7 +59,7 @@ function checkSum(text: string): string {
   return base62(BigInt(crc32(text)), CHECK_LENGTH);
 }
 
-/** Makes a fresh public id. 16 bytes for 71 bits leave no bias worth naming. */
+/** Makes a new public id. 16 bytes for 71 bits leave no measurable bias. */
 export function generateKeyId(random: RandomBytes): string {
   return randomBase62(random, 16, ID_LENGTH);
 }
@@ -77,7 +76,7 @@ export function generateKey(env: KeyEnv, id: string, random: RandomBytes): Gener
 }
 
 /**
- * Parses the public parts of a key; undefined when its form or its check sum is wrong. It takes text of any size and
+ * Parses the public parts of a key; undefined if its form or its checksum is wrong. It takes text of any size and
  * content.
  */
 export function parseKey(text: string): ParsedKey | undefined {

@@ -4,39 +4,35 @@ import { type KeyEnv, parseKey } from "./key-format.ts";
 import type { KeyRecord, KeySet } from "./key-record.ts";
 import { makePrincipal, type Principal } from "./principal.ts";
 
-/**
- * The reason why a key was refused, which operators see and the caller never does. The right id with a wrong secret is
- * `unknown`, too.
- */
+/** Why a key was refused; operators see it, callers never do. A valid id with a wrong secret is also `unknown`. */
 export type KeyRefusal = "malformed" | "unknown" | "disabled" | "revoked" | "expired";
 
-/** What a look-up of a key found: whose it is, or why it was refused. */
+/** The result of a look-up: the principal, or why the key was refused. */
 export type KeyLookup = { readonly principal: Principal } | { readonly refused: KeyRefusal };
 
-/** A key set made ready for look-up. */
+/** A key set indexed for look-up. */
 export type KeyIndex = {
   /**
-   * Looks a presented key up at `nowMs`, in milliseconds since the epoch. It takes text of any size and content, and
+   * Looks up a presented key at `nowMs`, in milliseconds since the epoch. It takes text of any size and content, and
    * never throws.
    */
   look(presented: string, nowMs: number): KeyLookup;
-  /** Returns whose record has this id, whatever its status; undefined where none has. */
+  /** Returns the principal of the record with this id, whatever its status; undefined if no record has it. */
   byId(id: string): Principal | undefined;
-  /** Returns whose record has this id, where it is in force at `nowMs`; undefined otherwise. */
+  /** Returns the principal of the record with this id if it is in force at `nowMs`; undefined otherwise. */
   inForce(id: string, nowMs: number): Principal | undefined;
-  /** Returns whether what runs for the key with this id has to end, as it was disabled or revoked with that wish. */
+  /** Returns whether running requests of the key have to end, because it was disabled or revoked with `endRunning`. */
   mustEnd(id: string): boolean;
 };
 
 type Entry = {
-  /** The record that the entry was made of. */
   readonly record: KeyRecord;
   readonly principal: Principal;
   readonly status: KeyRecord["status"];
   readonly mustEnd: boolean;
   readonly expiresAtMs: number;
   readonly digests: readonly Buffer[];
-  /** The moments at which the digests stop working, in milliseconds since the epoch, in the order of the digests. */
+  /** When each digest expires, in milliseconds since the epoch, in the order of the digests. */
   readonly notAfterMs: readonly number[];
 };
 
@@ -58,30 +54,32 @@ function makeEntry(record: KeyRecord, pepper: Pepper): Entry {
   };
 }
 
-/** An index whose records can be added and replaced one by one, for a store that tells each change of its own. */
+/** An index whose records can be added and replaced one by one, for a store that reports single changes. */
 export class KeyTable implements KeyIndex {
   readonly #env: KeyEnv;
   readonly #pepper: Pepper;
   readonly #entries = new Map<string, Entry>();
 
-  /** Makes an empty table. Keys of another `env` than this are unknown. Default of `pepper`: there will be no records. */
+  /** Makes an empty table. Keys of another `env` are unknown. `pepper` may be undefined only if no record is added. */
   constructor(pepper: Pepper | undefined, env: KeyEnv) {
-    // Without any key the digest is worked out all the same, so that an empty store answers no faster.
+    // A digest is computed without any key, too, so that an empty store does not answer faster.
     this.#pepper = pepper ?? makePepper(Buffer.alloc(PEPPER_BYTES));
     this.#env = env;
   }
 
-  /** Adds a record, or puts it in the place of the one with its id. */
+  /** Adds or replaces the record with its id. */
   put(record: KeyRecord): void {
     if (record.env === this.#env) this.#entries.set(record.id, makeEntry(record, this.#pepper));
   }
 
-  /** Takes the record with this id out. */
   remove(id: string): void {
     this.#entries.delete(id);
   }
 
-  /** Does as `put`, with what another table has made of the same record, where it has: the digests of a key are dear. */
+  /**
+   * Adds a record as `put` does, but reuses the entry of another table for the same record: computing the digests of a
+   * key is slow.
+   */
   adopt(record: KeyRecord, from: KeyTable): void {
     const entry = from.#entries.get(record.id);
     const isSame = entry?.record === record && from.#pepper.id === this.#pepper.id && from.#env === this.#env;
@@ -89,7 +87,6 @@ export class KeyTable implements KeyIndex {
     else this.put(record);
   }
 
-  /** Looks a presented key up at `nowMs`, in milliseconds since the epoch. */
   look(presented: string, nowMs: number): KeyLookup {
     const parsed = parseKey(presented);
     if (parsed === undefined) return { refused: "malformed" };
@@ -102,27 +99,21 @@ export class KeyTable implements KeyIndex {
     return { principal: entry.principal };
   }
 
-  /** Returns whose record has this id, whatever its status; undefined where none has. */
   byId(id: string): Principal | undefined {
     return this.#entries.get(id)?.principal;
   }
 
-  /** Returns whose record has this id, where it is in force at `nowMs`; undefined otherwise. */
   inForce(id: string, nowMs: number): Principal | undefined {
     const entry = this.#entries.get(id);
     return entry?.status === "active" && nowMs < entry.expiresAtMs ? entry.principal : undefined;
   }
 
-  /** Returns whether what runs for the key with this id has to end. */
   mustEnd(id: string): boolean {
     return this.#entries.get(id)?.mustEnd ?? false;
   }
 }
 
-/**
- * Makes the index of a set. `pepper` may be missing only where the set is empty. Keys of another `env` than the given
- * one are unknown.
- */
+/** Makes the index of a set. `pepper` may be undefined only if the set is empty. Keys of another `env` are unknown. */
 export function indexKeys(set: KeySet, pepper: Pepper | undefined, env: KeyEnv): KeyTable {
   const table = new KeyTable(pepper, env);
   for (const record of set.keys) table.put(record);
@@ -130,8 +121,8 @@ export function indexKeys(set: KeySet, pepper: Pepper | undefined, env: KeyEnv):
 }
 
 /**
- * Makes the index of a set as `indexKeys` does, in turns of the event loop. Records that are the same objects as in
- * `before` are not looked at again.
+ * Makes the index of a set as `indexKeys` does, over several turns of the event loop. Entries of records that are the
+ * same objects as in `before` are reused.
  */
 export async function reindexKeys(
   set: KeySet,

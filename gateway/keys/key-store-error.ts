@@ -1,6 +1,6 @@
 import { FileError, type FileFault } from "../../deploy/runtime/files/file-error.ts";
 
-/** Why stored keys cannot be used or changed: their files cannot, or what stands in them does not fit. */
+/** Why stored keys cannot be used or changed: their files are unusable, or their contents do not fit. */
 export type KeyStoreFault =
   | FileFault
   | "missing"
@@ -17,12 +17,8 @@ export type KeyStoreFault =
   | "pepper_not_valid"
   | "pepper_mismatch";
 
-/**
- * An error of stored keys that cannot be used or changed. Its message names files and fields, never what stands in
- * them.
- */
+/** Stored keys cannot be used or changed. The message names files and fields, never their contents. */
 export class KeyStoreError extends Error {
-  /** The kind of the error, for programs. */
   readonly fault: KeyStoreFault;
 
   constructor(fault: KeyStoreFault, message: string, options: { readonly cause?: unknown } = {}) {
@@ -32,7 +28,7 @@ export class KeyStoreError extends Error {
   }
 }
 
-/** Returns whether `error` says why stored keys cannot be used or changed; otherwise it is a fault of ours. */
+/** Returns whether `error` means that stored keys cannot be used or changed; any other error is a bug. */
 export function isKeyStoreError(error: unknown): error is KeyStoreError | FileError {
   return error instanceof KeyStoreError || error instanceof FileError;
 }

@@ -2,59 +2,53 @@ import type { KeyRecord } from "./key-record.ts";
 import type { KeyStoreFault } from "./key-store-error.ts";
 import type { Principal } from "./principal.ts";
 
-/**
- * The number of records by the status that their operator gave them; a record that is past its end still counts as
- * `active`.
- */
+/** Records by the status that their operator set; an expired record counts as `active`. */
 export type KeyCounts = Readonly<Record<KeyRecord["status"], number>>;
 
-/** What a key store tells operators about itself. */
+/** The state of a key store, for operators. */
 export type KeyStoreStatus = {
-  /** The number of records in the set in use, whatever their status. */
+  /** Records in the set in use, whatever their status. */
   readonly keys: number;
-  /** The number of records in the set in use, by status. */
   readonly counts: KeyCounts;
-  /** The revision of the set in use. */
   readonly revision: number;
-  /** The time at which the set in use was loaded, in milliseconds since the epoch. */
+  /** When the set in use was loaded, in milliseconds since the epoch. */
   readonly loadedAtMs: number;
-  /** The number of failed attempts to load a set since the store was opened. */
+  /** Failed loads since the store was opened. */
   readonly loadErrors: number;
-  /** Why the newest set could not be taken over; undefined while the one in use is the newest. */
+  /** Why the newest set was not loaded; undefined while the set in use is the newest. */
   readonly fault: KeyStoreFault | undefined;
   /**
-   * The ids of records that are not taken: those of before stay, where there are any. They were not signed with the
-   * pepper, are not those of their newest change, or are older than those in use.
+   * Ids of refused records: they were not signed with the pepper, are not those of their newest change, or are older
+   * than those in use. Their previous records stay in use.
    */
   readonly refused: readonly string[];
-  /** The number of times that the store came back without changes which were in use here. */
+  /** How often the store returned without changes that were in use here. */
   readonly wentBack: number;
 };
 
-/** Where the gateway finds keys. A change in the store takes effect within one second, without a restart. */
+/** The source of keys. A change in the store takes effect within one second, without a restart. */
 export interface KeyStore {
   /**
-   * Returns who presents this key; undefined when the key is malformed, unknown, disabled, revoked or expired. The
-   * caller cannot tell which, neither by the answer nor by its time. It takes text of any size and content, never
-   * throws and never waits.
+   * Returns the principal of a presented key; undefined if the key is malformed, unknown, disabled, revoked or expired.
+   * Neither the result nor its timing reveals which. It takes text of any size and content, never throws and never
+   * waits.
    */
   find(presented: string): Principal | undefined;
   /**
-   * Returns whose record has this id, whatever its status; undefined where this store takes no such key. It serves
-   * operators' questions and never authenticates a request.
+   * Returns the principal of the record with this id, whatever its status; undefined if this store has no such key. For
+   * operators' requests; it never authenticates a request.
    */
   byId(keyId: string): Principal | undefined;
   /**
-   * Returns whose record has this id while it is in force: neither disabled nor revoked nor expired. For whoever has
-   * proved by other means that the record's rights are theirs.
+   * Returns the principal of the record with this id while it is in force: not disabled, revoked or expired. For
+   * callers that are authenticated by other means, such as a token.
    */
   inForce(keyId: string): Principal | undefined;
-  /** Returns whether what runs for the key with this id has to end, as an operator ended the key with that wish. */
+  /** Returns whether running requests of the key have to end, because an operator ended it with `endRunning`. */
   mustEnd(keyId: string): boolean;
-  /** Returns the state of the store. */
   status(): KeyStoreStatus;
-  /** Calls `listener`, which must not throw, after each change of `status()`. The returned function ends that. */
+  /** Calls `listener`, which must not throw, after each change of `status()`. The returned function unsubscribes. */
   onChange(listener: (status: KeyStoreStatus) => void): () => void;
-  /** Stops following the store; `find` goes on with the last set. Resolves when nothing is written any more. */
+  /** Stops following the store; `find` continues with the last set. Resolves when all writes are done. */
   close(): Promise<void>;
 }

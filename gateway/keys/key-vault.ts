@@ -1,34 +1,36 @@
 import type { KeyFile, KeySetChanger } from "./key-file.ts";
 import type { KeySet } from "./key-record.ts";
 
-/** All keys, and what is amiss with them beside that: texts for people, empty where all is well. */
+/** All keys with their faults, as messages; empty if there are none. */
 export type VaultKeys = KeyFile & { readonly amiss: readonly string[] };
 
-/** Where the keys stand that operators change: a file, or the store that gateways share. */
+/** The writable keys of operators: a file, or the store that gateways share. */
 export type KeyVault = {
-  /** What the keys are called in messages, such as the path of the file. */
+  /** Name of the keys in messages, such as the path of the file. */
   readonly name: string;
-  /** Whether the keys stand in a file, whose path the name is. */
+  /** Whether `name` is the path of a key file. */
   readonly isFile: boolean;
-  /** What their audit log is called in messages. */
+  /** Name of the audit log in messages. */
   readonly auditName: string;
-  /** The path of the pepper. */
+  /** Path of the pepper. */
   readonly pepperFile: string;
-  /** Reads all keys. Rejects with what `isKeyStoreError` knows, with the fault `missing` where there are none. */
+  /**
+   * Reads all keys. Rejects with an error that `isKeyStoreError` accepts; its fault is `missing` if there are no keys.
+   */
   read(): Promise<VaultKeys>;
   /**
-   * Changes keys, and says so in their audit log. With `create` a missing store and pepper are made. Rejects with what
-   * `isKeyStoreError` knows, and with whatever `change` throws; nothing is changed then.
+   * Changes keys and logs the change in their audit log. With `create` a missing store and pepper are created. Rejects
+   * with an error that `isKeyStoreError` accepts, or with an error of `change`; no key is changed then.
    */
   update<T>(create: boolean, change: KeySetChanger<T>): Promise<T>;
   /**
-   * Puts keys in force on purpose that gateways would refuse, as older than what they have: those of the file `from`, or
-   * of the store as it stands, without those that are refused; with `unverified` all of them, signed or not. Rejects with
-   * what `isKeyStoreError` knows.
+   * Puts keys in force that gateways would refuse because they are older: those of the file `from`, or those in the
+   * store, without refused records; with `unverified` all records, signed or not. Rejects with an error that
+   * `isKeyStoreError` accepts.
    */
   restore(from: string | undefined, unverified: boolean): Promise<KeySet>;
-  /** Reads the text of the audit log; undefined where there is none. */
+  /** Reads the text of the audit log; undefined if there is none. */
   readAudit(): Promise<Buffer | undefined>;
-  /** Lets go of the store. */
+  /** Closes the store. */
   close(): void;
 };

@@ -3,22 +3,21 @@ import { createKey } from "./key-admin.ts";
 import { updateKeyFile } from "./key-file.ts";
 import { indexKeys } from "./key-index.ts";
 
-/** What issuing a local key needs. */
 export type LocalKeyOptions = {
-  /** The path of the key file, which is made with its folder and pepper when missing. */
+  /** Path of the key file, which is created with its folder and pepper if missing. */
   readonly file: string;
   /**
-   * The key of an earlier start as it was stored, which is used again while it still opens every model; undefined where
-   * there is none.
+   * The stored key of an earlier start, which is used again while it still opens every model; undefined if there is
+   * none.
    */
   readonly existing: string | undefined;
-  /** The wall clock in milliseconds since the epoch. */
+  /** Wall clock, milliseconds since the epoch. */
   readonly nowMs: number;
 };
 
 /**
  * Returns the text of a key without limits for all models, for the start on one machine: the existing one, or a new
- * one. Waits for the key file's lock until `signal` aborts. Throws what `isKeyStoreError` knows.
+ * one. Waits for the lock of the key file until `signal` aborts. Throws an error that `isKeyStoreError` accepts.
  */
 export async function issueLocalKey(options: LocalKeyOptions, signal: AbortSignal): Promise<string> {
   const { file, existing, nowMs } = options;

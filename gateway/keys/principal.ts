@@ -3,45 +3,40 @@ import { type Pepper, pseudonym } from "./key-digest.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord } from "./key-record.ts";
 
 /**
- * Whoever a request comes from, and what they may do. It is made once per change of the record and holds nothing that
- * opens the service.
+ * The caller of a request and its rights. Made once per change of the record; it holds no secret that opens the
+ * service.
  */
 export type Principal = {
-  /** The public id of the key. It is fit for logs. */
+  /** Public id of the key. It may be logged. */
   readonly keyId: string;
-  /** The owner as the operator wrote it; null where the key stands for itself. */
+  /** As the operator wrote it; null if the key has no owner. */
   readonly owner: string | null;
-  /** The catalog ids of the models that the key may use, or "all". */
+  /** Catalog ids, or "all". */
   readonly models: ReadonlySet<string> | "all";
-  /** The addresses from which the key may be used; undefined where it may be used from anywhere. */
+  /** Undefined if the key may be used from any address. */
   readonly networks: AllowedNetworks | undefined;
-  /** The key's limits; an absent one is no limit of its own. */
+  /** An absent limit does not apply. */
   readonly limits: KeyLimits;
-  /** The key's quota; an absent one is no quota. */
+  /** An absent quota does not apply. */
   readonly quota: KeyQuota;
-  /** The class of service while requests wait. */
   readonly priority: KeyPriority;
-  /** The share among waiting keys of the same class, at least 1. */
+  /** Share among waiting keys of the same class, at least 1. */
   readonly weight: number;
-  /**
-   * 32 base64url characters that stand for the owner, or for the key where it has none; they are the same on every
-   * gateway.
-   */
+  /** Pseudonym of the owner, or of the key if it has none: 32 base64url characters, the same on every gateway. */
   readonly tenant: string;
-  /** The isolation domain of cached prefixes, 43 base64url characters. Keys of one owner have one. */
+  /** Isolation domain of cached prefixes, 43 base64url characters; keys of one owner share it. */
   readonly cacheSalt: string;
   /**
-   * 32 bytes that key digests of the owner's prompts and sessions, by which requests find their way. They are the same
-   * on every gateway, differ for every `cacheSalt`, and stay in the gateway.
+   * 32 bytes that key the digests of the owner's prompts and sessions for routing. They are the same on every gateway,
+   * differ for every `cacheSalt`, and never leave the gateway.
    */
   readonly routingKey: Buffer;
-  /** The revision of the record, which grows with every change of it. */
+  /** Revision of the record, incremented by every change of it. */
   readonly revision: number;
 };
 
 const TENANT_BYTES = 24;
 
-/** Makes the principal of a record. */
 export function makePrincipal(record: KeyRecord, pepper: Pepper): Principal {
   const subject = record.owner === null ? ["key", record.id] : ["owner", record.owner];
   return Object.freeze<Principal>({
@@ -60,7 +55,7 @@ export function makePrincipal(record: KeyRecord, pepper: Pepper): Principal {
   });
 }
 
-/** Returns whether the key may see and use `model`, a catalog id. */
+/** `model` is a catalog id. */
 export function mayUse(principal: Principal, model: string): boolean {
   return principal.models === "all" || principal.models.has(model);
 }

@@ -3,33 +3,34 @@ import { readPrivateFile, writePrivateFile } from "../../deploy/runtime/files/pr
 import { KeyStoreError } from "./key-store-error.ts";
 
 /*
- * The newest keys that were in use on this host, so that older ones, in which keys that were revoked since are open, are
- * refused after a restart, too. The file stands beside the key file or, for keys in a store, beside the pepper.
+ * Records the newest keys that were in use on this host, so that older keys are refused after a restart, too: keys that
+ * were revoked since would be valid again. The file stands beside the key file or, for keys in a store, beside the
+ * pepper.
  */
 
-/** The time that a note waits for another one to be written, in milliseconds. */
+/** Milliseconds that a write waits for another one to finish. */
 const LOCK_WAIT_MS = 2_000;
 
 /** The newest state of the keys in a store that was in use. */
 export type SeenHead = {
-  /** The number of changes. */
+  /** Number of changes. */
   readonly revision: number;
-  /** The identity of the store: the MAC of the line of the audit log that began it. */
+  /** Identity of the store: the MAC of the audit line that began it. */
   readonly id: string;
-  /** The MAC of the newest line of the audit log. */
+  /** MAC of the newest line of the audit log. */
   readonly auditHead: string;
-  /** The time of the newest line, RFC 3339 in UTC. */
+  /** Time of the newest line, RFC 3339 in UTC. */
   readonly ts: string;
 };
 
-/** Returns the path of the file in which the newest state of `file` stands, a key file or the pepper of a store. */
+/** Returns the path of the file that holds the newest state of `file`, a key file or the pepper of a store. */
 export function seenFileOf(file: string): string {
   return `${file}.seen`;
 }
 
 /**
- * Resolves to the newest revision of a key file that was ever used; 0 where none was noted, as in a new folder.
- * Throws what `isKeyStoreError` knows when that cannot be found out.
+ * Resolves to the newest revision of a key file that was ever in use; 0 if none was recorded, as in a new folder.
+ * Throws an error that `isKeyStoreError` accepts if the file cannot be read.
  */
 export async function readSeenRevision(keyFile: string): Promise<number> {
   const path = seenFileOf(keyFile);
@@ -38,14 +39,17 @@ export async function readSeenRevision(keyFile: string): Promise<number> {
   return Number(text);
 }
 
-/** Notes that a revision is in use, where it is newer than the one that was. Throws what `isKeyStoreError` knows. */
+/**
+ * Records that a revision is in use, if it is newer than the recorded one. Throws an error that `isKeyStoreError`
+ * accepts.
+ */
 export async function noteSeenRevision(keyFile: string, revision: number): Promise<void> {
   if (revision > (await readSeenRevision(keyFile))) await writePrivateFile(seenFileOf(keyFile), `${revision}\n`);
 }
 
 /**
- * Resolves to the newest state of a store of keys that was used with this pepper; undefined where none was noted. Throws
- * what `isKeyStoreError` knows when that cannot be found out.
+ * Resolves to the newest state of a store of keys that was in use with this pepper; undefined if none was recorded.
+ * Throws an error that `isKeyStoreError` accepts if the file cannot be read.
  */
 export async function readSeenHead(pepperFile: string): Promise<SeenHead | undefined> {
   const path = seenFileOf(pepperFile);
@@ -56,8 +60,8 @@ export async function readSeenHead(pepperFile: string): Promise<SeenHead | undef
 }
 
 /**
- * Notes the state of a store of keys that is in use, where it is newer than the one that was, or `isForked`: the store
- * has lost that one. Throws what `isKeyStoreError` knows.
+ * Records the state of a store of keys, if it is newer than the recorded one or `isForked`: the store has lost that
+ * one. Throws an error that `isKeyStoreError` accepts.
  */
 export async function noteSeenHead(pepperFile: string, head: SeenHead, isForked = false): Promise<void> {
   const path = seenFileOf(pepperFile);
@@ -66,11 +70,11 @@ export async function noteSeenHead(pepperFile: string, head: SeenHead, isForked 
     const isNewer = !seen || (seen.id === head.id ? head.revision > seen.revision : head.ts > seen.ts);
     if (isNewer) await writePrivateFile(path, `${seenHeadText(head)}\n`);
   };
-  // Gateways and commands of this host note the same change, or one after another.
+  // Several gateways and commands of this host may write at the same time.
   await withFileLock(`${path}.lock`, note, AbortSignal.timeout(LOCK_WAIT_MS));
 }
 
-/** Writes the state of a store of keys as `parseSeenHead` reads it. */
+/** Writes the state of a store of keys in the form that `parseSeenHead` reads. */
 export function seenHeadText({ revision, id, auditHead, ts }: SeenHead): string {
   return `${revision} ${id} ${auditHead} ${ts}`;
 }
@@ -81,7 +85,7 @@ export function parseSeenHead(text: string): SeenHead | undefined {
   return revision && id && auditHead && ts ? { revision: Number(revision), id, auditHead, ts } : undefined;
 }
 
-/** Returns those of several states that there are. */
+/** Returns the defined states. */
 export function knownHeads(...heads: readonly (SeenHead | undefined)[]): readonly SeenHead[] {
   return heads.filter((head) => head !== undefined);
 }
@@ -91,8 +95,8 @@ async function readText(path: string): Promise<string | undefined> {
 }
 
 /**
- * Throws KeyStoreError `revision_went_back` where a key file is older than what was used before: keys that have been
- * revoked since would open again.
+ * Throws KeyStoreError `revision_went_back` if a key file is older than a revision that was in use: keys that were
+ * revoked since would be valid again.
  */
 export function assertNotOlder(keyFile: string, revision: number, seen: number): void {
   if (revision >= seen) return;

@@ -4,14 +4,15 @@ import { deriveKey, type Pepper } from "./key-digest.ts";
 import { type KeyRecord, keyRecordSchema } from "./key-record.ts";
 
 /*
- * Records in a store that others may be able to write. Each has a MAC under a key derived from the pepper, which covers
- * the id, the revision of the store at which the record was written, and its JSON: `<MAC in hex> <revision> <JSON>`.
+ * Records in a store that other programs may be able to write. Each has a MAC under a key derived from the pepper,
+ * which covers the id, the revision of the store at which the record was written, and its JSON: `<MAC in hex>
+ * <revision> <JSON>`.
  */
 
-/** A record whose signature fits, with the revision of the store at which it was written. */
+/** A verified record, with the revision of the store at which it was written. */
 export type SignedRecord = { readonly revision: number; readonly record: KeyRecord };
 
-/** Signs records, and checks what was signed, under the key that a pepper gives. */
+/** Signs and verifies records under a key derived from the pepper. */
 export class RecordSigner {
   readonly #key: Buffer;
 
@@ -19,12 +20,12 @@ export class RecordSigner {
     this.#key = deriveKey(pepper, "svc key records");
   }
 
-  /** Returns the stored text of a record that is written at a revision of the store. */
+  /** Returns the stored text of a record written at a revision of the store. */
   sign(revision: number, record: KeyRecord): string {
     return this.signText(record.id, `${revision} ${JSON.stringify(record)}`);
   }
 
-  /** Returns the record with this id that a stored text holds; undefined where its signature does not fit. */
+  /** Returns the record with this id from a stored text; undefined if its signature is not valid. */
   open(id: string, text: string): SignedRecord | undefined {
     const signed = this.openText(id, text);
     const [, revision, json = ""] = /^(\d{1,15}) (.*)$/s.exec(signed ?? "") ?? [];
@@ -37,7 +38,7 @@ export class RecordSigner {
     return `${this.#mac(`${label} ${text}`).toString("hex")} ${text}`;
   }
 
-  /** Returns the text that was signed for this use; undefined where the signature does not fit. */
+  /** Returns the text that was signed for this use; undefined if the signature is not valid. */
   openText(label: string, signed: string): string | undefined {
     const [, mac = "", text = ""] = /^([0-9a-f]{64}) (.*)$/s.exec(signed) ?? [];
     const isGenuine = mac !== "" && timingSafeEqual(Buffer.from(mac, "hex"), this.#mac(`${label} ${text}`));
@@ -49,7 +50,7 @@ export class RecordSigner {
   }
 }
 
-/** Returns the record that a stored text holds, signed or not; undefined where it holds none. */
+/** Returns the record in a stored text, signed or not; undefined if there is none. */
 export function readUnverified(text: string): KeyRecord | undefined {
   return readRecord(text.slice(text.indexOf("{")));
 }

@@ -5,64 +5,61 @@ import type { HeldPlaces } from "./held-places.ts";
 import { limitExceeded, limitsUnknown, placesTaken } from "./limit-exceeded.ts";
 import type { ChargeItem, LimitStore, Place, Postponed } from "./limit-store.ts";
 
-/** The step, in tokens, in which output is charged that goes beyond what was expected. */
+/** Step, in tokens, of charges for output beyond the expected tokens. */
 const OUTPUT_STEP_TOKENS = 256;
 
-/** A limit and what a request is to be charged on it; a cost of undefined charges nothing and cannot be refused. */
+/** A limit with the cost of a request; an undefined cost charges no units and is never refused. */
 export type Wanted = { readonly dimension: Dimension; readonly cost: number | undefined };
 
-/** What a store will be asked together with more. */
+/** Charges and places that the next request to the store includes. */
 type Later = {
   readonly places: PlaceLimit | undefined;
   readonly wanted: readonly Wanted[];
   readonly note: Postponed;
 };
 
-/** What stands charged on the limit with this name. */
+/** The current charge on the limit with this name. */
 type Charge = { readonly name: string; readonly measure: Measure; amount: number };
 
-/** The tokens that a request has cost its key, as engines counted them, as far as they did. */
+/** The tokens that a request has cost its key, as far as engines counted them. */
 export type UsedTokens = {
-  /** The tokens of the prompt, those included that came from the cache; 0 where no engine has counted them. */
+  /** Tokens of the prompt, including cached ones; 0 if no engine has counted them. */
   readonly inputTokens: number;
-  /** The tokens of the prompt that came from the cache. */
+  /** Cached tokens of the prompt. */
   readonly cachedTokens: number;
-  /** The tokens of the answer, reasoning included; its deltas, where the answer did not come to its end. */
+  /** Tokens of the answer, reasoning included; its deltas if the answer was not completed. */
   readonly outputTokens: number;
 };
 
 const NO_TOKENS: UsedTokens = { inputTokens: 0, cachedTokens: 0, outputTokens: 0 };
 
-/** What a grant works with. */
 export type GrantOptions = {
-  /** The store in which charges are counted and places are taken. */
   readonly store: LimitStore;
-  /** The list in which operators see the places that are held. */
+  /** The held places, for operators. */
   readonly held: HeldPlaces;
-  /** The public id of the key that pays. */
   readonly keyId: string;
-  /** The part of a token that an input token counts which was read from the cache, from 0 to 1. */
+  /** Weight of a cached input token, from 0 to 1. */
   readonly cachedInputWeight: number;
 };
 
 /**
- * Holds what one request has been charged, and the places that it takes. Charges are put right as more is known, and
- * finally by one of `settle`, `settleWithoutTokens` and `refund`; `release` gives the places back. Each may be called
- * again and late: only the first end counts.
+ * The charges and places of one request. Charges are corrected when more is known, and finally by one of `settle`,
+ * `settleWithoutTokens` and `refund`; `release` returns the places. Each may be called again and late: only the first
+ * final call counts.
  */
 export class Grant {
   readonly #options: GrantOptions;
-  /** What stands charged on the limits, one of each. A key has a handful of them, and most have none. */
+  /** The current charges, one per limit. Most keys have few limits or none. */
   readonly #charges: Charge[] = [];
   #readings: readonly DimensionReading[] = [];
   readonly #taken: Place[] = [];
-  /** What the store will be asked together with the next charge, or when the request is over. */
+  /** Sent to the store with the next charge, or at the end of the request. */
   #postponed: Later | undefined;
-  /** The tokens of the prompt: estimated, until an engine has counted them. */
+  /** Tokens of the prompt: estimated until an engine has counted them. */
   #inputTokens = 0;
   #counted = false;
   #cachedTokens = 0;
-  /** The number of deltas so far, which stand for tokens until the engine's count comes with the end. */
+  /** Deltas so far, which count as tokens until the engine reports the usage. */
   #deltas = 0;
   #outputCharged = 0;
   #settled = false;
@@ -73,19 +70,19 @@ export class Grant {
     this.#options = options;
   }
 
-  /** The readings of how the key's limits stood when they were last asked, its general ones first. */
+  /** The last known state of the key's limits, general ones first. */
   get readings(): readonly DimensionReading[] {
     return this.#readings;
   }
 
-  /** What the request has cost its key; undefined until it is over, and for one that does not count at all. */
+  /** The final cost of the request; undefined until it has ended, and if it does not count. */
   get used(): UsedTokens | undefined {
     return this.#used;
   }
 
   /**
-   * Leaves charges and places until more is known, where the store would be asked twice and nothing speaks against them.
-   * Returns whether it did: then the next `take` asks for all together.
+   * Postpones charges and places until more is known, if the store would be asked twice and the request is likely to
+   * pass. Returns whether it did: the next `take` then includes them.
    */
   postpone(places: PlaceLimit | undefined, wanted: readonly Wanted[]): boolean {
     const { store, keyId } = this.#options;
@@ -95,8 +92,8 @@ export class Grant {
   }
 
   /**
-   * Takes all charges of `wanted`, and a place where `places` limits them, or nothing, with what was postponed. Returns
-   * the refusal, or undefined when the request may go on.
+   * Takes all charges of `wanted`, and a place if `places` limits them, or takes none of them, together with all
+   * postponed ones. Returns the refusal, or undefined if the request passes.
    */
   async take(places: PlaceLimit | undefined, wanted: readonly Wanted[]): Promise<ApiError | undefined> {
     const before = this.#postponed;
@@ -114,7 +111,7 @@ export class Grant {
     const { store, held, keyId } = this.#options;
     const { ok, refusedBy, full, place, readings } = await store.charge(keyId, wanted.map(itemOf), ...places);
     if (place) {
-      // The caller may have left while the store was asked.
+      // The caller may have left during the request to the store.
       if (this.#released) place.release();
       else this.#taken.push(places.reduce((one, { name }) => held.hold(keyId, name, one), place));
     }
@@ -131,15 +128,15 @@ export class Grant {
     return taken ? placesTaken(taken) : limitExceeded(found);
   }
 
-  /** Notes how many input and output tokens have been charged in advance. */
+  /** Records the input and output tokens that were charged in advance. */
   expect({ input, output }: { readonly input: number; readonly output: number }): void {
     this.#inputTokens = input;
     this.#outputCharged = output;
   }
 
   /**
-   * Corrects the input charge, as the engine has counted the prompt. A repeated try on another engine calls it again,
-   * and the deltas of the try before no longer count.
+   * Corrects the input charge when the engine has counted the prompt. A retry on another engine calls it again, and the
+   * deltas of the attempt before no longer count.
    */
   started({ inputTokens, cachedInputTokens }: Started): void {
     this.#inputTokens = inputTokens;
@@ -150,8 +147,8 @@ export class Grant {
   }
 
   /**
-   * Counts one delta of the answer as one token, and charges more output once the deltas go beyond what was charged. It
-   * runs on the path of every delta.
+   * Counts one delta of the answer as one token, and charges more output once the deltas exceed the charge. It runs for
+   * every delta.
    */
   delta(): void {
     this.#deltas += 1;
@@ -161,9 +158,9 @@ export class Grant {
   }
 
   /**
-   * Ends the charges of a request that is over: tokens as the engine counted them, or without `usage` as far as they
-   * were seen. A prompt that no engine has counted is charged by its estimate to the rate of a minute, which flows
-   * back, and not to the quota of the day.
+   * Settles the charges of a request that has ended: tokens as the engine counted them, or without `usage` the deltas
+   * so far. A prompt that no engine has counted is charged by its estimate to the rate per minute, which refills, and
+   * not to the daily quota.
    */
   settle(usage: Usage | undefined): void {
     if (this.#settled) return;
@@ -181,7 +178,7 @@ export class Grant {
     this.#used = { inputTokens, cachedTokens: this.#counted ? this.#cachedTokens : 0, outputTokens: output };
   }
 
-  /** Ends the charges of a request that cost no tokens: it counts as a request only. */
+  /** Settles the charges of a request without tokens: only the request is counted. */
   settleWithoutTokens(): void {
     if (this.#settled) return;
     this.#settled = true;
@@ -190,14 +187,14 @@ export class Grant {
     this.#chargePostponed();
   }
 
-  /** Ends the charges of a request that is not to count at all. */
+  /** Returns the charges of a request that does not count. */
   refund(): void {
     if (this.#settled) return;
     this.#settled = true;
     for (const charge of this.#charges) this.#set(charge, 0);
   }
 
-  /** Gives the places of the request back. */
+  /** Returns the places of the request. */
   release(): void {
     this.#released = true;
     this.#postponed?.note.end();
@@ -205,7 +202,7 @@ export class Grant {
     for (const place of this.#taken.splice(0)) place.release();
   }
 
-  /** Charges a request that ended before anything was asked for it: nobody waits for it any more. */
+  /** Charges a request that ended before its postponed charges were sent; no caller waits for the result. */
   #chargePostponed(): void {
     const postponed = this.#postponed;
     if (!postponed) return;
@@ -216,7 +213,7 @@ export class Grant {
   }
 
   #note({ name, measure }: Dimension, cost: number): void {
-    // The caller left while the store was asked.
+    // The caller left during the request to the store.
     if (this.#settled) this.#options.store.settle(this.#options.keyId, name, -cost);
     else {
       const charge = this.#charges.find((one) => one.name === name);
@@ -229,7 +226,7 @@ export class Grant {
     return this.#inputTokens - this.#cachedTokens * (1 - this.#options.cachedInputWeight);
   }
 
-  /** Sets what stands charged by `measure` to `amount`. */
+  /** Sets the charge of `measure` to `amount`. */
   #correct(measure: Measure, amount: number): void {
     for (const charge of this.#charges) if (charge.measure === measure) this.#set(charge, amount);
   }
@@ -246,7 +243,7 @@ function itemOf({ dimension: { name, rule }, cost }: Wanted): ChargeItem {
   return { name, rule, cost };
 }
 
-/** Returns what two lists say of limits, in the order of `first`: of a limit that is in both, what `then` says. */
+/** Merges two lists of limits in the order of `first`; for a limit in both, the entry of `then` counts. */
 function merged<T extends { readonly dimension: Dimension }>(first: readonly T[], then: readonly T[]): readonly T[] {
   const later = new Map(then.map((one) => [one.dimension.name, one]));
   const known = new Set(first.map(({ dimension }) => dimension.name));

@@ -1,10 +1,10 @@
 import type { Place } from "./limit-store.ts";
 
-/** The places that this gateway's requests hold, by key and by name of the limit, for operators to see. */
+/** The places that this gateway's requests hold, by key and by name of the limit, for operators. */
 export class HeldPlaces {
   readonly #counts = new Map<string, Map<string, number>>();
 
-  /** Returns `place` wrapped so that it counts as held until it is released. */
+  /** Wraps `place` so that it counts as held until it is released. */
   hold(keyId: string, name: string, place: Place): Place {
     this.#add(keyId, name, 1);
     let held = true;
@@ -17,7 +17,7 @@ export class HeldPlaces {
     };
   }
 
-  /** Returns how many places of a key's limit are held now. */
+  /** Returns the number of held places of a key's limit. */
   of(keyId: string, name: string): number {
     return this.#counts.get(keyId)?.get(name) ?? 0;
   }

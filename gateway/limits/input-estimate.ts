@@ -1,18 +1,14 @@
 import type { Message, Part } from "../../proto/gen/svc/inference/v1/messages.ts";
 
-/**
- * The bytes of text to a token: on the low side for prose, on the high side for code and other languages; JSON's own
- * characters are in it.
- */
+/** Bytes of text per token: low for prose, high for code and other languages; JSON syntax is included. */
 const BYTES_PER_TOKEN = 3;
-/** The tokens that an image counts as: about what one of middle size takes in models that see. */
+/** Tokens per image: about those of a medium image in vision models. */
 const TOKENS_PER_IMAGE = 1_500;
-/** The factor by which base64 is longer than what it stands for. */
+/** Size of base64 relative to the encoded bytes. */
 const BASE64_GROWTH = 4 / 3;
 
 /**
- * Estimates the input tokens of a request from the bytes of its body, for the time until the engine has counted them;
- * at least 1.
+ * Estimates the input tokens of a request from the bytes of its body, until the engine has counted them; at least 1.
  */
 export function estimateInputTokens(bodyBytes: number, messages: readonly Message[]): number {
   const images = messages.flatMap(({ parts }) => imagesOf(parts));
@@ -21,7 +17,7 @@ export function estimateInputTokens(bodyBytes: number, messages: readonly Messag
   return Math.max(1, Math.ceil(textBytes / BYTES_PER_TOKEN) + images.length * TOKENS_PER_IMAGE);
 }
 
-/** Returns the size of each image in bytes; 0 for one that is not in the body itself. */
+/** Returns the size of each image in bytes; 0 for an image outside the body. */
 function imagesOf(parts: readonly Part[]): number[] {
   return parts.flatMap(({ kind }) => {
     if (kind?.$case === "toolResult") return imagesOf(kind.value.content);

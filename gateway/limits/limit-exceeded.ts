@@ -4,13 +4,13 @@ import type { Dimension, DimensionReading, Measure, PlaceLimit } from "./dimensi
 
 type Words = {
   readonly code: "rate_limit_exceeded" | "insufficient_quota";
-  /** The budget that the limit is about, as `error.type` of Format A says it. */
+  /** The exceeded budget, as `error.type` of Format A. */
   readonly limit: "requests" | "tokens";
   readonly text: string;
   readonly per: "min" | "day";
-  /** The token of the limit over all models. */
+  /** Detail token of the limit over all models. */
   readonly ofKey: Detail;
-  /** The token of the limit on one model, where there can be one. */
+  /** Detail token of the limit on one model, if there can be one. */
   readonly ofModel?: Detail;
 };
 
@@ -57,9 +57,9 @@ const WORDS: Readonly<Record<Measure, Words>> = {
 
 type PlaceWords = {
   readonly text: string;
-  /** The token of the limit over all models. */
+  /** Detail token of the limit over all models. */
   readonly ofKey: Detail;
-  /** The token of the limit on one model, where there can be one. */
+  /** Detail token of the limit on one model, if there can be one. */
   readonly ofModel?: Detail;
 };
 
@@ -72,15 +72,12 @@ const PLACE_WORDS: Readonly<Record<PlaceLimit["of"], PlaceWords>> = {
   counts: { text: "concurrent token counts", ofKey: "key_count_concurrency_exceeded" },
 };
 
-/**
- * The time that a caller without a place is told to wait, in milliseconds. When a place becomes free is not known;
- * answers take seconds.
- */
+/** Retry delay, in milliseconds, if no place is free. When a place becomes free is unknown; answers take seconds. */
 const PLACE_RETRY_MS = 1_000;
-/** The time that a caller is told to wait while the store of the limits does not answer, in milliseconds. */
+/** Retry delay, in milliseconds, while the store of the limits does not answer. */
 const STORE_RETRY_MS = 5_000;
 
-/** Makes the refusal of a charge. Of several limits that refused, the one with the longest wait is named. */
+/** Makes the error of a refused charge. If several limits refused it, the one with the longest wait is named. */
 export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
   const worst = readings.reduce((a, b) => (b.reading.waitMs > a.reading.waitMs ? b : a));
   const { measure, limit, model } = worst.dimension;
@@ -93,13 +90,13 @@ export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
   return new ApiError(code, wording, {
     limit: words.limit,
     retryAfterMs: waitMs,
-    // A client that repeats cannot win before midnight. Of a rate, clients' own rule for 429 is right.
+    // A retry before midnight cannot succeed. For a rate, the clients' default for 429 is right.
     ...(spent && { shouldRetry: false }),
     detail: model === undefined ? ofKey : (ofModel ?? ofKey),
   });
 }
 
-/** Makes the refusal of a request for which no place is free. */
+/** Makes the error of a request for which no place is free. */
 export function placesTaken({ of, limit, model }: PlaceLimit): ApiError {
   const { text, ofKey, ofModel } = PLACE_WORDS[of];
   const words = `Rate limit reached for ${text}${onModel(model)}: limit ${limit}. ${tryAgain(PLACE_RETRY_MS)}`;
@@ -110,7 +107,7 @@ export function placesTaken({ of, limit, model }: PlaceLimit): ApiError {
   });
 }
 
-/** Makes the refusal of a request whose limits nobody can tell, where the gateway is to let nobody in without them. */
+/** Makes the error of a request whose limits are unavailable, if the gateway is configured to refuse it then. */
 export function limitsUnknown(): ApiError {
   return new ApiError(
     "server_is_overloaded",
@@ -123,14 +120,14 @@ export function limitsUnknown(): ApiError {
 }
 
 /**
- * Returns the words for the model that a limit is on, "" for a limit on all. A model with limits of its own stands in
- * the catalog, so its id is not the caller's text.
+ * Returns the text for the limited model, "" for a limit over all models. A model with limits of its own is in the
+ * catalog, so its id is not the caller's text.
  */
 function onModel(model: Dimension["model"]): string {
   return model === undefined ? "" : ` on ${model}`;
 }
 
-/** Returns the sentence that says when to come again. Agents read the time out of it: seconds, as a decimal number. */
+/** Returns the sentence with the retry delay. Agents parse it: seconds, as a decimal number. */
 function tryAgain(ms: number): string {
   return `Please try again in ${ms / 1000}s.`;
 }

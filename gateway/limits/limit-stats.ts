@@ -4,7 +4,7 @@ import { Gauge, type Registry } from "prom-client";
 export function registerLimitStats(registry: Registry, shared: () => boolean): void {
   new Gauge({
     name: "svc_ratelimit_store_up",
-    help: "1 while the store in which several gateways count the limits of keys answers; else 0.",
+    help: "1 while the shared store of limits answers; else 0.",
     registers: [registry],
     collect() {
       this.set(shared() ? 1 : 0);

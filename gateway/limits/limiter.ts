@@ -16,51 +16,49 @@ import { HeldPlaces } from "./held-places.ts";
 import type { LimitStore } from "./limit-store.ts";
 
 /**
- * The tokens that a request of unknown length is taken to write; the rest is charged as it comes. Agents always ask for
- * room for tens of thousands of tokens: reserving all of it would idle their keys.
+ * Tokens that are charged in advance if the output length is unknown; the rest is charged as it arrives. Agents always
+ * allow tens of thousands of output tokens: reserving all of them would leave their keys unused.
  */
 const OUTPUT_RESERVE_TOKENS = 1_024;
 
-/** The use that a request makes of a key's limits: it generates, counts tokens, or only asks how the limits stand. */
+/** How a request uses a key's limits: it generates, counts tokens, or only reads their state. */
 export type Use = "generation" | "count" | "none";
 
-/** What a limiter works with. */
 export type LimiterOptions = BurstSettings & {
-  /** The store of the counts of all keys. */
   readonly store: LimitStore;
-  /** The part of a token that an input token counts which was read from the cache, from 0 to 1. */
+  /** Weight of a cached input token, from 0 to 1. */
   readonly cachedInputWeight: number;
-  /** The most token counts at one time of a key whose record does not say, at least 1. */
+  /** Concurrent token counts of a key whose record has no limit, at least 1. */
   readonly countConcurrency: number;
 };
 
-/** What a generation is expected to use. */
+/** The expected use of a generation. */
 export type Expected = {
-  /** The catalog id of the model. */
+  /** Catalog id. */
   readonly model: string;
-  /** The estimated tokens of the prompt. */
+  /** Estimated tokens of the prompt. */
   readonly inputTokens: number;
-  /** The most tokens that the answer may have; undefined for as many as fit into the context window. */
+  /** Most tokens of the answer; undefined for the rest of the context window. */
   readonly maxOutputTokens: number | undefined;
 };
 
 /** The decision about a request before its body is read. */
 export type Admission = {
-  /** What the request was charged. It has to be ended and released, also after a refusal. */
+  /** The charges of the request. They have to be settled and released, also after a refusal. */
   readonly grant: Grant;
-  /** Why the request may not go on; undefined when it may. */
+  /** Why the request is refused; undefined if it passes. */
   readonly refusal: ApiError | undefined;
 };
 
-/** How all limits of a key stand. */
+/** The state of all limits of a key. */
 export type LimitLevels = {
-  /** The limits on use over time. */
+  /** Limits on use over time. */
   readonly counted: readonly DimensionReading[];
-  /** The limits on generations and token counts at one time; `taken` counts those of this gateway only. */
+  /** Limits on concurrency; `taken` counts the places of this gateway only. */
   readonly places: readonly (PlaceLimit & { readonly taken: number })[];
 };
 
-/** Holds requests against the limits in the record of their key. A key without limits is never refused. */
+/** Applies the limits in the record of a key to its requests. A key without limits is never refused. */
 export class Limiter {
   readonly #options: LimiterOptions;
   readonly #held = new HeldPlaces();
@@ -70,9 +68,9 @@ export class Limiter {
   }
 
   /**
-   * Takes a place and one request before the body is read. A key that owes tokens or has used up its quota is refused
-   * here, too. Where the store is far away and will be asked for tokens anyway, all of that is asked then, unless it is
-   * likely to be refused.
+   * Takes a place and one request before the body is read. A key with a token debt or an exhausted quota is refused
+   * here, too. If the store is remote and will be asked for tokens anyway, all charges are sent together then, unless a
+   * refusal is likely.
    */
   async admit(principal: Principal, use: Use): Promise<Admission> {
     const { store, cachedInputWeight } = this.#options;
@@ -86,7 +84,7 @@ export class Limiter {
   }
 
   /**
-   * Takes the expected tokens once the body is understood, and what the model's own limits ask. Returns the refusal,
+   * Takes the expected tokens, and the charges of the model's own limits, once the body is parsed. Returns the refusal,
    * after which the request does not count, or undefined.
    */
   async reserve(grant: Grant, principal: Principal, expected: Expected): Promise<ApiError | undefined> {
@@ -103,7 +101,7 @@ export class Limiter {
     return refusal;
   }
 
-  /** Reads how all limits of a key stand, for operators. It changes nothing. */
+  /** Reads the state of all limits of a key, for operators. It changes no count. */
   async look(principal: Principal): Promise<LimitLevels> {
     const { keyId, limits } = principal;
     const models = [undefined, ...Object.keys(limits.perModel ?? {})];
@@ -125,7 +123,7 @@ export class Limiter {
     };
   }
 
-  /** Whether a key has limits that only the body of a generation says what to ask of. */
+  /** Whether a key has limits whose cost depends on the body of a generation. */
   #asksForMore({ limits }: Principal): boolean {
     return limits.itpm !== undefined || limits.otpm !== undefined || limits.perModel !== undefined;
   }

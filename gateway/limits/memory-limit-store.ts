@@ -6,13 +6,13 @@ const DAY_MS = 86_400_000;
 
 type Count =
   | { readonly kind: "bucket"; readonly bucket: Bucket; readonly rule: BucketRule }
-  /** The use of one day; `day` counts whole days since the epoch in UTC. */
+  /** Use of one day; `day` is the number of days since the epoch in UTC. */
   | { readonly kind: "day"; readonly day: number; readonly used: number; readonly total: number };
 
-/** The counts and places of one key. Accounts are never dropped: there are no more of them than keys were issued. */
+/** Counts and places of one key. Accounts are never dropped: their number is bounded by the issued keys. */
 type Account = { readonly counts: Map<string, Count>; readonly placesInUse: Map<string, number> };
 
-/** Keeps the counts of one gateway in its own memory. A charge has no wait inside, so no other one comes in between. */
+/** The counts of one gateway in memory. A charge does not await, so it is atomic. */
 export class MemoryLimitStore implements LimitStore {
   readonly #clock: Clock;
   readonly #accounts = new Map<string, Account>();
@@ -21,7 +21,6 @@ export class MemoryLimitStore implements LimitStore {
     this.#clock = clock;
   }
 
-  /** Takes the costs of all items and all places, or nothing when one of them does not pass or no place is free. */
   async charge(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Promise<Charged> {
     const { counts, placesInUse } = this.#account(keyId);
     const full = places.find(({ name, limit }) => (placesInUse.get(name) ?? 0) >= limit)?.name;
@@ -43,7 +42,6 @@ export class MemoryLimitStore implements LimitStore {
     return { ok, readings, place: takePlaces(placesInUse, places) };
   }
 
-  /** Takes `amount` from a count that was charged before; a negative amount gives back. */
   settle(keyId: string, name: string, amount: number): void {
     const { counts } = this.#account(keyId);
     const count = counts.get(name);
@@ -59,7 +57,7 @@ export class MemoryLimitStore implements LimitStore {
     return account;
   }
 
-  /** Returns the count as it stands now under `rule`, or a new one where there was none of its kind. */
+  /** Returns the count as of now under `rule`, or a new one if there was none of its kind. */
   #current(count: Count | undefined, rule: LimitRule): Count {
     if (rule.kind === "day") {
       const day = Math.floor(this.#clock.wallMs() / DAY_MS);
@@ -74,7 +72,7 @@ export class MemoryLimitStore implements LimitStore {
   #waitMs(count: Count | undefined, cost: number): number {
     if (!count) return 0;
     if (count.kind === "bucket") return waitMs(count.bucket, count.rule, cost);
-    // A day's total is known to be used up only when it is: answers are counted when they end.
+    // The total of a day may be exceeded: answers are counted when they end.
     return count.used < count.total ? 0 : this.#untilMidnightMs();
   }
 
@@ -88,7 +86,7 @@ export class MemoryLimitStore implements LimitStore {
   }
 }
 
-/** Takes one of the places of each name, until they are released. */
+/** Takes one place of each name until they are released. */
 function takePlaces(inUse: Map<string, number>, places: readonly PlaceItem[]): Place {
   for (const { name } of places) inUse.set(name, (inUse.get(name) ?? 0) + 1);
   let held = true;

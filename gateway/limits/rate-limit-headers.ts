@@ -1,23 +1,22 @@
 import type { Envelope } from "../errors.ts";
 import type { DimensionReading, Measure } from "./dimension.ts";
 
-/** The measures that the headers about requests look at. */
+/** Measures of the request headers. */
 const REQUESTS: readonly Measure[] = ["rpm", "countRpm"];
 const INPUT: readonly Measure[] = ["itpm"];
 const OUTPUT: readonly Measure[] = ["otpm"];
 const TOKENS: readonly Measure[] = [...INPUT, ...OUTPUT];
 
-/** What the headers need besides the limits. */
 export type RateLimitHeaderOptions = {
   /** The word before `-ratelimit-` in the header names of Format B. */
   readonly prefix: string;
-  /** The wall clock in milliseconds since the epoch, as Format B names moments. */
+  /** Wall clock in milliseconds since the epoch, for the timestamps of Format B. */
   readonly wallMs: number;
 };
 
 /**
- * Writes how the key's limits stand as headers, in the syntax of the two vendors whose SDKs read them. Where several
- * limits are about one thing, the one with the least left is shown; what has no limit is not mentioned.
+ * Writes the state of the key's limits as headers, in the syntax of the two vendors whose SDKs read them. Of several
+ * limits on one measure, the one with the smallest remaining share is shown; a measure without a limit is omitted.
  */
 export function rateLimitHeaders(
   envelope: Envelope,
@@ -52,14 +51,14 @@ function tightest(readings: readonly DimensionReading[]): DimensionReading | und
   return readings.reduce<DimensionReading | undefined>((a, b) => (a && left(a) <= left(b) ? a : b), undefined);
 }
 
-/** Returns what is left of a limit as a share of what may be there. */
+/** Returns the remaining share of a limit. */
 function left({ dimension, reading }: DimensionReading): number {
   const { rule } = dimension;
   return reading.remaining / (rule.kind === "bucket" ? rule.capacity : rule.total);
 }
 
 /**
- * Writes a time as `12ms`, `1.5s`, `6m0s` or `1h2m3s`, and nothing as `0s`. Fractions of a second show only below a
+ * Writes a duration as `12ms`, `1.5s`, `6m0s` or `1h2m3s`, and zero as `0s`. Fractions of a second appear only below a
  * minute.
  */
 export function duration(ms: number): string {
@@ -71,7 +70,7 @@ export function duration(ms: number): string {
   return `${hours > 0 ? `${hours}h` : ""}${minutes}m${seconds % 60}s`;
 }
 
-/** Writes a moment as RFC 3339 in UTC, in whole seconds and never early. */
+/** Writes a timestamp as RFC 3339 in UTC, rounded up to whole seconds. */
 function instant(wallMs: number): string {
   return new Date(Math.ceil(wallMs / 1000) * 1000).toISOString().replace(".000Z", "Z");
 }

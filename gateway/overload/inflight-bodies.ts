@@ -1,53 +1,50 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
-/** The bounds of what bodies may take up together, and of how long one of them waits for room. */
 export type InflightBodiesOptions = {
-  /** The most bytes that all bodies together may take up. */
+  /** Bytes of all bodies together. */
   readonly maxBytes: number;
   /**
-   * The share, from 0 to 1, that the bodies of one tenant may take up of what others leave of these bytes: with 0.5 one
-   * tenant takes half, two a third each, and a newcomer always finds room; 1 bounds no tenant. A single body may be larger.
+   * Share, from 0 to 1, of the free bytes that the bodies of one tenant may take: with 0.5 one tenant takes half, two a
+   * third each, and a new tenant always finds room; 1 bounds no tenant. A single body may be larger.
    */
   readonly maxShareOfKey: number;
-  /** The longest time that a body waits for room, in milliseconds. */
+  /** Longest wait of a body, in milliseconds. */
   readonly maxWaitMs: number;
-  /** The clock of the wait for room. */
   readonly clock: Pick<Clock, "after">;
 };
 
-/** The room that a body did not find: that of all bodies together, or that of its own tenant. */
+/** The exhausted budget: that of all bodies together, or that of one tenant. */
 export type NoRoom = "inflight_body_bytes" | "key_body_bytes";
 
-/** The room that the body of one request takes up, from its announcement until an engine has it for good. */
+/** The accounting of one request's body, from its announcement until an engine has accepted it. */
 export type InflightBody = {
   /**
-   * Resolves when there is room for a body that announces `bytes`, which then count unless they are few; to the lack
-   * where there is none within the time limit, or never will be. `release` ends the wait.
+   * Resolves when a body that announces `bytes` fits, which then count unless they are few; resolves to the exhausted
+   * budget if it does not fit within the time limit, or never will. `release` ends the wait.
    */
   reserve(bytes: number): Promise<NoRoom | undefined>;
-  /** Counts `bytes` more that have arrived. Returns the lack, and counts nothing, where they find no room. */
+  /** Counts `bytes` that have arrived. Returns the exhausted budget, and counts none, if they do not fit. */
   add(bytes: number): NoRoom | undefined;
-  /** Gives back all that the body takes up. It is to be called last, and may be called again. */
+  /** Releases all bytes of the body. To be called last; further calls have no effect. */
   release(): void;
 };
 
-/** A body that waits for room. */
 type Waiting = { readonly bytes: number; readonly settle: (lack: NoRoom | undefined) => void };
 
 /**
- * The size in bytes below which a body passes those that wait, where there is room for it, and takes up what has
- * arrived of it and not what was announced: it is gone again at once.
+ * Size in bytes below which a body overtakes waiting ones if it fits, and counts only its arrived bytes, not the
+ * announced ones: it is released soon.
  */
 const SMALL_BODY_BYTES = 65_536;
 
 /**
- * Counts the bytes of all request bodies on their way. A body that finds no room waits, unread, while others go: first
- * come, first served within a tenant, and tenants in turn. No tenant fills more than its share of what others leave.
+ * Counts the bytes of all request bodies in flight. A body that does not fit waits, unread: first come, first served
+ * within a tenant, and round robin between tenants. No tenant takes more than its share of the free bytes.
  */
 export class InflightBodies {
   readonly #options: InflightBodiesOptions;
   readonly #bytesOf = new Map<string, number>();
-  /** The bodies that wait, by tenant; the tenant that was served last is the last. No list is empty. */
+  /** Waiting bodies by tenant; the tenant that was served last is the last. No list is empty. */
   readonly #waiting = new Map<string, Waiting[]>();
   #bytes = 0;
 
@@ -55,24 +52,21 @@ export class InflightBodies {
     this.#options = options;
   }
 
-  /** The most bytes that all bodies together may take up. */
   get maxBytes(): number {
     return this.#options.maxBytes;
   }
 
-  /** The bytes that all bodies together take up now. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** The number of bodies that wait for room. */
   get waiting(): number {
     let waiting = 0;
     for (const bodies of this.#waiting.values()) waiting += bodies.length;
     return waiting;
   }
 
-  /** Starts a body of `tenant`, which takes up nothing yet. */
+  /** Starts a body of `tenant`, which counts no bytes yet. */
   begin(tenant: string): InflightBody {
     let held = 0;
     let arrived = 0;
@@ -146,7 +140,7 @@ export class InflightBodies {
       if (ofTenant) ofTenant.push(waiting);
       else this.#waiting.set(tenant, [waiting]);
     });
-    // Those before it may wait for their own tenants.
+    // Earlier ones may wait for their own tenants.
     this.#serve();
     return { over, stop };
   }
@@ -157,13 +151,16 @@ export class InflightBodies {
     else this.#waiting.delete(tenant);
   }
 
-  /** Lets in whoever finds room now, the tenants in turn. Who waits for its own tenant holds up nobody else. */
+  /**
+   * Admits waiting bodies that fit now, round robin between tenants. A body that waits for its own tenant does not
+   * block other tenants.
+   */
   #serve(): void {
     for (let served = true; served; ) {
       served = false;
       for (const [tenant, [first]] of [...this.#waiting]) {
         const lack = first && this.#lacks(tenant, first.bytes);
-        // A smaller body further behind must not take the room that this one waits for.
+        // A smaller body must not take the bytes that this one waits for.
         if (lack === "inflight_body_bytes") return;
         if (!first || lack) continue;
         this.#serveNow(tenant, first);
@@ -176,7 +173,7 @@ export class InflightBodies {
     first.settle(undefined);
     const left = this.#waiting.get(tenant);
     if (!left) return;
-    // The next turn is another tenant's.
+    // The next turn belongs to another tenant.
     this.#waiting.delete(tenant);
     this.#waiting.set(tenant, left);
   }

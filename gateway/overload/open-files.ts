@@ -1,18 +1,18 @@
 import { readFileSync } from "node:fs";
 
-/** The share of its descriptors that a process spends on callers: engines, files, log and admin port need some, too. */
+/** Share of the process's descriptors for callers: engines, files, log and admin port need some, too. */
 const CALLERS_SHARE = 0.75;
 
 /**
- * Returns how many descriptors this process may have open at once, as `ulimit -n` says; undefined where the system does
- * not tell. `text` is what Linux says of the limits of a process.
+ * Returns the limit of open descriptors of this process (`ulimit -n`); undefined if the system does not report it.
+ * `text` is the content of Linux's `/proc/self/limits`.
  */
 export function openFilesLimit(text = ownLimits()): number | undefined {
   const soft = /^Max open files +(\d+)/m.exec(text)?.[1];
   return soft === undefined ? undefined : Number(soft);
 }
 
-/** Returns the most connections of callers that leave a process enough of `openFiles` descriptors; at least 1. */
+/** Returns the most connections of callers for `openFiles` descriptors; at least 1. */
 export function connectionsFor(openFiles: number): number {
   return Math.max(1, Math.floor(CALLERS_SHARE * openFiles));
 }

@@ -1,6 +1,6 @@
 /*
- * When the process itself is in trouble, as Envoy's overload manager sees it: monitors say how near a resource is to
- * its end, and actions switch on where one of their triggers is reached.
+ * Overload of the process, after Envoy's overload manager: monitors report the pressure on resources, and actions start
+ * when a trigger is reached.
  */
 
 /** The resources of the process that are watched, under Envoy's names where it has the thing. */
@@ -16,10 +16,10 @@ export const OVERLOAD_ACTIONS = ["releaseKeptAnswers", "stopAcceptingRequests"] 
 /** One of `OVERLOAD_ACTIONS`. */
 export type OverloadAction = (typeof OVERLOAD_ACTIONS)[number];
 
-/** The used share of each resource, from 0 (all of it is free) to 1 (none is); a delay beyond its limit is above 1. */
+/** Used share of each resource, from 0 to 1; a delay beyond its limit is above 1. */
 export type Pressures = Readonly<Record<ResourceMonitor, number>>;
 
-/** The pressure from which on each resource triggers an action; null where it never does. */
+/** Pressure of each resource that triggers an action; null: never. */
 export type Triggers = Readonly<Record<ResourceMonitor, number | null>>;
 
 /** The triggers of each action. A late event loop gains nothing from memory that is released. */
@@ -29,29 +29,26 @@ export const TRIGGERS: Readonly<Record<OverloadAction, Triggers>> = {
 };
 
 /**
- * The state of an action. `over` and `under` are how many looks in a row found a trigger reached, or found all of them
- * left behind.
+ * State of an action. `over` and `under` count consecutive checks with a reached trigger, or with all pressures below.
  */
 export type ActionState = { readonly active: boolean; readonly over: number; readonly under: number };
 
-/** The state of an action that was never triggered. */
+/** State of an action that was never triggered. */
 export const RESTING: ActionState = { active: false, over: 0, under: 0 };
 
 /**
- * The number of looks in a row at which a trigger has to be reached before its action starts: one slow turn of the
- * event loop, or one full heap before its collection, is no trouble yet.
+ * Consecutive checks with a reached trigger before an action starts: one slow turn of the event loop, or one full heap
+ * before its collection, is not an overload.
  */
 const LOOKS_TO_START = 2;
-/**
- * The number of good looks in a row that end an action: one is not enough, or whatever is let in again brings it back.
- */
+/** Consecutive good checks before an action ends: after one, the readmitted load may trigger it again. */
 const LOOKS_TO_END = 4;
-/** The distance below its threshold at which a pressure counts as left behind. */
+/** Distance below its threshold at which a pressure counts as normal. */
 const HYSTERESIS = 0.1;
 
 /**
- * Returns the state of an action after one more look: it starts after two looks in a row at which a trigger is reached,
- * and ends after four at which all pressures are 0.1 below theirs.
+ * Returns the state of an action after one more check: it starts after two consecutive checks with a reached trigger,
+ * and ends after four with all pressures 0.1 below theirs.
  */
 export function afterLook({ active, over, under }: ActionState, triggers: Triggers, pressures: Pressures): ActionState {
   const reached = (below: number) =>

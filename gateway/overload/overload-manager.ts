@@ -18,16 +18,16 @@ import { ProcessUsage } from "./process-usage.ts";
 /** The time between two looks at the resources, in milliseconds. */
 const REFRESH_INTERVAL_MS = 250;
 
-/** The size below which bodies are not held against the heap: hundreds of these make no difference to any. */
+/** Size in bytes below which bodies are not checked against the heap: hundreds of them are negligible. */
 const SMALL_BODY_BYTES = 65_536;
 /**
- * The bytes of heap that a byte of a body takes: its text and what is parsed of it, for a while both, and text beyond
- * Latin-1 takes two bytes a character. As much is kept of a body of the shortest messages, for the digest of each.
+ * Heap bytes per byte of a body: its text and its parsed form coexist for a while, and text beyond Latin-1 takes two
+ * bytes per character. The digests of many short messages take as much.
  */
 const HEAP_PER_BODY_BYTE = 4;
-/** The size from which the system is asked for the memory of the process anew, for each body. */
+/** Size in bytes from which the memory of the process is measured anew for each body. */
 const LARGE_BODY_BYTES = 1024 * 1024;
-/** The age from which a reading of the memory is too old for smaller bodies, in milliseconds: it costs much. */
+/** Milliseconds after which a measurement is too old for smaller bodies: measuring is slow. */
 const READING_AGE_MS = 50;
 /** The share of heap and memory from which on no further body of some size is taken. */
 const FULL_SHARE = 0.95;
@@ -38,28 +38,24 @@ const MEMORY_PER_BODY_BYTE = 5;
 const TENANT_SHARE = 0.5;
 /** The share of the process' memory that bodies on their way get where the configuration gives them no size. */
 const BODIES_SHARE = 0.25;
-/** The most that bodies on their way get where the configuration gives them no size, in bytes. */
+/** Most bytes of the default for bodies in flight. */
 const MAX_BODIES_BYTES = 536_870_912;
 
-/** An action against overload that has begun or ended. */
+/** The start or end of an action. */
 export type ActionChange = {
-  /** The action that begins or ends. */
   readonly action: OverloadAction;
-  /** Whether the action begins; false where it ends. */
+  /** True at the start, false at the end. */
   readonly active: boolean;
-  /** The pressures that the look found. */
+  /** Pressures of the check. */
   readonly pressures: Pressures;
 };
 
-/** A resource that has no room for a body. */
+/** The resource that is too short for a body. */
 export type LackingResource = "fixed_heap" | "process_memory";
 
-/**
- * Watches the process and says what has to be done to keep it alive. It decides nothing about requests that were let in
- * already.
- */
+/** Monitors the process and decides the overload actions. It does not affect admitted requests. */
 export class OverloadManager {
-  /** The bodies on their way. One that would not fit in waits there, or is refused. */
+  /** The budget of bodies in flight. A body that does not fit waits there, or is refused. */
   readonly bodies: InflightBodies;
   readonly #settings: OverloadSettings;
   readonly #clock: Clock;
@@ -76,20 +72,20 @@ export class OverloadManager {
     stopAcceptingRequests: RESTING,
   };
   readonly #listeners = new Set<() => void>();
-  /** The newest reading of the memory of the process for a body. */
+  /** Latest measurement of the process's memory for a body. */
   #reading = { bytes: 0, atMs: Number.NEGATIVE_INFINITY };
-  /** The size of all bodies that are being translated, in bytes; what comes of them is not in the heap yet. */
+  /** Bytes of all bodies in translation, whose results are not in the heap yet. */
   #translatedBytes = 0;
   #cancelLook: () => void = () => {};
 
-  /** Begins to watch the process. `onAction` is called with every action that begins or ends. */
+  /** Starts monitoring. `onAction` is called when an action starts or ends. */
   constructor(settings: OverloadSettings, clock: Clock, onAction: (change: ActionChange) => void = () => {}) {
     this.#settings = settings;
     this.#clock = clock;
     this.#onAction = onAction;
     this.#usage = new ProcessUsage(clock);
-    // By default V8 ends the process where four collections in a row leave four fifths of the heap in use and take more
-    // time than the program: before the actions against overload that would help.
+    // By default V8 aborts the process if four consecutive collections leave four fifths of the heap in use and take
+    // more time than the program: before the overload actions can help.
     setFlagsFromString("--no-detect-ineffective-gcs-near-heap-limit");
     const { processMemory, inflightBodyBytes } = settings.resourceMonitors;
     this.#maxRssBytes = processMemory.maxRssBytes ?? memoryLimitBytes();
@@ -104,28 +100,26 @@ export class OverloadManager {
     this.#schedule();
   }
 
-  /** The memory of the process that counts as all of it, in bytes. */
+  /** Memory limit of the process, in bytes. */
   get maxRssBytes(): number {
     return this.#maxRssBytes;
   }
 
-  /** The pressures that the newest look found; all 0 before the first. */
+  /** Pressures of the latest check; all 0 before the first. */
   get pressures(): Pressures {
     return this.#pressures;
   }
 
-  /** Returns whether `action` is to be done now. */
+  /** Returns whether `action` is in force. */
   isActive(action: OverloadAction): boolean {
     return this.#states[action].active;
   }
 
-  /**
-   * Returns the resource that has no room for one more body of `bytes`, to be read or parsed; undefined when all have.
-   */
+  /** Returns the resource that is too short to read or parse a body of `bytes`; undefined if none is. */
   lacksFor(bytes: number): LackingResource | undefined {
     if (bytes < SMALL_BODY_BYTES) return undefined;
     const { usedBytes, limitBytes } = this.#heap();
-    // Bodies of some size can fill a small heap between two looks, and several of them while they are translated.
+    // Medium bodies can fill a small heap between two checks, and several of them while they are translated.
     const neededBytes = usedBytes + HEAP_PER_BODY_BYTE * (this.#translatedBytes + bytes);
     if (neededBytes >= FULL_SHARE * limitBytes) return "fixed_heap";
     const memoryBytes = this.#resident(bytes) + MEMORY_PER_BODY_BYTE * bytes;
@@ -133,8 +127,8 @@ export class OverloadManager {
   }
 
   /**
-   * Counts a body of `bytes` that is translated from now on, for which the heap needs room once it is. Returns what ends
-   * that, to be called once.
+   * Counts a body of `bytes` as in translation, so that heap is reserved for the result. Returns a function that ends
+   * this, to be called once.
    */
   beginTranslation(bytes: number): () => void {
     this.#translatedBytes += bytes;
@@ -156,12 +150,12 @@ export class OverloadManager {
     return { usedBytes, limitBytes: this.#settings.resourceMonitors.fixedHeap.maxHeapSizeBytes ?? limitBytes };
   }
 
-  /** Calls the listener after every look, when it is known which actions are to be done. */
+  /** Calls the listener after every check, when the actions are decided. */
   onLook(listener: () => void): void {
     this.#listeners.add(listener);
   }
 
-  /** Stops watching; the actions stay as they are. */
+  /** Stops monitoring; actions keep their state. */
   close(): void {
     this.#cancelLook();
     this.#usage.close();

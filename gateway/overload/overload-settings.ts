@@ -10,23 +10,21 @@ const resourceMonitors = z
           .min(1)
           .default(3_000)
           .describe(
-            "The lateness of timers, in milliseconds, that counts as all of the resource: the longest one between two looks. A process that shares its core with others is late by up to a second and well.",
+            "Timer delay, in milliseconds, that counts as all of the resource: the longest delay between two checks. A process that shares its core has delays of up to a second without harm.",
           ),
       })
       .prefault({})
-      .describe("How late the event loop is with its timers."),
+      .describe("Delay of the event loop's timers."),
     fixedHeap: z
       .strictObject({
         maxHeapSizeBytes: z
           .int()
           .min(1)
           .optional()
-          .describe(
-            "The size of the heap, in bytes, that counts as all of it; without it, what V8 lets the heap grow to.",
-          ),
+          .describe("Heap size, in bytes, that counts as all of the resource; default: V8's heap limit."),
       })
       .prefault({})
-      .describe("How full the heap of JavaScript objects is."),
+      .describe("Use of the JavaScript heap."),
     processMemory: z
       .strictObject({
         maxRssBytes: z
@@ -34,11 +32,11 @@ const resourceMonitors = z
           .min(1)
           .optional()
           .describe(
-            "The memory of the process, in bytes, that counts as all of it, buffers and libraries included; without it, the limit of the container, or the memory of the machine.",
+            "Memory of the process, in bytes, that counts as all of the resource, buffers and libraries included; default: the limit of the container, or the memory of the machine.",
           ),
       })
       .prefault({})
-      .describe("How much memory the process holds in all."),
+      .describe("Resident memory of the process."),
     globalDownstreamMaxConnections: z
       .strictObject({
         maxActiveDownstreamConnections: z
@@ -46,11 +44,11 @@ const resourceMonitors = z
           .min(1)
           .optional()
           .describe(
-            "The number of connections of callers that may be open at once; one more is closed without an answer. Without it, three quarters of what `ulimit -n` lets the process open.",
+            "Most open connections of callers; a further one is closed without a reply. Default: three quarters of `ulimit -n`.",
           ),
       })
       .prefault({})
-      .describe("How many connections callers have open."),
+      .describe("Open connections of callers."),
     inflightBodyBytes: z
       .strictObject({
         maxBytes: z
@@ -58,7 +56,7 @@ const resourceMonitors = z
           .min(1)
           .optional()
           .describe(
-            "The size, in bytes, of all bodies together from their announcement until an engine has them for good; without it, a quarter of what processMemory has, at most 536870912. What comes on top waits unread.",
+            "Size, in bytes, of all bodies together from their announcement until an engine has accepted them; default: a quarter of processMemory, at most 536870912. Further bodies wait unread.",
           ),
         maxWaitMs: milliseconds(
           10_000,
@@ -66,12 +64,12 @@ const resourceMonitors = z
         ),
       })
       .prefault({})
-      .describe("How much room request bodies take up together."),
+      .describe("Request bodies in flight."),
   })
   .prefault({})
-  .describe("What counts as all of each resource that is watched.");
+  .describe("The monitored resources, and the limit of each.");
 
-/** The schema of the settings of the overload manager, Envoy's `overload_manager`. */
+/** Schema of the settings of the overload manager, Envoy's `overload_manager`. */
 export const overloadSchema = z
   .strictObject({ resourceMonitors })
   .prefault({})

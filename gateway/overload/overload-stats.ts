@@ -2,15 +2,12 @@ import { Gauge, type Registry } from "prom-client";
 import { OVERLOAD_ACTIONS, RESOURCE_MONITORS } from "./overload-action.ts";
 import type { OverloadManager } from "./overload-manager.ts";
 
-/**
- * Registers pressures, actions and bodies on their way as gauges after Envoy's `overload.*`, read at the moment of the
- * scrape.
- */
+/** Registers pressures, actions and bodies in flight as gauges after Envoy's `overload.*`, read at each scrape. */
 export function registerOverloadStats(registry: Registry, overload: OverloadManager): void {
   const registers = [registry];
   new Gauge({
     name: "svc_overload_pressure_ratio",
-    help: "Share of a resource of this process that is used, by resource; at 1 it is used up.",
+    help: "Used share of a resource of this process, 0 to 1, by resource.",
     labelNames: ["resource"],
     registers,
     collect() {
@@ -28,7 +25,7 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   });
   new Gauge({
     name: "svc_inflight_body_bytes",
-    help: "Bytes of request bodies on their way, from their announcement until an engine has them for good.",
+    help: "Bytes of request bodies in flight, from their announcement until an engine has accepted them.",
     registers,
     collect() {
       this.set(overload.bodies.bytes);
@@ -36,7 +33,7 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   });
   new Gauge({
     name: "svc_inflight_bodies_waiting",
-    help: "Requests whose body waits, unread, for room among the bodies on their way.",
+    help: "Requests whose body waits, unread, for room among the bodies in flight.",
     registers,
     collect() {
       this.set(overload.bodies.waiting);
@@ -44,7 +41,7 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   });
 }
 
-/** Writes a name as Envoy's stats do. */
+/** Writes a name in snake case, as in Envoy's stats. */
 function snake(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

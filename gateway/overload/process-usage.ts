@@ -1,9 +1,9 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
 /**
- * The time between two ticks, in milliseconds: by default some of them fall between two looks of the overload manager, and a
- * process without work wakes for few. Node's own histogram is not used: emptied, it leaves out the delay until
- * its next tick, which is all there is to see while the event loop hardly turns.
+ * Milliseconds between two ticks: several fall between two checks of the overload manager, and an idle process wakes
+ * rarely. Node's own histogram is not used: after a reset, it omits the delay until its next tick, which is the only
+ * measurement while the event loop is blocked.
  */
 const TICK_MS = 50;
 
@@ -11,7 +11,7 @@ const TICK_MS = 50;
 export class ProcessUsage {
   readonly #clock: Clock;
   #delayMs = 0;
-  /** When the next tick is due, or until when its delay has been told. */
+  /** When the next tick is due, or up to when its delay was reported. */
   #dueMs = 0;
   #cancelTick: () => void = () => {};
 
@@ -33,7 +33,6 @@ export class ProcessUsage {
     return delayMs;
   }
 
-  /** Stops measuring. */
   close(): void {
     this.#cancelTick();
   }

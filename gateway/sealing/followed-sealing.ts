@@ -5,27 +5,24 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { Sealing } from "./sealing.ts";
 import { parseSealingKeys, SealingKeyError, type SealingKeys } from "./sealing-key.ts";
 
-/** What following a file of sealing keys takes. */
 export type FollowedSealingOptions = {
-  /** The path of the file. */
   readonly file: string;
-  /** The clock by which the file is looked at again. */
+  /** Clock of file polls. */
   readonly clock: Pick<Clock, "after">;
   /**
-   * Called, after the first look, when files have changed: with undefined when the keys were taken, else with why they
-   * cannot be used.
+   * Called when files have changed after the first read: with undefined when the keys were loaded, else with why they
+   * are unusable.
    */
   readonly onReload: (fault: string | undefined) => void;
-  /** Called with the id of each key that a caller's text names and that is not here. */
+  /** Called with the id of each unknown key in a caller's text. */
   readonly onUnknownKey: (id: string) => void;
 };
 
 /**
- * Keeps a sealing whose keys stand in a file and are read again whenever it changes. A file that cannot be used never
- * takes keys away: the last good ones stay.
+ * A sealing whose keys are in a file and are reloaded when it changes. An unusable file never removes keys: the last
+ * good ones stay.
  */
 export class FollowedSealing {
-  /** The sealing with the keys in force. */
   readonly sealing: Sealing;
   readonly #options: FollowedSealingOptions;
   readonly #followed: FollowedFile;
@@ -38,7 +35,7 @@ export class FollowedSealing {
     this.#followed = new FollowedFile({ files: [file], clock, take: (signal) => this.#take(signal) });
   }
 
-  /** Reads the file and follows it until `close`. Throws `FileError` and `SealingKeyError` where it cannot be used. */
+  /** Reads the file and follows it until `close`. Throws `FileError` and `SealingKeyError` if it is unusable. */
   static async open(options: FollowedSealingOptions): Promise<FollowedSealing> {
     return new FollowedSealing(options, await readSealingKeys(options.file));
   }
@@ -67,7 +64,7 @@ export class FollowedSealing {
   }
 }
 
-/** Reads the sealing keys in `file`. Throws `FileError`, and `SealingKeyError` for what is missing or no key. */
+/** Reads the sealing keys in `file`. Throws `FileError`, and `SealingKeyError` for missing or invalid keys. */
 export async function readSealingKeys(file: string): Promise<SealingKeys> {
   const bytes = await readPrivateFile(file);
   if (bytes === undefined) throw new SealingKeyError(`${file} is not there`);

@@ -1,38 +1,38 @@
 import { createHmac, randomBytes } from "node:crypto";
 
-/** A secret by which reasoning is sealed. */
+/** A secret that seals reasoning. */
 export type SealingKey = {
   /**
-   * The name of the key: 8 hex digits that tell one from another and nothing about its bytes. It stands in the clear in
-   * all that the key has sealed, and is fit for logs.
+   * 8 hex digits that distinguish keys and reveal nothing about their bytes. The id is in clear text in everything the
+   * key has sealed, and may be logged.
    */
   readonly id: string;
-  /** The secret itself, at least 32 random bytes. */
+  /** At least 32 random bytes. */
   readonly secret: Uint8Array;
 };
 
-/** Sealing keys in their order: the first one seals, and all of them open. */
+/** Sealing keys in order: the first one seals, and all of them open. */
 export type SealingKeys = readonly [SealingKey, ...SealingKey[]];
 
-/** The error for sealing keys that cannot be used. Its message never quotes what was read. */
+/** Unusable sealing keys. The message never quotes the file. */
 export class SealingKeyError extends Error {
   override readonly name = "SealingKeyError";
 }
 
-/** The bytes of the id of a sealing key. */
+/** Bytes of a key id. */
 export const KEY_ID_BYTES = 4;
 const SECRET_BYTES = 32;
-/** The different bytes that a secret has at least: 32 random ones are hardly ever fewer than 20 different ones. */
+/** The least number of different bytes in a secret: 32 random bytes rarely have fewer than 20 different values. */
 const MIN_DIFFERENT_BYTES = 16;
-/** The most keys of a file: an item is opened by the one that it names, so that this only bounds mistakes. */
+/** Most keys of a file: an item names the key that opens it, so this only bounds mistakes. */
 const MAX_KEYS = 16;
 
-/** Makes a sealing key of random bytes. */
+/** Makes a random sealing key. */
 export function newSealingKey(): SealingKey {
   return makeSealingKey(randomBytes(SECRET_BYTES));
 }
 
-/** Makes a sealing key of a secret. Throws `SealingKeyError` for one that is too short or surely not random. */
+/** Makes a sealing key of a secret. Throws `SealingKeyError` if it is too short or certainly not random. */
 export function makeSealingKey(secret: Buffer): SealingKey {
   if (secret.length < SECRET_BYTES) throw new SealingKeyError(`a sealing key has fewer than ${SECRET_BYTES} bytes`);
   if (new Set(secret).size < MIN_DIFFERENT_BYTES) throw new SealingKeyError("a sealing key is not random");
@@ -41,12 +41,11 @@ export function makeSealingKey(secret: Buffer): SealingKey {
 }
 
 /**
- * Parses what a file of sealing keys holds: lines of hex digits, at least 64 each and one key each, the one that seals
- * first; or the bytes of one key as they are. Empty lines and lines that begin with `#` are left out. Throws
- * `SealingKeyError`.
+ * Parses a file of sealing keys: lines of at least 64 hex digits, one key each, the sealing key first; or the raw bytes
+ * of one key. Empty lines and lines that begin with `#` are ignored. Throws `SealingKeyError`.
  */
 export function parseSealingKeys(bytes: Buffer): SealingKeys {
-  // Random bytes are hardly ever all of them printable, and what somebody has thought up is no key.
+  // Random bytes are hardly ever all printable, and a text that a person made up is no key.
   if (!isText(bytes)) return [makeSealingKey(bytes)];
   const lines = bytes.toString("latin1").split(/\r?\n/);
   const [first, ...others] = lines.filter((line) => line !== "" && !line.startsWith("#")).map(keyOfLine);
@@ -57,7 +56,7 @@ export function parseSealingKeys(bytes: Buffer): SealingKeys {
   return keys;
 }
 
-/** Writes sealing keys as the text of a file that `parseSealingKeys` reads. */
+/** Writes sealing keys as a file that `parseSealingKeys` reads. */
 export function sealingKeysText(keys: SealingKeys): string {
   const lines = keys.map(({ id, secret }) => `# ${id}\n${Buffer.from(secret).toString("hex")}\n`);
   return `# Sealing keys, one a line: the first one seals, all of them open. Change them on all gateways.\n${lines.join("")}`;

@@ -1,11 +1,11 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import { OPENINGS, type Sealing } from "./sealing.ts";
 
-/** Registers the sealing keys in force and what became of sealed texts as metrics, read at the moment of the scrape. */
+/** Registers the sealing keys in force and the outcomes of opening sealed texts as metrics, read at each scrape. */
 export function registerSealingStats(registry: Registry, sealing: Pick<Sealing, "keyIds" | "openings">): void {
   new Gauge({
     name: "svc_sealing_keys",
-    help: "1 for each sealing key in force, by its id and by what it does: the first one seals and opens, the others only open.",
+    help: "1 for each sealing key in force, by id and use: the first one seals and opens, the others only open.",
     labelNames: ["key_id", "does"],
     registers: [registry],
     collect() {
@@ -15,7 +15,7 @@ export function registerSealingStats(registry: Registry, sealing: Pick<Sealing, 
   });
   new Counter({
     name: "svc_sealed_texts_total",
-    help: "Sealed texts that callers sent back, by what became of it: opened; unknown_key, which names a key that is not here; refused, which is not ours, was changed or was sealed for something else.",
+    help: "Sealed texts that callers sent back, by outcome: opened; unknown_key, which names an unknown key; refused, which is not ours, was changed or was sealed for another purpose.",
     labelNames: ["result"],
     registers: [registry],
     collect() {

@@ -3,11 +3,11 @@ import type { SealedKind, Sealer } from "../formats/format.ts";
 import { KEY_ID_BYTES, newSealingKey, type SealingKey, type SealingKeys } from "./sealing-key.ts";
 
 /*
- * A sealed text is base64 of: the version, the id of the key, a nonce, the tag, the encrypted text. Version and id are
- * authenticated with it, and so is what the text was sealed for.
+ * A sealed text is base64 of: the version, the id of the key, a nonce, the tag, the encrypted text. Version, id and the
+ * scope of the text are authenticated.
  */
 
-/** The version of the form; version 1 named no key and was sealed for a tenant alone. */
+/** Version of the form; version 1 named no key and was sealed for a tenant only. */
 const VERSION = 2;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
@@ -15,29 +15,27 @@ const HEAD_BYTES = 1 + KEY_ID_BYTES;
 const TAG_AT = HEAD_BYTES + NONCE_BYTES;
 const BODY_AT = TAG_AT + TAG_BYTES;
 
-/** The scope of a sealed text: it opens for nobody and nothing else. */
+/** The scope of a sealed text: it opens only in the same scope. */
 export type SealScope = {
-  /** The tenant to whom the text belongs. */
   readonly tenant: string;
-  /** The catalog id of the model that the text is of: reasoning means nothing to another one, a summary does. */
+  /** Catalog id: reasoning is bound to its model, a summary is not. */
   readonly model: string;
-  /** The name of the format that carries the text, each in a field of its own. */
+  /** Name of the format that carries the text; each format uses its own field. */
   readonly format: string;
 };
 
 /**
- * The ways in which looking at a text ends that a caller sent back. `unknown_key` says that it names a key that is not
- * here; `refused` that it is not ours, was changed, or was sealed for another tenant, model, format or kind.
+ * The outcomes of opening a text that a caller sent back. `unknown_key`: it names a key that is not here; `refused`: it
+ * is not ours, was changed, or was sealed for another tenant, model, format or kind.
  */
 export const OPENINGS = ["opened", "unknown_key", "refused"] as const;
 
-/** The way in which looking at a text ended that a caller sent back; `OPENINGS` has the meaning of each. */
 export type Opening = (typeof OPENINGS)[number];
 
 /**
- * Makes sealers from a list of secrets: AES-256-GCM with a key of the tenant's own, bound to the format, the kind and,
- * of reasoning, the model, so that what one tenant was given opens for no other, nor where it does not belong. Nothing
- * is stored; the caller carries the sealed text.
+ * Makes sealers from a list of secrets: AES-256-GCM with a key derived for the tenant, bound to the format, the kind
+ * and, for reasoning, the model. A text of one tenant does not open for another, nor in another place. The gateway
+ * stores no text; the caller carries it.
  */
 export class Sealing {
   readonly #onUnknownKey: (id: string) => void;
@@ -45,23 +43,22 @@ export class Sealing {
   #keys: SealingKeys;
 
   /**
-   * Makes a sealing. `keys` are the same on all gateways whose callers may meet either of them; the default is one that
-   * ends with the process. `onUnknownKey` is called with the id of the key whenever a text names one that is not here;
-   * what a caller makes up may name one, too.
+   * Makes a sealing. `keys` are the same on all gateways that share callers; the default is a temporary key.
+   * `onUnknownKey` is called with the id of each unknown key in a text; callers can make up such ids.
    */
   constructor(keys: SealingKeys = [newSealingKey()], onUnknownKey: (id: string) => void = () => {}) {
     this.#keys = keys;
     this.#onUnknownKey = onUnknownKey;
   }
 
-  /** Takes other keys from now on. */
+  /** Replaces the keys. */
   use(keys: SealingKeys): void {
     this.#keys = keys;
   }
 
   /**
-   * The keys in force, the one that seals first, with their secrets: for a sealing of the same keys on another thread of
-   * this process. They are copies.
+   * Copies of the keys in force with their secrets, the sealing key first: for a sealing of the same keys on another
+   * thread of this process.
    */
   get keys(): SealingKeys {
     const copy = ({ id, secret }: SealingKey): SealingKey => ({ id, secret: Uint8Array.from(secret) });
@@ -69,27 +66,26 @@ export class Sealing {
     return [copy(first), ...others.map(copy)];
   }
 
-  /** Counts what another sealing of the same keys found in texts that callers sent back, and tells of unknown keys. */
+  /** Adds the outcomes of another sealing of the same keys, and reports its unknown keys. */
   opened(openings: Readonly<Record<Opening, number>>, unknownKeys: readonly string[]): void {
     for (const opening of OPENINGS) this.#openings[opening] += openings[opening];
     for (const id of unknownKeys) this.#onUnknownKey(id);
   }
 
-  /** The ids of the keys, the one that seals first. */
+  /** Ids of the keys, the sealing key first. */
   get keyIds(): readonly string[] {
     return this.#keys.map(({ id }) => id);
   }
 
-  /** The numbers of texts that callers sent back, by whether they were opened, and why not. */
+  /** Number of texts that callers sent back, by outcome. */
   get openings(): Readonly<Record<Opening, number>> {
     return this.#openings;
   }
 
-  /** Returns the sealer of what is for `scope`. */
   for(scope: SealScope): Sealer {
     const purpose = (kind: SealedKind) =>
       JSON.stringify(kind === "reasoning" ? [scope.format, scope.model] : [scope.format, null, kind]);
-    // By key and use. Derived at first use, as most requests carry no reasoning.
+    // By key and use. Derived at first use, because most requests carry no reasoning.
     let derived: Map<string, Buffer> | undefined;
     const derive = (use: "seal" | "sign", { id, secret }: SealingKey): Buffer => {
       const name = `${use} ${id}`;
@@ -145,7 +141,7 @@ function seal(keyId: string, key: Buffer, purpose: string, text: string): string
   return Buffer.concat([head, nonce, cipher.getAuthTag(), body]).toString("base64");
 }
 
-/** Returns the text; undefined where it was changed, or sealed for something else. */
+/** Returns the text; undefined if it was changed, or sealed for another purpose. */
 function unseal(key: Buffer, purpose: string, bytes: Buffer): string | undefined {
   const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(HEAD_BYTES, TAG_AT));
   decipher.setAAD(associated(bytes.subarray(0, HEAD_BYTES), purpose));

@@ -9,23 +9,23 @@ import type { RedisSettings } from "./state-settings.ts";
 /** A connection to the store, or to each node of a Cluster. */
 export type RedisClient = Redis | Cluster;
 
-/** The longest time between two tries to connect, in milliseconds. */
+/** Longest time between two connection attempts, in milliseconds. */
 const MAX_RETRY_MS = 1_000;
-/** The most nodes of a Cluster that one command is sent on to. */
+/** Redirections of one command in a Cluster. */
 const MAX_REDIRECTIONS = 3;
 const CLUSTER_RETRY_MS = 100;
 
-/** Makes clients of one store, and follows the files of certificates until it is closed. */
+/** Makes clients of one store, and follows the certificate files until it is closed. */
 export type RedisClients = {
-  /** Makes a client, which connects when it is told to. */
+  /** Makes a client, which does not connect yet. */
   make(): RedisClient;
   /** Stops following the files. */
   close(): void;
 };
 
 /**
- * Prepares clients by these settings. `onReload` hears undefined when changed certificates were taken for further
- * connections, else why they cannot be used. Throws `ConfigError` where a file cannot be used.
+ * Prepares clients with these settings. `onReload` receives undefined when changed certificates are in use for new
+ * connections, else why they are unusable. Throws `ConfigError` if a file is unusable.
  */
 export function redisClients(
   settings: RedisSettings,
@@ -39,10 +39,10 @@ export function redisClients(
   const common = (): Common => ({
     ...{ username: settings.username, password, connectTimeout: settings.connectTimeoutMs },
     ...(settings.tls && { tls: tlsOptions(settings.tls.serverName, pems) }),
-    // What is not sent at once, or has no answer when the connection breaks, is for the caller to deal with.
+    // The caller handles commands that are not sent at once, or have no answer when the connection breaks.
     ...{ enableOfflineQueue: false, autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 },
     ...{ db: settings.database, lazyConnect: true, retryStrategy },
-    // A master that has become a replica is no longer the one to ask.
+    // A master that became a replica must not be asked any more.
     reconnectOnError: (error: Error) => error.message.startsWith("READONLY"),
   });
   return {
@@ -70,14 +70,14 @@ function makeCluster(settings: RedisSettings, servers: readonly Server[], common
     ...{ redisOptions, enableOfflineQueue: false, lazyConnect: true, clusterRetryStrategy: retryStrategy },
     ...{ maxRedirections: MAX_REDIRECTIONS, slotsRefreshTimeout: settings.connectTimeoutMs },
     ...{ retryDelayOnFailover: CLUSTER_RETRY_MS, retryDelayOnClusterDown: CLUSTER_RETRY_MS },
-    // Certificates name hosts, which a Cluster may know by their addresses alone.
+    // Certificates name hosts, whereas a Cluster may announce addresses only.
     ...(settings.tls && { dnsLookup: (host: string, found: LookedUp) => found(null, host) }),
   });
 }
 
 type Server = { readonly host: string; readonly port: number };
 
-/** The options that clients of any kind of store have. */
+/** Options of clients for any kind of store. */
 type Common = Pick<RedisOptions, "username" | "password" | "tls"> & {
   readonly connectTimeout: number;
   readonly enableOfflineQueue: boolean;
@@ -100,7 +100,7 @@ function hostAndPort(address: string): Server {
   return { host: address.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(address.slice(colon + 1)) };
 }
 
-/** Returns options whose certificates are read when a connection is made: they may have changed since the one before. */
+/** Returns options that read the certificates for each connection, because they may have changed. */
 function tlsOptions(serverName: string | undefined, pems: FollowedPems | undefined): NonNullable<RedisOptions["tls"]> {
   return {
     ...(serverName !== undefined && { servername: serverName }),

@@ -1,10 +1,9 @@
 import { createHash } from "node:crypto";
 
-/** A Lua script that runs in the store as a whole: nothing else happens there meanwhile. */
+/** A Lua script, which the store runs atomically. */
 export class RedisScript {
-  /** The text of the script. */
   readonly text: string;
-  /** The SHA-1 of the text in hex, by which a store that knows the script runs it. */
+  /** SHA-1 of the text in hex, for EVALSHA. */
   readonly sha: string;
 
   constructor(text: string) {

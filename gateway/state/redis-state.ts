@@ -4,53 +4,49 @@ import { type RedisClient, type RedisClients, redisClients } from "./redis-optio
 import type { RedisScript } from "./redis-script.ts";
 import type { RedisSettings } from "./state-settings.ts";
 
-/** What a connection to the store works with. */
 export type RedisStateOptions = {
-  /** The settings of the store. */
   readonly settings: RedisSettings;
-  /** The clock by which answers are late. */
+  /** Clock of the timeouts. */
   readonly clock: Clock;
-  /** Called with undefined when changed certificates were taken for further connections, else with why they were not. */
+  /** Called with undefined when changed certificates are in use for new connections, else with why they are not. */
   readonly onReload: (fault: string | undefined) => void;
 };
 
-/** The error for a store whose answers do not come in time. */
+/** The store did not answer in time. */
 export class StoreTimeout extends Error {
   override readonly name = "StoreTimeout";
 }
 
-/** The store that gateways share, as one of them is connected to it. */
+/** One gateway's connection to the store that gateways share. */
 export class RedisState {
   readonly #options: RedisStateOptions;
   readonly #clients: RedisClients;
   readonly #client: RedisClient;
   #subscriber: RedisClient | undefined;
-  /** The listeners by the names of their channels. */
+  /** Listeners by channel. */
   readonly #listeners = new Map<string, (message: string) => void>();
   #fault: string | undefined;
-  /** The time from which on answers have been late, by the clock's monotonic milliseconds; undefined after one in time. */
+  /** Since when answers have been late, in monotonic milliseconds; undefined after an answer in time. */
   #lateSinceMs: number | undefined;
 
-  /** Prepares a connection. Throws `ConfigError` where a file of the settings cannot be used. */
+  /** Throws `ConfigError` if a file of the settings is unusable. */
   constructor(options: RedisStateOptions) {
     this.#options = options;
     this.#clients = redisClients(options.settings, options.clock, options.onReload);
     this.#client = this.#newClient();
   }
 
-  /** The settings of the store. */
   get settings(): RedisSettings {
     return this.#options.settings;
   }
 
-  /** The reason for which the last connection failed, as a code without hosts; undefined while there is a connection. */
+  /** Error code of the last failed connection, without hosts; undefined while connected. */
   get fault(): string | undefined {
     return this.#fault;
   }
 
   /**
-   * Resolves when the store takes commands, or when it does not after `connectTimeoutMs`; it is connected to in the
-   * background then.
+   * Resolves when the store accepts commands, or after `connectTimeoutMs`; connecting then continues in the background.
    */
   async connect(): Promise<void> {
     const connected = this.#client.connect().catch(() => {});
@@ -62,14 +58,14 @@ export class RedisState {
     cancel();
   }
 
-  /** Returns the name of an entry in the store. */
+  /** Returns the prefixed name of an entry. */
   nameOf(name: string): string {
     return this.settings.keyPrefix + name;
   }
 
   /**
-   * Runs a script on these entries, which share a hash tag, with one argument. Rejects where the store does not take it,
-   * or is away, as `ask` says; the script may have run all the same, or may run later.
+   * Runs a script with one argument on these entries, which share a hash tag. Rejects if the store fails or is
+   * unreachable, as `ask` does; the script may have run nevertheless, or may run later.
    */
   async run(script: RedisScript, names: readonly string[], argument: string): Promise<unknown> {
     const keys = names.map((name) => this.nameOf(name));
@@ -84,8 +80,8 @@ export class RedisState {
   }
 
   /**
-   * Asks the store something. Rejects where it fails, or is away: an answer that is late after `commandTimeoutMs` is waited
-   * for once more as long, unless the question was asked after another answer was late already.
+   * Sends a command. Rejects if it fails or the store is unreachable: an answer that is late after `commandTimeoutMs`
+   * is awaited once more as long, unless an earlier answer was late when the command was sent.
    */
   async ask<T>(question: (client: RedisClient) => Promise<T>): Promise<T> {
     const { clock } = this.#options;
@@ -112,14 +108,14 @@ export class RedisState {
   }
 
   /**
-   * Calls `listener`, of which a channel has one, with each message of the channel from when it could be subscribed to;
-   * messages may be lost.
+   * Calls `listener`, the only one of a channel, with each message once the subscription is established; messages may
+   * be lost.
    */
   subscribe(channel: string, listener: (message: string) => void): void {
     const name = this.nameOf(channel);
     this.#listeners.set(name, listener);
     if (this.#subscriber) {
-      // Where it is not connected now, all are subscribed to once it is.
+      // If there is no connection now, all channels are subscribed once there is.
       void this.#subscriber.subscribe(name).catch(() => {});
       return;
     }
@@ -130,7 +126,6 @@ export class RedisState {
     void subscriber.connect().catch(() => {});
   }
 
-  /** Ends the connections. */
   close(): void {
     this.#clients.close();
     this.#client.disconnect();
@@ -149,7 +144,7 @@ export class RedisState {
   }
 }
 
-/** Returns what an error says without naming a host: a code of the system, or the first word of the store's reply. */
+/** Returns an error as text without hosts: a code of the system, or the first word of the store's reply. */
 export function faultOf(error: unknown): string {
   if (error instanceof StoreTimeout) return "timeout";
   const ownWord = error instanceof Error ? /^[A-Z]{3,}(?= )/.exec(error.message)?.[0] : undefined;

@@ -3,7 +3,7 @@ import { hostPortSchema } from "../../deploy/runtime/config/host-port-schema.ts"
 
 const file = (text: string) => z.string().min(1).describe(text);
 
-/** The user and password of a server, of which the password may stand in a file; `whose` ends the descriptions. */
+/** User and password of a server; the password may be in a file; `whose` ends the descriptions. */
 const login = (whose: string) => ({
   username: z.string().min(1).optional().describe(`The ACL user ${whose}; without it, the default user.`),
   password: z
@@ -12,24 +12,24 @@ const login = (whose: string) => ({
     .optional()
     .describe(`The password ${whose}; better as \`\${VAR}\` or in passwordFile than here.`),
   passwordFile: file(
-    `The path of a file with the password ${whose}, which nobody but its owner and group may read; it is read at the start.`,
+    `The path of a file with the password ${whose}, readable by its owner and group only; it is read at the start.`,
   ).optional(),
 });
 
 const tls = z
   .strictObject({
-    caFile: file("The path of a PEM file with the authorities that sign the servers' certificates.").optional(),
-    certFile: file("The path of a PEM file with the certificate that the gateway shows, and its chain.").optional(),
+    caFile: file("Path of a PEM file with the authorities of the servers' certificates.").optional(),
+    certFile: file("Path of a PEM file with the client certificate of the gateway, and its chain.").optional(),
     keyFile: file(
-      "The path of a PEM file with the private key of certFile, which nobody but its owner and group may read.",
+      "The path of a PEM file with the private key of certFile, readable by its owner and group only.",
     ).optional(),
     serverName: z
       .string()
       .min(1)
       .optional()
-      .describe("The name that the servers' certificates are checked for; without it, the host of each address."),
+      .describe("Expected name in the servers' certificates; default: the host of each address."),
   })
-  .describe("How connections to the store are secured; without this section they are plain text.");
+  .describe("TLS of connections to the store; without this section they are plain text.");
 
 const redisFields = z.strictObject({
   addresses: z
@@ -37,55 +37,53 @@ const redisFields = z.strictObject({
     .min(1)
     .max(32)
     .describe(
-      "The addresses as host:port: of the one server, of the Sentinels where `sentinel` is set, or of some nodes where `cluster` is.",
+      "Addresses as host:port: of the server, of the Sentinels if `sentinel` is set, or of some nodes if `cluster` is.",
     ),
   ...login("of the store"),
   tls: tls.optional(),
   sentinel: z
     .strictObject({
-      name: z.string().min(1).describe("The name by which the Sentinels know the master."),
+      name: z.string().min(1).describe("Name of the master at the Sentinels."),
       ...login("of the Sentinels"),
     })
     .optional()
-    .describe("The store is whichever master the Sentinels name; without this section they are not asked."),
+    .describe("The store is the master that the Sentinels report; without this section there are none."),
   cluster: z.boolean().default(false).describe("Whether the store is a Redis Cluster."),
-  database: z.int().min(0).max(1_000_000).default(0).describe("The number of the database; a Cluster has 0 alone."),
+  database: z.int().min(0).max(1_000_000).default(0).describe("Number of the database; a Cluster only has 0."),
   keyPrefix: z
     .string()
     .regex(/^[A-Za-z0-9:._-]{0,32}$/, "expected at most 32 letters, digits, colons, dots, hyphens and underscores")
     .default("svc:")
-    .describe("The start of the names of all entries; deployments that share a store and no keys differ in it."),
+    .describe("Prefix of all entries; deployments that share a store but no keys need different ones."),
   connectTimeoutMs: z
     .int()
     .min(50)
     .default(2_000)
-    .describe("The time, in milliseconds, after which a connection that is not there is given up and tried again."),
+    .describe("The time, in milliseconds, after which a connection attempt is abandoned and repeated."),
   commandTimeoutMs: z
     .int()
     .min(10)
     .default(500)
     .describe(
-      "The time, in milliseconds, after which an answer of the store is late. The store counts as away when two answers in a row are late, or one takes twice as long; where processors are short, 2000 keeps moments of load from counting.",
+      "The time, in milliseconds, after which an answer of the store is late. The store counts as unreachable when two consecutive answers are late, or one takes twice as long; on busy processors, 2000 tolerates short peaks of load.",
     ),
   whenAway: z
     .enum(["share", "refuse"])
     .default("share")
     .describe(
-      "What becomes of requests with limits while the store is away: each gateway goes by its share of every limit and tells the store afterwards what was used, or they are refused with 503.",
+      "How requests with limits are handled while the store is unreachable: each gateway applies its share of every limit and reports the use to the store afterwards, or they are refused with 503.",
     ),
   gateways: z
     .int()
     .min(1)
     .optional()
-    .describe(
-      "The number of gateways by which a share is computed; without it, that of those which the store last knew to live.",
-    ),
+    .describe("Number of gateways for computing a share; default: the live gateways in the store's last reply."),
 });
 
 const redis = redisFields.superRefine(({ cluster, sentinel, database, tls: secured, ...own }, context) => {
   const refuse = (path: string[], message: string) => context.addIssue({ code: "custom", path, message });
   if (cluster && sentinel) refuse(["sentinel"], "a Cluster has no Sentinels");
-  if (cluster && database !== 0) refuse(["database"], "a Cluster has database 0 alone");
+  if (cluster && database !== 0) refuse(["database"], "a Cluster only has database 0");
   if (own.password !== undefined && own.passwordFile !== undefined)
     refuse(["passwordFile"], "the password is given already");
   if (sentinel?.password !== undefined && sentinel.passwordFile !== undefined)
@@ -94,17 +92,16 @@ const redis = redisFields.superRefine(({ cluster, sentinel, database, tls: secur
     refuse(["tls"], "certFile and keyFile belong together");
 });
 
-/** The schema of the state that gateways share. */
+/** Schema of the state that gateways share. */
 export const stateSchema = z
   .strictObject({
     redis: redis
       .optional()
       .describe(
-        "The Redis or Valkey in which the gateways of all hosts count the limits of keys together; without it, each process counts by itself, and those of one host together.",
+        "Redis or Valkey in which the gateways of all hosts count the limits of keys together; without it, each process counts on its own.",
       ),
   })
   .prefault({})
-  .describe("What gateways on several hosts share.");
+  .describe("State shared by gateways on several hosts.");
 
-/** The settings of a Redis, checked, with their defaults. */
 export type RedisSettings = z.infer<typeof redis>;

@@ -19,10 +19,9 @@ export type ContinuationOutcome =
   | "refused"
   | "suspected";
 
-/** The upper bounds of the time until another engine went on, in seconds: from a prefill to an outage. */
+/** Upper bounds of the time until another engine continued, in seconds: from a prefill to an outage. */
 const SECONDS_TO_GO_ON: readonly number[] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160];
 
-/** Counts what becomes of answers whose engine is lost before their end. */
 export class ContinuationStats {
   readonly #ends: Counter<"cluster" | "outcome">;
   readonly #gap: Histogram<"cluster">;
@@ -31,37 +30,37 @@ export class ContinuationStats {
   constructor(registry: Registry) {
     this.#ends = new Counter({
       name: "svc_continuations_total",
-      help: "Answers that lost their engine before their end, by what became of them: went_on, or why no other engine went on.",
+      help: "Answers that lost their engine before their end, by outcome: went_on, or why no other engine continued them.",
       labelNames: ["cluster", "outcome"],
       registers: [registry],
     });
     this.#gap = new Histogram({
       name: "svc_continuation_gap_seconds",
-      help: "Time from the loss of an answer's engine to the first event of another one that its caller did not have, in seconds.",
+      help: "Time from the loss of an answer's engine to the first new event from another one, in seconds.",
       labelNames: ["cluster"],
       buckets: [...SECONDS_TO_GO_ON],
       registers: [registry],
     });
     this.#notKept = new Counter({
       name: "svc_answers_not_kept_total",
-      help: "Answers that were not kept for another engine to go on with, or no longer, by reason: no_room, no_room_for_key, overload, released.",
+      help: "Answers not kept for continuation, or not any more, by reason: no_room, no_room_for_key, overload, released.",
       labelNames: ["cluster", "reason"],
       registers: [registry],
     });
   }
 
-  /** Counts an answer that another engine goes on with, `gapMs` milliseconds after it had lost its own. */
+  /** Counts an answer that another engine continued `gapMs` milliseconds after the loss. */
   wentOn(cluster: string, gapMs: number): void {
     this.#ends.inc({ cluster, outcome: "went_on" });
     this.#gap.observe({ cluster }, gapMs / 1000);
   }
 
-  /** Counts an answer that lost its engine and that no other one goes on with. */
+  /** Counts an answer that was not continued after the loss of its engine. */
   ended(cluster: string, outcome: ContinuationOutcome): void {
     this.#ends.inc({ cluster, outcome });
   }
 
-  /** Counts an answer that is not kept, or no longer, so that no other engine could go on with it. */
+  /** Counts an answer that is not kept, or not any more, so that no other engine could continue it. */
   notKept(cluster: string, reason: string): void {
     this.#notKept.inc({ cluster, reason });
   }

@@ -1,34 +1,31 @@
 import { Counter, Gauge, Histogram, type MetricConfiguration, type Registry } from "prom-client";
 
 /*
- * Metrics whose series are kept as numbers, which are only put into words when somebody asks. To find a series by an
- * object of its labels, as the library does, takes 0.3 µs, and a short request counts in twenty of them.
+ * Metrics whose series are kept as numbers, and rendered at a scrape only. Looking up a series of the library by an
+ * object of labels takes 0.3 µs, and a short request counts in twenty of them.
  */
 
-/** What names the metrics of a kind, and their labels. */
 export type KeptOptions<Labels extends readonly string[]> = {
-  /** The name of the metric. */
   readonly name: string;
-  /** What the metric tells, for those who read it. */
+  /** The HELP text. */
   readonly help: string;
-  /** The names of its labels. */
   readonly labelNames: Labels;
 };
 
-/** The values of some labels, in the order of their names; each of them comes from a closed list. */
+/** The values of the leading labels, in the order of their names; each is from a closed list. */
 type ValuesOf<Labels extends readonly string[]> = { readonly [At in keyof Labels]: string | number };
 
-/** A place in the tree of all series: those whose label values begin alike. */
+/** A node in the tree of all series: those with the same leading label values. */
 type Branch<Series> = { readonly below: Map<string | number, Branch<Series>>; series: Series | undefined };
 
-/** One of the numbers that a scrape of a metric shows. */
+/** One number in a scrape of a metric. */
 type Shown = {
   readonly metricName?: string;
   readonly labels: Readonly<Record<string, string | number>>;
   readonly value: number;
 };
 
-/** The series of one metric, each found by the values of its labels, in their order. */
+/** The series of one metric by their label values, in order. */
 class SeriesTree<Series extends { reset(): void }> {
   readonly #options: KeptOptions<readonly string[]>;
   readonly #newSeries: () => Series;
@@ -54,7 +51,7 @@ class SeriesTree<Series extends { reset(): void }> {
     return branch.series;
   }
 
-  /** Has `registry` read these series in place of what the library's metric of this name would have. */
+  /** Makes `registry` read these series instead of the library's own for this metric. */
   register(
     registry: Registry,
     metric: Counter | Gauge | Histogram,
@@ -62,14 +59,14 @@ class SeriesTree<Series extends { reset(): void }> {
     show: (labels: Shown["labels"], series: Series) => readonly Shown[],
   ): void {
     const { name, help, labelNames } = this.#options;
-    // The one series of a metric without labels is there from the beginning.
+    // The only series of a metric without labels exists from the start.
     if (labelNames.length === 0) this.of([]);
     const values = () => this.#all.flatMap(({ labels, series }) => show(labels, series));
     const read = async () => ({ name, help, type, aggregator: "sum", values: values() });
     const reset = () => {
       for (const { series } of this.#all) series.reset();
     };
-    // Both of the ways in which the registry reads a metric.
+    // The two ways in which the registry reads a metric.
     registry.registerMetric(Object.assign(metric, { get: read, getForPromString: read, reset }));
   }
 
@@ -81,63 +78,59 @@ class SeriesTree<Series extends { reset(): void }> {
   }
 }
 
-/** A number of things, of one series. */
+/** A number of one series. */
 export class KeptNumber {
-  /** The number now. */
   value = 0;
 
-  /** Counts `by` more. Default: one. */
   inc(by = 1): void {
     this.value += by;
   }
 
-  /** Begins again at 0. */
   reset(): void {
     this.value = 0;
   }
 }
 
-/** A counter, or a gauge of what there is now, whose series are kept. */
+/** A counter, or a gauge that only this class changes. */
 export class KeptCounter<Labels extends readonly string[]> {
   readonly #series: SeriesTree<KeptNumber>;
 
-  /** Registers the metric in `registry`. `type` says whether it may also fall. Default: it never does. */
+  /** `type` is `gauge` if the value may fall. Default: a counter. */
   constructor(registry: Registry, options: KeptOptions<Labels>, type: "counter" | "gauge" = "counter") {
     this.#series = new SeriesTree(options, () => new KeptNumber());
     const metric = type === "counter" ? new Counter(withoutRegistry(options)) : new Gauge(withoutRegistry(options));
     this.#series.register(registry, metric, type, (labels, { value }) => [{ labels, value }]);
   }
 
-  /** Returns the series of these label values, in the order of the labels' names. A new one begins at 0. */
+  /** Returns the series of these label values, in the order of the label names. A new one begins at 0. */
   of(...values: ValuesOf<Labels>): KeptNumber {
     return this.#series.of(values);
   }
 }
 
-/** How often values came, of one series, by the buckets that they belong to. */
+/** The buckets of one series. */
 export class KeptBuckets {
   readonly #bounds: readonly number[];
-  /** The number of values in each bucket, not summed up; the endless bucket is the last. */
+  /** Values per bucket, not cumulative; the infinite bucket is the last. */
   readonly #counts: Float64Array;
   #sum = 0;
 
-  /** Has no values at first. `bounds` are the upper bounds of the buckets but the endless one, in order. */
+  /** `bounds` are the ascending upper bounds of the buckets, without the infinite one. */
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
     this.#counts = new Float64Array(bounds.length + 1);
   }
 
-  /** The number of values in each bucket, not summed up; the endless bucket is the last. */
+  /** Values per bucket, not cumulative; the infinite bucket is the last. */
   get counts(): ArrayLike<number> & Iterable<number> {
     return this.#counts;
   }
 
-  /** The sum of all values. */
   get sum(): number {
     return this.#sum;
   }
 
-  /** Counts one value. It runs on the path of every delta. */
+  /** Runs for every delta. */
   observe(value: number): void {
     const bounds = this.#bounds;
     let at = 0;
@@ -146,18 +139,16 @@ export class KeptBuckets {
     this.#sum += value;
   }
 
-  /** Begins again without values. */
   reset(): void {
     this.#counts.fill(0);
     this.#sum = 0;
   }
 }
 
-/** A histogram whose series are kept. */
 export class KeptHistogram<Labels extends readonly string[]> {
   readonly #series: SeriesTree<KeptBuckets>;
 
-  /** Registers the metric in `registry`. `bounds` are the upper bounds of its buckets but the endless one, in order. */
+  /** `bounds` are the ascending upper bounds of the buckets, without the infinite one. */
   constructor(registry: Registry, options: KeptOptions<Labels>, bounds: readonly number[]) {
     this.#series = new SeriesTree(options, () => new KeptBuckets(bounds));
     const metric = new Histogram(withoutRegistry(options));
@@ -176,7 +167,7 @@ export class KeptHistogram<Labels extends readonly string[]> {
     });
   }
 
-  /** Returns the series of these label values, in the order of the labels' names. A new one has no values. */
+  /** Returns the series of these label values, in the order of the label names. A new one is empty. */
   of(...values: ValuesOf<Labels>): KeptBuckets {
     return this.#series.of(values);
   }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** The schema of the settings on metrics. */
+/** Schema of the settings for metrics. */
 export const statsSchema = z
   .strictObject({
     keySeries: z
@@ -9,8 +9,8 @@ export const statsSchema = z
       .max(10_000)
       .default(100)
       .describe(
-        "The most keys whose use each gateway shows under their own id in `svc_key_…`; all others stand there as `other`. Whoever reads metrics sees the ids of these keys, which are no secret.",
+        "The most keys with a series of their own in `svc_key_…` per gateway; all others count as `other`. The ids of these keys are visible in the metrics; they are no secret.",
       ),
   })
   .prefault({})
-  .describe("How many keys have metrics of their own.");
+  .describe("Metrics of single keys.");

@@ -8,8 +8,8 @@ import { LiveTotals } from "./live-totals.ts";
 import { UpstreamStats } from "./upstream-stats.ts";
 
 /*
- * The upper bounds of the histograms. OpenTelemetry's lists for generative AI, made longer: a prompt of a million
- * tokens takes minutes to its first token.
+ * Upper bounds of the histograms: OpenTelemetry's lists for generative AI, extended, because the first token of a
+ * prompt of a million tokens takes minutes.
  */
 
 const SECONDS_TO_AN_HOUR: readonly number[] = [
@@ -28,15 +28,14 @@ const SECONDS_BETWEEN_DELTAS: readonly number[] = [
 const SECONDS_TO_CANCEL: readonly number[] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
 const SECONDS_IN_STORE: readonly number[] = [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1];
 const SECONDS_IN_QUEUE: readonly number[] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160];
-/** The formats that answer with event streams. */
+/** Formats with event streams. */
 const STREAMED_FORMATS: ReadonlySet<string> = new Set(
   ROUTES.flatMap(({ use, format }) => (use === "generation" ? [format.name] : [])),
 );
 const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
-/** Has its registry before its fields, which are registered in it, are made. */
+/** Initializes the registry before the fields of the subclass, which register in it. */
 class Registered {
-  /** The registry that `/stats/prometheus` writes out. */
   readonly registry: Registry;
 
   constructor(registry: Registry) {
@@ -45,20 +44,19 @@ class Registered {
 }
 
 /**
- * Holds the gateway's measurements of requests. Label values come from tables of ours only, so that no caller can make
- * new series. What keys use is counted apart (`KeySeries`), of a bounded number of keys.
+ * The gateway's metrics of requests. Label values come from closed tables, so that callers cannot create series. The
+ * use of keys is counted separately (`KeySeries`), for a bounded number of keys.
  */
 export class Stats extends Registered {
-  /** Counts the requests that are over; the code is 0 where the client left before a status was sent. */
+  /** The code is 0 if the client left before a status was sent. */
   readonly httpRequests = this.#counts(
     "svc_http_requests_total",
-    "Requests that are over, by route, format, status code and outcome; code 0: the client left before a status was sent.",
+    "Completed requests, by route, format, status code and outcome; code 0: the client left before a status was sent.",
     "route",
     "format",
     "code",
     "outcome",
   );
-  /** Measures requests from arrival to the end of their answer, in seconds. */
   readonly requestDuration = this.#histogram(
     "svc_request_duration_seconds",
     "Time from a request's arrival to the end of its answer, in seconds.",
@@ -67,39 +65,30 @@ export class Stats extends Registered {
     "model",
     "outcome",
   );
-  /**
-   * Measures the time from a request's arrival to its first delta, in seconds. `cache` is how much of the prompt was
-   * read from the cache: `hit` (half or more), `partial`, `miss`, or `unknown`.
-   */
+  /** `cache` is the cached share of the prompt: `hit` (half or more), `partial`, `miss`, or `unknown`. */
   readonly timeToFirstToken = this.#histogram(
     "svc_time_to_first_token_seconds",
-    "Time from a request's arrival to its first delta, in seconds, by how much of its prompt came from the cache.",
+    "Time from a request's arrival to its first delta, in seconds, by the cached share of its prompt.",
     SECONDS_TO_FIRST_TOKEN,
     "model",
     "cache",
   );
-  /** Measures the mean time between the tokens of a complete answer, in seconds. */
+  /** Mean over a complete answer. */
   readonly timePerOutputToken = this.#histogram(
     "svc_time_per_output_token_seconds",
     "Mean time between the tokens of a complete answer, in seconds.",
     SECONDS_PER_TOKEN,
     "model",
   );
-  /**
-   * Measures the time from a checked request to its being taken up by an engine, in seconds. `class` is the class of
-   * service of the key.
-   */
+  /** From dispatch to acceptance by an engine. `class` is the priority of the key. */
   readonly queueWait = this.#histogram(
     "svc_queue_wait_seconds",
-    "Time from a checked request to its being taken up by an engine, in seconds, by class of service.",
+    "Time from the dispatch of a request to its acceptance by an engine, in seconds, by priority.",
     SECONDS_IN_QUEUE,
     "model",
     "class",
   );
-  /**
-   * Measures the tokens of answers that ended with a count. `token_type` is `input`, `cached` (part of the input),
-   * `output` or `reasoning` (part of the output).
-   */
+  /** `token_type` is `input`, `cached` (part of the input), `output` or `reasoning` (part of the output). */
   readonly tokens = this.#histogram(
     "svc_request_tokens",
     "Tokens of one answer by type: input, cached (a part of input), output, reasoning (a part of output).",
@@ -107,93 +96,82 @@ export class Stats extends Registered {
     "model",
     "token_type",
   );
-  /** Counts prompts that an engine has read, by why they were in its cache no further than they were. */
+  /** Prompts by the reason for their cache misses. */
   readonly cacheReasons = this.#counts(
     "svc_cache_requests_total",
-    "Prompts that an engine has read, by why no more of them was in its cache; hit: all that might have been there was.",
+    "Prompts that an engine has read, by the reason for cache misses; hit: no avoidable misses.",
     "model",
     "reason",
   );
-  /** Counts the tokens that might have been in a cache and were not, by the reason. */
   readonly cacheLostTokens = this.#counts(
     "svc_cache_lost_tokens_total",
-    "Tokens of prompts that might have been in the cache of their engine and were not, by the reason.",
+    "Prompt tokens that could have been cached by their engine and were not, by reason.",
     "model",
     "reason",
   );
-  /** Counts the event streams that are open. */
-  readonly streamsActive = this.#gauge("svc_streams_active", "Event streams that are open now, by format.", "format");
-  /** Counts the open event streams that a slow reader holds up. */
+  readonly streamsActive = this.#gauge("svc_streams_active", "Open event streams, by format.", "format");
+  /** Open event streams that a slow reader holds up. */
   readonly streamsPaused = this.#gauge(
     "svc_streams_paused_backpressure",
-    "Event streams that are open now and wait for a slow reader, by format.",
+    "Open event streams that wait for a slow reader, by format.",
     "format",
   );
-  /** Counts event streams that are over, by how they ended. */
   readonly streamEnd = this.#counts(
     "svc_stream_end_total",
-    "Event streams that are over, by format and by how their answer ended.",
+    "Ended event streams, by format and end reason.",
     "format",
     "reason",
   );
-  /** Counts connections of callers that were refused because as many were open as may be. */
   readonly connectionOverflow = this.#counter(
     "svc_downstream_cx_overflow_total",
-    "Connections of callers that were refused because as many were open as may be.",
+    "Connections of callers that were refused at the connection limit.",
   );
-  /** Counts the lines of the log that were dropped for want of room. */
   readonly logLinesDropped = this.#counter(
     "svc_log_lines_dropped_total",
-    "Lines of the log that were dropped because nobody took them in time.",
+    "Log lines that were dropped because the log's reader was too slow.",
   );
-  /** Measures the time from a client's leaving to the end of the call to the engine, in seconds. */
+  /** From the departure of a client to the end of the call to the engine. */
   readonly cancelLatency = this.#histogram(
     "svc_cancel_latency_seconds",
-    "Time from a client's leaving to the end of its call to the engine, in seconds.",
+    "Time from a client's disconnect to the end of its call to the engine, in seconds.",
     SECONDS_TO_CANCEL,
   );
-  /**
-   * Counts requests that were held against the limits of their key. `dim` is the limit that refused, `all` where none
-   * did.
-   */
+  /** `dim` is the limit that refused, `all` if none did. */
   readonly rateLimitDecisions = this.#counts(
     "svc_ratelimit_decisions_total",
-    "Requests that were held against the limits of their key, by decision and by the limit that refused (dim; all: none did).",
+    "Decisions about the limits of requests' keys, by result and by the limit that refused (dim; all: none did).",
     "dim",
     "decision",
   );
-  /** Measures how long requests waited for the counts of their key, in seconds. */
   readonly rateLimitStore = this.#histogram(
     "svc_ratelimit_store_seconds",
-    "Time that a request waited for the counts of its key's limits, in seconds.",
+    "Wait of a request for the counts of its key's limits, in seconds.",
     SECONDS_IN_STORE,
   );
-  /** Counts requests without a key that is valid now. */
   readonly authFailures = this.#counter(
     "svc_auth_failures_total",
-    "Requests without a key that is valid now, by reason.",
+    "Requests without a valid key, by reason.",
     "reason",
   );
-  /** Measures the time between two deltas of one stream, in seconds, on the path of every delta. */
+  /** Runs for every delta. */
   readonly gaps = this.#histogram(
     "svc_inter_delta_gap_seconds",
     "Time between two deltas of one event stream, in seconds, by model.",
     SECONDS_BETWEEN_DELTAS,
     "model",
   );
-  /** Counts what happens to calls to endpoints. */
   readonly upstream = new UpstreamStats(this.registry);
-  /** The totals that the admin page shows, as things happen. */
+  /** Totals for the admin page. */
   readonly live = new LiveTotals();
 
-  /** Registers all measurements in `registry`, by default a new one that has the process's own, too. */
+  /** Registers all metrics in `registry`, by default a new one with the metrics of the process. */
   constructor(registry: Registry = gatewayProcessRegistry()) {
     super(registry);
   }
 
   /**
-   * Begins at 0 what can be counted of these clusters and of requests by closed tables: a count that is not there before
-   * its first event shows no rise at it, and a dashboard shows that nothing is known in place of nothing.
+   * Sets the counts of these clusters and of requests with closed labels to 0: a counter that is absent before its
+   * first event shows no increase at it, and a dashboard shows "no data" instead of zero.
    */
   startAtZero(clusters: readonly string[]): void {
     for (const cluster of clusters) this.upstream.startAtZero(cluster);
@@ -231,19 +209,19 @@ export class Stats extends Registered {
   }
 }
 
-/** Makes a registry that has the metrics of any Node process already, and how busy its event loop is. */
+/** Makes a registry with the metrics of any Node process and the event loop utilization. */
 function gatewayProcessRegistry(): Registry {
   const registry = processRegistry();
   registerEventLoopUtilization(registry);
   return registry;
 }
 
-/** Registers the share of time in which the event loop had work since the last scrape. */
+/** Registers the event loop utilization since the last scrape. */
 function registerEventLoopUtilization(registry: Registry): void {
   let last = performance.eventLoopUtilization();
   new Gauge({
     name: "nodejs_eventloop_utilization_ratio",
-    help: "Share of the time since the last scrape in which the event loop had work, 0 to 1.",
+    help: "Event loop utilization since the last scrape, 0 to 1.",
     registers: [registry],
     collect() {
       const now = performance.eventLoopUtilization();

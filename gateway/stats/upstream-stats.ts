@@ -3,18 +3,18 @@ import { type Detail, OUTCOMES, type OutcomeRow } from "../outcome.ts";
 import { ContinuationStats } from "./continuation-stats.ts";
 import { KeptCounter } from "./kept-metrics.ts";
 
-/** What a call to an endpoint is to its request: the first, one that repeats a failed one, or one that goes on with its answer. */
+/** The role of a call to an endpoint for its request: the first one, a retry, or a continuation of its answer. */
 export type CallKind = "first" | "retry" | "continuation";
 
-/** A call to an endpoint that runs. */
+/** A running call to an endpoint. */
 export type RunningTry = {
-  /** Counts the end of the call: `cancelled` by this gateway, or `failed` with the detail token of what went wrong. */
+  /** Counts the end of the call: `cancelled` by this gateway, or `failed` with the detail token. */
   end(ending: "answered" | "cancelled" | { readonly failed: Detail }): void;
 };
 
-/** Counts what happens to a cluster's requests, under Envoy's names: `upstream_rq_total` counts tries, not requests. */
+/** Counts the requests of clusters, under Envoy's names: `upstream_rq_total` counts attempts, not requests. */
 export class UpstreamStats {
-  /** Counts what becomes of answers whose engine is lost. */
+  /** Counts the outcomes of answers whose engine is lost. */
   readonly continuations: ContinuationStats;
   readonly #total: KeptCounter<readonly ["cluster"]>;
   readonly #active: KeptCounter<readonly ["cluster"]>;
@@ -36,59 +36,46 @@ export class UpstreamStats {
     });
     this.#total = new KeptCounter(
       registry,
-      options("rq_total", "Calls that were opened to endpoints of the cluster, repeated ones included."),
+      options("rq_total", "Calls to endpoints of the cluster, retries included."),
     );
-    this.#active = new KeptCounter(
-      registry,
-      options("rq_active", "Calls to endpoints of the cluster that are open now."),
-      "gauge",
-    );
-    this.#retry = new Counter(
-      options("rq_retry_total", "Calls to endpoints that repeated a failed one of the same request."),
-    );
+    this.#active = new KeptCounter(registry, options("rq_active", "Open calls to endpoints of the cluster."), "gauge");
+    this.#retry = new Counter(options("rq_retry_total", "Calls to endpoints that retried a failed one."));
     this.#continuation = new Counter(
-      options("rq_continuation_total", "Calls to endpoints that went on with the answer of one that was lost."),
+      options("rq_continuation_total", "Calls to endpoints that continued the answer of a lost one."),
     );
     this.continuations = new ContinuationStats(registry);
-    this.#retrySuccess = new Counter(
-      options("rq_retry_success_total", "Calls that repeated a failed one and were answered to the end."),
-    );
+    this.#retrySuccess = new Counter(options("rq_retry_success_total", "Retries that were answered completely."));
     this.#failed = {
-      timeout: new Counter(
-        options("rq_timeout_total", "Calls that ended because their request took longer than a request may."),
-      ),
+      timeout: new Counter(options("rq_timeout_total", "Calls that ended at the time limit of their request.")),
       per_try_timeout: new Counter(
         options(
           "rq_per_try_timeout_total",
-          "Calls that ended at a time limit of one try: accepting, first token, silence, or between tokens.",
+          "Calls that ended at a time limit of one attempt: acceptance, first token, silence, or between tokens.",
         ),
       ),
-      rx_reset: new Counter(options("rq_rx_reset_total", "Calls that the endpoint or its connection broke off.")),
+      rx_reset: new Counter(options("rq_rx_reset_total", "Calls that were reset by the endpoint or its connection.")),
     };
     this.#noneHealthy = new Counter(
       options("cx_none_healthy_total", "Requests that found no healthy endpoint in the cluster."),
     );
     this.#prefillOverdue = new Counter(
-      options(
-        "rq_prefill_overdue_total",
-        "Requests that waited for their prefill for as long as they may, and were then served.",
-      ),
+      options("rq_prefill_overdue_total", "Requests that were served only after the longest wait for their prefill."),
     );
     this.#requestsOfDeath = new Counter({
       name: "svc_request_of_death_total",
-      help: "Requests that were refused because requests like them made endpoints of the cluster fail.",
+      help: "Requests that were refused because similar ones made endpoints of the cluster fail.",
       labelNames: ["cluster"],
       registers: [registry],
     });
     this.#ejections = new Counter({
       name: "svc_cluster_outlier_ejections_total",
-      help: "Endpoints whose calls failed in a row; enforced=false: not ejected, as too many were ejected already.",
+      help: "Outliers: endpoints with consecutive failed calls; enforced=false: not ejected, because too many already were.",
       labelNames: ["cluster", "type", "enforced"],
       registers: [registry],
     });
   }
 
-  /** Begins the counts of a cluster at 0: only then is the first of its failures a rise. */
+  /** Sets the counts of a cluster to 0, so that its first failure is an increase. */
   startAtZero(cluster: string): void {
     const counters = [this.#retry, this.#retrySuccess, this.#noneHealthy, this.#prefillOverdue];
     const failed = Object.values(this.#failed);
@@ -98,7 +85,6 @@ export class UpstreamStats {
     this.#active.of(cluster).inc(0);
   }
 
-  /** Counts a call that begins. */
   begin(cluster: string, kind: CallKind): RunningTry {
     const labels = { cluster };
     const retry = kind === "retry";
@@ -118,7 +104,7 @@ export class UpstreamStats {
     };
   }
 
-  /** Counts an outlier; `enforced` says whether it was ejected. */
+  /** Counts an outlier; `enforced` is true if it was ejected. */
   ejected(cluster: string, enforced: boolean): void {
     this.#ejections.inc({ cluster, enforced: String(enforced) });
   }
@@ -128,7 +114,7 @@ export class UpstreamStats {
     this.#requestsOfDeath.inc({ cluster });
   }
 
-  /** Counts a request that waited for its prefill for as long as it may before it got its place. */
+  /** Counts a request that was admitted only after the longest wait for its prefill. */
   prefillOverdue(cluster: string): void {
     this.#prefillOverdue.inc({ cluster });
   }

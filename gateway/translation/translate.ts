@@ -10,81 +10,80 @@ import { encodeRequest, type PromptFacts } from "../upstream/encoded-request.ts"
 import type { PromptBound } from "../upstream/prompt-bound.ts";
 
 /*
- * From a parsed body to the bytes that an engine gets. It is one function of plain data, so that it can be done on any
- * thread: what a body makes the gateway do depends on the body, and a big one is not translated where others are served.
+ * From a parsed body to the bytes for an engine. It is one function of plain data, so that it can run on any thread:
+ * its duration depends on the body, and a large one must not block the event loop.
  */
 
-/** What translating looks at in the request that a body came with, and in the key of its caller. */
+/** The inputs of a translation from the request and the key of its caller. */
 export type Caller = {
-  /** The id of the request, which engines log. */
+  /** Engines log it. */
   readonly requestId: string;
-  /** The tenant that the request belongs to. */
   readonly tenant: string;
-  /** The key of the digests of the caller's prompts and sessions, of 32 bytes. */
+  /** Key of the digests of the caller's prompts and sessions, 32 bytes. */
   readonly routingKey: Uint8Array;
-  /** The isolation domain of cached prefixes. */
+  /** Isolation domain of cached prefixes. */
   readonly cacheSalt: string;
-  /** The most tokens of an answer that the key allows; undefined for no limit of its own. */
+  /** Most tokens of an answer that the key allows; undefined without such a limit. */
   readonly maxOutputTokens: number | undefined;
-  /** The ids of the models that the caller can use now, which the refusal of an unknown one names. */
+  /** Ids of the models that the caller can use now, for the error about an unknown model. */
   readonly usableModels: readonly string[];
 };
 
-/** The order of a translation: what kind of body it is, and who sent it. */
+/** The kind and the sender of a body to translate. */
 export type TranslationOrder = {
-  /** The operation of the route or the method that the body was sent to. */
+  /** Operation of the route or the method. */
   readonly operation: string;
-  /** Who sent the body. */
   readonly caller: Caller;
-  /** The size of the body in bytes, by which its tokens are estimated. */
+  /** Size of the body in bytes, from which its tokens are estimated. */
   readonly bodyBytes: number;
-  /** The time for which the engine may hold deltas of a stream to send several together, in milliseconds. Default: 0. */
+  /** Milliseconds for which the engine may hold deltas of a stream to send several together. Default: 0. */
   readonly joinMs?: number;
 };
 
 /**
- * The time for which the engine may hold deltas of an answer that is not streamed, in milliseconds. Nobody sees them
- * before its end, each message costs both sides, and what is lost with an engine is no more than this.
+ * Milliseconds for which the engine may hold deltas of an unstreamed answer. The caller sees none before the end, each
+ * message costs CPU on both sides, and a lost engine loses no more than this.
  */
 const FOLDED_JOIN_MS = 200;
 
-/** What translating needs from the rest of the gateway. */
+/** The gateway's state that translations read. */
 export type Surroundings = {
   /** Opens the reasoning that callers send back. */
   readonly sealing: Sealing;
-  /** Returns whether some engine of a model, by its catalog id, takes images. */
+  /** Returns whether an engine of a model, by its catalog id, accepts images. */
   readonly acceptsImages: (model: string) => boolean;
-  /** Returns what bounds the prompts that the endpoints of a model take, by its catalog id; none where that is not known. */
+  /** Returns the prompt limits of a model's endpoints, by its catalog id; empty if they are unknown. */
   readonly promptBounds: (model: string) => readonly PromptBound[];
-  /** The settings of the formats. */
   readonly settings: FormatSettings;
-  /** The models of the service. */
   readonly catalog: Catalog;
 };
 
-/** A body that passed every check, as plain data: what goes to an engine, and what writing the answer needs. */
+/** A valid body, as plain data: the message for the engine, and the options for writing the answer. */
 export type Translated = {
-  /** The catalog id of the model. */
+  /** Catalog id. */
   readonly model: string;
-  /** Whether the caller asked for an event stream; undefined where there is no such choice. */
+  /** Whether the caller asked for an event stream; undefined if the operation has no such choice. */
   readonly stream: boolean | undefined;
-  /** What the format needs for writing the answer; undefined where it writes none. */
+  /** The format's options for writing the answer; undefined if it writes none. */
   readonly options: object | undefined;
-  /** The places in the body of what an engine may refuse. */
+  /** Positions in the body of the parts that an engine may refuse. */
   readonly places: Places;
-  /** The message for an engine, in the bytes of the contract; empty where none could take the prompt, as `facts` say. */
+  /**
+   * The message for an engine, in the bytes of the contract; empty if no engine can take the prompt according to
+   * `facts`.
+   */
   readonly bytes: Uint8Array;
-  /** What of a generation matters on its way; undefined for a count. */
+  /** Facts of a generation for routing; undefined for a count. */
   readonly facts: PromptFacts | undefined;
-  /** The input tokens that the request is expected to have, at least 1. */
+  /** Expected input tokens, at least 1. */
   readonly inputTokens: number;
-  /** The most tokens of the answer; undefined where nobody sets a limit. */
+  /** Most tokens of the answer; undefined without a limit. */
   readonly maxOutputTokens: number | undefined;
 };
 
 /**
- * Checks a body and translates it: a parsed one of JSON, or the bytes of a message of the contract, as the operation has
- * it. Throws `ApiError` only, but for faults of this program.
+ * Checks and translates a body: parsed JSON, or the bytes of a message of the contract, depending on the operation.
+ * Throws only `ApiError`, except for bugs.
  */
 export function translate(body: unknown, order: TranslationOrder, surroundings: Surroundings): Translated {
   const { operation, caller, bodyBytes, joinMs = 0 } = order;
@@ -97,7 +96,7 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   const { model, stream, request: canonical, options, ...places } = route.format.prepare(body, context);
   const allowed = withinOutputLimit(canonical, caller.maxOutputTokens);
   const request = {
-    // First what has a name: to a literal that begins with a spread, Node 20 adds each property in a microsecond.
+    // Named properties first: in a literal that begins with a spread, Node 20 adds each property in a microsecond.
     requestId: caller.requestId,
     ...allowed,
     tenant: caller.tenant,
@@ -115,7 +114,7 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   return { model, stream, options, places, ...encoded, inputTokens, maxOutputTokens };
 }
 
-/** Asks the engine to hold deltas for at most so long; undefined where it is to hold none. */
+/** Returns the request to the engine to hold deltas; undefined if it should hold none. */
 function batching(ms: number): StreamPreferences | undefined {
   return ms === 0 ? undefined : { maxBatchDelay: toDuration(ms) };
 }
@@ -129,8 +128,8 @@ function countOf({ model, request, ...places }: PreparedCount, { caller, bodyByt
 }
 
 /**
- * Returns the cache hints that the engine gets: the caller's own cache key never leaves the gateway, and means nothing
- * beside another tenant's.
+ * Returns the cache hints for the engine: the caller's own cache key never leaves the gateway, and is digested per
+ * tenant.
  */
 function cacheHints({ routingKey, cacheSalt }: Caller, hints: CanonicalRequest["cache"]): CanonicalRequest["cache"] {
   const key = hints?.affinityKey ?? "";
@@ -142,8 +141,8 @@ function cacheHints({ routingKey, cacheSalt }: Caller, hints: CanonicalRequest["
 }
 
 /**
- * Returns the request with no more room for its answer than `most` tokens, which its key allows; the answer then ends
- * for length. That is no error, as agents always ask for tens of thousands of tokens and could not use the key at all.
+ * Returns the request with at most `most` output tokens, as its key allows; the answer then ends for length. A higher
+ * request is no error, because agents always ask for tens of thousands of tokens and could not use the key at all.
  */
 export function withinOutputLimit<T extends Pick<CanonicalRequest, "maxOutputTokens" | "reasoning">>(
   request: T,
@@ -152,7 +151,7 @@ export function withinOutputLimit<T extends Pick<CanonicalRequest, "maxOutputTok
   if (most === undefined || (request.maxOutputTokens ?? Number.POSITIVE_INFINITY) <= most) return request;
   const { reasoning } = request;
   if (reasoning?.budgetTokens === undefined) return { ...request, maxOutputTokens: most };
-  // Some of the answer must be left to be seen.
+  // Some visible answer must remain.
   const budgetTokens = Math.max(1, Math.min(reasoning.budgetTokens, most - 1));
   return { ...request, maxOutputTokens: most, reasoning: { ...reasoning, budgetTokens } };
 }

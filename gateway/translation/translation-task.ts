@@ -11,29 +11,25 @@ import type { PromptFacts } from "../upstream/encoded-request.ts";
 import type { PromptBound } from "../upstream/prompt-bound.ts";
 import { type Translated, type TranslationOrder, translate } from "./translate.ts";
 
-/** A translation as plain data, which can go to another thread. */
+/** A translation as plain data, which can be sent to another thread. */
 export type TranslationTask = {
-  /** The bytes of the body. */
   readonly body: Uint8Array;
-  /** The keys that may stand only once at the top of a body of JSON; undefined for a message of the contract. */
+  /** Top-level keys that must be unique in a JSON body; undefined for a message of the contract. */
   readonly singleKeys: readonly string[] | undefined;
-  /** What parsing the body may cost. */
+  /** Limits of parsing the body. */
   readonly limits: JsonLimits;
-  /** The kind of the body, and who sent it. */
+  /** The kind and the sender of the body. */
   readonly order: TranslationOrder;
-  /** The keys that open the reasoning which the caller sends back. */
   readonly sealingKeys: SealingKeys;
-  /** The catalog ids of the models of which some engine takes images. */
+  /** Catalog ids of the models with an engine that accepts images. */
   readonly modelsWithImages: readonly string[];
-  /** What bounds the prompts of each model, by its catalog id. */
+  /** Prompt limits of each model, by its catalog id. */
   readonly promptBounds: Readonly<Record<string, readonly PromptBound[]>>;
-  /** The settings of the formats. */
   readonly settings: FormatSettings;
-  /** The models of the service. */
   readonly catalog: Catalog;
 };
 
-/** The boundaries of a prompt in a form that costs little to hand over: there may be tens of thousands. */
+/** Boundaries of a prompt in a form that is cheap to transfer: there may be tens of thousands. */
 type PackedFacts = Omit<PromptFacts, "shape"> & {
   readonly hashes: readonly string[];
   readonly bytes: Float64Array;
@@ -41,23 +37,23 @@ type PackedFacts = Omit<PromptFacts, "shape"> & {
   readonly lastTurn: number | undefined;
 };
 
-/** An `ApiError` taken apart. */
+/** An `ApiError` as plain data. */
 type PackedError = { readonly code: ErrorCode; readonly wording: Wording; readonly options: ApiErrorOptions };
 
-/** The end of a translation: its result, why the body is refused, or a fault of this program. */
+/** The outcome of a translation: its result, the refusal of the body, or a bug. */
 export type TranslationReply = ThreadReply & {
-  /** The numbers of texts that the caller sent back, by whether they were opened. */
+  /** Number of texts that the caller sent back, by outcome. */
   readonly openings: Readonly<Record<Opening, number>>;
-  /** The ids of sealing keys that such texts name and that are not here. */
+  /** Ids of unknown sealing keys in such texts. */
   readonly unknownKeys: readonly string[];
-  /** The result itself, the error that the caller gets, or the facts about a fault of this program. */
+  /** The result, the error for the caller, or a crash report. */
   readonly end:
     | { readonly translated: Omit<Translated, "facts"> & { readonly facts: PackedFacts | undefined } }
     | { readonly error: PackedError }
     | { readonly fault: CrashReport };
 };
 
-/** Parses a body and translates it. It never throws. */
+/** Parses and translates a body. It never throws. */
 export function replyTo(task: TranslationTask): TranslationReply {
   const { sealingKeys, modelsWithImages, promptBounds, settings, catalog, order } = task;
   const unknownKeys: string[] = [];
@@ -100,7 +96,7 @@ function packed({ shape: { boundaries, lastTurn }, ...facts }: PromptFacts): Pac
   };
 }
 
-/** Returns the result that is in the end of a translation. Throws the `ApiError` that is in it instead. */
+/** Returns the result of a translation. Throws its `ApiError` instead, if there is one. */
 export function resultOf(end: Exclude<TranslationReply["end"], { readonly fault: CrashReport }>): Translated {
   if ("error" in end) throw new ApiError(end.error.code, end.error.wording, end.error.options);
   const { facts, ...translated } = end.translated;

@@ -6,7 +6,7 @@ parentPort?.on("message", (task: TranslationTask) => {
   const reply = replyTo(task);
   const { end } = reply;
   const bytes = "translated" in end ? end.translated.bytes : undefined;
-  // A view of part of a bigger buffer would take along, and lose, what is beside it.
+  // Transferring a view of part of a larger buffer would detach the whole buffer.
   const own = bytes?.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength;
   parentPort?.postMessage({ ...reply, ...ofThisThread() }, own ? [bytes.buffer as ArrayBuffer] : []);
 });

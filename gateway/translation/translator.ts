@@ -8,62 +8,59 @@ import { type Surroundings, type Translated, type TranslationOrder, translate } 
 import { resultOf, type TranslationReply, type TranslationTask } from "./translation-task.ts";
 
 /**
- * The size of a body in bytes up to which it is translated where it came in: that takes about 5 ms, a quarter of what
- * one request may hold the event loop.
+ * Largest body, in bytes, that is translated on the main thread: about 5 ms, a quarter of the longest block of the
+ * event loop by one request.
  */
 const ON_THE_SPOT_BYTES = 256 * 1024;
 /**
- * The number of values in a body up to which it is translated where it came in: objects are what parsing and writing
- * costs, and a schema can have twenty times those of a conversation of its size.
+ * Most JSON values of a body that is translated on the main thread: objects dominate the cost of parsing and
+ * serializing, and a schema can have twenty times those of a conversation of its size.
  */
 const ON_THE_SPOT_NODES = 2_048;
-/** The number of threads: a tenant whose bodies are all big has one of them, and the other serves the rest. */
+/** A tenant with only large bodies occupies one thread, and the other serves the rest. */
 const THREADS = 2;
-/** The most memory of the objects of one thread, in MiB: the largest body has many times its size on its way. */
+/** Heap limit of one thread, in MiB: the largest body takes many times its size. */
 const MAX_HEAP_MIB = 768;
-/** The longest that translating the largest body takes on a machine that is busy, in milliseconds, many times over. */
+/** Many times the longest translation of the largest body on a busy machine, in milliseconds. */
 const LIMIT_MS = 30_000;
 /**
- * The size of a body in bytes from which it leaves so much behind that its thread is not kept. That of a long
- * conversation is far smaller: to start a thread takes ten times as long as to translate one.
+ * Size of a body in bytes after which its thread is discarded, because of the garbage it leaves. Bodies of long
+ * conversations are far smaller: starting a thread takes ten times as long as a translation.
  */
 const LARGE_BYTES = 4 * 1024 * 1024;
-/** The time without work, in milliseconds, after which a thread ends that has had a large body. */
+/** Idle time, in milliseconds, after which a thread that has had a large body ends. */
 const REST_MS = 5_000;
 
-/** The program of the threads; TypeScript where this file is. */
+/** Program of the threads; TypeScript if this file is. */
 const PROGRAM = new URL(`./translation-thread${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url);
 
-/** A body as it came in. */
+/** A received body. */
 export type ReceivedBody = {
-  /** The bytes of the body. */
   readonly bytes: Buffer;
-  /** The scan that was fed with all of the bytes; undefined where the bytes were too many to look at on their way. */
+  /** The scan of all bytes; undefined if there were too many to scan on arrival. */
   readonly scan: JsonScan | undefined;
-  /** The keys that may stand only once at the top of a body of JSON; undefined for a message of the contract. */
+  /** Top-level keys that must be unique in a JSON body; undefined for a message of the contract. */
   readonly singleKeys: readonly string[] | undefined;
 };
 
-/** What a translator works with. */
 export type TranslatorOptions = Surroundings & {
-  /** What parsing a body may cost. */
+  /** Limits of parsing a body. */
   readonly limits: JsonLimits;
-  /** The clock that measures how long bodies take. */
   readonly clock: MonotonicClock;
-  /** Called with the facts about a fault of this program, after which the request has failed. */
+  /** Called with a crash report for each bug, after which the request has failed. */
   readonly onFault: (fault: CrashReport) => void;
-  /** The program of the threads. Default: the one beside this file. */
+  /** Program of the threads. Default: the one beside this file. */
   readonly program?: URL;
 };
 
-/** Returns whether a body of so many bytes is translated on a thread of its own. */
+/** Returns whether a body of this size is translated on a thread. */
 export function isBig(bytes: number): boolean {
   return bytes > ON_THE_SPOT_BYTES;
 }
 
 /**
- * Returns whether a body is work for a thread: a big one, and JSON that has many values, is unusual or was not looked at
- * on its way.
+ * Returns whether a body is translated on a thread: a large one, and JSON with many values, unusual notation or no scan
+ * on arrival.
  */
 export function needsThread({ bytes, scan, singleKeys }: ReceivedBody): boolean {
   if (isBig(bytes.length)) return true;
@@ -71,8 +68,8 @@ export function needsThread({ bytes, scan, singleKeys }: ReceivedBody): boolean 
 }
 
 /**
- * Translates bodies for engines: small ones at once, big and unusual ones on threads, where they hold up nobody but
- * their own tenant. Where threads cannot be run, which is only from sources on old Node, all of it is done at once.
+ * Translates bodies for engines: small ones at once, large and unusual ones on threads, where they delay only their own
+ * tenant. If threads are unavailable, which happens only with sources on old Node, all bodies are translated at once.
  */
 export class Translator {
   readonly #options: TranslatorOptions;
@@ -86,9 +83,8 @@ export class Translator {
   }
 
   /**
-   * Checks a body, undefined where there is none, and translates it. Throws `ApiError`, and `WorkNotDone` where a
-   * thread has no result. `signal` is aborted when the caller has left. A big body is gone afterwards: its memory went
-   * to the thread.
+   * Checks and translates a body, undefined if there is none. Throws `ApiError`, and `WorkNotDone` if a thread has no
+   * result. `signal` is aborted when the caller has left. The memory of a large body is transferred to the thread.
    */
   async translate(body: ReceivedBody | undefined, order: TranslationOrder, signal: AbortSignal): Promise<Translated> {
     if (body && this.#threads && needsThread(body)) return this.#onThread(this.#threads, body, order, signal);
@@ -100,7 +96,6 @@ export class Translator {
     }
   }
 
-  /** Ends the threads. */
   async close(): Promise<void> {
     await this.#threads?.close();
   }
@@ -125,7 +120,7 @@ export class Translator {
       body: bytes,
       singleKeys,
       limits,
-      // A copy: of a view into a shared buffer all of the buffer would go along.
+      // A copy, because a view into a shared buffer would transfer the whole buffer.
       order: { ...order, caller: { ...order.caller, routingKey: Uint8Array.from(routingKey) } },
       sealingKeys: sealing.keys,
       modelsWithImages: catalog.models.map(({ id }) => id).filter(acceptsImages),

@@ -1,25 +1,25 @@
 import { Counter, type Registry } from "prom-client";
 import type { UsageCounts } from "./usage-store.ts";
 
-/** The label of the keys that have no series of their own. */
+/** Label of the keys without a series of their own. */
 const OTHER = "other";
-/** The time without use after which a key may lose its series to another one, in milliseconds: a day. */
+/** Milliseconds without use (a day) after which a key may lose its series to another key. */
 const IDLE_MS = 86_400_000;
 
 /**
- * Shows what keys use as metrics, with a bounded number of series: so many keys have series of their own, those that were
- * used first and then those that take the places of keys which were not used for a day. All others count as `other`.
+ * The use of keys as metrics with a bounded number of series: the first `maxKeys` keys have series of their own; a new
+ * key takes the series of a key that was unused for a day. All others count as `other`.
  */
 export class KeySeries {
   readonly #maxKeys: number;
   readonly #nowMs: () => number;
-  /** The keys with series of their own and when each was last used, the one that was used longest ago first. */
+  /** Keys with series and the time of their last use, least recently used first. */
   readonly #usedMs = new Map<string, number>();
   readonly #requests: Counter<"key_id">;
   readonly #refused: Counter<"key_id">;
   readonly #tokens: Counter<"key_id" | "token_type">;
 
-  /** Registers the metrics. At 0 `maxKeys` all keys count as `other`; `nowMs` is a monotonic clock in milliseconds. */
+  /** At 0 `maxKeys` all keys count as `other`; `nowMs` is a monotonic clock in milliseconds. */
   constructor(registry: Registry, maxKeys: number, nowMs: () => number) {
     this.#maxKeys = maxKeys;
     this.#nowMs = nowMs;
@@ -44,7 +44,7 @@ export class KeySeries {
     });
   }
 
-  /** Counts what a request has used. */
+  /** Counts the use of a request. */
   count(keyId: string, { requests, refused, inputTokens, cachedTokens, outputTokens }: UsageCounts): void {
     const key_id = this.#labelOf(keyId);
     this.#requests.inc({ key_id }, requests);
@@ -62,7 +62,7 @@ export class KeySeries {
     return keyId;
   }
 
-  /** Takes the series of the key that was used longest ago, if that was long enough ago. Returns whether it did. */
+  /** Removes the series of the least recently used key, if it was unused for a day. Returns whether it did. */
   #freeOne(nowMs: number): boolean {
     const [oldest] = this.#usedMs;
     if (!oldest || nowMs - oldest[1] < IDLE_MS) return false;

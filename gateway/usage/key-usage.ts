@@ -12,29 +12,26 @@ import {
   type UsageStore,
 } from "./usage-store.ts";
 
-/** The time between two batches to the store, in milliseconds. */
+/** Milliseconds between two batches to the store. */
 const TELL_MS = 1_000;
 
-/** What the counting of keys' use works with. */
 export type KeyUsageOptions = {
-  /** Where use is kept. */
   readonly store: UsageStore;
-  /** Shows the use of keys as metrics. */
   readonly series: KeySeries;
-  /** The clock that dates use, and by which the store is told of it. */
+  /** Clock of the days of use and of the batches. */
   readonly clock: Clock;
 };
 
 /**
- * Counts what keys use, with or without limits. No request waits for the store: it is told once a second what was used,
- * and once it is back where it was away. What a process has not told when it is killed is lost: limits and quotas are
- * counted apart from this.
+ * Counts the use of keys, with or without limits. No request waits for the store: batches are sent once a second, and
+ * after an outage of the store. Unsent counts are lost if the process is killed: limits and quotas are counted
+ * separately.
  */
 export class KeyUsage {
   readonly #options: KeyUsageOptions;
-  /** What the store is yet to be told, by key, day and model. */
+  /** Counts that the store is owed, by key, day and model. */
   #pending = new Map<string, UsageEntry>();
-  /** The batch that the store may or may not have. */
+  /** The batch whose delivery is uncertain. */
   #sent: UsageBatch | undefined;
   #lastNumber = 0;
   #telling: Promise<boolean> | undefined;
@@ -45,7 +42,7 @@ export class KeyUsage {
     this.#options = options;
   }
 
-  /** Counts what a request has used; `model` is the catalog id of its model, where it is known. */
+  /** Counts the use of a request; `model` is the catalog id of its model, if known. */
   count(keyId: string, model: string | undefined, used: Partial<UsageCounts>): void {
     const counts = { ...NO_USE, ...used };
     const day = Math.floor(this.#options.clock.wallMs() / DAY_MS);
@@ -58,8 +55,8 @@ export class KeyUsage {
   }
 
   /**
-   * Resolves to what a key has used in the last 31 days, at all gateways that share the store; what others used in the
-   * last second may be missing. Undefined where the store is silent.
+   * Resolves to the use of a key in the last 31 days, at all gateways that share the store; the last second of other
+   * gateways may be missing. Undefined if the store does not answer.
    */
   async read(keyId: string): Promise<StoredUsage | undefined> {
     if (!(await this.#tell())) return undefined;
@@ -69,7 +66,7 @@ export class KeyUsage {
     return { ...stored, entries: stored.entries.filter(({ day }) => day >= oldest) };
   }
 
-  /** Tells the store what it is yet to be told, as far as it answers, and stops. */
+  /** Sends the owed counts, if the store answers, and stops. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#tell();
@@ -82,9 +79,9 @@ export class KeyUsage {
     this.#cancel = this.#options.clock.after(TELL_MS, () => void this.#tell());
   }
 
-  /** Tells the store all that was counted before. Resolves to whether it has it. */
+  /** Sends all counts so far. Resolves to whether the store has them. */
   async #tell(): Promise<boolean> {
-    // What came while an older batch was on its way goes with the next one.
+    // Counts that arrived during an older batch are in the next one.
     await this.#telling;
     this.#telling ??= this.#tellAll().finally(() => {
       this.#telling = undefined;

@@ -13,15 +13,15 @@ import {
   type UsageStore,
 } from "./usage-store.ts";
 
-/** The number of keys about which the store is told at one time. */
+/** Keys whose counts are sent at a time. */
 const KEYS_AT_ONCE = 64;
 
 /*
- * One hash holds what a key has used, so that a Cluster keeps it in one place:
+ * One hash holds the use of a key, so that a Cluster keeps it in one slot:
  *
  *   u|<day>|<number of a count>|<model>   a sum
- *   s|<gateway>                           the newest batch of a gateway that is in the sums, and its day
- *   today                                 the day on which what is too old was last forgotten
+ *   s|<gateway>                           the newest batch of a gateway in the sums, and its day
+ *   today                                 the day of the last removal of expired days
  */
 const ADD_SCRIPT = new RedisScript(`
 local request = cjson.decode(ARGV[1])
@@ -45,13 +45,13 @@ redis.call('PEXPIRE', KEYS[1], ${(KEPT_DAYS + 1) * DAY_MS})
 return 1
 `);
 
-/** Keeps what keys have used in the store that gateways of several hosts share. */
+/** The use of keys in the store that gateways of several hosts share. */
 export class RedisUsage implements UsageStore {
   readonly #state: RedisState;
   readonly #clock: Pick<Clock, "wallMs">;
   readonly #gateway = randomBytes(8).toString("base64url");
 
-  /** Keeps usage in the store behind `state`; `clock` says which days are too old. */
+  /** `clock` determines which days are expired. */
   constructor(state: RedisState, clock: Pick<Clock, "wallMs">) {
     this.#state = state;
     this.#clock = clock;
@@ -71,7 +71,7 @@ export class RedisUsage implements UsageStore {
     }
   }
 
-  /** Resolves to what all gateways have told of a key; undefined where the store is away. */
+  /** Resolves to the use of a key at all gateways; undefined if the store is unreachable. */
   async read(keyId: string): Promise<StoredUsage | undefined> {
     try {
       const fields = await this.#state.ask((client) => client.hgetall(this.#state.nameOf(nameOf(keyId))));
@@ -94,7 +94,7 @@ export class RedisUsage implements UsageStore {
   }
 }
 
-/** Returns the name of a key's entry. In braces, the id alone decides about its place in a Cluster. */
+/** Returns the name of a key's entry. The braces make the id the only part that determines the Cluster slot. */
 function nameOf(keyId: string): string {
   return `usage:{${keyId}}`;
 }

@@ -10,21 +10,20 @@ import {
   type UsageStore,
 } from "./usage-store.ts";
 
-/** The most entries that are kept, some 20 MB; beyond that the oldest days are forgotten, but never today. */
+/** Most entries, some 20 MB; beyond them the oldest days are dropped, but never today. */
 const MAX_ENTRIES = 100_000;
 
-/** Keeps in this process what keys have used, for as long as the process lives. */
+/** The use of keys in memory, for the life of the process. */
 export class UsageBook implements UsageStore {
   readonly #clock: Pick<Clock, "wallMs">;
   readonly #maxEntries: number;
-  /** What is known of each key, by day and model. */
+  /** Entries of each key, by day and model. */
   readonly #keys = new Map<string, Map<string, UsageEntry>>();
   #entries = 0;
   #sinceMs: number;
-  /** The oldest day that is kept. */
   #oldest: number;
 
-  /** Makes an empty book. `maxEntries` is the most entries, of a key, day and model each, that are kept; default: 100,000. */
+  /** `maxEntries` is the most entries, of a key, day and model each; default: 100,000. */
   constructor(clock: Pick<Clock, "wallMs">, maxEntries: number = MAX_ENTRIES) {
     this.#clock = clock;
     this.#maxEntries = maxEntries;
@@ -32,7 +31,6 @@ export class UsageBook implements UsageStore {
     this.#oldest = Math.floor(this.#sinceMs / DAY_MS);
   }
 
-  /** Adds the batch and resolves to true. */
   async add({ entries }: UsageBatch): Promise<boolean> {
     for (const entry of entries) {
       if (entry.day < this.#oldest) continue;
@@ -50,7 +48,6 @@ export class UsageBook implements UsageStore {
     return true;
   }
 
-  /** Resolves to what is known of a key; one that was never used has no entries. */
   async read(keyId: string): Promise<StoredUsage> {
     return { sinceMs: this.#sinceMs, entries: [...(this.#keys.get(keyId)?.values() ?? [])] };
   }

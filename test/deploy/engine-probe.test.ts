@@ -8,7 +8,7 @@ import { type ProbedNode, serveMetrics } from "../../engine/metrics/metrics-serv
 import { freePort } from "../support/free-port.ts";
 import { noKustomize, rendered, resourcesOf } from "../support/tools/manifests.ts";
 
-/* The probe of engines that stand beside a node, as a kubelet runs it in their containers. */
+/* The probe of engines beside a node, run as a kubelet does in their containers. */
 
 const SETS = ["engines/vllm", "engines/vllm-multihost", "engines/sglang-multihost"];
 const noPython = spawnSync("python3", ["--version"]).error ? "there is no python3" : "";
@@ -28,7 +28,7 @@ type Pod = {
   readonly spec: { readonly initContainers: readonly Container[]; readonly containers: readonly Container[] };
 };
 
-/** Returns the pod of a set in which the node is, which is its leader's where there are several. */
+/** Returns the pod with the node of a set: its leader's if there are several. */
 function nodePod(folder: string): Pod["spec"] {
   const [set] = resourcesOf(rendered(folder)).filter(({ kind }) => kind === "Deployment" || kind === "LeaderWorkerSet");
   const spec = set?.spec as { template?: Pod; leaderWorkerTemplate?: { leaderTemplate: Pod } };
@@ -46,7 +46,7 @@ afterEach(async () => {
 async function exitCode([program = "", ...args]: readonly string[]): Promise<number | null> {
   const child: ChildProcess = spawn(program, args, {
     stdio: "ignore",
-    // A proxy is nothing to a probe.
+    // A proxy must not affect a probe.
     env: { PATH: process.env.PATH, http_proxy: "http://127.0.0.1:1" },
   });
   const [code] = await once(child, "close");
@@ -60,16 +60,16 @@ describe.skipIf(noKustomize !== "" || noPython !== "").each(SETS)("the engine of
   const metricsPort = node?.ports?.find(({ name }) => name === "metrics")?.containerPort;
   const command = engine?.livenessProbe?.exec?.command ?? [];
 
-  /** Resolves to how the probe ends where the node is at this port. */
+  /** Resolves to the exit code of the probe of a node at this port. */
   const probed = (port: number) => exitCode(command.map((part) => part.replace(String(metricsPort), String(port))));
 
-  test("is asked for where the node tells it, with no probe that would keep the node from starting", () => {
+  test("is probed if the node reports it, without a probe that would keep the node from starting", () => {
     expect(command.join(" ")).toContain(`"127.0.0.1", ${metricsPort}`);
     expect(engine?.startupProbe).toBeUndefined();
     expect(engine?.livenessProbe?.terminationGracePeriodSeconds).toBe(30);
   });
 
-  test("is restarted where the node says that it hangs", async () => {
+  test("is restarted if the node reports that it hangs", async () => {
     const state: { -readonly [Field in keyof ProbedNode]: ProbedNode[Field] } = { phase: "stalled", engineHung: true };
     const server = await serveMetrics(new Registry(), state, { host: "127.0.0.1", port: 0 });
     closing.push(server.close);
@@ -78,7 +78,7 @@ describe.skipIf(noKustomize !== "" || noPython !== "").each(SETS)("the engine of
     expect(await probed(server.port)).toBe(0);
   });
 
-  test("is left alone where the node is away, is older than the probe, or breaks off", async () => {
+  test("is not restarted if the node is unreachable, older than the probe, or resets the connection", async () => {
     expect(await probed(await freePort())).toBe(0);
     const other = createServer((request, response) => {
       if (request.headers.host?.startsWith("127.0.0.1")) response.writeHead(404).end();

@@ -15,10 +15,10 @@ import { Certificates, HAS_OPENSSL } from "../support/certificates.ts";
 import { until } from "../support/until.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 
-/* Both wires before a server of grpc-go, whose HTTP/2 is nobody's here. */
+/* Both wires against a server of grpc-go, an HTTP/2 implementation of its own. */
 
 const SOURCE = join(import.meta.dirname, "../support/go-server");
-/** Those of the other program in Go: what it has built is used again. */
+/** The same as for the other Go program, so that its build cache is used. */
 const FLAGS = ["-gcflags=all=-N -l", "-ldflags=-s -w"];
 const hasGo = spawnSync("go", ["version"]).status === 0;
 
@@ -42,7 +42,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Starts the server, with the certificate of these files where some are given. Resolves to its port. */
+/** Starts the server, optionally with the certificate of these files. Resolves to its port. */
 async function server(...files: readonly string[]): Promise<{ readonly port: string; readonly child: ChildProcess }> {
   const child = spawn(program, files, { stdio: ["pipe", "pipe", "inherit"] });
   closing.push(() => child.kill("SIGKILL"));
@@ -50,7 +50,7 @@ async function server(...files: readonly string[]): Promise<{ readonly port: str
   return { port: String(line).split(":").at(-1) ?? "", child };
 }
 
-/** What a request asks the server for, as `main.go` has it. */
+/** The instructions in a request, as in `main.go`. */
 type Play = {
   readonly Messages?: readonly string[];
   readonly Times?: number;
@@ -70,7 +70,7 @@ function endpointOf(wire: Kind, port: string): Endpoint {
   return endpoint;
 }
 
-/** Makes a call, and says what came of it. */
+/** Makes a call and returns its outcome. */
 function send({ wire, handOvers }: Endpoint, play: Play, timeoutMs = 60_000) {
   const message = Buffer.from(JSON.stringify(play));
   const handOver = new HandOver({ lane: handOvers, tenant: "t", bytes: message.length });
@@ -105,14 +105,14 @@ describe.skipIf(!hasGo).each(["grpc", "fast"] as const)("grpc-go over %s", (wire
     expect([await late.outcome, late.texts.length]).toEqual(["8 100 % full, \u00e9", 3]);
   });
 
-  test("a caller that leaves, and one whose time is over, are known to the server", async () => {
+  test("the server sees cancelled calls and expired deadlines", async () => {
     const endpoint = endpointOf(wire, (await server()).port);
     const stays = { ...HELLO, Stays: true };
     const one = send(endpoint, stays);
     await until(() => one.texts.length === 3, "the answer begins");
     one.call()?.cancel();
     expect(await one.outcome).toMatch(/^1 /);
-    // Both sides keep the deadline: whose end comes first is chance.
+    // Both sides enforce the deadline: either may end first.
     expect(await send(endpoint, stays, 500).outcome).toMatch(/^[14] /);
     await becomes(
       async () => (await send(endpoint, HELLO).ended).trailers.get("left")[0] === "2",

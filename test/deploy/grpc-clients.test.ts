@@ -8,13 +8,13 @@ import { textAnswer } from "../support/events/events.ts";
 import { type ScriptedService, startScriptedService } from "../support/gateway/scripted-service.ts";
 
 /*
- * What other people's programs find with nothing but an address and a key: the clients of `test/examples/` in Python and
- * Go, and buf. All of them learn the contract by reflection.
+ * Clients with only an address and a key: those of `test/examples/` in Python and Go, and buf. All of them read the
+ * contract by reflection.
  */
 
 const ROOT = join(import.meta.dirname, "../..");
 const SERVICE = "svc.inference.v1.InferenceService";
-/** The Python that has `grpcio-reflection`: what the environment names, or what `.ci/run` has installed. */
+/** A Python with `grpcio-reflection`: from the environment, or as `.ci/run` installs it. */
 const PYTHON = process.env.SVC_TEST_PYTHON ?? join(ROOT, ".tools/bin/python");
 const hasPython = existsSync(PYTHON) && spawnSync(PYTHON, ["-c", "import grpc_reflection"]).status === 0;
 const hasGo = spawnSync("go", ["version"]).status === 0;
@@ -41,7 +41,7 @@ afterAll(async () => {
 
 type Ran = { readonly code: unknown; readonly out: string; readonly error: string };
 
-/** Runs a program to its end, while the service answers it from here. */
+/** Runs a program to its end, while this process serves it. */
 function run(program: string, args: readonly string[], cwd = ROOT): Promise<Ran> {
   const limits = { cwd, timeout: 240_000, env: { ...process.env, GOFLAGS: "-mod=mod" } };
   return new Promise((resolve) => {
@@ -54,7 +54,7 @@ const bufCurl = (address: string, path: string, ...args: readonly string[]) =>
 const withKey = () => ["-H", `authorization: Bearer ${service.gateway.key}`, "--reflect-header", "*"];
 
 describe("buf", () => {
-  test("lists what the gateway serves, and calls it", async () => {
+  test("lists the gateway's service, and calls it", async () => {
     const { grpcAddress } = service.gateway;
     const listed = await bufCurl(grpcAddress, "", "--list-methods", ...withKey());
     expect(listed.out.split("\n").filter((line) => line.startsWith("svc."))).toEqual([
@@ -66,7 +66,7 @@ describe("buf", () => {
     expect(answered.out).toContain("Hello");
   });
 
-  test("G5 is told nothing without a key", async () => {
+  test("G5 reflection is refused without a key", async () => {
     const listed = await bufCurl(service.gateway.grpcAddress, "", "--list-methods");
     expect(listed.code).not.toBe(0);
     expect(listed.out + listed.error).not.toContain("InferenceService");
@@ -79,7 +79,7 @@ describe("buf", () => {
   });
 });
 
-test.skipIf(!hasPython)("the client in Python gets an answer, and is told why it gets none", async () => {
+test.skipIf(!hasPython)("the Python client gets an answer, and the reason of a failure", async () => {
   const example = join(ROOT, "test/examples/python/generate.py");
   const { grpcAddress, key } = service.gateway;
   expect(await run(PYTHON, [example, grpcAddress, key, "hi"])).toEqual({

@@ -34,10 +34,10 @@ function checked<T extends Parameters<typeof checkConfig>[0]>(schema: T, text: s
   return checkConfig(schema, document.toJS(), "config");
 }
 
-/** A pod of an engine: how many GPUs it asks for, and which hosts it asks for. */
+/** A pod of an engine with its GPUs and its node selector. */
 type OnGpus = { readonly gpus: number; readonly product: string; readonly host: string };
 
-/** Returns every pod of a rendered fleet that asks for GPUs, replicas and ranks one by one. */
+/** Returns every pod with GPUs of a rendered fleet, replicas and ranks one by one. */
 function onGpus(resources: readonly Resource[]): readonly OnGpus[] {
   return resources.flatMap((resource) => {
     const { replicas = 1, leaderWorkerTemplate: set } = (resource.spec ?? {}) as {
@@ -56,7 +56,7 @@ function onGpus(resources: readonly Resource[]): readonly OnGpus[] {
   });
 }
 
-/** Whether every pod finds room on hosts of eight GPUs, in whatever order and on whichever host a scheduler puts them. */
+/** Whether every pod fits on hosts of eight GPUs, in any order and placement of a scheduler. */
 function fitsInAnyOrder(pods: readonly number[], free: readonly number[], seen = new Set<string>()): boolean {
   const state = JSON.stringify([pods, free.toSorted()]);
   if (seen.has(state)) return true;
@@ -73,7 +73,7 @@ function fitsInAnyOrder(pods: readonly number[], free: readonly number[], seen =
 
 const README = readFileSync(join(import.meta.dirname, "../../deploy/kubernetes/README.md"), "utf8");
 
-/** Renders a kustomization that stands beside a checkout with the name `svc`. */
+/** Renders a kustomization beside a checkout named `svc`. */
 function renderedBeside(kustomization: string): string {
   const folder = mkdtempSync(join(tmpdir(), "svc-own-"));
   try {
@@ -90,7 +90,7 @@ function renderedBeside(kustomization: string): string {
 
 describe.skipIf(noKustomize !== "")("the manifests", () => {
   test.skipIf(noSchemas !== "").each([...FLEETS, "monitoring", "autoscaling", "engines/sglang-multihost"])(
-    "of %s are what Kubernetes and its extensions take",
+    "manifests of %s match the schemas of Kubernetes and its extensions",
     (folder) => expect(faultsOf(rendered(folder))).toBe(""),
   );
 
@@ -102,7 +102,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
   });
 
   test.each(FLEETS.filter((folder) => folder.startsWith("gpus/")))(
-    "of %s ask for the GPUs that the page says, and find them host by host",
+    "of %s request the documented GPUs, and find them host by host",
     (folder) => {
       const pods = onGpus(resourcesOf(rendered(folder)));
       const row = new RegExp(`^\\| \`${folder}\` \\| (\\d+) (\\w+) \\| (\\d+) whole, (\\d+) shared \\|`, "m");
@@ -123,13 +123,13 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     },
   );
 
-  test("would ask for room that is not there in every order with a third node of four GPUs in gpus/h200", () => {
+  test("would request capacity that is missing in every order with a third node of four GPUs in gpus/h200", () => {
     expect(fitsInAnyOrder([4, 4, 1, 1, 1, 1], [8, 8])).toBe(true);
     expect(fitsInAnyOrder([4, 4, 4, 1, 1], [8, 8])).toBe(false);
   });
 
   test.skipIf(noSchemas !== "")(
-    "of the page's own kustomization are taken, with a way out for what is beyond the fleet",
+    "of the page's own kustomization are valid, with a remedy for requests beyond the fleet",
     () => {
       const [, own = ""] = /^```yaml\n(# kustomization\.yaml[\s\S]+?)^```$/m.exec(README) ?? [];
       const text = renderedBeside(own);
@@ -145,7 +145,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       };
       const ports = egress.flatMap(({ ports: some }) => some.map(({ port }) => port));
       expect(ports).toEqual(expect.arrayContaining([6379, 4318, 443]));
-      // DNS alone may be anywhere.
+      // Only DNS may have any destination.
       const open = egress.filter(({ to }) => to === undefined).map(({ ports: some }) => some.map(({ port }) => port));
       expect(open).toEqual([[53, 53, 5353, 5353]]);
       const engines = resources
@@ -161,7 +161,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     },
   );
 
-  test("scale gateways by their processor alone, and with an adapter by what its rules make", () => {
+  test("scale gateways by their CPU, and with an adapter by the metric of its rules", () => {
     type Metric = { readonly type: string; readonly pods?: { readonly metric: { readonly name: string } } };
     const metricsOf = (resources: readonly Resource[]) => {
       const scaler = resources.find(({ kind }) => kind === "HorizontalPodAutoscaler");
@@ -189,7 +189,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     const nodes = pods.filter(({ metadata }) => metadata.labels["svc/role"] === "node");
     const gateway = pods.find(({ metadata }) => metadata.labels["app.kubernetes.io/name"] === "svc-gateway");
 
-    test("give gateways a configuration that they take, whose clusters are the Services of nodes", () => {
+    test("give gateways a valid configuration, whose clusters are the Services of nodes", () => {
       if (!gateway) throw new Error("there is no gateway");
       const config = checked(gatewayConfigSchema, configFile(resources, gateway, "gateway.yaml"), {});
       const addresses = new Map(config.clusters.map((one) => [one.model, one.type === "strict_dns" && one.address]));
@@ -214,13 +214,13 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         expect(config).toMatchObject({ nodeId: "pod-1", models: [pod.metadata.labels["svc/model"]] });
         expect(pod.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(config.drainTimeoutMs);
         if (config.backend.kind !== "openai-compatible") continue;
-        // The engine's parsers are those that the model's profile names.
+        // The engine's parsers are those in the model's profile.
         const parsers = loadProfile(config.backend.profile).parsers?.[config.backend.dialect as "vllm" | "sglang"];
         expect([env.TOOL_PARSER, env.REASONING_PARSER]).toEqual([parsers?.toolCall, parsers?.reasoning]);
       }
     });
 
-    test("give each engine as many GPUs as it is told to use, and all that its arguments ask for", () => {
+    test("give each engine the GPUs and resources of its arguments", () => {
       for (const pod of pods) {
         const engine = [...(pod.spec.initContainers ?? []), ...pod.spec.containers].find(({ name }) =>
           ["vllm", "sglang"].includes(name),
@@ -242,7 +242,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         }
     });
 
-    test("keep what engines compile apart by model, on the volume that the fleet claims", () => {
+    test("separate the compile caches of engines by model, on the volume that the fleet claims", () => {
       const engines = pods.filter((pod) => containersOf(pod).some(({ name }) => ["vllm", "sglang"].includes(name)));
       for (const pod of engines) {
         const [engine] = containersOf(pod);

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { engineRegistry, gatewayRegistry } from "../../deploy/docs/live-registries.ts";
 import { noPromtool, promtool } from "../support/tools/promtool.ts";
 
-describe.skipIf(noPromtool !== "")("promtool has nothing to say about the metrics", () => {
+describe.skipIf(noPromtool !== "")("promtool finds no fault in the metrics", () => {
   test.each([
     ["gateway", gatewayRegistry],
     ["engine", engineRegistry],

@@ -12,7 +12,7 @@ import { noPromtool, promtool } from "../support/tools/promtool.ts";
 const folder = mkdtempSync(join(tmpdir(), "svc-monitoring-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Writes a file for promtool, as JSON, which YAML is a form of. Returns its path. */
+/** Writes a file for promtool as JSON, a subset of YAML. Returns its path. */
 function written(name: string, value: object): string {
   const path = join(folder, name);
   writeFileSync(path, JSON.stringify(value));
@@ -22,7 +22,7 @@ function written(name: string, value: object): string {
 /** Series by their names with labels, each with its values minute by minute in promtool's notation. */
 type Series = Readonly<Record<string, string>>;
 
-/** What an alert is told apart by: series with which it is raised after the minutes, and others with which it is not. */
+/** Series that raise an alert after the minutes, and others that do not. */
 type Case = { readonly minutes: number; readonly raised: Series; readonly quiet: Series };
 
 /** Makes a histogram of an observation a second, all of which lie between two of its bounds. */
@@ -38,7 +38,7 @@ function slow(name: string, labels: string, above: number, below: number): Serie
 const failing = (failed: number): Series => ({
   'svc_http_requests_total{outcome="server_error",instance="a"}': `0+${failed}x600`,
   'svc_http_requests_total{outcome="ok",instance="a"}': `0+${1_000 - failed}x600`,
-  // What callers do wrong counts for nothing.
+  // Client errors do not count.
   'svc_http_requests_total{outcome="client_error",instance="a"}': "0+5000x600",
 });
 const streams = (broken: number): Series => ({
@@ -57,12 +57,12 @@ const gauge = (series: string, raised: string, quiet: string, minutes: number): 
   raised: { [series]: `${raised}x200` },
   quiet: { [series]: `${quiet}x200` },
 });
-/** The endpoints that two gateways have of a cluster. */
+/** The endpoints of a cluster at two gateways. */
 const membership = (course: string): Series => ({
   'svc_cluster_membership{cluster="c",instance="a"}': course,
   'svc_cluster_membership{cluster="c",instance="b"}': course,
 });
-/** Two gateways as Prometheus finds them, of which the second takes this course. */
+/** Two gateways as scrape targets, of which the second takes this course. */
 const targets = (course: string): Series => ({
   'up{job="svc-gateway",instance="a"}': "1x120",
   'up{job="svc-gateway",instance="b"}': course,
@@ -82,7 +82,7 @@ const cached = (today: number): Series => ({
   'svc_engine_tokens_total{type="cached"}': `0+800x1440 1152000+${today}x360`,
 });
 
-/** A case for every alert; one without fails the test below. */
+/** A case for every alert; an alert without one fails the test below. */
 const CASES: Readonly<Record<string, Case>> = {
   SvcRequestsFailFast: { minutes: 90, raised: failing(100), quiet: failing(50) },
   SvcRequestsFailSlowly: { minutes: 400, raised: failing(40), quiet: failing(20) },
@@ -138,21 +138,21 @@ const CASES: Readonly<Record<string, Case>> = {
   SvcEngineSchemaFault: gauge('svc_engine_caller_work_total{instance="a",outcome="failed"}', "0+1", "3", 10),
 };
 
-/** Returns how many of an alert there are in a state at a time, as a test of promtool's. */
+/** Returns promtool's count of an alert in a state at a time. */
 const counted = (alert: string, state: "pending" | "firing", time: string, count: number) => ({
   expr: `count(ALERTS{alertname="${alert}",alertstate="${state}"}) or vector(0)`,
   eval_time: time,
   exp_samples: [{ labels: "{}", value: count }],
 });
 
-/** Returns whether an alert fires after some minutes, as a test of promtool's. */
+/** Returns a promtool test that an alert fires after some minutes. */
 const firing = (alert: string, after: number, raised: boolean) => ({
   expr: `count(ALERTS{alertname="${alert}",alertstate="firing"}) > bool 0 or vector(0)`,
   eval_time: `${after}m`,
   exp_samples: [{ labels: "{}", value: raised ? 1 : 0 }],
 });
 
-/** Returns why promtool does not agree with what is expected of the rules with these series; empty where it does. */
+/** Returns promtool's complaint about the rules with these series; empty if there is none. */
 function disagreement(interval: string, evaluation: string, series: Series, expected: readonly object[]): string {
   const path = written("rules.json", {
     rule_files: [ALERTS_FILE],
@@ -182,7 +182,7 @@ const endpoints = (...course: readonly (readonly [value: number, minutes: number
 const expecting = (count: number): Series => ({
   'svc_cluster_expected_endpoints{cluster="c",instance="a"}': `${count}x2000`,
 });
-/** Makes gateways, each of which is found for some of the time: minutes of absence, of presence, and so on. */
+/** Makes gateways, each of which is present for some spans: minutes of absence, of presence, and so on. */
 const gatewaysThere = (...spans: readonly (readonly number[])[]): Series =>
   Object.fromEntries(
     spans.map((lengths, at) => [
@@ -285,7 +285,7 @@ const GATEWAYS: readonly Course[] = [
   },
 ];
 
-/** Returns why promtool does not agree with the course of an alert. */
+/** Returns promtool's complaint about the course of an alert. */
 function courseFault(alert: string, course: Course): string {
   const expected =
     "never" in course
@@ -341,17 +341,17 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
 
   test.each(Object.entries(CASES))("raises %s when it should, and not otherwise", (alert, given) => {
     const { minutes: after, raised, quiet } = given;
-    // Every rule is worked out at every step.
+    // Every rule is evaluated at every step.
     const evaluation = after > 200 ? "10m" : "1m";
     expect(disagreement("1m", evaluation, raised, [firing(alert, after, true)])).toBe("");
     expect(disagreement("1m", evaluation, quiet, [firing(alert, after, false)])).toBe("");
   });
 
-  test.each(ENDPOINTS)("SvcEndpointsGone, where $what", (course) => {
+  test.each(ENDPOINTS)("SvcEndpointsGone: $what", (course) => {
     expect(courseFault("SvcEndpointsGone", course)).toBe("");
   });
 
-  test.each(GATEWAYS)("SvcGatewayGone, where $what", (course) => {
+  test.each(GATEWAYS)("SvcGatewayGone: $what", (course) => {
     expect(courseFault("SvcGatewayGone", course)).toBe("");
   });
 });

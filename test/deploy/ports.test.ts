@@ -5,7 +5,7 @@ import { parse } from "yaml";
 import { configFile, noKustomize, podsOf, rendered, resourcesOf } from "../support/tools/manifests.ts";
 import { envoyTargets, listensOn, portFaults } from "../support/tools/ports.ts";
 
-/* Every port and name that something in deploy/ calls, against what should answer there. */
+/* Every port and name that deploy/ refers to, compared with its listener. */
 
 const ROOT = join(import.meta.dirname, "../..");
 const read = (path: string) => readFileSync(join(ROOT, "deploy", path), "utf8");
@@ -37,7 +37,7 @@ describe.skipIf(noKustomize !== "")("in Kubernetes", () => {
     expect(models.filter((model) => !served.includes(model))).toEqual([]);
   });
 
-  // Each is a change that a set may suffer, and what must be said of it.
+  // Each is a possible mistake in a set, with the expected complaint.
   const text =
     noKustomize === "" ? [rendered("cpu"), rendered("monitoring"), rendered("autoscaling")].join("\n---\n") : "";
   test.each([

@@ -9,16 +9,14 @@ import { openStreams } from "../support/processes/open-streams.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 
 /*
- * H1 to H5 at random: three nodes that are killed, stopped, cut off, slowed and garbled while clients ask. What must
- * hold: what looks complete is complete, every failure is in its format's words, and nothing is left behind.
+ * H1 to H5 at random: three nodes are killed, stopped, partitioned, slowed and garbled under load. Invariants: an
+ * answer that looks complete is complete, every failure has its format's form, and no resources leak.
  */
 
 const SEED = Number(process.env.CHAOS_SEED ?? 11);
 const FAULT_MS = size(20_000, 120_000);
 const CLIENTS = size(9, 40);
-/**
- * Of the key: few more than clients, who may come back before their leaving was noticed. All of them are free in the end.
- */
+/** Slightly more than clients, who may return before their disconnect is detected. All places are free in the end. */
 const PLACES = CLIENTS + 3;
 const ANSWERS = { tokensPerSecond: 150, answerTokens: { min: 20, max: 40 }, slots: 64 };
 
@@ -26,7 +24,7 @@ const fleet = new Fleet();
 
 type Place = { readonly node: EngineProcess; wire: FaultyWire };
 
-/** What is done to a node, and taken back after a while. */
+/** A fault of a node, which is later reverted. */
 type Mischief = {
   readonly name: string;
   readonly begin: (place: Place) => Promise<void> | void;
@@ -76,7 +74,7 @@ async function ask(
   }
 }
 
-/** The answer's text; undefined where it is no whole answer. */
+/** The answer's text; undefined if it is not complete. */
 function wholeAnswer({ path, stream, status, text, broken }: Answer): string | undefined {
   if (broken || status !== 200) return undefined;
   if (stream) return endOf(path, text).end === "complete" ? textOf(path, text) : undefined;
@@ -86,7 +84,7 @@ function wholeAnswer({ path, stream, status, text, broken }: Answer): string | u
   return body.choices[0].message.content;
 }
 
-/** Whether it is a failure in its format's way: a stream that broke off in it, or an envelope with a status of its own. */
+/** Whether a failure has its format's form: a stream that broke correctly, or an envelope with a status of its own. */
 function isProperFailure({ path, stream, status, text, broken }: Answer): boolean {
   if (status === 200) return stream && ["error", brokenEnd(path)].includes(endOf(path, text, broken).end);
   if (broken) return false;
@@ -94,7 +92,7 @@ function isProperFailure({ path, stream, status, text, broken }: Answer): boolea
   return status >= 500 && typeof error.message === "string" && typeof error.type === "string";
 }
 
-test("H1 to H5 at random, over three nodes: no truncated success, no failure without its envelope, nothing left behind", async () => {
+test("H1 to H5 at random, over three nodes: no truncated success, no failure without envelope, no leak", async () => {
   const chance = new SeededRandom(SEED);
   const places: Place[] = [];
   for (const node of await fleet.engines(3, ANSWERS)) {
@@ -116,7 +114,7 @@ test("H1 to H5 at random, over three nodes: no truncated success, no failure wit
       const path = own.pick(ANSWER_PATHS);
       const answer = await ask(gateway, key, path, `client ${index} turn ${turn}`, own.next() < 0.7);
       answers.push(answer);
-      // Whoever is told to come back does so, sooner than told.
+      // Retries come sooner than the retry delay.
       if (answer.status >= 500) await passed(100 + own.next() * 300);
     }
   };
@@ -156,7 +154,7 @@ test("H1 to H5 at random, over three nodes: no truncated success, no failure wit
   expect(streams.map(({ status }) => status)).toEqual(Array(PLACES).fill(200));
 });
 
-/** Fails unless a node that nobody touched gives the same answers. */
+/** Fails unless an undisturbed node gives the same answers. */
 async function expectSame(answers: readonly Answer[]): Promise<void> {
   const node = await fleet.engine("calm", { ...ANSWERS, tokensPerSecond: 100_000 });
   const gateway = await fleet.inFrontOf([node]);

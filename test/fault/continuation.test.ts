@@ -12,22 +12,22 @@ import type { GatewayProcess } from "../support/processes/gateway-process.ts";
 import { ANSWER_KINDS, type AnswerKind, requestFor } from "../support/requests/kinds-of-answers.ts";
 
 /*
- * Answers outlive their engines: three nodes, of which one at a time is lost while clients of all formats read, streamed
- * and not, text, reasoning, calls and schemas. No answer may fail, and each is that of a node which nobody touched.
+ * Answers outlive their engines: of three nodes one at a time is lost while clients of all formats read, streamed and
+ * not, text, reasoning, calls and schemas. No answer may fail, and each equals that of an undisturbed node.
  */
 
-/** Requests of one kind differ, so that not all of them lie in a cache. */
+/** Requests of one kind differ, so that not all of them are cached. */
 const VARIANTS = size(2, 8);
 
-/** The longest wait for a place, in milliseconds. */
+/** Longest wait for a place, in milliseconds. */
 const WAIT_MS = 600_000;
 
-/** The answers that are had from an undisturbed node of llama.cpp at one time. */
+/** Concurrent requests to an undisturbed node of llama.cpp. */
 const AT_ONCE = 16;
 
 /**
- * The answers that a node of llama.cpp works on at one time: with few cores, more of them would all be read again at each
- * loss, and hardly one come to its end.
+ * Slots of a node of llama.cpp: with few cores, more answers would all be prefilled again at each loss, and hardly one
+ * would complete.
  */
 const SLOTS = 4;
 
@@ -42,8 +42,8 @@ const SIMULATED = {
 };
 
 /**
- * The nodes that answers are had from, their clients (of every nine, so many stream; there are both of each format), how long one
- * has to be silent until it counts as lost, and why they cannot run.
+ * The nodes, their clients (of every nine, so many stream; there are both of each format), the silence after which a
+ * node counts as lost, and why they are unavailable.
  */
 const NODES = {
   "of the simulator": {
@@ -77,15 +77,15 @@ const nothing = () => {};
 
 type Fault = {
   readonly name: string;
-  /** What is done to a node. */
+  /** Begins the fault of a node. */
   readonly begin: (place: Place) => Promise<void> | void;
-  /** How long it lasts, in times of silence. */
+  /** Duration, in multiples of the silence limit. */
   readonly lasts: number;
-  /** What takes it back. */
+  /** Reverts the fault. */
   readonly end: (place: Place) => Promise<void> | void;
-  /** How long it is done again and again, in milliseconds; two nodes are lost at least. */
+  /** Milliseconds for which the fault is repeated; at least two nodes are lost. */
   readonly againMs: number;
-  /** Settings of simulators that differ. Default: none. */
+  /** Different simulator settings. Default: none. */
   readonly backend?: object;
 };
 
@@ -107,7 +107,7 @@ const FAULTS: readonly Fault[] = [
     lasts: 0,
     end: ({ node }) => node.startAgain(),
     againMs: size(0, 60_000),
-    // Answers of a minute, of which none is waited for.
+    // Answers of a minute, of which none is awaited.
     backend: { tokensPerSecond: size(40, 16) },
   },
   {
@@ -140,7 +140,7 @@ const FAULTS: readonly Fault[] = [
   },
 ];
 
-/** The faults that a small machine has the time for: those that differ most from one another. */
+/** The faults for a small machine: the most different ones. */
 const QUICK: Readonly<Record<NodeKind, readonly string[]>> = {
   "of the simulator": ["is told to end", "falls into nonsense"],
   "of llama.cpp": ["is killed"],
@@ -150,13 +150,13 @@ const faultsOf = (nodes: NodeKind) => FAULTS.filter(({ name }) => size(0, 1) ===
 
 describe.each(NODE_KINDS)("of three nodes %s one at a time", (nodes) => {
   test.skipIf(NODES[nodes].missing !== "").each(faultsOf(nodes))(
-    "$name: no answer fails, and each is what it would have been",
+    "$name: no answer fails, and each is complete and unchanged",
     async (fault) => {
       const { clients, streamsOfNine, silentMs } = NODES[nodes];
       const { gateway, places } = await threeNodes(nodes, fault.backend);
       const answers = new Answers();
       let over = false;
-      // Two equal prompts of one caller on two nodes that died would be suspected of it.
+      // Two equal prompts of one caller on two dead nodes would be suspected of causing the deaths.
       const keys: string[] = [];
       while (keys.length < clients) {
         const some = Array.from({ length: 3 }, () => gateway.createKey("--models", "all", "--name", "client"));
@@ -190,12 +190,12 @@ describe.each(NODE_KINDS)("of three nodes %s one at a time", (nodes) => {
       );
       expect(await gateway.stat("svc_answers_kept_bytes")).toBe(0);
     },
-    // Comparing takes its time, too.
+    // Comparing takes time, too.
     size(600_000, 1_800_000),
   );
 });
 
-/** Those that are killed all at once: that streams wait for a node is the gateway's doing, whatever the nodes run. */
+/** Kinds of nodes that are killed all at once: the gateway holds the streams, whatever the nodes run. */
 const LOST_AT_ONCE = NODE_KINDS.slice(0, size(1, NODE_KINDS.length));
 
 describe.each(LOST_AT_ONCE)("of three nodes %s", (nodes) => {
@@ -221,22 +221,25 @@ describe.each(LOST_AT_ONCE)("of three nodes %s", (nodes) => {
   );
 });
 
-/** The most faults until an answer has gone on: now and then none runs on the node that has one. */
+/** Most faults until an answer has continued: sometimes the faulty node runs none. */
 const MOST_FAULTS = 6;
 
-/** Resolves to the number of answers that went on at another node. */
+/** Resolves to the number of continued answers. */
 function wentOn(gateway: GatewayProcess): Promise<number> {
   return gateway.stat("svc_continuations_total", 'outcome="went_on"');
 }
 
-/** Has a fault upon one node after another until its time is over and an answer has gone on. Resolves to how often that was. */
+/**
+ * Applies a fault to one node after another until its time is over and an answer has continued. Resolves to their
+ * number.
+ */
 async function repeatedly(fault: Fault, silentMs: number, gateway: GatewayProcess, places: readonly Place[]) {
   const lastMs = Date.now() + fault.againMs;
   let faults = 0;
   const isOver = async () =>
     Date.now() >= lastMs && faults >= 2 && (faults >= MOST_FAULTS || (await wentOn(gateway)) > 0);
   for (; !(await isOver()); faults += 1) {
-    // What befell one before is noticed, and its answers are with another node, whose silence is waited out for a second.
+    // The previous loss is detected, and its answers are on another node, whose silence is awaited for a second.
     await passed(silentMs + 2_500);
     const place = places[faults % places.length];
     if (!place) throw new Error("there is no place");
@@ -265,13 +268,13 @@ async function threeNodes(
   const gateway = await fleet.inFrontOf(
     wires,
     {
-      // All nodes have answers at any time.
+      // All nodes run answers at any time.
       ...{ lbPolicy: "round_robin", outlierDetection: { baseEjectionTimeMs: 1_000 } },
-      // Four times as many ask as two small nodes can serve: here all of them wait, and nobody is told to come later.
+      // Four times the load of two small nodes: here all requests wait, and none is refused.
       circuitBreakers: { maxPendingRequests: 100 },
     },
     {
-      // A node that is stopped, or a connection that brings nonsense, is noticed soon.
+      // A stopped node or an invalid connection is detected soon.
       timeouts: {
         perTryIdleTimeoutMs: silentMs,
         // Few cores serve all clients, and two nodes of three at times.
@@ -291,8 +294,8 @@ type Asked = {
 type Answer = { readonly asked: Asked; readonly had: unknown };
 
 /**
- * Sends a request and reads the answer to its end, or to its failure. `onBegun` is called when a stream has brought the
- * first of its text.
+ * Sends a request and reads the answer to its end, or to its failure. `onBegun` is called when a stream has delivered
+ * its first text.
  */
 async function ask(gateway: GatewayProcess, asked: Asked, key = gateway.key, onBegun?: () => void): Promise<Answer> {
   const { path, kind, variant, stream } = asked;
@@ -313,12 +316,11 @@ async function ask(gateway: GatewayProcess, asked: Asked, key = gateway.key, onB
   return { asked, had: { end, text: text.slice(-300), log: gateway.logged(id) } };
 }
 
-/** The answers of a test. Those to the same request that are the same are kept once. */
+/** The answers of a test. Equal answers to the same request are stored once. */
 class Answers {
   readonly #had = new Map<string, Set<string>>();
   #count = 0;
 
-  /** The number of answers so far. */
   get count(): number {
     return this.#count;
   }
@@ -330,7 +332,7 @@ class Answers {
     this.#had.set(key, known.add(JSON.stringify(had)));
   }
 
-  /** The answers that no node gave which nobody touched, each with the error, or the end, that it came to. */
+  /** The answers that no undisturbed node gave, each with its error or its end. */
   #differing(nodes: NodeKind) {
     return [...this.#had].flatMap(([key, had]) =>
       [...had]
@@ -343,8 +345,8 @@ class Answers {
   }
 
   /**
-   * Fails unless a node that nobody touched gives the same answers, and their JSON is whole. It is asked for one by one
-   * and for many at once, as the last bits of a model's numbers depend on what is computed together.
+   * Fails unless an undisturbed node gives the same answers, and their JSON is complete. It is asked for one answer at
+   * a time and for many at once, because the last bits of a model's numbers depend on the batch.
    */
   async expectUndisturbed(nodes: NodeKind): Promise<void> {
     const keys = [...this.#had.keys()];
@@ -353,7 +355,7 @@ class Answers {
       keys.filter((key) => !CALM[nodes].has(key)),
     );
     const otherTexts = this.#differing(nodes).filter(({ what }) => what === OTHER_TEXT);
-    // What is computed together may come to a last bit that two looks have not met.
+    // A batch may produce a last bit that two comparisons have not seen.
     await askCalm(
       nodes,
       otherTexts.flatMap(({ key }) => Array.from({ length: 8 }, () => key)),
@@ -374,16 +376,16 @@ class Answers {
   }
 }
 
-/** What an answer is said to differ by that is whole. */
+/** Description of a complete answer with another text. */
 const OTHER_TEXT = "another text";
 
-/** What a node gave that nobody touched, by what was asked: all faults are compared with the same. */
+/** Answers of undisturbed nodes by request: all faults are compared with the same ones. */
 const CALM: Readonly<Record<NodeKind, Map<string, readonly string[]>>> = {
   "of the simulator": new Map(),
   "of llama.cpp": new Map(),
 };
 
-/** Asks nodes that nobody touches: one has one request at a time, and one has many. */
+/** Sends requests to undisturbed nodes: to one of them one at a time, to another many at once. */
 async function askCalm(nodes: NodeKind, keys: readonly string[]): Promise<void> {
   if (keys.length === 0) return;
   const [alone, beside] = await Promise.all(
@@ -404,12 +406,12 @@ async function askCalm(nodes: NodeKind, keys: readonly string[]): Promise<void> 
   await Promise.all([oneByOne(), together()]);
 }
 
-/** What says in each format that an answer ended at its limit: the model of the demonstration may think in circles. */
+/** The finish reason of each format for an answer that reached its limit: the demonstration model may loop. */
 const AT_ITS_LIMIT = /\\"(?:length|max_tokens|incomplete)\\"/;
 
 /**
- * The kinds of answers whose last block is JSON that a grammar has spelt: there a model wavers between tokens that come
- * to the same text, and the last bit of its numbers decides, be it disturbed or not.
+ * Kinds of answers whose last block is JSON from a grammar: a model wavers between tokens with the same text, and the
+ * last bit of its numbers decides, disturbed or not.
  */
 const SPELT: readonly AnswerKind[] = [
   "a strict call full of escapes",
@@ -417,7 +419,7 @@ const SPELT: readonly AnswerKind[] = [
   "reasoning before a strict schema",
 ];
 
-/** Reads what became of the answers that lost their node, and how long their callers saw nothing of it. */
+/** Reads the outcomes of the answers that lost their node, and the gaps that their callers saw. */
 async function gaps(gateway: GatewayProcess): Promise<object> {
   const stats = await gateway.stats();
   const name = "svc_continuation_gap_seconds";

@@ -23,7 +23,7 @@ import { covering } from "../support/size.ts";
 
 /*
  * fault × phase × format over real processes: one bunch of requests, of every format, for every fault in every phase.
- * Without FULL=1 every fault, every phase and every detail that a fault is told by occur, but not each with each.
+ * Without FULL=1 every fault, phase and detail token occurs, but not each with each.
  */
 
 type Stage = { readonly engine: EngineProcess; readonly wire: FaultyWire };
@@ -37,11 +37,11 @@ type Fault = {
   /** When all have reached the phase. */
   readonly strike?: (stage: Stage) => void;
   readonly detail: string;
-  /** Whether the node goes on with its answers once the fault is over. Default: "no". */
+  /** Whether the node continues its answers after the fault. Default: "no". */
   readonly recovers?: Recovery;
 };
 
-/** What is done to a node at a moment, in every phase: a node that is held never takes a request up. */
+/** A fault of a node in every phase: a stopped node never accepts a request. */
 function inEveryPhase(
   name: string,
   hold: (stage: Stage) => void,
@@ -70,8 +70,8 @@ const FAULTS: readonly Fault[] = [
   ]),
   ...inEveryPhase(STOPPED, stop, stop, ["upstream_accept_timeout", IDLE, IDLE]),
   ...inEveryPhase("H3 the connection loses everything", silence, silence, ["upstream_accept_timeout", IDLE, IDLE]),
-  // The node goes on: but for the nonsense these calls would show signs of life. Of a call that no node has taken up
-  // nobody could tell nonsense from silence.
+  // The node continues: without the garbage these calls would show signs of life. For a call that no node has accepted,
+  // garbage and silence look alike.
   ...inEveryPhase("H5 the connection brings nonsense", silence, ({ wire }) => wire.garble(), ["", IDLE, IDLE])
     .slice(1)
     .map((fault): Fault => ({ ...fault, recovers: "perhaps" })),
@@ -150,7 +150,7 @@ describe.each(SOME.map((fault) => [`${fault.name} ${fault.phase}`, fault] as con
       await becomes(async () => (await gateway.open()) === 0, "nothing is open in the gateway").catch(() => {});
       leases = await gateway.open();
       if (fault.name === STOPPED) engine.signal("SIGCONT");
-      // What is lost on a connection that is half open, the node learns when it is closed.
+      // The node detects a half-open connection only when it is closed.
       wire.cut();
       const nodes = [goodEngine(), ...(fault.name === KILLED ? [] : [engine])];
       await becomes(async () => (await busyOf(nodes)) === 0, "no slot is taken").catch(() => {});
@@ -164,7 +164,7 @@ describe.each(SOME.map((fault) => [`${fault.name} ${fault.phase}`, fault] as con
 
   test.each(VARIANTS)("$path stream=$stream $model", (variant) => {
     const { phase, detail } = fault;
-    // A script is another revision than a simulator.
+    // A script has another revision than a simulator.
     const continued = !("kind" in fault.backend);
     expectOutcome(variant, seen.get(variant), {
       phase,

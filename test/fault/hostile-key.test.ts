@@ -3,7 +3,7 @@ import { closedLoop, tallyOf } from "../support/processes/closed-loop.ts";
 import { Fleet, healthy, nothingOpen, SHORT, show, size } from "../support/processes/fleet.ts";
 import { attack } from "../support/processes/hostile-caller.ts";
 
-/* One key that does everything it can to hold the service, beside callers that only ask. */
+/* One key that tries to block the service, beside ordinary callers. */
 
 const ATTACK_MS = size(15_000, 300_000);
 const HONEST = size(6, 20);
@@ -19,7 +19,7 @@ const HOSTILITY = {
 
 const fleet = new Fleet();
 
-test("a hostile key costs nobody else an answer, and no node", async () => {
+test("a hostile key fails neither other keys' answers nor nodes", async () => {
   const nodes = await fleet.engines(3, SHORT);
   const gateway = await fleet.inFrontOf(nodes);
   const keys = await Promise.all(

@@ -14,14 +14,15 @@ import { keyCommand } from "../support/processes/key-command.ts";
 
 /*
  * Everything around the answers is replaced while clients of all formats read streams and send new requests: none of
- * these may fail. The gateways behind Envoy: test/fault/edge/rolling.test.ts. The nodes: test/fault/continuation.test.ts.
+ * these may fail. The gateways behind Envoy: test/fault/edge/rolling.test.ts. The nodes:
+ * test/fault/continuation.test.ts.
  */
 
 const CLIENTS = size(3, 40);
 const ROUNDS = size(1, 10);
-/** The nodes of a fleet where one does as well as several. */
+/** Nodes of a fleet if one is as good as several. */
 const NODES = size(1, 2);
-/** Answers of about a second, longer than what is done to a fleet takes to be noticed. */
+/** Answers of about a second, longer than the detection of any change. */
 const ANSWERS = { tokensPerSecond: 60, answerTokens: { min: 50, max: 80 }, slots: 64 };
 
 const fleet = new Fleet();
@@ -30,12 +31,12 @@ type Answer = {
   readonly path: AnswerPath;
   readonly prompt: string;
   readonly status: number;
-  /** How the answer ended; an answer that was not streamed is complete with its status. */
+  /** How the answer ended; an unstreamed answer is complete with its status. */
   readonly end: string;
   readonly text: string;
 };
 
-/** What takes the requests of clients, as a load balancer that knows which gateways serve. */
+/** Sends the requests of clients to ready gateways, like a load balancer. */
 class Front {
   readonly #gateways = new Set<GatewayProcess>();
   readonly #key: string;
@@ -46,7 +47,7 @@ class Front {
     this.#key = first.key;
   }
 
-  /** The fields of the configuration by which a further gateway knows the same keys. */
+  /** Configuration fields with which a further gateway uses the same keys. */
   static keysOf(gateway: GatewayProcess): object {
     return { keys: { file: gateway.keyFile } };
   }
@@ -55,7 +56,7 @@ class Front {
     this.#gateways.add(gateway);
   }
 
-  /** Has a gateway end, as its health tells: it serves on until the front has seen that. Resolves to its exit code. */
+  /** Stops a gateway, which serves until the front has seen its failing health check. Resolves to its exit code. */
   async end(gateway: GatewayProcess): Promise<number | null> {
     gateway.process.signal("SIGTERM");
     const ready = async () => (await fetch(`${gateway.adminUrl}/ready`)).status;
@@ -83,7 +84,7 @@ function foldedText(path: AnswerPath, body: string): string {
   return reply.choices?.[0]?.message?.content;
 }
 
-/** Clients that ask one question after the other, streamed and not, until they are told to stop. */
+/** Clients that send one request after the other, streamed and not, until they are stopped. */
 class Clients {
   readonly answers: Answer[] = [];
   readonly #all: Promise<unknown>;
@@ -101,7 +102,7 @@ class Clients {
     this.#all = Promise.all(Array.from({ length: CLIENTS }, (_, index) => client(index)));
   }
 
-  /** Resolves when each client has had `more` further answers, on the average. */
+  /** Resolves when each client has had `more` further answers on average. */
   async goOn(more = 1): Promise<void> {
     const wanted = this.answers.length + more * CLIENTS;
     await becomes(async () => this.answers.length >= wanted, "the clients get answers");
@@ -149,7 +150,7 @@ test("a gateway with another configuration takes the place of one, and their num
   await clients.expectAllWell("configuration and number of gateways");
 });
 
-test("keys are made and revoked: what others ask is not touched", async () => {
+test("keys are created and revoked without effect on other keys' requests", async () => {
   const nodes = await fleet.engines(NODES, ANSWERS);
   const gateway = await fleet.inFrontOf(nodes);
   const front = new Front(gateway);
@@ -160,7 +161,7 @@ test("keys are made and revoked: what others ask is not touched", async () => {
     await becomes(async () => (await gateway.stat("svc_streams_active")) > 0, "streams run");
     await revoke(gateway, `guest ${round}`);
     await becomes(async () => (await gateway.models(key)).status === 401, "the key is revoked");
-    // What ran for it goes on to its end.
+    // Its running answers complete.
     expect(await running).toMatchObject({ status: 200, end: "complete" });
   }
   await clients.goOn();
@@ -205,14 +206,14 @@ test("the model changes its revision, which both halves serve for a while: no an
   const both = await fleet.inFrontOf([...older, ...newer], { lbPolicy: "round_robin" });
   const clients = new Clients(new Front(both));
   await clients.goOn();
-  // One of each half is lost: what ran there goes on in its own half.
+  // One of each half is lost: its answers continue in the same half.
   for (const [lost] of [older, newer]) {
     await lost?.kill();
     await clients.goOn();
     await lost?.startAgain();
     await healthy(both, lost?.address ?? "");
   }
-  // No node of its revision is left for the last answers of the old one: they are let end.
+  // The last answers of the old revision have no other node: they complete.
   for (const { address } of older)
     expect((await fetch(`${both.adminUrl}/endpoint/${address}/drain`, { method: "POST" })).status).toBe(200);
   for (const node of older) await becomes(async () => (await node.busy()) === 0, "its answers have ended");
@@ -220,7 +221,7 @@ test("the model changes its revision, which both halves serve for a while: no an
   await clients.goOn();
   expect(await both.stat("svc_continuations_total", 'outcome="went_on"')).toBeGreaterThan(0);
   const answers = await clients.expectAllWell("revision of the model");
-  // What each revision answers to whom nothing happens.
+  // The undisturbed answers of each revision.
   const halves = await Promise.all(
     [older, newer].map(async ([node]) => new Front(await fleet.inFrontOf(node ? [node] : []))),
   );
@@ -236,7 +237,7 @@ test("the model changes its revision, which both halves serve for a while: no an
 });
 
 test.skipIf(!HAS_OPENSSL)(
-  `certificates of nodes and gateway are replaced, and who signs them (${NO_OPENSSL})`,
+  `certificates of nodes and gateway are replaced, and their authority (${NO_OPENSSL})`,
   async () => {
     const files = new Certificates();
     fleet.onEnd(() => files.remove());
@@ -275,7 +276,7 @@ test.skipIf(!HAS_OPENSSL)(
       const before = loads();
       step();
       await becomes(async () => loads() > before, "the gateway has the new files");
-      // Connections that stand go on as they are: a node that is started again has to be connected to anew.
+      // Open connections stay: only a restarted node has new ones.
       const node = nodes[at % nodes.length];
       expect(await node?.stop()).toBe(0);
       await node?.startAgain();

@@ -19,18 +19,18 @@ import type { GatewayProcess } from "../support/processes/gateway-process.ts";
 import { createKey, keyCommand } from "../support/processes/key-command.ts";
 
 /*
- * Programs and files of the release before this one beside those of this one, as they stand during an upgrade and a way
- * back (deploy/docs/upgrade.md).
+ * Programs and files of the previous release beside those of this one, as during an upgrade and a rollback
+ * (deploy/docs/upgrade.md).
  */
 
 const fleet = new Fleet();
 
-/** Answers that take some seconds, so that a node is lost in the middle of them. */
+/** Answers of some seconds, so that a node is lost during them. */
 const SLOW = { tokensPerSecond: 20, answerTokens: { min: 60, max: 60 } };
 
 type Whose = "earlier" | "present";
 
-/** A stream of which a delta has come. */
+/** A stream whose first delta has arrived. */
 type Begun = { readonly path: AnswerPath; readonly body: ReturnType<typeof readBody> };
 
 /** Two streams of each format. */
@@ -58,7 +58,7 @@ function ends(begun: readonly Begun[]) {
 
 const skipped = NO_EARLIER_RELEASE && ` (${NO_EARLIER_RELEASE})`;
 
-describe.skipIf(NO_EARLIER_RELEASE !== "")(`beside the release before${skipped}`, () => {
+describe.skipIf(NO_EARLIER_RELEASE !== "")(`together with the previous release${skipped}`, () => {
   let release: EarlierRelease;
 
   beforeAll(() => {
@@ -71,7 +71,7 @@ describe.skipIf(NO_EARLIER_RELEASE !== "")(`beside the release before${skipped}`
   test.each<readonly [gateway: Whose, lost: Whose, stays: Whose]>([
     ["earlier", "present", "present"],
     ["present", "earlier", "earlier"],
-    // What stands in the middle of an upgrade of the nodes, and of a way back.
+    // The fleet during an upgrade of the nodes, and during a rollback.
     ["present", "earlier", "present"],
     ["earlier", "present", "earlier"],
   ])(
@@ -106,7 +106,7 @@ describe.skipIf(NO_EARLIER_RELEASE !== "")(`beside the release before${skipped}`
     },
   );
 
-  test("its keys open here, and go on in one audit log", async () => {
+  test("its keys are valid here, and share one audit log", async () => {
     const folder = mkdtempSync(join(tmpdir(), "svc-upgrade-"));
     fleet.onEnd(() => rmSync(folder, { recursive: true }));
     const file = join(folder, "keys.json");

@@ -25,7 +25,7 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0)) await cleanUp();
 });
 
-/** The gateway's own process, without an engine. */
+/** The gateway process without an engine. */
 async function startProcess(settings: object = {}): Promise<Gateway> {
   const folder = await mkdtemp(join(tmpdir(), "svc-admin-"));
   const file = join(folder, "keys.json");
@@ -80,7 +80,7 @@ async function untilRefused(url: string): Promise<void> {
   while (!(await refused(url))) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-test("drained listeners are closed at once; the process stays until it is told to end", async () => {
+test("drained listeners close at once; the process stays until it is stopped", async () => {
   const gateway = await startProcess();
   expect((await gateway.admin("/listeners", "GET")).text).toContain(`public::${gateway.baseUrl}\n`);
   expect(await gateway.admin("/drain_listeners")).toEqual({ status: 200, text: "OK\n" });
@@ -91,7 +91,7 @@ test("drained listeners are closed at once; the process stays until it is told t
   expect(await gateway.ended).toBe(0);
 });
 
-test("a graceful drain goes on answering, and asks clients to go elsewhere", async () => {
+test("a graceful drain continues to answer, with connection: close", async () => {
   const gateway = await startProcess({ drainGraceMs: 3_600_000 });
   const before = await fetch(`${gateway.baseUrl}/v1/models`);
   await before.text();
@@ -102,16 +102,16 @@ test("a graceful drain goes on answering, and asks clients to go elsewhere", asy
   await after.text();
   expect([after.status, after.headers.get("connection")]).toEqual([401, "close"]);
   await gateway.admin("/quitquitquit");
-  // Orders within half a second count as one; a second one ends the grace.
+  // Signals within half a second count as one; a second one ends the grace.
   await new Promise((resolve) => setTimeout(resolve, 600));
   await gateway.admin("/quitquitquit");
   expect(await gateway.ended).toBe(0);
 });
 
-test("the health listener tells of health and metrics, and does nothing", async () => {
+test("the health listener serves health and metrics only", async () => {
   const gateway = await startProcess({ health: { port: 0 }, admin: { host: "0.0.0.0", port: 0 } });
   const health = async (path: string, method = "GET") => {
-    // Whoever asks by a name, as Prometheus does, is answered.
+    // A request by host name, as from Prometheus, is answered.
     const response = await fetch(`${gateway.healthUrl?.replace("127.0.0.1", "localhost")}${path}`, { method });
     return { status: response.status, text: await response.text() };
   };

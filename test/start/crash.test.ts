@@ -11,23 +11,23 @@ import {
 } from "../support/processes/simulated-service.ts";
 import { type Service, startService } from "../support/processes/start-service.ts";
 
-/* An error in a process that nobody catches. */
+/* An uncaught error in a process. */
 
-/** In base64, as stack traces name it. */
+/** In base64, as stack traces show it. */
 function moduleUrl(source: string): string {
   return `data:text/javascript;base64,${Buffer.from(source).toString("base64")}`;
 }
 
 const CANARY = "canary-1f6a";
-/** Run in every process before its program: the signals stand for mistakes in it. */
+/** Loaded in every process before its program: the signals simulate bugs. */
 const MISTAKES = `
 process.on("SIGUSR2", () => { Promise.reject(new TypeError("${CANARY}\\n    at ${CANARY}")); });
 process.on("SIGWINCH", () => { throw Object.assign(new Error("${CANARY}"), { code: "EMFILE" }); });
 `;
 const env = { NODE_OPTIONS: `--import=${moduleUrl(MISTAKES)}` };
 
-describe.runIf(process.platform === "linux")("an error that nobody catches", () => {
-  // One for all tests: each leaves it as it was.
+describe.runIf(process.platform === "linux")("an uncaught error", () => {
+  // One for all tests: each leaves it unchanged.
   let service: Service;
   beforeAll(async () => {
     service = await startSimulated({ env });
@@ -36,15 +36,15 @@ describe.runIf(process.platform === "linux")("an error that nobody catches", () 
     await service?.stop("SIGKILL");
   });
 
-  /** What the service says from now on. */
+  /** Returns the service's new output. */
   function newlySaid(): () => string {
     const { length } = service.said();
     return () => service.said().slice(length);
   }
 
-  /** The line about the error. */
+  /** Returns the log line of the error. */
   function crashLine(said: string): Record<string, unknown> {
-    const line = said.split("\n").find((one) => one.includes("an error was not caught"));
+    const line = said.split("\n").find((one) => one.includes("uncaught error"));
     return JSON.parse(line ?? "{}");
   }
 
@@ -82,7 +82,7 @@ describe.runIf(process.platform === "linux")("an error that nobody catches", () 
   });
 });
 
-test("without the package of llama.cpp, a line says so and what to do", async () => {
+test("without the package of llama.cpp, a line names it and the remedy", async () => {
   const resolve = `
 export async function resolve(name, context, next) {
   if (name === "node-llama-cpp") throw Object.assign(new Error("not found"), { code: "ERR_MODULE_NOT_FOUND" });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { FleetProcess } from "../support/processes/fleet-process.ts";
 
-/* A gateway that could let nobody in does not start. */
+/* A gateway without keys, which could not serve any request, does not start. */
 
 let folder: string;
 let file: string;
@@ -16,7 +16,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** How the gateway ended, with what it said. */
+/** Resolves to the gateway's exit code and output. */
 const ending = (more: Readonly<Record<string, string>> = {}) =>
   FleetProcess.start("gateway/main.js", {
     ...more,
@@ -32,7 +32,7 @@ const ending = (more: Readonly<Record<string, string>> = {}) =>
     (error: Error) => error.message,
   );
 
-test("without its key file it ends with code 2, the setting's name and what to do", async () => {
+test("without its key file it exits with code 2, the setting's name and the remedy", async () => {
   const said = await ending();
   expect(said).toContain("ended with 2");
   expect(said).toContain(`gateway: keys.file: there is no key file at ${file}`);

@@ -7,7 +7,7 @@ import { becomes } from "../support/becomes.ts";
 import { FleetProcess } from "../support/processes/fleet-process.ts";
 import { createKey, keyCommand } from "../support/processes/key-command.ts";
 
-/* The sealing keys of a gateway that runs. */
+/* The sealing keys of a running gateway. */
 
 let folder: string;
 let file: string;
@@ -24,7 +24,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 const sealingKey = async (...args: readonly string[]): Promise<string[]> =>
   JSON.parse(await keyCommand(file, "sealing-key", "--json", ...args));
 
-test("are followed, shown by their ids, and one that is lacking is counted and said once", async () => {
+test("are followed and shown by id, and a missing one is counted and logged once", async () => {
   const key = await createKey(file, "--name", "ci", "--models", "all");
   const [first] = await sealingKey("create", sealingKeyFile);
   const { process: gateway, ready } = await FleetProcess.start<{ baseUrl: string; adminUrl: string }>(
@@ -41,7 +41,7 @@ test("are followed, shown by their ids, and one that is lacking is counted and s
     expect(others).toEqual([first]);
     await becomes(async () => (await shown()).key_ids.join() === `${second},${first}`, "the new key seals");
 
-    // As another gateway would have sealed it: the version, the id of its key, and what only that key tells.
+    // Sealed by another gateway: the version, the id of its key, and bytes that only that key opens.
     const signature = Buffer.concat([Buffer.of(2), Buffer.from("0badcafe", "hex"), randomBytes(60)]).toString("base64");
     const assistant = { role: "assistant", content: [{ type: "thinking", thinking: "", signature }] };
     const asked = { role: "user", content: "Why?" };
@@ -49,7 +49,7 @@ test("are followed, shown by their ids, and one that is lacking is counted and s
     for (let i = 0; i < 3; i += 1) {
       const headers = { "x-api-key": key, "content-type": "application/json" };
       const response = await fetch(`${ready.baseUrl}/v1/messages`, { method: "POST", headers, body });
-      // No cluster serves the model: the item is no reason for a refusal of its own.
+      // No cluster serves the model: the sealed item adds no error of its own.
       expect(response.status).toBe(529);
     }
     const stats = await (await fetch(`${ready.adminUrl}/stats`)).text();

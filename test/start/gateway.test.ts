@@ -20,7 +20,7 @@ import type { Service } from "../support/processes/start-service.ts";
 let service: Service;
 const end = async () => void (await service?.stop("SIGKILL"));
 
-/** Kills the gateway. Resolves when its end is noticed. */
+/** Kills the gateway. Resolves when its end is detected. */
 async function kill(): Promise<void> {
   const noticed = () => service.said().split("the gateway ended (SIGKILL: was there too little memory for it?)").length;
   const before = noticed();
@@ -28,7 +28,7 @@ async function kill(): Promise<void> {
   await becomes(async () => noticed() > before, "its end is noticed");
 }
 
-/** Resolves when the gateway serves again, at the URLs that were announced. */
+/** Resolves when the gateway serves again, at the announced URLs. */
 async function untilBack(): Promise<void> {
   await becomes(() => isLive(service), "the gateway serves again");
   expect((await ask(service, { max_tokens: 1 })).status).toBe(200);
@@ -39,7 +39,7 @@ const openStreams = (count: number, tokens: number) =>
   Promise.all(Array.from({ length: count }, () => openStream(service, tokens)));
 
 describe.runIf(process.platform === "linux")("a gateway that ends", () => {
-  // Every test leaves it as it was.
+  // Every test leaves it unchanged.
   beforeAll(async () => {
     service = await startSimulated();
   });
@@ -91,11 +91,11 @@ describe.runIf(process.platform === "linux")("a gateway that ends", () => {
 describe.runIf(process.platform === "linux")("stopping", () => {
   afterEach(end);
 
-  test("lets answers finish, and ends what takes too long in an error frame", async () => {
+  test("lets answers complete, and ends slow ones with an error frame", async () => {
     service = await startSimulated();
     const short = await openStreams(3, 60);
     const long = await openStreams(3, 2_000);
-    // As a service manager does it: only the first process gets the signal.
+    // As a service manager does: only the first process receives the signal.
     service.process.kill("SIGTERM");
     expect(await endsOf(short)).toEqual(["complete", "complete", "complete"]);
     expect(await endsOf(long)).toEqual(["error", "error", "error"]);
@@ -104,7 +104,7 @@ describe.runIf(process.platform === "linux")("stopping", () => {
   });
 
   test("with a grace fails health at once and serves on", async () => {
-    // Longer than the test takes until it looks at what happens meanwhile.
+    // Longer than the test needs.
     service = await startSimulated({ args: ["--drain-grace", "20"] });
     service.process.kill("SIGTERM");
     await becomes(async () => (await adminText(service, "/ready")) === "DRAINING\n", "it fails health");
@@ -115,7 +115,7 @@ describe.runIf(process.platform === "linux")("stopping", () => {
     expect(processesWith(service.stateDir)).toEqual([]);
   });
 
-  test("for a second time cuts what still runs", async () => {
+  test("for a second time ends running answers", async () => {
     service = await startSimulated();
     const streams = await openStreams(3, 2_000);
     const deltas = () => streams.map(({ body }) => body.text().split('"content"').length);
@@ -124,7 +124,7 @@ describe.runIf(process.platform === "linux")("stopping", () => {
     const again = setInterval(() => service.process.kill("SIGTERM"), 100);
     expect(await ended).toEqual(["error", "error", "error"]);
     clearInterval(again);
-    // Of 50 tokens a second, those of the whole drain time would be 250.
+    // At 50 tokens a second, the whole drain time would allow 250.
     for (const [index, count] of deltas().entries()) expect(count - (before[index] ?? 0)).toBeLessThan(150);
     expect(await service.stop()).toBe(0);
   });

@@ -20,8 +20,8 @@ import {
 } from "../support/tools/images.ts";
 
 /*
- * What deploy/images makes: programs that run with what the Containerfile leaves, and with nothing else. FULL=1 builds the
- * images themselves, which takes minutes; otherwise what the last steps of the Containerfile copy lies in a bare folder.
+ * The output of deploy/images: programs that run with only the files that the Containerfile keeps. FULL=1 builds the
+ * images, which takes minutes; otherwise the files of its last steps are copied to a bare folder.
  */
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -30,14 +30,14 @@ const LOCAL = { host: "127.0.0.1", port: 0 };
 const BUILD_MS = 900_000;
 
 const closing: (() => unknown)[] = [];
-/** The processes that the running test has started. */
+/** Processes of the running test. */
 const pids: number[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
   pids.length = 0;
 });
 
-/** Makes a folder that a program may read. */
+/** Makes a folder that the program may read. */
 function folderFor({ user }: Installed): string {
   const folder = mkdtempSync(join(tmpdir(), "svc-installed-"));
   closing.push(() => rmSync(folder, { recursive: true, force: true }));
@@ -45,14 +45,14 @@ function folderFor({ user }: Installed): string {
   return folder;
 }
 
-/** Runs a program to its end; resolves to what it said on its standard output. */
+/** Runs a program to its end; resolves to its stdout. */
 async function said(installed: Installed, folder: string, ...args: readonly string[]): Promise<string> {
   const { line, cwd } = installed.command(folder, ...args);
   const [program = "", ...rest] = line;
   return (await promisify(execFile)(program, rest, { cwd, env: { ...process.env, HOSTNAME: "node-1" } })).stdout.trim();
 }
 
-/** Starts a program with a configuration; resolves to what it says of itself when it is ready. */
+/** Starts a program with a configuration; resolves to its `ready` fields. */
 async function started(
   installed: Installed,
   folder: string,
@@ -84,7 +84,7 @@ async function started(
 }
 
 describe.each(["lies in a bare folder", ...(IMAGES ? ["stands in the images that buildah builds"] : [])])(
-  "what %s",
+  "the service that %s",
   (kind) => {
     const bare = kind.includes("bare");
     const targets: Partial<Targets> = {};
@@ -123,7 +123,7 @@ describe.each(["lies in a bare folder", ...(IMAGES ? ["stands in the images that
           clusters: [{ model: "svc-qwen", endpoints: [{ address }] }],
         });
         await becomes(async () => (await fetch(`${adminUrl}/readyz`)).ok, "the node is healthy");
-        // Of images the processes are buildah's, and the programs are below them.
+        // The processes of an image are children of buildah's.
         for (const pid of bare && process.platform === "linux" ? pids : [])
           expect(readFileSync(`/proc/${pid}/limits`, "utf8")).toMatch(/^Max core file size +0 +0 /m);
         for (const path of ANSWER_PATHS) {

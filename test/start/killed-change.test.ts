@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { keyCommand } from "../support/processes/key-command.ts";
 
-/* A change of keys that is killed with its audit line written and its key file not yet in place. */
+/* A change of keys that is killed after its audit line and before its key file is replaced. */
 
 const PROGRAM = join(import.meta.dirname, "../../dist/gateway/keys/cli/main.js");
 
-/** A module that kills the process where it would put a file in its place. */
+/** A module that kills the process when it renames a file. */
 const KILLER = `import fs from "node:fs"; import { syncBuiltinESMExports } from "node:module";
 fs.promises.rename = () => { process.kill(process.pid, "SIGKILL"); return new Promise(() => {}); };
 syncBuiltinESMExports();`;
@@ -24,7 +24,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** Runs a command of the keys that is killed; resolves to the signal that ended it. */
+/** Runs a command for keys that is killed; resolves to its signal. */
 function killed(...args: readonly string[]): Promise<string | undefined> {
   const killer = `--import=data:text/javascript,${encodeURIComponent(KILLER)}`;
   return new Promise((resolve) => {

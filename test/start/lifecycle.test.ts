@@ -23,7 +23,7 @@ function refused(port: number): Promise<boolean> {
   });
 }
 
-/** A request whose answer streams for a while. */
+/** A request with a long stream. */
 const COUNTING = {
   model: "svc-qwen",
   max_tokens: 400,
@@ -32,16 +32,16 @@ const COUNTING = {
 };
 
 test.runIf(process.platform === "linux")(
-  "Ctrl-C ends all processes with exit code 0 and streams as it must, and the ports are free at once",
+  "Ctrl-C ends all processes with exit code 0 and all streams in their format, and frees the ports",
   async () => {
     const first = await startService();
-    // A connection that never sends anything must not hold it up.
+    // A connection without any bytes must not delay it.
     const silent = connect(Number(first.ports[0]), "127.0.0.1");
     silent.on("error", () => {});
     const whole = readBody(await first.post("/v1/messages", COUNTING)).toEndOrCut();
     expect(await first.stop("SIGINT")).toBe(0);
     silent.destroy();
-    // A stream ends whole or is cut, and never ends clean in its middle.
+    // A stream completes or is cut, and never ends clean midway.
     const { text, cut } = await whole;
     expect(["complete", "cut"]).toContain(endOf("/v1/messages", text, cut).end);
     expect(processesWith(first.stateDir)).toEqual([]);
@@ -70,7 +70,7 @@ test.runIf(process.platform === "linux")("a killed engine is answered with overl
 });
 
 test.runIf(process.platform === "linux")(
-  "told to stop while it comes up, it ends with 0 and leaves nothing",
+  "stopped during its start, it exits with 0 and leaves no process",
   async () => {
     const stateDir = await mkdtemp(join(tmpdir(), "svc-start-"));
     const ports = ["--port", "0", "--admin-port", "0", "--engine-port", "0"];
@@ -84,7 +84,7 @@ test.runIf(process.platform === "linux")(
   },
 );
 
-test("bad usage and bad configuration end with 2, and say where", async () => {
+test("bad usage and bad configuration exit with 2, and name the fault", async () => {
   const run = (...args: string[]) =>
     promisify(execFile)(process.execPath, [START, ...args]).then(
       () => ({ code: 0, stderr: "" }),

@@ -12,8 +12,8 @@ import { processesWith } from "../support/processes/processes-with.ts";
 import { covering } from "../support/size.ts";
 
 /*
- * Signals to the process id that `npm run` gives to whoever starts it, which is what systemd, containers and CI do. The
- * log goes to a file, or to a reader that leaves after the first line, as `npm run gateway 2>&1 | head -1` does.
+ * Signals to the process that `npm run` starts, as from systemd, containers and CI. The log is a file, or a pipe whose
+ * reader exits after the first line, as with `npm run gateway 2>&1 | head -1`.
  */
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -33,7 +33,7 @@ const ROWS = covering(
 );
 const casesOf = (wanted: Scripts) =>
   ROWS.filter(({ scripts }) => scripts === wanted).map(({ signalAndLog }) => signalAndLog);
-/** Four processes of npm and five of ours start in a test. */
+/** A test starts four processes of npm and five of ours. */
 const TIMEOUT_MS = 120_000;
 
 const closing: (() => void)[] = [];
@@ -47,7 +47,7 @@ function newFolder(): string {
   return folder;
 }
 
-/** A script of package.json by npm itself, which knows no configuration but the project's. */
+/** Runs a script of package.json with npm, with only the project's configuration. */
 function npm(folder: string, log: Log, ...args: readonly string[]): ChildProcess {
   const head = spawn("head", ["-1"], { stdio: ["pipe", "ignore", "ignore"] });
   const output = log === "head -1" ? head.stdin : openSync(join(folder, `${args[1]}.log`), "a");
@@ -62,7 +62,7 @@ function npm(folder: string, log: Log, ...args: readonly string[]): ChildProcess
     try {
       if (child.pid) process.kill(-child.pid, "SIGKILL");
     } catch {
-      // It has ended, as it should.
+      // It has exited as expected.
     }
   });
   return child;
@@ -84,7 +84,7 @@ function front(port: number, key: string) {
   };
 }
 
-/** How many of the streams ended how. */
+/** Returns the number of streams by end. */
 async function talliedEnds(streams: Parameters<typeof endsOf>[0]) {
   const ends = (await endsOf(streams)).map(({ end }) => end);
   const count = (end: string) => ends.filter((each) => each === end).length;
@@ -106,7 +106,7 @@ onLinux.each(casesOf("gateway and engine"))("%s, with the log read by %s,", (sig
     const configs = {
       engine: {
         ...{ nodeId: "engine", models: ["svc-qwen"], listen: { port: enginePort }, metrics: { port: 0 }, backend },
-        // There is no other node that could go on with its answers.
+        // No other node could continue its answers.
         handoverGraceMs: 60_000,
       },
       gateway: {
@@ -136,7 +136,7 @@ onLinux.each(casesOf("gateway and engine"))("%s, with the log read by %s,", (sig
 });
 
 onLinux.each(casesOf("start"))("%s, with the log read by %s,", (signal, log) => {
-  test("to npm start lets what ends within 5 s end whole, and the rest in an error frame", {
+  test("to npm start lets answers complete within 5 s, and ends the rest with an error frame", {
     timeout: TIMEOUT_MS,
   }, async () => {
     const folder = newFolder();

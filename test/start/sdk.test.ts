@@ -3,7 +3,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Service, startService } from "../support/processes/start-service.ts";
 
-/* The official SDKs, unmodified, against the service as a newcomer starts it. */
+/* The official SDKs, unmodified, with the service as a new user starts it. */
 
 let service: Service;
 let openai: OpenAI;
@@ -24,7 +24,7 @@ const ANSWER = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12";
 const WEATHER = "What is the weather in Oslo?";
 const SCHEMA = {
   type: "object" as const,
-  // Bounded, as a model of this size may never end a text of its own accord.
+  // Bounded, because a model of this size may never end a text.
   properties: {
     city: { type: "string" as const, maxLength: 24 },
     days: { type: "integer" as const, minimum: 1, maximum: 7 },
@@ -33,7 +33,7 @@ const SCHEMA = {
   additionalProperties: false,
 };
 
-/** Fails unless `value` is what SCHEMA asks for. */
+/** Fails unless `value` matches SCHEMA. */
 function expectWeatherArguments(value: unknown): void {
   expect(Object.keys(value as object).sort()).toEqual(["city", "days"]);
   const { city, days } = value as { city: unknown; days: number };

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseSse } from "../support/http/sse-reader.ts";
 import { type Service, startService } from "../support/processes/start-service.ts";
 
-/* The service as a newcomer starts it: real processes, real gRPC, the demonstration model. */
+/* The service as a new user starts it: real processes, real gRPC, the demonstration model. */
 
 let service: Service;
 beforeAll(async () => {
@@ -26,7 +26,7 @@ const FORMATS = [
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Text, finish and usage of a folded reply, whatever its format. */
+/** Text, finish reason and usage of a folded reply, whatever its format. */
 function view(path: string, reply: Json) {
   if (path === "/v1/chat/completions") {
     const { choices, usage } = reply as unknown as {
@@ -44,7 +44,7 @@ function view(path: string, reply: Json) {
   return { text, input: usage.input_tokens + cached, output: usage.output_tokens };
 }
 
-/** The final object of a stream: assembled for chat and messages, sent whole by responses. */
+/** The final object of a stream: assembled for chat and messages, sent complete by responses. */
 function streamedView(path: string, sse: string) {
   const data = parseSse(sse)
     .map((event) => event.data)
@@ -105,7 +105,7 @@ test("a key that is made and revoked while the service runs counts within a seco
   await expect.poll(models, { timeout: 5_000, interval: 50 }).toBe(401);
 });
 
-/** The engine's own numbers, by name. */
+/** The engine's own metric, by name. */
 async function engineMetric(name: string): Promise<number> {
   const text = await (await fetch(service.engineMetricsUrl)).text();
   return Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1]);

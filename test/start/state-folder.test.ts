@@ -10,7 +10,7 @@ import { becomes } from "../support/becomes.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 import { type Service, START, startService } from "../support/processes/start-service.ts";
 
-/* One start owns its state folder and its ports, or changes nothing. */
+/* One start owns its state folder and its ports, or changes no files. */
 
 const ANY_PORTS = ["--port", "0", "--admin-port", "0", "--engine-port", "0"];
 const QUICK = { args: ["--model", "simulator"] };
@@ -32,7 +32,7 @@ async function newFolder(): Promise<string> {
   return folder;
 }
 
-/** A start that is refused. */
+/** A refused start. */
 async function refusal(...args: readonly string[]): Promise<{ readonly code: number; readonly stderr: string }> {
   return promisify(execFile)(process.execPath, [START, "--model", "simulator", ...args]).then(
     () => {
@@ -72,7 +72,7 @@ test("a state folder that others can write is refused with 2, before anything in
   expect([open.code, open.stderr]).toEqual([1, expect.stringContaining("sealing-key is open to other users")]);
 });
 
-test("a configuration that lies in the state folder as a link is replaced, and what it leads to is not written", async () => {
+test("a configuration link in the state folder is replaced, and its target is not written", async () => {
   const folder = await newFolder();
   const elsewhere = join(await newFolder(), "engine.yaml");
   writeFileSync(elsewhere, "mine");

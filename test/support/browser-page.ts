@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 
-/* A real browser, where one is installed, as far as the tests of pages use it. */
+/* A real browser, if one is installed, with the functions that page tests use. */
 
 const CHROMIUM = "/usr/bin/chromium";
 const FLAGS = [
@@ -13,7 +13,7 @@ const FLAGS = [
   "--disable-sync",
 ];
 
-/** As much of a page of the browser library as is used here: the library need not be installed to check the types. */
+/** The used part of the browser library's page type, so that types check without the library. */
 export type Page = {
   goto(url: string): Promise<unknown>;
   on(event: "console" | "pageerror" | "request", listener: (what: Said) => void): void;
@@ -31,7 +31,7 @@ type Browser = { newPage(options?: object): Promise<Page>; close(): Promise<void
 type Library = { readonly chromium: { launch(options: object): Promise<Browser> } };
 
 async function browserLibrary(): Promise<Library | undefined> {
-  // Not known to the compiler, so that its absence is no fault.
+  // Unknown to the compiler, so that a missing library is no error.
   const name: string = "playwright-core";
   return import(name).catch(() => undefined);
 }
@@ -39,26 +39,24 @@ async function browserLibrary(): Promise<Library | undefined> {
 const library = existsSync(CHROMIUM) ? await browserLibrary() : undefined;
 const missing = existsSync(CHROMIUM) ? "playwright-core is not installed" : `there is no ${CHROMIUM}`;
 
-/** Whether there is a browser to test with. */
 export const HAS_BROWSER = library !== undefined;
-/** Why tests are skipped, for their titles; empty where there is a browser. */
+/** Why tests are skipped, for their titles; empty if there is a browser. */
 export const NO_BROWSER = library ? "" : ` (skipped: ${missing})`;
 
-/** A page that is open, with what went wrong in it and what it fetched. */
+/** An open page with its errors and its requests. */
 export type OpenPage = {
   readonly page: Page;
-  /** Errors of scripts and what the page's policy refused. */
+  /** Script errors and policy violations. */
   readonly faults: string[];
-  /** The addresses that the page asked for. */
   readonly fetched: readonly string[];
-  /** Resolves once the expression is true in the page. Not by the library's own way to wait, which a policy refuses. */
+  /** Resolves once the expression is true in the page. The library's own wait violates the policy. */
   shown(expression: string): Promise<void>;
-  /** Resolves to the text of the first element that matches. */
+  /** Resolves to the text of the first matching element. */
   text(selector: string): Promise<string>;
   close(): Promise<void>;
 };
 
-/** Opens an empty page in a browser of its own. */
+/** Opens an empty page in a new browser. */
 export async function openPage(): Promise<OpenPage> {
   if (!library) throw new Error(missing);
   const browser = await library.chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
@@ -85,8 +83,7 @@ export async function openPage(): Promise<OpenPage> {
   };
 }
 
-/** Whether nothing of the page is wider than its window, so that a phone scrolls in one direction only. */
+/** Whether no element is wider than the window, so that a phone scrolls in one direction only. */
 export const FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
 
-/** The size of a phone's window. */
 export const PHONE = { width: 375, height: 700 } as const;

@@ -3,14 +3,13 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Whether the program `openssl`, which makes the certificates, is installed. */
+/** Whether `openssl`, which makes the certificates, is installed. */
 export const HAS_OPENSSL = spawnSync("openssl", ["version"]).status === 0;
-/** The reason why a test that needs certificates is skipped where `openssl` is not installed. */
+/** Why a test that needs certificates is skipped. */
 export const NO_OPENSSL = "openssl is not installed, and it makes the certificates";
 
 const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
 
-/** A folder of certificates, made as a test needs them. */
 export class Certificates {
   readonly #folder = mkdtempSync(join(tmpdir(), "svc-certificates-"));
 
@@ -19,7 +18,7 @@ export class Certificates {
     return join(this.#folder, name);
   }
 
-  /** Makes `<name>.pem` and `<name>.key`, which trust nobody but themselves. */
+  /** Makes `<name>.pem` and `<name>.key`, a self-signed authority. */
   authority(name: string): void {
     this.#openssl("req", "-x509", ...NEW_KEY, ...this.#subject(name), "-days", "2", "-out", `${name}.pem`);
   }
@@ -33,7 +32,6 @@ export class Certificates {
     this.#openssl("x509", "-req", ...given, ...signer, "-days", "2", "-out", `${name}.pem`);
   }
 
-  /** Removes the folder with all files in it. */
   remove(): void {
     rmSync(this.#folder, { recursive: true, force: true });
   }

@@ -16,19 +16,19 @@ import {
   TRUNCATED_RESPONSE,
 } from "dns-packet";
 
-/** The answer to a question: the addresses of the name, or how the server fails. */
+/** The answer to a question: the addresses of the name, or the kind of failure. */
 export type DnsAnswer = readonly string[] | "NXDOMAIN" | "SERVFAIL" | "silence";
 
-/** The only port that /etc/resolv.conf has. */
+/** The only port that /etc/resolv.conf supports. */
 const DNS_PORT = 53;
 /** Longer answers go over TCP. */
 const MAX_UDP_BYTES = 512;
 const RCODES = { NXDOMAIN: 3, SERVFAIL: 2 } as const;
 
-/** Runs the rest of its arguments with its first one as /etc/resolv.conf, which it has for itself alone. */
+/** Runs its further arguments as a command with its first one as /etc/resolv.conf, in its own mount namespace. */
 const WITH_RESOLV_CONF = 'mount --bind "$0" /etc/resolv.conf && exec "$@"';
 
-/** Returns why no program can be given a resolver of its own on this machine; undefined when one can. */
+/** Returns why programs cannot have their own resolver on this machine; undefined if they can. */
 export function whyNoOwnResolver(): string | undefined {
   if (process.platform !== "linux") return "mount namespaces are Linux's";
   if (process.getuid?.() !== 0) return "only root may mount";
@@ -40,15 +40,15 @@ export function whyNoOwnResolver(): string | undefined {
   }
 }
 
-/** A name server on an address of its own; what it says has a time to live of zero. */
+/** A name server on its own address; its answers have a TTL of zero. */
 export class DnsServer {
-  /** The answer to questions for names that `answers` has not, from now on; empty at first. */
+  /** Answer to questions for names without an entry in `answers`; empty at first. */
   answer: DnsAnswer = [];
-  /** The only name that there is, others do not exist; undefined, as at first, where every name is there. */
+  /** The only existing name; undefined, the initial value, if every name exists. */
   only: string | undefined;
-  /** The answers to questions for these names, from now on. */
+  /** Answers by name. */
   readonly answers = new Map<string, DnsAnswer>();
-  /** The number of questions for IPv4 addresses so far. */
+  /** Questions for IPv4 addresses so far. */
   questions = 0;
   readonly #udp: Socket = createSocket("udp4");
   readonly #tcp: Server;
@@ -72,7 +72,7 @@ export class DnsServer {
       let unread = Buffer.alloc(0);
       socket.on("data", (bytes) => {
         unread = Buffer.concat([unread, bytes]);
-        // Questions for both families come in one piece.
+        // Questions for both families arrive in one piece.
         for (let length = lengthOf(unread); unread.length >= length; length = lengthOf(unread)) {
           const reply = this.#replyTo(streamDecode(unread.subarray(0, length)));
           unread = unread.subarray(length);
@@ -83,8 +83,8 @@ export class DnsServer {
   }
 
   /**
-   * Starts a name server on port 53 of `address`, which is one of this host. Hosts that ask it look for short names in the
-   * domain `search`, as pods do; in none by default.
+   * Starts a name server on port 53 of `address`, an address of this host. Its clients resolve short names in the
+   * domain `search`, as pods do; by default in none.
    */
   static async start(address: string, search?: string): Promise<DnsServer> {
     const server = new DnsServer();
@@ -98,12 +98,11 @@ export class DnsServer {
     return server;
   }
 
-  /** The command that runs a program on a host which asks this server. */
+  /** The command prefix that runs a program with this server as its resolver. */
   get through(): readonly string[] {
     return ["unshare", "--mount", "sh", "-c", WITH_RESOLV_CONF, join(this.#folder, "resolv.conf")];
   }
 
-  /** Stops the server and removes its files. */
   stop(): void {
     this.#udp.close();
     this.#tcp.close();
@@ -127,8 +126,8 @@ export class DnsServer {
 }
 
 /**
- * Returns the length of the first message of a TCP stream, its own length field included; without one, more than there
- * is.
+ * Returns the length of the first message of a TCP stream, including its length field; without a message, more than the
+ * received bytes.
  */
 function lengthOf(bytes: Buffer): number {
   return bytes.length < 2 ? 2 : 2 + bytes.readUInt16BE();

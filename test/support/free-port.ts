@@ -2,27 +2,27 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 
 /**
- * The ports below those that systems give out by themselves (from 32,768 on Linux, from 49,152 elsewhere). No connection and no
- * listener that asked for any port gets one of these, so one that was left is still there when its owner comes back.
+ * Ports below the ephemeral range (from 32,768 on Linux, from 49,152 elsewhere). The system assigns none of these, so a
+ * port is still free when its owner restarts.
  */
 const FIRST_PORT = 10_000;
 const LAST_PORT = 32_767;
 /**
- * Processes take their ports from blocks that each has for itself: two that tried the same port in the same millisecond would
- * fail one of them. Whoever listens on the first port of a block has the block, until the process ends.
+ * Each process takes its ports from an exclusive block: two processes that try the same port at the same time would
+ * make one of them fail. A process owns a block while it listens on its first port.
  */
 const BLOCK_PORTS = 128;
 const BLOCKS = Math.floor((LAST_PORT - FIRST_PORT + 1) / BLOCK_PORTS);
 
-/** The ports that are left of the block that this process has, the lowest last. */
+/** Unused ports of this process's block, lowest last. */
 let left: number[] = [];
-/** The block that is being taken, for all who wait for it. */
+/** The pending allocation of a block, shared by all callers. */
 let taking: Promise<void> | undefined;
 
 /**
- * Resolves to a port of this machine that nobody listens on, that the system gives to nobody by itself and that no other call
- * of this function gets, in whatever process: for listeners whose port must be known beforehand, and for those that come back
- * on it. With `inARow` the ports behind it are as free, so many in all: services give their further processes those.
+ * Resolves to a free port of this machine that the system does not assign and no other call of this function returns,
+ * in any process: for listeners whose port must be known beforehand, or that restart on it. With `inARow`, that many
+ * consecutive ports are free: services give them to their further processes.
  */
 export async function freePort(inARow = 1): Promise<number> {
   for (;;) {
@@ -57,7 +57,7 @@ async function takeBlock(): Promise<void> {
   throw new Error("no block of ports is free");
 }
 
-/** Resolves to a server that listens on the port, or to none where another does. */
+/** Resolves to a server that listens on the port, or to undefined if the port is in use. */
 async function listening(port: number): Promise<Server | undefined> {
   const server = createServer().listen(port, "127.0.0.1");
   try {

@@ -1,5 +1,5 @@
 /**
- * Returns the sum of all series of a metric in Prometheus' text form whose labels contain `labels`; 0 where there is
+ * Returns the sum of all series of a metric in Prometheus' text format whose labels contain `labels`; 0 if there is
  * none.
  */
 export function metricSum(text: string, name: string, labels = ""): number {

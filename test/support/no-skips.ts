@@ -1,11 +1,10 @@
 import type { Reporter, TestModule } from "vitest/node";
 
 /**
- * Fails a run in which a test was skipped, with the test's name: on a machine that has all that the tests ask for, a
- * skip is a check that was lost. Only tests with "GPU" in their names may be skipped.
+ * Fails a run with skipped tests, and names them: on a fully equipped machine, a skip is a lost check. Only tests with
+ * "GPU" in their names may be skipped.
  */
 export class NoSkips implements Reporter {
-  /** Fails the run where a test was skipped. */
   onTestRunEnd(modules: readonly TestModule[]): void {
     const skipped = modules
       .flatMap((module) =>

@@ -1,6 +1,6 @@
 /**
- * Returns a function whose numbers are even over [0, 1), with the same sequence for the same seed: a Weyl sequence
- * through two rounds of mixing. It is not for secrets.
+ * Returns a generator of numbers uniform over [0, 1), deterministic by seed: a Weyl sequence with two rounds of mixing.
+ * Not for secrets.
  */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
@@ -17,7 +17,7 @@ export function exponential(mean: number, random: () => number): number {
   return -mean * Math.log(1 - random());
 }
 
-/** A sequence of numbers that looks like chance and is the same for the same seed. */
+/** A deterministic pseudo-random sequence. */
 export class SeededRandom {
   #state: number;
 
@@ -25,7 +25,7 @@ export class SeededRandom {
     this.#state = seed | 0;
   }
 
-  /** Returns a whole number from 0 to below `limit`. */
+  /** Returns a number, uniform over [0, 1). */
   next(): number {
     this.#state = (this.#state + 0x9e3779b9) | 0;
     let mixed = this.#state;
@@ -39,7 +39,7 @@ export class SeededRandom {
     return Math.floor(this.next() * limit);
   }
 
-  /** Returns one of the items, each as likely as the others. */
+  /** Returns one of the items with equal probability. */
   pick<T>(items: readonly [T, ...T[]]): T {
     return items[this.below(items.length)] ?? items[0];
   }

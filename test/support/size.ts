@@ -3,38 +3,37 @@ import type { Size } from "../vitest.config.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** The size that the lane of the running test has. */
+    /** Size of the lane of the running test. */
     readonly size: Size;
   }
 }
 
-/** The numbers of one thing that a test does, by the size of its lane. */
+/** The numbers of a test parameter, by the size of the lane. */
 export type Sizes = {
-  /** The number in `npm test`. */
+  /** In `npm test`. */
   readonly quick: number;
-  /** The number in `npm run test:rest`; that of `quick` where absent. */
+  /** In `npm run test:rest`; default: `quick`. */
   readonly exhaustive?: number;
-  /** The number with FULL=1; that of `exhaustive` where absent. */
+  /** With FULL=1; default: `exhaustive`. */
   readonly promised?: number;
 };
 
-/** Returns the number that the running lane wants. */
+/** Returns the number for the running lane. */
 export function sizeOf({ quick, exhaustive = quick, promised = exhaustive }: Sizes): number {
   return { quick, exhaustive, promised }[inject("size")];
 }
 
 /**
- * Returns the rows of a product that the running lane wants: all of them with FULL=1, otherwise the few of
- * `eachOnce`. `columns` read the values of a row that must all occur; a value of several is a text made of them.
+ * Returns the rows of a product for the running lane: all of them with FULL=1, otherwise those of `eachOnce`. `columns`
+ * return the values of a row that must all occur; combined values are joined to one text.
  */
 export function covering<Row>(rows: readonly Row[], ...columns: readonly ((row: Row) => string)[]): readonly Row[] {
   return inject("size") === "promised" ? rows : eachOnce(rows, columns);
 }
 
 /**
- * Returns as few rows, in their order, as it takes for each value of each column to occur; which rows it takes is
- * the same for the same rows. Values share rows evenly: where several rows bring as much that is new, the one whose
- * values occurred least is taken.
+ * Returns the fewest rows, in order, such that each value of each column occurs; deterministic for the same rows.
+ * Values share rows evenly: of several rows with as many new values, the one whose values occurred least is taken.
  */
 export function eachOnce<Row>(rows: readonly Row[], columns: readonly ((row: Row) => string)[]): readonly Row[] {
   const valuesOf = (row: Row) => columns.map((read, column) => `${column} ${read(row)}`);

@@ -1,7 +1,7 @@
 /**
- * Holds the event loop of this process for `ms` milliseconds, from its phase of immediates on: what other sockets are sent
- * meanwhile lies with the system, and timers that expire meanwhile run before any of it is read. `act` runs at the
- * beginning of the stall: what it writes is such.
+ * Blocks the event loop of this process for `ms` milliseconds, from its immediates phase on: bytes that arrive
+ * meanwhile stay with the system, and timers that expire meanwhile run before any of them is read. `act` runs at the
+ * beginning of the stall: its writes arrive during the stall.
  */
 export async function stallLoop(ms: number, act: () => void): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));

@@ -1,11 +1,11 @@
 import type { Reporter } from "vitest/node";
 
 /**
- * Tells the process that has started vitest how the tests ended (`test/run.mjs`): `true` where all have passed. What is
- * closed behind them says nothing of them, and has been seen not to end.
+ * Reports the result of the tests to the parent process of vitest (`test/run.mjs`): `true` if all have passed. Closing
+ * the remaining resources is no part of the result, and has been seen to hang.
  */
 export class TellsEnd implements Reporter {
-  /** Tells whether the run was a good one, by the reporters before this one, too. */
+  /** Reports whether the run succeeded, including the result of earlier reporters. */
   onTestRunEnd(_modules: unknown, _errors: unknown, reason: "passed" | "failed" | "interrupted"): void {
     process.send?.(reason === "passed" && !process.exitCode);
   }

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 
-/** The file in which Linux tells the CPU time of the thread that reads it, in nanoseconds, as the first of its numbers. */
+/** The file with the CPU time of the reading thread on Linux, in nanoseconds, as its first number. */
 const SCHEDULED = "/proc/thread-self/schedstat";
 
 /**
- * Returns the CPU time that this thread has used, in milliseconds from any beginning: what else runs on the machine hardly
- * shows in it. Where the system does not tell, it is the time that has passed. The file is as old as the last tick of the
- * system, which is up to 4 ms; asking for the time of the whole process has the system bring this thread's up to now.
+ * Returns the CPU time of this thread, in milliseconds from an arbitrary start; the load of the machine hardly affects
+ * it. Without the file it is the elapsed time. The file is as old as the system's last tick, up to 4 ms; reading the
+ * CPU time of the whole process makes the system update it.
  */
 export function threadCpuMs(): number {
   try {

@@ -9,34 +9,31 @@ export class VirtualClock implements Clock {
   readonly #timers = new Set<Timer>();
 
   /**
-   * Makes a clock at 0. `startedAt`, an ISO date, is where the wall clock stands at first; it moves with the rest.
-   * Without it the wall clock is the machine's, as deadlines of real gRPC calls need it.
+   * Makes a clock at 0. `startedAt`, an ISO date, is the initial wall clock, which advances with the clock. Without it
+   * the wall clock is the machine's, as deadlines of real gRPC calls require.
    */
   constructor(startedAt?: string) {
     this.#startWallMs = startedAt === undefined ? undefined : Date.parse(startedAt);
   }
 
-  /** Returns how far the test has moved the clock, in milliseconds. */
+  /** Returns how far the test has advanced the clock, in milliseconds. */
   nowMs(): number {
     return this.#ms;
   }
 
-  /**
-   * Returns the wall clock in milliseconds since the epoch: the start that was given, as far as the clock was moved,
-   * else the machine's.
-   */
+  /** Returns the wall clock in milliseconds since the epoch: `startedAt` plus the advanced time, else the machine's. */
   wallMs(): number {
     return this.#startWallMs === undefined ? Date.now() : this.#startWallMs + this.#ms;
   }
 
-  /** Calls `run` when the test has moved the clock by `ms` milliseconds; the returned function cancels that. */
+  /** Calls `run` when the test has advanced the clock by `ms` milliseconds; the returned function cancels it. */
   after(ms: number, run: () => void): () => void {
     const timer = { atMs: this.#ms + ms, run };
     this.#timers.add(timer);
     return () => this.#timers.delete(timer);
   }
 
-  /** Moves time on by `ms`. What falls due runs in its order, and whoever waits for it goes on before the next runs. */
+  /** Advances time by `ms`. Due timers run in order, and code that awaits one continues before the next runs. */
   async advance(ms: number): Promise<void> {
     const until = this.#ms + ms;
     await settled();
@@ -49,15 +46,13 @@ export class VirtualClock implements Clock {
     this.#ms = until;
   }
 
-  /** Moves time on by `ms` within this turn, for code that sets no timers. Throws if a timer falls due meanwhile. */
+  /** Advances time by `ms` within this turn, for code without timers. Throws if a timer is due meanwhile. */
   jump(ms: number): void {
     if (this.#next(this.#ms + ms)) throw new Error("a timer falls due: advance instead");
     this.#ms += ms;
   }
 
-  /**
-   * Moves time on by `ms` as a held-up event loop does: what falls due meanwhile runs later, with the next `advance`.
-   */
+  /** Advances time by `ms` as a blocked event loop does: due timers run later, with the next `advance`. */
   holdUp(ms: number): void {
     this.#ms += ms;
   }
@@ -69,7 +64,7 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** Resolves when everything that was ready to go on has gone on. */
+/** Resolves when all pending microtasks and immediates have run. */
 function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

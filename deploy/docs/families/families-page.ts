@@ -2,7 +2,7 @@ import { loadProfile } from "../../../engine/profiles/profile.ts";
 import { code, page, table } from "../markdown.ts";
 import { type FamilyCases, readFamilyCases, readOtherTests } from "./family-cases.ts";
 
-/** Writes the page of the families of models: what is read out of their outputs, beside vLLM and SGLang. */
+/** Writes the page of the model families: the parsed parts of their outputs, compared with vLLM and SGLang. */
 export function familiesPage(): string {
   const families = readFamilyCases();
   const differing = families.filter(({ cases }) => cases.some(({ why }) => why !== undefined));

@@ -1,43 +1,38 @@
-/** A unit of Grafana's in which the values of a panel are shown. */
+/** Grafana unit of the values of a panel. */
 type Unit = "short" | "s" | "percentunit" | "reqps" | "bytes" | "ops";
 
-/** A panel of a dashboard: its queries over time, drawn as lines. */
+/** A panel: its queries over time, drawn as lines. */
 export type Panel = {
-  /** What the panel shows, as a heading of few words. */
   readonly title: string;
-  /** What the panel says and what to look at when it moves, in one or two sentences. */
   readonly text: string;
-  /** The unit of all values. */
   readonly unit: Unit;
-  /** The queries, each with the legend of its lines, in which `{{label}}` stands for a label's value. */
+  /** The queries, each with the legend of its lines; `{{label}}` stands for a label's value. */
   readonly queries: readonly (readonly [expr: string, legend: string])[];
-  /** Whether the lines are stacked, as those of parts of a whole are. Default: they are not. */
+  /** Whether the lines are stacked, for parts of a whole. Default: they are not. */
   readonly stacked?: true;
 };
 
-/** A dashboard of Grafana's, with all that our dashboards differ in. */
+/** The variable parts of a Grafana dashboard. */
 export type Dashboard = {
-  /** The name of its file and of its address in Grafana, behind `svc-`. */
+  /** Name of its file and, after `svc-`, of its address in Grafana. */
   readonly name: string;
-  /** The title of the dashboard. */
   readonly title: string;
-  /** What the dashboard is for, in a sentence. */
   readonly text: string;
-  /** A choice above the panels: the label by which queries are narrowed, and the metric whose values it lists. */
+  /** Selectors above the panels: the label that narrows the queries, and the metric whose values it lists. */
   readonly variables: readonly { readonly label: string; readonly title: string; readonly of: string }[];
-  /** The rows of panels, each under a heading. */
+  /** Rows of panels, each under a heading. */
   readonly rows: readonly { readonly title: string; readonly panels: readonly Panel[] }[];
 };
 
-/** The panels that stand beside each other, and the size of one on Grafana's grid of 24 columns. */
+/** Panels per row, and the size of one on Grafana's grid of 24 columns. */
 const PER_ROW = 3;
 const WIDTH = 24 / PER_ROW;
 const HEIGHT = 8;
 
-/** The data source of all panels, which is chosen above them. */
+/** The data source of all panels, which is selected above them. */
 const SOURCE = { type: "prometheus", uid: "$datasource" };
 
-/** Returns a dashboard as Grafana reads it. */
+/** Returns the dashboard as Grafana's JSON. */
 export function grafanaJson({ name, title, text, variables, rows }: Dashboard): object {
   return {
     uid: `svc-${name}`,
@@ -81,7 +76,7 @@ function variable({ label, title, of }: Dashboard["variables"][number]): object 
   };
 }
 
-/** Puts the panels on the grid, row below row. */
+/** Arranges the panels on the grid. */
 function laidOut(rows: Dashboard["rows"]): readonly object[] {
   const placed: object[] = [];
   let y = 0;

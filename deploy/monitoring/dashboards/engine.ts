@@ -3,11 +3,11 @@ import { quantile } from "./quantile.ts";
 
 const INSTANCE = 'instance=~"$instance"';
 
-/** The dashboard of engine nodes, from what they tell of themselves. */
+/** The dashboard of engine nodes, from their own metrics. */
 export const engine: Dashboard = {
   name: "engine",
   title: "svc / Engine nodes",
-  text: "What each engine node does now, how fast it is, and what failed on it.",
+  text: "Load, speed and failures of each engine node.",
   variables: [{ label: "instance", title: "Node", of: "svc_engine_slots" }],
   rows: [
     {
@@ -33,13 +33,13 @@ export const engine: Dashboard = {
         },
         {
           title: "KV memory",
-          text: "The share of KV memory in use. Near 1, cached prefixes are thrown out early.",
+          text: "The share of KV memory in use. Near 1, cached prefixes are evicted early.",
           unit: "percentunit",
           queries: [[`svc_engine_kv_cache_usage_ratio{${INSTANCE}}`, "{{instance}}"]],
         },
         {
           title: "GPU memory",
-          text: "GPU memory in use, where the node knows it. Near the card's size, the next growth of a cache fails.",
+          text: "GPU memory in use, if the node can read it. Near the card's size, the next growth of a cache fails.",
           unit: "bytes",
           queries: [[`svc_engine_gpu_memory_bytes{${INSTANCE}}`, "{{instance}}"]],
         },
@@ -56,13 +56,13 @@ export const engine: Dashboard = {
       panels: [
         {
           title: "Prefill speed",
-          text: "Uncached prompt tokens a second of late. A fall without more load: look at clock rates and other programs.",
+          text: "Recent uncached prompt tokens a second. If it falls without more load, check clock rates and other programs.",
           unit: "short",
           queries: [[`svc_engine_tokens_per_second{phase="prefill",${INSTANCE}}`, "{{instance}}"]],
         },
         {
           title: "Decode speed",
-          text: "Tokens a second that one generation gets of late.",
+          text: "Recent tokens a second of one generation.",
           unit: "short",
           queries: [[`svc_engine_tokens_per_second{phase="decode",${INSTANCE}}`, "{{instance}}"]],
         },
@@ -106,7 +106,7 @@ export const engine: Dashboard = {
       panels: [
         {
           title: "Generations that failed",
-          text: "Generations a second that did not end well, by reason; engine/docs/errors.md says whose fault each is.",
+          text: "Failed generations a second, by reason; engine/docs/errors.md describes each.",
           unit: "ops",
           queries: [
             [

@@ -4,19 +4,19 @@ import { quantile } from "./quantile.ts";
 const MODEL = 'model=~"$model"';
 const CLUSTER = 'cluster=~"$model"';
 
-/** The dashboard of all gateways together: what callers get, and what it stands on. */
+/** The dashboard of all gateways: the service for callers, and its resources. */
 export const fleet: Dashboard = {
   name: "fleet",
   title: "svc / Fleet",
-  text: "What callers get of all gateways together, how the models' clusters are, and how busy the gateways are.",
+  text: "Service for callers at all gateways, the models' clusters, and the load of gateways.",
   variables: [{ label: "model", title: "Model", of: "svc_queue_depth" }],
   rows: [
     {
-      title: "What callers get",
+      title: "Service for callers",
       panels: [
         {
           title: "Requests",
-          text: "Requests a second by outcome. The log lines of server_error have a detail token that says why.",
+          text: "Requests a second by outcome. The log lines of server_error have a detail token with the reason.",
           unit: "reqps",
           queries: [["sum by (outcome) (rate(svc_http_requests_total[$__rate_interval]))", "{{outcome}}"]],
           stacked: true,
@@ -34,7 +34,7 @@ export const fleet: Dashboard = {
         },
         {
           title: "Streams that did not end well",
-          text: "Event streams a second whose answer was broken off, by reason; slow_reader and client_closed are the clients' doing.",
+          text: "Event streams a second whose answer failed, by reason; slow_reader and client_closed are caused by clients.",
           unit: "ops",
           queries: [
             ['sum by (reason) (rate(svc_stream_end_total{reason!~"complete|length"}[$__rate_interval]))', "{{reason}}"],
@@ -85,7 +85,7 @@ export const fleet: Dashboard = {
         },
         {
           title: "Open streams",
-          text: "Event streams that are open, and those of them that wait for a slow reader.",
+          text: "Open event streams, and those of them that wait for a slow reader.",
           unit: "short",
           queries: [
             ["sum by (format) (svc_streams_active)", "{{format}}"],
@@ -99,7 +99,7 @@ export const fleet: Dashboard = {
       panels: [
         {
           title: "Healthy endpoints",
-          text: "The fewest that any gateway sees, beside all that it knows of. /clusters on the admin port says what is wrong with each.",
+          text: "The smallest number at any gateway, with its total. /clusters on the admin port has the state of each.",
           unit: "short",
           queries: [
             [`min by (cluster) (svc_cluster_membership_healthy{${CLUSTER}})`, "{{cluster}} healthy"],
@@ -115,13 +115,13 @@ export const fleet: Dashboard = {
         },
         {
           title: "Wait for an engine",
-          text: "The time until a request was taken up by an engine; above 10 s there are too few slots.",
+          text: "The time until an engine accepted a request; above 10 s there are too few slots.",
           unit: "s",
           queries: [[quantile(0.95, "svc_queue_wait_seconds", ["model"], MODEL), "p95 {{model}}"]],
         },
         {
           title: "Running and slots",
-          text: "Calls that are open to each model's endpoints, beside the slots that these have.",
+          text: "Open calls to each model's endpoints, with their slots.",
           unit: "short",
           queries: [
             [`sum by (cluster) (svc_cluster_upstream_rq_active{${CLUSTER}})`, "{{cluster}} running"],
@@ -129,8 +129,8 @@ export const fleet: Dashboard = {
           ],
         },
         {
-          title: "Failed tries",
-          text: "Calls to endpoints that failed or were repeated, a second. What the retry budget did not allow reached callers.",
+          title: "Failed attempts",
+          text: "Failed and retried calls to endpoints, a second. Failures beyond the retry budget reached callers.",
           unit: "ops",
           queries: [
             [
@@ -153,7 +153,7 @@ export const fleet: Dashboard = {
         },
         {
           title: "Ejected and draining endpoints",
-          text: "Endpoints that get no requests because they failed more than others, or because somebody drains them.",
+          text: "Endpoints without new requests, because they were ejected or are draining.",
           unit: "short",
           queries: [
             [`max by (cluster) (svc_cluster_outlier_ejections_active{${CLUSTER}})`, "{{cluster}} ejected"],
@@ -167,19 +167,19 @@ export const fleet: Dashboard = {
       panels: [
         {
           title: "Event loop",
-          text: "The share of time in which the loop had work; above 0.9 the core is full: add gateways.",
+          text: "Event loop utilization; above 0.9 the core is busy: add gateways.",
           unit: "percentunit",
           queries: [["nodejs_eventloop_utilization_ratio", "{{instance}}"]],
         },
         {
           title: "Pressure",
-          text: "How near each resource of a gateway is to its end, at the worst one; actions begin below 1.",
+          text: "Used share of each resource, at the worst gateway; actions start below 1.",
           unit: "percentunit",
           queries: [["max by (resource) (svc_overload_pressure_ratio)", "{{resource}}"]],
         },
         {
           title: "Actions against overload",
-          text: "Gateways that turn something away to stay alive, by action.",
+          text: "Gateways with an overload action in force, by action.",
           unit: "short",
           queries: [["sum by (action) (svc_overload_action_active)", "{{action}}"]],
         },

@@ -1,11 +1,11 @@
 import type { Dashboard } from "./dashboard.ts";
 import { quantile } from "./quantile.ts";
 
-/** The dashboard of keys and limits, for whoever gives out keys. */
+/** The dashboard of keys and limits, for operators of keys. */
 export const keys: Dashboard = {
   name: "keys",
   title: "svc / Keys and limits",
-  text: "Which limits refuse requests, who comes without a valid key, and whether gateways have the keys that they should.",
+  text: "Refusals by limits, requests without a valid key, and the keys in use at gateways.",
   variables: [],
   rows: [
     {
@@ -22,7 +22,7 @@ export const keys: Dashboard = {
         },
         {
           title: "Share that was refused",
-          text: "The share of requests that a limit refused; 0 where no key has limits, and while no request comes. If it grows, keys have outgrown their limits.",
+          text: "The share of requests that a limit refused; 0 without limits, and without requests. If it grows, keys have outgrown their limits.",
           unit: "percentunit",
           queries: [
             [
@@ -33,14 +33,14 @@ export const keys: Dashboard = {
         },
         {
           title: "Time to count",
-          text: "How long requests wait for the counts of their key; 0 while no request comes. Above 10 ms the store is busy.",
+          text: "The wait of requests for the counts of their key; 0 without requests. Above 10 ms the store is busy.",
           unit: "s",
-          // A quantile of nothing is NaN, which no comparison holds for.
+          // A quantile without observations is NaN, for which no comparison holds.
           queries: [[`${quantile(0.99, "svc_ratelimit_store_seconds", [])} >= 0 or vector(0)`, "p99"]],
         },
         {
           title: "Gateways that count alone",
-          text: "Gateways for which the shared store does not answer: each goes by its share of every limit, or refuses.",
+          text: "Gateways for which the shared store does not answer: each applies its share of every limit, or refuses.",
           unit: "short",
           queries: [["count(svc_ratelimit_store_up == 0) or vector(0)", "gateways"]],
         },
@@ -79,7 +79,7 @@ export const keys: Dashboard = {
       panels: [
         {
           title: "Without a valid key",
-          text: "Requests a second without a key that is valid now, by reason. A burst is a revoked key in use, or somebody guessing.",
+          text: "Requests a second without a valid key, by reason. A burst is a revoked key in use, or an attacker guessing.",
           unit: "reqps",
           queries: [["sum by (reason) (rate(svc_auth_failures_total[$__rate_interval]))", "{{reason}}"]],
           stacked: true,
@@ -92,13 +92,13 @@ export const keys: Dashboard = {
         },
         {
           title: "Age of the keys in use",
-          text: "The time since keys were loaded. Older than the newest change of the key file: it was not taken over.",
+          text: "The time since keys were loaded. If it is older than the newest change of the key file, that change was not loaded.",
           unit: "s",
           queries: [["time() - svc_keystore_last_success_timestamp_seconds", "{{instance}}"]],
         },
         {
           title: "Keys that cannot be used",
-          text: "Gateways that go on with keys of before, as the newest ones are broken or refused, and failed attempts to load them.",
+          text: "Gateways that use earlier keys because the newest ones are invalid or refused, and failed attempts to load them.",
           unit: "short",
           queries: [
             ["sum(svc_keystore_stale)", "gateways"],

@@ -1,6 +1,6 @@
 /**
- * Returns the query for a quantile of a histogram over the dashboard's step. `by` are the labels that lines are told
- * apart by, and `matchers` narrow its series.
+ * Returns the query for a quantile of a histogram over the dashboard's step. `by` are the labels that distinguish the
+ * lines, and `matchers` narrow its series.
  */
 export function quantile(share: number, histogram: string, by: readonly string[], matchers = ""): string {
   const narrowed = matchers && `{${matchers}}`;

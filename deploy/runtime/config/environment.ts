@@ -1,19 +1,20 @@
 import { type Document, isPair, isScalar, isSeq, type Node, visit } from "yaml";
 
-/** Variables of an environment by their names, as `process.env` has them. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What stands in a text of a configuration: `$${`, a reference such as `${NAME}` or `${NAME:-text}`, or a broken one. */
+/**
+ * The special texts of a configuration: `$${`, a reference such as `${NAME}` or `${NAME:-text}`, or a malformed one.
+ */
 const REFERENCE = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{[^}]*\}?/g;
 
-/** The values that are no text where a reference stands alone and without quotation marks, as YAML has it. */
+/** Values that are not strings if a reference stands alone and unquoted, as in YAML. */
 const NO_TEXT = /^(?:true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?)$/;
 
 /**
- * Puts the values of environment variables into a YAML document, in place of `${NAME}` in its values (not in its keys
- * and comments). `${NAME:-text}` gives the text where the variable is unset or empty, and `$${` is a plain `${`. A
- * value that is nothing but a reference without quotation marks becomes a number or a boolean where it looks like one.
- * Returns a line for each reference that gives nothing, with the path of its key; an empty list where all is well.
+ * Replaces `${NAME}` in the values of a YAML document (not in its keys and comments) by environment variables.
+ * `${NAME:-text}` gives the text if the variable is unset or empty, and `$${` a plain `${`. A value that consists of
+ * one unquoted reference becomes a number or a boolean if it has that form. Returns a line for each unresolved
+ * reference, with the path of its key; an empty list if there is none.
  */
 export function fillFromEnvironment(document: Document, env: Environment): readonly string[] {
   const faults: string[] = [];
@@ -41,7 +42,7 @@ export function fillFromEnvironment(document: Document, env: Environment): reado
   return faults;
 }
 
-/** Returns the path of the last node among nodes that each hold the next, as other faults of a configuration have it. */
+/** Returns the path of the last node in a chain of nested nodes, in the form of other configuration errors. */
 function pathOf(nodes: readonly unknown[]): string {
   const steps = nodes.flatMap((node, at) => {
     if (isPair(node)) return [isScalar(node.key) ? String(node.key.value) : "?"];

@@ -5,7 +5,7 @@ function hasPort(address: string): boolean {
   return port >= 1 && port <= 65_535;
 }
 
-/** The schema of an address `host:port`, the port from 1 to 65535; an IPv6 address stands in brackets. */
+/** Schema of an address `host:port`, the port from 1 to 65535; an IPv6 address is in brackets. */
 export const hostPortSchema = z
   .string()
   .regex(/^(\[[0-9A-Fa-f:.%]+\]|[^\s/:[\]]+):\d{1,5}$/, "expected host:port")

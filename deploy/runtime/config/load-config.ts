@@ -3,14 +3,14 @@ import { parse, parseDocument } from "yaml";
 import type * as z from "zod";
 import { type Environment, fillFromEnvironment } from "./environment.ts";
 
-/** The error for a setting that an operator has to mend. Its message names the file and the path of the bad key. */
+/** An invalid setting. The message names the file and the path of the key. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }
 
 /**
- * Reads the YAML file `file`, puts the values of `env` in place of `${NAME}`, and checks it against `schema`. Throws
- * `ConfigError`, a line for each bad key. Default of `env`: an empty environment.
+ * Reads the YAML file `file`, replaces `${NAME}` by the values of `env`, and validates it against `schema`. Throws
+ * `ConfigError`, a line for each invalid key. Default of `env`: an empty environment.
  */
 export function loadConfig<T extends z.ZodType>(schema: T, file: string, env: Environment = {}): z.output<T> {
   let text: string;
@@ -27,7 +27,7 @@ export function loadConfig<T extends z.ZodType>(schema: T, file: string, env: En
   return checkConfig(schema, document.toJS(), file);
 }
 
-/** Parses the YAML `text` and checks it. `source` stands before each message. Throws `ConfigError`. */
+/** Parses and validates the YAML `text`. `source` precedes each message. Throws `ConfigError`. */
 export function parseConfig<T extends z.ZodType>(schema: T, text: string, source: string): z.output<T> {
   let document: unknown;
   try {
@@ -38,7 +38,7 @@ export function parseConfig<T extends z.ZodType>(schema: T, text: string, source
   return checkConfig(schema, document, source);
 }
 
-/** Checks a document that is parsed already. `source` stands before each message. Throws `ConfigError`. */
+/** Validates a parsed document. `source` precedes each message. Throws `ConfigError`. */
 export function checkConfig<T extends z.ZodType>(schema: T, document: unknown, source: string): z.output<T> {
   const checked = schema.safeParse(document);
   if (checked.success) return checked.data;

@@ -2,57 +2,43 @@ import * as z from "zod";
 
 const file = (text: string) => z.string().min(1).describe(text);
 
-/** Makes the settings of a listener: the address it binds, 127.0.0.1 by default, and its port, `port` by default. */
+/** Makes the settings of a listener: its address, 127.0.0.1 by default, and its port, `port` by default. */
 export function listenFields(port: number) {
   return {
-    host: z
-      .string()
-      .min(1)
-      .default("127.0.0.1")
-      .describe("The IP address or host name on which the listener takes connections."),
-    port: z
-      .int()
-      .min(0)
-      .max(65_535)
-      .default(port)
-      .describe("The TCP port on which the listener takes connections; 0 picks a free one."),
+    host: z.string().min(1).default("127.0.0.1").describe("IP address or host name of the listener."),
+    port: z.int().min(0).max(65_535).default(port).describe("TCP port of the listener; 0 picks a free one."),
   };
 }
 
-/** Makes the schema of a listener that has no settings beside those of `listenFields`. */
+/** Makes the schema of a listener with only `listenFields`. */
 export function listenSchema(port: number) {
   return z.strictObject(listenFields(port)).prefault({});
 }
 
-/** The schema of how a listener that callers use is secured. */
+/** Schema of the TLS settings of a listener for callers. */
 export const listenerTlsSchema = z
   .strictObject({
-    certFile: file("The path of a PEM file with the certificate that the listener shows, and its chain."),
-    keyFile: file(
-      "The path of a PEM file with the private key of certFile, which nobody but its owner and group may read.",
-    ),
+    certFile: file("Path of a PEM file with the server certificate, and its chain."),
+    keyFile: file("The path of a PEM file with the private key of certFile, readable by its owner and group only."),
     clientCaFile: file(
-      "The path of a PEM file with authorities, one of which must have signed the certificate of every caller; without it, callers show none. A key is asked for either way.",
+      "Path of a PEM file with the authorities of client certificates, which are then required; without it, callers need no certificate. A key is required in either case.",
     ).optional(),
   })
   .optional()
-  .describe("How the listener is secured; without this section it speaks plain text. The files are followed.");
+  .describe("TLS of the listener; without this section it is plain text. The files are reloaded after changes.");
 
-/**
- * Makes the schema of a length of time in whole milliseconds that is never zero. Its default is `value`; `text` says
- * what it means.
- */
+/** Makes the schema of a positive duration in whole milliseconds. Its default is `value`; `text` describes it. */
 export function milliseconds(value: number, text: string) {
   return z.int().min(1).default(value).describe(text);
 }
 
-/** The schema of a program's log: from which level on lines are written, `info` by default. */
+/** Schema of a program's log: the minimum level, `info` by default. */
 export const logSchema = z
   .strictObject({
     level: z
       .enum(["debug", "info", "warn", "error"])
       .default("info")
-      .describe("The least serious level of the lines that the log gets: `debug`, `info`, `warn` or `error`."),
+      .describe("Minimum level of log lines: `debug`, `info`, `warn` or `error`."),
   })
   .prefault({})
-  .describe("What goes into the log, which is JSON lines on standard error.");
+  .describe("The log, which is JSON lines on standard error.");

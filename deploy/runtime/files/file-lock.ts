@@ -5,12 +5,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { errnoOf } from "./errno.ts";
 import { FileError } from "./file-error.ts";
 
-/** The time, in milliseconds, until a lock that another process holds is tried again. */
+/** Milliseconds between two attempts to take a lock that another process holds. */
 const RETRY_MS = 25;
 
 /**
- * The age, in milliseconds, from which an empty lock is nobody's: its owner makes the file and writes its name into it
- * in the next moment, unless it was killed in between or the disk was full.
+ * Age, in milliseconds, from which an empty lock file is stale: its owner writes its name into it at once, unless it
+ * was killed in between or the disk was full.
  */
 const NAMELESS_MS = 10_000;
 
@@ -32,7 +32,7 @@ function parseOwner(text: string): Owner | undefined {
     : undefined;
 }
 
-/** Returns whether the owner of a lock is surely gone: only of a process of this host that can be known. */
+/** Returns whether the owner of a lock has certainly exited; this can only be determined for processes of this host. */
 function isGone(owner: Owner): boolean {
   if (owner.host !== hostname()) return false;
   try {
@@ -43,7 +43,7 @@ function isGone(owner: Owner): boolean {
   }
 }
 
-/** Returns whether the lock, whose text is `text`, belongs to a process that is gone, or to nobody for a while. */
+/** Returns whether the lock with the text `text` belongs to an exited process, or has had no owner for a while. */
 async function isStale(path: string, text: string): Promise<boolean> {
   const owner = parseOwner(text);
   if (owner !== undefined) return isGone(owner);
@@ -52,8 +52,8 @@ async function isStale(path: string, text: string): Promise<boolean> {
 }
 
 /**
- * Resolves to who holds the lock file `path`: nobody, a process, or one that is gone (`stale`), whose lock the next one
- * takes over.
+ * Resolves to the state of the lock file `path`: not held, held by a process, or `stale`: held by an exited process,
+ * and taken over by the next one.
  */
 export async function lockState(path: string): Promise<"free" | "held" | "stale"> {
   const text = await readLock(path);
@@ -62,8 +62,8 @@ export async function lockState(path: string): Promise<"free" | "held" | "stale"
 }
 
 /**
- * Removes a lock whose owner is gone. Processes do so one at a time, under a lock of its own, and look again before: a
- * process that was late would otherwise remove the lock of the one that had taken over.
+ * Removes a stale lock. Processes do so one at a time, under a separate lock, and check again before: a late process
+ * would otherwise remove the lock of the one that has taken over.
  */
 async function removeStale(path: string, mine: string): Promise<void> {
   const guard = `${path}.stale`;
@@ -86,7 +86,7 @@ async function tryLock(path: string, mine: string): Promise<boolean> {
   return false;
 }
 
-/** Makes the lock file with its text, and resolves to whether there was none. A full disk leaves none behind. */
+/** Creates the lock file with its text, and resolves to whether there was none. A full disk leaves no file behind. */
 async function makeLock(path: string, text: string): Promise<boolean> {
   const handle = await open(path, "wx", 0o600).catch((error: unknown) => {
     if (errnoOf(error) !== "EEXIST") throw error;
@@ -119,12 +119,12 @@ async function lock(path: string, mine: string, signal: AbortSignal): Promise<vo
 }
 
 /**
- * Runs `run` while nobody else runs something under the same lock file `path`. A lock left behind by a process of this
- * host that is gone is taken over. Throws `FileError`: `locked` when `signal` aborts before the lock is had,
- * `unwritable` when the lock file cannot be made; and whatever `run` throws.
+ * Runs `run` under the exclusive lock file `path`. A stale lock of a process of this host is taken over. Throws
+ * `FileError`: `locked` if `signal` aborts before the lock is acquired, `unwritable` if the lock file cannot be
+ * created; and the errors of `run`.
  */
 export async function withFileLock<T>(path: string, run: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  // The random part tells two owners of one process id apart, should the id have been given out anew.
+  // The random part distinguishes two owners with the same process id, which may be reused.
   const mine = `${process.pid} ${hostname()} ${randomBytes(6).toString("hex")}\n`;
   await lock(path, mine, signal);
   try {

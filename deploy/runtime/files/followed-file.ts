@@ -6,43 +6,41 @@ import { sleep } from "../time/sleep.ts";
 import { errnoOf } from "./errno.ts";
 
 /**
- * The milliseconds between two looks: half of the second that a change may take, so that reading the file fits in as
- * well.
+ * Milliseconds between two polls: half of the second within which a change takes effect, because reading the file takes
+ * time, too.
  */
 const POLL_INTERVAL_MS = 500;
 
-/** The milliseconds after which a look is given up: the file system does not answer, and may never again. */
+/** Milliseconds until a read is abandoned: the file system does not answer, and may never again. */
 const GIVE_UP_MS = 5_000;
-/** The most looks that hang at a time: each holds one of the few threads on which Node reads files. */
+/** Most hanging reads: each occupies one of the few threads on which Node reads files. */
 const MOST_HANGING = 2;
 
-/** What the reader of a file says while it reads. */
+/** Reports the progress of a read. */
 export type LookProgress = {
-  /** Says that the file system has answered and is asked for more: the time until a look is given up begins again. */
+  /** The file system has answered and is asked for more: the time limit of the read starts again. */
   readonly onAnswer: () => void;
-  /** Says that all has been read: where much is to be done with it, the look is not given up any more. */
+  /** The file system is done: the read is not abandoned any more, even if parsing takes long. */
   readonly onRead: () => void;
 };
 
-/** The settings of what is followed, and who reads it. */
 export type FollowedFileOptions = {
   /** The path of the file, and those of other files in its folder that are read with it. */
   readonly files: readonly [string, ...string[]];
-  /** The clock that says when to look again. */
   readonly clock: Pick<Clock, "after">;
   /**
-   * Reads the files. It is called at the first look and after each look that found a change, and must not reject. It
-   * resolves to "again" when what could not be read may be readable at the next look although nothing of it changed,
-   * else to "taken". Once `signal` is aborted the look was given up, and what it reads yet is old: it must not be used.
+   * Reads the files. It is called at the first poll and after each detected change, and must not reject. It resolves to
+   * "again" if an unreadable file may become readable at the next poll without a change, else to "taken". Once `signal`
+   * is aborted the read was abandoned, and its result is outdated: it must not be used.
    */
   readonly take: (signal: AbortSignal, progress: LookProgress) => Promise<"taken" | "again">;
-  /** Called when a look was given up, as the file system did not answer for 5 s. Default: nobody is told. */
+  /** Called when a read was abandoned because the file system did not answer for 5 s. Default: not reported. */
   readonly onHang?: () => void;
 };
 
 /**
- * Follows a file, which is read again whenever it changed. Its folder is watched, as a replaced file is another file;
- * and the file is looked at twice a second besides, as network file systems report nothing.
+ * Follows a file and reads it again after each change. It watches the folder, because a replaced file is another file;
+ * and it polls twice a second, because network file systems report no changes.
  */
 export class FollowedFile {
   readonly #options: FollowedFileOptions;
@@ -54,14 +52,14 @@ export class FollowedFile {
   #askedAgain = false;
   #closed = false;
 
-  /** Begins to follow the files; the first look comes after half a second at the latest. */
+  /** Starts following the files; the first poll is within half a second. */
   constructor(options: FollowedFileOptions) {
     this.#options = options;
     this.#watch();
     this.#poll();
   }
 
-  /** Looks at the file at once. Resolves when it has been taken as it is now, or had been before. Never rejects. */
+  /** Polls the file at once. Resolves when its current content was taken, now or before. Never rejects. */
   look(): Promise<void> {
     this.#askedAgain = this.#running !== undefined;
     this.#running ??= this.#lookUntilSame();
@@ -82,7 +80,7 @@ export class FollowedFile {
       watcher.on("error", () => watcher.close());
       this.#watcher = watcher;
     } catch {
-      // No folder yet, out of watches, or a file system without them: looking from time to time is enough.
+      // No folder yet, no watches left, or a file system without them: polling is sufficient.
     }
   }
 
@@ -93,7 +91,7 @@ export class FollowedFile {
     });
   }
 
-  /** Looks at the files, and again when a look was asked for meanwhile. */
+  /** Polls the files, and again if a poll was requested meanwhile. */
   async #lookUntilSame(): Promise<void> {
     do {
       this.#askedAgain = false;
@@ -141,8 +139,8 @@ export class FollowedFile {
 }
 
 /**
- * Returns a text that differs after every replacement and every write of a file; for a file that cannot be looked at,
- * the code of the error.
+ * Returns a text that changes with every replacement and every write of a file; for an inaccessible file, the code of
+ * the error.
  */
 async function fingerprint(path: string): Promise<string> {
   try {

@@ -6,42 +6,39 @@ import { FollowedFile } from "./followed-file.ts";
 import { readPrivateFileSync } from "./private-file.ts";
 
 /**
- * The error for files of certificates or keys that cannot be read or do not fit together; its message names the key of
- * the configuration.
+ * Files of certificates or keys that cannot be read or do not match; the message names the key of the configuration.
  */
 export class PemError extends Error {
   override readonly name = "PemError";
 }
 
-/** The PEM texts that a TLS peer shows (`cert`, `key`) and trusts (`ca`). A part that has no file is absent. */
+/** PEM texts that a TLS peer presents (`cert`, `key`) and trusts (`ca`). A part without a file is absent. */
 export type Pems = { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
 
-/** A file of certificates or of a key, and the use that it is for. */
+/** A file of certificates or of a key. */
 export type PemFile = {
-  /** The part of TLS that the file is for. */
+  /** The part of TLS that uses the file. */
   readonly part: keyof Pems;
-  /** The key in the configuration that names the file, for messages. */
+  /** Key of the file in the configuration, for messages. */
   readonly key: string;
-  /** The path of the file; undefined when the configuration names none. */
+  /** Undefined if the configuration names no file. */
   readonly file: string | undefined;
 };
 
-/** The settings of which files are followed, and who is told. */
 export type FollowedPemsOptions = {
-  /** The path, in the configuration, of the section that the keys of the files stand in, for messages. */
+  /** Path of the section in the configuration, for messages. */
   readonly at: string;
-  /** The files, the first of which the configuration has to name. */
+  /** The files; the first one is required. */
   readonly files: readonly [PemFile & { readonly file: string }, ...PemFile[]];
-  /** The clock that says when to look at the files again. */
   readonly clock: Pick<Clock, "after">;
   /**
-   * Called when files have changed: with undefined when they were taken, else with why they cannot be used, and then
-   * the last good ones stay.
+   * Called when files have changed: with undefined when they were loaded, else with why they are unusable; the last
+   * good ones stay in use then.
    */
   readonly onReload: (fault: string | undefined) => void;
 };
 
-/** Keeps certificates and keys, which are read again whenever their files change and fit together. */
+/** Certificates and keys, which are reloaded when their files change and match. */
 export class FollowedPems {
   readonly #options: FollowedPemsOptions;
   readonly #followed: FollowedFile;
@@ -49,7 +46,7 @@ export class FollowedPems {
   #fault: string | undefined;
   #listener: (pems: Pems) => void = () => {};
 
-  /** Reads the files and begins to follow them. Throws `PemError` when they cannot be used now. */
+  /** Reads the files and starts following them. Throws `PemError` if they are unusable now. */
   constructor(options: FollowedPemsOptions) {
     this.#options = options;
     this.#now = readPems(options);
@@ -62,17 +59,16 @@ export class FollowedPems {
     });
   }
 
-  /** The texts that the files held when they last fitted together. */
+  /** The last matching contents of the files. */
   get now(): Pems {
     return this.#now;
   }
 
-  /** Sets the only listener, which is called with what new connections are to use whenever that has changed. */
+  /** Sets the only listener, which is called with the texts for new connections after each change. */
   onChange(listener: (pems: Pems) => void): void {
     this.#listener = listener;
   }
 
-  /** Stops following the files. */
   close(): void {
     this.#followed.close();
   }
@@ -106,7 +102,7 @@ function readPems({ at, files }: Pick<FollowedPemsOptions, "at" | "files">): Pem
   return pems;
 }
 
-/** Reads one file. A key that other users could read or have put there is no secret, and is not taken. */
+/** Reads one file. A key that other users can read or replace is refused. */
 function readPem(part: keyof Pems, file: string, name: string): Buffer {
   try {
     const pem = part === "key" ? readPrivateFileSync(file) : readFileSync(file);

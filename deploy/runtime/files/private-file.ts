@@ -6,18 +6,18 @@ import { errnoOf } from "./errno.ts";
 import { FileError } from "./file-error.ts";
 
 /*
- * Files that only their owner may change. Reading refuses a file that someone else could have written or that everyone
- * can read; writing replaces the file as a whole, so that a reader sees the old text or the new one, never a part.
+ * Files that only their owner may change. Reading refuses a file that another user could have written or that every
+ * user can read; writing replaces the file atomically, so that a reader sees the old text or the new one, never a part.
  */
 
 const OWNER_ONLY = 0o600;
 /**
- * The bits of a mode that make a file unfit for a secret: others may do nothing, the group may read, which is how
- * secrets are mounted into containers.
+ * Mode bits that are forbidden for a secret: other users have no access; the group may read, because containers mount
+ * secrets this way.
  */
 const FORBIDDEN_BITS = 0o027;
 
-/** The flags for reading: opening a pipe without a writer must not wait for one. */
+/** Flags for reading: opening a pipe without a writer must not block. */
 const READ = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
 function assertPrivate(path: string, stats: Stats): void {
@@ -33,20 +33,18 @@ function assertPrivate(path: string, stats: Stats): void {
     throw new FileError("permissions", `${path} belongs to another user`);
 }
 
-/** A private file that is open. */
 export type PrivateFile = {
   /**
-   * Reads what stands in the file from a position on, in bytes, as far as there is room for it. Resolves to the number of
-   * bytes that were read, which may be fewer; 0 at the end of the file. Throws `FileError` `unreadable`.
+   * Reads bytes of the file from a position on into `room`. Resolves to the number of read bytes, which may be less
+   * than requested; 0 at the end of the file. Throws `FileError` `unreadable`.
    */
   read(room: Buffer, position: number): Promise<number>;
-  /** Closes the file. */
   close(): Promise<void>;
 };
 
 /**
- * Opens the file `path` for reading; undefined when there is none. Throws `FileError`: `permissions` for a file that
- * others can write or everyone can read, `unreadable` otherwise.
+ * Opens the file `path` for reading; undefined if there is none. Throws `FileError`: `permissions` for a file that
+ * other users can write or every user can read, `unreadable` otherwise.
  */
 export async function openPrivateFile(path: string): Promise<PrivateFile | undefined> {
   const handle = await openHandle(path);
@@ -64,7 +62,7 @@ export async function openPrivateFile(path: string): Promise<PrivateFile | undef
   );
 }
 
-/** Reads the file `path`, as `openPrivateFile` opens it, as a whole. */
+/** Reads the whole file `path`, with the checks of `openPrivateFile`. */
 export async function readPrivateFile(path: string): Promise<Buffer | undefined> {
   const handle = await openHandle(path);
   try {
@@ -88,7 +86,7 @@ async function openHandle(path: string): Promise<FileHandle | undefined> {
   }
 }
 
-/** Reads the file `path` as `readPrivateFile` does, for where nobody can wait. */
+/** Reads the file `path` synchronously, as `readPrivateFile` does. */
 export function readPrivateFileSync(path: string): Buffer | undefined {
   let opened: number | undefined;
   try {
@@ -112,8 +110,8 @@ function fault(path: string, error: unknown): FileError {
 }
 
 /**
- * Waits until the folder of a file is on disk. Without this a power cut may undo the rename although the file itself is
- * there.
+ * Waits until the folder of a file is on disk. Otherwise a power failure may undo the rename although the file itself
+ * is on disk.
  */
 async function syncFolder(path: string): Promise<void> {
   if (process.platform === "win32") return; // folders cannot be opened there
@@ -125,7 +123,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Looks at the file itself: what a link leads to is another file, whose owner has no say about this one. */
+/** Checks the file itself, not the target of a link, which has another owner. */
 async function fileInPlace(path: string): Promise<Stats | undefined> {
   try {
     const found = await lstat(path);
@@ -137,8 +135,8 @@ async function fileInPlace(path: string): Promise<Stats | undefined> {
 }
 
 /**
- * Resolves to the paths of the files that `writePrivateFile` has begun for `path` and not put in its place: where no
- * process writes `path` now, those of processes that were killed.
+ * Resolves to the paths of the files that `writePrivateFile` has begun for `path` and not renamed: if no process writes
+ * `path` now, those of killed processes.
  */
 export async function unfinishedWrites(path: string): Promise<readonly string[]> {
   const begin = `${basename(path)}.`;
@@ -149,8 +147,8 @@ export async function unfinishedWrites(path: string): Promise<readonly string[]>
 }
 
 /**
- * Writes the file `path` as a whole, so that a reader sees the old content or the new, and waits until it is on disk. A
- * new file has mode 0600; an old one keeps its owner, and the group's right to read it. Throws `FileError`
+ * Writes the file `path` atomically, so that a reader sees the old content or the new, and waits until it is on disk. A
+ * new file has mode 0600; an existing one keeps its owner, and read access of its group. Throws `FileError`
  * `unwritable`; the old file is still in place then.
  */
 export async function writePrivateFile(path: string, content: string | Buffer): Promise<void> {

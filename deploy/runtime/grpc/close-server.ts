@@ -1,13 +1,13 @@
 import type { Server } from "@grpc/grpc-js";
 
-/** The time that a connection gets which never got as far as HTTP/2, in milliseconds. */
+/** Milliseconds for a connection that has not completed its HTTP/2 handshake. */
 const SILENT_MS = 250;
 
 /**
- * Closes a server: lets what has been sent arrive for `graceMs` milliseconds, then closes the connections that are
- * still there, as health watches and idle ones never end by themselves. `address` is where the server listens,
- * undefined if it does not. Never rejects. The connections are closed by the drain of grpc-js, because its
- * forceShutdown closes none where channelz is off.
+ * Closes a server: waits `graceMs` milliseconds for sent bytes to arrive, then closes the remaining connections,
+ * because health watches and idle connections do not end. `address` is the address of the server, undefined if it does
+ * not listen. Never rejects. The connections are closed with the drain of grpc-js, because its forceShutdown closes
+ * none without channelz.
  */
 export async function closeServer(server: Server, address: string | undefined, graceMs: number): Promise<void> {
   if (address !== undefined) server.drain(address, graceMs);

@@ -2,15 +2,13 @@ import type { Http2Session } from "node:http2";
 import type { ServerInterceptingCall, ServerInterceptor } from "@grpc/grpc-js";
 import { streamOf } from "./call-stream.ts";
 
-/**
- * The bytes that callers may send ahead over a connection, all its calls together; a single call may send 64 KiB ahead.
- */
+/** Flow-control window of a connection, all its calls together; a single call has 64 KiB. */
 const CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
 
 /**
- * Returns an interceptor that widens each connection at its first call. HTTP/2 lets a connection have as much under way
- * as a single stream, for which grpc-js has no setting at servers: one that sends much takes all of it, and since
- * Node 24 the streams behind it get nothing before it is through.
+ * Returns an interceptor that widens the flow-control window of each connection at its first call. By default a
+ * connection's window equals that of a stream, and grpc-js servers have no setting for it: one large upload uses all of
+ * it, and since Node 24 other streams are blocked until it is complete.
  */
 export function wideConnections(): ServerInterceptor {
   const wide = new WeakSet<Http2Session>();

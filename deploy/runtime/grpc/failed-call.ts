@@ -5,31 +5,27 @@ import { Status } from "../../../proto/gen/google/rpc/status.ts";
 import { toDuration } from "../time/proto-duration.ts";
 
 const DOMAIN = "svc.inference";
-/** The trailer in which a failed call carries its `google.rpc.Status`. */
+/** Trailer with the `google.rpc.Status` of a failed call. */
 export const DETAILS_KEY = "grpc-status-details-bin";
 
-/** The status of a failed call, as grpc-js wants it. */
+/** Status of a failed call in the form of grpc-js. */
 export type FailedCall = { readonly code: status; readonly details: string; readonly metadata: Metadata };
 
-/** What a failed call tells programs. */
 export type FailureFacts = {
-  /** The gRPC status of the call. */
   readonly code: status;
-  /** The text for people, which repeats nothing of what the caller sent. */
+  /** Message for people, without text of the caller. */
   readonly message: string;
-  /** The reason for programs: `google.rpc.ErrorInfo.reason`. */
+  /** Reason for programs: `google.rpc.ErrorInfo.reason`. */
   readonly reason: string;
-  /** The facts for programs: `google.rpc.ErrorInfo.metadata`. */
+  /** Facts for programs: `google.rpc.ErrorInfo.metadata`. */
   readonly facts: Readonly<Record<string, string>>;
-  /**
-   * When the same call may do better, in milliseconds from now, which goes as `google.rpc.RetryInfo`. Default: not told.
-   */
+  /** Retry delay in milliseconds from now, sent as `google.rpc.RetryInfo`. Default: none. */
   readonly retryAfterMs?: number | undefined;
-  /** The path of the field at fault, which goes as `google.rpc.BadRequest`. Default: no field is named. */
+  /** Path of the field at fault, sent as `google.rpc.BadRequest`. Default: none. */
   readonly field?: string | undefined;
 };
 
-/** Returns the status of a failed call with its `google.rpc.Status`, of which `google.rpc.ErrorInfo` is always a part. */
+/** Returns the status of a failed call with its `google.rpc.Status`, which always contains `google.rpc.ErrorInfo`. */
 export function failedCall({ code, message, reason, facts, retryAfterMs, field }: FailureFacts): FailedCall {
   const info: ErrorInfo = { reason, domain: DOMAIN, metadata: facts };
   const details = [packed("ErrorInfo", ErrorInfo.encode(info).finish())];

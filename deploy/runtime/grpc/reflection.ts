@@ -6,10 +6,10 @@ import { ReflectionService } from "@grpc/reflection";
 import { projectFolder } from "../files/project-folder.ts";
 
 /**
- * Returns `grpc.reflection.v1.ServerReflection`, and its `v1alpha`, for the services of the contract, so that tools such
- * as grpcurl need no files. It tells the descriptors that `npm run proto` compiled, which are part of what is deployed:
- * those that the library makes out of `.proto` files by itself name imports that it does not have. `services` are the
- * full names of the services to list; by default all of the contract.
+ * Returns `grpc.reflection.v1.ServerReflection`, and its `v1alpha`, for the services of the contract, so that tools
+ * such as grpcurl need no files. It serves the descriptors that `npm run proto` compiled, which are part of the
+ * deployment: those that the library generates from `.proto` files name imports that it does not have. `services` are
+ * the full names of the listed services; by default all of the contract.
  */
 export function contractReflection(services?: readonly string[]): ReflectionService {
   const bytes = readFileSync(join(projectFolder(), "proto/gen/descriptors.binpb"));

@@ -3,26 +3,19 @@ import type { Logger } from "pino";
 import { FollowedPems, type Pems } from "../files/followed-pems.ts";
 import type { Clock } from "../time/clock.ts";
 
-/** The oldest protocol that is accepted, whatever the process was started with. */
+/** Minimum TLS version, whatever the flags of the process. */
 const MIN_VERSION = "TLSv1.2";
 
-/** The paths of the PEM files of a server. */
 export type TlsFiles = {
-  /** The file of the server's certificate and its chain. */
   readonly certFile: string;
-  /** The file of the certificate's private key. */
   readonly keyFile: string;
-  /**
-   * The file of the authorities one of which must have signed the certificate of a caller. Absent: callers show no
-   * certificate.
-   */
+  /** File of the authorities for client certificates. Absent: callers need no certificate. */
   readonly clientCaFile?: string | undefined;
 };
 
 /**
- * Opens the PEM files that a server shows to its callers and checks them by, and follows them while they change. `at` is
- * the path of the section in the configuration that names them, for messages. Whoever calls this closes the result.
- * Throws `PemError` when the files do not fit together.
+ * Opens the PEM files of a server and follows them. `at` is the path of their section in the configuration, for
+ * messages. The caller closes the result. Throws `PemError` if the files do not match.
  */
 export function followTls(
   { certFile, keyFile, clientCaFile }: TlsFiles,
@@ -39,28 +32,25 @@ export function followTls(
     ],
     clock,
     onReload: (fault) => {
-      if (fault === undefined) log.info("TLS files have been renewed");
-      else log.error({ fault }, "TLS files kept as they were");
+      if (fault === undefined) log.info("TLS files reloaded");
+      else log.error({ fault }, "TLS files are unusable; the last good ones stay in use");
     },
   });
 }
 
 /**
- * The credentials of a gRPC port with TLS. A certificate that is renewed while the node listens counts for
- * connections from then on; those that stand go on. Whether callers must show a certificate stays as it was at the
- * start.
+ * Credentials of a gRPC port with TLS. A renewed certificate is used for new connections; open ones continue. Whether
+ * client certificates are required is fixed at the start.
  */
 export class TlsCredentials extends ServerCredentials {
-  /**
-   * Takes the present content of `pems`, and follows it. Callers must show a certificate if `pems` has an authority.
-   */
+  /** Uses and follows `pems`. Client certificates are required if `pems` has an authority. */
   constructor(pems: FollowedPems) {
     const asksCallers = pems.now.ca !== undefined;
     super({ requestCert: asksCallers, rejectUnauthorized: asksCallers }, contextOf(pems.now));
     pems.onChange((renewed) => this.updateSecureContextOptions(contextOf(renewed)));
   }
 
-  /** Tells grpc-js whether two credentials are the same: only the same object is. */
+  /** Two credentials are equal only if they are the same object. */
   override _equals(other: ServerCredentials): boolean {
     return this === other;
   }

@@ -1,12 +1,12 @@
 import { collectDefaultMetrics, Registry } from "prom-client";
 
 /**
- * The gauges of the library whose names end as those of counters do, which tools that check names complain about. The
- * gauges of the same names without the ending have the same numbers by type.
+ * Gauges of the library with the name suffix of counters, which metric linters report. The gauges of the same names
+ * without the suffix have the same numbers by type.
  */
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
-/** Makes a registry that has the metrics of any Node process already: `process_…` and `nodejs_…`. */
+/** Makes a registry with the metrics of any Node process: `process_…` and `nodejs_…`. */
 export function processRegistry(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

@@ -1,20 +1,19 @@
 import type { Logger } from "pino";
 
-/** The facts about an error without its message, which may quote what a user sent. */
+/** An error without its message, which may quote text of a user. */
 export type CrashReport = {
-  /** The class of the error; the type of what was thrown where that is no error. */
+  /** Class of the error, or the type of a thrown value that is no error. */
   readonly error: string;
-  /** The system's word for the error, such as `EMFILE`; absent where there is none. */
+  /** The system's code of the error, such as `EMFILE`, if any. */
   readonly code?: string;
-  /** The stack frames of the error, innermost first; empty where there are none. */
+  /** Stack frames, innermost first; empty if there are none. */
   readonly at: readonly string[];
 };
 
-/** Reports what was thrown, without its message. */
 export function crashReport(thrown: unknown): CrashReport {
   if (!(thrown instanceof Error)) return { error: typeof thrown, at: [] };
   const { name, message, stack = "" } = thrown;
-  // The message stands before the frames, and may have lines that look like them.
+  // The message precedes the frames, and may have lines that look like them.
   const head = message === "" ? name : `${name}: ${message}`;
   const frames = stack.startsWith(head) ? stack.slice(head.length).split("\n") : [];
   const code = "code" in thrown && typeof thrown.code === "string" ? thrown.code : "";
@@ -26,15 +25,15 @@ export function crashReport(thrown: unknown): CrashReport {
 }
 
 /**
- * Has `end` called after an error that nobody caught: the process is not to be relied on then, and `end` shall have it
- * take nothing new, finish what runs, and leave the rest to its supervisor. The returned function says whether there
- * was one.
+ * Calls `end` after an uncaught error: the process is unreliable then, and `end` should stop accepting work, complete
+ * running work, and exit, so that the supervisor restarts it. The returned function returns whether there was an
+ * uncaught error.
  */
 export function endOnCrash(end: () => void, log: Logger): () => boolean {
   let crashed = false;
-  // An unhandled rejection becomes one of these.
+  // Unhandled rejections are raised as this event.
   process.on("uncaughtException", (thrown, origin) => {
-    log.fatal({ ...crashReport(thrown), origin }, "an error was not caught; ending");
+    log.fatal({ ...crashReport(thrown), origin }, "uncaught error; ending");
     if (!crashed) end();
     crashed = true;
   });

@@ -3,9 +3,9 @@ import { Worker } from "node:worker_threads";
 
 const MIB = 1024 * 1024;
 
-/** What V8 reserves for the young generation at most in any version of Node that the gateway runs on, in bytes. */
+/** Most bytes that V8 reserves for the young generation in any Node version that the gateway runs on. */
 const MOST_YOUNG_BYTES = 192 * MIB;
-/** The share of the whole heap that the young generation has at most: V8 makes it smaller in heaps that are tiny. */
+/** Most of the whole heap that the young generation takes: V8 reduces it in tiny heaps. */
 const MOST_YOUNG_SHARE = 2 / 3;
 /** V8 reserves three semi-spaces for the young generation. */
 const SEMI_SPACES = 3;
@@ -15,9 +15,9 @@ const YOUNG_SPACES = ["new_space", "new_large_object_space"];
 let youngBytes: number | undefined;
 
 /**
- * Finds out what V8 reserves for the young generation of this process' heap, so that `heapUse` is exact: 48, 96 or 192
- * MiB by its version, or what `--max-semi-space-size` says. V8 tells it of threads only, so that one is started. Until it
- * is known, `heapUse` takes the most of any version.
+ * Determines the size of the young generation in this process's heap, so that `heapUse` is exact: 48, 96 or 192 MiB by
+ * version, or the value of `--max-semi-space-size`. V8 reports it for threads only, so that one is started. Until it is
+ * known, `heapUse` assumes the largest size of any version.
  */
 export async function measureYoungGeneration(): Promise<void> {
   const flags = `${process.env.NODE_OPTIONS ?? ""} ${process.execArgv.join(" ")}`;
@@ -37,9 +37,9 @@ async function youngBytesOfThread(): Promise<number> {
 }
 
 /**
- * Measures the part of the heap at whose end the process dies, and how far it may grow, in bytes. The young generation
- * counts in V8's limit, but the process dies when the old one is full. As V8 collects when half of what was left is used,
- * a heap that is nearly full is not full of garbage.
+ * Returns the size and the limit of the old generation, in bytes. V8's limit includes the young generation, but the
+ * process dies when the old one is full. V8 collects when half of the free heap is used, so a nearly full heap is not
+ * full of garbage.
  */
 export function heapUse(): { readonly usedBytes: number; readonly limitBytes: number } {
   const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();

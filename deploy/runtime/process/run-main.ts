@@ -6,32 +6,31 @@ import { errnoOf } from "../files/errno.ts";
 import { PemError } from "../files/followed-pems.ts";
 import { programVersion } from "../files/project-folder.ts";
 
-/** A program as its `main` runs it. */
 export type Main = {
-  /** The name that stands before what the program says about its failure on standard error. */
+  /** Prefix of the program's errors on stderr. */
   readonly name: string;
-  /** Does the whole work of the program; resolves to its exit code. */
+  /** Runs the program; resolves to its exit code. */
   readonly run: () => Promise<number>;
   /**
-   * The exit code for an error whose message alone tells an operator what to mend; undefined for any other error, which
-   * is shown with its stack. `runMain` itself knows those of the command line and of the configuration.
+   * Returns the exit code for an error whose message is sufficient for operators; undefined for any other error, which
+   * is printed with its stack. `runMain` handles those of the command line and of the configuration.
    */
   readonly exitCodeOf?: (error: unknown) => number | undefined;
 };
 
-/** A program that one YAML file configures. */
+/** A program with one YAML configuration file. */
 export type ConfiguredMain<T extends z.ZodType> = Omit<Main, "run"> & {
-  /** The line that says what the program is, for `--help`. */
+  /** Description in `--help`. */
   readonly description: string;
-  /** The schema of its configuration. */
+  /** Schema of its configuration. */
   readonly schema: T;
-  /** Does the whole work of the program; resolves to its exit code. */
+  /** Runs the program; resolves to its exit code. */
   readonly run: (config: z.output<T>) => Promise<number>;
 };
 
 /**
- * Runs a program and says on standard error why it could not go on. Resolves to the exit code of the process: 0 fine, 2
- * wrong usage or configuration, 1 anything else, or what `run` and `exitCodeOf` say. Never rejects.
+ * Runs a program and prints a fatal error to stderr. Resolves to the exit code of the process: 0 success, 2 invalid
+ * usage or configuration, 1 any other error, or the result of `run` or `exitCodeOf`. Never rejects.
  */
 export async function runMain({ name, run, exitCodeOf = () => undefined }: Main): Promise<number> {
   outliveReaders();
@@ -39,7 +38,7 @@ export async function runMain({ name, run, exitCodeOf = () => undefined }: Main)
   try {
     return await run();
   } catch (error) {
-    // Commander has printed its own message.
+    // Commander has already printed the error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     const isConfig = error instanceof ConfigError || error instanceof PemError;
     const exitCode = isConfig ? 2 : exitCodeOf(error);
@@ -49,9 +48,7 @@ export async function runMain({ name, run, exitCodeOf = () => undefined }: Main)
   }
 }
 
-/**
- * Runs the program that the file behind `--config` on the command line of this process configures, as `runMain` does.
- */
+/** Runs a program with the configuration file of `--config` on the command line of this process, as `runMain` does. */
 export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Promise<number> {
   const { name, description, schema, run, exitCodeOf } = main;
   const command = new Command(name)
@@ -75,22 +72,22 @@ export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Pro
 }
 
 /**
- * Lets this process go on when whoever read its standard output or standard error has gone. Without it the first write
- * to a closed pipe is an error that nobody catches.
+ * Lets this process continue when the reader of its stdout or stderr has exited. Otherwise the first write to a closed
+ * pipe is an uncaught error.
  */
 function outliveReaders(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 }
 
 /**
- * Takes SIGUSR1 from Node, which opens its debugger for it: any process of the machine could then read what is in the
- * memory of this one. `--inspect` still opens it for who starts the process.
+ * Disables Node's SIGUSR1 handler, which opens the debugger: any process of the machine could then read the memory of
+ * this one. `--inspect` still opens it.
  */
 function stayClosed(): void {
   process.on("SIGUSR1", () => {});
 }
 
-/** Returns why a process could not go on: a line where a listener has no address, else the error with its stack. */
+/** Returns the message of a fatal error: a line if a listener has no address, else the error with its stack. */
 function startFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if ("syscall" in error && error.syscall === "listen") {

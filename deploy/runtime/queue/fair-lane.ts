@@ -3,21 +3,20 @@ import { FairTurns, type TurnItem } from "./fair-turns.ts";
 type Waiting = TurnItem & { readonly start: () => void };
 
 /**
- * Lets one piece of work at a time through, where several at once would only take more memory and all end late. The
- * keys that have work take turns by what it costs, as everywhere in this service.
+ * Runs one piece of work at a time, because several at once would only take more memory and all end late. The keys with
+ * work take turns by cost.
  */
 export class FairLane {
   readonly #waiting = new FairTurns<Waiting>();
   #busy = false;
 
-  /** The number of pieces of work that wait for the lane. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
   /**
-   * Calls `start` when it is the turn of this work, at once where the lane is free. Returns what gives the lane to the
-   * next one, to be called when the work is done or given up, also while it still waits; a second call does nothing.
+   * Calls `start` when it is the turn of this work, at once if the lane is free. Returns a function that releases the
+   * lane, to be called when the work is done or given up, also while it waits; a second call has no effect.
    */
   enter(work: TurnItem, start: () => void): () => void {
     const item: Waiting = { ...work, start };
@@ -33,7 +32,7 @@ export class FairLane {
     };
   }
 
-  /** Resolves, when it is the turn of this work, to what gives the lane to the next one. */
+  /** Resolves, when it is the turn of this work, to a function that releases the lane. */
   turn(work: TurnItem): Promise<() => void> {
     return new Promise((resolve) => {
       const leave = this.enter(work, () => resolve(() => leave()));

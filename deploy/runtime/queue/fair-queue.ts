@@ -1,16 +1,15 @@
 import { ClassShare, PRIORITY_CLASSES, type PriorityClass } from "./class-share.ts";
 import { FairTurns, type TurnItem } from "./fair-turns.ts";
 
-/** Something that waits to be served. */
+/** An item that waits to be served. */
 export type FairItem = TurnItem & {
-  /** The class of urgency that the item belongs to. */
   readonly priorityClass: PriorityClass;
 };
 
 /**
- * Decides who of those that wait is served next, wherever requests wait in this service: classes of urgency get their
- * shares of the work, and within a class the keys take turns by what their items cost. It bounds nothing and knows no
- * time: whoever owns a queue does that, with `crowdBeside` where it is full.
+ * Decides which waiting item is served next, in every queue of requests: classes get their shares of the work, and
+ * within a class the keys take turns by the cost of their items. It has no bounds and no clock: the owner of a queue
+ * bounds it, with `crowdBeside` when it is full.
  */
 export class FairQueue<Item extends FairItem> {
   readonly #shares = new ClassShare();
@@ -19,7 +18,7 @@ export class FairQueue<Item extends FairItem> {
     default: new FairTurns(),
     low: new FairTurns(),
   };
-  /** The functions that undo the taking of each item that `next` gave. */
+  /** Undo functions of the items that `next` returned. */
   readonly #undo = new WeakMap<Item, () => void>();
 
   /** The number of items that wait. */
@@ -27,12 +26,11 @@ export class FairQueue<Item extends FairItem> {
     return PRIORITY_CLASSES.reduce((sum, name) => sum + this.#turns[name].size, 0);
   }
 
-  /** The number of items of one class that wait. */
   sizeOf(name: PriorityClass): number {
     return this.#turns[name].size;
   }
 
-  /** Returns the items of one key, the more urgent classes first. */
+  /** Returns the items of one key, more urgent classes first. */
   itemsOf(key: string): readonly Item[] {
     return PRIORITY_CLASSES.flatMap((name) => this.#turns[name].itemsOf(key));
   }
@@ -43,14 +41,12 @@ export class FairQueue<Item extends FairItem> {
   }
 
   /**
-   * Returns all items, the more urgent classes first and each class in the order in which it is served: about that of
-   * serving.
+   * Returns all items, more urgent classes first and each class in serving order: approximately the order of serving.
    */
   order(): readonly Item[] {
     return PRIORITY_CLASSES.flatMap((name) => this.#turns[name].order());
   }
 
-  /** Adds an item. */
   push(item: Item): void {
     const turns = this.#turns[item.priorityClass];
     if (turns.size === 0) this.#shares.wake(item.priorityClass);
@@ -58,8 +54,8 @@ export class FairQueue<Item extends FairItem> {
   }
 
   /**
-   * Takes out the item that is to be served next, of none of the keys in `aside`, which by default is empty; undefined
-   * when nobody else waits.
+   * Removes and returns the item to be served next, skipping the keys in `aside` (default: none); undefined if no other
+   * item waits.
    */
   next(aside?: ReadonlySet<string>): Item | undefined {
     const name = this.#shares.next((candidate) => this.#turns[candidate].peek(aside)?.cost);
@@ -76,8 +72,8 @@ export class FairQueue<Item extends FairItem> {
 
   /**
    * Undoes calls of `next` whose results could not be served: these items are next again, and their keys and classes
-   * have spent nothing for them. `items` are those results in their order. Nobody may have come or left since the first
-   * of these calls.
+   * are not charged. `items` are those results in order. No item may have been added or removed since the first of
+   * these calls.
    */
   putBack(items: readonly Item[]): void {
     for (const item of items.toReversed()) {
@@ -86,15 +82,14 @@ export class FairQueue<Item extends FairItem> {
     }
   }
 
-  /** Takes out an item that leaves without being served. Returns false when it was not waiting. */
+  /** Removes an item that leaves without being served. Returns false if it was not waiting. */
   remove(item: Item): boolean {
     return this.#turns[item.priorityClass].remove(item);
   }
 
   /**
-   * Returns the items of which one has to give way to one more of `key` where there is no room: those of the key that
-   * has the most, the least urgent last. Empty where that key would then have fewer than the newcomer's: a flood drowns
-   * only itself.
+   * Returns the eviction candidates for an item of `key` when the queue is full: all items of the key with the most
+   * items, least urgent last. Empty if that key would then have fewer than `key`: a flood evicts only its own items.
    */
   crowdBeside(key: string): readonly Item[] {
     const keys = new Set(PRIORITY_CLASSES.flatMap((name) => this.#turns[name].keys()));

@@ -1,50 +1,46 @@
-/** Something that waits for its turn. */
+/** An item that waits for its turn. */
 export type TurnItem = {
-  /** The one that the item belongs to: turns are shared between keys. */
+  /** Turns are shared between keys. */
   readonly key: string;
-  /** The cost of serving the item, such as tokens; above 0. */
+  /** Cost of serving the item, such as tokens; above 0. */
   readonly cost: number;
-  /**
-   * The share of the item's key beside others; above 0, by default 1. Of several items of a key the newest one's
-   * counts.
-   */
+  /** Share of the item's key relative to others; above 0, by default 1. The newest item of a key decides. */
   readonly weight?: number;
-  /** The item's place among those of its key: a higher rank is served earlier; by default 0. */
+  /** Order within a key: a higher rank is served earlier; by default 0. */
   readonly rank?: number;
 };
 
-/** An item that was taken out to be served. */
+/** An item that was removed to be served. */
 export type Taken<Item> = {
-  /** The item that was taken. */
   readonly item: Item;
   /**
-   * Undoes the taking: the item is the next one of its key again, which has spent nothing for it. Of several that were
-   * taken, the newest has to be put back first; those that are served may stay out.
+   * Undoes the removal: the item is the next one of its key again, which is not charged. Several items must be put back
+   * in reverse order; served ones may stay out.
    */
   putBack(): void;
 };
 
 /** The items of one key. */
 type Flow<Item> = {
-  /** The items that wait: those of a higher rank first, then as they came. */
+  /** Waiting items: higher rank first, then in order of arrival. */
   readonly items: Item[];
   weight: number;
-  /** The earnings of every key, per unit of weight, when this one had nothing left of its own. */
+  /** Earnings of every key, per unit of weight, when this one had none left. */
   brokeAt: number;
-  /** The number of the key's last turn; 0 for a key that has had none since it came. */
+  /** Number of the key's last turn; 0 if it has had none since it was added. */
   lastTurn: number;
-  /** The number of the key in the order of arrival, to decide between equals. */
+  /** Arrival number of the key, which breaks ties. */
   readonly arrival: number;
 };
 
-/** The numbers that a taking changed, as they were. */
+/** The values that a removal changed. */
 type Before = { readonly brokeAt: number; readonly lastTurn: number; readonly earned: number };
 
 /**
- * Takes turns between keys by deficit round robin (Shreedhar and Varghese, 1996) with a quantum that goes to zero: all
- * keys that wait earn at the pace of their weights, and the one that first has what its next item costs is served. So
- * cost is shared fairly, not the number of items. Earnings are counted from the start, which makes rounds in which
- * nobody is served free of work.
+ * Deficit round robin between keys (Shreedhar and Varghese, 1996) with a quantum that approaches zero: all waiting keys
+ * earn in proportion to their weights, and the first one that can pay for its next item is served. So cost is shared
+ * fairly, not the number of items. Earnings are computed from a common total, so that rounds without service cost no
+ * work.
  */
 export class FairTurns<Item extends TurnItem> {
   readonly #flows = new Map<string, Flow<Item>>();
@@ -53,17 +49,17 @@ export class FairTurns<Item extends TurnItem> {
   #turns = 0;
   #arrivals = 0;
 
-  /** The number of items that wait, of all keys. */
+  /** Waiting items of all keys. */
   get size(): number {
     return this.#size;
   }
 
-  /** Returns the keys that have items. */
+  /** Returns the keys with items. */
   keys(): readonly string[] {
     return [...this.#flows.keys()];
   }
 
-  /** Returns the items of one key, of a higher rank first, then in the order of arrival. */
+  /** Returns the items of one key, higher rank first, then in order of arrival. */
   itemsOf(key: string): readonly Item[] {
     return this.#flows.get(key)?.items ?? [];
   }
@@ -73,7 +69,7 @@ export class FairTurns<Item extends TurnItem> {
     return [...this.#flows.values()].flatMap(({ items }) => items);
   }
 
-  /** Returns the items of all keys, in the order in which they are served if nobody comes or leaves. */
+  /** Returns the items of all keys in serving order, if none is added or removed. */
   order(): readonly Item[] {
     const all = [...this.#flows.values()].flatMap((flow) => {
       let due = flow.brokeAt;
@@ -85,7 +81,7 @@ export class FairTurns<Item extends TurnItem> {
     return all.sort((a, b) => a.due - b.due || precedence(a.flow, b.flow)).map(({ item }) => item);
   }
 
-  /** Adds an item. A key that had none starts without earnings. */
+  /** Adds an item. A key without items starts without earnings. */
   push(item: Item): void {
     const { key, weight = 1, rank = 0 } = item;
     let flow = this.#flows.get(key);
@@ -101,15 +97,15 @@ export class FairTurns<Item extends TurnItem> {
   }
 
   /**
-   * Returns the item that is next and leaves it where it is; undefined when nobody waits. The keys in `aside`, by default
-   * none, are passed over.
+   * Returns the next item without removing it; undefined if none waits. The keys in `aside` (default: none) are
+   * skipped.
    */
   peek(aside?: ReadonlySet<string>): Item | undefined {
     const flow = this.#soonest(aside);
     return flow?.items[0];
   }
 
-  /** Takes out the item that `peek` returns, and has its key pay for it; undefined when there is none. */
+  /** Removes the item that `peek` returns and charges its key; undefined if there is none. */
   take(aside?: ReadonlySet<string>): Taken<Item> | undefined {
     const flow = this.#soonest(aside);
     const item = flow?.items[0];
@@ -128,7 +124,7 @@ export class FairTurns<Item extends TurnItem> {
     this.#flows.set(item.key, flow);
     flow.items.unshift(item);
     this.#size += 1;
-    // Whoever was served since keeps its turn, and has paid for it.
+    // A key that was served since keeps its turn and its charge.
     if (flow.lastTurn === turn) Object.assign(flow, { brokeAt: before.brokeAt, lastTurn: before.lastTurn });
     else flow.brokeAt -= item.cost / flow.weight;
     if (this.#turns !== turn) return;
@@ -136,7 +132,7 @@ export class FairTurns<Item extends TurnItem> {
     this.#earned = before.earned;
   }
 
-  /** Takes out an item that leaves without being served. Returns false when it is not here. */
+  /** Removes an item that leaves without being served. Returns false if it is not here. */
   remove(item: Item): boolean {
     const flow = this.#flows.get(item.key);
     if (!flow?.items.includes(item)) return false;
@@ -149,7 +145,7 @@ export class FairTurns<Item extends TurnItem> {
     this.#size -= 1;
     const [head] = flow.items;
     if (!head) this.#flows.delete(item.key);
-    // What was earned for an item that has left pays for one other at most: nobody saves up by giving up.
+    // The earnings for a removed item pay for one other item at most: giving up saves no credit.
     else flow.brokeAt = Math.max(flow.brokeAt, this.#earned - head.cost / flow.weight);
   }
 
@@ -167,8 +163,8 @@ export class FairTurns<Item extends TurnItem> {
 }
 
 /**
- * Orders keys whose items are due at once: the one that has waited longest for a turn comes first, then the one that
- * wants least, then the one that came first.
+ * Orders keys whose items are due at once: the key without a turn for the longest time first, then the one with the
+ * cheapest item, then the one that arrived first.
  */
 function precedence<Item>(one: Flow<Item>, other: Flow<Item>): number {
   return one.lastTurn - other.lastTurn || one.items.length - other.items.length || one.arrival - other.arrival;

@@ -1,18 +1,18 @@
 import { getHeapStatistics } from "node:v8";
 
 /**
- * The size of a thread's heap, in bytes, from which it is not kept: V8 gives little of it back. A new thread has some
- * 15 MiB, one that has translated long conversations of agents some 40; a body of 30,000 short messages leaves 80.
+ * Heap size of a thread, in bytes, from which it is discarded: V8 releases little of it. A new thread has some 15 MiB,
+ * one that has translated long conversations of agents some 40; a body of 30,000 short messages leaves 80.
  */
 const GROWN_BYTES = 56 * 1024 * 1024;
 
-/** What every reply of a thread says of the thread itself. */
+/** The part of every thread's reply that is about the thread. */
 export type ThreadReply = {
-  /** Whether the thread's heap has grown, so that the thread had better be replaced. Default: false. */
+  /** Whether the thread's heap has grown so much that the thread should be replaced. Default: false. */
   readonly hasGrown?: boolean;
 };
 
-/** Returns what a reply of the calling thread says of the thread. */
+/** Returns the part of a reply that is about the calling thread. */
 export function ofThisThread(): ThreadReply {
   return { hasGrown: getHeapStatistics().total_heap_size > GROWN_BYTES };
 }

@@ -3,24 +3,22 @@ import { onAbort } from "../time/abort.ts";
 import type { MonotonicClock } from "../time/clock.ts";
 import type { ThreadReply } from "./grown-heap.ts";
 
-/** The shortest time between two signs to those who wait, in milliseconds. */
+/** Least milliseconds between two progress signals. */
 const SIGN_MS = 1_000;
-/** The time after which half of what a tenant has used is forgiven, in milliseconds. */
+/** Milliseconds after which half of a tenant's used time is forgiven. */
 const HALF_LIFE_MS = 10_000;
-/** The used time that is as good as none, in milliseconds: a tenant without work is forgotten below it. */
+/** Negligible used time, in milliseconds: an idle tenant is forgotten below it. */
 const FORGOTTEN_MS = 1;
 
 /**
- * Why a piece of work has no result. `given_up` took longer or more memory than it may, or brought its thread down;
- * `overflow` found too much work waiting; `left` says that nobody waits for it any more; `closed` that the threads have
- * ended.
+ * Why a piece of work has no result. `given_up`: it exceeded its time or memory limit, or crashed its thread;
+ * `overflow`: too much work was waiting; `left`: its caller has left; `closed`: the threads have ended.
  */
 export type NotDone = "given_up" | "overflow" | "left" | "closed";
 
-/** The error of a piece of work that has no result, with the reason. */
+/** A piece of work without a result. */
 export class WorkNotDone extends Error {
   override readonly name = "WorkNotDone";
-  /** Why there is no result. */
   readonly why: NotDone;
 
   constructor(why: NotDone) {
@@ -29,55 +27,50 @@ export class WorkNotDone extends Error {
   }
 }
 
-/** The settings of threads. */
 export type WorkThreadsOptions = {
-  /** The clock that measures how long work takes. */
   readonly clock: MonotonicClock;
-  /**
-   * The program of the threads. It answers every message with one message, in their order, and never on its own
-   * account.
-   */
+  /** Program of the threads. It answers every message with one message, in order, and sends no others. */
   readonly program: URL;
-  /** The most threads, at least 1. All but one of them may work for the same tenant, or the only one. */
+  /** Most threads, at least 1. One tenant occupies all but one of them, or the only one. */
   readonly threads: number;
   /**
-   * The threads that are there from the start, at least 1: a later one takes a quarter of a second to start, for which
-   * its first work waits, and some 25 MiB. Default: 1.
+   * Threads that run from the start, at least 1: a later one takes a quarter of a second to start, which its first work
+   * waits for, and some 25 MiB. Default: 1.
    */
   readonly readyThreads?: number;
-  /** The most memory of the objects of one thread, in MiB. A thread that needs more ends, and its work is given up. */
+  /** Heap limit of one thread, in MiB. A thread that exceeds it ends, and its work is given up. */
   readonly maxHeapMiB: number;
-  /** The most pieces of work of one tenant that may wait. Default: no limit. */
+  /** Most waiting pieces of work of one tenant. Default: no limit. */
   readonly maxWaitingOfTenant?: number;
-  /** The most pieces of work that may wait altogether. Default: no limit. */
+  /** Most waiting pieces of work. Default: no limit. */
   readonly maxWaiting?: number;
   /**
-   * The time without work, in milliseconds, after which a thread that has done large work, or says that its heap has
-   * grown, gives way to a new one: what that work left behind is gone with it. Default: 0.
+   * Idle time, in milliseconds, after which a thread is replaced if it has done large work, or reports a grown heap:
+   * its garbage is freed with it. Default: 0.
    */
   readonly restMs?: number;
 };
 
-/** The order of a piece of work: whose work it is, and who waits for it. */
+/** The tenant of a piece of work, and its waiting caller. */
 export type WorkOrder = {
   /** The tenant whose bytes cause the work. */
   readonly tenant: string;
-  /** The signal that is aborted when nobody waits for the work any more. */
+  /** Aborted when the caller has left. */
   readonly signal: AbortSignal;
   /**
-   * Called when the work is taken in, and then about once a second as long as the threads get on with any work: what
-   * waits is not forgotten. Threads that do not come to an end make it go silent. Default: nobody is told.
+   * Called when the work is accepted, and then about once a second while the threads complete any work: the work is
+   * still queued. Not called while all threads are stuck. Default: not reported.
    */
   readonly onMove?: () => void;
 };
 
-/** What the threads need to know of a piece of work beside its order. */
+/** The limits and transfers of a piece of work. */
 export type WorkTerms = {
-  /** The longest that the work may take once a thread has it, in milliseconds. */
+  /** Longest run time on a thread, in milliseconds. */
   readonly limitMs: number;
-  /** The memory that goes over to the thread with the message instead of being copied. Default: none. */
+  /** Memory that is transferred to the thread instead of copied. Default: none. */
   readonly transfer?: readonly TransferListItem[];
-  /** Whether the work is so large that its thread is not kept when it has no more to do. Default: it is kept. */
+  /** Whether the work is so large that its thread is replaced when it is idle. Default: false. */
   readonly large?: boolean;
 };
 
@@ -103,7 +96,7 @@ type Tenant<Message, Reply> = {
   atMs: number;
 };
 
-/** Returns whether this Node can run a program from its source, if it is TypeScript. */
+/** Returns whether this Node can run a program from its TypeScript source, if it is one. */
 export function canRun(program: URL): boolean {
   return (
     !program.pathname.endsWith(".ts") || ("typescript" in process.features && Boolean(process.features.typescript))
@@ -111,9 +104,9 @@ export function canRun(program: URL): boolean {
 }
 
 /**
- * Does work that callers cause on threads beside the one that serves everybody. Each piece is bounded in time and
- * memory. Several run at once, never all of them for one tenant, and the next is of the tenant that has used the least
- * time of late: who causes costly work waits for itself.
+ * Runs work that callers cause on threads outside the event loop. Each piece is bounded in time and memory. Several run
+ * at once, but never all of them for one tenant, and the next one belongs to the tenant with the least recently used
+ * time: costly work delays only its own tenant.
  */
 export class WorkThreads<Message, Reply extends ThreadReply> {
   readonly #options: WorkThreadsOptions;
@@ -130,17 +123,17 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     for (let thread = 0; thread < readyThreads; thread += 1) this.#start();
   }
 
-  /** The number of pieces of work that wait for a thread. */
+  /** Pieces of work that wait for a thread. */
   get waiting(): number {
     return this.#waiting;
   }
 
-  /** The number of pieces of work that have come to an end, however they did. */
+  /** Pieces of work that have ended, in any way. */
   get moves(): number {
     return this.#moves;
   }
 
-  /** Resolves to what a thread answers to `message`. Throws `WorkNotDone` where it does not. */
+  /** Resolves to the thread's reply to `message`. Throws `WorkNotDone` if there is none. */
   run(message: Message, { tenant, signal, onMove = () => {} }: WorkOrder, terms: WorkTerms): Promise<Reply> {
     const { maxWaiting = Number.POSITIVE_INFINITY, maxWaitingOfTenant = Number.POSITIVE_INFINITY } = this.#options;
     return new Promise((resolve, reject) => {
@@ -174,7 +167,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     });
   }
 
-  /** Ends the threads; what waits or runs is not done. */
+  /** Ends the threads; waiting and running work is not completed. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const { waiting } of this.#tenants.values()) for (const job of waiting.splice(0)) job.reject("closed");
@@ -200,7 +193,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     this.#waiting -= 1;
   }
 
-  /** Gives work to threads that have none, as long as there is both. */
+  /** Assigns waiting work to idle threads. */
   #next(): void {
     const { clock } = this.#options;
     while (this.#waiting > 0 && !this.#closed) {
@@ -224,7 +217,10 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     return this.#threads.size < this.#options.threads ? this.#start() : undefined;
   }
 
-  /** Finds whose turn it is: of those with waiting work and a thread to take, who has used the least time of late. */
+  /**
+   * Returns the tenant whose turn it is: of those with waiting work and an allowed thread, the one with the least
+   * recently used time.
+   */
   #cheapest(): Tenant<Message, Reply> | undefined {
     const most = Math.max(1, this.#options.threads - 1);
     let cheapest: Tenant<Message, Reply> | undefined;
@@ -261,7 +257,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     return thread;
   }
 
-  /** Lets a worn thread end when no work comes for a while; the next work finds a thread all the same. */
+  /** Ends a worn thread when it stays idle; new work starts another one. */
   #rest(thread: Thread<Message, Reply>): void {
     const { clock, restMs = 0, readyThreads = 1 } = this.#options;
     if (!thread.isWorn || this.#closed) return;
@@ -271,7 +267,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     });
   }
 
-  /** Gives up a thread that has died, gives way to a new one or does not come to an end; more work gets a new one. */
+  /** Discards a thread that has died, is worn or stuck; more work starts another one. */
   #replace(thread: Thread<Message, Reply>): void {
     if (!this.#threads.delete(thread)) return;
     void thread.worker.terminate();
@@ -279,7 +275,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     this.#next();
   }
 
-  /** Takes the work off a thread and charges its tenant for the time. */
+  /** Removes the work from a thread and charges its tenant for the time. */
   #finish(thread: Thread<Message, Reply>): Job<Message, Reply> | undefined {
     const { job } = thread;
     thread.stopTimer();
@@ -292,7 +288,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     return job;
   }
 
-  /** Tells all who wait that a piece of work has come to an end, though not of each one. */
+  /** Reports to all waiting callers that some work has ended, at most once per interval. */
   #moved(): void {
     this.#moves += 1;
     const nowMs = this.#options.clock.nowMs();

@@ -1,31 +1,30 @@
 import { setMaxListeners } from "node:events";
 
 /*
- * Waiting that ends early when somebody leaves. Node's own means fall short of it: `events.once` never resolves for a
- * signal that is aborted already, `timers/promises` knows no clock but the machine's, and `AbortSignal.any` keeps
- * something of every signal it ever made in a source that lives as long as the process (Node 20 and 24). Nothing here
- * does: whoever has stopped waiting has left no listener behind.
+ * Waits that end early when a signal is aborted. Node's own functions are not sufficient: `events.once` never resolves
+ * for a signal that is already aborted, `timers/promises` uses the machine's clock only, and `AbortSignal.any` retains
+ * memory in long-lived sources for every derived signal (Node 20 and 24). The functions here leave no listeners behind.
  */
 
 /**
- * Calls `run` once when `signal` is aborted, and at once when it is already. The returned function lets go of the
- * signal; calling it later, or again, does nothing.
+ * Calls `run` once when `signal` is aborted, and at once if it is already. The returned function removes the listener;
+ * calling it later, or again, has no effect.
  */
 export function onAbort(signal: AbortSignal, run: () => void): () => void {
   if (signal.aborted) {
     run();
     return () => {};
   }
-  // Many may wait on a signal that lives as long as the process; all of them let go of it.
+  // Many listeners may wait for a signal that lives as long as the process; all of them are removed.
   setMaxListeners(0, signal);
   signal.addEventListener("abort", run, { once: true });
   return () => signal.removeEventListener("abort", run);
 }
 
 /**
- * Waits until `begin` calls what it was given, or until `signal` is aborted. Resolves to the value of that call, and to
- * undefined when the signal came first; never rejects. `begin` may return a function, which is called once when the
- * wait is over, whichever way. For a signal that is aborted already, `begin` isn't called.
+ * Waits until `begin` calls its argument, or until `signal` is aborted. Resolves to the value of that call, and to
+ * undefined if the signal came first; never rejects. `begin` may return a clean-up function, which is called once when
+ * the wait has ended, in either way. `begin` is not called if the signal is already aborted.
  */
 export function waitUnlessAborted<T>(
   signal: AbortSignal,
@@ -44,12 +43,12 @@ export function waitUnlessAborted<T>(
     };
     const letGo = onAbort(signal, () => end());
     cleanUp = begin(end);
-    // Whatever `begin` has begun is over if it has called back before it returned.
+    // `begin` may have called back before it returned.
     if (over) cleanUp?.();
   });
 }
 
-/** Resolves when `signal` is aborted, at once when it is already. Never rejects. */
+/** Resolves when `signal` is aborted, at once if it is already. Never rejects. */
 export function untilAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     onAbort(signal, resolve);
@@ -57,8 +56,8 @@ export function untilAborted(signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Makes the controller of a signal that any number of pieces of work follow at once, as that of a program's end. Node
- * takes more than ten listeners of one signal for a leak, and warns.
+ * Makes the controller of a signal with any number of listeners, such as that of a program's end. Node considers more
+ * than ten listeners of one signal a leak, and warns.
  */
 export function sharedAbort(): AbortController {
   const controller = new AbortController();
@@ -66,13 +65,13 @@ export function sharedAbort(): AbortController {
   return controller;
 }
 
-/** A signal that follows others for the time of one piece of work; see `linkAbort`. */
+/** A signal that follows others for the duration of one piece of work; see `linkAbort`. */
 export type LinkedAbort = {
-  /** The signal that is aborted with the first of those it follows, for the same reason, or by `abort`. */
+  /** Aborted with the first of its sources, with the same reason, or by `abort`. */
   readonly signal: AbortSignal;
-  /** Aborts this signal alone. */
+  /** Aborts this signal only. */
   readonly abort: (reason: unknown) => void;
-  /** Lets go of the signals that are followed. It is to be called when the work is over. */
+  /** Removes the listeners from the sources. To be called when the work has ended. */
   readonly release: () => void;
 };
 

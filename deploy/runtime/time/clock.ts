@@ -1,23 +1,25 @@
 /**
- * Gives time as a parameter. Both programs read every clock and set every timer through a clock of this kind, so that a
- * test can hand in one that it moves itself.
+ * Time as a parameter. Both programs read all clocks and set all timers through this interface, so that tests can
+ * control the time.
  */
 export interface Clock {
-  /** Reads the monotonic clock, in milliseconds with fractions. Its zero means nothing; only differences do. */
+  /** Monotonic clock, in milliseconds with fractions. Its origin is arbitrary. */
   nowMs(): number;
   /**
-   * Reads the wall clock, in milliseconds since the epoch. It may jump, so it serves only what other processes read
+   * Wall clock, in milliseconds since the epoch. It may jump, so it is used only for times that other processes read,
    * too: deadlines of gRPC calls, times in answers and traces, the expiry of keys.
    */
   wallMs(): number;
-  /** Calls `run` once after `ms` milliseconds; the returned function cancels that. The timer keeps no process alive. */
+  /**
+   * Calls `run` once after `ms` milliseconds; the returned function cancels it. The timer does not keep the process
+   * alive.
+   */
   after(ms: number, run: () => void): () => void;
 }
 
-/** A clock that only measures and waits, for what must work without knowing the time of day. */
+/** A clock without the time of day. */
 export type MonotonicClock = Omit<Clock, "wallMs">;
 
-/** The clock of the machine. */
 export const systemClock: Clock = {
   nowMs: () => performance.now(),
   wallMs: () => Date.now(),

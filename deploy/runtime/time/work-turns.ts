@@ -1,33 +1,33 @@
 import { setImmediate } from "node:timers/promises";
 
-/** The longest time that work holds the event loop for in one turn, in milliseconds. */
+/** Longest turn, in milliseconds. */
 const TURN_MS = 10;
 
-/** Splits long work into turns of the event loop, so that everything else goes on meanwhile. */
+/** Splits long work into several turns of the event loop, so that other work continues meanwhile. */
 export class WorkTurns {
   readonly #turnMs: number;
   readonly #nowMs: () => number;
   #beganMs: number;
   #turns = 1;
 
-  /** Begins the first turn. A turn is 10 ms long by default, by `nowMs`, the machine's monotonic clock by default. */
+  /** Begins the first turn. A turn is 10 ms long by default; `nowMs` is the machine's monotonic clock by default. */
   constructor(turnMs = TURN_MS, nowMs: () => number = () => performance.now()) {
     this.#turnMs = turnMs;
     this.#nowMs = nowMs;
     this.#beganMs = nowMs();
   }
 
-  /** The number of turns that the work has taken so far. */
+  /** Turns of the work so far. */
   get turns(): number {
     return this.#turns;
   }
 
-  /** Whether the turn has lasted long enough: `next` is to be awaited before the work goes on. */
+  /** Whether the turn is over: the work has to await `next` before it continues. */
   get isOver(): boolean {
     return this.#nowMs() - this.#beganMs >= this.#turnMs;
   }
 
-  /** Resolves when the next turn has begun, after all else that waits for the event loop. */
+  /** Resolves when the next turn has begun, after all other work of the event loop. */
   async next(): Promise<void> {
     await setImmediate();
     this.#turns += 1;

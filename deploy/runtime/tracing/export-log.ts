@@ -1,15 +1,14 @@
 import type { DiagLogger } from "@opentelemetry/api";
 import type { Logger } from "pino";
 
-/** The milliseconds between two lines at least: a collector that is down fails every export. */
+/** Least milliseconds between two lines: every export to a collector that is down fails. */
 const BETWEEN_LINES_MS = 60_000;
 
 /**
- * Makes the logger that writes the SDK's complaints as lines of `log`, at most one a minute; the field `unsaid` counts
- * the complaints left out since the line before. `nowMs` returns monotonic milliseconds.
- *
- * The SDK gives a failed export as JSON. Of it only the code, or the SDK's own sentence, is written: the rest may be
- * the collector's words.
+ * Makes the logger that writes errors of the SDK to `log`, at most one line a minute; the field `unsaid` counts the
+ * errors omitted since the line before. `nowMs` returns monotonic milliseconds.
+ * The SDK reports a failed export as JSON. Only its code, or the SDK's own message, is logged: the rest may be text of
+ * the collector.
  */
 export function exportLog(log: Logger, nowMs: () => number): DiagLogger {
   let nextMs = Number.NEGATIVE_INFINITY;

@@ -12,7 +12,7 @@ import type { Logger } from "pino";
 import { exportLog } from "./export-log.ts";
 import type { TracingConfig } from "./tracing-schema.ts";
 
-/** The most spans in one export. */
+/** Most spans of one export. */
 const BATCH_SIZE = 512;
 
 /** The number of finished spans that may wait for their export; further ones are dropped. */
@@ -24,21 +24,18 @@ const SCHEDULE_DELAY_MS = 5_000;
 /** The milliseconds that the last export may take: a collector that is down must not keep a process from ending. */
 const LAST_EXPORT_MS = 3_000;
 
-/** The process that exports spans: OpenTelemetry's `service.name`, `service.version` and `service.instance.id`. */
+/** The process in exported spans: OpenTelemetry's `service.name`, `service.version` and `service.instance.id`. */
 export type TracedService = {
-  /** The name of the service: `service.name`. */
   readonly name: string;
-  /** The version of the service: `service.version`. */
   readonly version: string;
-  /** The name of this process among those of the service: `service.instance.id`. */
   readonly instanceId: string;
 };
 
-/** The way of spans to a collector, and what they say about the process they come from. */
+/** The span processor and the resource of a process. */
 export type TraceExport = {
-  /** The processor that takes finished spans and exports them in batches. */
+  /** Exports finished spans in batches. */
   readonly processor: SpanProcessor;
-  /** The attributes of the process, which go with every span. */
+  /** Attributes of the process, sent with every span. */
   readonly resource: Resource;
 };
 

@@ -1,8 +1,8 @@
 import * as z from "zod";
 
 /**
- * The schema of the settings on the export of traces over OTLP. What has no setting, such as headers for the collector,
- * the exporter takes from the variables OTEL_*.
+ * Schema of the OTLP export of traces. The exporter reads all other options, such as headers for the collector, from
+ * the variables OTEL_*.
  */
 export const tracingSchema = z
   .strictObject({
@@ -14,7 +14,7 @@ export const tracingSchema = z
       )
       .optional()
       .describe(
-        "The root URL of the collector, which takes OTLP over HTTP; without it, the variable OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318.",
+        "Root URL of the collector (OTLP over HTTP); default: the variable OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318.",
       ),
     samplingRatio: z
       .number()
@@ -22,10 +22,9 @@ export const tracingSchema = z
       .max(1)
       .default(0.01)
       .describe(
-        "The share, 0 to 1, of the traces exported that begin in this process. Those that a caller samples, and failures of the service, are always exported; of those that a caller does not sample, a gateway exports the same share, and a node none.",
+        "Sampling rate, 0 to 1, of traces that begin in this process. Traces that a caller samples, and failures of the service, are always exported; of traces that a caller does not sample, a gateway exports the same share, and a node none.",
       ),
   })
-  .describe("Traces are exported only with this section; without it nothing is loaded for them either.");
+  .describe("Export of traces; without this section none are exported, and the SDK is not loaded.");
 
-/** The settings on the export of traces, checked, with their defaults. */
 export type TracingConfig = z.infer<typeof tracingSchema>;

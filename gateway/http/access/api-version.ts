@@ -3,14 +3,14 @@ import type { FastifyInstance } from "fastify";
 import { ApiError } from "../../errors.ts";
 import { atOnce } from "../at-once.ts";
 
-/** The headers that may name the version, the service's own name first; official clients send the other. */
+/** Headers that may carry the version, the service's own name first; official clients send the other. */
 const HEADERS = ["vendor-version", "anthropic-version"] as const;
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 
 /**
- * Checks the version header of a Format B request. A missing header means the default version, and every date is taken,
- * as no behaviour hangs on it. Throws ApiError `invalid_value` for anything else.
+ * Checks the version header of a Format B request. A missing header means the default version, and every date is
+ * accepted, because no behaviour depends on it. Throws ApiError `invalid_value` for any other value.
  */
 export function checkApiVersion(headers: IncomingHttpHeaders): void {
   const name = HEADERS.find((header) => headers[header] !== undefined);

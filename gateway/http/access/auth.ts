@@ -9,25 +9,21 @@ import { addressOf, networkOf } from "../record/client-address.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import { invalidApiKey, presentedKeys } from "./credentials.ts";
 
-/** What checking the key of a request works with. */
 export type AuthDeps = {
-  /** The keys that are valid. */
   readonly keys: KeyStore;
-  /** Knows the tokens that are taken in the place of keys; undefined where none are. */
+  /** Verifies tokens that are accepted instead of keys; undefined if none are. */
   readonly tokens: TokenVerifier | undefined;
-  /** Counts the requests without a valid key, by the network they came from. */
+  /** Counts failed authentications by network. */
   readonly failures: AuthFailures;
-  /** The number of proxies in front that add to `x-forwarded-for`; at 0 the header means nothing. */
+  /** Number of proxies in front that append to `x-forwarded-for`; at 0 the header is ignored. */
   readonly trustedHops: number;
-  /** Counts the requests without a valid key, by reason. */
   readonly stats: Stats;
 };
 
 /**
- * Makes every route of this context ask for a key, before a byte of the body is read. A network that sends too many
- * wrong keys gets the same answer, and a closed connection each time. A valid key is never refused for what others at
- * its address do: they may be many behind one, and looking a key up costs less than anything else that could be done
- * about them.
+ * Makes every route of this context require a key, before a byte of the body is read. A network that sends too many
+ * wrong keys gets the same reply, and its connection is closed each time. A valid key is never refused because of other
+ * requests from its address: many callers may share one, and looking up a key costs less than any measure against them.
  */
 export function requireKey(app: FastifyInstance, deps: AuthDeps): void {
   app.addHook("onRequest", async (request, reply) => {
@@ -38,21 +34,20 @@ export function requireKey(app: FastifyInstance, deps: AuthDeps): void {
   });
 }
 
-/** A request whose key is to be found. */
+/** A request to authenticate. */
 export type KeyedRequest = {
-  /** The record of the request, which is told whose key it was. */
+  /** Receives the owner of the key. */
   readonly record: RequestRecord;
-  /** The names and values of the headers in turn, as Node has them. */
+  /** Alternating names and values of the headers, as in Node. */
   readonly rawHeaders: readonly string[];
-  /** The address that the request came from. */
   readonly address: string;
-  /** Called where the network of the address has sent more wrong keys than it may. */
+  /** Called if the network of the address has sent more wrong keys than allowed. */
   readonly onTooMany: () => void;
 };
 
 /**
- * Finds the owner of the key of a request, or of its token, and tells its record. Rejects with `ApiError` for one that
- * does not open the service. Nothing is waited for where the key is valid or no tokens are taken.
+ * Finds the owner of a request's key or token, and records it. Rejects with `ApiError` if none is valid. It does not
+ * wait if the key is valid or no tokens are accepted.
  */
 export async function authenticate(
   { record, rawHeaders, address, onTooMany }: KeyedRequest,
@@ -74,7 +69,7 @@ export async function authenticate(
   }
 }
 
-/** Returns who presents the first key that is valid, of the two that a request can hold. Throws ApiError. */
+/** Returns the principal of the first valid key, of the two that a request can carry. Throws ApiError. */
 function presenterOfKey(
   rawHeaders: readonly string[],
   keys: KeyStore,
@@ -87,7 +82,7 @@ function presenterOfKey(
   return undefined;
 }
 
-/** Resolves to who presents the first token that is valid. Rejects with ApiError. */
+/** Resolves to the principal of the first valid token. Rejects with ApiError. */
 async function presenterOfToken(rawHeaders: readonly string[], tokens: TokenVerifier | undefined): Promise<Principal> {
   for (const token of tokens ? presentedKeys(rawHeaders, tokens.longest) : []) {
     const principal = await tokens?.find(token);
@@ -96,7 +91,7 @@ async function presenterOfToken(rawHeaders: readonly string[], tokens: TokenVeri
   throw invalidApiKey();
 }
 
-/** Makes the error for a valid key that comes from where it may not be used, such as one that was copied. */
+/** Makes the error for a valid key from an address where it may not be used, such as a stolen one. */
 function addressNotAllowed(): ApiError {
   return new ApiError("permission_denied", "This API key may not be used from your network address.", {
     detail: "address_not_allowed",

@@ -2,16 +2,16 @@ import { ApiError } from "../../errors.ts";
 import { mayUse, type Principal } from "../../keys/principal.ts";
 
 /**
- * Throws ApiError `model_not_found` for a model that the key may not use, in the same words as for a model that does
- * not exist: what others may use is nobody's business.
+ * Throws ApiError `model_not_found` for a model that the key may not use, with the same text as for a model that does
+ * not exist, so that the models of other callers are not revealed.
  */
 export function requireModel(principal: Principal, model: string): void {
   if (!mayUse(principal, model)) throw modelNotFound(model);
 }
 
 /**
- * Makes the error for a model that does not exist. `model` is shown only when it looks like a model id: anything else
- * is the caller's text.
+ * Makes the error for a model that does not exist. `model` is included only if it has the form of a model id: other
+ * text is the caller's.
  */
 export function modelNotFound(model: string): ApiError {
   const shown = /^[A-Za-z0-9._/-]{1,64}$/.test(model) ? model : "?";

@@ -20,10 +20,7 @@ export function refuseInTrouble(overload: OverloadManager, random: () => number)
   if (overload.isActive("stopAcceptingRequests")) throw inTrouble("overload_stop_accepting_requests", random);
 }
 
-/**
- * Makes the error for a request that the overload manager does not let in. `random` gives numbers that are even over
- * [0, 1).
- */
+/** Makes the error for a request that the overload manager refuses. `random` is uniform over [0, 1). */
 export function inTrouble(detail: Detail, random: () => number): ApiError {
   return new ApiError("server_is_overloaded", "The service is overloaded. Please try again shortly.", {
     retryAfterMs: MIN_RETRY_MS + random() * RETRY_SPREAD_MS,

@@ -11,40 +11,36 @@ import type { KeyUsage } from "../../usage/key-usage.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import { principalOf, type ReplyUnderWay, routeOf } from "../request-context.ts";
 
-/** What holding requests against the limits of their keys works with. */
 export type RateLimitDeps = {
-  /** Decides whether the limits of a key have room. */
   readonly limiter: Limiter;
-  /** The clock of how long decisions take and of what the headers say. */
+  /** Clock of decision latencies and of the headers. */
   readonly clock: Clock;
   /** The word before `-ratelimit-` in the header names of Format B. */
   readonly headerPrefix: string;
   /** Counts the decisions, by the limit that refused. */
   readonly stats: Stats;
-  /** Counts what keys use, whether they have limits or not. */
+  /** Counts the use of keys with and without limits. */
   readonly usage: Pick<KeyUsage, "count">;
 };
 
-/** Holds every request of this context against the limits of its key, before a byte of the body is read. */
+/** Applies the limits of the key to every request of this context, before a byte of the body is read. */
 export function limitRequests(app: FastifyInstance, deps: RateLimitDeps): void {
   app.addHook("onRequest", async (request, reply) => admitRequest(limitedRequest(request, reply, deps), deps));
 }
 
-/** A request that is held against the limits of its key. */
+/** A request with the limits of its key. */
 export type LimitedRequest = {
-  /** The record of the request, which is told what it was charged. */
+  /** Receives the charges. */
   readonly record: RequestRecord;
-  /** The owner of its key. */
   readonly principal: Principal;
-  /** The use that it makes of the limits. */
   readonly use: Use;
-  /** The reply to it, at whose end it is settled with the key. */
+  /** The charges are settled at its end. */
   readonly reply: ReplyUnderWay;
-  /** Tells the caller how its limits stand. */
+  /** Sends the state of the limits to the caller. */
   readonly show: (grant: Grant) => void;
 };
 
-/** Returns a request of HTTP as its limits see it. */
+/** Returns an HTTP request in the form that limits take. */
 export function limitedRequest(request: FastifyRequest, reply: FastifyReply, deps: RateLimitDeps): LimitedRequest {
   const { use, envelope } = limitedRouteOf(request);
   const show = (grant: Grant) => {
@@ -54,10 +50,7 @@ export function limitedRequest(request: FastifyRequest, reply: FastifyReply, dep
   return { record: request.record, principal: principalOf(request), use, reply: reply.raw, show };
 }
 
-/**
- * Takes from the limits of its key what a request needs before its body is read, until its reply is over. Throws
- * `ApiError`.
- */
+/** Charges the key for a request before its body is read, until its reply has ended. Throws `ApiError`. */
 export async function admitRequest(
   { record, principal, use, reply, show }: LimitedRequest,
   deps: RateLimitDeps,
@@ -65,10 +58,10 @@ export async function admitRequest(
   const { grant, refusal } = await timed(deps, () => deps.limiter.admit(principal, use));
   show(grant);
   if (refusal) throw refused(refusal, principal, undefined, deps);
-  // A generation is yet to ask for its tokens.
+  // A generation has yet to reserve its tokens.
   if (use !== "generation") deps.stats.rateLimitDecisions.of("all", "allowed").inc();
   record.charged(grant);
-  // Every request ends here, whatever happens to it.
+  // Every request ends here, whatever its outcome.
   const end = () => {
     endGrant(grant, record, reply.headersSent ? reply.statusCode : 0);
     if (use !== "none" && grant.used) deps.usage.count(principal.keyId, record.model, { requests: 1, ...grant.used });
@@ -77,10 +70,7 @@ export async function admitRequest(
   else reply.on("close", end);
 }
 
-/**
- * Takes from the limits of its key the tokens that a checked request is expected to need. Throws ApiError
- * `rate_limit_exceeded`.
- */
+/** Reserves the expected tokens of a checked request. Throws ApiError `rate_limit_exceeded`. */
 export async function reserveTokens(
   { record, principal, show }: LimitedRequest,
   expected: Expected,
@@ -101,7 +91,7 @@ async function timed<T>({ clock, stats }: RateLimitDeps, ask: () => Promise<T>):
   return answer;
 }
 
-/** Counts a refusal under the limit that its token names and for its key, and returns it. */
+/** Counts a refusal for its limit and its key, and returns it. */
 function refused(
   refusal: ApiError,
   { keyId }: Principal,
@@ -113,17 +103,14 @@ function refused(
   return refusal;
 }
 
-/**
- * Returns the row of a route that is held against limits. Throws for any other: a request must never get past them by a
- * mistake.
- */
+/** Returns the row of a route with limits. Throws for any other: no request may bypass them by mistake. */
 function limitedRouteOf(request: FastifyRequest): { readonly use: Use; readonly envelope: Envelope } {
   const spec = routeOf(request);
   if (!spec || spec.use === "open") throw new ApiError("server_error", "The route has no limits.");
   return { use: spec.use, envelope: spec.envelope };
 }
 
-/** Settles with the key what a request that is over has used. `status` is 0 when none was sent. */
+/** Settles the use of a request that has ended. `status` is 0 if none was sent. */
 function endGrant(grant: Grant, record: RequestRecord, status: number): void {
   const { cost, firstDeltaMs, usage } = record;
   const delivered = status === 200 && firstDeltaMs !== undefined;

@@ -5,30 +5,30 @@ import type { Detail } from "../../outcome.ts";
 import { atOnce } from "../at-once.ts";
 
 /*
- * What Node's parser lets through and something in front of us may read in another way: two readings of one request are
- * how requests are smuggled. Decided on `rawHeaders`, as `headers` has joined or dropped repeated fields already.
+ * Request heads that Node's parser accepts and a proxy in front may parse differently, which is how requests are
+ * smuggled. Checked on `rawHeaders`, because `headers` has already joined or dropped repeated fields.
  */
 
 /**
- * The most header fields of a request. Node drops fields past 2,000 silently; no client sends as many as this. A proxy
- * in front that lets 64 through may add its own.
+ * Most header fields of a request. Node silently drops fields beyond 2,000; no client sends as many as this. A proxy in
+ * front that accepts 64 may add its own.
  */
 export const MAX_HEADER_FIELDS = 80;
 
 /**
- * The header fields that mean something to us or to a proxy, and can be there once only. Credentials are checked where
- * they are read.
+ * Header fields that matter to the gateway or a proxy, and must not be repeated. Credentials are checked where they are
+ * read.
  */
 const SINGLE_FIELDS = ["host", "content-type", "content-encoding", "transfer-encoding", "expect"] as const;
 
 type SingleField = (typeof SINGLE_FIELDS)[number];
 
-/** The form of a content type with a charset other than `utf-8`, which may be in quotes or be missing. */
+/** A content type with a charset other than `utf-8`, which may be quoted or absent. */
 const OTHER_CHARSET = /;\s*charset=(?!"?utf-?8"?\s*(?:;|$))/i;
 
 /**
- * Checks the head of every request of `app`, before keys and bodies. It answers `Expect` itself: a body is invited with
- * 100 only when its key and its length are fine.
+ * Checks the head of every request of `app`, before keys and bodies. It answers `Expect`: a body is requested with 100
+ * only if its key and its length are valid.
  */
 export function refuseUnclearRequests(app: FastifyInstance): void {
   const waiting = new WeakSet<IncomingMessage>();
@@ -36,15 +36,15 @@ export function refuseUnclearRequests(app: FastifyInstance): void {
     waiting.add(request);
     app.server.emit("request", request, response);
   });
-  // Node answers any other expectation with 417 by itself, but in no envelope.
+  // Node answers any other expectation with 417, without an envelope.
   app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
   const checking = atOnce((request, reply) => {
-    // Node's parser reads nothing behind a request that asks for another protocol.
+    // Node's parser reads no bytes after a request for another protocol.
     if (request.raw.headers.upgrade !== undefined) reply.header("connection", "close");
     try {
       checkHead(request.raw);
     } catch (error) {
-      // Whatever comes next on the connection may be read in two ways as well.
+      // The next bytes on the connection may be ambiguous as well.
       reply.header("connection", "close");
       throw error;
     }
@@ -57,20 +57,20 @@ export function refuseUnclearRequests(app: FastifyInstance): void {
 }
 
 /**
- * Makes the error for a body of more than `maxBytes` bytes. Agents that read its words, or the number in them, shorten
- * their conversation and go on.
+ * Makes the error for a body of more than `maxBytes` bytes. Agents that parse its text, or the number in it, shorten
+ * their conversation and continue.
  */
 export function bodyTooLarge(maxBytes: number): ApiError {
   const text = `The request body is too large: it exceeds the limit of ${maxBytes} bytes.`;
   return new ApiError("request_too_large", text);
 }
 
-/** The part of a request's head, as Node has read it, that decides whether the request is clear. */
+/** The part of a request's head, as parsed by Node, that decides whether the request is unambiguous. */
 export type RequestHead = Readonly<Pick<IncomingMessage, "rawHeaders" | "httpVersion" | "url">>;
 
 /**
- * Throws ApiError for the head of a request that could be read in two ways: `header_fields_too_large` for too many
- * fields, `expectation_failed` for an expectation other than `100-continue`, `bad_request` for the rest.
+ * Throws ApiError for an ambiguous request head: `header_fields_too_large` for too many fields, `expectation_failed`
+ * for an expectation other than `100-continue`, `bad_request` otherwise.
  */
 export function checkHead({ rawHeaders, httpVersion, url }: RequestHead): void {
   if (rawHeaders.length > 2 * MAX_HEADER_FIELDS)

@@ -4,21 +4,18 @@ import { type FieldsAtFault, type Format, INSTRUCTIONS, type Places, WHOLE_PROMP
 import type { RequestRecord } from "../record/request-record.ts";
 import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
 
-/** An answer that has failed: what it answered, and who else may have ended it. */
+/** An answer that has failed. */
 export type FailedAnswer = {
-  /** The record of the request. */
   readonly record: RequestRecord;
-  /** The format in which the caller is answered. */
   readonly format: Pick<Format, "fields">;
-  /** The places in the body of the tools and messages of the request. */
+  /** Positions of tools and messages in the body of the request. */
   readonly places: Places;
-  /** The answer that has failed. */
   readonly answer: RunningAnswer;
 };
 
 /**
- * Records why an answer failed, and returns the error that the caller shall see. `thrown` is whatever ended the answer;
- * `running` knows whether all answers were told to stop.
+ * Records why an answer failed, and returns the error for the caller. `thrown` is the error that ended the answer;
+ * `running` shows whether all answers were stopped.
  */
 export function answerFailure(thrown: unknown, failed: FailedAnswer, running: RunningAnswers): ApiError {
   const { record, format, places, answer } = failed;
@@ -27,14 +24,14 @@ export function answerFailure(thrown: unknown, failed: FailedAnswer, running: Ru
   return shown;
 }
 
-/** Returns the error for an answer that was ended here; undefined where it was not. */
+/** Returns the error for an answer that this gateway ended; undefined if it did not. */
 function ended({ keyEnded }: RunningAnswer, { stopped }: RunningAnswers): ApiError | undefined {
   if (keyEnded)
     return new ApiError("permission_denied", "The API key of this request was revoked.", { detail: "key_ended" });
   return stopped ? restarting() : undefined;
 }
 
-/** Makes the error for an answer that has to end because this gateway does. Agents look for its words, and repeat. */
+/** Makes the error for an answer that ends because this gateway stops. Agents recognize its text, and retry. */
 export function restarting(): ApiError {
   return new ApiError(
     "server_is_overloaded",
@@ -62,7 +59,7 @@ export function located(error: ApiError, fields: FieldsAtFault, { toolPaths, mes
   return tool ? unusableSchema(error, [...tool, ...fields.toolSchema], "function") : error;
 }
 
-/** Returns an engine's refusal of a schema in the words of the gateway's own. */
+/** Returns an engine's refusal of a schema with the text of the gateway's own check. */
 function unusableSchema(error: ApiError, path: FieldPath, of: "response" | "function"): ApiError {
   const { code, wording } = invalidSchema(path, error.message, of);
   return new ApiError(code, wording, { path, detail: error.detail, cause: error.cause });

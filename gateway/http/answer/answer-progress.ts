@@ -18,14 +18,14 @@ export class AnswerProgress {
     this.#ofModel = live.model(model);
   }
 
-  /** Takes so many deltas, which are not the first of the answer. It runs on the path of nearly every delta. */
+  /** Counts deltas, none of which is the first of the answer. It runs for nearly every delta. */
   deltas(count: number): void {
     for (let at = 0; at < count; at += 1) this.#grant?.delta();
     this.#ofModel.deltas += count;
     if (this.#ofEndpoint) this.#ofEndpoint.deltas += count;
   }
 
-  /** Takes the events of one message. */
+  /** Counts the events of one message. */
   see(events: readonly Event[]): void {
     for (const { kind } of events) {
       if (kind?.$case === "blockDelta") {
@@ -43,7 +43,7 @@ export class AnswerProgress {
     }
   }
 
-  /** Notes that the events come from the endpoint that was called last: a repeated try is on another one. */
+  /** Switches to the endpoint of the last call: a retry uses another one. */
   wentOn(): void {
     const { endpoint } = this.#record;
     this.#ofEndpoint = endpoint === undefined ? undefined : this.#live.endpoint(endpoint);

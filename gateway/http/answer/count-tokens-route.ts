@@ -9,13 +9,10 @@ import { principalOf } from "../request-context.ts";
 import { located } from "./answer-failure.ts";
 import type { RunningAnswers } from "./running-answers.ts";
 
-/** What answering a count of tokens works with beside its request. */
 export type CountTokensDeps = {
-  /** Asks an endpoint for the count. */
   readonly router: Router;
-  /** What checking and translating the body takes. */
   readonly translation: TranslationDeps;
-  /** All answers under way, which end when the service must stop. */
+  /** Running answers, which end when the service stops. */
   readonly running: RunningAnswers;
 };
 

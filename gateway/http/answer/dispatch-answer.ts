@@ -11,49 +11,44 @@ import { answerFailure } from "./answer-failure.ts";
 import { AnswerProgress } from "./answer-progress.ts";
 import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
 
-/** What having requests answered works with, whatever their answers are written in. */
+/** The dependencies of answers, whatever their format. */
 export type DispatchDeps = {
-  /** Sends the request to an endpoint, again where that fails. */
+  /** Sends the request to an endpoint, with retries. */
   readonly router: Router;
-  /** The clock of what is measured. */
   readonly clock: Clock;
-  /** The statistics in which answers count. */
   readonly stats: Stats;
-  /** All answers under way, which end when the service must stop. */
+  /** Running answers, which end when the service stops. */
   readonly running: RunningAnswers;
 };
 
-/** A request that was checked, translated and paid for. */
+/** A request that was checked, translated and charged. */
 export type PaidRequest = {
-  /** The format in which the caller is answered. */
   readonly format: Pick<Format, "name" | "fields">;
-  /** The catalog id of the model. */
+  /** Catalog id. */
   readonly model: string;
-  /** The places in the body of what an engine may refuse. */
+  /** Positions in the body of the parts that an engine may refuse. */
   readonly places: Places;
   /** The message for the engine. */
   readonly request: RequestBuffer;
   /** What of the request matters on its way. */
   readonly facts: PromptFacts;
-  /** The hints that picking an endpoint may look at. */
+  /** Hints for load balancing. */
   readonly hints: RoutingHints;
-  /** The record of the request. */
   readonly record: RequestRecord;
-  /** The answer under way, whose signal is aborted when the caller has left or the service must stop. */
+  /** Its signal is aborted when the caller has left or the service stops. */
   readonly answer: RunningAnswer;
 };
 
-/** How an answer is given. */
+/** How an answer is delivered. */
 export type Giving = {
-  /** The time that the whole answer may take, in milliseconds from now. */
+  /** Time limit of the whole answer, in milliseconds from now. */
   readonly timeoutMs: number;
-  /** Whether the request may be held while the model has no endpoint, as its caller is shown that it is waited for. */
+  /** Whether the request may be held while the model has no endpoint: only if its caller receives signs of life. */
   readonly mayHold: boolean;
-  /** Takes the events of the answer. */
   readonly sink: Omit<EventSink, "wentOn">;
 };
 
-/** Has a request answered, and follows its answer for record, limits and statistics. Throws `ApiError`. */
+/** Sends a request to an engine, and follows its answer for record, limits and statistics. Throws `ApiError`. */
 export async function dispatchAnswer(paid: PaidRequest, giving: Giving, deps: DispatchDeps): Promise<void> {
   const { model, request, facts, hints, record, answer } = paid;
   const { router, running, stats } = deps;
@@ -82,7 +77,7 @@ export async function dispatchAnswer(paid: PaidRequest, giving: Giving, deps: Di
   }
 }
 
-/** Counts an answer as one that runs while `give` gives it, and how long ending it took where nobody waited any more. */
+/** Counts an answer as active while `give` runs; if the caller has left, records how long cancellation took. */
 export async function whileActive<Given>(
   { model, answer }: Pick<PaidRequest, "model" | "answer">,
   { clock, stats }: DispatchDeps,
@@ -99,7 +94,7 @@ export async function whileActive<Given>(
   }
 }
 
-/** Counts a stream of events as open while `give` writes it, and then by how its answer ended. */
+/** Counts an event stream as open while `give` runs, and then by the outcome of its answer. */
 export async function whileStreamed<Given>(
   { format, record }: Pick<PaidRequest, "format" | "record">,
   { stats }: DispatchDeps,
@@ -115,7 +110,7 @@ export async function whileStreamed<Given>(
   }
 }
 
-/** Counts that a stream begins or ceases to wait for its reader, and tells the record of its request. */
+/** Counts the start or end of a stream's backpressure, and records it. */
 export function notePause(
   { format, record }: Pick<PaidRequest, "format" | "record">,
   paused: boolean,

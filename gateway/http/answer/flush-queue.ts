@@ -1,20 +1,20 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
-/** The time between two looks at how busy the event loop is, in milliseconds. */
+/** Milliseconds between two measurements of the event loop utilization. */
 const LOOK_MS = 50;
-/** The share of time that the event loop works above which writes are held longer. */
+/** Event loop utilization above which writes are held longer. */
 const BUSY = 0.6;
-/** The share of time that the event loop works below which writes are held less long. */
+/** Event loop utilization below which writes are held less long. */
 const CALM = 0.5;
-/** The milliseconds by which a look lengthens the hold. It rises slowly, so that it does not swing. */
+/** Milliseconds by which a measurement lengthens the hold: a slow rise prevents oscillation. */
 const LONGER_MS = 2;
-/** The milliseconds by which a look shortens the hold. */
+/** Milliseconds by which a measurement shortens the hold. */
 const SHORTER_MS = 4;
 
 /**
- * Returns how long writes are to be held so that deltas of a stream leave together, in milliseconds up to `maxMs`.
- * `holdMs` is how long they were held so far, `utilisation` the share of time from 0 to 1 in which the event loop had work
- * meanwhile, `looks` the number of looks that were due in that time. A process that is not busy holds nothing.
+ * Returns how long writes are held so that deltas of a stream are written together, in milliseconds up to `maxMs`.
+ * `holdMs` is the previous hold, `utilisation` the event loop utilization since (0 to 1), `looks` the number of
+ * measurements due in that time. An idle process holds no writes.
  */
 export function nextHoldMs(holdMs: number, utilisation: number, looks: number, maxMs: number): number {
   if (utilisation > BUSY) return Math.min(maxMs, holdMs + LONGER_MS);
@@ -22,26 +22,24 @@ export function nextHoldMs(holdMs: number, utilisation: number, looks: number, m
   return holdMs;
 }
 
-/** A stream that gathers what comes in a short time and writes it in one piece. */
+/** A stream that collects deltas for a short time and writes them at once. */
 export interface Flushable {
-  /** Writes what has gathered since the last call. */
+  /** Writes the collected bytes. */
   flush(): void;
 }
 
-/** What a flush queue goes by. */
 export type FlushQueueOptions = {
-  /** The longest time for which writes are held while the process is busy, in milliseconds; 0 holds none. Default: 0. */
+  /** Longest hold of writes while the process is busy, in milliseconds. Default: 0. */
   readonly maxJoinMs?: number;
-  /** The clock by which writes are held. */
   readonly clock: Pick<Clock, "nowMs" | "after">;
-  /** Returns the share of time, 0 to 1, in which the event loop had work since it was asked last. Default: as Node measures it. */
+  /** Returns the event loop utilization, 0 to 1, since its last call. Default: as Node measures it. */
   readonly utilisation?: () => number;
 };
 
 /**
- * Writes all streams that got something in this turn of the event loop, once, at its end. One read from an engine's
- * connection often brings deltas of many streams and several of one: joining them saves a system call each. Where the
- * process is busy, writes are held for some milliseconds, so that more deltas share one.
+ * Flushes each stream with new deltas once, at the end of an event loop turn. One read from an engine's connection
+ * often brings deltas of many streams and several of one: joining them saves a system call each. In a busy process,
+ * writes are held for some milliseconds to join more deltas.
  */
 export class FlushQueue {
   readonly #maxJoinMs: number;
@@ -59,15 +57,15 @@ export class FlushQueue {
     this.#lookedMs = clock.nowMs();
   }
 
-  /** Returns the time for which writes are held now, in milliseconds. */
+  /** Returns the current hold of writes, in milliseconds. */
   holdMs(): number {
     if (this.#maxJoinMs > 0) this.#look();
     return this.#holdMs;
   }
 
   /**
-   * Has `stream` flushed before the event loop waits again, or a little later where the process is busy; never later where
-   * it is `urgent`. It is to be called once per stream until it is flushed.
+   * Schedules a flush of `stream` before the event loop waits again, or a little later in a busy process unless it is
+   * `urgent`. To be called once per stream until it is flushed.
    */
   add(stream: Flushable, urgent = false): void {
     if (urgent && this.#maxJoinMs > 0) {
@@ -101,7 +99,7 @@ export class FlushQueue {
   };
 }
 
-/** Returns what measures how busy the event loop of this process was since it was asked last. */
+/** Returns a function that measures the event loop utilization since its last call. */
 function loopUtilisation(): () => number {
   let last = performance.eventLoopUtilization();
   return () => {

@@ -22,15 +22,12 @@ import {
 import type { FlushQueue } from "./flush-queue.ts";
 import { SseStream } from "./sse-stream.ts";
 
-/** What answering a generation works with beside its request. */
 export type GenerateRouteDeps = DispatchDeps & {
-  /** What checking and translating the body takes. */
   readonly translation: TranslationDeps;
-  /** Seals the reasoning that answers show. */
+  /** Seals the reasoning in answers. */
   readonly sealing: Sealing;
-  /** Takes what the request costs from the limits of its key. */
   readonly limits: RateLimitDeps;
-  /** Gathers the writes of all streams in a turn of the event loop. */
+  /** Joins the writes of all streams in an event loop turn. */
   readonly queue: FlushQueue;
   /** The time limits of an answer, in milliseconds; `upstream/call/timeouts.ts` has what each means. */
   readonly timeouts: {
@@ -41,20 +38,20 @@ export type GenerateRouteDeps = DispatchDeps & {
     readonly maxRequestDurationMs: number;
   };
   /**
-   * How streams end which broke off after their status line, by the name of their format, where sending the request
-   * again may mend that: with a cut connection or the format's error frame.
+   * How streams end that broke after their status line, by format, if a retry may help: with a cut connection or the
+   * format's error frame.
    */
   readonly brokenStreams: Readonly<Record<string, "cut" | "error">>;
-  /** Whether replies say what was in the cache for them, and why not more. */
+  /** Whether replies report the cached tokens, and the reason for misses. */
   readonly cacheHeader: boolean;
 };
 
-/** A request that was checked, translated and paid for: all that is left is to answer it. */
+/** A request that was checked, translated and charged. */
 type CheckedRequest = PaidRequest & {
   readonly format: Format;
   /** Whether the caller asked for an event stream. */
   readonly stream: boolean;
-  /** What writing the answer needs to know of the request. */
+  /** Options of the format for writing the answer. */
   readonly options: object;
   readonly head: Head;
   readonly reply: FastifyReply;
@@ -63,11 +60,11 @@ type CheckedRequest = PaidRequest & {
 const STREAM_HEADERS = {
   "content-type": "text/event-stream; charset=utf-8",
   "cache-control": "no-cache, no-transform",
-  // Some proxies gather a response before they pass it on unless told so.
+  // Some proxies buffer a response without this header.
   "x-accel-buffering": "no",
 };
 
-/** Makes the one handler of all routes that generate: it checks, translates, dispatches, and writes what comes. */
+/** Makes the handler of all routes that generate: it checks, translates, dispatches, and writes the answer. */
 export function generateRoute(format: Format, deps: GenerateRouteDeps) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const checked = await check(format, request, reply, deps);
@@ -110,8 +107,8 @@ async function check(
 }
 
 /**
- * Answers `stream: true`: frames are written as the events come. Until the first one that counts, a failure has a
- * status of its own.
+ * Answers `stream: true`: frames are written as the events arrive. Until the first event that commits the stream, a
+ * failure has a status of its own.
  */
 async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
   const { format, reply } = checked;
@@ -132,7 +129,7 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
     stream.end();
   } catch (thrown) {
     const error = toApiError(thrown);
-    // Nothing has been sent: the caller gets a real status, and its SDK may try again.
+    // No byte was sent: the caller gets the status, and its SDK may retry.
     if (!stream.committed) {
       stream.abandon();
       throw error;
@@ -144,7 +141,7 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
   return reply;
 }
 
-/** Says in a header of the reply, while there is time, what was in the cache for it, and why not more. */
+/** Reports the cached tokens, and the reason for misses, in a header, unless the head was sent. */
 function tellCache({ record: { cache }, reply }: CheckedRequest): void {
   if (!cache || reply.raw.headersSent) return;
   const { expectedTokens, cachedTokens, lostTokens, reason, changedMessage } = cache;
@@ -159,7 +156,7 @@ function openStream(checked: CheckedRequest, deps: GenerateRouteDeps) {
   return new SseStream({
     response: reply.raw,
     encoder: format.encoder(head, options),
-    // What hooks have set so far, such as the request id: the stream is written past Fastify.
+    // Headers set by hooks, such as the request id: the stream bypasses Fastify.
     headers: Object.assign(reply.getHeaders() as Record<string, string>, STREAM_HEADERS),
     queue,
     clock,
@@ -179,8 +176,8 @@ function openStream(checked: CheckedRequest, deps: GenerateRouteDeps) {
 }
 
 /**
- * Answers `stream: false`: the same events, folded. Nothing reaches the client before the end, so that a try may be
- * repeated.
+ * Answers `stream: false`: the same events, folded. The client receives no byte before the end, so that an attempt may
+ * be repeated.
  */
 async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
   const { format, options, head, reply } = checked;

@@ -8,8 +8,8 @@ import type { ModelDirectory } from "../model-directory.ts";
 import { principalOf } from "../request-context.ts";
 
 /**
- * Makes the handler of GET /v1/models, which lists what the key can use now: its models that have a cluster, and the
- * further names of these, as agents show only names that they know.
+ * Makes the handler of GET /v1/models, which lists the models that the key can use now: those with a cluster, and their
+ * aliases, because agents show only names that they recognize.
  */
 export function listModels(directory: ModelDirectory) {
   return async (request: FastifyRequest): Promise<object> => {
@@ -28,8 +28,8 @@ export function listModels(directory: ModelDirectory) {
 }
 
 /**
- * Makes the handler of GET /v1/models/{model}, by an id or a further name. It throws ApiError `model_not_found` for a
- * model that the key cannot use now, as for any other.
+ * Makes the handler of GET /v1/models/{model}, by id or alias. It throws ApiError `model_not_found` for a model that
+ * the key cannot use now, as for an unknown one.
  */
 export function getModel(directory: ModelDirectory) {
   return async (request: FastifyRequest): Promise<object> => {
@@ -42,8 +42,9 @@ export function getModel(directory: ModelDirectory) {
 }
 
 /**
- * Returns a model as callers see it. Beside the four fields that chat clients know stand those that other SDKs and agents
- * read from the same path; each has names of its own for the window, by which it knows when to shorten a conversation.
+ * Returns a model as callers see it: the four fields of chat clients, and the fields that other SDKs and agents read
+ * from the same path. Each agent has its own names for the context window, which decides when it shortens a
+ * conversation.
  */
 function present(
   name: string,
@@ -73,7 +74,7 @@ function present(
   };
 }
 
-/** Returns what a model can do, in the form in which the SDK of Format B has it. */
+/** Returns the capabilities of a model in the form of the SDK of Format B. */
 function capabilitiesOf({ capabilities, acceptsImages }: DescribedModel) {
   const can = (...all: readonly Capability[]) => ({ supported: all.every((one) => capabilities.has(one)) });
   const cannot = { supported: false };

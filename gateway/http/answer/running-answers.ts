@@ -1,22 +1,20 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { ReplyUnderWay } from "../request-context.ts";
 
-/** One answer under way; its signal is aborted when nobody waits for it any more. */
+/** A running answer; its signal is aborted when its caller has left. */
 export type RunningAnswer = {
-  /** The signal that is aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
   /** Whether the answer was ended because its key was. */
   readonly keyEnded: boolean;
   /**
-   * The moment since which nobody waits for the answer, in milliseconds of the monotonic clock; undefined while somebody
-   * does, and where all answers had to stop.
+   * When the caller left, in milliseconds of the monotonic clock; undefined until then, and if all answers were
+   * stopped.
    */
   readonly leftMs: number | undefined;
-  /** Aborts the signal, for example where the client does not read. */
+  /** Aborts the signal, for example if the client does not read. */
   abort(): void;
 };
 
-/** An answer under way, as all of them see it. */
 class Entry implements RunningAnswer {
   readonly keyId: string;
   keyEnded: boolean;
@@ -24,7 +22,10 @@ class Entry implements RunningAnswer {
   readonly #controller = new AbortController();
   readonly #leftAtMs: () => number | undefined;
 
-  /** Begins the answer for a key, which may have ended already. `leftAtMs` tells when nobody waits any more: now. */
+  /**
+   * Begins the answer for a key, which may have ended already. `leftAtMs` returns the time at which the caller left:
+   * now.
+   */
   constructor(keyId: string, keyEnded: boolean, leftAtMs: () => number | undefined) {
     this.keyId = keyId;
     this.keyEnded = keyEnded;
@@ -42,31 +43,29 @@ class Entry implements RunningAnswer {
 }
 
 /**
- * Holds the answers under way, each ended by its caller's leaving or by all of them having to stop. Not
- * `AbortSignal.any` over one signal that lives as long as the process: Node 20 and 24 keep every signal that was ever
- * made from it.
+ * The running answers. Each ends when its caller leaves or when all are stopped. It does not use `AbortSignal.any` over
+ * one signal that lives as long as the process: Node 20 and 24 retain every signal derived from it.
  */
 export class RunningAnswers {
   readonly #running = new Set<Entry>();
   readonly #mustEnd: (keyId: string) => boolean;
-  /** Returns the moment at which an answer that ends now was left; undefined where all have to stop. */
+  /** Returns when an answer that ends now was left; undefined if all are stopped. */
   readonly #leftAtMs: () => number | undefined;
   #stopped = false;
 
-  /** Holds nothing at first. `mustEnd` says whether what runs for a key has to end; by default nothing has. */
+  /** `mustEnd` returns whether the running answers of a key have to end; default: none has. */
   constructor(clock: Pick<Clock, "nowMs">, mustEnd: (keyId: string) => boolean = () => false) {
     this.#leftAtMs = () => (this.#stopped ? undefined : clock.nowMs());
     this.#mustEnd = mustEnd;
   }
 
-  /** Whether all answers have been told to stop. */
   get stopped(): boolean {
     return this.#stopped;
   }
 
   /**
    * Follows `response`, the reply to the owner of a key, until it is closed. Fastify's own `request.signal` fires as
-   * soon as a body has been read, and its `onRequestAbort` not at all after that.
+   * soon as a body has been read, and its `onRequestAbort` does not fire after that.
    */
   begin(response: ReplyUnderWay, keyId: string): RunningAnswer {
     const entry = new Entry(keyId, this.#mustEnd(keyId), this.#leftAtMs);
@@ -82,7 +81,7 @@ export class RunningAnswers {
     return entry;
   }
 
-  /** Looks at all keys again, as some have changed, and ends the answers that run for those that ended. */
+  /** Checks all keys again after a change, and ends the running answers of ended keys. */
   keysChanged(): void {
     for (const entry of this.#running) {
       if (entry.signal.aborted || !this.#mustEnd(entry.keyId)) continue;
@@ -91,7 +90,7 @@ export class RunningAnswers {
     }
   }
 
-  /** Ends all answers that run, and every one that begins from now on. */
+  /** Ends all running answers, and every later one at once. */
   stop(): void {
     this.#stopped = true;
     for (const entry of this.#running) entry.abort();

@@ -7,50 +7,48 @@ import type { StreamEncoder } from "../../formats/format.ts";
 import type { Flow } from "../../upstream/call/generate-call.ts";
 import type { Flushable, FlushQueue } from "./flush-queue.ts";
 
-/** What one event stream is made of. */
 export type SseStreamOptions = {
-  /** The response that the stream is written to. */
   readonly response: ServerResponse;
-  /** Makes the frames of the format out of canonical events. */
+  /** Makes the frames of the format from canonical events. */
   readonly encoder: StreamEncoder;
-  /** The headers that are sent with the status line. */
+  /** Sent with the status line. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Gathers the writes of all streams in a turn of the event loop. */
+  /** Joins the writes of all streams in an event loop turn. */
   readonly queue: FlushQueue;
-  /** The clock by which silences and stalls are measured. */
+  /** Clock of keep-alives and stalls. */
   readonly clock: Clock;
-  /** The silence after which a sign of life is sent, in milliseconds. */
+  /** Silence before a keep-alive frame, in milliseconds. */
   readonly keepAliveIntervalMs: number;
   /**
-   * The silence after which the very first sign of life is sent, with which the status line goes out, in milliseconds;
-   * it counts only where it is shorter than `keepAliveIntervalMs`.
+   * Silence before the first keep-alive frame, which commits the head, in milliseconds; ignored unless it is shorter
+   * than `keepAliveIntervalMs`.
    */
   readonly headerCommitMs: number;
-  /** The time for which the reader may take nothing while something waits for it, in milliseconds. */
+  /** Milliseconds for which the reader may take no bytes while some are waiting. */
   readonly writeStallMs: number;
-  /** Called when the reader has taken nothing for `writeStallMs`; the stream is dead then. */
+  /** Called when the reader has taken no bytes for `writeStallMs`; the stream has ended then. */
   readonly onStall: () => void;
   /**
-   * Called at every write of events but the first, with the milliseconds since the one before. It runs on the path of
-   * every delta.
+   * Called at every write of events but the first, with the milliseconds since the previous one. It runs for every
+   * delta.
    */
   readonly onGap: (gapMs: number) => void;
-  /** Called with true when the engine begins to wait for the reader, and with false when it waits no more. */
+  /** Called with true when the engine stream is paused for the reader, and with false when it resumes. */
   readonly onPaused: (paused: boolean) => void;
 };
 
 /**
- * Writes one event stream to one client: canonical events in, frames out. The status line goes out with the first event
- * that cannot be taken back, or with the first sign of life; until then the request may still fail with a status of its
+ * Writes one event stream to one client: canonical events in, frames out. The status line is sent with the first event
+ * that commits the answer, or with the first keep-alive; until then the request may still fail with a status of its
  * own.
  */
 export class SseStream implements Flushable {
   readonly #options: SseStreamOptions;
-  /** The frames that are not written yet. */
+  /** Unwritten frames. */
   #pending = "";
   #queued = false;
   #committed = false;
-  /** Whether chunks are framed here, and not by Node. */
+  /** Whether this class frames chunks instead of Node. */
   #framing = false;
   #ended = false;
   #flow: Flow | undefined;
@@ -72,7 +70,7 @@ export class SseStream implements Flushable {
     return this.#committed;
   }
 
-  /** Takes the events of one message. */
+  /** Writes the events of one message. */
   events(events: readonly Event[], flow: Flow): void {
     if (this.#ended) return;
     for (const event of events) {
@@ -83,14 +81,14 @@ export class SseStream implements Flushable {
     this.#gathered(flow);
   }
 
-  /** Takes deltas of the open block by their texts, behind others. It runs on the path of nearly every delta. */
+  /** Writes deltas of the open block, given as texts, after earlier ones. It runs for nearly every delta. */
   deltas(texts: readonly string[], flow: Flow): void {
     if (this.#ended) return;
     for (const text of texts) this.#pending += this.#options.encoder.text(text);
     this.#gathered(flow);
   }
 
-  /** Writes what has gathered in this turn of the event loop, in one piece. */
+  /** Writes the collected frames at once. */
   flush(): void {
     this.#queued = false;
     if (this.#ended || this.#pending === "") return;
@@ -100,7 +98,7 @@ export class SseStream implements Flushable {
     this.#lastEventsMs = this.#lastWriteMs;
   }
 
-  /** Ends the stream of an answer that is complete: the encoder has written its last frame. */
+  /** Ends the stream of a complete answer: the encoder has written its last frame. */
   end(): void {
     this.#finish("");
   }
@@ -111,9 +109,9 @@ export class SseStream implements Flushable {
   }
 
   /**
-   * Ends a committed stream by cutting its connection, behind what was written so far: the client is missing the last
-   * chunk, and repeats the request as for any lost connection. One that is sent no chunks, or was told that its
-   * connection closes, could take the cut for a proper end, and gets the format's error frame as from `fail`.
+   * Ends a committed stream by closing its connection after the bytes written so far: the client does not receive the
+   * last chunk, and retries as after any lost connection. A client that receives no chunks, or whose response says
+   * `connection: close`, could take this for a proper end, and gets the format's error frame as from `fail`.
    */
   cut(error: ApiError): void {
     if (this.#ended) return;
@@ -121,7 +119,7 @@ export class SseStream implements Flushable {
     const { response, encoder } = this.#options;
     const frame = encoder.fail(error);
     const { socket } = response;
-    // Behind its last frame there is no frame for a failure: nothing of the stream is missing.
+    // After the last frame there is no error frame: the stream is complete.
     if (frame === "" || !socket || !this.#showsCut()) {
       this.#finish(frame);
       return;
@@ -131,14 +129,14 @@ export class SseStream implements Flushable {
     socket.destroySoon();
   }
 
-  /** Stops the stream before `committed`, as the request is answered in another way; nothing is written any more. */
+  /** Stops the stream before `committed`, because the request is answered in another way; it writes no more bytes. */
   abandon(): void {
     this.#release();
   }
 
   /**
-   * Returns whether the client can tell a cut from a proper end. The fetch of Node 20 does not miss the last chunk where
-   * the reply has said `connection: close`.
+   * Returns whether the client can distinguish a closed connection from a proper end. The fetch of Node 20 does not
+   * notice a missing last chunk after `connection: close`.
    */
   #showsCut(): boolean {
     const { response, headers } = this.#options;
@@ -149,7 +147,7 @@ export class SseStream implements Flushable {
   #gathered(flow: Flow): void {
     if (this.#committed && !this.#queued) {
       this.#queued = true;
-      // Nobody waits for a first delta longer than need be.
+      // The first delta is never delayed.
       this.#options.queue.add(this, !this.#options.response.headersSent);
     }
     this.#flow = flow;
@@ -161,7 +159,7 @@ export class SseStream implements Flushable {
     this.#pending += last;
     this.#write();
     this.#ended = true;
-    // The last chunk is Node's again.
+    // Node writes the last chunk.
     if (this.#framing) this.#options.response.chunkedEncoding = true;
     this.#options.response.end();
     this.#cancelKeepAlive();
@@ -172,7 +170,7 @@ export class SseStream implements Flushable {
     if (response.destroyed) return true;
     const { socket, headersSent } = response;
     if (!headersSent) {
-      // The head goes with the first chunk.
+      // The head is sent with the first chunk.
       socket?.cork();
       this.#writeHead();
     }
@@ -186,8 +184,8 @@ export class SseStream implements Flushable {
   }
 
   /**
-   * Writes the head, after which chunks are framed here. Node must have none of its own by then: it gathers those of a
-   * turn, and Node 26 expects that it frames them. Not every reader is sent chunks: HTTP/1.0 has none.
+   * Writes the head, after which chunks are framed here. Node must have no pending chunks then: it joins those of a
+   * turn, and Node 26 expects to frame them. HTTP/1.0 has no chunks.
    */
   #writeHead(): void {
     const { response, headers } = this.#options;
@@ -198,34 +196,34 @@ export class SseStream implements Flushable {
   }
 
   /**
-   * Writes a chunk as one text. Node makes four writes of a chunk, one of them the text; as one text it costs a tenth
-   * less of the whole way.
+   * Writes a chunk as one text. Node makes four writes of a chunk, including the text; one write costs a tenth less CPU
+   * of the whole path.
    */
   #send(text: string): boolean {
     const writable = this.#writable();
     if (!this.#framing) return writable.write(text);
     const bytes = Buffer.byteLength(text);
-    // Plain ASCII: then a byte is a character, which is written at less cost than UTF-8.
+    // ASCII: one byte per character, and latin1 is cheaper to write than UTF-8.
     const encoding = bytes === text.length ? "latin1" : "utf8";
     return writable.write(`${bytes.toString(16)}\r\n${text}\r\n`, encoding);
   }
 
   /**
-   * Returns what chunks are written to. Once the head is out, those that are framed here go right to the connection: the
-   * response would hold each until the end of the turn, which a flush is already. Of two requests on one connection the
-   * second one has it only when the first is answered.
+   * Returns the target of chunks. Once the head is sent, chunks framed here are written directly to the connection: the
+   * response would delay each until the end of the turn, which a flush already is. A pipelined request gets the
+   * connection only after the earlier one is answered.
    */
   #writable(): Writable {
     const { response } = this.#options;
     return (this.#framing && response.socket) || response;
   }
 
-  /** Makes the engine stream of a slow reader wait, and nobody else's. */
+  /** Pauses only the engine stream of this reader. */
   #hold(flow: Flow): void {
     if (this.#paused === flow) return;
     flow.pause();
     const wasPaused = this.#paused !== undefined;
-    // Another engine may go on with the answer while the reader is slow.
+    // Another engine may continue the answer while the reader is slow.
     this.#paused = flow;
     if (wasPaused) return;
     this.#options.onPaused(true);
@@ -243,7 +241,7 @@ export class SseStream implements Flushable {
     };
   }
 
-  /** Returns the flow that was held, if one was, and holds it no more. */
+  /** Returns the paused flow, if any, and clears it. */
   #unpause(): Flow | undefined {
     const flow = this.#paused;
     if (!flow) return undefined;
@@ -265,8 +263,8 @@ export class SseStream implements Flushable {
   }
 
   /**
-   * Returns how long the client may hear nothing, in milliseconds. Clients and proxies wait less long for a status line
-   * than for more of a body.
+   * Returns the longest silence towards the client, in milliseconds. Clients and proxies wait less long for a status
+   * line than for more of a body.
    */
   #silenceMs(): number {
     const { keepAliveIntervalMs, headerCommitMs } = this.#options;

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** The schema of the settings on how event streams are written. */
+/** Schema of the settings for event streams. */
 export const streamSchema = z
   .strictObject({
     maxJoinMs: z
@@ -9,8 +9,8 @@ export const streamSchema = z
       .max(1_000)
       .default(0)
       .describe(
-        "The longest time, in milliseconds, for which deltas are held so that several share one write, while the event loop works for more than 0.6 of its time; 20 is a good value where cores are full. Nodes are asked to hold those of new answers as long, too. First deltas, ends and errors never wait, and an idle gateway holds nothing. 0 holds none.",
+        "The longest time, in milliseconds, for which deltas are held so that several share one write, while event loop utilization is above 0.6; 20 is a good value for busy cores. Nodes hold the deltas of new answers as long, too. First deltas, ends and errors are never held, and an idle gateway holds no deltas. 0 disables this.",
       ),
   })
   .prefault({})
-  .describe("How event streams are written.");
+  .describe("Writing of event streams.");

@@ -3,22 +3,22 @@ import { bodyTooLarge } from "../access/request-hygiene.ts";
 import { bodyBrokeOff } from "../fastify-error.ts";
 
 /**
- * The number of parts of a body that are kept as they came before they are joined. Each costs some hundred bytes beside
- * its own, so that a body of one-byte parts would take up many times what it is allowed to be.
+ * Parts of a body that are kept before they are joined. Each costs some hundred bytes of overhead, so a body of
+ * one-byte parts would take many times its allowed size.
  */
 const MAX_LOOSE_PARTS = 1_024;
 
 /**
- * The announced size, in bytes, from which a body gets its room at once, and its parts are copied there as they come.
- * Parts that wait to be joined take up twice the body in the end, and leave the memory of the process full of holes.
+ * Announced size, in bytes, from which a body is allocated at once, and its parts are copied as they arrive. Joining
+ * parts takes twice the body at the end, and fragments the memory of the process.
  */
 const OWN_ROOM_BYTES = 128 * 1024;
 
 /**
- * Resolves to the body of a request, once it is whole; `onChunk` gets its parts as they arrive, and may refuse the rest
- * by throwing. Rejects with what `onChunk` threw, with ApiError `request_too_large` for more than `maxBytes` bytes,
- * without reading what is announced as more, and when the upload breaks off: with `bodyBrokeOff`, or with Node's own
- * error. Nothing is destroyed: what is left of a body is for the answer to deal with.
+ * Resolves to the whole body of a request; `onChunk` receives its parts as they arrive, and may refuse the rest by
+ * throwing. Rejects with the error of `onChunk`, with ApiError `request_too_large` for more than `maxBytes` bytes (an
+ * announced size above that is refused unread), and when the upload breaks off: with `bodyBrokeOff`, or with Node's own
+ * error. The request is not destroyed: the reply handles an unread rest.
  */
 export function receiveBody(
   request: IncomingMessage,
@@ -28,7 +28,7 @@ export function receiveBody(
   return new Promise((resolve, reject) => {
     const announced = Number(request.headers["content-length"] ?? 0);
     if (announced > maxBytes) return reject(bodyTooLarge(maxBytes));
-    // A body that broke off before now emits nothing more.
+    // A request that was already aborted emits no events.
     if (request.destroyed) return reject(bodyBrokeOff());
     const parts = announced >= OWN_ROOM_BYTES ? new RoomOfParts(announced) : new LooseParts();
     let bytes = 0;
@@ -57,7 +57,7 @@ export function receiveBody(
   });
 }
 
-/** The parts of a body whose size is not known, or small. */
+/** The parts of a body whose size is unknown or small. */
 class LooseParts {
   readonly #joined: Buffer[] = [];
   #loose: Buffer[] = [];
@@ -74,9 +74,7 @@ class LooseParts {
   }
 }
 
-/**
- * The parts of a big body whose size is known: Node's parser lets through neither more than that nor an end before it.
- */
+/** The parts of a large body of known size: Node's parser enforces the announced length. */
 class RoomOfParts {
   readonly #room: Buffer;
   #filled = 0;

@@ -17,38 +17,38 @@ import type { RequestRecord } from "../record/request-record.ts";
 import { principalOf, type ReplyUnderWay, routeOf } from "../request-context.ts";
 import { receiveBody } from "./body-upload.ts";
 
-/** The detail token for each resource that has no room for a body. */
+/** Detail token for each exhausted resource. */
 const LACKING = {
   inflight_body_bytes: "overload_inflight_body_bytes",
   fixed_heap: "overload_fixed_heap",
   process_memory: "overload_process_memory",
 } as const satisfies Readonly<Record<LackingResource | Exclude<NoRoom, "key_body_bytes">, Detail>>;
 
-/** What the bodies of requests may cost, and what turns them away. */
+/** Limits of request bodies. */
 export type BodyLimits = {
-  /** The size of the largest body, in bytes; the record of a key may say less. */
+  /** Bytes of the largest body; the record of a key may have a lower limit. */
   readonly maxBodyBytes: number;
-  /** What parsing the JSON of one body may cost. */
+  /** Limits of parsing the JSON of one body. */
   readonly json: JsonLimits;
-  /** Knows whether there is room for all bodies together. */
+  /** The budget of all bodies together. */
   readonly overload: OverloadManager;
-  /** Returns a random number that is even over [0, 1). */
+  /** Returns a random number, uniform over [0, 1). */
   readonly random: () => number;
 };
 
 declare module "fastify" {
   interface FastifyRequest {
     /**
-     * What the body takes up of the room of all bodies, until no engine needs it any more; undefined on routes without
-     * a key.
+     * The body's share of the budget of all bodies, until no engine needs it any more; undefined on routes without a
+     * key.
      */
     inflightBody: InflightBody | undefined;
   }
 }
 
 /**
- * Refuses requests of this context for the body that their head announces, before a byte of it is read: one that is too
- * large, or that memory has no room for. One that the other bodies leave no room waits for it. For routes with a key.
+ * Refuses requests of this context by the announced size of their body, before a byte of it is read, if it is too large
+ * or exceeds the memory. A body that does not fit beside the others waits. For routes with a key.
  */
 export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
   app.addHook("onRequest", async (request, reply) => {
@@ -63,8 +63,8 @@ export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
 }
 
 /**
- * Begins the body of a request, which takes up nothing yet and what it holds until the reply is over, or until it is
- * released before. Throws `ApiError` where memory has no room for `announced` bytes.
+ * Begins the accounting of a body, which is released when the reply has ended, or before. Throws `ApiError` if memory
+ * is too short for `announced` bytes.
  */
 export function beginBody(
   announced: number,
@@ -75,19 +75,19 @@ export function beginBody(
   const lacking = overload.lacksFor(announced);
   if (lacking) throw inTrouble(LACKING[lacking], random);
   const body = overload.bodies.begin(tenant);
-  // Every request ends here, whatever happens to it.
+  // Every request ends here, whatever its outcome.
   if (!reply.destroyed) reply.on("close", () => body.release());
   return body;
 }
 
-/** Makes `app` read the body of every request that has one and a route, as JSON that is yet to be parsed. */
+/** Makes `app` read the body of every request that has one and a route, as unparsed JSON. */
 export function receiveBodies(app: FastifyInstance, limits: BodyLimits): void {
   const { json, random } = limits;
   app.decorateRequest("inflightBody");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
     const { inflightBody: inflight } = request;
-    // Whoever has no key must not be able to fill the room that bodies have together.
+    // A caller without a key must not use up the budget of all bodies.
     if (request.is404 || !inflight) return undefined;
     const singleKeys = routeOf(request)?.singleKeys ?? [];
     const announced = Number(request.headers["content-length"] ?? 0);
@@ -103,30 +103,28 @@ export function receiveBodies(app: FastifyInstance, limits: BodyLimits): void {
   });
 }
 
-/** What translating a request's body works with. */
 export type TranslationDeps = {
-  /** Translates bodies. */
   readonly translator: Translator;
-  /** Knows which models the caller can use. */
   readonly models: ModelDirectory;
-  /** Knows whether memory has room for translating one. */
+  /** The memory budget of translations. */
   readonly overload: OverloadManager;
-  /** Returns a random number that is even over [0, 1). */
+  /** Returns a random number, uniform over [0, 1). */
   readonly random: () => number;
-  /** Returns for how long deltas of a stream are held now to be written together, in milliseconds: up to 1,000. */
+  /** Returns the current hold of deltas before they are written together, in milliseconds, up to 1,000. */
   readonly joinMs: () => number;
 };
 
 /**
- * Checks the body of a request and translates it for an engine. The body is taken away from the request, which lives
- * for as long as its answer: a big body must not. `signal` is aborted when the caller has left. Throws `ApiError`.
+ * Checks the body of a request and translates it for an engine. The body is removed from the request, which lives as
+ * long as its answer, so that a large body can be freed. `signal` is aborted when the caller has left. Throws
+ * `ApiError`.
  */
 export async function translateBody(
   request: FastifyRequest,
   signal: AbortSignal,
   deps: TranslationDeps,
 ): Promise<Translated> {
-  const received = request.body as ReceivedBody | undefined; // made by the one parser of bodies, above
+  const received = request.body as ReceivedBody | undefined; // from the body parser above
   request.body = undefined;
   const operation = routeOf(request)?.operation;
   if (!operation) throw new Error("a body without a route is not translated");
@@ -138,17 +136,15 @@ export async function translateBody(
   );
 }
 
-/** Whose body is translated, and what kind of body it is. */
+/** The caller and the kind of a body to translate. */
 export type BodyOrder = {
-  /** The operation of the route or the method that the body was sent to. */
+  /** Operation of the route or the method. */
   readonly operation: string;
-  /** The record of the request that the body is of. */
   readonly record: Pick<RequestRecord, "requestId">;
-  /** The owner of the key of the request. */
   readonly principal: Principal;
 };
 
-/** Checks a body that has arrived, and translates it for an engine, as `translateBody` says. */
+/** Checks and translates a received body, as `translateBody` does. */
 export async function translateReceived(
   received: ReceivedBody | undefined,
   { operation, record, principal }: BodyOrder,
@@ -175,7 +171,7 @@ export async function translateReceived(
   }
 }
 
-/** Makes the error for a body that found no room. */
+/** Makes the error for a body that exceeds a budget. */
 export function noRoom(lack: NoRoom, random: () => number): ApiError {
   if (lack !== "key_body_bytes") return inTrouble(LACKING[lack], random);
   const { retryAfterMs = 0 } = inTrouble("key_body_bytes_exceeded", random);
@@ -187,7 +183,7 @@ export function noRoom(lack: NoRoom, random: () => number): ApiError {
   });
 }
 
-/** Returns the size of the largest body that a request may have, in bytes. */
+/** Returns the largest allowed body of a request, in bytes. */
 export function maxBytesOf(
   { principal }: Pick<RequestRecord, "principal">,
   { maxBodyBytes }: Pick<BodyLimits, "maxBodyBytes">,

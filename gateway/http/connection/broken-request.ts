@@ -21,10 +21,10 @@ const CODE_OF: Readonly<Record<string, keyof typeof MESSAGE>> = {
   ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
 };
 
-/** The start of a request line, which the bytes that were refused may begin with. */
+/** A request line at the start of the refused bytes. */
 const REQUEST_LINE = /^[A-Z]+ ([^ ?]{1,200})[ ?]/;
 
-/** Returns the envelope of the request whose body was refused, or of the path, as far as the refused bytes tell one. */
+/** Returns the envelope of the request whose body was refused, or of the path in the refused bytes, if there is one. */
 function envelopeFor(request: IncomingMessage | undefined, packet: unknown): Envelope {
   if (request) return envelopeOf(pathOf(request));
   if (!(packet instanceof Uint8Array)) return "a";
@@ -32,21 +32,20 @@ function envelopeFor(request: IncomingMessage | undefined, packet: unknown): Env
   return path === undefined ? "a" : envelopeOf(path);
 }
 
-/** What answers broken requests works with. */
 export type BrokenRequestDeps = {
-  /** The connections of the server. */
   readonly sockets: SocketTable;
-  /** The records of requests whose head was read. */
+  /** Records of requests whose head was read. */
   readonly records: { get(request: IncomingMessage): RequestRecord | undefined };
-  /** The places at which an answer without a request is written down. */
+  /** The logs and statistics for a reply without a request. */
   readonly sinks: RecordSinks;
 };
 
 /**
- * Answers bytes that Node's parser refused, and requests that took too long to arrive. They get no route, no hook and
- * no reply object; the connection closes, as nothing behind them can be trusted. While an answer is due or under way on
- * the connection nothing is written: it would be read as a part of that answer. The connection then closes behind it.
- * A connection on which nothing ever came has no caller that waits for an answer, and may be one of thousands.
+ * Answers bytes that Node's parser refused, and requests that took too long to arrive. They have no route, no hook and
+ * no reply object; the connection closes, because the following bytes cannot be trusted. While a reply is due or
+ * running on the connection no byte is written: it would be read as a part of that reply; the connection closes after
+ * it. A connection on which no byte ever arrived is closed without a reply: no caller waits, and there may be
+ * thousands.
  */
 export function answerBrokenRequest(
   error: NodeJS.ErrnoException & { readonly rawPacket?: unknown },
@@ -71,13 +70,13 @@ export function answerBrokenRequest(
   const status = statusOf(refusal, envelope);
   const text = answerText(status, JSON.stringify(errorBody(refusal, envelope, record.requestId)), record.requestId);
   endConnection(socket, text);
-  // A sender that ends in the middle has left, as a rule, and does not read its answer.
+  // A sender that ends within a request has usually left, and does not read the reply.
   if (error.code === "HPE_INVALID_EOF_STATE") return;
   record.answeredPast(status, refusal.detail);
   if (!known) writeDownUnrouted(record, socket, Buffer.byteLength(text), sinks);
 }
 
-/** Writes down a request that Node itself has answered with the status `code`, before any route. */
+/** Logs a request that Node has answered with the status `code`, before any route. */
 export function recordDropped(code: number, socket: Socket, sinks: RecordSinks): void {
   const record = unroutedRecord(sinks);
   record.answeredPast(code, "server_is_overloaded");

@@ -2,22 +2,20 @@ import type { Server } from "node:net";
 import type { Logger } from "pino";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
-/** The time in which the log says at most once that connections are refused, in milliseconds. */
+/** Milliseconds between two log lines about refused connections. */
 const LOG_INTERVAL_MS = 10_000;
 
-/** What is told of refused connections. */
+/** The log and the counter of refused connections. */
 export type CapSinks = {
-  /** The log that says, now and then, that connections are refused. */
   readonly log: Logger;
-  /** The clock by which the lines of the log are spaced. */
   readonly clock: Pick<Clock, "nowMs">;
   /** Called for every refused connection. */
   readonly onRefused: () => void;
 };
 
 /**
- * Lets a server have at most `most` connections. One more is closed by Node as soon as it is accepted, without a byte:
- * a process without descriptors could accept none at all, and not answer on its admin port either.
+ * Limits a server to `most` connections. Node closes each further one when it is accepted, without a byte: a process
+ * without free descriptors could not accept any, nor answer on its admin port.
  */
 export function capConnections(server: Server, most: number, { log, clock, onRefused }: CapSinks): void {
   server.maxConnections = most;
@@ -27,7 +25,7 @@ export function capConnections(server: Server, most: number, { log, clock, onRef
     onRefused();
     refused += 1;
     if (clock.nowMs() - loggedMs < LOG_INTERVAL_MS) return;
-    log.warn({ maxConnections: most, refused }, "connections are refused: there are as many as may be open");
+    log.warn({ maxConnections: most, refused }, "connections are refused: the connection limit is reached");
     loggedMs = clock.nowMs();
     refused = 0;
   });

@@ -6,13 +6,10 @@ import { envelopeOf, OFFERED_PATHS, routeAt } from "../../routes.ts";
 import { fromFastify } from "../fastify-error.ts";
 import { answerToUnread } from "./unread-body.ts";
 
-/**
- * The longest time that a caller is told to wait, in milliseconds. The SDKs do not obey a longer one: they fall back to
- * a rule of their own.
- */
+/** Longest retry delay of a reply, in milliseconds. SDKs ignore a longer one and use their own backoff. */
 const MAX_RETRY_AFTER_MS = 60_000;
 
-/** Makes every error that reaches this context go out in `envelope`. */
+/** Makes every error of this context use `envelope`. */
 export function useEnvelope(app: FastifyInstance, envelope: Envelope): void {
   app.setErrorHandler((thrown, request, reply) => sendError(request, reply, envelope, fromFastify(thrown)));
 }
@@ -31,13 +28,13 @@ export function sendError(
   reply.type("application/json; charset=utf-8");
   const body = JSON.stringify(errorBody(error, envelope, request.record.requestId));
   if (request.raw.complete) return reply.send(body);
-  // What is left of a body that was not read would be taken for the next request.
+  // The rest of an unread body would be parsed as the next request.
   return reply
     .headers({ connection: "close", "content-length": Buffer.byteLength(body) })
     .send(answerToUnread(request.raw, body));
 }
 
-/** The statuses that no repetition can change; an agent that is not told so repeats them for a minute and more. */
+/** Statuses that no retry can change; an agent without this hint retries them for a minute and more. */
 const NEVER_REPEATED: ReadonlySet<number> = new Set([401, 403]);
 
 function retryHeaders(error: ApiError, status: number): Record<string, string> {
@@ -52,13 +49,12 @@ function retryHeaders(error: ApiError, status: number): Record<string, string> {
   return headers;
 }
 
-/** The words for a path that no route has. Nearly always the base URL of a client has `/v1` too many or too few. */
+/** The message for an unknown path. Usually the base URL of a client has `/v1` twice or not at all. */
 const UNKNOWN_URL = `Unknown request URL. This API has ${OFFERED_PATHS.join(", ")}: please check your client's base URL.`;
 
 /**
- * Answers a request whose path no route has, or whose route does not take its method. One that asks for another
- * protocol there, such as WebSocket, is told to come by HTTP: an agent that gets 426 does so at once, and tries again
- * for a while after any other status.
+ * Answers a request whose path is unknown, or whose route does not accept its method. An upgrade to another protocol,
+ * such as WebSocket, gets 426: agents then use HTTP at once, whereas they retry after any other status.
  */
 export function answerNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const path = pathOf(request.raw);

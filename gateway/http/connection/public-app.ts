@@ -14,29 +14,28 @@ import { answerBrokenRequest, recordDropped } from "./broken-request.ts";
 import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
 
-/** The most bytes of all header fields of a request together. */
+/** All header fields of a request together, in bytes. */
 export const MAX_HEADER_BYTES = 16 * 1024;
 /**
- * The time for which an idle connection is kept, in milliseconds. It is above the usual 60 s of clients' pools: whoever
- * closes first must not be us, or a reused connection is reset.
+ * Milliseconds until an idle connection is closed. Longer than the usual 60 s of client pools, so that the client
+ * closes first: a reused connection would be reset otherwise.
  */
 const CONNECTION_IDLE_MS = 75_000;
-/** The time between two looks of Node for requests that come too slowly, in milliseconds. */
+/** Milliseconds between Node's checks for slow requests. */
 const CONNECTIONS_CHECK_MS = 1_000;
 const MAX_REQUESTS_PER_SOCKET = 1_000;
 
-/** The times that requests may take to arrive. */
 export type ReceiveTimeouts = {
-  /** The time from the first byte of a request to the end of its body, in milliseconds. */
+  /** Milliseconds from the first byte of a request to the end of its body. */
   readonly requestTimeoutMs: number;
-  /** The time from the first byte of a request to the end of its headers, in milliseconds. */
+  /** Milliseconds from the first byte of a request to the end of its headers. */
   readonly requestHeadersTimeoutMs: number;
 };
 
 /**
- * Makes a server without routes: it knows how requests are read, what answers those that cannot be, and that each has
- * its record from its beginning and a line of the log at its end. With `tls` it speaks TLS by these certificates, and
- * by those that they are replaced with on new connections; without, plain text.
+ * Makes a server without routes: it parses requests, answers broken ones, and makes a record and an access log line for
+ * each. With `tls` it serves TLS with these certificates, and uses replaced certificates for new connections; without,
+ * plain text.
  */
 export function publicApp(
   timeouts: ReceiveTimeouts,
@@ -44,7 +43,7 @@ export function publicApp(
   tls?: FollowedPems,
 ): { readonly app: FastifyInstance; readonly sockets: SocketTable } {
   const { clock, tracing } = sinks;
-  /** The records of requests, for answers that Node's parser makes necessary. */
+  /** Records of requests, for replies from Node's parser errors. */
   const records = new WeakMap<IncomingMessage, RequestRecord>();
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
     const { raw } = request;
@@ -67,14 +66,14 @@ export function publicApp(
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: timeouts.requestHeadersTimeoutMs,
     connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
-    // Node would answer a missing one itself, in no envelope.
+    // Node would answer a missing `Host` header without an envelope.
     requireHostHeader: false,
   };
   const app: FastifyInstance = Fastify({
     keepAliveTimeout: CONNECTION_IDLE_MS,
     requestTimeout: timeouts.requestTimeoutMs,
     maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
-    // The table of routes says which ones take HEAD.
+    // The table of routes defines which routes accept HEAD.
     exposeHeadRoutes: false,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 512 },
@@ -91,19 +90,19 @@ export function publicApp(
   const { server } = app;
   if (server instanceof SecureServer) tls?.onChange((renewed) => server.setSecureContext(secureContext(renewed)));
   const sockets = new SocketTable(server as Server);
-  // Node has answered it with 503: it came on a connection whose last answer has said that it closes.
+  // Node has answered it with 503: it arrived after a reply with `connection: close`.
   server.on("dropRequest", (_request, socket) => recordDropped(503, socket as Socket, sinks));
   app.decorateRequest("record");
   app.addHook("onRequest", atOnce(begin));
   return { app, sockets };
 }
 
-/** Returns what a server shows and accepts, of these texts: nothing older than TLS 1.2. */
+/** Returns the TLS context of these certificates; the minimum version is TLS 1.2. */
 function secureContext({ cert, key, ca }: Pems) {
   return { ...(cert && { cert }), ...(key && { key }), ...(ca && { ca }), minVersion: "TLSv1.2" as const };
 }
 
-/** Returns what makes a server speak TLS. Whether callers must show a certificate stays as it was at the start. */
+/** Returns the TLS options of a server. Whether client certificates are required is fixed at the start. */
 function secured({ now }: FollowedPems, { requestHeadersTimeoutMs }: ReceiveTimeouts) {
   const asksCallers = now.ca !== undefined;
   const asked = { requestCert: asksCallers, rejectUnauthorized: asksCallers };

@@ -5,15 +5,15 @@ import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { LINGER_MS } from "./unread-body.ts";
 
 /**
- * Knows the connections of a server and how many requests run on each. Node's own `close` waits for connections that
- * never sent anything, and cuts none that becomes idle later: draining needs this table.
+ * The connections of a server with their running requests. Node's own `close` waits for connections that never sent a
+ * byte, and does not close those that become idle later: draining needs this table.
  */
 export class SocketTable {
-  /** The connections whose TLS is not agreed yet, by the address of their caller: nothing can be due on them. */
+  /** Connections during the TLS handshake, by the address of their caller: no reply can be due on them. */
   readonly #arriving = new Map<string, Socket>();
-  /** The answers that are due on each connection, and what they answer. */
+  /** The replies that are due on each connection, with their requests. */
   readonly #requests = new Map<Socket, Map<ServerResponse, IncomingMessage>>();
-  /** The connections on which a request took too long to arrive, with that request as soon as its head was read. */
+  /** Connections with a request that took too long to arrive, and that request once its head was read. */
   readonly #overdue = new Map<Socket, IncomingMessage | undefined>();
   readonly #closing = new WeakSet<Socket>();
   #draining = false;
@@ -26,21 +26,21 @@ export class SocketTable {
       if (isSecure) this.#arrives(socket);
       else this.#stands(socket);
     });
-    // The same connection in another object, which has its address.
+    // The same connection as another object with the same address.
     server.on("secureConnection", (socket: Socket) => {
       this.#arriving.delete(callerOf(socket));
       this.#stands(socket);
     });
-    // An idle connection has expired. The next request may have come before, in a turn that took long: timers run first.
+    // An idle connection has expired. After a long turn, timers run before a request that has already arrived.
     server.on("timeout", (socket: Socket) => {
       const { bytesRead } = socket;
       setImmediate(() => {
         if (socket.bytesRead === bytesRead) socket.destroy();
       });
     });
-    // Before whoever answers: an answer may be written in this very turn.
+    // Before the request handlers, which may reply in this very turn.
     server.prependListener("request", (request: IncomingMessage, response: ServerResponse) => {
-      // Taken now: when the response has ended it no longer knows its socket.
+      // Read now: a response has no socket any more when it has ended.
       const { socket } = request;
       const running = this.#requests.get(socket);
       running?.set(response, request);
@@ -52,22 +52,22 @@ export class SocketTable {
     });
   }
 
-  /** The number of connections that are open. */
+  /** Open connections. */
   get open(): number {
     return this.#arriving.size + this.#requests.size;
   }
 
-  /** The number of connections on which no answer is due. */
+  /** Connections without a due reply. */
   get idle(): number {
     return this.#arriving.size + [...this.#requests.values()].filter(({ size }) => size === 0).length;
   }
 
-  /** Makes every answer from now on ask its client to open another connection for what comes next. */
+  /** Adds `connection: close` to every reply from now on. */
   announceDrain(): void {
     this.#leaving = true;
   }
 
-  /** Ends idle connections now and the others with their last response. Resolves when none is left. */
+  /** Closes idle connections now and the others after their last reply. Resolves when none is open. */
   drain(): Promise<void> {
     this.#draining = true;
     this.#leaving = true;
@@ -77,14 +77,14 @@ export class SocketTable {
     return new Promise((resolve) => this.#whenEmpty.push(resolve));
   }
 
-  /** Cuts all connections at once, with the answers under way on them. */
+  /** Closes all connections at once, including their running replies. */
   destroyAll(): void {
     for (const socket of [...this.#arriving.values(), ...this.#requests.keys()]) socket.destroy();
   }
 
   /**
-   * Returns whether an answer may be written past Node to a connection whose bytes its parser refused: when nothing is
-   * due on it, or when what it refused is the body of the only request, which has no answer yet.
+   * Returns whether a reply may be written directly to a connection whose bytes the parser refused: if no reply is due
+   * on it, or if the refused bytes are the body of the only request, which has no reply yet.
    */
   mayAnswer(socket: Socket): boolean {
     const running = [...(this.#requests.get(socket) ?? [])];
@@ -92,8 +92,8 @@ export class SocketTable {
   }
 
   /**
-   * Calls `act` unless the request that arrives on the connection, whose time to arrive is over, is whole once the event
-   * loop has read what the system holds: after a turn that took long, timers run before bytes are read that came in time.
+   * Calls `act` for a request that has timed out while arriving, unless it is complete once the event loop has read all
+   * received bytes: after a long turn, timers run before bytes that arrived in time are read.
    */
   unlessWhole(socket: Socket, act: () => void): void {
     const arriving = [...(this.#requests.get(socket)?.values() ?? [])].find(({ complete }) => !complete);
@@ -105,12 +105,12 @@ export class SocketTable {
     });
   }
 
-  /** Returns the request that has been on the connection longest without a whole answer. */
+  /** Returns the oldest request on the connection without a complete reply. */
   requestOn(socket: Socket): IncomingMessage | undefined {
     return this.#requests.get(socket)?.values().next().value;
   }
 
-  /** Ends the connection with the last answer that is due on it. */
+  /** Closes the connection after its last due reply. */
   closeWhenDone(socket: Socket): void {
     this.#closing.add(socket);
   }
@@ -131,7 +131,7 @@ export class SocketTable {
       this.#requests.delete(socket);
       this.#closed();
       if (running.size === 0) return;
-      // Node 20 closes only the first of the answers that are due: the others would run on and have no record.
+      // Node 20 closes only the first of the due replies: the others would continue without a record.
       setImmediate(() => {
         for (const response of running.keys()) response.emit("close");
       });
@@ -148,8 +148,8 @@ export class SocketTable {
 }
 
 /**
- * Ends a connection behind `last`, which is sent on it first. A client that keeps its half open is cut after a second: no
- * time limit of Node is over such a connection.
+ * Closes a connection after sending `last`. A client that keeps its side open is reset after a second: no timeout of
+ * Node covers such a connection.
  */
 export function endConnection(socket: Socket, last = ""): void {
   if (socket.destroyed) return;
@@ -160,7 +160,7 @@ export function endConnection(socket: Socket, last = ""): void {
   );
 }
 
-/** Returns the address and port of whoever has opened a connection, which no two have at one time. */
+/** Returns the remote address and port, which identify an open connection. */
 function callerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }

@@ -2,14 +2,13 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 
-/** The time that the caller may take to see the answer before its connection is cut, in milliseconds. */
+/** Milliseconds for which the caller may read the reply before its connection is closed. */
 export const LINGER_MS = 1_000;
 
 /**
- * Returns the answer to a request whose body is not going to be read. It is complete with its last byte, as its length
- * is announced, but it ends only when the caller has gone or had time to look at it: closing a connection on which data
- * waits makes the system reset it, and a reset may reach the caller before the answer does. Nothing more of the body is
- * taken in meanwhile.
+ * Returns the reply to a request whose body will not be read. It is complete with its last byte, because its length is
+ * announced, but it ends only when the caller has left or had time to read it: closing a connection with unread data
+ * makes the system send a reset, which may reach the caller before the reply. No more of the body is read meanwhile.
  */
 export function answerToUnread(request: IncomingMessage, body: string): Readable {
   request.pause();

@@ -9,25 +9,23 @@ import { traceRequest } from "./request-spans.ts";
 import { countRequest } from "./request-stats.ts";
 import { responseFlags } from "./response-flags.ts";
 
-/** The places at which requests that are over are written down. */
+/** The logs and statistics of completed requests. */
 export type RecordSinks = {
-  /** The log that gets one line for each request. */
+  /** One line for each request. */
   readonly log: Logger;
-  /** The statistics in which each request counts. */
   readonly stats: Stats;
-  /** The clock of how long requests took. */
   readonly clock: Clock;
-  /** Exports traces; undefined where none is exported. */
+  /** Undefined if traces are not exported. */
   readonly tracing: Tracing | undefined;
-  /** The number of proxies in front that add to `x-forwarded-for`; at 0 the header means nothing. */
+  /** Number of proxies in front that append to `x-forwarded-for`; at 0 the header is ignored. */
   readonly trustedHops: number;
-  /** Returns whether a request that ended well gets its line; all others get theirs anyway. */
+  /** Returns whether a successful request is logged; all others always are. */
   readonly sampled: () => boolean;
 };
 
 /**
- * Writes one line of the log, one set of statistics and perhaps a trace of every request, when its reply or connection
- * is over.
+ * Writes the log line, the statistics and, if sampled, the trace of every request, when its reply or connection has
+ * ended.
  */
 export function logWhenClosed(
   record: RequestRecord,
@@ -37,31 +35,28 @@ export function logWhenClosed(
 ): void {
   const { method, socket, headers } = request;
   const bytesBefore = socket.bytesWritten;
-  // A closed socket has none.
+  // A closed socket has no address.
   const address = addressOf(request, sinks.trustedHops);
   response.on("close", () => {
-    // No status line was sent: Envoy's code for a client that went away.
+    // No status line was sent: Envoy's code for a disconnected client.
     const closed = record.closed(response.headersSent ? response.statusCode : 0, response.writableFinished);
     const surroundings = { method, address, headers, bytesOut: socket.bytesWritten - bytesBefore };
     writeDown(closed, surroundings, sinks);
   });
 }
 
-/** What is written down of a request that is over beside its record. */
+/** Facts about a completed request that its record does not have. */
 export type ClosedSurroundings = {
-  /** The HTTP method of the request. */
   readonly method: string | undefined;
-  /** The name of the gRPC status that the call ended with. Default: the request was none of gRPC. */
+  /** Name of the final gRPC status. Default: not a gRPC call. */
   readonly grpcStatus?: string | undefined;
-  /** The address that the request came from. */
   readonly address: string;
-  /** The headers of the request. */
   readonly headers: IncomingHttpHeaders;
-  /** The bytes that were written to the caller. */
+  /** Bytes sent to the caller. */
   readonly bytesOut: number;
 };
 
-/** Counts a request that is over, and writes its line and its spans where it gets them. */
+/** Counts a completed request, and writes its log line and its spans if sampled. */
 export function writeDown(
   closed: ClosedRequest,
   { method, grpcStatus, address, headers, bytesOut }: ClosedSurroundings,
@@ -83,10 +78,7 @@ function endedWell({ code, detail, endReason }: ClosedRequest): boolean {
   return code >= 100 && code < 400 && detail === undefined && (endReason ?? "complete") === "complete";
 }
 
-/**
- * Returns the fields of a request's line. They are a list of their own: nothing gets into the log by being somewhere in
- * a request.
- */
+/** Returns the fields of a log line. They are an explicit list, so that no other data of a request is logged. */
 function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: number, caller: object): object {
   const { usage, trace, labels, principal, cache } = request;
   return {
@@ -129,13 +121,10 @@ function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: nu
   };
 }
 
-/**
- * The forms of ids that proxies give to requests: UUIDs, as Envoy and others do, and plain hexadecimal digits. Other
- * words in the header would be a caller's.
- */
+/** Forms of request ids from proxies: UUIDs, as from Envoy, and hexadecimal digits. Other text would be a caller's. */
 const PROXY_ID = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,64})$/i;
 
-/** Returns the id that a proxy in front gave to a request, by which its log names it; undefined for any other text. */
+/** Returns the request id of a proxy in front, as in its log; undefined for any other text. */
 function idOfProxy(id: string | string[] | undefined): string | undefined {
   return typeof id === "string" && PROXY_ID.test(id) ? id : undefined;
 }
@@ -145,8 +134,8 @@ function rounded(ms: number | undefined): number | undefined {
 }
 
 /**
- * The kinds of callers that an operator wants to tell apart, by how their `user-agent` begins; first match wins. The
- * words of the header itself are the caller's and get nowhere.
+ * Kinds of callers that operators distinguish, by the start of their `user-agent`; first match wins. The text of the
+ * header is the caller's and is never logged.
  */
 const FAMILIES: readonly (readonly [start: string, family: string])[] = [
   ["claude-cli/", "claude-code"],
@@ -175,9 +164,7 @@ const FAMILIES: readonly (readonly [start: string, family: string])[] = [
   ["mozilla/", "browser"],
 ];
 
-/**
- * Returns the kind of program that sent a request: one of a fixed list, `other`, or undefined where it does not say.
- */
+/** Returns the kind of client program: one of a fixed list, `other`, or undefined without the header. */
 export function userAgentFamily(userAgent: string | undefined): string | undefined {
   if (userAgent === undefined || userAgent === "") return undefined;
   const start = userAgent.slice(0, 32).toLowerCase();

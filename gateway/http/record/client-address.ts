@@ -7,9 +7,9 @@ const GROUPS_OF_A_SITE = 3;
 const GROUPS = 8;
 
 /**
- * Returns the address that a request came from. `trustedHops` is the number of proxies in front of this one that add to
- * `x-forwarded-for`, each the address that it was called from, as with Envoy's `xff_num_trusted_hops`; at 0 the header
- * means nothing. Where the header has fewer entries, or none of use, the connection's own address counts.
+ * Returns the client address of a request. `trustedHops` is the number of proxies in front that append the address of
+ * their peer to `x-forwarded-for`, as with Envoy's `xff_num_trusted_hops`; at 0 the header is ignored. If the header
+ * has fewer entries, or no valid one, the address of the connection counts.
  */
 export function clientAddress(
   remote: string | undefined,
@@ -22,7 +22,6 @@ export function clientAddress(
   return isIPv4(forwarded) || isIPv6(forwarded) ? forwarded : own;
 }
 
-/** Returns the address that `request` came from, as `clientAddress` says. */
 export function addressOf(
   { headers, socket }: Pick<IncomingMessage, "headers" | "socket">,
   trustedHops: number,
@@ -36,16 +35,15 @@ export function addressOf(
 }
 
 /**
- * Returns what one subscriber is given: an IPv4 address itself, or the /64 of an IPv6 address. Anything else stays as
- * it is.
+ * Returns the network of one subscriber: an IPv4 address, or the /64 of an IPv6 address. Any other text is unchanged.
  */
 export function networkOf(address: string): string {
   return isIPv6(address) ? ipv6Network(address, GROUPS_OF_A_NETWORK) : address;
 }
 
 /**
- * Returns as much of an address as a log may know: the /24 of an IPv4 address, the /48 of an IPv6 address; undefined
- * for anything else.
+ * Returns the part of an address that may be logged: the /24 of an IPv4 address, the /48 of an IPv6 address; undefined
+ * for any other text.
  */
 export function loggedNetwork(address: string): string | undefined {
   if (isIPv4(address)) return `${address.slice(0, address.lastIndexOf("."))}.0/24`;
@@ -61,10 +59,7 @@ function ipv6Network(address: string, length: number): string {
   return `${network.join(":")}::/${16 * length}`;
 }
 
-/**
- * Returns the groups of an IPv6 address. A dotted tail stands for two groups; what they hold is never a part of the
- * network.
- */
+/** Returns the groups of an IPv6 address. A dotted tail counts as two groups; it is never a part of the network. */
 function groups(text: string): string[] {
   return text === "" ? [] : text.split(":").flatMap((group) => (group.includes(".") ? ["0", "0"] : [group]));
 }

@@ -20,120 +20,105 @@ import { newRequestId } from "./random-id.ts";
 import { type TraceContext, traceHeaders } from "./trace-context.ts";
 import { TracedTries, type TracedTry } from "./traced-tries.ts";
 
-/** The names by which log and statistics call a route. */
+/** Labels of a route in logs and statistics. */
 export type RouteLabels = {
-  /** The pattern of the path, never the path itself; `unknown` where no route has it. */
+  /** Pattern of the path, never the path itself; `unknown` without a route. */
   readonly route: string;
-  /** The name of the route's format, or `none`. */
+  /** Name of the route's format, or `none`. */
   readonly format: string;
-  /** The operation of the route, the `gen_ai.operation.name` of its statistics; `none` where no route has the path. */
+  /** Operation of the route, `gen_ai.operation.name` in statistics; `none` without a route. */
   readonly operation: string;
 };
 
 const UNKNOWN_ROUTE: RouteLabels = { route: "unknown", format: "none", operation: "none" };
 
-/** Returns the labels of requests on a route; undefined stands for paths that no route has. */
+/** Returns the labels of a route; undefined stands for an unknown path. */
 export function routeLabels(spec: RouteSpec | undefined): RouteLabels {
   if (!spec) return UNKNOWN_ROUTE;
   return { route: spec.path, format: spec.format?.name ?? "none", operation: spec.operation };
 }
 
-/** The times of a request, in milliseconds with fractions. Each is undefined until the request has come that far. */
+/** Times of a request, in milliseconds with fractions; undefined until the request gets there. */
 export type RequestTimes = {
-  /** The time from the request's arrival to its being checked and sent on its way to an engine. */
+  /** From arrival to dispatch, after all checks. */
   readonly sentMs: number | undefined;
-  /**
-   * The time from the checked request to an engine having taken it up: queues of gateway and engine, and failed tries.
-   */
+  /** From dispatch to acceptance by an engine: queues of gateway and engine, and failed attempts. */
   readonly queueMs: number | undefined;
-  /** The time from the newest call's being sent to its engine having taken it up. */
+  /** From the latest call to its acceptance by the engine. */
   readonly acceptMs: number | undefined;
-  /** The time from the request's arrival to its first delta. */
+  /** From arrival to the first delta. */
   readonly firstDeltaMs: number | undefined;
-  /** The time from the request's arrival to the engine's last event. */
+  /** From arrival to the engine's last event. */
   readonly finishedMs: number | undefined;
-  /**
-   * The longest time between two writes of deltas; undefined before the second, and where the answer is not streamed.
-   */
+  /** Longest time between two writes of deltas; undefined before the second write, and for an unstreamed answer. */
   readonly maxGapMs: number | undefined;
-  /** The time for which the engine was held back because the client read slowly. */
+  /** Time for which the engine stream was paused because of a slow client. */
   readonly backpressureMs: number | undefined;
 };
 
-/**
- * All that is known of a request when it is over: its line in the access log, its statistics and its spans are made of
- * it.
- */
+/** The final state of a request, from which its access log line, statistics and spans are made. */
 export type ClosedRequest = RequestTimes & {
-  /** The id of the request, as callers and operators know it. */
   readonly requestId: string;
-  /** The moment at which the request arrived, in milliseconds of the monotonic clock. */
+  /** Arrival, in milliseconds of the monotonic clock. */
   readonly startedMs: number;
-  /** The time from the request's arrival to its end, in milliseconds. */
+  /** From arrival to the end, in milliseconds. */
   readonly totalMs: number;
-  /** The labels of the route in log and statistics. */
   readonly labels: RouteLabels;
-  /** The place of the request in a distributed trace. */
   readonly trace: TraceContext;
-  /** The status that was sent; 0 where none was, as Envoy has it. */
+  /** The sent status; 0 if none was sent, as in Envoy. */
   readonly code: number;
-  /** The outcome of the request, in the one word of the statistics. */
   readonly outcome: RequestOutcome;
-  /** The token of why the request did not end well; undefined where it did. */
+  /** Why the request failed; undefined if it succeeded. */
   readonly detail: Detail | undefined;
-  /** The reason why the answer ended; undefined where there was to be none. */
+  /** Why the answer ended; undefined if the request has no answer. */
   readonly endReason: EndReason | undefined;
-  /** The owner of the key; undefined where no valid key was presented. */
+  /** Undefined without a valid key. */
   readonly principal: Principal | undefined;
-  /** The size of the body; 0 where it was not read. */
+  /** 0 if the body was not read. */
   readonly bodyBytes: number;
-  /** The model that the body names; undefined where the body was not understood. */
+  /** Catalog id; undefined if the body was not parsed. */
   readonly model: string | undefined;
-  /** Whether the body asks for an event stream; undefined where it was not understood. */
+  /** Whether the body asks for an event stream; undefined if it was not parsed. */
   readonly stream: boolean | undefined;
-  /** The number of calls to engines that were made for the request. */
+  /** Calls to engines. */
   readonly attempts: number;
-  /** The number of these calls that went on with an answer which another engine had begun. */
+  /** Calls that continued an answer of another engine. */
   readonly continuations: number;
-  /** The reason why no other engine could have gone on with the answer; undefined where one could, or none was asked. */
+  /** Why no other engine could have continued the answer; undefined if one could, or none was asked. */
   readonly notKept: NotKept | undefined;
-  /** Whether the request got its place only after it had waited for its prefill for as long as it may. */
+  /** Whether the request was admitted only after the longest wait for its prefill. */
   readonly overdue: boolean;
-  /** The address of the endpoint that was called last. */
+  /** Endpoint of the last call. */
   readonly endpoint: string | undefined;
-  /** The Generate calls as their spans will tell of them; empty where no traces are exported. */
+  /** Generate calls with spans; empty if traces are not exported. */
   readonly tries: readonly TracedTry[];
-  /** The reason why the engine ended the answer; undefined where the answer did not come to its end. */
+  /** Why the engine ended the answer; undefined if it was not completed. */
   readonly finishReason: FinishReason | undefined;
-  /** The tokens that the engine counted; undefined where the answer did not come to its end. */
+  /** Tokens as counted by the engine; undefined if the answer was not completed. */
   readonly usage: Usage | undefined;
-  /** What was in the cache of the endpoint, and why not more; undefined where no engine told. */
+  /** Cached tokens at the endpoint, and the reason for misses; undefined if the engine did not report them. */
   readonly cache: CacheNote | undefined;
 };
 
-/** What the record of a request begins with. */
 export type RequestRecordOptions = {
-  /** The labels of the route in log and statistics. */
   readonly labels: RouteLabels;
-  /** The place of the request in a trace of its own: a stranger's headers do not decide what is recorded, nor where. */
+  /** A new trace: headers of an unauthenticated caller must not decide which spans are recorded, or where. */
   readonly trace: TraceContext;
-  /** Gives the place in the trace that the caller names, once its key is known. Default: the trace of its own. */
+  /** Returns the caller's trace context, once its key is valid. Default: the new trace. */
   readonly callerTrace?: () => TraceContext;
-  /** The clock by which the times of the request are measured. */
   readonly clock: Clock;
-  /** Whether the calls to engines are followed for spans. */
+  /** Whether calls to engines get spans. */
   readonly traced: boolean;
 };
 
 /**
- * Records what happens to one request, as it happens; the counterpart of Envoy's `StreamInfo`. Whoever sees something
- * happen says so by one of the events below. Nobody sets a fact: of several failures the first one names the reason.
- * Numbers and names of ours only: no text of a request ever gets in here.
+ * Records the events of one request; the counterpart of Envoy's `StreamInfo`. Each component reports an event with one
+ * of the methods below. No fact can be set: the first of several failures gives the reason. It holds only numbers and
+ * names of the service, and no text of a request.
  */
 export class RequestRecord implements CallRecord {
-  /** The id of the request, made for it here: a caller cannot choose one. */
+  /** Generated here: a caller cannot choose it. */
   readonly requestId = newRequestId();
-  /** The labels of the route in log and statistics. */
   readonly labels: RouteLabels;
   readonly #callerTrace: (() => TraceContext) | undefined;
   readonly #clock: Clock;
@@ -175,62 +160,62 @@ export class RequestRecord implements CallRecord {
     this.#tries = traced ? new TracedTries(trace, clock) : undefined;
   }
 
-  /** The place of the request in a distributed trace: its own one, and the caller's once its key is known. */
+  /** The new trace, or the caller's once its key is valid. */
   get trace(): TraceContext {
     return this.#trace;
   }
 
-  /** The owner of the key; undefined until the key was found. */
+  /** Undefined until the key was found. */
   get principal(): Principal | undefined {
     return this.#principal;
   }
 
-  /** The charges to the key; undefined until the request was held against its limits. */
+  /** Charges to the key; undefined until its limits were applied. */
   get grant(): Grant | undefined {
     return this.#grant;
   }
 
-  /** The size of the body; 0 until it was read. */
+  /** 0 until the body was read. */
   get bodyBytes(): number {
     return this.#bodyBytes;
   }
 
-  /** The catalog id of the model that the body names; undefined until the body was understood. */
+  /** Catalog id; undefined until the body was parsed. */
   get model(): string | undefined {
     return this.#model;
   }
 
-  /** The token of the first failure; undefined while there is none. */
+  /** Token of the first failure, if any. */
   get detail(): Detail | undefined {
     return this.#detail;
   }
 
-  /** What the request costs its key, when it is over: `work` where nothing has failed. */
+  /** Cost of the completed request for its key: `work` without a failure. */
   get cost(): RequestCost {
     return this.#detail ? costOf([...(this.#failedTries ?? []), this.#detail]) : "work";
   }
 
-  /** The reason why the answer ended; undefined while it runs, and where there was to be none. */
+  /** Why the answer ended; undefined while it runs, and if the request has no answer. */
   get endReason(): EndReason | undefined {
     return this.#endReason;
   }
 
-  /** The tokens that the engine counted; undefined until the answer is complete. */
+  /** Tokens as counted by the engine; undefined until the answer is complete. */
   get usage(): Usage | undefined {
     return this.#finished?.usage;
   }
 
-  /** The address of the endpoint that was called last; undefined until one was. */
+  /** Endpoint of the last call, if any. */
   get endpoint(): string | undefined {
     return this.#endpoint;
   }
 
-  /** The time from the request's arrival to its first delta, in milliseconds; undefined until that came. */
+  /** Milliseconds from arrival to the first delta; undefined until then. */
   get firstDeltaMs(): number | undefined {
     return this.#firstDeltaMs;
   }
 
-  /** Notes that the key of the request opens the service: from here on its caller's trace is followed. */
+  /** The key is valid: the caller's trace is used from here on. */
   authenticated(principal: Principal): void {
     this.#principal = principal;
     if (!this.#callerTrace) return;
@@ -238,30 +223,30 @@ export class RequestRecord implements CallRecord {
     this.#tries &&= new TracedTries(this.#trace, this.#clock);
   }
 
-  /** Notes that the request was held against the limits of its key. */
+  /** The limits of the key were applied. */
   charged(grant: Grant): void {
     this.#grant = grant;
   }
 
-  /** Notes that the whole body has arrived, of so many bytes. */
+  /** The whole body has arrived. */
   bodyRead(bytes: number): void {
     this.#bodyBytes = bytes;
   }
 
-  /** Notes that the body is understood. `stream` is undefined for requests whose answer is never an event stream. */
+  /** The body was parsed. `stream` is undefined for requests whose answer is never an event stream. */
   prepared(model: string, stream: boolean | undefined): void {
     this.#model = model;
     this.#stream = stream;
   }
 
-  /** Notes that the checked request is on its way to an engine. */
+  /** The checked request was dispatched. */
   sent(): void {
     this.#sentMs = this.#sinceStart();
   }
 
   /**
-   * Notes that a Generate call is on its way to the endpoint at `address`; `continuedTokens` is how many tokens of an
-   * answer it goes on from, where it does. Returns what follows that call.
+   * A Generate call was sent to the endpoint at `address`; `continuedTokens` is the number of tokens of the answer that
+   * it continues, if any. Returns the trace of that call.
    */
   generateSent(address: string, continuedTokens?: number): AttemptTrace {
     this.#called(address);
@@ -269,56 +254,53 @@ export class RequestRecord implements CallRecord {
     return this.#tries?.begin(address, continuedTokens) ?? { headers: traceHeaders(this.#trace), ended() {} };
   }
 
-  /**
-   * Notes that a CountTokens call is on its way to the endpoint at `address`. Returns the headers that go along with
-   * it.
-   */
+  /** A CountTokens call was sent to the endpoint at `address`. Returns its headers. */
   countSent(address: string): CallHeaders {
     this.#called(address);
     return traceHeaders(this.#trace);
   }
 
-  /** Notes that no other engine could go on with the answer, for the reason `why`. */
+  /** No other engine could continue the answer, for the reason `why`. */
   notKept(why: NotKept): void {
     this.#notKept = why;
   }
 
-  /** Notes that the request got its place only after it had waited for its prefill for as long as it may. */
+  /** The request was admitted only after the longest wait for its prefill. */
   overdue(): void {
     this.#overdue = true;
   }
 
-  /** What was in the cache of the endpoint, and why not more; undefined until an engine has told. */
+  /** Cached tokens at the endpoint, and the reason for misses; undefined until an engine has reported them. */
   get cache(): CacheNote | undefined {
     return this.#cache;
   }
 
-  /** Notes what was in the cache of the endpoint that was called last; of several tries the last one counts. */
+  /** Sets the cached tokens at the endpoint of the last call; of several attempts the last one counts. */
   cached(note: CacheNote): void {
     this.#cache = note;
   }
 
-  /** A call to an engine has failed, with the token `detail`; another one may follow. */
+  /** A call to an engine failed, with the token `detail`; a retry may follow. */
   tryFailed(detail: Detail): void {
     this.#failedTries ??= new Set();
     this.#failedTries.add(detail);
   }
 
-  /** Notes that an engine has taken the request up; this may come again, where a try is repeated. */
+  /** An engine accepted the request; repeated by a retry. */
   started(): void {
     const nowMs = this.#clock.nowMs();
     this.#queueMs = nowMs - this.#startedMs - (this.#sentMs ?? 0);
     this.#acceptMs = this.#callSentMs === undefined ? undefined : nowMs - this.#callSentMs;
   }
 
-  /** Notes that a delta has come from the engine, on the path of every delta. Returns whether it was the first one. */
+  /** A delta arrived from the engine; runs for every delta. Returns whether it was the first one. */
   delta(): boolean {
     if (this.#firstDeltaMs !== undefined) return false;
     this.#firstDeltaMs = this.#sinceStart();
     return true;
   }
 
-  /** Notes that the engine has completed its answer; this may come again, where a folded answer is repeated. */
+  /** The engine completed its answer; repeated if a folded answer is repeated. */
   finished(finished: Finished): void {
     this.#finished = finished;
     this.#finishedMs = this.#sinceStart();
@@ -327,52 +309,53 @@ export class RequestRecord implements CallRecord {
     this.#endReason = cut ? "length" : "complete";
   }
 
-  /** Notes that deltas were written `gapMs` milliseconds after the ones before, on the path of every delta. */
+  /** Deltas were written `gapMs` milliseconds after the previous ones; runs for every delta. */
   wrote(gapMs: number): void {
     if (this.#maxGapMs === undefined || gapMs > this.#maxGapMs) this.#maxGapMs = gapMs;
   }
 
-  /** Notes that the engine begins to wait for the client. */
+  /** The engine stream was paused for the client. */
   paused(): void {
     this.#pausedAtMs = this.#clock.nowMs();
   }
 
-  /** Notes that the engine waits for the client no more. */
+  /** The engine stream was resumed. */
   resumed(): void {
     if (this.#pausedAtMs === undefined) return;
     this.#backpressureMs = (this.#backpressureMs ?? 0) + this.#clock.nowMs() - this.#pausedAtMs;
     this.#pausedAtMs = undefined;
   }
 
-  /** Notes that the client has taken nothing of its answer for too long, and is cut. */
+  /** The client has read no byte of its answer for too long, and is disconnected. */
   readerStalled(): void {
     this.#endReason = "slow_reader";
   }
 
-  /** Notes that the request is answered with an error, or will be. Of several tokens the first one stays. */
+  /** The request is or will be answered with an error. The first of several tokens counts. */
   refused(detail: Detail): void {
     this.#detail ??= detail;
   }
 
-  /** Notes that the request was answered past its reply, with the status `code`, as it could not be read to its end. */
+  /** The request was answered past its reply, with the status `code`, because it could not be read to its end. */
   answeredPast(code: number, detail: Detail): void {
     this.#pastCode = code;
     this.refused(detail);
   }
 
-  /** Notes that an answer which was under way has failed. The first reason stays, which may be its client. */
+  /** A running answer failed. The first reason counts, which may be its client. */
   failed(detail: Detail, clientLeft: boolean): void {
     this.#detail ??= detail;
     this.#endReason ??= clientLeft ? "client_closed" : (OUTCOMES[detail].end ?? "error");
   }
 
   /**
-   * Notes that the reply is over or its connection is, and returns all that is known of the request. `replyCode` is the
-   * status that the reply was sent with, 0 for none; `whole` says whether the reply was written to its end.
+   * The reply or its connection has ended; returns the final state of the request. `replyCode` is the status of the
+   * reply, 0 for none; `whole` is true if the reply was written to its end.
    */
   closed(replyCode: number, whole: boolean): ClosedRequest {
     const code = this.#pastCode ?? replyCode;
-    // A refusal of an unread body is complete before it ends. Of anything else that was cut, its route learns only now.
+    // A refusal of an unread body is complete before it ends. Otherwise the route learns of the closed connection only
+    // now.
     if (!whole && code < 400 && this.#endReason === undefined) this.failed("downstream_remote_disconnect", true);
     return {
       requestId: this.requestId,
@@ -425,8 +408,8 @@ declare module "fastify" {
 }
 
 /**
- * Returns how a request ended, as one word. A stream that failed half-way was sent 200 all the same: then the end
- * reason decides.
+ * Returns the outcome of a request as one word. A stream that failed after its status line has status 200: the end
+ * reason decides then.
  */
 export function requestOutcome(code: number, endReason: EndReason | undefined): RequestOutcome {
   if (code === 0) return "client_closed";

@@ -8,8 +8,8 @@ import { isSampled, newSpanId } from "./trace-context.ts";
 import type { TracedTry } from "./traced-tries.ts";
 
 /**
- * Exports the spans of a request that is over, if its trace is sampled or the service failed it. A request without a
- * valid key has none: strangers shall not fill the collector, nor push others' spans out of the queue before it.
+ * Exports the spans of a completed request, if its trace is sampled or the service failed it. A request without a valid
+ * key has none: unauthenticated callers must not fill the collector, nor evict other spans from its queue.
  */
 export function traceRequest(
   tracing: Tracing,
@@ -22,21 +22,20 @@ export function traceRequest(
   tracing.export(requestSpans(request, { method: method ?? "", grpcStatus, offsetMs, newId: newSpanId }));
 }
 
-/** What making the spans of a request needs to know beside the request. */
+/** Facts for the spans of a request that its record does not have. */
 export type SpanSurroundings = {
-  /** The HTTP method of the request. */
   readonly method: string;
-  /** The name of the gRPC status that the call ended with. Default: the request was none of gRPC. */
+  /** Name of the final gRPC status. Default: not a gRPC call. */
   readonly grpcStatus?: string | undefined;
-  /** The milliseconds to add to the monotonic clock's time to get the wall clock's. */
+  /** Milliseconds from the monotonic clock to the wall clock. */
   readonly offsetMs: number;
-  /** Returns the id of a new span, 16 hex digits. */
+  /** 16 hex digits. */
   readonly newId: () => string;
 };
 
 /**
- * Returns the spans of a request: one of the request itself; where it was sent to an engine, one of the generation
- * below it, and below that one of each call. Names and attributes are OpenTelemetry's for HTTP, GenAI and RPC.
+ * Returns the spans of a request: the request; if it was dispatched, the generation below it, and below that one each
+ * call. Names and attributes are OpenTelemetry's for HTTP, GenAI and RPC.
  */
 export function requestSpans(request: ClosedRequest, surroundings: SpanSurroundings): Span[] {
   const { sentMs, model, tries } = request;
@@ -51,7 +50,7 @@ function serverSpan(request: ClosedRequest, { method, grpcStatus, offsetMs }: Sp
   const { trace, labels, code, outcome, detail } = request;
   const startMs = offsetMs + request.startedMs;
   const route = labels.route === "unknown" ? undefined : labels.route;
-  // OpenTelemetry names a call by its method, without the slash that its path begins with.
+  // OpenTelemetry names a call by its method, without the leading slash of its path.
   const rpc = labels.route.slice(1);
   const protocol =
     grpcStatus === undefined
@@ -86,9 +85,9 @@ type SentRequest = ClosedRequest & { readonly sentMs: number; readonly model: st
 function chatSpan(request: SentRequest, server: Span, offsetMs: number, spanId: string): Span {
   const { usage, sentMs, queueMs, firstDeltaMs, finishedMs, tries, model } = request;
   const { startMs } = server;
-  // An answer is complete a moment before its call is.
+  // An answer is complete slightly before its call.
   const answeredMs = finishedMs === undefined ? undefined : tries.at(-1)?.end?.atMs;
-  // OpenTelemetry has no list of words for them; its examples and most backends use these.
+  // OpenTelemetry has no list of finish reasons; its examples and most backends use these.
   const finishReasons = request.finishReason === undefined ? undefined : [finishReason(request.finishReason)];
   return {
     name: `chat ${model}`,
@@ -128,7 +127,7 @@ function trySpan(
   chat: Span,
   offsetMs: number,
 ): Span {
-  // What still runs when its request is over is being cancelled.
+  // A call that still runs when its request has ended is being cancelled.
   const how = end?.how ?? "cancelled";
   const failure = typeof how === "string" ? undefined : how;
   const endMs = end ? offsetMs + end.atMs : chat.endMs;

@@ -3,7 +3,6 @@ import type { Stats } from "../../stats/stats.ts";
 import { PRIORITY_CLASS } from "../request-context.ts";
 import type { ClosedRequest } from "./request-record.ts";
 
-/** Counts a request that is over. */
 export function countRequest(stats: Stats, request: ClosedRequest): void {
   const { code, outcome, totalMs } = request;
   const { route, format, operation } = request.labels;
@@ -12,7 +11,7 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
   counted.requests += 1;
   if (outcome === "server_error") counted.errors += 1;
   if (request.model === undefined) return;
-  // It is the id of a model of the catalog, whatever the caller called it, so that no caller can make new series.
+  // A catalog id, not the caller's text, so that callers cannot create series.
   const { model } = request;
   const { usage, firstDeltaMs, finishedMs } = request;
   stats.requestDuration.of(operation, model, outcome).observe(totalMs / 1000);
@@ -47,7 +46,7 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
   }
 }
 
-/** Returns how much of the prompt was read from the cache; `unknown` for a request that did not end well. */
+/** Returns whether the prompt was read from the cache; `unknown` for a request that did not succeed. */
 export function cacheUse(usage: Usage | undefined): "hit" | "partial" | "miss" | "unknown" {
   if (!usage || usage.inputTokens === 0) return "unknown";
   if (usage.cachedInputTokens === 0) return "miss";

@@ -1,19 +1,19 @@
 import { randomId } from "./random-id.ts";
 
-/** The place of a request in a distributed trace: W3C Trace Context, level 1. */
+/** Trace context of a request: W3C Trace Context, level 1. */
 export type TraceContext = {
-  /** The id of the trace, the caller's or a new one: 32 lower-case hex digits, never all zero. */
+  /** Id of the trace, the caller's or a new one: 32 lower-case hex digits, never all zero. */
   readonly traceId: string;
-  /** The id of the caller's span, 16 lower-case hex digits; undefined where the trace begins here. */
+  /** Id of the caller's span, 16 lower-case hex digits; undefined if the trace begins here. */
   readonly parentId: string | undefined;
-  /** The id of the span of the request in this gateway, 16 lower-case hex digits. */
+  /** Id of the request's span in this gateway, 16 lower-case hex digits. */
   readonly spanId: string;
   /**
-   * The trace flags, two hex digits: as they came, or `00` where the trace begins here. The last bit, sampled, may then
-   * be set by a head sampler.
+   * Trace flags, two hex digits: as received, or `00` if the trace begins here. A head sampler may set the last bit,
+   * sampled.
    */
   readonly flags: string;
-  /** The state of other systems, passed on as it came; undefined where there is none. */
+  /** The received `tracestate`, passed on unchanged, if any. */
   readonly state: string | undefined;
 };
 
@@ -22,22 +22,19 @@ export type HeadSampler = (traceId: string) => boolean;
 
 const SAMPLED = 0x01;
 
-/** The form of a `traceparent`. Version 00 has nothing behind its flags; a later one may. `ff` is no version. */
+/** The form of a `traceparent`. Version 00 ends with its flags; later ones may not. `ff` is no version. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const ZEROS = /^0+$/;
-/** The longest `tracestate` that is passed on, in characters: the standard asks for this much. */
+/** Longest `tracestate` that is passed on, in characters, as the standard requires. */
 const MAX_STATE_LENGTH = 512;
-/**
- * The form of one `key=value` of a `tracestate`, as the standard spells it: nothing that could not stand in a header
- * again.
- */
+/** One `key=value` of a `tracestate`, as the standard defines it: only characters that are valid in a header. */
 const STATE_MEMBER = /^[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x21-\x2b\x2d-\x3c\x3e-\x7e]{1,256}$/;
 const MAX_STATE_MEMBERS = 32;
 
 /**
- * Returns the trace context of a request, from its headers `traceparent` and `tracestate`. A trace that cannot be read
- * is begun anew, and its state dropped, as the standard asks for. Without a head sampler nothing is decided here.
- * `newId(bytes)` gives so many random bytes as hex digits.
+ * Returns the trace context of a request, from its headers `traceparent` and `tracestate`. An invalid trace is replaced
+ * by a new one, and its state dropped, as the standard requires. Without a head sampler, sampling is unchanged.
+ * `newId(bytes)` returns random bytes as hex digits.
  */
 export function traceContextOf(
   { traceparent, tracestate }: { readonly [name: string]: string | readonly string[] | undefined },
@@ -61,23 +58,18 @@ export function isSampled({ flags }: TraceContext): boolean {
   return (Number.parseInt(flags, 16) & SAMPLED) !== 0;
 }
 
-/**
- * Returns the same place in the trace under another span, for a call that has a span of its own; without `spanId` it is
- * a new one.
- */
+/** Returns the trace context of a child call with another span id, by default a new one. */
 export function underSpan(trace: TraceContext, spanId: string = newSpanId()): TraceContext {
   return { ...trace, parentId: trace.spanId, spanId };
 }
 
-/**
- * Returns the headers that tell an engine its place in the trace. `baggage` is not among them: it may hold anything.
- */
+/** Returns the trace headers for an engine. `baggage` is not passed on: it may hold any text. */
 export function traceHeaders({ traceId, spanId, flags, state }: TraceContext): Readonly<Record<string, string>> {
   const traceparent = `00-${traceId}-${spanId}-${flags}`;
   return state === undefined ? { traceparent } : { traceparent, tracestate: state };
 }
 
-/** Returns the id of a new span: 16 random hex digits. */
+/** 16 random hex digits. */
 export function newSpanId(): string {
   return randomHex(8);
 }
@@ -98,8 +90,8 @@ function stateOf(given: string | readonly string[] | undefined): string | undefi
 }
 
 /**
- * Returns up to 16 random bytes as hex digits: the end of an id is its most random part, as samplers expect of the end
- * of a trace's id.
+ * Returns up to 16 random bytes as hex digits: the end of an id is its most random part, as samplers expect of a trace
+ * id.
  */
 function randomHex(bytes: number): string {
   return randomId().slice(-2 * bytes);

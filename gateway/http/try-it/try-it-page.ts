@@ -8,12 +8,12 @@ import type { TryItSettings } from "./try-it-settings.ts";
 const FOLDER = "gateway/http/try-it/page";
 const FILES = ["try-it.html", "try-it.css", "formats.js", "try-it.js"];
 
-/** The row of a file of the page, which is no route of the API: it asks for no key, as none can be had before it. */
+/** The row of a page file, which is no route of the API: it requires no key, because the user has none yet. */
 function rowOf(path: string): OtherRoute {
   return { path, methods: ["GET", "HEAD"], envelope: "a", operation: "try_it", use: "open", unrecorded: true };
 }
 
-/** Serves the page to try the API at `/`, and its files, where it is configured. It holds no key and nothing of a user. */
+/** Serves the page to try the API at `/`, with its files, if configured. It stores neither keys nor user data. */
 export function serveTryItPage(app: FastifyInstance, settings: TryItSettings): void {
   if (!settings) return;
   for (const { name, type, body } of pageFiles(FOLDER, FILES)) {

@@ -1,19 +1,19 @@
 import * as z from "zod";
 
-/** The schema of the settings of the page to try the API. */
+/** Schema of the settings of the try-it page. */
 export const tryItSchema = z
   .strictObject({
     hosts: z
       .array(z.string().min(1).toLowerCase())
       .default([])
       .describe(
-        "The names, without a port, under which browsers may open the page, besides IP addresses and `localhost`: any other name may have been pointed here by a stranger, whose scripts would read what is typed.",
+        "Host names, without a port, under which browsers may open the page, besides IP addresses and `localhost`: an attacker can point any other name at this address, and scripts of that name's site could then read the user's input.",
       ),
   })
   .optional()
   .describe(
-    "Serves a page at `/` of the public API on which its user, who pastes a key, tries the API; without this section there is none. `npm start` has it.",
+    "Page at `/` of the public API to try the API with a pasted key; without this section there is none. `npm start` has it.",
   );
 
-/** The settings of the page to try the API, with their defaults; undefined where there is none. */
+/** Undefined without a page. */
 export type TryItSettings = z.output<typeof tryItSchema>;

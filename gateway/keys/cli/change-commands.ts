@@ -43,7 +43,6 @@ const NETWORKS_HELP = "addresses and networks that the key may be used from, wit
 
 const QUIET = ["--quiet", "print the key alone", false] as const;
 
-/** Adds the commands that change keys to `program`. */
 export function addChangeCommands(program: Command, context: CliContext): void {
   const create = program
     .command("create")
@@ -111,7 +110,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     );
 }
 
-/** Adds the commands that say what a key may be used for, and from where: `set-models` and `set-ips`. */
+/** Adds `set-models` and `set-ips`. */
 function addRightsCommands(program: Command, context: CliContext): void {
   program
     .command("set-models <id>")
@@ -130,7 +129,7 @@ function addRightsCommands(program: Command, context: CliContext): void {
     );
 }
 
-/** Adds the commands that decide only whether a key works: `revoke`, `disable` and `enable`. */
+/** Adds `revoke`, `disable` and `enable`. */
 function addStatusCommands(program: Command, context: CliContext): void {
   const commands = [
     ["revoke", "end the key for good", revokeKey],
@@ -162,7 +161,7 @@ function createCommand(context: CliContext, options: CreateOptions): Promise<voi
 
 type Mint = (set: KeySet, pepper: Pepper, nowMs: number) => KeySetChange<MintedKey>;
 
-/** Makes a secret and prints it, with `quiet` the key alone. With `create` a missing store is made. */
+/** Makes a secret and prints it; with `quiet` only the key. With `create` a missing store is created. */
 async function mint(context: CliContext, how: { create: boolean; quiet: boolean }, make: Mint): Promise<void> {
   const nowMs = context.io.nowMs();
   const minted = await context.update(how.create, (set, pepper) => make(set, pepper, nowMs));
@@ -179,7 +178,7 @@ async function importCommand(context: CliContext, path: string): Promise<void> {
   if (bytes === undefined) throw new KeyAdminError("not_found", `there is no file ${path}`);
   const from = parseKeySet(path, bytes);
   const { pepperFile: pepper } = await context.vault();
-  // A new one would be made, which fits none of these keys.
+  // A new pepper would fit none of these keys.
   if ((await readPrivateFile(pepper)) === undefined)
     throw new KeyStoreError("pepper_missing", `${pepper} is missing; copy the one that the keys were made with`);
   const done = await context.update(true, (set, used) => importKeys(set, from, used));
@@ -194,13 +193,16 @@ async function restoreCommand(context: CliContext, path: string | undefined, unv
   );
 }
 
-/** What becomes of a key's limits: what `clear` names is taken away first, then the new ones are set; others stay. */
+/**
+ * A change of a key's limits: the names in `clear` are removed first, then the new limits are set; others are
+ * unchanged.
+ */
 export type LimitChange = {
-  /** The limits to set; undefined ones stay as they are. */
+  /** Limits to set; undefined limits are unchanged. */
   readonly limits: KeyLimits;
-  /** The quotas to set; undefined ones stay as they are. */
+  /** Quotas to set; undefined quotas are unchanged. */
   readonly quota: KeyQuota;
-  /** The names of limits and quotas to take away, or catalog ids whose own limits go. */
+  /** Names of limits and quotas to remove, or catalog ids whose own limits are removed. */
   readonly clear: ReadonlySet<string> | "all";
 };
 
@@ -217,7 +219,7 @@ export function setLimits(set: KeySet, id: string, change: LimitChange, nowMs: n
   });
 }
 
-/** Returns the values whose names are not among `names`; all of them may be absent. */
+/** Returns the values whose names are not in `names`. */
 function without<T extends object>(values: T, names: ReadonlySet<string> | "all"): T {
   return pick(values, (name) => names !== "all" && !names.has(name));
 }
@@ -230,12 +232,12 @@ function pick<T extends object>(values: T, wanted: (name: string, value: unknown
   return Object.fromEntries(Object.entries(values).filter(([name, value]) => wanted(name, value))) as T;
 }
 
-/** What an import did: the number of keys that were taken over, and of those that were there already. */
+/** The number of imported keys, and of keys that were already present. */
 export type Imported = { readonly added: number; readonly present: number };
 
 /**
- * Takes over keys of another store, as `export` wrote them. Throws KeyAdminError `conflict` where a key was made with
- * another pepper than `pepper`, or is here already and differs; nothing is taken over then.
+ * Imports keys that `export` wrote. Throws KeyAdminError `conflict`, and imports no key, if a key was made with another
+ * pepper than `pepper`, or is present and differs.
  */
 export function importKeys(set: KeySet, from: KeySet, pepper: Pepper): KeySetChange<Imported> {
   const known = new Map(set.keys.map((record) => [record.id, record]));

@@ -11,42 +11,38 @@ import type { KeyVault, VaultKeys } from "../key-vault.ts";
 import { openRedisKeyVault } from "../redis/redis-key-vault.ts";
 import { keyText } from "./text.ts";
 
-/** The time that a command waits for another one to finish its change, in milliseconds. */
+/** Milliseconds that a command waits for another command to finish its change. */
 const LOCK_WAIT_MS = 5000;
 
-/** The exit codes of the program. */
 export const EXIT = { ok: 0, other: 1, usage: 2, notFound: 3, store: 4 } as const;
 
-/** The outer world of a command. */
+/** The process border of a command. */
 export type KeysIo = {
-  /** Standard input, in chunks of text or bytes. */
   readonly stdin: AsyncIterable<string | Uint8Array>;
-  /** Writes results to standard output. */
+  /** Writes results to stdout. */
   readonly out: (text: string) => void;
-  /** Writes notes and errors to standard error. */
+  /** Writes notes and errors to stderr. */
   readonly err: (text: string) => void;
-  /** The environment variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Returns the wall clock in milliseconds since the epoch. */
+  /** Wall clock, milliseconds since the epoch. */
   readonly nowMs: () => number;
 };
 
 /**
- * The options that every command takes: `file` is the path of the key file, `config` that of a gateway's configuration
- * which says where its keys stand instead, `json` asks for JSON instead of tables.
+ * The options of every command: `file` is the path of the key file, `config` the path of a gateway configuration that
+ * names the key store, `json` prints JSON instead of tables.
  */
 export type GlobalOptions = { readonly file: string; readonly config?: string; readonly json: boolean };
 
-/** What is read of a gateway's configuration; the rest is none of this program's business. */
+/** The fields of the gateway configuration that this program reads. */
 const configSchema = z.looseObject({ keys: keysSchema, state: stateSchema });
 
-/** What every command has at hand. */
+/** Shared services of all commands. */
 export class CliContext {
-  /** The outer world of the command. */
   readonly io: KeysIo;
   readonly #program: Command;
   #vault: Promise<KeyVault> | undefined;
-  /** The exit code of the command when nothing is thrown; 0 unless it sets another. */
+  /** Exit code if no error is thrown. */
   exitCode: number = EXIT.ok;
 
   constructor(program: Command, io: KeysIo) {
@@ -54,35 +50,37 @@ export class CliContext {
     this.io = io;
   }
 
-  /** The options that were given before the command's name. */
   get options(): GlobalOptions {
     return this.#program.opts<GlobalOptions>();
   }
 
-  /** Opens the keys that the options name, once. Rejects with what `isKeyStoreError` knows, and with `ConfigError`. */
+  /** Opens the selected keys once. Rejects with an error that `isKeyStoreError` accepts, or with `ConfigError`. */
   vault(): Promise<KeyVault> {
     this.#vault ??= this.#openVault();
     return this.#vault;
   }
 
-  /** Reads all keys, and says what is amiss with them. Throws what `isKeyStoreError` knows. */
+  /** Reads all keys and prints their faults. Throws an error that `isKeyStoreError` accepts. */
   async read(): Promise<VaultKeys> {
     const found = await (await this.vault()).read();
     for (const text of found.amiss) this.#warn(text);
     return found;
   }
 
-  /** Changes keys. With `create` a missing store is made. Throws what `isKeyStoreError` knows, and what `by` throws. */
+  /**
+   * Changes keys. With `create` a missing store is created. Throws an error that `isKeyStoreError` accepts, and the
+   * errors of `by`.
+   */
   async update<T>(create: boolean, by: KeySetChanger<T>): Promise<T> {
     return await (await this.vault()).update(create, by);
   }
 
-  /** Lets go of what was opened. */
+  /** Closes the opened keys. */
   async close(): Promise<void> {
     (await this.#vault?.catch(() => undefined))?.close();
   }
 
-  /** Returns a signal that is aborted when the key file's lock has been waited for long enough, after 5 s. */
+  /** Returns a signal that aborts after 5 s of waiting for the lock of the key file. */
   lockSignal(): AbortSignal {
     return AbortSignal.timeout(LOCK_WAIT_MS);
   }
@@ -98,7 +96,7 @@ export class CliContext {
     this.print(summary, () => keyText(summary));
   }
 
-  /** Prints a key that was just made, secret included. */
+  /** Prints a new key with its secret. */
   printMinted({ record, key }: MintedKey): void {
     const summary = summarize(record, this.io.nowMs());
     this.print({ key, ...summary }, () => `${key}\n\n${keyText(summary)}`);

@@ -12,20 +12,19 @@ import { isKeyStoreError } from "../key-store-error.ts";
 import type { KeyVault } from "../key-vault.ts";
 
 /**
- * One thing that was found out about a key store. At `error` keys cannot be used, changed or trusted; at `warning`
- * something is worth a look; `text` says what, for people.
+ * A finding about a key store. `error`: keys cannot be used, changed or trusted. `warning`: operators should check the
+ * store.
  */
 export type Finding = { readonly level: "ok" | "warning" | "error"; readonly text: string };
 
-/** The bits of a mode that let others write: in the folder, they may put another file in the place of the key file. */
+/** Mode bits that let other users write: in the folder, they could replace the key file. */
 const WRITABLE_BY_OTHERS = 0o022;
 const STICKY = 0o1000;
-/** The different bytes that a pepper has at least: 32 random ones are hardly ever fewer than 20 different ones. */
+/** The least number of different bytes in a pepper: 32 random bytes rarely have fewer than 20 different values. */
 const MIN_DIFFERENT_BYTES = 16;
 
 /**
- * Looks at everything about a key store that goes wrong in practice, and changes nothing. `nowMs` is the wall clock in
- * milliseconds since the epoch.
+ * Checks a key store for common faults and changes nothing. `nowMs` is the wall clock in milliseconds since the epoch.
  */
 export async function examine(vault: KeyVault, nowMs: number): Promise<readonly Finding[]> {
   const { name, isFile } = vault;
@@ -83,9 +82,8 @@ async function examineAudit(vault: KeyVault, { set, pepper }: KeyFile): Promise<
 }
 
 /**
- * Judges whether the audit log is as it was written, and goes up to the key set. What was made up, altered or cut off
- * by somebody without the pepper is an error; a log of before logs were keyed is a warning, as anybody could have
- * written it.
+ * Checks that the audit log is unaltered and reaches the revision of the key set. A line that was forged, altered or
+ * cut off without the pepper is an error; a log from before logs were keyed is a warning, because it proves nothing.
  */
 export function auditFinding(file: string, bytes: Buffer, set: KeySet, pepper: Pepper | undefined): Finding {
   const { revision, auditHead } = set;

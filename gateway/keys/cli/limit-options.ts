@@ -4,33 +4,29 @@ import { parseCount, parseModel } from "./options.ts";
 
 type PerModel = NonNullable<KeyLimits["perModel"]>;
 
-/** The limits of a key as the options of a command say them; what was not given is absent. */
+/** The limits of a key as command options; options that were not given are absent. */
 export type LimitOptions = {
-  /** The most requests per minute. */
   readonly rpm?: number;
-  /** The most input tokens per minute. */
   readonly itpm?: number;
-  /** The most output tokens per minute, those of reasoning included. */
+  /** Reasoning included. */
   readonly otpm?: number;
-  /** The most generations at one time. */
+  /** Generations at one time. */
   readonly concurrency?: number;
-  /** The most token counts at one time. */
   readonly countConcurrency?: number;
-  /** The most requests that may wait at one time for one model. */
+  /** Waiting requests per model. */
   readonly queued?: number;
-  /** The largest request body, in bytes. */
+  /** Bytes. */
   readonly maxBodyBytes?: number;
-  /** The longest answer, in tokens. */
+  /** Longest answer, in tokens. */
   readonly maxOutputTokens?: number;
-  /** The most input and output tokens together per day in UTC. */
+  /** Input and output tokens per day in UTC. */
   readonly tokensPerDay?: number;
-  /** Limits for single models, by catalog id. */
   readonly perModel?: PerModel;
 };
 
 const RATES = ["rpm", "itpm", "otpm", "concurrency"];
 
-/** The names that `--clear` takes, and what each is in a record. */
+/** The names that `--clear` takes, by their fields in a record. */
 const CLEARABLE: Readonly<Record<string, string>> = {
   rpm: "rpm",
   itpm: "itpm",
@@ -44,7 +40,6 @@ const CLEARABLE: Readonly<Record<string, string>> = {
   "per-model": "perModel",
 };
 
-/** Adds an option for every limit to `command`. */
 export function addLimitOptions(command: Command): Command {
   return command
     .option("--rpm <n>", "requests per minute", parseCount)
@@ -59,7 +54,6 @@ export function addLimitOptions(command: Command): Command {
     .option("--per-model <model:limits>", "such as svc-qwen:rpm=10,otpm=500; may be repeated", parsePerModel);
 }
 
-/** Returns limits and quota as records have them. */
 export function limitsOf(options: LimitOptions): { limits: KeyLimits; quota: KeyQuota } {
   const { tokensPerDay, rpm, itpm, otpm, concurrency, countConcurrency, ...rest } = options;
   const { queued, maxBodyBytes, maxOutputTokens, perModel } = rest;
@@ -70,7 +64,7 @@ export function limitsOf(options: LimitOptions): { limits: KeyLimits; quota: Key
 }
 
 /**
- * Parses the names of limits to take away: `rpm,svc-qwen` to names as records have them, `all` to "all". Throws
+ * Parses names of limits to remove: `rpm,svc-qwen` to the names in records, `all` to "all". Throws
  * InvalidArgumentError.
  */
 export function parseClear(text: string): ReadonlySet<string> | "all" {

@@ -18,7 +18,7 @@ Exit codes: ${EXIT.ok} fine, ${EXIT.usage} usage or a change that the key's stat
 ${EXIT.store} the store cannot be used or is not as it should be, ${EXIT.other} anything else.`;
 
 function exitCodeOf(error: unknown, io: KeysIo): number {
-  // Commander has printed its own text already.
+  // Commander has already printed the error.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   if (error instanceof KeyAdminError) {
     io.err(`error: ${error.message}\n`);
@@ -32,8 +32,8 @@ function exitCodeOf(error: unknown, io: KeysIo): number {
 }
 
 /**
- * Runs one command. `argv` starts behind the name of the program. Returns the exit code: 0 fine, 2 usage, 3 no such key
- * (for `verify` also: not valid, for `import`: no file), 4 the store cannot be used.
+ * Runs one command. `argv` starts after the name of the program. Returns the exit code: 0 success, 2 usage error, 3 no
+ * such key (`verify`: key not valid; `import`: no file), 4 the store cannot be used.
  */
 export async function run(argv: readonly string[], io: KeysIo): Promise<number> {
   const program = new Command("keys")

@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "commander";
 import { CATALOG, findModel } from "../../catalog.ts";
 import { isNetwork } from "../allowed-networks.ts";
 
-/* Parsers of option values, each of which throws commander's InvalidArgumentError: that ends in a usage error. */
+/* Parsers of option values. Each throws commander's InvalidArgumentError, which ends in a usage error. */
 
 /** Parses a list of models: `svc-qwen,+my-model` to catalog ids, `*` or `all` to "all". */
 export function parseModels(text: string): readonly string[] | "all" {
@@ -18,8 +18,8 @@ export function parseModels(text: string): readonly string[] | "all" {
 }
 
 /**
- * Parses the id of a model: one of the default catalog, or any behind a plus, as a gateway may have a catalog of its own
- * that nobody here knows. Undefined for anything else, so that a slip in an id is told.
+ * Parses the id of a model: one of the default catalog, or any id after a plus, because a gateway may have a catalog of
+ * its own. Undefined for any other text, so that a typo is reported.
  */
 export function parseModel(text: string): string | undefined {
   return findModel(text)?.id ?? /^\+([A-Za-z0-9][A-Za-z0-9._-]{0,63})$/.exec(text)?.[1];
@@ -34,21 +34,18 @@ export function parseNetworks(text: string): readonly string[] | "any" {
   return networks;
 }
 
-/** Parses a whole number of at least 1. */
 export function parseCount(text: string): number {
   const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : 0;
   if (value < 1) throw new InvalidArgumentError("Expected a whole number of at least 1.");
   return value;
 }
 
-/** Parses a whole number from 0 to 15. */
 export function parseKept(text: string): number {
   const value = text === "0" ? 0 : parseCount(text);
   if (value > 15) throw new InvalidArgumentError("Expected a whole number of at most 15.");
   return value;
 }
 
-/** Parses a whole number from 1 to 1000. */
 export function parseWeight(text: string): number {
   const value = parseCount(text);
   if (value > 1000) throw new InvalidArgumentError("Expected a whole number of at most 1000.");
@@ -69,7 +66,7 @@ export function parseLifetimeMs(text: string): number {
   return ms;
 }
 
-/** Parses a text of 1 to 128 characters, none of them a control character, as it is shown in terminals. */
+/** Parses a text of 1 to 128 characters without control characters, which a terminal would interpret. */
 export function parseLabel(text: string): string {
   if (!/^[^\p{C}]{1,128}$/u.test(text))
     throw new InvalidArgumentError("Expected 1 to 128 characters without control characters.");
@@ -83,7 +80,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** The longest duration that is taken, in milliseconds: 100 years of 365 days. */
+/** 100 years of 365 days. */
 const MAX_DURATION_MS = 100 * 365 * 86_400_000;
 
 /** Parses `90s`, `30m`, `24h`, `90d` or `0` into milliseconds; undefined for anything else. */
@@ -97,8 +94,8 @@ export function parseDurationMs(text: string): number | undefined {
 }
 
 /**
- * Reads the first line of `input`, without the blanks around it. It reads no further than the line, or than `maxLength`
- * characters need; what it returns may then be longer than that, but is cut.
+ * Reads the first line of `input` and trims it. Reads no more than the line, or than `maxLength` characters need; the
+ * result may then be longer than `maxLength`, but is cut.
  */
 export async function readLine(input: AsyncIterable<string | Uint8Array>, maxLength: number): Promise<string> {
   const decoder = new TextDecoder();

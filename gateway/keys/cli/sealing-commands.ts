@@ -7,7 +7,7 @@ import { KeyAdminError } from "../key-admin.ts";
 import type { CliContext } from "./command-context.ts";
 import { parseKept } from "./options.ts";
 
-/** Adds the commands that make and change files of sealing keys to `program`. */
+/** Adds the commands that create and change files of sealing keys to `program`. */
 export function addSealingCommands(program: Command, context: CliContext): void {
   const sealing = program
     .command("sealing-key")

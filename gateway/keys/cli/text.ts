@@ -2,7 +2,7 @@ import type { AuditEntry } from "../audit-log.ts";
 import type { KeySummary } from "../key-admin.ts";
 import type { Finding } from "./doctor.ts";
 
-/** Lays rows out as columns that line up; the text ends in a line break. */
+/** Aligns rows as columns; the text ends in a line break. */
 function columns(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   return rows
@@ -15,14 +15,13 @@ function modelsText(models: readonly string[]): string {
   return models.includes("*") ? "all" : models.join(",");
 }
 
-/** Writes rates as `--per-model` takes them. */
+/** Writes rates in the syntax of `--per-model`. */
 function ratesText(rates: object): string {
   return Object.entries(rates)
     .map(([name, value]) => `${name}=${value}`)
     .join(",");
 }
 
-/** Writes keys as a table, one line each. */
 export function listText(keys: readonly KeySummary[]): string {
   if (keys.length === 0) return "no keys\n";
   const head = ["ID", "NAME", "OWNER", "STATE", "MODELS", "EXPIRES"];
@@ -37,7 +36,6 @@ export function listText(keys: readonly KeySummary[]): string {
   return columns([head, ...rows]);
 }
 
-/** Writes one key as a list of its fields. */
 export function keyText(key: KeySummary): string {
   const { perModel, ...limits } = key.limits;
   const shown: readonly (readonly [string, string | number | null | undefined])[] = [
@@ -67,7 +65,6 @@ export function keyText(key: KeySummary): string {
   );
 }
 
-/** Writes the entries of an audit log as a table. */
 export function auditText(entries: readonly AuditEntry[]): string {
   const head = ["TIME", "ACTION", "KEY", "FIELDS", "UID", "HOST", "PROGRAM"];
   const rows = entries.map(({ ts, action, keyId, fields, actor: { uid, host, program } }) => {
@@ -76,7 +73,6 @@ export function auditText(entries: readonly AuditEntry[]): string {
   return columns([head, ...rows]);
 }
 
-/** Writes findings as a table. */
 export function findingsText(findings: readonly Finding[]): string {
   return columns(findings.map(({ level, text }) => [level, text]));
 }

@@ -8,63 +8,63 @@ import { parseSeenHead, type SeenHead, seenHeadText } from "../seen-revision.ts"
 import { RecordSigner, type SignedRecord } from "../signed-record.ts";
 import type { StoredHead, StoredKeys } from "./stored-keys.ts";
 
-/** How often the keys are read anew as they were restored meanwhile. */
+/** Reads of the keys that are repeated because of a concurrent restore. */
 const TRIES = 5;
 
-/** The state of the stored keys up to which they were read. */
+/** The state up to which the stored keys were read. */
 export type ReadHead = SeenHead & {
-  /** The place of the line that began the history, from 0. */
+  /** Index of the line that began the history, from 0. */
   readonly base: number;
-  /** The number of lines of the audit log. */
+  /** Number of lines in the audit log. */
   readonly length: number;
-  /** The newest line itself. */
+  /** The newest line. */
   readonly last: string;
 };
 
 /**
- * What the stored keys are to those that were known before: `continues` them, has lost some of their changes and may have
- * others instead (`forked`), was put in their place by `keys restore` (`restored`), or is another or older store that
- * took their place otherwise (`replaced`).
+ * Relation of the stored keys to the states that were known before: `continues` them, has lost some of their changes
+ * and may have others instead (`forked`), replaced them by `keys restore` (`restored`), or is another or an older store
+ * (`replaced`).
  */
 export type Relation = (typeof RELATIONS)[number];
 
-/** From the best one to the worst. */
+/** From best to worst. */
 const RELATIONS = ["continues", "restored", "forked", "replaced"] as const;
 
-/** What was read of the stored keys. */
+/** The result of reading the stored keys. */
 export type Reading = {
-  /** The state up to which was read. */
   readonly head: ReadHead;
-  /** What the store is to the states that were known; the worst, where they differ. */
+  /** Relation of the store to the known states; the worst one if they differ. */
   readonly relation: Relation;
-  /** The known state that is in this relation; undefined where none was known. */
+  /** The known state with this relation; undefined if none was known. */
   readonly known: SeenHead | undefined;
-  /** Whether all records were read, or those alone that have changed. */
+  /** Whether all records were read, or only the changed ones. */
   readonly isWhole: boolean;
-  /** The records that are as they were written, by id. */
+  /** Verified records by id. */
   readonly records: ReadonlyMap<string, KeyRecord>;
-  /** The ids of records that are missing, were not signed with the pepper, or are older than their newest change. */
+  /** Ids of records that are missing, were not signed with the pepper, or are older than their newest change. */
   readonly refused: ReadonlySet<string>;
 };
 
-/** The lines that were read so far. */
+/** The lines read so far. */
 type Walk = {
   readonly base: number;
-  /** The states that were known before, and which of their newest lines have been met. */
+  /** The known states, and which of their newest lines were found. */
   readonly known: readonly SeenHead[];
   readonly met: Set<string>;
-  /** The revision of the restore that began the history, which all records have that no later line names. */
+  /** Revision of the restore that began the history; records that no later line names have it. */
   restored: number | undefined;
-  /** The time of that restore. */
   restoredAt: string | undefined;
-  /** The ids of keys by the revision of the newest line that names them. */
+  /** Ids of keys with the revision of the newest line that names each. */
   readonly revisions: Map<string, number>;
-  /** Whether another restore has come, so that the history begins there. */
+  /** Whether another restore has begun a new history. */
   isOver: boolean;
   head: ReadHead | undefined;
 };
 
-/** Reads the keys in the store that gateways share, and trusts what the pepper has signed alone. */
+/**
+ * Reads the keys in the store that gateways share. It accepts only records and lines that were signed with the pepper.
+ */
 export class KeysReader {
   readonly #stored: StoredKeys;
   readonly #pepper: Pepper;
@@ -72,7 +72,6 @@ export class KeysReader {
   readonly #check: ReturnType<typeof lineCheck>;
   readonly #signer: RecordSigner;
 
-  /** Makes a reader of keys whose pepper stands in `pepperFile`. */
   constructor(stored: StoredKeys, pepper: Pepper, pepperFile: string) {
     this.#stored = stored;
     this.#pepperFile = pepperFile;
@@ -82,8 +81,8 @@ export class KeysReader {
   }
 
   /**
-   * Reads all keys and compares them with states that were known; undefined where there are none. Rejects with
-   * `KeyStoreError`: `not_signed` where the history cannot be trusted, `pepper_mismatch` for another pepper.
+   * Reads all keys and compares them with known states; undefined if there are no keys. Rejects with `KeyStoreError`:
+   * `not_signed` if the history cannot be trusted, `pepper_mismatch` for another pepper.
    */
   async whole(known: readonly SeenHead[]): Promise<Reading | undefined> {
     for (let tries = 0; tries < TRIES; tries += 1) {
@@ -96,8 +95,8 @@ export class KeysReader {
   }
 
   /**
-   * Reads what has changed since a state; undefined where the store does not go on from there, or its head was changed
-   * by something else. Rejects as `whole`.
+   * Reads the changes since a state; undefined if the store does not continue that state, or its head was changed by
+   * another program. Rejects as `whole` does.
    */
   async since(known: ReadHead, head: StoredHead): Promise<Reading | undefined> {
     if (head.base !== known.base) return undefined;
@@ -110,13 +109,13 @@ export class KeysReader {
     return walk.isOver || (walk.head === known && !isOurs) ? undefined : readingOf(walk, found, false);
   }
 
-  /** Reads what the gateways have last noted to hold, where that was signed. */
+  /** Reads the newest state that the gateways recorded in the store, if its signature is valid. */
   async held(): Promise<SeenHead | undefined> {
     const text = await this.#stored.held();
     return parseSeenHead((text && this.#signer.openText("held", text)) ?? "");
   }
 
-  /** Notes what a gateway holds that does not follow the store. */
+  /** Records the state of a gateway that does not follow the store. */
   async noteHeld(head: SeenHead): Promise<void> {
     await this.#stored.noteHeld(this.#signer.signText("held", seenHeadText(head)));
   }
@@ -141,12 +140,12 @@ export class KeysReader {
       if (turns.isOver) await turns.next();
       found.set(id, this.#signer.open(id, text));
     }
-    // What has changed meanwhile may have been read as it was before.
+    // Records that changed meanwhile may have been read in their old state.
     await this.#readUntilNewest(walk, found);
     return walk.isOver ? undefined : readingOf(walk, found, true);
   }
 
-  /** Reads new lines and the records that they name, until there are no more. */
+  /** Reads new lines and the records that they name until there are no more. */
   async #readUntilNewest(walk: Walk, found: Map<string, SignedRecord | undefined>): Promise<void> {
     for (;;) {
       const named = await this.#readLines(walk);
@@ -226,8 +225,8 @@ function notSigned({ base, head }: Walk): KeyStoreError {
 }
 
 /**
- * Throws KeyStoreError where what was read is not to be followed, as keys that are known are not in it: `store_replaced`,
- * also where there is none, or `missing` where none was known.
+ * Throws KeyStoreError if known keys are not in the stored keys, so that these must not be followed: `store_replaced`,
+ * also if the store is empty, or `missing` if no state was known.
  */
 export function assertFollows(reading: Reading | undefined, known: readonly SeenHead[]): asserts reading is Reading {
   const lost = reading ? reading.known : known[0];

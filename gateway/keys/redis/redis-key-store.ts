@@ -15,47 +15,43 @@ import { assertFollows, KeysReader, type ReadHead, type Reading } from "./keys-r
 import { KEYS_CHANNEL, type StoredHead, StoredKeys } from "./stored-keys.ts";
 
 /**
- * The time between two looks at the revision, in milliseconds: half of the second that a change may take, for those
- * whose message was lost.
+ * Milliseconds between two reads of the revision, for lost messages: half of the second within which a change takes
+ * effect.
  */
 const LOOK_MS = 500;
-/** The time after which a store that was refused, as a whole or in part, is read anew unchanged, in milliseconds. */
+/** Milliseconds after which a refused or partly refused store is read again although it is unchanged. */
 const AGAIN_MS = 60_000;
-/** The longest time, in milliseconds, for which the end of a store waits for the file system. */
+/** Longest wait of `close` for the file system, in milliseconds. */
 const CLOSE_MS = 1_000;
 
-/** What a key store in Redis works with. */
 export type RedisKeyStoreOptions = {
-  /** The connection to the store. */
   readonly state: RedisState;
-  /** The path of the pepper. */
   readonly pepperFile: string;
-  /** The clock by which keys expire and the store is looked at. */
+  /** Clock of key expiry and of polls. */
   readonly clock: Clock;
-  /** The kind of keys that are taken; keys of the other kind are unknown. Default: "live". */
+  /** The accepted kind of keys; keys of the other kind are unknown. Default: "live". */
   readonly env?: KeyEnv;
 };
 
 /**
- * Keys in the store that gateways share. All records are kept in this process, so that a key is looked up without a
- * question to the store; of a change only what has changed is read. While the store is away the records stay in force,
- * and `status()` says so.
- *
- * A store that has lost changes is followed, so that later changes count, but no record is replaced by an older one that
- * may give more rights. Another store, and an older one at the start, is refused until an operator restores it.
+ * Keys in the store that gateways share. All records are kept in this process, so that a look-up needs no request to
+ * the store; a change reads only the changed records. While the store is unreachable the records stay in force, and
+ * `status()` reports it.
+ * A store that has lost changes is followed, so that later changes take effect, but no record is replaced by an older
+ * one that may give more rights. Another store, and an older one at the start, is refused until an operator restores
+ * it.
  */
 export class RedisKeyStore implements KeyStore {
   readonly #options: RedisKeyStoreOptions;
   readonly #stored: StoredKeys;
   readonly #listeners = new Set<(status: KeyStoreStatus) => void>();
-  /** The records in use. */
   readonly #records = new Map<string, KeyRecord>();
   readonly #reader: KeysReader;
   readonly #table: KeyTable;
   #head: ReadHead | undefined;
-  /** The text of the head that stood in the store when the keys in use, or a failure, came of it; null for none. */
+  /** Text of the stored head from which the keys in use, or a failure, resulted; null if there was none. */
   #lookedAt: string | null | undefined;
-  /** The time from which on what stands in the store is read again, although it has not changed. */
+  /** From this time on the store is read again although it is unchanged. */
   #againMs = 0;
   #failure: KeyStoreError | undefined;
   #refused = new Set<string>();
@@ -79,8 +75,8 @@ export class RedisKeyStore implements KeyStore {
   }
 
   /**
-   * Reads all records and follows their changes until `close`. Throws what `isKeyStoreError` knows when there are none,
-   * or they cannot be used. Where the store does not answer it is opened without keys: see `loaded`.
+   * Reads all records and follows their changes until `close`. Throws an error that `isKeyStoreError` accepts if there
+   * are none or they cannot be used. If the store does not answer, it is opened without keys: see `loaded`.
    */
   static async open(options: RedisKeyStoreOptions): Promise<RedisKeyStore> {
     const { pepperFile } = options;
@@ -88,41 +84,37 @@ export class RedisKeyStore implements KeyStore {
     if (pepper === undefined) throw new KeyStoreError("pepper_missing", `${pepperFile} is missing`);
     const store = new RedisKeyStore(options, pepper);
     if (!(await store.#begin())) store.#loaded = store.#beginLater();
-    // Whoever opens a store may have other things to do before it waits for the keys.
+    // A rejection before the caller awaits `loaded` must not be unhandled.
     store.#loaded.catch(() => {});
     return store;
   }
 
   /**
-   * Resolves when there are keys: at once, but where the store was away when it was opened. Rejects with what
-   * `isKeyStoreError` knows when it is back and its keys cannot be used. It resolves after `close`, too.
+   * Resolves when keys are loaded: at once, unless the store was unreachable when it was opened. Rejects with an error
+   * that `isKeyStoreError` accepts if the store is reachable again and its keys cannot be used. Also resolves after
+   * `close`.
    */
   get loaded(): Promise<void> {
     return this.#loaded;
   }
 
-  /** Returns who presents this key by the clock's time now; undefined for every key that does not work. */
   find(presented: string): Principal | undefined {
     const found = this.#table.look(presented, this.#options.clock.wallMs());
     return "principal" in found ? found.principal : undefined;
   }
 
-  /** Returns whose record has this id, whatever its status; undefined where none has. */
   byId(keyId: string): Principal | undefined {
     return this.#table.byId(keyId);
   }
 
-  /** Returns whose record has this id, where it is in force by the clock's time now. */
   inForce(keyId: string): Principal | undefined {
     return this.#table.inForce(keyId, this.#options.clock.wallMs());
   }
 
-  /** Returns whether what runs for the key with this id has to end. */
   mustEnd(keyId: string): boolean {
     return this.#table.mustEnd(keyId);
   }
 
-  /** Returns the state of the records in use, and why newer ones could not be read. */
   status(): KeyStoreStatus {
     const counts = { active: 0, disabled: 0, revoked: 0 };
     for (const { status } of this.#records.values()) counts[status] += 1;
@@ -133,15 +125,15 @@ export class RedisKeyStore implements KeyStore {
     };
   }
 
-  /** Calls `listener` after each change that was taken over, and once when the store cannot be read. */
+  /** Calls `listener` after each loaded change, and once when the store becomes unreadable. */
   onChange(listener: (status: KeyStoreStatus) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   /**
-   * Stops following the store and forgets all listeners; `find` goes on with the last records. Resolves when the state in
-   * use is noted, or after a second, as a file system may hang.
+   * Stops following the store and removes all listeners; `find` continues with the last records. Resolves when the
+   * state in use is recorded, or after a second, because a file system may hang.
    */
   async close(): Promise<void> {
     this.#end.abort();
@@ -152,7 +144,7 @@ export class RedisKeyStore implements KeyStore {
     noted.abort();
   }
 
-  /** Reads all records and follows their changes from then on. Resolves to whether the store answered. */
+  /** Reads all records and then follows their changes. Resolves to whether the store answered. */
   async #begin(): Promise<boolean> {
     const before = this.#fault;
     try {
@@ -183,7 +175,7 @@ export class RedisKeyStore implements KeyStore {
     this.#cancelLook = this.#options.clock.after(LOOK_MS, () => void this.#look().then(() => this.#lookLater()));
   }
 
-  /** Takes over what has changed. Never rejects; a look that was asked for amid another one follows it. */
+  /** Loads changes. Never rejects; a call during another one runs after it. */
   #look(): Promise<void> {
     this.#askedAgain = this.#looking !== undefined;
     this.#looking ??= this.#lookUntilSame().finally(() => {
@@ -212,12 +204,12 @@ export class RedisKeyStore implements KeyStore {
     }
   }
 
-  /** Why some of the records in use are not those of the store; undefined where all are. */
+  /** Why some of the records in use differ from the store; undefined if none does. */
   get #partFault(): KeyStoreStatus["fault"] {
     return this.#refused.size > 0 ? "records_refused" : undefined;
   }
 
-  /** Reads the records that have changed. Resolves to whether there were any. */
+  /** Reads the changed records. Resolves to whether there were any. */
   async #catchUp(): Promise<boolean> {
     const stored = await this.#stored.head();
     const nowMs = this.#options.clock.nowMs();
@@ -242,7 +234,7 @@ export class RedisKeyStore implements KeyStore {
     return reading.isWhole || reading.head !== before;
   }
 
-  /** Reads what has changed or, where the store does not go on from the records in use, all of it. */
+  /** Reads the changes or, if the store does not continue the records in use, all records. */
   async #read(stored: StoredHead | undefined, isSame: boolean): Promise<Reading> {
     const changed = stored && this.#head && !isSame ? await this.#reader.since(this.#head, stored) : undefined;
     if (changed) return changed;
@@ -257,7 +249,7 @@ export class RedisKeyStore implements KeyStore {
     return whole;
   }
 
-  /** Resolves to the newest state that was in use on this host, and to the one that another gateway holds. */
+  /** Resolves to the newest state that was in use on this host, and to the state that another gateway holds. */
   async #knownBefore(): Promise<readonly SeenHead[]> {
     return knownHeads(await readSeenHead(this.#options.pepperFile), await this.#reader.held());
   }
@@ -271,7 +263,7 @@ export class RedisKeyStore implements KeyStore {
     if (isWhole)
       for (const [id, { status }] of this.#records)
         if (!records.has(id) && !refused.has(id)) {
-          // Of a key that is gone with lost changes, the end stays known.
+          // The revocation of a key that disappeared with lost changes stays in force.
           if (status === "active" || isOnPurpose) this.#remove(id);
           else this.#refused.add(id);
         }
@@ -295,8 +287,8 @@ export class RedisKeyStore implements KeyStore {
   }
 
   /**
-   * Notes the state in use for later starts, where all of it is in use. Keys are in force without that, and nothing waits
-   * for it: a file system may hang.
+   * Records the state in use for later starts, if all of it is in use. Keys are in force without the record, and no
+   * operation waits for it: a file system may hang.
    */
   #note({ head, relation }: Reading): void {
     if (this.#refused.size > 0 || this.#end.signal.aborted) return;
@@ -321,8 +313,9 @@ export class RedisKeyStore implements KeyStore {
 }
 
 /**
- * Returns whether an active record is older than the one in use: changes that it lacks may have taken rights or secrets
- * away. A revocation is never undone, and one that disabled the key counts above another change of the same revision.
+ * Returns whether an active record is older than the one in use: changes that it lacks may have removed rights or
+ * secrets. A revocation is never undone, and a change that disabled the key takes precedence over another change of the
+ * same revision.
  */
 function isOlder(held: KeyRecord | undefined, next: KeyRecord): boolean {
   if (!held || next.status !== "active") return false;

@@ -15,16 +15,16 @@ import { RecordSigner, readUnverified } from "../signed-record.ts";
 import { assertFollows, KeysReader, type Reading } from "./keys-reader.ts";
 import { StoredKeys } from "./stored-keys.ts";
 
-/** How often a change is tried again as another one came first. */
+/** Attempts of a change when another change comes first. */
 const TRIES = 5;
-/** The most records of one change. */
+/** Most records of one change. */
 const BATCH = 500;
-/** The time for which a command waits for an answer, at least, in milliseconds. */
+/** Least time, in milliseconds, for which a command waits for an answer. */
 const PATIENCE_MS = 5_000;
 
 /**
- * Opens the keys in the store that gateways share. `warn` is called with what is amiss with a change that was made.
- * Rejects with `ConfigError` where a file of the settings cannot be used.
+ * Opens the keys in the store that gateways share. `warn` receives the faults of a completed change. Rejects with
+ * `ConfigError` if a file of the settings cannot be used.
  */
 export async function openRedisKeyVault(
   settings: RedisSettings,
@@ -37,15 +37,15 @@ export async function openRedisKeyVault(
   return new RedisKeyVault(state, pepperFile, warn);
 }
 
-/** What the store holds, and what is known of it beforehand. */
+/** The contents of the store, and the state known before. */
 type Found = {
   readonly pepper: Pepper | undefined;
   readonly known: readonly SeenHead[];
-  /** Undefined where the store holds no keys. */
+  /** Undefined if the store holds no keys. */
   readonly reading: Reading | undefined;
 };
 
-/** The state that a change goes out from: where the store has none, or another history begins, without an identity. */
+/** The state that a change is based on; without an identity if the store has none, or if another history begins. */
 type From = { readonly id: string | undefined; readonly auditHead: string | undefined; readonly last: string };
 
 class RedisKeyVault implements KeyVault {
@@ -93,7 +93,7 @@ class RedisKeyVault implements KeyVault {
       if (set === before) return value;
       const head = await this.#write(keyChanges(before, set), set, pepper, reading?.head);
       if (!head) continue;
-      // A history that has lost changes is for the gateways to accept, which have the records that were lost.
+      // Only gateways, which hold the lost records, may accept a history that has lost changes.
       await this.#made(reading?.relation === "forked" ? undefined : head);
       return value;
     }
@@ -122,7 +122,7 @@ class RedisKeyVault implements KeyVault {
     const revisions = [given, await this.#stored.head(), ...older].map((one) => one?.revision ?? 0);
     const set = inOrder({ v: 1, revision: Math.max(...revisions) + 1, keys });
     const changes = [{ action: "restore", keyId: "*", fields: [] }, ...keyChanges(reading ? setOf(reading) : set, set)];
-    // A restore counts where it is younger than all that it replaces.
+    // A restore takes effect only if it is newer than everything that it replaces.
     const wallMs = Math.max(systemClock.wallMs(), ...older.map(({ ts }) => Date.parse(ts) + 1));
     const before = { id: undefined, auditHead: /"mac":"([0-9a-f]{64})"\}$/.exec(last)?.[1], last };
     const head = await this.#commit(before, { changes, keys, revision: set.revision, pepper, wallMs });
@@ -147,8 +147,8 @@ class RedisKeyVault implements KeyVault {
   }
 
   /**
-   * Writes what has changed. Resolves to the new state; undefined where another change came first. Many records take
-   * several steps, each of which is whole.
+   * Writes the changes. Resolves to the new state; undefined if another change came first. Many records take several
+   * steps, each of which is atomic.
    */
   async #write(
     changes: readonly KeyChange[],
@@ -170,7 +170,9 @@ class RedisKeyVault implements KeyVault {
     return now;
   }
 
-  /** Writes records and the lines that say so as one. Resolves to the new state; undefined where another came first. */
+  /**
+   * Writes records and their audit lines atomically. Resolves to the new state; undefined if another change came first.
+   */
   async #commit(
     { id, auditHead: prev, last }: From,
     { keys, ...addition }: Omit<AuditAddition, "head"> & { readonly keys: readonly KeyRecord[] },
@@ -186,7 +188,7 @@ class RedisKeyVault implements KeyVault {
     return { id: id ?? first, revision, auditHead, ts: new Date(wallMs).toISOString(), last: lines.at(-1) ?? "" };
   }
 
-  /** Notes the state that a change has made, and waits until a replica has it. */
+  /** Records the new state, and waits until a replica has it. */
   async #made(head: SeenHead | undefined): Promise<void> {
     if (head)
       await noteSeenHead(this.pepperFile, head).catch((error: unknown) => {
@@ -225,7 +227,7 @@ function inOrder(set: KeySet): KeySet {
   return { ...set, keys };
 }
 
-/** Returns what is amiss with stored keys, for people. */
+/** Returns the faults of stored keys, as messages. */
 function amissOf(reading: Reading): readonly string[] {
   const { relation, refused, known } = reading;
   const ids = [...refused].filter(isKeyId).slice(0, 20);

@@ -4,31 +4,31 @@ import { faultOf, type RedisState } from "../../state/redis-state.ts";
 import { KeyStoreError } from "../key-store-error.ts";
 
 /*
- * How keys stand in the store that gateways share. All entries have one hash tag, so that a change is one script on one
+ * The entries of keys in the store that gateways share. All have one hash tag, so that a change is one script on one
  * node of a Cluster:
  *
  *   {keys}:audit    the lines of the audit log, each signed and linked to the one before: the history of the keys
  *   {keys}:records  the records by id, each signed with the revision at which it was written
- *   {keys}:head     the place of the line that began the history (`base`), and what has changed when it changes: the
+ *   {keys}:head     the index of the line that began the history (`base`), and fields that differ after each change: the
  *                   revision, the MAC of the newest line, the id of the pepper
- *   {keys}:held     the newest state that a gateway held when it refused what stands here
+ *   {keys}:held     the newest state of a gateway that refused the stored keys
  *
- * The lines decide: a record counts where its signature fits and has the revision of the newest line that names its key.
- * The head only says where to look, and a change is published as its revision.
+ * The lines are authoritative: a record is valid if its signature fits and it has the revision of the newest line that
+ * names its key. The head only locates the lines, and a change is published as its revision.
  */
 
 const ENTRIES = ["{keys}:head", "{keys}:records", "{keys}:audit", "{keys}:held"] as const;
 const [HEAD, RECORDS, AUDIT, HELD] = ENTRIES;
 
-/** What an earlier release kept beside these, which a restore removes. */
+/** An entry of earlier releases, which a restore removes. */
 const FORMER = "{keys}:changes";
 
-/** The name of the channel on which changes of keys are told. */
+/** Channel on which changes of keys are published. */
 export const KEYS_CHANNEL = "{keys}:changed";
 
-/** The most records and lines that are read at once. */
+/** Most records and lines that are read at once. */
 const PAGE = 500;
-/** The time for which a change waits for a replica, in milliseconds. */
+/** Milliseconds that a change waits for a replica. */
 const REPLICA_MS = 1_000;
 
 const UPDATE = new RedisScript(`
@@ -45,39 +45,35 @@ redis.call('PUBLISH', request.channel, request.revision)
 return 1
 `);
 
-/** What stands at the head of the stored keys. */
 export type StoredHead = {
-  /** All of it, which differs after each change. */
+  /** The whole head, which differs after each change. */
   readonly text: string;
-  /** The place of the line that began the history, from 0; undefined where an earlier release wrote the store. */
+  /** Index of the line that began the history, from 0; undefined if an earlier release wrote the store. */
   readonly base: number | undefined;
-  /** The number of changes that the head says. */
+  /** Number of changes. */
   readonly revision: number;
-  /** The MAC of the newest line that the head says. */
+  /** MAC of the newest line. */
   readonly auditHead: string | undefined;
-  /** The id of the pepper that the head says. */
   readonly pepperId: string | undefined;
 };
 
-/** A change of the stored keys. */
 export type StoredChange = {
-  /** The newest line that the change goes out from; empty where there is none. */
+  /** The newest line that the change is based on; empty if there is none. */
   readonly last: string;
-  /** Whether the change begins a history: no earlier record stays. */
+  /** Whether the change begins a history: no earlier record remains. */
   readonly begins: boolean;
-  /** The revision that the change makes. */
+  /** Revision that the change makes. */
   readonly revision: number;
-  /** The MAC of the newest line behind the change. */
+  /** MAC of the newest line after the change. */
   readonly auditHead: string;
-  /** The id of the pepper. */
   readonly pepperId: string;
-  /** The signed records that are new or have changed. */
+  /** New and changed records, signed. */
   readonly records: readonly { readonly id: string; readonly text: string }[];
-  /** The new lines of the audit log. */
+  /** New lines of the audit log. */
   readonly lines: readonly string[];
 };
 
-/** The keys in the store that gateways share, as they stand there. Its methods reject with `KeyStoreError`. */
+/** The entries of the keys in the store that gateways share. Its methods reject with `KeyStoreError`. */
 export class StoredKeys {
   readonly #state: RedisState;
 
@@ -85,7 +81,7 @@ export class StoredKeys {
     this.#state = state;
   }
 
-  /** Reads the head; undefined where the store holds no keys. */
+  /** Undefined if the store holds no keys. */
   async head(): Promise<StoredHead | undefined> {
     const found = await this.#ask((client) =>
       client.hmget(this.#state.nameOf(HEAD), "revision", "auditHead", "pepper", "base"),
@@ -100,7 +96,10 @@ export class StoredKeys {
     };
   }
 
-  /** Reads the ids and texts of all records, in pages; those that change meanwhile may be old or new, or come twice. */
+  /**
+   * Reads the ids and texts of all records, in pages; a record that changes meanwhile may be old or new, or be returned
+   * twice.
+   */
   async *all(): AsyncGenerator<readonly [id: string, text: string]> {
     const name = this.#state.nameOf(RECORDS);
     let cursor = "0";
@@ -111,7 +110,7 @@ export class StoredKeys {
     } while (cursor !== "0");
   }
 
-  /** Reads the ids and texts of records; the text is undefined where there is none. */
+  /** Reads the ids and texts of records; the text is undefined if there is no record. */
   async *texts(ids: readonly string[]): AsyncGenerator<readonly [id: string, text: string | undefined]> {
     for (let at = 0; at < ids.length; at += PAGE) {
       const page = ids.slice(at, at + PAGE);
@@ -120,7 +119,7 @@ export class StoredKeys {
     }
   }
 
-  /** Reads the lines of the audit log from one on, by its place from 0, in pages. */
+  /** Reads the lines of the audit log in pages, from an index (from 0) on. */
   async *lines(from: number): AsyncGenerator<string> {
     for (let at = from; ; at += PAGE) {
       const page = await this.#ask((client) => client.lrange(this.#state.nameOf(AUDIT), at, at + PAGE - 1));
@@ -129,12 +128,12 @@ export class StoredKeys {
     }
   }
 
-  /** Reads the newest line of the audit log; empty where there is none. */
+  /** Reads the newest line of the audit log; empty if there is none. */
   async lastLine(): Promise<string> {
     return (await this.#ask((client) => client.lindex(this.#state.nameOf(AUDIT), -1))) ?? "";
   }
 
-  /** Makes a change as a whole, unless another one came first. Resolves to whether it was made. */
+  /** Makes a change atomically, unless another change came first. Resolves to whether it was made. */
   async change({ pepperId: pepper, ...change }: StoredChange): Promise<boolean> {
     const request = JSON.stringify({ ...change, pepper, channel: this.#state.nameOf(KEYS_CHANNEL) });
     try {
@@ -145,12 +144,12 @@ export class StoredKeys {
   }
 
   /**
-   * Waits for a second until a replica has what was written by this connection. Resolves to whether one has; undefined
-   * where the store has no replicas.
+   * Waits up to a second until a replica has the writes of this connection. Resolves to whether one has them; undefined
+   * if the store has no replicas.
    */
   async replicated(): Promise<boolean | undefined> {
     return await this.#ask(async (client) => {
-      // Of a Cluster the masters that were written to are connected; the others have all that this connection wrote.
+      // The masters of a Cluster that were written to are connected; the others have no writes of this connection.
       const servers = "nodes" in client ? client.nodes("master") : [client];
       let outcome: boolean | undefined;
       for (const server of servers.filter(({ status }) => status === "ready")) {
@@ -161,12 +160,12 @@ export class StoredKeys {
     });
   }
 
-  /** Reads what a gateway has noted of the state that it holds. */
+  /** Reads the newest state that a gateway recorded. */
   async held(): Promise<string | undefined> {
     return (await this.#ask((client) => client.get(this.#state.nameOf(HELD)))) ?? undefined;
   }
 
-  /** Notes the state that this gateway holds: commands on this store are refused until it is in it. */
+  /** Records the state of this gateway: commands on this store are refused until the store reaches it. */
   async noteHeld(text: string): Promise<void> {
     await this.#ask((client) => client.set(this.#state.nameOf(HELD), text));
   }

@@ -3,30 +3,28 @@ import { createLocalJWKSet, type JWTVerifyGetKey } from "jose";
 import { FollowedFile } from "../../../deploy/runtime/files/followed-file.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
-/** The time between two reads of the address, in milliseconds. */
+/** Milliseconds between two reads of the address. */
 const READ_EVERY_MS = 300_000;
-/** The least time between two reads of the address for keys that are not known, in milliseconds: callers make them up. */
+/** Least milliseconds between two reads because of unknown keys: callers can make them up. */
 const READ_AGAIN_MS = 30_000;
 const GIVE_UP_MS = 5_000;
-/** The largest answer, or file, that is taken, in bytes: far more than any issuer has keys. */
+/** Largest answer or file, in bytes: far more than the keys of any issuer. */
 const MAX_BYTES = 262_144;
 
-/** Where an issuer publishes its keys, and who is told. */
 export type IssuerKeysOptions = {
-  /** The address of the JWKS; undefined where it stands in a file. */
+  /** Address of the JWKS; undefined if it is in a file. */
   readonly url: string | undefined;
-  /** The path of the JWKS; undefined where it has an address. */
+  /** Path of the JWKS; undefined if it has an address. */
   readonly file: string | undefined;
-  /** The clock that says when to read again. */
   readonly clock: Clock;
   /**
-   * Called when the newest keys could not be read or used, and with undefined when they can again; `everRead` says
-   * whether there are earlier ones.
+   * Called when the newest keys cannot be read or used, and with undefined once they can be again; `everRead` is true
+   * if earlier keys are in force.
    */
   readonly onReload: (fault: string | undefined, everRead: boolean) => void;
 };
 
-/** Keeps the public keys of an issuer. Keys that cannot be read take none away: the last good ones stay in force. */
+/** Keeps the public keys of an issuer. A failed read removes no keys: the last good ones stay in force. */
 export class IssuerKeys {
   readonly #options: IssuerKeysOptions;
   readonly #followed: FollowedFile | undefined;
@@ -53,7 +51,7 @@ export class IssuerKeys {
     });
   }
 
-  /** Reads the keys and follows them until `close`. Where they cannot be read yet, no token is taken until they are. */
+  /** Reads the keys and follows them until `close`. Until the first successful read, no token is accepted. */
   static async open(options: IssuerKeysOptions): Promise<IssuerKeys> {
     const keys = new IssuerKeys(options);
     if (keys.#followed) await keys.#followed.look();
@@ -61,7 +59,7 @@ export class IssuerKeys {
     return keys;
   }
 
-  /** The number of different sets of keys so far: what an earlier one has verified may be by a key that is withdrawn. */
+  /** Number of different sets of keys so far: a key that verified under an earlier edition may be withdrawn. */
   get edition(): number {
     return this.#edition;
   }
@@ -71,10 +69,10 @@ export class IssuerKeys {
     return this.#edition > 0;
   }
 
-  /** Finds the key that a token names. Rejects with an error of jose where there is none. */
+  /** Finds the key that a token names. Rejects with an error of jose if there is none. */
   readonly find: JWTVerifyGetKey = (header, token) => this.#set(header, token);
 
-  /** Reads the keys again for a token whose key is not known, unless that was done just now. Never rejects. */
+  /** Reads the keys again for a token with an unknown key, unless they were just read. Never rejects. */
   async lookAgain(): Promise<boolean> {
     if (this.#followed) return false;
     const beforeMs = this.#readAtMs;
@@ -83,7 +81,6 @@ export class IssuerKeys {
     return true;
   }
 
-  /** Stops following. */
   close(): void {
     this.#closed = true;
     this.#cancel();
@@ -115,7 +112,7 @@ export class IssuerKeys {
       }
       this.#fault = undefined;
     } catch {
-      // Neither an address nor what stands there is for the log.
+      // Neither the address nor its contents may be logged.
       this.#fault = "the keys cannot be read, or are no JWKS";
     }
     if (this.#fault !== before && !this.#closed) this.#options.onReload(this.#fault, this.everRead);

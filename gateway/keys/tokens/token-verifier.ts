@@ -7,28 +7,26 @@ import type { Principal } from "../principal.ts";
 import { IssuerKeys } from "./issuer-keys.ts";
 import type { TokensSettings } from "./token-settings.ts";
 
-/** The most verified tokens that are remembered; more are verified again. */
+/** Most verified tokens in the cache; more are verified again. */
 const MAX_REMEMBERED = 10_000;
 
-/** Three parts in base64url, the first of which begins an object. */
+/** Three parts in base64url, of which the first begins an object. */
 const FORM = /^eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 
-/** What verifying tokens works with. */
 export type TokenVerifierOptions = {
-  /** The settings of the tokens. */
   readonly settings: TokensSettings;
   /** The keys whose rights tokens have. */
   readonly keys: KeyStore;
-  /** The clock by which tokens end. */
+  /** Clock of token expiry. */
   readonly clock: Clock;
   /**
-   * Called when the newest keys of the issuer could not be read or used, and with undefined when they can again;
-   * `everRead` says whether there are earlier ones.
+   * Called when the newest keys of the issuer cannot be read or used, and with undefined once they can be again;
+   * `everRead` is true if earlier keys are in force.
    */
   readonly onReload: (fault: string | undefined, everRead: boolean) => void;
 };
 
-/** What a verified token says: until when it is valid, and whose rights it has; and which keys of the issuer say so. */
+/** A verified token: its expiry, its principal, and the edition of the issuer's keys that verified it. */
 type Verified = {
   readonly untilMs: number;
   readonly keyId: string;
@@ -37,9 +35,9 @@ type Verified = {
 };
 
 /**
- * Takes tokens in the place of keys. A token has the rights of the key record that it names, for as long as that is in
- * force and the token has not ended. Its signature is checked by threads of Node's own, once for each set of keys of the
- * issuer, and remembered by a digest of the token.
+ * Accepts tokens instead of keys. A token has the rights of the key record that it names, while that record is in force
+ * and the token has not expired. Its signature is verified by threads of Node, once for each set of keys of the issuer,
+ * and cached by a digest of the token.
  */
 export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
@@ -64,14 +62,14 @@ export class TokenVerifier {
     return this.#issuer.everRead;
   }
 
-  /** The length, in characters, of the longest token that is looked at. */
+  /** Longest accepted token, in characters. */
   get longest(): number {
     return this.#options.settings.maxBytes;
   }
 
   /**
-   * Resolves to whose rights a token has; to undefined for one that does not work, whatever the reason. It takes text
-   * of any content, and never rejects.
+   * Resolves to the principal of a token; undefined if it is not valid, for whatever reason. It takes text of any
+   * content, and never rejects.
    */
   async find(presented: string): Promise<Principal | undefined> {
     const { clock, keys, settings } = this.#options;
@@ -90,12 +88,11 @@ export class TokenVerifier {
     return principal && ofSubject(principal, verified.subject);
   }
 
-  /** Stops following the keys of the issuer. */
   close(): void {
     this.#issuer.close();
   }
 
-  /** Verifies a token once, however many requests bring it at the same time. */
+  /** Verifies a token once, for all concurrent requests that present it. */
   #verifyOnce(token: string, digest: string): Promise<Verified | undefined> {
     let running = this.#running.get(digest);
     if (!running) {
@@ -119,7 +116,7 @@ export class TokenVerifier {
     if (typeof keyId !== "string") return undefined;
     const untilMs = (payload.exp + leewaySeconds) * 1_000;
     if (untilMs - this.#options.clock.wallMs() > (maxLifetimeSeconds + leewaySeconds) * 1_000) return undefined;
-    // Without a subject nobody could say whose turn it is.
+    // Without a subject there is no tenant.
     if (subjectIsTenant && payload.sub === undefined) return undefined;
     return { untilMs, keyId, subject: payload.sub, edition };
   }
@@ -144,8 +141,8 @@ export class TokenVerifier {
 }
 
 /**
- * Returns the principal of one subject among those who share a key record: a tenant of its own, with cached prefixes of
- * its own. Its use counts on the record all the same.
+ * Returns the principal of one subject among those that share a key record: a tenant of its own, with cached prefixes
+ * of its own. Its use counts on the shared record.
  */
 function ofSubject(principal: Principal, subject: string): Principal {
   const derived = (use: string) =>

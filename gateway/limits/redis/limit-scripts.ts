@@ -1,26 +1,25 @@
 import { RedisScript } from "../../state/redis-script.ts";
 
 /*
- * What the store does by itself, in Lua. One hash holds all that is counted for a key, so that a decision is one script
- * on one entry, and a Cluster keeps the entry in one place:
+ * The Lua scripts of the store. One hash holds all counts of a key, so that a decision is one script on one entry, and a
+ * Cluster keeps the entry in one slot:
  *
  *   b|<name>            a bucket: level, time of the level, units per minute, capacity
- *   d|<name>            a total of a day: the day since the epoch, what was used
+ *   d|<name>            a total of a day: the day since the epoch, the used units
  *   p|<gateway>|<name>  the places that a gateway holds: their number, time of the last change
- *   s|<gateway>         what became of a gateway's questions: number of the first, a character each, time of the last
+ *   s|<gateway>         the outcomes of a gateway's questions: number of the first, a character each, time of the last
  *
- * Fields with another beginning are a newer release's, and stay as they are.
+ * Fields with another prefix belong to a newer release, and are left unchanged.
  *
- * A question is numbered by its gateway, for each key from 1. The store keeps what became of it until the gateway has
- * said, by `ack`, that it knows: so a question that is asked again does nothing twice, and one that had no answer can be
- * asked after, and ruled out where it has not arrived: `1` was taken, `0` refused, `f` found no place, `x` was ruled
- * out, `-` has not arrived.
+ * A gateway numbers its questions for each key from 1. The store keeps each outcome until the gateway has acknowledged
+ * it with `ack`: a repeated question is therefore applied once, and a question without an answer can be queried, and
+ * ruled out if it has not arrived. Outcomes: `1` taken, `0` refused, `f` no free place, `x` ruled out, `-` not arrived.
  *
- * Times are the store's own, in milliseconds since the epoch. Numbers of a reply are texts, as a script's numbers lose
- * their fractions.
+ * Times are the store's own, in milliseconds since the epoch. Numbers of a reply are texts, because numbers of a script
+ * lose their fractions.
  */
 
-/** How long the store remembers what became of questions, and a count that carries nothing, in milliseconds: 6 hours. */
+/** How long the store keeps the outcomes of questions, and a count without a charge: 6 hours, in milliseconds. */
 const KEEP_MS = 6 * 3_600_000;
 
 const COMMON = `
@@ -34,10 +33,10 @@ local function text(number) return string.format('%.17g', number) end
 `;
 
 /**
- * The script of everything that is done with the counts of one key. Its argument is JSON: `kind` is `charge`,
- * `settle` or `fence`. It returns what became of the question and, for a charge, three numbers for each item: what
- * remains, the milliseconds until all is there again, and those until the item passes; then, where places refused, which
- * of them, from 1.
+ * The script for all operations on the counts of one key. Its argument is JSON: `kind` is `charge`, `settle` or
+ * `fence`. It returns the outcome of the question and, for a charge, three numbers for each item: the remaining units,
+ * the milliseconds until the whole limit is available, and those until the item passes; then, if places refused, the
+ * index of the place, from 1.
  */
 export const KEY_SCRIPT = new RedisScript(`${COMMON}
 local KEEP, DAY, MOST, ROUNDING = ${KEEP_MS}, 86400000, 31622400000, 1e-6
@@ -251,9 +250,9 @@ return reply
 `);
 
 /**
- * The script by which a gateway says that it lives, on the entry of all gateways. Its argument is JSON. It returns the
- * store's time, whether the gateway was known to live (`1` or `0`), and the names of all gateways that live. Where
- * nobody has said anything for longer than `silenceMs`, it was the store that was away: all that lived then live on.
+ * The heartbeat of a gateway, on the entry of all gateways. Its argument is JSON. It returns the store's time, whether
+ * the gateway was registered (`1` or `0`), and the names of all live gateways. If no gateway has sent a heartbeat for
+ * longer than `silenceMs`, the store was unreachable: all gateways that were live then stay live.
  */
 export const BEAT_SCRIPT = new RedisScript(`${COMMON}
 local newest = tonumber(redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or now)

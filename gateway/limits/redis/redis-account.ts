@@ -1,39 +1,37 @@
 import type { ChargeItem, LimitRule, PlaceItem, Postponed, Reading } from "../limit-store.ts";
 
-/** A question about a key that the store may or may not have taken, as its answer is still out. */
+/** A question about a key whose answer is missing, so that the store may have applied it or not. */
 export type OpenQuestion = {
-  /**
-   * Called once it is known whether the store has taken the question although its answer never came. It puts right what
-   * the store is told.
-   */
+  /** Called once the outcome of a question without an answer is known. It corrects the amounts owed to the store. */
   settleUp(taken: boolean): void;
-  /** Called when the answer is no longer waited for: whoever asked is answered by this gateway alone. */
+  /** Called when the answer is no longer awaited: this gateway decides alone. */
   giveUp(): void;
 };
 
-/** What one gateway knows of the counts of one key in the store: what the store is yet to be told, and what it was asked. */
+/**
+ * One gateway's view of the counts of one key in the store: the updates that it owes the store, and its open questions.
+ */
 export class RedisAccount {
-  /** The public id of the key. */
   readonly keyId: string;
-  /** The newest rule of each count that this gateway has charged, by name. */
+  /** Newest rule of each count that this gateway has charged, by name. */
   readonly rules = new Map<string, LimitRule>();
-  /** The places that requests of this gateway hold, by name. */
+  /** Places held by requests of this gateway, by name. */
   readonly held = new Map<string, number>();
-  /** The questions without an answer, by their number, oldest first. */
+  /** Questions without an answer, by number, oldest first. */
   readonly open = new Map<number, OpenQuestion>();
-  /** The number of the outage since which the store is known to have all that this gateway counted. */
+  /** Number of the outage since which the store has all counts of this gateway. */
   inStepSince = -1;
-  /** The running attempt to bring the store into step; undefined while there is none. */
+  /** The running synchronization with the store; undefined if there is none. */
   comingIntoStep: Promise<boolean> | undefined;
-  /** The amounts that the store is yet to be told, by name of the count. */
+  /** Amounts owed to the store, by name of the count. */
   #amounts = new Map<string, number>();
-  /** The changes of places that the store is yet to be told, by name. */
+  /** Changes of places owed to the store, by name. */
   #places = new Map<string, number>();
-  /** How each count stood when the store last told, by name, and the moment of that in monotonic milliseconds. */
+  /** State of each count in the store's last reply, by name, with its time in monotonic milliseconds. */
   readonly #known = new Map<string, Reading & { readonly atMs: number }>();
-  /** What will be asked for by requests that were let on without asking, by name of the count. */
+  /** Postponed costs of requests that passed, by name of the count. */
   readonly #postponedCosts = new Map<string, number>();
-  /** The same of places. */
+  /** Postponed places, by name. */
   readonly #postponedPlaces = new Map<string, number>();
   #last = 0;
 
@@ -41,34 +39,34 @@ export class RedisAccount {
     this.keyId = keyId;
   }
 
-  /** Whether there is anything that the store is yet to be told. */
+  /** Whether this gateway owes the store an update. */
   get owes(): boolean {
     return this.#amounts.size > 0 || this.#places.size > 0;
   }
 
-  /** Whether the store has nothing of this gateway's that could be wrong, and is owed nothing. */
+  /** Whether the store has no uncertain counts of this gateway, and is owed no update. */
   get isClear(): boolean {
     return !this.owes && this.open.size === 0 && this.held.size === 0;
   }
 
-  /** The number of the newest question. */
+  /** Number of the newest question. */
   get last(): number {
     return this.#last;
   }
 
-  /** The number of the oldest question whose outcome is not known, or of the next one where all are. */
+  /** Number of the oldest question with an unknown outcome, or of the next question if there is none. */
   get ack(): number {
     return this.open.keys().next().value ?? this.#last + 1;
   }
 
-  /** Gives a question its number. */
+  /** Assigns a number to a question. */
   ask(question: OpenQuestion): number {
     this.#last += 1;
     this.open.set(this.#last, question);
     return this.#last;
   }
 
-  /** Notes how counts stand, as the store told at `nowMs` in monotonic milliseconds. */
+  /** Records the state of counts from a reply of the store at `nowMs`, in monotonic milliseconds. */
   learn(items: readonly ChargeItem[], readings: readonly Reading[], nowMs: number): void {
     for (const [at, { name }] of items.entries()) {
       const reading = readings[at];
@@ -77,8 +75,8 @@ export class RedisAccount {
   }
 
   /**
-   * Notes what will be asked for later; undefined where that is likely to be refused, by what the store last told and
-   * by what else this gateway will ask for.
+   * Notes a postponed charge; undefined if a refusal is likely, according to the last reply of the store and the other
+   * postponed charges.
    */
   postpone(items: readonly ChargeItem[], places: readonly PlaceItem[], nowMs: number): Postponed | undefined {
     const taken = (name: string) => (this.held.get(name) ?? 0) + (this.#postponedPlaces.get(name) ?? 0);
@@ -108,7 +106,7 @@ export class RedisAccount {
     return level - (this.#postponedCosts.get(name) ?? 0) >= Math.min(cost, rule.capacity);
   }
 
-  /** Adds to what a count is to be charged; nothing for a count that this gateway has never charged. */
+  /** Adds to the amount owed on a count; no effect on a count that this gateway has never charged. */
   owe(name: string, amount: number): void {
     if (!this.rules.has(name) || !Number.isFinite(amount)) return;
     add(this.#amounts, name, amount);
@@ -116,19 +114,19 @@ export class RedisAccount {
     if (known) this.#known.set(name, { ...known, remaining: known.remaining - amount });
   }
 
-  /** Notes that a request holds a place; `told` says whether the store knows that. */
+  /** Records that a request holds a place, and whether the store has it already. */
   hold(name: string, told: boolean): void {
     add(this.held, name, 1);
     if (!told) add(this.#places, name, 1);
   }
 
-  /** Notes that a place is free again. */
+  /** Records that a place was released. */
   free(name: string): void {
     add(this.held, name, -1);
     add(this.#places, name, -1);
   }
 
-  /** Takes out the amounts that the store is yet to be told. */
+  /** Removes and returns the amounts owed to the store. */
   takeAmounts(): { readonly name: string; readonly amount: number; readonly rule: LimitRule }[] {
     const amounts = [...this.#amounts].flatMap(([name, amount]) => {
       const rule = this.rules.get(name);
@@ -138,7 +136,7 @@ export class RedisAccount {
     return amounts;
   }
 
-  /** Takes out the changes of places that the store is yet to be told. */
+  /** Removes and returns the changes of places owed to the store. */
   takePlaces(): { readonly name: string; readonly number: number }[] {
     const places = [...this.#places].map(([name, number]) => ({ name, number }));
     this.#places = new Map();

@@ -8,65 +8,63 @@ import { MemoryLimitStore } from "../memory-limit-store.ts";
 import { BEAT_SCRIPT, KEY_SCRIPT } from "./limit-scripts.ts";
 import { RedisAccount } from "./redis-account.ts";
 
-/** The time between two beats, by which the others know that a gateway lives, in milliseconds. */
+/** Milliseconds between two heartbeats. */
 const BEAT_MS = 1_000;
-/** The time after its last beat from which on a gateway counts as dead, and its places are free, in milliseconds. */
+/** Milliseconds after its last heartbeat until a gateway is dead, and its places are free. */
 const LEASE_MS = 5_000;
-/** The time without a beat of anybody after which it was the store that was away, in milliseconds. */
+/** Milliseconds without a heartbeat of any gateway after which the store is considered to have been unreachable. */
 const SILENCE_MS = 3_000;
-/** The most questions that may wait for the store at one time; more are decided by this gateway alone. */
+/** Questions that may await the store at a time; beyond them this gateway decides alone. */
 const MAX_OPEN = 10_000;
-/** The most limits that one question is about: those of a hundred models. */
+/** Limits of one question: those of a hundred models. */
 const MAX_ITEMS = 400;
-/** The number of keys whose counts are brought into step at one time. */
+/** Keys whose counts are synchronized at a time. */
 const IN_STEP_AT_ONCE = 64;
 const SAY_EVERY_MS = 60_000;
 
-/** What a limit store in Redis works with. */
 export type RedisLimitStoreOptions = {
-  /** The connection to the store. */
   readonly state: RedisState;
-  /** The clock of this gateway, by which it beats, and counts while the store is away. */
+  /** Clock of heartbeats, and of local counts while the store is unreachable. */
   readonly clock: Clock;
-  /** Called when the store goes away, and each minute that it stays so, with the code of the reason. */
+  /** Called with an error code when the store becomes unreachable, and each minute while it is. */
   readonly onAway: (fault: string) => void;
-  /** Called when the store is back. */
+  /** Called when the store is reachable again. */
   readonly onBack: () => void;
-  /** The time that all counts go by, in milliseconds since the epoch. Default: the store's own. */
+  /** Time of all counts, in milliseconds since the epoch. Default: the store's own. */
   readonly nowMs?: () => number;
 };
 
-/** How a limit store that gateways share stands. */
+/** The state of a limit store that gateways share. */
 export type SharedLimitState = {
-  /** Whether the store answers, so that limits hold for all gateways together. */
+  /** Whether the store answers, so that limits apply across all gateways. */
   readonly shared: boolean;
-  /** The number of gateways by which this one computes its share while the store is away. */
+  /** Number of gateways by which this one computes its share while the store is unreachable. */
   readonly gateways: number;
 };
 
 /**
- * Counts in a Redis, for the gateways of all hosts. A decision is one script there, by the store's own time. While the
- * store is away the gateway counts by itself, by its share of each limit, or refuses, as configured; afterwards it asks
- * what became of the questions that had no answer, and tells what was used meanwhile.
+ * Counts in Redis, for the gateways of all hosts. A decision is one script there, at the store's own time. While the
+ * store is unreachable the gateway counts locally with its share of each limit, or refuses, as configured; afterwards
+ * it asks for the outcome of the questions without an answer, and sends the local use.
  */
 export class RedisLimitStore implements LimitStore {
   readonly #options: RedisLimitStoreOptions;
   readonly #gateway = randomBytes(8).toString("base64url");
   readonly #alone: MemoryLimitStore;
   readonly #accounts = new Map<string, RedisAccount>();
-  /** The questions that are waited for. */
+  /** Questions that are awaited. */
   readonly #open = new Set<() => void>();
   readonly #unsent = new Set<RedisAccount>();
-  /** Whether all that waits is sent at the end of this turn of the loop. */
+  /** Whether a flush is scheduled for the end of this event loop turn. */
   #sendsSoon = false;
   #away = true;
-  /** The number of times that this gateway's counts in the store have become unsure. */
+  /** How often this gateway's counts in the store have become uncertain. */
   #outages = 0;
-  /** The gateways that lived at the last beat, this one among them, and the store's time of then. */
+  /** Gateways that were live at the last heartbeat, including this one, and the store's time then. */
   #live: readonly string[] = [];
   #seenMs = 0;
   #saidAtMs: number | undefined;
-  /** Whether the running outage was said. */
+  /** Whether the current outage was reported. */
   #said = false;
   #cancelBeat = () => {};
   #closed = false;
@@ -76,33 +74,32 @@ export class RedisLimitStore implements LimitStore {
     this.#alone = new MemoryLimitStore(options.clock);
   }
 
-  /** Opens the store and begins to beat. A store that does not answer yet is away. */
+  /** Opens the store and starts heartbeats. A store that does not answer yet is unreachable. */
   static async open(options: RedisLimitStoreOptions): Promise<RedisLimitStore> {
     const store = new RedisLimitStore(options);
     await store.#beat();
     return store;
   }
 
-  /** How the store stands, for operators. */
+  /** State of the store, for operators. */
   get state(): SharedLimitState {
     return { shared: !this.#away, gateways: this.#gateways };
   }
 
-  /** Takes the costs of all items and all places, or nothing when one of them does not pass or no place is free. */
   async charge(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Promise<Charged> {
     const account = this.#account(keyId);
     const bounded = items.slice(0, MAX_ITEMS);
     for (const { name, rule } of bounded) account.rules.set(name, rule);
     if (this.#away || this.#open.size >= MAX_OPEN || !(this.#isInStep(account) || (await this.#inStep(account))))
       return this.#chargeAlone(account, bounded, places, true);
-    // What was given back before is free for this request.
+    // Refunds sent before are available to this request.
     void this.#send(account);
     return new Promise((resolve) => this.#askToCharge(account, bounded, places, resolve));
   }
 
   /**
-   * Notes what will be asked for, where this gateway knows nothing against it. Without the store nothing is postponed:
-   * deciding alone costs nothing.
+   * Notes a postponed charge, unless a refusal is likely. While the store is unreachable no charge is postponed: a
+   * local decision is free.
    */
   postpone(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Postponed | undefined {
     const account = this.#account(keyId);
@@ -110,7 +107,6 @@ export class RedisLimitStore implements LimitStore {
     return account.postpone(items, places, this.#options.clock.nowMs());
   }
 
-  /** Takes `amount` from a count that was charged before; a negative amount gives back. */
   settle(keyId: string, name: string, amount: number): void {
     const account = this.#account(keyId);
     account.owe(name, amount);
@@ -118,7 +114,7 @@ export class RedisLimitStore implements LimitStore {
     else this.#sendSoon(account);
   }
 
-  /** Tells the store what it is yet to be told, that this gateway leaves, and stops. */
+  /** Sends all owed updates and the departure of this gateway, and stops. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelBeat();
@@ -155,7 +151,7 @@ export class RedisLimitStore implements LimitStore {
     };
     const question = account.ask({
       giveUp,
-      // It is asked only for what was given up.
+      // Only called if the question was given up.
       settleUp: (taken) =>
         void own?.then(({ ok }) => {
           for (const { name, cost = 0 } of items) account.owe(name, (Number(ok) - Number(taken)) * cost);
@@ -169,7 +165,7 @@ export class RedisLimitStore implements LimitStore {
         if (own) return;
         this.#open.delete(giveUp);
         account.open.delete(question);
-        // It was ruled out before it arrived.
+        // The question was ruled out before it arrived.
         if (outcome === "x") return resolve(this.#chargeAlone(account, items, places, true));
         const ok = outcome === "1";
         if (ok) for (const { name } of places) account.hold(name, true);
@@ -189,8 +185,8 @@ export class RedisLimitStore implements LimitStore {
   }
 
   /**
-   * Decides by this gateway's share, or refuses, as configured. `owed` says whether the store is to be told what was
-   * taken, which it is later where it may have decided the same itself.
+   * Decides with this gateway's share, or refuses, as configured. `owed` is true if the store is owed the charge now;
+   * if the store may have made the same decision, this is settled later.
    */
   async #chargeAlone(
     account: RedisAccount,
@@ -203,7 +199,7 @@ export class RedisLimitStore implements LimitStore {
       return wants ? { ok: false, refusedBy: "store", readings: [] } : { ok: true, readings: [] };
     if (this.#away) this.#sayAway();
     const gateways = this.#gateways;
-    // Those that were taken before the store went away count, too.
+    // Places taken before the store became unreachable count, too.
     const taken = (place: PlaceItem) => (account.held.get(place.name) ?? 0) >= placeShareOf(place, gateways).limit;
     const full = places.find(taken)?.name;
     const shares = items.map(({ name, rule, cost }) => {
@@ -230,7 +226,7 @@ export class RedisLimitStore implements LimitStore {
     };
   }
 
-  /** Sends what the store is yet to be told of a key at the end of this turn, together with what comes until then. */
+  /** Sends the owed updates of a key at the end of this event loop turn. */
   #sendSoon(account: RedisAccount): void {
     this.#unsent.add(account);
     if (this.#sendsSoon || this.#away) return;
@@ -241,7 +237,7 @@ export class RedisLimitStore implements LimitStore {
     });
   }
 
-  /** Sends what the store is yet to be told of a key, unless it is away or not in step. */
+  /** Sends the owed updates of a key, unless the store is unreachable or the key is not synchronized. */
   async #send(account: RedisAccount): Promise<void> {
     if (this.#away || this.#open.size >= MAX_OPEN) return;
     if (!this.#isInStep(account)) {
@@ -253,8 +249,8 @@ export class RedisLimitStore implements LimitStore {
   }
 
   /**
-   * Tells the store the amounts that a key owes, and changes of places; with `anew` they are all that this gateway
-   * holds. Resolves to whether the store has it; otherwise it is away.
+   * Sends the owed amounts of a key and its changes of places; with `anew` they are all places that this gateway holds.
+   * Resolves to whether the store has them; otherwise it is unreachable.
    */
   async #tell(account: RedisAccount, places: readonly object[], anew: boolean): Promise<boolean> {
     const amounts = account.takeAmounts();
@@ -283,7 +279,7 @@ export class RedisLimitStore implements LimitStore {
     return account.inStepSince === this.#outages;
   }
 
-  /** Resolves to whether the store has all that this gateway counts for a key. */
+  /** Resolves to whether the store has all counts of this gateway for a key. */
   async #inStep(account: RedisAccount): Promise<boolean> {
     account.comingIntoStep ??= this.#comeIntoStep(account).finally(() => {
       account.comingIntoStep = undefined;
@@ -292,8 +288,8 @@ export class RedisLimitStore implements LimitStore {
   }
 
   /**
-   * Asks what became of the questions about a key that had no answer, rules out those that have not arrived, and tells
-   * what was used meanwhile and which places are held.
+   * Asks for the outcome of the questions of a key without an answer, rules out those that have not arrived, and sends
+   * the local use and the held places.
    */
   async #comeIntoStep(account: RedisAccount): Promise<boolean> {
     const outages = this.#outages;
@@ -305,7 +301,7 @@ export class RedisLimitStore implements LimitStore {
           account.open.delete(question);
           settleUp(outcomes[question - ack] === "1");
         }
-        // What was decided alone is known by then.
+        // Local decisions are recorded before this continues.
         await Promise.resolve();
       }
       if (outages !== this.#outages) return false;
@@ -320,7 +316,7 @@ export class RedisLimitStore implements LimitStore {
     return true;
   }
 
-  /** Goes on alone: nobody waits any longer for an answer. */
+  /** Continues locally: all open questions stop waiting for an answer. */
   #lost(error: unknown): void {
     if (this.#away) return;
     this.#away = true;
@@ -334,18 +330,18 @@ export class RedisLimitStore implements LimitStore {
     if (this.#saidAtMs !== undefined && nowMs - this.#saidAtMs < SAY_EVERY_MS) return;
     this.#saidAtMs = nowMs;
     this.#said = true;
-    // Why there is no connection says more than that there is none.
+    // The reason for a missing connection is more specific than its absence.
     this.#options.onAway(this.#options.state.fault ?? faultOf(error));
   }
 
-  /** Says that this gateway lives and learns which others do, now and from then on once a second. */
+  /** Sends a heartbeat and reads the live gateways, then again once a second. */
   async #beat(): Promise<void> {
     try {
       const [now, known, ...live] = await this.#askToBeat(false);
       this.#seenMs = Number(now);
       this.#live = live;
       const wasAway = this.#away;
-      // Whoever took this gateway for dead has given its places to others: it holds them all the same.
+      // Other gateways considered this one dead and reused its places; it still holds them.
       if (!wasAway && known === "0") this.#outages += 1;
       this.#away = false;
       if (this.#said) this.#options.onBack();
@@ -375,7 +371,7 @@ export class RedisLimitStore implements LimitStore {
   }
 
   #askKey(keyId: string, request: object): Promise<readonly string[]> {
-    // In braces, it alone decides about the place of the entry in a Cluster.
+    // The braces make the key id the only part that determines the Cluster slot.
     return this.#run(KEY_SCRIPT, `limits:{${keyId}}`, { gateway: this.#gateway, ...request });
   }
 

@@ -10,7 +10,7 @@ import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
 import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
-/* What callers meet at the Envoy of deploy/envoy, with two gateways behind it. */
+/* The Envoy of deploy/envoy with two gateways behind it. */
 
 const CANARY = "canary-7c21";
 const STREAMS = 100;
@@ -27,14 +27,14 @@ const running = () => rig.engine.metric("svc_engine_running");
 const idle = () => becomes(async () => (await rig.engine.busy()) === 0, "no slot is taken");
 
 describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
-  test("100 streams run on one HTTP/2 connection, delta by delta, and those that are left end at the engine", async () => {
+  test("100 streams share one HTTP/2 connection, delta by delta, and cancelled ones end at the engine", async () => {
     const caller = new Http2Caller(rig.edge);
     const short = await openStreams(caller, 3, {
       fields: (path) => ({ [path === "/v1/responses" ? "max_output_tokens" : "max_tokens"]: 30 }),
     });
     const leave = new AbortController();
     const long = await openStreams(caller, STREAMS - short.length, { signal: leave.signal });
-    // All have had a delta while all still run: nobody collects answers on their way.
+    // Every stream has had a delta while all still run: no proxy buffers answers.
     expect(long.map(({ status }) => status)).toEqual(long.map(() => 200));
     expect(await running()).toBeGreaterThanOrEqual(long.length);
     expect(caller.opened).toBe(1);
@@ -44,7 +44,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     caller.close();
   });
 
-  test("gRPC clients are let through to the gateways, with what these say of failures", async () => {
+  test("gRPC clients reach the gateways, and get their error details", async () => {
     const { port, ca, key } = rig.edge;
     const channel = credentials.createSsl(ca);
     const client = new NodeClient(`127.0.0.1:${port}`, channel, { authorization: `Bearer ${key}` });
@@ -80,7 +80,6 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
       const line = lines()[0];
       expect(line).toMatchObject({ route: "generate", code: 200, protocol: "HTTP/1.1", response_flags: "-" });
       const logged = () => rig.logged.filter(({ client_request_id }) => client_request_id === line?.client_request_id);
-      // Lines of some milliseconds are written together.
       await becomes(async () => logged().length > 0, "the gateway has logged the request");
       expect(logged().map(({ request_id }) => request_id)).toEqual([id]);
       expect([answer.headers.has("server"), answer.headers.has("x-envoy-upstream-service-time")]).toEqual([
@@ -104,7 +103,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     expect(refused).toEqual(refused.map(() => "HTTP/1.1 400"));
   });
 
-  test("whoever sends too much from one address is refused in the format's envelope, before a gateway sees a key", async () => {
+  test("a flood from one address is refused in the format's envelope, before a gateway sees a key", async () => {
     const small = "max_tokens: 2, tokens_per_fill: 1, fill_interval: 600s";
     const envoy = await EnvoyProcess.start(rig.places, rig.certificates, (config) =>
       config.replace("max_tokens: 400, tokens_per_fill: 200, fill_interval: 1s", small),
@@ -122,7 +121,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     expect(statuses).toEqual([401, 401, 429, 429]);
     expect(bodies[2]).toMatchObject({ type: "error", error: { type: "rate_limit_error" } });
     expect(bodies[3]).toMatchObject({ error: { type: "requests", code: "rate_limit_exceeded" } });
-    // Lines of some milliseconds are written together.
+    // Log lines of some milliseconds are written together.
     const logged = () => rig.logged.length - before;
     await becomes(async () => logged() >= 2, "the gateway has logged what reached it");
     expect(logged()).toBe(2);
@@ -130,7 +129,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     await envoy.end();
   });
 
-  test("a renewed certificate is shown to new connections, and open ones go on", async () => {
+  test("new connections get a renewed certificate, and open ones continue", async () => {
     const { certificates, edge } = rig;
     const caller = new Http2Caller(edge);
     const [stream] = await openStreams(caller, 1);

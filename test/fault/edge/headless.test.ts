@@ -20,13 +20,13 @@ import { generateRequest } from "../../support/requests/generate-request.ts";
 import { configFile, noKustomize, podsOf, rendered, resourcesOf } from "../../support/tools/manifests.ts";
 
 /*
- * The edge of deploy/kubernetes: Envoy and gateways with the rendered configurations. A name server of the test has the
- * headless Service as cluster DNS has it, and each gateway an address of its own with the shipped ports, as pods have.
+ * The edge of deploy/kubernetes: Envoy and gateways with the rendered configurations. A name server of the test serves
+ * the headless Service as cluster DNS does, and each gateway has its own address with the shipped ports, as pods have.
  */
 
 const missing = [whyNoOwnResolver(), HAS_ENVOY ? "" : NO_ENVOY, noKustomize].filter(Boolean).join(", ");
 
-/** Addresses of this process alone: two tests may run at a time. */
+/** Addresses of this process only: two tests may run at a time. */
 const [high, low] = [Math.floor(process.pid / 256) % 64, process.pid % 256];
 const addressOf = (host: number) => `127.${high + 192}.${low}.${host}`;
 const DOMAIN = "fleet.svc.cluster.local";
@@ -114,13 +114,13 @@ describe.skipIf(missing !== "")(`Envoy with the rendered configuration of Kubern
     const streams = await openStreams(caller, 3);
     const [container] = podOf("svc-edge").spec.containers;
     const [shell = "", ...args] = container?.lifecycle?.preStop?.exec?.command ?? [];
-    // Balancers of the test notice at once.
+    // Load balancers of the test react at once.
     const here = args.map((arg) => arg.replace("/9900", `/${envoy.adminPort}`).replace("sleep 15", "sleep 0"));
     const hook = spawn(shell, here, { stdio: ["ignore", "ignore", "inherit"] });
     const ended = once(hook, "exit");
     await becomes(async () => (await health("/readyz")) === 503, "the pod is not ready");
     expect(await health("/healthz")).toBe(200);
-    // The hook asks every second: many deltas later it has asked, and still waits.
+    // The hook polls every second: many deltas later it has polled, and still waits.
     for (const { body } of streams) {
       const seen = body.text().length;
       await body.until((text) => text.length > seen + 1_000);

@@ -5,13 +5,13 @@ import { HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
 import { closedLoop, tallyOf } from "../../support/processes/closed-loop.ts";
 import { show, size } from "../../support/processes/fleet.ts";
 
-/* Gateways that are told to end, one after the other, behind the Envoy of deploy/envoy; FULL=1 as it is promised. */
+/* Gateways that are stopped, one after the other, behind the Envoy of deploy/envoy; FULL=1 has the promised sizes. */
 
 const CLIENTS = size(8, 36);
 const SLOW_CLIENTS = 4;
 const ROUNDS = size(1, 10);
 const REQUESTS = size(50, 10_000);
-/** All come from one address, of which the edge lets 200 requests a second pass. */
+/** All come from one address, for which the edge allows 200 requests a second. */
 const PAUSE_MS = 250;
 
 let rig: EdgeRig | undefined;
@@ -34,7 +34,7 @@ test.skipIf(!HAS_ENVOY)(
     const beganMs = performance.now();
     const codes: (number | null)[] = [];
     for (let round = 0; round < ROUNDS; round += 1) codes.push(...(await rig.restartInTurn()));
-    // Slow answers are there to be on their way, and do not count by their number.
+    // Slow answers only have to be running; their number does not count.
     const few = await Promise.all(quick.map((loop) => loop.finish(REQUESTS / 2)));
     const all = [...few, ...(await Promise.all(slow.map((loop) => loop.finish(0))))].flat();
     for (const caller of callers) caller.close();

@@ -5,10 +5,10 @@ import { Http1Caller, rawConnection } from "../../support/edge/edge-caller.ts";
 import { EdgeRig } from "../../support/edge/edge-rig.ts";
 import { HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
 
-/* Requests that could be read in two ways, through Envoy: what a gateway sees is what Envoy meant to send. */
+/* Ambiguous requests through Envoy: a gateway sees the requests that Envoy meant to send. */
 
 const INNER = "GET /v1/models/smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
-/** The fields of a request whose body may be the next request, or not. */
+/** Header fields of a request whose body may be parsed as the next request. */
 const FRAMINGS: readonly string[] = [
   "content-length: 4\r\ntransfer-encoding: chunked",
   "transfer-encoding: chunked\r\ncontent-length: 4",
@@ -60,7 +60,7 @@ afterAll(async () => {
   await rig?.end();
 });
 
-/** Writes bytes on a connection of their own, and waits until it closes or nothing more is to be expected. */
+/** Writes bytes on a new connection, and waits until it closes or no more bytes are expected. */
 async function write(bytes: string): Promise<void> {
   const socket = await rawConnection(rig.edge);
   socket.resume();
@@ -75,7 +75,7 @@ async function write(bytes: string): Promise<void> {
 const post = (path: string, fields: string, body: string) =>
   `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n${fields}\r\n\r\n${body}`;
 
-/** Sends a body that is longer, or shorter, than its length says, by HTTP/2. */
+/** Sends a body longer or shorter than its announced length, by HTTP/2. */
 async function mislengthened(length: number): Promise<void> {
   const session = connect(`https://127.0.0.1:${rig.edge.port}`, { ca: rig.edge.ca, servername: "localhost" });
   session.on("error", () => {});
@@ -91,13 +91,13 @@ async function mislengthened(length: number): Promise<void> {
 }
 
 describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
-  test("a gateway sees each request once, as Envoy sent it, and everybody gets the answer to their own", async () => {
+  test("a gateway sees each request once, as Envoy sent it, and every caller gets the reply to its request", async () => {
     const bystander = new Http1Caller(rig.edge);
     const bystanders: [number, string | undefined][] = [];
     for (const [at, fields] of FRAMINGS.entries()) {
       const body = CHUNKS[at % CHUNKS.length] ?? "";
       for (const path of ["/v1/messages", "/v1/chat/completions"]) await write(post(path, fields, body + INNER));
-      // Whoever shares the edge's connections to the gateways would get what was smuggled in.
+      // A caller that shares the edge's connections to the gateways would receive the reply to a smuggled request.
       const answer = await bystander.post("/v1/messages/count_tokens", { model: "svc-qwen", messages: [] });
       bystanders.push([answer.status, ((await answer.json()) as { readonly type?: string }).type]);
     }
@@ -106,18 +106,18 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     bystander.close();
 
     expect(bystanders).toEqual(bystanders.map(() => [400, "error"]));
-    // Envoy names a gateway for requests, too, that it gives up before a byte is sent.
+    // Envoy also logs a gateway for requests that it abandons before sending a byte.
     const sent = () => rig.envoy.log.filter(({ upstream }) => upstream !== null);
     const answered = () => sent().filter(({ request_id }) => request_id !== null);
     const pair = (line: Readonly<Record<string, unknown>>) => `${line.client_request_id} ${line.request_id}`;
     const seen = () => rig.logged.map(pair);
     await becomes(async () => answered().every((line) => seen().includes(pair(line))), "all are logged");
-    // Envoy writes its log from time to time.
+    // Envoy flushes its log periodically.
     const sentOn = (one: unknown) => sent().some(({ client_request_id }) => client_request_id === one);
     const all = async () => rig.logged.every(({ client_request_id }) => sentOn(client_request_id));
     await becomes(all, "a gateway saw nothing that Envoy did not send");
     expect(new Set(rig.logged.map(({ client_request_id }) => client_request_id)).size).toBe(rig.logged.length);
-    // Those that are clear came through, so the others were looked at.
+    // Unambiguous requests came through, so the others were checked.
     expect(answered().length).toBeGreaterThanOrEqual(bystanders.length);
     expect(rig.envoy.log.length).toBeGreaterThan(sent().length);
   });

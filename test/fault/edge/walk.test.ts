@@ -19,10 +19,10 @@ import { createKey } from "../../support/processes/key-command.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
 
 /*
- * A new user's walk through deploy/compose without containers: the parts of the compose file with the shipped
- * configurations, in which hosts and paths are those of the test. Parts find each other by the names of the compose
- * file, as a name server of the test has them: what has died is no longer there, as with docker's. FULL=1 takes the
- * demonstration model, and the times of Prometheus as they are.
+ * A new user's walk through deploy/compose without containers: the services of the compose file with the shipped
+ * configurations; only hosts and paths are those of the test. Services find each other by the names of the compose file
+ * in a name server of the test: a dead one is removed, as in docker's DNS. FULL=1 uses the demonstration model, and
+ * Prometheus's shipped intervals.
  */
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -30,12 +30,12 @@ const COMPOSE = join(ROOT, "deploy/compose");
 const GATEWAYS = 2;
 const ENGINES = 3;
 const FASTER = size(15, 1);
-/** The longest until every panel has data: two scrapes behind the first answers of each engine. */
+/** Longest wait until every panel has data: two scrapes after the first answers of each engine. */
 const DATA_MS = size(40_000, 180_000);
-/** The longest until an alert is pending, and until it fires. */
+/** Longest wait until an alert is pending, and until it fires. */
 const PENDING_MS = 60_000;
 const FIRING_MS = 300_000;
-/** The looks at the rules with all parts there that make their number the usual one until an alert fires. */
+/** Rule evaluations with all services up, which make their number the usual one before an alert fires. */
 const USUAL_LOOKS = 20;
 const NO_RESOLVER = whyNoOwnResolver();
 const HAS_CURL = spawnSync("curl", ["--version"]).status === 0;
@@ -48,18 +48,18 @@ const NEEDED = [
 ] as const;
 const MISSING = NEEDED.flatMap(([there, why]) => (there ? [] : [why]));
 
-/** What a dashboard's file has of its panels; rows have no queries. */
+/** The panels in a dashboard's file; rows have no queries. */
 type Board = { readonly panels: readonly { title: string; targets?: readonly { expr: string }[] }[] };
 
-/** The panel that shows nothing on a machine without what it is about. */
+/** The panel without data on a machine without GPUs. */
 const OF_GPUS = "GPU memory";
 
-/** The metric that a gateway has only of clusters whose configuration says the number. */
+/** A gateway has this metric only for clusters with a configured number of endpoints. */
 const WHERE_CONFIGURED = "svc_cluster_expected_endpoints";
 
 const shipped = (path: string, env: Readonly<Record<string, string>> = {}) =>
   parse(readFileSync(join(COMPOSE, path), "utf8").replaceAll(/\$\{(\w+)\}/g, (_, name) => env[name] ?? ""));
-/** Returns an address of this process alone, as a container has one. */
+/** Returns an address of this process only, as a container has one. */
 const addressOf = (host: number) => `127.${64 + (Math.floor(process.pid / 256) % 128)}.${process.pid % 256}.${host}`;
 const ENGINE_HOSTS = Array.from({ length: ENGINES }, (_, at) => addressOf(1 + at));
 const GATEWAY_HOSTS = Array.from({ length: GATEWAYS }, (_, at) => addressOf(101 + at));
@@ -85,7 +85,7 @@ async function startEngine(host: string, at: number): Promise<FleetProcess> {
   return process;
 }
 
-/** Starts a gateway with the shipped configuration at an address; resolves to where Envoy finds it, too. */
+/** Starts a gateway with the shipped configuration at an address; resolves to its address for Envoy, too. */
 async function startGateway(
   host: string,
   folder: string,
@@ -136,7 +136,7 @@ async function startAll(): Promise<void> {
   closing.push(() => prometheus.end());
 }
 
-/** Asks with curl, as the README of the compose file does; resolves to the status and the body. */
+/** Sends a request with curl, as in the README of the compose file; resolves to the status and the body. */
 async function curl(path: string, body?: object): Promise<readonly [status: string, text: string]> {
   const args = ["--silent", "--cacert", certificates.file("authority.pem"), "--write-out", "\n%{http_code}"];
   const sent = body ? ["--json", JSON.stringify(body)] : [];
@@ -146,7 +146,7 @@ async function curl(path: string, body?: object): Promise<readonly [status: stri
   return [stdout.slice(end + 1), stdout.slice(0, end)];
 }
 
-/** Returns the queries of all panels of the shipped dashboards, each with the title of its panel. */
+/** Returns the queries of all panels of the shipped dashboards, with the titles of their panels. */
 function shippedQueries(): readonly (readonly [title: string, expr: string])[] {
   const folder = join(ROOT, "deploy/monitoring/grafana");
   const boards = readdirSync(folder).map((file): Board => JSON.parse(readFileSync(join(folder, file), "utf8")));
@@ -156,7 +156,7 @@ function shippedQueries(): readonly (readonly [title: string, expr: string])[] {
     .flatMap(({ title, targets = [] }) => targets.map(({ expr }) => [title, expr] as const));
 }
 
-/** Has each format answer with a stream and in one piece; resolves to the statuses. */
+/** Requests a streamed and a folded answer in each format; resolves to the statuses. */
 async function askAll(): Promise<readonly string[]> {
   const asked = ANSWER_PATHS.flatMap((path) =>
     [true, false].map((stream) => curl(path, bodyFor(path, "hello", { stream }))),
@@ -191,7 +191,7 @@ describe.skipIf(MISSING.length > 0)(`the parts of the compose file${MISSING.map(
   test("answer curl through TLS, and every panel of the dashboards and every alert has data", async () => {
     const [status, models] = await curl("/v1/models");
     expect([status, JSON.parse(models).data.map(({ id }: { id: string }) => id)]).toEqual(["200", ["svc-qwen"]]);
-    // Two scrapes are needed for a rate.
+    // A rate needs two scrapes.
     const window = `${4 * prometheus.scrapeSeconds + 1}s`;
     const asked = (expr: string) =>
       expr.replaceAll("$__rate_interval", window).replaceAll(/\$(?:model|instance)\b/g, ".*");
@@ -219,7 +219,7 @@ describe.skipIf(MISSING.length > 0)(`the parts of the compose file${MISSING.map(
   });
 
   test(
-    "go on answering when a node stands still, and an alert says so",
+    "continue to answer while a node is stopped, and an alert fires",
     async () => {
       expect(await prometheus.alerts("firing")).toEqual([]);
       const fromMs = Date.now();
@@ -233,7 +233,7 @@ describe.skipIf(MISSING.length > 0)(`the parts of the compose file${MISSING.map(
   );
 
   test(
-    "go on answering when a node and a gateway are killed and their names are gone, and alerts say so",
+    "continue to answer when a node and a gateway are killed and removed from DNS, and alerts fire",
     async () => {
       const looks = "count_over_time(svc:cluster_membership:min[1h])";
       const seen = async () => Number((await prometheus.query(looks))[0]?.value[1]);
@@ -243,7 +243,7 @@ describe.skipIf(MISSING.length > 0)(`the parts of the compose file${MISSING.map(
       engines[0]?.signal("SIGKILL");
       gateways[0]?.signal("SIGKILL");
       dns.answers.set("engine", ENGINE_HOSTS.slice(1)).set("gateway", GATEWAY_HOSTS.slice(1));
-      // A request that a dead gateway may have had is not repeated by Envoy, which drops its connections at once.
+      // Envoy does not retry a request that a dead gateway may have received, and drops its connections at once.
       const healthy = () => envoy.stat("cluster.gateways.membership_healthy");
       await becomes(async () => (await healthy()) === GATEWAYS - 1, "Envoy has one gateway");
       await raised(fromMs, "SvcEndpointsGone");

@@ -7,15 +7,15 @@ import { Fleet, healthy, nothingOpen, SHORT, show, size } from "../../support/pr
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 
 /*
- * I1: endpoints by DNS while requests run. The gateway is on a host whose resolver asks a name server of the test;
- * nodes have addresses of 127.0.0.0/8 and one port, as a headless service gives them.
+ * I1: endpoints by DNS under load. The gateway's resolver uses a name server of the test; nodes have addresses of
+ * 127.0.0.0/8 and one port, as behind a headless service.
  */
 
 const why = whyNoOwnResolver();
 if (why) process.stdout.write(`endpoints by DNS are not tested: ${why}\n`);
 
 const CLIENTS = size(8, 40);
-/** Addresses of this process alone: two tests may run at a time. */
+/** Addresses of this process only: two tests may run at a time. */
 const [high, low] = [Math.floor(process.pid / 256) % 128, process.pid % 256];
 const addressOf = (host: number) => `127.${high + 64}.${low}.${host}`;
 const HOSTS = [1, 2, 3] as const;
@@ -28,7 +28,7 @@ beforeEach(async () => {
   fleet.onEnd(() => dns.stop());
 });
 
-/** All on the port that the first one got. */
+/** All on the port of the first one. */
 async function nodesByAddress(): Promise<readonly EngineProcess[]> {
   const first = await fleet.engine("node1", SHORT, undefined, { host: addressOf(1) });
   const port = Number(first.address.split(":").at(-1));
@@ -44,7 +44,7 @@ async function askingDns(nodes: readonly EngineProcess[]): Promise<GatewayProces
   return fleet.gateway(cluster, {}, dns.through);
 }
 
-/** Until the gateway has these endpoints of all, and no others of them. */
+/** Resolves when the gateway has exactly these endpoints. */
 async function hasOnly(gateway: GatewayProcess, nodes: readonly EngineProcess[], hosts: readonly number[]) {
   for (const [index, { address }] of nodes.entries()) {
     if (hosts.includes(index + 1)) await healthy(gateway, address);
@@ -81,7 +81,7 @@ describe.skipIf(why)("I1 endpoints by DNS", () => {
     await nothingOpen(gateway, nodes);
   });
 
-  test("I1 a name server that knows nothing, fails or is silent changes nothing, and is believed again when it answers", async () => {
+  test("I1 empty, failing or silent DNS changes no endpoints, and is used again when it recovers", async () => {
     const nodes = await nodesByAddress();
     let [known, next] = [
       [1, 2],
@@ -106,13 +106,13 @@ describe.skipIf(why)("I1 endpoints by DNS", () => {
     }
     const ended = await load.finish(load.ended.length);
     expect(tallyOf(ended)).toEqual({ complete: ended.length });
-    // Each is said once, however often it is asked.
+    // Each fault is logged once, however often DNS is queried.
     const said = expect.stringMatching(/^engines\.test: E[A-Z_]+$/);
     expect(faults(gateway)).toEqual(wrong.map(() => said));
     await nothingOpen(gateway, nodes);
   });
 
-  test("I1 and J6 a gateway that starts without a name server is not ready, and is as soon as there is one", async () => {
+  test("I1 and J6 a gateway that starts without DNS is not ready until it answers", async () => {
     const nodes = await nodesByAddress();
     dns.answer = "silence";
     const gateway = await askingDns(nodes);

@@ -10,7 +10,7 @@ afterAll(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
 });
 
-test("SIGTERM drains a node: what runs is finished, what comes is refused, then the process ends well", async () => {
+test("SIGTERM drains a node: running calls complete, new ones are refused, then the process exits with 0", async () => {
   const engine = await EngineProcess.start("leaving", { tokensPerSecond: 50, answerTokens: { min: 60, max: 60 } });
   const [client, other] = [new NodeClient(engine.address), new NodeClient(engine.address)];
   const health = watchHealth(engine.address, "svc.model/svc-qwen");

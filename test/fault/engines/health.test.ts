@@ -10,13 +10,13 @@ import { outcomeOf } from "../../support/processes/fault-front.ts";
 import { Fleet, healthy, nothingOpen, SHORT, show, size } from "../../support/processes/fleet.ts";
 import { covering } from "../../support/size.ts";
 
-/* Nodes that fail again and again, or because of one request. */
+/* Nodes that fail repeatedly, or because of one request. */
 
 const CLIENTS = size(9, 40);
 
 const fleet = new Fleet();
 
-/** Nodes that all do the same. */
+/** Nodes with the same script. */
 async function wireNodes(count: number, play: (call: WireCall, node: () => WireNode) => void): Promise<WireNode[]> {
   return Promise.all(
     Array.from({ length: count }, async () => {
@@ -27,7 +27,7 @@ async function wireNodes(count: number, play: (call: WireCall, node: () => WireN
   );
 }
 
-test("H9 and H13 a node that died of its work and is started again, empty, gets few requests at first", async () => {
+test("H9 and H13 a node that crashed under load and restarts, empty, gets few requests at first", async () => {
   const nodes = await fleet.engines(3, { ...SHORT, failure: "none" });
   const [died] = nodes;
   if (!died) throw new Error("three nodes were started");
@@ -51,7 +51,7 @@ test("H9 and H13 a node that died of its work and is started again, empty, gets 
   await nothingOpen(gateway, nodes);
 });
 
-test("H10 a node that stops and goes on again and again costs no request that had not begun", async () => {
+test("H10 a node that stops and resumes repeatedly fails only requests that had begun", async () => {
   const nodes = await fleet.engines(3, SHORT);
   const [flapping] = nodes;
   if (!flapping) throw new Error("three nodes were started");
@@ -193,7 +193,7 @@ describe("H12 a request that kills every node that works on it", () => {
       const gateway = await fleet.inFrontOf(nodes, { lbPolicy: "round_robin" });
       const body = bodyFor(path, "poison", { stream: true });
       const killed = () => nodes.filter(({ calls }) => calls.length > 0).length;
-      // It may come to a node again that it has killed before: that is no second one.
+      // It may return to a node that it has already killed, which is no second one.
       for (let turn = 0; killed() < 2; turn += 1) {
         expect(turn).toBeLessThan(20);
         const reader = readBody(await gateway.post(path, body));
@@ -202,7 +202,7 @@ describe("H12 a request that kills every node that works on it", () => {
         const { text, cut } = await reader.toEndOrCut();
         const end = endOf(path, text, cut);
         if (turn === 0) expect(end).toEqual(lostEnd(path));
-        // What has killed two is told so in words, as nobody shall repeat it.
+        // A request that has killed two nodes gets the error frame, because it must not be retried.
         expect(end.end).toBe(killed() < 2 ? brokenEnd(path) : "error");
         for (const { address } of nodes) await healthy(gateway, address);
       }

@@ -7,7 +7,7 @@ import { detailsOf, Fleet, healthy, nothingOpen, SHORT, show, size } from "../..
 import { NetworkNamespace, whyNoNamespaces } from "../../support/processes/network-namespace.ts";
 import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 
-/* Hosts that leave a fleet without a word, and come back. Each is a network namespace with addresses of its own. */
+/* Hosts that disappear from a fleet and return. Each is a network namespace with its own addresses. */
 
 const why = whyNoNamespaces();
 if (why) process.stdout.write(`hosts that leave are not tested: ${why}\n`);
@@ -65,16 +65,16 @@ describe.skipIf(why)("a host", () => {
       all,
     });
     expect(farGot).toBeLessThan(all / 5);
-    // Those in the middle of their answer end with an error, nobody ends without a word.
+    // Streams of the lost host end with an error, and none without a final event.
     expect(wronglyEnded(ended)).toEqual([]);
     await nothingOpen(gateway, nodes);
   });
 
-  test("H3 that dies while nobody can hear it is found out, and the node that comes up there later is used", async () => {
+  test("H3 that dies during a partition is detected, and its successor at the same address is used", async () => {
     const host = newHost();
     const far = await fleet.engine("far", ENDLESS, undefined, host.place);
     const timeouts = { perTryIdleTimeoutMs: 2_000 };
-    // Nobody waits for the node to go on with what it had begun.
+    // No continuation is awaited from the lost node.
     const gateway = await fleet.inFrontOf([far], {}, { timeouts, continuation: { maxBytes: 0 } });
     const streams = await openStreams(gateway, 6);
     host.cut();
@@ -89,8 +89,8 @@ describe.skipIf(why)("a host", () => {
     expect(await gateway.stat("svc_endpoint_rq_active", far.address)).toBe(3);
   });
 
-  // Both at once, as it takes an engine half a minute to find that nobody is there.
-  test("H3 whose gateway is gone without a word lets its work go, before the first delta and in the answer", async () => {
+  // Both at once, because an engine takes half a minute to detect the lost peer.
+  test("H3 whose gateway disappears cancels its work, before the first delta and within the answer", async () => {
     await Promise.all([NEVER_A_TOKEN, ENDLESS].map(letsGo));
   });
 

@@ -12,13 +12,13 @@ import { outcomeOf } from "../../support/processes/fault-front.ts";
 import { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
-/* Answers that are strange and still answers: slow ones, in odd pieces, empty ones, and those of a newer engine. */
+/* Unusual but valid answers: slow, in odd pieces, empty, or of a newer engine. */
 
 type Play = (call: WireCall) => void | Promise<void>;
 
-/** Field 1000 with the number 1, which no message has. */
+/** Field 1000 with the number 1, which no message defines. */
 const UNKNOWN_FIELD = new Uint8Array([0xc0, 0x3e, 0x01]);
-/** Of kinds and reasons that do not exist yet. */
+/** An undefined kind or reason. */
 const UNKNOWN_VALUE = 99;
 const KEEP_ALIVE_MS = 100;
 const INJECTIONS = [
@@ -87,7 +87,7 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
     });
     playing(async (call) => {
       const bytes = Buffer.concat(textAnswer(...pieces).map((event) => framed(bytesOf(event))));
-      // Frames end wherever they like, in the middle of characters, too.
+      // Frames may end anywhere, also within characters.
       for (let at = 0; at < bytes.length; ) {
         const length = 1 + chance.below(9);
         await call.bytes(bytes.subarray(at, at + length));
@@ -162,26 +162,23 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
     expect(endOf(path, text)).toEqual({ end: "complete" });
   });
 
-  test.each([true, false])(
-    "H7 an answer without a delta is a valid one, and told apart (stream %s)",
-    async (stream) => {
-      playing((call) => {
-        call.send(started(), finished(FinishReason.STOP, { outputTokens: 0 }));
-        call.end();
-      });
-      const firstTokens = () => gateway().stat("svc_time_to_first_token_seconds_count");
-      const before = await firstTokens();
-      const { status, text, log } = await outcomeOf(
-        gateway(),
-        await gateway().post(path, bodyFor(path, "hi", { stream })),
-      );
-      expect(status).toBe(200);
-      if (stream) expect({ ...endOf(path, text), text: textOf(path, text) }).toEqual({ end: "complete", text: "" });
-      else expect(text).toMatch(/"(?:output_tokens|completion_tokens)":0\b/);
-      expect(log).toMatchObject({ code: 200, end_reason: "complete", output_tokens: 0 });
-      expect(await firstTokens()).toBe(before);
-    },
-  );
+  test.each([true, false])("H7 an answer without a delta is valid, and distinguishable (stream %s)", async (stream) => {
+    playing((call) => {
+      call.send(started(), finished(FinishReason.STOP, { outputTokens: 0 }));
+      call.end();
+    });
+    const firstTokens = () => gateway().stat("svc_time_to_first_token_seconds_count");
+    const before = await firstTokens();
+    const { status, text, log } = await outcomeOf(
+      gateway(),
+      await gateway().post(path, bodyFor(path, "hi", { stream })),
+    );
+    expect(status).toBe(200);
+    if (stream) expect({ ...endOf(path, text), text: textOf(path, text) }).toEqual({ end: "complete", text: "" });
+    else expect(text).toMatch(/"(?:output_tokens|completion_tokens)":0\b/);
+    expect(log).toMatchObject({ code: 200, end_reason: "complete", output_tokens: 0 });
+    expect(await firstTokens()).toBe(before);
+  });
 
   test("H5 a text that is no UTF-8 never reaches a client as such", async () => {
     playing(async (call) => {
@@ -196,7 +193,7 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
     expect(textOf(path, text)).toBe("<\ufffd>");
   });
 
-  test("H5 what comes behind the end is not passed on", async () => {
+  test("H5 events after the end are dropped", async () => {
     playing((call) => {
       call.send(...textAnswer("whole"));
       call.send(finished());
@@ -208,7 +205,7 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
     expect(endOf(path, text)).toEqual({ end: "complete" });
   });
 
-  test("H5 and J8 an end for a reason that is not known yet is an end", async () => {
+  test("H5 and J8 an unknown finish reason is an end", async () => {
     playing((call) => {
       call.send(started(), textStart(0), delta(0, "done"), blockEnd(0), finished(UNKNOWN_VALUE as FinishReason));
       call.end();
@@ -218,11 +215,11 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
     expect(text).not.toContain(`:${UNKNOWN_VALUE}`);
   });
 
-  test("J8 what a newer engine adds to its messages is ignored", async () => {
+  test("J8 unknown fields of a newer engine are ignored", async () => {
     playing(async (call) => {
       for (const event of textAnswer("as ", "ever")) {
         await call.bytes(framed(Buffer.concat([bytesOf(event), UNKNOWN_FIELD])));
-        // An event of a kind that is not known yet.
+        // An event of an unknown kind.
         const unknown = new Uint8Array([0x0a, UNKNOWN_FIELD.length, ...UNKNOWN_FIELD]);
         if (event.kind?.$case !== "finished") await call.bytes(framed(unknown));
       }

@@ -15,8 +15,8 @@ import { NetworkNamespace, whyNoNamespaces } from "../../support/processes/netwo
 import { covering } from "../../support/size.ts";
 
 /*
- * H3 between hosts: nodes with addresses of their own, in network namespaces, and a network that loses what is sent. No
- * connection is closed by that: each side has to notice by itself.
+ * H3 between hosts: nodes in network namespaces, and a network that loses packets. No connection is closed by that:
+ * each side has to detect it.
  */
 
 const why = whyNoNamespaces();
@@ -32,7 +32,7 @@ const EARLY = "before it is accepted";
 const LOSSES: readonly Loss[] = [
   { name: "is cut off", strike: (host) => host.cut(), phases: PHASES.map(([phase]) => phase) },
   { name: "is not heard", strike: (host) => host.loseReplies(), phases: PHASES.map(([phase]) => phase) },
-  // Later on nothing is sent to a node but that it may go on.
+  // Later the gateway only sends window updates to the node.
   { name: "hears nothing", strike: (host) => host.loseRequests(), phases: [EARLY] },
 ];
 /** Without FULL=1 every loss and every phase, but not each with each. */

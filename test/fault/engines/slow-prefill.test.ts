@@ -3,7 +3,7 @@ import { type AnswerPath, bodyFor, endOf } from "../../support/http/answer-check
 import { outcomeOf } from "../../support/processes/fault-front.ts";
 import { Fleet, size } from "../../support/processes/fleet.ts";
 
-/* A node that reads prompts slowly, with the time limits as they are by default: the first prompts of real agents. */
+/* A node with slow prefill and default timeouts: the first prompts of real agents. */
 
 const fleet = new Fleet();
 
@@ -11,7 +11,7 @@ const TOKENS_PER_SECOND = 200;
 /** The bytes of one token, as the simulator counts. */
 const TOKEN = "word";
 
-test("prompts that take half a minute and more at 200 tokens a second are read to their ends and answered", async () => {
+test("prompts with a prefill of half a minute and more are answered completely", async () => {
   const nodes = await fleet.engines(2, { prefillTokensPerSecond: TOKENS_PER_SECOND });
   const gateway = await fleet.inFrontOf(nodes);
   const ask = async (path: AnswerPath, tokens: number) => {

@@ -8,7 +8,7 @@ import { FRONT_MODELS, outcomeOf, startFront } from "../../support/processes/fau
 import { FleetProcess } from "../../support/processes/fleet-process.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 
-/* The engine stands still while its node goes on, as with a wedged accelerator. */
+/* The engine is stuck while its node runs, as with a wedged accelerator. */
 
 type Stuck = {
   readonly process: FleetProcess;
@@ -21,7 +21,7 @@ type Ready = { readonly address: string; readonly metricsPort: number };
 
 const rig: { stuck?: Stuck; good?: EngineProcess; gateway?: GatewayProcess; stepProcess?: number } = {};
 
-/** What the test has started; throws outside of it. */
+/** Started resources of the test; throws outside of it. */
 function got<Key extends keyof typeof rig>(key: Key): NonNullable<(typeof rig)[Key]> {
   const value = rig[key];
   if (value === undefined) throw new Error(`${key} has not been started`);
@@ -60,7 +60,7 @@ afterAll(async () => {
 
 const chat = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }] };
 
-test("kill -STOP of the engine's steps takes its node out of service and then fails the engine's probe, and -CONT brings it back", async () => {
+test("kill -STOP of the engine takes its node out of service, then fails the probe; -CONT restores both", async () => {
   const [stuck, good, gateway] = [got("stuck"), got("good"), got("gateway")];
   for (const { address } of [stuck, good])
     await becomes(async () => (await gateway.health(address)) === "healthy", "both are healthy");
@@ -72,8 +72,8 @@ test("kill -STOP of the engine's steps takes its node out of service and then fa
   const body = readBody(running);
   await body.until((text) => /"content":"./.test(text));
   process.kill(got("stepProcess"), "SIGSTOP");
-  // The node has noticed by itself, and said so: to the stream that it had begun, with which the other one goes on, to
-  // its log, and to health.
+  // The node has detected it, and reported it: to its running stream, which the other node continues, to its log, and
+  // to health.
   const seen = await outcomeOf(gateway, running, body);
   expect(seen.cut).toBe(false);
   expect(seen.log).toMatchObject({ endpoint: good.address, continuations: 1 });

@@ -10,7 +10,7 @@ import { Fleet, healthy } from "../../support/processes/fleet.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { covering } from "../../support/size.ts";
 
-/* Nodes of other versions, of other models, with another's name or another idea of the time. */
+/* Nodes with other versions, other models, a duplicate name or a wrong clock. */
 
 const fleet = new Fleet();
 
@@ -20,7 +20,7 @@ async function healthNode(options: Parameters<typeof HealthNode.start>[0]): Prom
   return node;
 }
 
-test("H6 a node with another model, or that speaks another contract, is a version mismatch and gets no request", async () => {
+test("H6 a node with another model or another contract is a version mismatch and gets no request", async () => {
   const other = await healthNode({ models: ["svc-glm53"] });
   const stranger = await healthNode({ models: [], contract: false });
   const good = await fleet.engine("good");
@@ -34,7 +34,7 @@ test("H6 a node with another model, or that speaks another contract, is a versio
       expect(await streamOnce(gateway, path, `request ${request}`)).toMatchObject({ status: 200, end: "complete" });
   for (const { address } of [other, stranger]) expect(await gateway.stat("svc_endpoint_rq_total", address)).toBe(0);
   expect(await good.metric("svc_engine_generations_total")).toBe(12);
-  // Its operators see what happened, and mend it without a restart of the gateway.
+  // Operators see the mismatch, and fix it without a restart of the gateway.
   const told = () =>
     gateway.process.log.some(({ endpoint, health }) => endpoint === other.address && health === "/version_mismatch");
   await becomes(async () => told(), "the log says so");
@@ -89,7 +89,7 @@ describe("H14", () => {
   });
 });
 
-test("J8 what a newer gateway adds to its requests is ignored by a node", async () => {
+test("J8 a node ignores unknown fields of a newer gateway", async () => {
   const node = await fleet.engine("old");
   const request = generateRequest({ maxOutputTokens: 5 });
   // Field 1000 with the number 1, and field 1001 with the text "new".

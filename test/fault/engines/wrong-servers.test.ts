@@ -29,7 +29,7 @@ test.each([
   ],
   ["H5 a server that says nothing", () => createServer((socket) => socket.on("error", () => {}))],
   ["H5 an HTTP/1 server", () => createHttpServer((_request, response) => response.end("hello"))],
-])("%s never gets a request; alone it is answered for at once", async (_name, make) => {
+])("%s never gets a request; as the only endpoint it fails requests at once", async (_name, make) => {
   const wrong = await listening(make());
   const good = await EngineProcess.start("good", {}, FRONT_MODELS);
   closing.push(() => good.kill());

@@ -7,7 +7,7 @@ import { EngineProcess } from "../../support/processes/engine-process.ts";
 import { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { sizeOf } from "../../support/size.ts";
 
-/* Many big bodies at once, of one key, beside others: the memory of the gateway, and who is to blame for what. */
+/* Many large bodies at once, of one key, beside others: the memory of the gateway, and the refusals per key. */
 
 const CHAT = "/v1/chat/completions";
 const MB = 1_000_000;
@@ -17,9 +17,9 @@ const BODY_BYTES = sizeOf({ quick: 8, promised: 33 }) * MB;
 const STREAMS = sizeOf({ quick: 16, promised: 24 });
 /** The most memory of the gateway at any time. */
 const MOST_BYTES = sizeOf({ quick: 400, promised: 1_000 }) * MB;
-/** The memory that may be left when all bodies are gone: V8 lets 64 MB lie outside its heap until it collects next. */
+/** Memory that may remain when all bodies are freed: V8 tolerates 64 MB outside its heap until it collects next. */
 const LEFT_BYTES = 80 * MB;
-/** Without it, what the machine has decides. */
+/** Otherwise the memory of the machine decides. */
 const ROOM = sizeOf({ quick: 64, promised: 512 }) * MB;
 
 let engine: EngineProcess | undefined;
@@ -30,13 +30,13 @@ afterEach(async () => {
   await engine?.kill();
 });
 
-/** The resident memory of a process in bytes: `VmRSS`, or `VmHWM`, the most that it ever was. */
+/** Resident memory of a process in bytes: `VmRSS`, or its peak, `VmHWM`. */
 function memoryOf({ process: { child } }: GatewayProcess, field: "VmRSS" | "VmHWM"): number {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) * 1024;
 }
 
-/** Sends one body that many requests share. Resolves to the status. */
+/** Sends a body that many requests share. Resolves to the status. */
 function upload(front: GatewayProcess, body: Buffer): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const headers = {
@@ -59,7 +59,7 @@ async function frontWith(backend: object): Promise<GatewayProcess> {
   gateway = await GatewayProcess.start({
     clusters: [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }],
     overloadManager: { resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM } } },
-    // What is kept so that another engine can go on has a bound of its own.
+    // Kept answers have a limit of their own.
     continuation: { maxBytes: 0 },
   });
   const front = gateway;
@@ -73,8 +73,8 @@ const bodyOf = (bytes: number, fields: object = {}) =>
   );
 
 describe.runIf(process.platform === "linux")("many big bodies at once", () => {
-  test("stay within bounds of memory, give it back, harm no node and nobody else", async () => {
-    // Too long for the window, but not so long that the gateway could know: tokens have 4 characters, and 12 bytes at most.
+  test("keep memory bounded, release it, and affect neither nodes nor other callers", async () => {
+    // Too long for the window, but not certainly so for the gateway: tokens have 4 characters, and 12 bytes at most.
     const front = await frontWith({ contextTokens: BODY_BYTES / 8 });
     const other = await front.createKey("--name", "other", "--models", "all");
     const ask = async () => (await front.post(CHAT, JSON.parse(String(bodyOf(5))), undefined, other)).status;
@@ -91,7 +91,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
     const statuses = await Promise.all(Array.from({ length: BODIES }, () => upload(front, body)));
     over = true;
 
-    // The prompt is longer than the window; who waited too long for room may come again.
+    // The prompt exceeds the window; a request that waited too long for room may be retried.
     for (const status of statuses) expect([400, 429, 503]).toContain(status);
     expect(statuses).toContain(400);
     expect(new Set(await others)).toEqual(new Set([200]));
@@ -101,7 +101,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
     await becomes(async () => memoryOf(front, "VmRSS") < before + LEFT_BYTES, "the memory is given back");
   });
 
-  test("are kept by nobody while their answers stream", async () => {
+  test("are freed while their answers stream", async () => {
     const tokens = 100_000_000;
     const front = await frontWith({
       ...{ tokensPerSecond: 1, answerTokens: { min: 1_000, max: 1_000 }, kvTokens: tokens },
@@ -110,7 +110,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
     for (let at = 0; at < 100; at += 1) await front.models();
     const before = memoryOf(front, "VmRSS");
     const body = bodyOf(8 * MB, { stream: true });
-    // Who waited too long for room comes again: how long that takes is the machine's business.
+    // A request that waited too long for room is retried, however long that takes.
     const begun = async () => {
       let status: number | undefined;
       do status = await upload(front, body).catch(() => undefined);
@@ -127,7 +127,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
 });
 
 test.runIf(process.platform === "linux")(
-  "connections without end leave descriptors for everything else, and the log says so",
+  "endless connections leave descriptors for all other work, and are logged",
   async () => {
     engine = await EngineProcess.start("few");
     const clusters = [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }];
@@ -139,14 +139,14 @@ test.runIf(process.platform === "linux")(
     expect(front.process.log).toContainEqual(expect.objectContaining({ maxConnections: 384, openFiles: 512 }));
     const silent: Socket[] = [];
     const areRefused = async () => {
-      // Those before them may have been ended by their time limit, where the machine is busy.
+      // Earlier ones may have reached their time limit on a busy machine.
       silent.push(...Array.from({ length: 700 }, () => connect(front.port, "127.0.0.1").on("error", () => {})));
       return (await front.stat("svc_downstream_cx_overflow_total")) > 0;
     };
     await becomes(areRefused, "some are refused");
     expect((await fetch(`${front.adminUrl}/ready`)).status).toBe(200);
     const said = (line: Readonly<Record<string, unknown>>) => String(line.msg).startsWith("connections are refused");
-    // A line takes its way through the pipe.
+    // A log line takes time through the pipe.
     await becomes(async () => front.process.log.some(said), "the log says so");
     expect(front.process.log.filter(said)).toHaveLength(1);
     const again = async () => (await front.models().catch(() => undefined))?.status === 200;

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 
-/* What a gateway does when nobody reads its log: the collector has stalled, or its end of the pipe is closed. */
+/* A gateway whose log is not read: the collector has stalled, or its end of the pipe is closed. */
 
 const ROOT = join(import.meta.dirname, "../../..");
 /** A line of the log has some 400 bytes; a pipe takes 64 KiB. */
@@ -26,7 +26,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test.each(["stalls", "is closed"])("requests go on when the reader of the log %s", async (how) => {
+test.each(["stalls", "is closed"])("requests continue when the reader of the log %s", async (how) => {
   const gateway = spawn(process.execPath, [join(ROOT, "dist/gateway/main.js"), "--config", config], {
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -42,7 +42,7 @@ test.each(["stalls", "is closed"])("requests go on when the reader of the log %s
         await response.arrayBuffer();
       }
     expect([...statuses]).toEqual([401]);
-    // One that stalls has to read again before the process can end.
+    // A stalled reader has to resume before the process can end.
     gateway.stderr.resume();
     gateway.kill("SIGTERM");
     const [code] = await ended;

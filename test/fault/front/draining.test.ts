@@ -6,7 +6,7 @@ import { streamOnce, tallyOf } from "../../support/processes/closed-loop.ts";
 import { Fleet, LONG, show, size } from "../../support/processes/fleet.ts";
 import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 
-/* SIGTERM of the gateway; FULL=1 with the numbers of connections that are promised. */
+/* SIGTERM of the gateway; FULL=1 with the promised numbers of connections. */
 
 const STREAMS = size(60, 1_000);
 const QUEUED = size(9, 99);
@@ -17,7 +17,7 @@ const SILENT = size(5, 20);
 
 const fleet = new Fleet();
 
-test("J1 a gateway that is told to end lets running and waiting requests come to their end, and no others wait", async () => {
+test("J1 a draining gateway completes running and waiting requests, and admits no new waiters", async () => {
   const tokensPerSecond = size(40, 20);
   const nodes = await fleet.engines(3, { tokensPerSecond, slots: 500, answerTokens: { min: ANSWER, max: ANSWER } });
   const circuitBreakers = { maxRequests: STREAMS, maxPendingRequests: QUEUED, maxPendingRequestsPerKey: QUEUED };

@@ -8,10 +8,7 @@ import { closedLoop, streamOnce, tallyOf, wronglyEnded } from "../../support/pro
 import type { EngineProcess } from "../../support/processes/engine-process.ts";
 import { detailsOf, Fleet, healthy, LONG, nothingOpen, SHORT, show, size } from "../../support/processes/fleet.ts";
 
-/*
- * What a fleet must be able to take, seen with real processes. Small by default; FULL=1 makes it the sizes that are
- * promised.
- */
+/* Faults that a fleet must survive, with real processes. Small by default; FULL=1 has the promised sizes. */
 
 const CLIENTS = size(9, 40);
 
@@ -42,7 +39,7 @@ test("J3 a rolling restart of all nodes fails no request", async () => {
   await nothingOpen(gateway, nodes);
 });
 
-test("J4 kill -9 of a node fails no request: others go on with what had begun", async () => {
+test("J4 kill -9 of a node fails no request: others continue its answers", async () => {
   // Long enough that some are past their first delta when the node dies.
   const nodes = await fleet.engines(3, { tokensPerSecond: 50, answerTokens: { min: 120, max: 160 } });
   const [victim] = nodes;
@@ -78,23 +75,23 @@ test("J4 kill -9 of three nodes, one after the other, has every request answered
       0,
     );
   for (const [at, node] of nodes.entries()) {
-    // Those that two deaths have met stay away from the third node for a while.
+    // Requests that have met two deaths avoid the third node for a while.
     const [among, wanted] = at < 2 ? [nodes.slice(at), clients] : [[node], 2];
     await becomes(async () => (await busy(among)) >= Math.min(wanted, unanswered), "they work on all that comes");
     await node.kill();
   }
   for (const node of nodes) await node.startAgain();
-  // None is denied as if it had killed them: that would last for minutes.
+  // None is denied as if it had killed the nodes: that would last for minutes.
   await Promise.all(answered);
   show("kill -9 of 3 of 3 in a row", { clients, ...detailsOf(gateway) });
   await nothingOpen(gateway, nodes);
 });
 
-test("H2 a node that is stopped is ejected, and comes back when it goes on", async () => {
+test("H2 a stopped node is ejected, and returns when it resumes", async () => {
   const nodes = await fleet.engines(3, SHORT);
   const [stopped] = nodes;
   const address = stopped?.address ?? "";
-  // Checks so rare that it is the requests that find out.
+  // Checks so rare that requests detect the fault.
   const healthChecks = { intervalMs: 60_000, intervalJitterMs: 0 };
   const gateway = await fleet.inFrontOf(
     nodes,
@@ -125,8 +122,8 @@ test("H2 a node that is stopped is ejected, and comes back when it goes on", asy
     longestMs,
   });
   expect(ejections).toBeGreaterThanOrEqual(1);
-  // Those in the middle of their answer end with an error. All others are answered by another node, as far as the budget
-  // for repeating what a node may have worked on allows; the rest is told to come again.
+  // Streams of the lost node end with an error. All others are answered by another node, as far as the retry budget
+  // allows; the rest gets a retry delay.
   const overflow = await gateway.stat("svc_cluster_upstream_rq_retry_overflow_total");
   const refused = ended.filter(({ end }) => end === "refused").length;
   expect(refused).toBe(overflow);

@@ -10,14 +10,14 @@ import { expectOutcome, FaultBunch, type Phase, VARIANTS } from "../../support/p
 import { FRONT_MODELS, startFront } from "../../support/processes/fault-front.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 
-/* What no engine should send, as bytes on a real connection: H5. Whoever asked gets another's answer or an error. */
+/* H5: invalid bytes of an engine on a real connection. The caller gets the answer of another engine or an error. */
 
 const BEGUN = [started(), textStart(0), delta(0, "half")];
 
-/** A message of 70 MiB, all of them in one field that nobody knows. */
+/** A message of 70 MiB, all of them in one unknown field. */
 const HUGE = framed(Buffer.concat([Buffer.from([0xc2, 0x3e, 0x80, 0x80, 0x80, 0x23]), Buffer.alloc(70 * 1024 * 1024)]));
 
-/** `finished` whose field of that number in `usage` is -1. */
+/** `finished` with -1 in that field of `usage`. */
 function negativeUsage(field: number): Buffer {
   const minusOne = [...Array<number>(9).fill(0xff), 0x01];
   const usage = [field << 3, ...minusOne];
@@ -39,7 +39,7 @@ type Nonsense = {
 const EARLY = "before the first delta";
 const LATE = "in the answer";
 
-/** The same nonsense as the first thing of an answer, and behind its first delta. */
+/** The same garbage at the start of an answer, and after its first delta. */
 function everywhere(name: string, detail: string, play: Nonsense["play"]): readonly Nonsense[] {
   return [
     { name, phase: EARLY, detail, play },

@@ -11,7 +11,7 @@ import type { GatewayProcess } from "../../support/processes/gateway-process.ts"
 import { openStreams } from "../../support/processes/open-streams.ts";
 import { covering } from "../../support/size.ts";
 
-/* E5: clients that leave, in every phase of a request and in every way to close a connection. */
+/* E5: clients that disconnect, in every phase of a request and in every way to close a connection. */
 
 const SLOW_FIRST_TOKEN = { timeToFirstTokenMs: 600_000 };
 const ENDLESS = { tokensPerSecond: 25, answerTokens: { min: 2_000, max: 2_000 } };
@@ -20,7 +20,7 @@ type Way = "closes" | "half-closes" | "resets";
 
 const LEAVE: Readonly<Record<Way, (connection: RawConnection) => void>> = {
   closes: (connection) => connection.destroy(),
-  // Whoever sends no more is taken for gone, as Node does: agents never do that.
+  // A half-closed connection counts as disconnected, as in Node: agents never half-close.
   "half-closes": (connection) => void connection.endWriting(),
   resets: (connection) => connection.reset(),
 };

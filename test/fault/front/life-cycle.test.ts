@@ -12,7 +12,7 @@ import type { GatewayProcess } from "../../support/processes/gateway-process.ts"
 import { keyCommand } from "../../support/processes/key-command.ts";
 import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 
-/* What changes around a gateway while it runs: the order of starts, keys, endpoints. */
+/* Changes around a running gateway: the order of starts, keys, endpoints. */
 
 const OF_ALL_MODELS = ["--models", "all", "--name", "changing", "--concurrency", "10"];
 const RUNNING = ANSWER_PATHS.length;
@@ -40,7 +40,7 @@ test("J6 gateway and nodes may start in any order: it is ready while a model has
   await becomes(async () => (await ready(second)) === "200 LIVE", "one that starts behind it is ready, too");
 });
 
-/** Statuses of one new request in each format, which is left as soon as it has one. */
+/** Statuses of one new request in each format, which is cancelled at its status. */
 async function statuses(gateway: GatewayProcess, key: string): Promise<number[]> {
   const answers = ANSWER_PATHS.map(async (path) => {
     const { status, body } = await gateway.post(path, bodyFor(path, "new", { stream: true }), undefined, key);
@@ -92,7 +92,7 @@ test("J7 keys that change while their streams run: these end well, new requests 
   await nothingOpen(gateway, nodes);
 });
 
-/** A cluster whose endpoints stand in a file, which is replaced as a whole. */
+/** A cluster with an endpoint file, which is replaced atomically. */
 function endpointFile() {
   const folder = mkdtempSync(join(tmpdir(), "svc-endpoints-"));
   fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
@@ -106,7 +106,7 @@ function endpointFile() {
   };
 }
 
-test("I6 and J7 endpoints that are taken away while they stream: the streams end well, new requests go elsewhere or nowhere", async () => {
+test("I6 and J7 streams of removed endpoints complete, and new requests use others or fail", async () => {
   const [first, second] = await fleet.engines(2, SLOW);
   if (!first || !second) throw new Error("two nodes were started");
   const file = endpointFile();
@@ -134,7 +134,7 @@ const BAD_FILES = [
   ["is no YAML", "endpoints: [", ""],
 ] as const;
 
-test("I6 files of endpoints that are wrong are refused as a whole, and it is said where", async () => {
+test("I6 an invalid endpoint file is refused as a whole, with the position of the error", async () => {
   const nodes = await fleet.engines(1, SLOW);
   const [node] = nodes;
   const file = endpointFile();

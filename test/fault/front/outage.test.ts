@@ -7,22 +7,28 @@ import { Fleet, nothingOpen, show, size } from "../../support/processes/fleet.ts
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
-/* All nodes of a model gone for a minute (FULL=1; else for an eighth of it), with agents that have the patience of real ones. */
+/*
+ * An outage of all nodes of a model for a minute (FULL=1; else for an eighth of it), with agents as patient as real
+ * ones.
+ */
 
 const fleet = new Fleet();
 
 const AGENTS = 100;
 const OUTAGE_MS = size(7_500, 60_000);
-/** The number of requests that one tenant may have held. */
+/** Held requests per tenant. */
 const HELD = 40;
-/** The tries of the least patient agents. */
+/** Attempts of the least patient agents. */
 const TRIES = 6;
-/** The time in which all agents ask for the first time, in milliseconds. */
+/** Milliseconds within which all agents send their first request. */
 const ARRIVAL_MS = 5_000;
 
 type Turn = { readonly path: AnswerPath; readonly tries: number; readonly status: number; readonly whole: boolean };
 
-/** Asks as an agent does: comes back when it is told to, so many times at most, and also after an error in a stream. */
+/**
+ * Sends requests as an agent does: retries after the retry delay, up to a number of attempts, and also after an error
+ * in a stream.
+ */
 async function turnOf(gateway: GatewayProcess, path: AnswerPath, text: string, stream: boolean): Promise<Turn> {
   for (let tries = 1; ; tries += 1) {
     const answer = await gateway.post(path, bodyFor(path, text, { stream }));
@@ -33,7 +39,7 @@ async function turnOf(gateway: GatewayProcess, path: AnswerPath, text: string, s
   }
 }
 
-test("100 agents whose model is gone for long: none loses its turn, and none is served twice", async () => {
+test("100 agents in a long outage of their model: no turn is lost, and none is served twice", async () => {
   const node = await fleet.engine("only");
   const gateway = await fleet.inFrontOf([node], { circuitBreakers: { maxHeldRequests: 2 * HELD } });
   await node.kill();
@@ -59,12 +65,12 @@ test("100 agents whose model is gone for long: none loses its turn, and none is 
   show("outage", { agents: AGENTS, outageMs: OUTAGE_MS, mostHeld, tries });
   expect(seen.filter(({ whole }) => !whole)).toEqual([]);
   expect(await node.metric("svc_engine_generations_total")).toBe(AGENTS);
-  // The others came back when they were told to.
+  // The others returned after their retry delay.
   expect(mostHeld).toBe(HELD);
   expect(seen.filter((turn) => turn.tries === 1).length).toBeGreaterThanOrEqual(HELD);
 });
 
-test("a gateway that may not wait any longer breaks those off that it holds, as their format says", async () => {
+test("a gateway ends held requests at its time limit, in their format", async () => {
   const node = await fleet.engine("only");
   const timeouts = { keepAliveIntervalMs: 100 };
   const gateway = await fleet.inFrontOf([node], {}, { timeouts, drainTimeoutMs: 500 });
@@ -72,7 +78,7 @@ test("a gateway that may not wait any longer breaks those off that it holds, as 
   const held = Promise.all(ANSWER_PATHS.map((path) => streamOnce(gateway, path, "hi")));
   const all = ANSWER_PATHS.length;
   await becomes(async () => (await gateway.stat("svc_cluster_upstream_rq_held")) === all, "all are held");
-  // The status line is out with the first sign of life.
+  // The status line is sent with the first keep-alive.
   await sleep(1_000);
   gateway.process.signal("SIGTERM");
   for (const { path, status, end } of await held)

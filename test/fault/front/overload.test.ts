@@ -18,19 +18,19 @@ import { sizeOf } from "../../support/size.ts";
 import { until } from "../../support/until.ts";
 
 /*
- * F10: requests whose bodies do not fit into the heap together; and callers that keep their connections while the event loop
- * of the gateway stands still.
+ * F10: requests whose bodies exceed the heap together; and callers that keep their connections while the event loop of
+ * the gateway is blocked.
  */
 
 const CHAT = "/v1/chat/completions";
 const HEAP_MIB = sizeOf({ quick: 176, promised: 256 });
-/** What of a request is kept in the heap until its answer begins: a digest for each of its messages. */
+/** The heap keeps a digest for each message of a request until its answer begins. */
 const MESSAGES = 6_000;
-/** At one time; more bodies than that do not come in between two looks. */
+/** Concurrent callers; more bodies do not arrive between two checks. */
 const CALLERS = 8;
-/** Together several times the heap. */
+/** Several times the heap together. */
 const MOST_REQUESTS = 1_000;
-/** Callers do not stop when the first of them is turned away. */
+/** Callers do not stop at the first refusal. */
 const REFUSALS = 40;
 
 let engine: RunningEngine | undefined;
@@ -45,11 +45,11 @@ afterEach(async () => {
 const folders: string[] = [];
 const clustersOf = (address: string) => CATALOG.map(({ id }) => ({ model: id, endpoints: [{ address }] }));
 
-test("a gateway whose heap fills turns new requests away before it would die, finishes the others and recovers", async () => {
+test("a gateway with a full heap refuses new requests before it dies, finishes the others and recovers", async () => {
   const { passed, open } = gate();
   engine = await startEngine(
     async function* () {
-      // Until the first delta the request may have to be sent again, and is kept.
+      // The request is kept until the first delta, because it may be retried.
       yield [started()];
       await passed;
       yield [textStart(0), delta(0, "to the end"), blockEnd(0), finished()];
@@ -97,12 +97,12 @@ test("a gateway whose heap fills turns new requests away before it would die, fi
   await becomes(again, "requests are taken again");
 });
 
-/** Longer, in milliseconds, than what makes a gateway turn all requests away when it comes twice in a row. */
+/** Milliseconds; two such stalls in a row make a gateway refuse all requests. */
 const STALL_MS = 3_200;
 
 /**
- * The event loop of a gateway process, which stands still three times at SIGUSR2: each time until a pipe was opened and
- * closed. Timers that are overdue run between two of them, such as a look of the overload manager.
+ * The event loop of a gateway process, which stops three times at SIGUSR2: each time until a pipe was opened and
+ * closed. Overdue timers run in between, such as a check of the overload manager.
  */
 class StallingLoop {
   readonly #pipes: readonly string[];
@@ -114,9 +114,9 @@ class StallingLoop {
     execFileSync("mkfifo", [...this.#pipes]);
   }
 
-  /** The command that a gateway is run through. */
+  /** The command prefix that runs a gateway. */
   get through(): readonly string[] {
-    // The inner timer is set when the loop has seen how late it is, and is due before the next look.
+    // The inner timer is set when the loop has measured its delay, and is due before the next check.
     const code = `import { readFileSync } from "node:fs";
       const stall = ([pipe, ...others]) => {
         readFileSync(pipe);
@@ -126,7 +126,7 @@ class StallingLoop {
     return ["env", `NODE_OPTIONS=--import=data:text/javascript,${encodeURIComponent(code)}`];
   }
 
-  /** Stops the loop of `front`, twice for `ms` milliseconds. Calls `act` when it stands still for the third time. */
+  /** Stops the loop of `front`, twice for `ms` milliseconds. Calls `act` when it is stopped for the third time. */
   async stall(front: GatewayProcess, ms: number, act: () => void): Promise<void> {
     front.process.signal("SIGUSR2");
     for (const pipe of this.#pipes) {
@@ -139,7 +139,7 @@ class StallingLoop {
   }
 }
 
-/** Makes callers of each kind that keep their connections, and note the status of every answer. */
+/** Makes callers of each kind that keep their connections, and record the status of every answer. */
 function keepingCallers({ baseUrl, key }: GatewayProcess, statuses: number[]): readonly (() => Promise<unknown>)[] {
   const noted: typeof fetch = async (...args) => {
     const response = await fetch(...args);
@@ -168,7 +168,7 @@ function keepingCallers({ baseUrl, key }: GatewayProcess, statuses: number[]): r
   ];
 }
 
-test("callers on kept connections are all answered by a gateway whose loop stood still, and the admin page has each answer", async () => {
+test("a gateway with a stalled loop answers all kept connections, and the admin page has each answer", async () => {
   engine = await startEngine(async function* () {
     yield [started(), textStart(0), delta(0, "hi"), blockEnd(0), finished()];
   });

@@ -9,13 +9,13 @@ import type { GatewayProcess } from "../../support/processes/gateway-process.ts"
 import { openStreams } from "../../support/processes/open-streams.ts";
 import { covering } from "../../support/size.ts";
 
-/* No room: in an engine, in all of them, and in the gateway's own queue. */
+/* No capacity: in one engine, in all of them, and in the gateway's queue. */
 
 const fleet = new Fleet();
 
 const ENDLESS = { tokensPerSecond: 10, answerTokens: { min: 5_000, max: 5_000 } };
 const OF_ALL_MODELS = ["--models", "all"];
-/** The places where there may be no room. */
+/** Places without capacity. */
 const PLACES = ["all nodes", "a key", "the queue", "its time"] as const;
 /** Without FULL=1 every place and every format, but not each with each. */
 const ROWS = covering(
@@ -23,13 +23,13 @@ const ROWS = covering(
   ({ place }) => place,
   ({ path }) => path,
 );
-/** The formats that a place is tried with. */
+/** The formats for a place. */
 const pathsOf = (wanted: (typeof PLACES)[number]) =>
   ROWS.filter(({ place }) => place === wanted).map(({ path }) => path);
 const ONE_PLACE = { ...ENDLESS, slots: 1, queueLength: 0 };
 
 describe("H8 the queue of a node is full", () => {
-  /** A gateway that does not count slots itself, in front of a node whose only one is taken, and of others. */
+  /** A gateway that does not count slots, in front of a node whose only slot is taken, and of others. */
   async function inFrontOfFull(others: readonly EngineProcess[]): Promise<GatewayProcess> {
     const full = await fleet.engine("full", ONE_PLACE, FRONT_MODELS);
     const filling = await startFront([full.address]);
@@ -47,7 +47,7 @@ describe("H8 the queue of a node is full", () => {
     return gateway;
   }
 
-  test("H8 on one: another answers, and where there is none the caller hears when to come back", async () => {
+  test("H8 on one: another answers; without another the reply has a retry delay", async () => {
     const good = await EngineProcess.start("good", {}, FRONT_MODELS);
     fleet.onEnd(() => good.kill());
     const gateway = await inFrontOfFull([good]);
@@ -62,12 +62,12 @@ describe("H8 the queue of a node is full", () => {
         expectOverloaded(path, text);
       }
     }
-    // Once a node has said that it is full, others may be asked first.
+    // Once a node has reported that it is full, others may be tried first.
     expect(Math.max(...[...outcomes.values()].map(({ log }) => log.attempts ?? 0))).toBe(2);
     expect(await gateway.open()).toBe(0);
   });
 
-  test.each(pathsOf("all nodes"))("H8 on all: %s is told to come back, in the words of its format", async (path) => {
+  test.each(pathsOf("all nodes"))("H8 on all: %s gets the retry delay of its format", async (path) => {
     const second = await EngineProcess.start("second", ONE_PLACE, FRONT_MODELS);
     fleet.onEnd(() => second.kill());
     const filling = await startFront([second.address]);
@@ -79,7 +79,7 @@ describe("H8 the queue of a node is full", () => {
       const answer = await gateway.post(path, bodyFor(path, "hi", { stream }));
       await expectComeBack(gateway, path, answer, "upstream_queue_full", { attempts: 2, response_flags: "UO,URX" });
     }
-    // A full queue is no ill health.
+    // A full queue does not affect health.
     expect(await gateway.health(second.address)).toBe("healthy");
   });
 });
@@ -126,7 +126,7 @@ describe("the gateway's own queue", () => {
   });
 
   test.each(pathsOf("the queue"))(
-    "H8 a full queue is overload for %s, and makes room for a key that has none in it",
+    "H8 a full queue is overload for %s, and admits a key without waiting requests",
     async (path) => {
       const { gateway, waits, wait } = await full({ maxPendingRequests: 2 });
       const dropped = [wait(gateway.key), wait(gateway.key)];
@@ -136,7 +136,7 @@ describe("the gateway's own queue", () => {
         await gateway.createKey(...OF_ALL_MODELS, "--name", "third"),
       ];
       void wait(second);
-      // The one of the largest key that would have given up first makes room.
+      // The request of the largest key with the earliest timeout is dropped.
       const [first] = dropped;
       await expectComeBack(gateway, ANSWER_PATHS[0], (await first) as Response, "upstream_pending_overflow");
       await waits(2);
@@ -157,7 +157,7 @@ describe("the gateway's own queue", () => {
   });
 });
 
-/** Fails unless this is overload in the path's envelope, with the time to come back. */
+/** Fails unless this is overload in the path's envelope, with a retry delay. */
 async function expectComeBack(
   gateway: GatewayProcess,
   path: AnswerPath,

@@ -11,22 +11,22 @@ import { Fleet, healthy, nothingOpen, show, size } from "../../support/processes
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 
 /*
- * E7: clients that read slowly or not at all. Each holds its own engine stream back, costs little memory, and is cut in
- * time.
+ * E7: clients that read slowly or not at all. Each pauses only its own engine stream, costs little memory, and is cut
+ * in time.
  */
 
 const READERS = size(32, 300);
 const PIECE = "x".repeat(4_096);
 /** Far more than all buffers on the way hold: 400 MiB. */
 const PIECES = 100_000;
-/** Twice what one shall hold: a process gives back late what it needed for a moment. */
+/** Twice the limit of one stream: a process returns temporary memory late. */
 const MAX_STREAM_BYTES = 2 * 1024 * 1024;
 /**
- * Garbage is collected soon, so that what a process holds is what it needs: answers of format C are held to their end,
- * and here as much of them as the system's buffers take.
+ * Garbage is collected soon, so that a process holds only needed memory: answers of format C are kept to their end, and
+ * here the part in the system's buffers, too.
  */
 const TIDY = ["env", `NODE_OPTIONS=--max-semi-space-size=1 --max-old-space-size=${size(512, 2_048)}`];
-/** What a process of Node takes, and does not give back by itself; Node 24 takes twice as much as Node 20. */
+/** Memory that a Node process keeps; Node 24 takes twice as much as Node 20. */
 const SLACK_BYTES = 192 * 1024 * 1024;
 
 const fleet = new Fleet();
@@ -36,7 +36,7 @@ afterEach(() => {
   for (const connection of connections.splice(0)) connection.destroy();
 });
 
-/** A node whose answers are as fast as they are taken. */
+/** A node that writes as fast as its answers are read. */
 async function floodingNode(): Promise<WireNode> {
   const piece = framed(GenerateResponse.encode({ events: [delta(0, PIECE)], tokens: [] }).finish());
   const node = await WireNode.start({
@@ -64,13 +64,13 @@ async function openReader(gateway: GatewayProcess, index: number, untilDelta: bo
   return connection;
 }
 
-/** Memory that the process holds. */
+/** Resident memory of the process. */
 function residentBytes({ process: { child } }: GatewayProcess): number {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1_024;
 }
 
-/** Lets them take a little from time to time. Returns what ends that. */
+/** Makes them read a little from time to time. Returns a function that stops this. */
 function sip(readers: readonly RawConnection[]): () => void {
   const timer = setInterval(() => {
     for (const reader of readers) reader.takeOnce();
@@ -86,7 +86,7 @@ const HABITS: readonly Habit[] = [
   "stop reading in the middle",
   "read a little from time to time, and then no more",
 ];
-/** With FULL=1 each habit has readers of its own, and otherwise they share them. */
+/** With FULL=1 each habit has its own readers, and otherwise they share them. */
 const ROWS = size(0, 1) === 1 ? HABITS.map((habit) => [habit]) : [HABITS];
 
 test.skipIf(process.platform !== "linux").each(ROWS.map((habits) => [habits.join(", or "), habits] as const))(
@@ -106,7 +106,7 @@ test.skipIf(process.platform !== "linux").each(ROWS.map((habits) => [habits.join
     );
     const stop = sip(readers.filter((_, index) => habitOf(index)?.startsWith("read a little")));
     const logged = () => gateway.process.log.filter(({ msg }) => msg === "request");
-    // On a busy machine the first are cut before the last are held back.
+    // On a busy machine the first are cut before the last are paused.
     const held = async () => (await gateway.stat("svc_streams_paused_backpressure")) + logged().length;
     await becomes(async () => (await held()) >= READERS / 2, "engine streams are held back");
     const grown = residentBytes(gateway) - before;

@@ -15,9 +15,9 @@ import { SHIPPED_USER } from "../../support/redis/shipped-store.ts";
 const fleet = new Fleet();
 const GATEWAYS = 4;
 const PASSWORD = "b3BlbnNlc2FtZS9vcGVu+A==";
-/** The time within which a revocation is promised to count everywhere after a fail-over, in milliseconds. */
+/** Milliseconds within which a revocation must take effect everywhere after a fail-over. */
 const PROMISED_MS = 2_000;
-/** The factor that a busy machine may take longer. */
+/** Tolerance factor for a busy machine. */
 const PATIENCE = 10;
 
 type Status = {
@@ -27,7 +27,7 @@ type Status = {
   readonly went_back?: number;
 };
 
-/** Four gateways in front of no node, whose keys stand in a store with a replica, and the command line. */
+/** Four gateways without nodes, whose keys are in a store with a replica, and the command line. */
 async function setUp() {
   const [server = ""] = SERVERS;
   const folder = mkdtempSync(join(tmpdir(), "svc-lost-changes-"));
@@ -75,12 +75,12 @@ async function statusOf(gateway: GatewayProcess): Promise<Status> {
   return (await (await fetch(`${gateway.adminUrl}/keys/status`)).json()) as Status;
 }
 
-/** Resolves when what all gateways say of their keys holds. */
+/** Resolves when the key status of all gateways satisfies the condition. */
 async function all(gateways: readonly GatewayProcess[], holds: (status: Status) => boolean, what: string) {
   await Promise.all(gateways.map((gateway) => becomes(async () => holds(await statusOf(gateway)), what)));
 }
 
-/** Resolves to how long it took until every gateway answered the key with this status, in milliseconds. */
+/** Resolves to the milliseconds until every gateway answered the key with this status. */
 async function answerAfterMs(gateways: readonly GatewayProcess[], key: string | undefined, status: number) {
   const beganMs = performance.now();
   const answers = async (gateway: GatewayProcess) => (await gateway.models(key)).status === status;
@@ -88,7 +88,7 @@ async function answerAfterMs(gateways: readonly GatewayProcess[], key: string | 
   return Math.round(performance.now() - beganMs);
 }
 
-/** Resolves to the answers that the gateways give the key now. */
+/** Resolves to the current statuses of the key at the gateways. */
 function answers(gateways: readonly GatewayProcess[], key: string | undefined) {
   return Promise.all(gateways.map(async (gateway) => (await gateway.models(key)).status));
 }
@@ -123,7 +123,7 @@ describe.skipIf(!HAS_REDIS)(`keys in a store that loses changes${HAS_REDIS ? "" 
     expect((await (await start()).models(other)).status).toBe(200);
   });
 
-  test("a record that was written by hand is refused, and an emptied store is not followed until it is restored", async () => {
+  test("a forged record is refused, and an emptied store is not followed until it is restored", async () => {
     const { master, keys, made, gateways, start, folder } = await setUp();
     const [forged, other] = made;
     expect((await keys("revoke", idOf(forged))).code).toBe(0);

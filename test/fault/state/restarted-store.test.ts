@@ -9,7 +9,7 @@ import type { GatewayProcess } from "../../support/processes/gateway-process.ts"
 import { HAS_REDIS, MISSING_SERVERS, NO_REDIS, RedisProcess, SERVERS } from "../../support/redis/redis-process.ts";
 import { SHIPPED_USER } from "../../support/redis/shipped-store.ts";
 
-/* The store with the users and the arguments that are shipped (deploy/kubernetes/gateway), which is stopped under load. */
+/* The store with the shipped users and arguments (deploy/kubernetes/gateway), which is stopped under load. */
 
 const fleet = new Fleet();
 const GATEWAYS = 4;
@@ -45,7 +45,7 @@ async function setUp(server: string) {
 
 type Told = { readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number } };
 
-/** Sends requests to all gateways in turn, four at a time, until `isOver`. Resolves to what they were told to have used. */
+/** Sends requests to all gateways in turn, four at a time, until `isOver`. Resolves to the reported usage. */
 async function load(gateways: readonly GatewayProcess[], key: string, isOver: (sent: number) => boolean) {
   const body = { model: "svc-qwen", messages: [{ role: "user", content: "hello" }] };
   const sum = { answered: 0, tokens: 0, sent: 0 };
@@ -64,7 +64,7 @@ async function load(gateways: readonly GatewayProcess[], key: string, isOver: (s
   return sum;
 }
 
-/** Resolves to the tokens and requests of the day that a key has used, as the store has them. */
+/** Resolves to the day's tokens and requests of a key in the store. */
 async function used(store: RedisProcess, gateway: GatewayProcess, id: string) {
   const day = String(await store.ask("HGET", `svc:limits:{${id}}`, "d|tokensPerDay")).split(" ")[1];
   const response = await fetch(`${gateway.adminUrl}/keys/${id}/usage`);
@@ -88,7 +88,7 @@ describe.skipIf(!HAS_REDIS)(`a store that is stopped${HAS_REDIS ? "" : ` (${NO_R
     for (const signal of ["SIGTERM", "SIGKILL"] as const) {
       await becomes(async () => (await used(store, first, id)).requests === sum.answered, "all is counted");
       expect((await used(store, first, id)).tokens).toBe(sum.tokens);
-      // What waits for the disk to take what came before it would be lost with the process.
+      // Writes that wait for the disk would be lost with the process.
       const persistence = async () => String(await store.ask("INFO", "persistence"));
       await becomes(async () => (await persistence()).includes("aof_buffer_length:0"), "all is written");
       const before = sum.tokens;
@@ -105,7 +105,7 @@ describe.skipIf(!HAS_REDIS)(`a store that is stopped${HAS_REDIS ? "" : ` (${NO_R
       expect(more.answered).toBe(more.sent);
       sum.answered += more.answered;
       sum.tokens += more.tokens;
-      // With `appendfsync everysec` a process that is killed may not have written what it did while the disk was busy.
+      // With `appendfsync everysec` a killed process may not have written its last commands while the disk was busy.
       const least = signal === "SIGTERM" ? sum.tokens : before;
       await becomes(async () => (await used(store, first, id)).tokens >= least, "what was used counts");
       expect((await used(store, first, id)).tokens).toBeLessThanOrEqual(sum.tokens);

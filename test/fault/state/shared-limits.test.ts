@@ -13,7 +13,7 @@ const GATEWAYS = size(3, 4);
 const ENDLESS = { tokensPerSecond: 2, answerTokens: { min: 5_000, max: 5_000 }, slots: 400 };
 const QUICK = { tokensPerSecond: 2_000, answerTokens: { min: 1, max: 9 }, slots: 400 };
 
-/** Gateways over one store and one key file, in front of one node. */
+/** Gateways with one store and one key file, in front of one node. */
 async function setUp(backend: object, settings: object = {}) {
   const redis = await RedisProcess.start("--appendonly", "yes");
   fleet.onEnd(() => redis.end());
@@ -39,7 +39,7 @@ function ask(gateway: GatewayProcess | undefined, key: string, stream: boolean, 
   return gateway.post("/v1/chat/completions", body, signal, key);
 }
 
-/** The tokens of the day that a key has used, as the store has them. */
+/** The day's tokens of a key in the store. */
 async function usedTokens(redis: RedisProcess, key: string): Promise<number> {
   const name = `svc:limits:{${key.split("_")[2]}}`;
   return Number(String(await redis.ask("HGET", name, "d|tokensPerDay")).split(" ")[1]);
@@ -47,7 +47,7 @@ async function usedTokens(redis: RedisProcess, key: string): Promise<number> {
 
 type Told = { readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number } };
 
-/** Sends requests to all gateways in turn, 16 at a time; resolves to what those that were answered have used. */
+/** Sends requests to all gateways in turn, 16 at a time; resolves to the usage of the answered ones. */
 async function used(gateways: readonly GatewayProcess[], key: string, count: number) {
   let [tokens, answered, next] = [0, 0, 0];
   const statuses = new Map<number, number>();
@@ -68,12 +68,12 @@ async function used(gateways: readonly GatewayProcess[], key: string, count: num
 }
 
 describe.skipIf(!HAS_REDIS)(`limits that gateways share${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
-  test("of 64 at once exactly 10 are let in, and the places of a gateway that was killed are back", async () => {
+  test("of 64 concurrent requests exactly 10 pass, and the places of a killed gateway are freed", async () => {
     const { gateways, key } = await setUp(ENDLESS);
     const text = await key("--concurrency", "10");
     const left = new AbortController();
     fleet.onEnd(() => left.abort());
-    // Answers whose responses nobody holds any more are given up by the client.
+    // The client cancels answers whose responses are unreferenced.
     const held: Response[] = [];
     const begin = async (gateway: GatewayProcess | undefined) => {
       const response = await ask(gateway, text, true, left.signal);
@@ -101,13 +101,13 @@ describe.skipIf(!HAS_REDIS)(`limits that gateways share${HAS_REDIS ? "" : ` (${N
     expect(await begin(alive[0])).toBe(429);
     expect(held.filter(({ status }) => status === 200)).toHaveLength(10 + freed);
     show("places of a killed gateway", { freed, tookMs: Math.round(tookMs) });
-    // Ten seconds are promised, of which a lease and a beat take six; a busy machine takes longer for all of it.
+    // Ten seconds are promised, of which a lease and a heartbeat take six; a busy machine takes longer.
     expect(tookMs).toBeLessThan(30_000);
   });
 
-  // What refuses is tested on the store itself, too.
+  // Refusal is also tested on the store itself.
   test.each(size(0, 1) === 1 ? (["share", "refuse"] as const) : (["share"] as const))(
-    "what a key has used is counted to the token, also over an outage of the store (%s)",
+    "token use is counted exactly, also over an outage of the store (%s)",
     async (whenAway) => {
       const { redis, gateways, key } = await setUp(QUICK, { whenAway });
       const text = await key("--tokens-per-day", "1000000000", "--otpm", "1000000000", "--concurrency", "100");
@@ -125,7 +125,7 @@ describe.skipIf(!HAS_REDIS)(`limits that gateways share${HAS_REDIS ? "" : ` (${N
         await becomes(async () => (await gateway.stat("svc_ratelimit_store_up")) === 0, "it is known to be away");
         const ready = await fetch(`${gateway.adminUrl}/ready`);
         expect(ready.status).toBe(200);
-        expect(await ready.text()).toMatch(/^LIVE\nlimits: the shared store is away; /);
+        expect(await ready.text()).toMatch(/^LIVE\nlimits: the shared store is unreachable; /);
       }
       const away = await used(gateways, text, 40);
       tokens += away.tokens;
@@ -136,7 +136,7 @@ describe.skipIf(!HAS_REDIS)(`limits that gateways share${HAS_REDIS ? "" : ` (${N
         await becomes(async () => (await gateway.stat("svc_ratelimit_store_up")) === 1, "it is back");
       tokens += (await used(gateways, text, 40)).tokens;
       await becomes(async () => (await usedTokens(redis, text)) === tokens, "all is counted once");
-      expect(gateways[0]?.process.log.some(({ msg }) => String(msg).includes("is away"))).toBe(true);
+      expect(gateways[0]?.process.log.some(({ msg }) => String(msg).includes("is unreachable"))).toBe(true);
     },
   );
 });

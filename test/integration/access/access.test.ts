@@ -31,7 +31,7 @@ const POSTS = Object.entries(BODIES).map(([path, body]) => ({
   envelope: path.startsWith("/v1/messages") ? ("b" as const) : ("a" as const),
 }));
 
-/** The error's code in A, its type in B; fails unless the whole envelope is there. */
+/** Returns the error's code in A, its type in B; fails unless the envelope is complete. */
 async function errorOf(response: Response, envelope: "a" | "b"): Promise<string> {
   expect(response.headers.get("content-type")).toContain("application/json");
   const body = (await response.json()) as Record<string, Record<string, unknown>>;
@@ -48,7 +48,7 @@ describe("keys", () => {
   const refused = { a: "invalid_api_key", b: "authentication_error" };
 
   test.each(POSTS)("a wrong key is 401 in the envelope of $path", async ({ path, body, envelope }) => {
-    // Keys are drawn at random: one may end in any letter.
+    // Keys are random: one may end in any letter.
     const almost = gateway.key.slice(0, -1) + (gateway.key.endsWith("x") ? "y" : "x");
     for (const authorization of ["", "Bearer nonsense", `Bearer ${almost}`]) {
       const response = await gateway.post(path, body, { authorization });
@@ -100,7 +100,7 @@ describe("keys", () => {
     expect(new Set(lines.map(({ key_id }) => key_id))).toEqual(new Set([keyId]));
   });
 
-  test("behind a proxy that is trusted a key is bound to its caller's network, and nobody can say to be in it", async () => {
+  test("behind a trusted proxy a key is bound to its caller's network, which callers cannot forge", async () => {
     const behind = await startGateway([engine.address], { xffNumTrustedHops: 1 });
     try {
       for (const [to, address, status] of [
@@ -125,7 +125,7 @@ describe("keys", () => {
   test("a key for one model sees one, and the others are not there for it", async () => {
     const key = await gateway.createKey("--name", "narrow", "--models", "svc-qwen");
     const authorization = `Bearer ${key}`;
-    // The file store reports the new key by itself; until then the key is unknown.
+    // The file store loads the new key a moment later.
     let response = await gateway.get("/v1/models", { authorization });
     for (const until = Date.now() + 5_000; response.status === 401 && Date.now() < until; ) {
       await new Promise((resolve) => setTimeout(resolve, 20));
@@ -177,7 +177,7 @@ describe("models", () => {
 });
 
 describe("requests that no format sees", () => {
-  test("an unknown path is 404, a wrong method 405 with what is allowed", async () => {
+  test("an unknown path is 404, a wrong method 405 with the allowed ones", async () => {
     const unknownA = await gateway.post("/v1/nope", {});
     expect([unknownA.status, await errorOf(unknownA, "a")]).toEqual([404, "unknown_url"]);
     const unknownB = await gateway.post("/v1/messages/nope", {});

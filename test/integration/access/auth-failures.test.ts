@@ -18,7 +18,7 @@ async function fail(to: RunningGateway, headers: Record<string, string> = {}): P
   return { status: response.status, body: await response.text(), connection: response.headers.get("connection") };
 }
 
-test("too many wrong keys of one address get the same answer and lose their connection; a right one is served", async () => {
+test("too many wrong keys from one address get the same reply and a closed connection; a valid key is served", async () => {
   const to = await gatewayWith({ auth: { maxFailuresPerMinute: 5 } });
   const replies: Refusal[] = [];
   for (let at = 0; at < 8; at += 1) replies.push(await fail(to));
@@ -36,13 +36,13 @@ test("too many wrong keys of one address get the same answer and lose their conn
   expect(metricSum(metrics, "svc_ratelimit_decisions_total", 'decision="refused"')).toBe(0);
 });
 
-test("what an untrusted x-forwarded-for says changes nothing", async () => {
+test("an untrusted x-forwarded-for has no effect", async () => {
   const to = await gatewayWith({ auth: { maxFailuresPerMinute: 1 } });
   await fail(to, { "x-forwarded-for": "192.0.2.1" });
   expect((await fail(to, { "x-forwarded-for": "192.0.2.2" })).connection).toBe("close");
 });
 
-test("behind a trusted proxy each client counts by itself, an IPv6 network as one", async () => {
+test("behind a trusted proxy each client counts separately, an IPv6 network as one", async () => {
   const to = await gatewayWith({ auth: { maxFailuresPerMinute: 1 }, xffNumTrustedHops: 1 });
   const from = async (address: string) => (await fail(to, { "x-forwarded-for": address })).connection;
   expect(await from("192.0.2.1")).toBe("keep-alive");

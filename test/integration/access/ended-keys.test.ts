@@ -7,7 +7,7 @@ import { ANSWER_PATHS, endOf } from "../../support/http/answer-check.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { keyCommand } from "../../support/processes/key-command.ts";
 
-/* What becomes of answers whose key is ended while they run. */
+/* Answers whose key is ended while they run. */
 
 let service: ScriptedService;
 
@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 afterAll(() => service.stop());
 
-/** Begins a streamed and a whole answer on every path, for one new key, which both wait for `passed`. */
+/** Begins a streamed and a folded answer on every path, for one new key; both wait for `passed`. */
 async function answersOf(passed: Promise<void>) {
   service.play(async function* () {
     yield [started(), textStart(0), delta(0, "held ")];
@@ -38,7 +38,7 @@ async function answersOf(passed: Promise<void>) {
 }
 
 describe.each(["revoke", "disable"])("%s", (command) => {
-  test("with --kill ends what runs, each in its format's way, and frees the engine", async () => {
+  test("with --kill ends running answers, each in its format, and frees the engine", async () => {
     const { passed, open } = gate();
     const { id, auth, bodies, whole } = await answersOf(passed);
     await keyCommand(service.gateway.keyFile, command, id, "--kill");
@@ -57,11 +57,11 @@ describe.each(["revoke", "disable"])("%s", (command) => {
     open();
   });
 
-  test("without it lets that end by itself, and a later --kill does not", async () => {
+  test("without it lets running answers complete, and a later --kill ends them", async () => {
     const { passed, open } = gate();
     const { id, auth, bodies } = await answersOf(passed);
     await keyCommand(service.gateway.keyFile, command, id);
-    // A generation that came before the gateway knows of it would wait for the others' end.
+    // A generation before the gateway has loaded the change would wait for the end of the others.
     await becomes(async () => (await service.gateway.get("/v1/models", auth)).status === 401, "the key has ended");
     expect(service.gateway.log.some((line) => line.includes('"key_ended"') && line.includes(id))).toBe(false);
     await keyCommand(service.gateway.keyFile, command, id, "--kill");

@@ -8,7 +8,7 @@ import { head, RawConnection } from "../../support/http/raw-http.ts";
 import type { PostPath } from "../../support/requests/minimal-bodies.ts";
 import { MINIMAL, POST_PATHS } from "../../support/requests/minimal-bodies.ts";
 
-/* Limits of a key's record that are no rates: bodies, answers, waiting requests. */
+/* Limits of a key's record other than rates: bodies, answers, waiting requests. */
 
 const CHAT = "/v1/chat/completions";
 const MAX_BODY = 100_000;
@@ -49,7 +49,7 @@ describe("the largest body of a key", () => {
     }
   });
 
-  test("never raises the gateway's own limit, and leaves other keys alone", async () => {
+  test("never raises the gateway's own limit, and does not affect other keys", async () => {
     const generous = await keyWith("--max-body-bytes", String(10 * MAX_BODY));
     expect((await service.gateway.post(CHAT, withText(CHAT, MAX_BODY), generous)).status).toBe(413);
     expect((await service.gateway.post(CHAT, withText(CHAT, MAX_BODY / 2), generous)).status).toBe(200);
@@ -64,7 +64,7 @@ describe("the longest answer of a key", () => {
     [CHAT, "max_tokens"],
     ["/v1/messages", "max_tokens"],
     ["/v1/responses", "max_output_tokens"],
-  ] as const)("is what %s may ask for at most; less is left as it is", async (path, field) => {
+  ] as const)("is the most output of %s; a lower request is unchanged", async (path, field) => {
     const auth = await keyWith("--max-output-tokens", "50");
     expect((await service.post(path, { [field]: 20_000 }, auth)).status).toBe(200);
     expect(room()).toBe(50);
@@ -72,13 +72,13 @@ describe("the longest answer of a key", () => {
     expect(room()).toBe(20);
   });
 
-  test("holds for a request that does not say", async () => {
+  test("applies to a request without a limit", async () => {
     const auth = await keyWith("--max-output-tokens", "50");
     expect((await service.post(CHAT, {}, auth)).status).toBe(200);
     expect(room()).toBe(50);
   });
 
-  test("leaves some of the answer beside the reasoning", async () => {
+  test("leaves part of the answer besides the reasoning", async () => {
     const auth = await keyWith("--max-output-tokens", "50");
     const thinking = { type: "enabled", budget_tokens: 10_000 };
     expect((await service.post("/v1/messages", { max_tokens: 20_000, thinking }, auth)).status).toBe(200);
@@ -87,7 +87,7 @@ describe("the longest answer of a key", () => {
 });
 
 describe("the waiting requests of a key", () => {
-  /** All three generate on the one slot of the engine. */
+  /** All three generate on the engine's only slot. */
   test.each([CHAT, "/v1/messages", "/v1/responses"] as const)("are bounded on %s, key by key", async (path) => {
     const { passed, open } = gate();
     service.play(async function* () {

@@ -27,7 +27,7 @@ async function jwk(pair: typeof ours, kid: string) {
 
 type Change = { readonly kid?: string; readonly pair?: typeof ours; readonly expires?: string | number };
 
-/** A token that works, but for what is changed. */
+/** A token that is valid except for the changed parts. */
 function token(claims: JWTPayload = {}, { kid = "one", pair = ours, expires = "10m" }: Change = {}): Promise<string> {
   return new SignJWT({ svc_key: keyId, sub: "ada", aud: AUDIENCE, iss: ISSUER, ...claims })
     .setProtectedHeader({ alg: "ES256", kid })
@@ -53,14 +53,14 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("a token has the rights and limits of the record that it names, beside keys", async () => {
+test("a token has the rights and limits of the record that it names, besides keys", async () => {
   const response = await ask(await token());
   expect(response.status).toBe(200);
   expect(response.headers.get("x-ratelimit-limit-requests")).toBe("1000");
   expect((await ask(gateway.key)).status).toBe(200);
 });
 
-test("D14 what is no token for this service costs what a wrong key costs", async () => {
+test("D14 an invalid token counts as a wrong key", async () => {
   const wrong = {
     "the signature is of another key": await token({}, { pair: others }),
     "the key is not known": await token({}, { pair: others, kid: "two" }),
@@ -125,7 +125,7 @@ test("a type of token that is required keeps all others out", async () => {
   }
 });
 
-test("an issuer's keys are followed by their address, also when they are changed, and no oftener than they may", async () => {
+test("an issuer's keys are reloaded from their address after changes, within the rate limit", async () => {
   let keys = [await jwk(ours, "one")];
   let reads = 0;
   const server: Server = createServer((_request, response) => {
@@ -167,7 +167,7 @@ test("an issuer's keys are followed by their address, also when they are changed
   expect(await verifier.find(seen)).toBeUndefined();
   for (let at = 0; at < 5; at += 1) await verifier.find(await token({ at }, { kid: `made-up-${at}` }));
   expect(reads).toBe(2);
-  // An issuer that is down takes no key away.
+  // An issuer that is down removes no keys.
   server.closeAllConnections();
   server.close();
   nowMs = 90_000;

@@ -183,7 +183,7 @@ test("renewed files apply to new connections once they match; old connections co
   await logs(2);
   names.push(await shownName(node.address));
   expect(names).toEqual(["node", "node", "renewed"]);
-  expect(logged).toEqual(["TLS files kept as they were", "TLS files have been renewed"]);
+  expect(logged).toEqual(["TLS files are unusable; the last good ones stay in use", "TLS files reloaded"]);
   expect((await old.generate(generateRequest()).ended).code).toBe(0);
 
   // Another authority: callers of the old one are no longer accepted.

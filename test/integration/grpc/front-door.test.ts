@@ -25,7 +25,7 @@ import { HELLO, type ScriptedService, startScriptedService } from "../../support
 import { keyCommand } from "../../support/processes/key-command.ts";
 import { generateRequest, textMessage, toolOf } from "../../support/requests/generate-request.ts";
 
-/* What a gRPC client gets from the gateway: the answers of engines, by the rules of the public API. */
+/* Generate and CountTokens of the gateway's gRPC listener, with the rules of the public API. */
 
 let service: ScriptedService;
 let client: NodeClient;
@@ -50,7 +50,7 @@ async function refusalOf(request: GenerateRequest, caller = client): Promise<End
   return caller.generate(request).ended;
 }
 
-/** A message of the details of a failed call, by its name. */
+/** Returns a detail message of a failed call, by its name. */
 function detailOf<Message>(ended: Ended, name: string, decode: (bytes: Uint8Array) => Message): Message | undefined {
   const [bytes] = ended.metadata.get("grpc-status-details-bin");
   if (!Buffer.isBuffer(bytes)) return undefined;
@@ -63,7 +63,7 @@ function fieldOf(ended: Ended): string | undefined {
 }
 
 describe("answers", () => {
-  test("come as the contract has them, without what only nodes and gateways tell each other", async () => {
+  test("follow the contract, without the fields between nodes and gateways", async () => {
     service.play(() => [
       [started({ nodeId: "secret-host" }), toolCallStart(0, "look", "functions.look:0"), delta(0, "{}"), blockEnd(0)],
       { events: [finished(FinishReason.TOOL_CALLS)], tokens: [7] },
@@ -75,11 +75,11 @@ describe("answers", () => {
     expect(reading.events[0]?.kind).toMatchObject({ $case: "started", value: { nodeId: "" } });
     const { kind } = reading.events[1] ?? {};
     const block = kind?.$case === "blockStarted" ? kind.value.block : undefined;
-    // An id that no other answer has, as in other formats.
+    // A unique id, as in other formats.
     expect(block?.$case === "toolCall" ? block.value.callId : "").toMatch(/^call_[0-9a-f]{24}$/);
   });
 
-  test("G4 what the gateway alone may say of a request is its own", async () => {
+  test("G4 fields reserved for gateways are set by the gateway", async () => {
     service.play(HELLO);
     const theirs = generateRequest({
       requestId: "mine",
@@ -132,7 +132,7 @@ describe("answers", () => {
     expect((await client.countTokens(request)).inputTokens).toBeGreaterThan(0);
   });
 
-  test("a line of the log tells of each call what one tells of a request", async () => {
+  test("the access log of a call has the fields of a request", async () => {
     service.play(HELLO);
     await client.generate(generateRequest()).ended;
     await becomes(async () => lines().some(({ route }) => String(route).endsWith("/Generate")), "the line is there");
@@ -172,7 +172,7 @@ describe("keys", () => {
     caller.close();
   });
 
-  test("a model that the key may not use is told of as one that is not there", async () => {
+  test("a forbidden model gets the same error as a missing one", async () => {
     const key = await service.createKey("--name", "narrow", "--models", "svc-glm53");
     const caller = callerWith({ authorization: `Bearer ${key}` });
     const refused = await refusalOf(generateRequest(), caller);
@@ -306,7 +306,7 @@ describe("requests that are refused", () => {
 });
 
 describe("failures of engines", () => {
-  test("a prompt that does not fit says by how much", async () => {
+  test("the error of an oversized prompt has its size", async () => {
     service.play(function* () {
       yield [started()];
       throw new EngineError("CONTEXT_WINDOW_EXCEEDED", "no", { input_tokens: "9", context_window: "8" });
@@ -317,7 +317,7 @@ describe("failures of engines", () => {
     });
   });
 
-  test("G9 one that is lost in mid-answer is told as UNAVAILABLE, and nothing of its words", async () => {
+  test("G9 an answer lost midway ends with UNAVAILABLE, without its text", async () => {
     service.play(async function* () {
       yield [started(), textStart(0), delta(0, "a")];
       throw new EngineError("ENGINE_ERROR", "secret");
@@ -345,7 +345,7 @@ describe("callers that leave", () => {
     open();
   });
 
-  test("G6 by their deadline are told of it, and the engine is free", async () => {
+  test("G6 at their deadline end with DEADLINE_EXCEEDED, and free the engine", async () => {
     const { passed, open } = gate();
     service.play(async function* () {
       yield [started(), textStart(0), delta(0, "held ")];
@@ -388,7 +388,7 @@ describe("callers that leave", () => {
   });
 });
 
-test("a big message is read beside the others", async () => {
+test("a large message is decoded beside others", async () => {
   service.play(HELLO);
   const reading = client.generate(generateRequest({}, "y".repeat(600_000)));
   expect(await reading.ended).toMatchObject({ code: 0 });

@@ -15,7 +15,7 @@ import { gate } from "../../support/gate.ts";
 import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
-/* The listener itself: who connects, how it ends, and what it does with callers that do not read. */
+/* The listener: connections, drain, and callers that do not read. */
 
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
@@ -34,7 +34,7 @@ function callerOf({ gateway }: ScriptedService, channel = credentials.createInse
   return client;
 }
 
-/** What health says of a name; the code of the failure where it says nothing. */
+/** Resolves to the health status of a name; to the code of the failure if there is none. */
 function healthOf({ gateway }: ScriptedService, service: string): Promise<number> {
   const client = new Client(gateway.grpcAddress, credentials.createInsecure());
   const { path, requestSerialize, responseDeserialize } = HealthService.check;
@@ -46,7 +46,7 @@ function healthOf({ gateway }: ScriptedService, service: string): Promise<number
   });
 }
 
-test("health needs no key, and tells of the service but not of models", async () => {
+test("health needs no key, and reports the service but not models", async () => {
   const service = await start();
   expect(await healthOf(service, "")).toBe(Serving.SERVING);
   expect(await healthOf(service, "svc.inference.v1.InferenceService")).toBe(Serving.SERVING);
@@ -66,7 +66,7 @@ test("G10 a drain is announced by health, ends with GOAWAY, and lets running ans
   await running.seen("blockDelta");
   service.gateway.grpc?.announceDrain();
   expect(await healthOf(service, "")).toBe(Serving.NOT_SERVING);
-  // Whoever balances load has yet to notice: calls are served as before.
+  // The load balancer has not reacted yet: calls are served as before.
   const late = client.generate(generateRequest());
   await late.seen("blockDelta");
   let drained = false;
@@ -108,7 +108,7 @@ test("G7 a reader that takes nothing for too long is cut, and its engine is free
   expect(line).toMatchObject({ end_reason: "slow_reader", format: "grpc" });
 });
 
-test("G3 whoever sends too many wrong keys is told so once more, and loses the connection each time", async () => {
+test("G3 too many wrong keys get the same error, and lose the connection each time", async () => {
   const service = await start({}, { auth: { maxFailuresPerMinute: 1 } });
   const session = connect(`http://${service.gateway.grpcAddress}`);
   const closed = once(session, "close");
@@ -133,7 +133,7 @@ test("without a room of its own nothing listens for gRPC", async () => {
 });
 
 describe.skipIf(!HAS_OPENSSL)(`TLS${HAS_OPENSSL ? "" : `: ${NO_OPENSSL}`}`, () => {
-  test("serves whoever trusts its authority and has a key, over TLS alone", async () => {
+  test("serves clients that trust its authority and have a key, over TLS only", async () => {
     const certificates = new Certificates();
     ends.push(() => certificates.remove());
     certificates.authority("authority");

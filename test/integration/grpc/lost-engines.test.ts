@@ -7,14 +7,14 @@ import { blockEnd, delta, finished, started, textAnswer, textStart } from "../..
 import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
-/* gRPC clients have the router of the public API: lost engines are mended for them, too. */
+/* gRPC clients use the router of the public API: lost engines are retried and continued for them, too. */
 
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-/** Has a request answered by two engines that play one script, and resolves to what its caller read. */
+/** Sends a request to two engines with one script, and resolves to the events that its caller read. */
 async function answered(script: Script, calls: number): Promise<Reading> {
   const engines = await Promise.all([startEngine(script), startEngine(script)]);
   ends.push(() => Promise.all(engines.map((engine) => engine.stop())));
@@ -31,7 +31,7 @@ async function answered(script: Script, calls: number): Promise<Reading> {
   return reading;
 }
 
-/** The text of an answer, which has to be one answer to its caller. */
+/** Returns the text of an answer, which must be a single answer for its caller. */
 function textOf(reading: Reading): string {
   expect(reading.legal() && reading.finished()).toBe(true);
   return reading.events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : "")).join("");

@@ -18,10 +18,10 @@ import { startScriptedService } from "../../support/gateway/scripted-service.ts"
 import { until } from "../../support/until.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-/* Callers whose calls come to nothing: those that they reset, and those that are refused. */
+/* Callers that waste calls: those that they reset, and refused ones. */
 
 const AT_ONCE = 1_000;
-/** Node 20 ends a connection that brings more resets. */
+/** Node 20 closes a connection with more resets. */
 const RESETS_OF_CONNECTION = 500;
 const EXHAUSTED = "8";
 const UNAVAILABLE = "14";
@@ -31,7 +31,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** What a server does with a call that has come past the guard. */
+/** The server's handler of a call that has passed the guard. */
 let play: (stream: ServerHttp2Stream) => void;
 let clock: VirtualClock;
 let wasted: WastedCalls;
@@ -85,7 +85,7 @@ function session(): ClientHttp2Session {
 
 const keyOf = (key: string) => ({ authorization: `Bearer ${key}` });
 
-/** Makes a call and resolves to its status; to undefined where it has none. */
+/** Makes a call and resolves to its status; undefined if it has none. */
 async function statusOf(on: ClientHttp2Session, headers: OutgoingHttpHeaders): Promise<unknown> {
   if (on.closed) return undefined;
   const stream = on.request({ ":method": "POST", ":path": "/", ...headers }, { endStream: true });
@@ -99,7 +99,7 @@ async function statusOf(on: ClientHttp2Session, headers: OutgoingHttpHeaders): P
   return status;
 }
 
-/** Makes as many calls as a caller may waste at once. */
+/** Makes as many calls as a caller may waste in a burst. */
 async function many(on: ClientHttp2Session, headers: OutgoingHttpHeaders): Promise<ReadonlySet<unknown>> {
   const found = new Set<unknown>();
   for (let at = 0; at < AT_ONCE; at += 250)
@@ -107,7 +107,7 @@ async function many(on: ClientHttp2Session, headers: OutgoingHttpHeaders): Promi
   return found;
 }
 
-/** Makes calls and resets each of them, as many as a caller may. */
+/** Makes and resets as many calls as a caller may waste in a burst. */
 async function manyResets(headers: OutgoingHttpHeaders): Promise<void> {
   play = () => {};
   for (let sent = 0; sent < AT_ONCE; sent += RESETS_OF_CONNECTION) {
@@ -126,7 +126,7 @@ async function manyResets(headers: OutgoingHttpHeaders): Promise<void> {
   play = answer("0");
 }
 
-test("G8 a key that has reset too many calls is refused, loses its connection, and is served again by and by", async () => {
+test("G8 a key with too many reset calls is refused, loses its connection, and is served again later", async () => {
   await manyResets(keyOf("flood"));
   const on = session();
   expect(await statusOf(on, keyOf("flood"))).toBe(EXHAUSTED);
@@ -138,7 +138,7 @@ test("G8 a key that has reset too many calls is refused, loses its connection, a
   expect(await statusOf(later, keyOf("flood"))).toBe("0");
 });
 
-test("calls that are refused count as wasted, and not against others that have the same text beside their key", async () => {
+test("refused calls count as wasted, but not for other connections that present the same text", async () => {
   const [on, other] = [session(), session()];
   const beside = { "x-api-key": "token of another service" };
   play = answer(EXHAUSTED);
@@ -150,7 +150,7 @@ test("calls that are refused count as wasted, and not against others that have t
   expect(await statusOf(other, { ...keyOf("honest"), ...beside })).toBe("0");
 });
 
-test("a token counts as its text until it was checked, and on all connections behind that as whose it is", async () => {
+test("a token counts by its text until it is verified, then by its principal on all connections", async () => {
   const on = session();
   await once(on, "connect");
   await until(() => sessions.length === 1, "the server has it, too");
@@ -179,7 +179,7 @@ test("calls that end well or fail by an engine's fault are none that were wasted
   expect(await statusOf(on, keyOf("busy"))).toBe("0");
 });
 
-test("a connection with calls of several keys goes on when one of them is refused", async () => {
+test("a connection with calls of several keys stays open when one key is refused", async () => {
   const on = session();
   await once(on, "connect");
   await until(() => sessions.length === 1, "the server has it, too");
@@ -202,7 +202,7 @@ test("calls without a key are counted by their connection", async () => {
   expect(await statusOf(other, {})).toBe("0");
 });
 
-test("G8 a key that calls on although its limits refuse it loses its connection, and the log says which key it was", async () => {
+test("G8 a key that keeps calling despite its limits loses its connection, and is logged", async () => {
   const service = await startScriptedService({ gateway: { grpc: { port: 0 } } });
   closing.push(() => service.stop());
   const key = await service.createKey("--name", "flood", "--models", "all", "--rpm", "1");

@@ -17,7 +17,7 @@ afterEach(() => {
 });
 afterAll(() => server.close());
 
-/** A request whose head has arrived, and the connection to send its body on. */
+/** A request whose head has arrived, and the connection for its body. */
 async function begun(...fields: readonly string[]): Promise<{ request: IncomingMessage; socket: Socket }> {
   const { port } = server.address() as AddressInfo;
   const socket = connect(port, "127.0.0.1");
@@ -72,12 +72,12 @@ test("takes as much as allowed, and no byte more", async () => {
   await expect(receiveBody(exceeds.request, 5, ignore)).rejects.toMatchObject({ code: "request_too_large" });
 });
 
-test("does not wait for what is announced as too much", async () => {
+test("refuses an oversized announced length without waiting", async () => {
   const { request } = await begun("content-length: 6");
   await expect(receiveBody(request, 5, ignore)).rejects.toMatchObject({ code: "request_too_large" });
 });
 
-test("hands on what a part is refused with, and leaves the connection to the answer", async () => {
+test("passes on the refusal of a part, and leaves the connection to the reply", async () => {
   const { request, socket } = await begun(CHUNKED);
   const refusal = new Error("no");
   const body = receiveBody(request, 100, () => {
@@ -97,7 +97,7 @@ test("fails when the sender leaves in the middle", async () => {
 
 test("fails when the sender has left before", async () => {
   const { request, socket } = await begun("content-length: 5");
-  // Nothing may listen for errors, as nothing does between two hooks.
+  // No error listener may be required, because there is none between two hooks.
   const closed = new Promise((resolve) => request.on("close", resolve));
   socket.destroy();
   await closed;

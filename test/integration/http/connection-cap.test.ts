@@ -9,7 +9,7 @@ const capped = (most: number) => ({
   resourceMonitors: { globalDownstreamMaxConnections: { maxActiveDownstreamConnections: most } },
 });
 
-test("one connection more than may be open is closed without an answer, counted and logged once, until another ends", async () => {
+test("a connection beyond the limit is closed without a reply, counted and logged once", async () => {
   const service = await startScriptedService({ gateway: { overloadManager: capped(3) } });
   onTestFinished(() => service.stop());
   const { gateway } = service;

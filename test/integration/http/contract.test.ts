@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 afterAll(() => service.stop());
 
-test("the contract is served to a key, and to nobody without one", async () => {
+test("the contract requires a key", async () => {
   const reply = await service.gateway.get("/openapi.json");
   expect(reply.status).toBe(200);
   expect(reply.headers.get("content-type")).toBe("application/json; charset=utf-8");
@@ -29,13 +29,13 @@ test("the contract is served to a key, and to nobody without one", async () => {
 test.each([
   ["/v1/models", "ModelList"],
   ["/v1/models/svc-qwen", "Model"],
-])("%s holds what is documented, all of it and nothing else", async (path, name) => {
+])("%s has exactly the documented fields", async (path, name) => {
   const body: unknown = await (await service.gateway.get(path)).json();
   const documented = documentedPaths(DOCUMENT.components.schemas, [name]);
   expect([...new Set(pathsOf(body))].toSorted()).toEqual([...documented.all].toSorted());
 });
 
-/** What every HTTP reply may have, whatever the service. */
+/** Headers that any HTTP reply may have. */
 const HTTP_HEADERS = ["date", "keep-alive", "content-length", "transfer-encoding"];
 
 const turn = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }] };
@@ -56,7 +56,7 @@ test("replies have no header that is not documented, and all that are", async ()
   const seen = new Set<string>();
   for (const [path, body] of REQUESTS) {
     const key = await service.createKey("--name", `key-${seen.size}`, "--models", "all", ...limits);
-    // The second request is above the limit.
+    // The second request exceeds the limit.
     for (let repeat = 0; repeat < 2; repeat++) {
       const reply = await service.gateway.post(path, body, { authorization: `Bearer ${key}` });
       for (const name of reply.headers.keys()) seen.add(name);

@@ -10,7 +10,7 @@ import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-/* The end of a gateway, by a clock that the test moves, over real connections. */
+/* The drain of a gateway, with a virtual clock, over real connections. */
 
 const GRACE_MS = 10_000;
 const DRAIN_MS = 600_000;
@@ -24,7 +24,7 @@ afterEach(() => {
   }
 });
 
-/** A server that drains when it is told to. `running` are the requests that a test answers itself. */
+/** A server whose drain the test starts. `running` are the requests that the test answers. */
 async function draining() {
   const running: ServerResponse[] = [];
   const server = createServer((request, response) => {
@@ -56,14 +56,14 @@ async function draining() {
   return { server, clock, lifecycle, open, waiting, drained, isOver: () => over };
 }
 
-/** A connection that has had an answer and is kept. */
+/** A kept-alive connection after its first reply. */
 async function keptConnection(open: () => Promise<RawConnection>): Promise<RawConnection> {
   const connection = await open();
   expect((await connection.write(GET).reply()).headers.get("connection")).toBe("keep-alive");
   return connection;
 }
 
-test("who is told to end serves everybody until the grace is over, and asks each to go elsewhere", async () => {
+test("a draining gateway serves requests during its grace, with connection: close", async () => {
   const { server, clock, lifecycle, open, drained } = await draining();
   const kept = await keptConnection(open);
   const idle = await keptConnection(open);
@@ -80,7 +80,7 @@ test("who is told to end serves everybody until the grace is over, and asks each
   await drained;
 });
 
-test("what runs after the grace is finished, and its connection ends with it", async () => {
+test("running requests complete after the grace, and their connections close", async () => {
   const { clock, lifecycle, waiting, drained, isOver } = await draining();
   const { connection, response } = await waiting();
   lifecycle.quit();
@@ -92,7 +92,7 @@ test("what runs after the grace is finished, and its connection ends with it", a
   await drained;
 });
 
-test("a second order ends the grace and what runs", async () => {
+test("a second signal ends the grace and running requests", async () => {
   const { server, clock, lifecycle, waiting, drained } = await draining();
   const { connection } = await waiting();
   lifecycle.quit();
@@ -100,7 +100,7 @@ test("a second order ends the grace and what runs", async () => {
   expect(server.listening).toBe(true);
   lifecycle.quit();
   while (server.listening) await clock.advance(0);
-  // A stream that is told to end has a second for its last frame.
+  // A stream that is being ended has a second for its last frame.
   await clock.advance(0);
   await clock.advance(1_000);
   await connection.untilClosed();

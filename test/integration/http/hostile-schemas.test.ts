@@ -5,7 +5,10 @@ import { type ScriptedService, startScriptedService } from "../../support/gatewa
 import { HOSTILE_SHAPES } from "../../support/schemas/hostile-schema.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
-/* Schemas and arguments that nobody should look at without care, through the gateway and an engine's last look. */
+/*
+ * Schemas and arguments that are expensive or dangerous to process, through the gateway and the engine's final
+ * validation.
+ */
 
 let service: ScriptedService;
 beforeAll(async () => {
@@ -20,7 +23,7 @@ const DEEP_OBJECT = nested('{"a":', "}");
 
 const MODEL = '"model":"svc-qwen"';
 const HI = '[{"role":"user","content":"hi"}]';
-/** The formats, and how a tool, an earlier call with its arguments, and the arguments of a reply stand in each. */
+/** The formats, with the positions of a tool, an earlier call with its arguments, and the arguments of a reply. */
 const FORMATS = [
   {
     path: "/v1/chat/completions",
@@ -50,7 +53,7 @@ const FORMATS = [
   },
 ] as const;
 
-/** Has the engine call the tool with these arguments. */
+/** Makes the engine call the tool with these arguments. */
 function playCall(args: string): void {
   const events = [started(), toolCallStart(0, "f"), delta(0, args), blockEnd(0), finished(FinishReason.TOOL_CALLS)];
   service.play(() => [events]);
@@ -74,16 +77,19 @@ describe.each(FORMATS)("$path", ({ path, param, tool, history, depthIsText }) =>
     return { status: reply.status, text: await reply.text() };
   };
 
-  test.each(ODD)("a tool that is not strict has its call, whatever its schema says of the argument: %j", async (a) => {
-    for (const args of ARGUMENTS.slice(0, 3)) {
-      playCall(args);
-      const { status, text } = await post(tool(JSON.stringify({ type: "object", properties: { a } })));
-      expect(status, text).toBe(200);
-      expect(text).toContain('"f"');
-    }
-  });
+  test.each(ODD)(
+    "a tool that is not strict gets its call, whatever its schema requires of the argument: %j",
+    async (a) => {
+      for (const args of ARGUMENTS.slice(0, 3)) {
+        playCall(args);
+        const { status, text } = await post(tool(JSON.stringify({ type: "object", properties: { a } })));
+        expect(status, text).toBe(200);
+        expect(text).toContain('"f"');
+      }
+    },
+  );
 
-  test("arguments nested thousands deep beside enum and const come through, and are looked at without harm", async () => {
+  test("arguments nested thousands deep beside enum and const pass, and are checked without harm", async () => {
     const schema = JSON.stringify({
       properties: { a: { enum: [1], const: [[1]], uniqueItems: true } },
       not: { const: 1 },
@@ -91,7 +97,7 @@ describe.each(FORMATS)("$path", ({ path, param, tool, history, depthIsText }) =>
     playCall(`{"a":${DEEP_LIST}}`);
     const { status, text } = await post(tool(schema));
     expect(status).toBe(200);
-    // The format in which arguments are a value and not a text has none of what its callers could not read.
+    // The format with arguments as a value omits what its callers could not parse.
     expect(text).toContain(depthIsText ? "[".repeat(LEVELS) : '"input":{}');
   });
 

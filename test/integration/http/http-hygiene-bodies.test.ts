@@ -4,10 +4,10 @@ import { CHAT, expectRefusal, HOST, JSON_TYPE, MAX_BODY, RawCaller } from "../..
 import { head } from "../../support/http/raw-http.ts";
 import { until } from "../../support/until.ts";
 
-/* The rows of the list of faults that the gateway itself has to answer, by their numbers, byte by byte: bodies. */
+/* Rows of the list of faults that the gateway itself has to answer, by number, byte by byte: bodies. */
 
 const caller = new RawCaller(fixedSentence);
-/** With the limit that gateways have by default, and time: it shares its process with callers who make megabytes. */
+/** With the default limit of gateways, and time: it shares its process with callers that make megabytes. */
 const spacious = new RawCaller(fixedSentence, {
   maxBodyBytes: 32 * 1024 * 1024,
   timeouts: { requestTimeoutMs: 30_000 },
@@ -21,7 +21,7 @@ describe("B: bodies", () => {
     ["/v1/responses", "a"],
   ] as const;
 
-  /** A body that is right but for `text`, which stands in it as a field. */
+  /** A body that is valid except for `text`, which is inserted as a field. */
   const withField = (text: string) => `{"model":"svc-qwen","messages":[{"role":"user","content":"hi"}],${text}}`;
   const deep = (levels: number) => withField(`"x":${"[".repeat(levels)}${"]".repeat(levels)}`);
   const bytes = (...values: number[]) => String.fromCharCode(...values);
@@ -58,7 +58,7 @@ describe("B: bodies", () => {
     expect((await caller.sent(caller.post("/v1/chat/completions", bytes(0xef, 0xbb, 0xbf) + CHAT))).status).toBe(200);
   });
 
-  /** What holds more values than anybody sends, in 16 MiB. */
+  /** More values than any client sends, in 16 MiB. */
   const filled = (item: string, count: number) => `[${`${item},`.repeat(count - 1)}${item}]`;
   const MESSAGES = filled('{"role":"user","content":"x"}', 500_000);
 
@@ -140,7 +140,7 @@ describe("B: bodies", () => {
     expect((await caller.sent(`${head(line, HOST, JSON_TYPE, "content-length: 2")}{}`)).status).toBe(status);
   });
 
-  test("B12 bodies in chunks of one byte, with extensions and trailers, are read, and the next requests behind them", async () => {
+  test("B12 chunked bodies of one-byte chunks, with extensions and trailers, and the next requests are read", async () => {
     const chunks = [...CHAT].map((byte) => `1;a=b\r\n${byte}\r\n`).join("");
     const chunked = caller.post("/v1/chat/completions", `${chunks}0\r\nx-evil: 1\r\n\r\n`, [
       "transfer-encoding: chunked",
@@ -150,7 +150,7 @@ describe("B: bodies", () => {
     expect(caller.gateway.overload.bodies.bytes).toBe(0);
   });
 
-  test("B12 whoever leaves in the middle of a body takes up nothing more, and is counted once", async () => {
+  test("B12 an aborted upload releases its bytes, and counts once", async () => {
     const { overload, log } = caller.gateway;
     const lines = () => log.filter((line) => line.includes('"detail":"downstream_remote_disconnect"')).length;
     const before = lines();
@@ -165,7 +165,7 @@ describe("B: bodies", () => {
     expect(overload.bodies.bytes).toBe(0);
   });
 
-  test("B12 a body shorter than it says is 400 when its sender stops, and 408 when it waits", async () => {
+  test("B12 a body shorter than announced is 400 when its sender stops, and 408 when it waits", async () => {
     const stops = (await caller.connection())
       .write(caller.post("/v1/chat/completions", CHAT, ["content-length: 999"]))
       .endWriting();
@@ -175,7 +175,7 @@ describe("B: bodies", () => {
     await waits.untilClosed();
   });
 
-  test("a body that waits is 408 in its line too, under the id that its caller was told", async () => {
+  test("a stalled body is 408 in the log too, with the request id of the reply", async () => {
     const waits = (await caller.connection()).write(caller.post("/v1/messages", CHAT, ["content-length: 999"]));
     const id = (await waits.reply()).headers.get("x-request-id") ?? "";
     await waits.untilClosed();
@@ -194,7 +194,7 @@ describe("B: bodies", () => {
     await until(() => sockets.open <= before, "none is left");
   });
 
-  test("bytes that are no request have a line, under the id that their sender was told", async () => {
+  test("invalid bytes are logged with the request id of the reply", async () => {
     const refused = await caller.sent("evil\r\n\r\n");
     expectRefusal(refused, 400);
     const line = caller.gateway.log.find((one) => one.includes(refused.headers.get("x-request-id") ?? ""));
@@ -210,7 +210,7 @@ describe("B: bodies", () => {
     expectRefusal(await begun.reply(), 408);
   });
 
-  test("B12 what a body has too much is refused behind its answer, never read as a part of it", async () => {
+  test("B12 surplus bytes of a body are refused after its reply, never read as a part of it", async () => {
     const one = await caller.connection();
     one.write(`${caller.chat()}evil bytes\r\n\r\n`);
     const reply = await one.reply();
@@ -241,12 +241,15 @@ describe("B: bodies", () => {
     else expectRefusal(reply, status);
   });
 
-  test.each(["gzip", "br", "zstd", "gzip, gzip"])("B14 a body in %s is 400, and says which field", async (encoding) => {
-    const reply = await caller.sent(caller.chat(`content-encoding: ${encoding}`));
-    expectRefusal(reply, 400);
-    expect(reply.body).toContain("content-encoding");
-    expect((await caller.sent(caller.chat("content-encoding: identity"))).status).toBe(200);
-  });
+  test.each(["gzip", "br", "zstd", "gzip, gzip"])(
+    "B14 a body in %s is 400, with the header field",
+    async (encoding) => {
+      const reply = await caller.sent(caller.chat(`content-encoding: ${encoding}`));
+      expectRefusal(reply, 400);
+      expect(reply.body).toContain("content-encoding");
+      expect((await caller.sent(caller.chat("content-encoding: identity"))).status).toBe(200);
+    },
+  );
 
   test("B15 a query string is ignored and not logged", async () => {
     for (const query of ["?stream=true", `?${"evil=1&".repeat(1_024)}`, "?%00%zz"]) {
@@ -272,7 +275,7 @@ describe("B: bodies", () => {
       for (const text of ["a".repeat(50_000), "(a+)+$".repeat(8_000), "\\\\".repeat(20_000), " ".repeat(50_000)]) {
         const reply = await caller.sent(caller.post("/v1/chat/completions", bodyWith(text)));
         expect([200, 400]).toContain(reply.status);
-        // An error says what is wrong, not what was sent.
+        // An error names the fault and does not repeat the body.
         if (reply.status === 400) expect(reply.body.length).toBeLessThan(500);
       }
     },

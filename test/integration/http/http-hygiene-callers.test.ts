@@ -14,19 +14,19 @@ import { head } from "../../support/http/raw-http.ts";
 import { until } from "../../support/until.ts";
 
 /*
- * The rows of the list of faults that the gateway itself has to answer, by their numbers, byte by byte: keys, claims
- * and running answers.
+ * Rows of the list of faults that the gateway itself has to answer, by number, byte by byte: keys, claims and running
+ * answers.
  */
 
 let release = gate();
 
-/** Whatever a test left waiting ends with it. */
+/** Waiting requests of a test end with it. */
 afterEach(() => {
   release.open();
   release = gate();
 });
 
-/** The lines of requests whose callers left. */
+/** The log lines of requests whose callers left. */
 const lines = (log: readonly string[]) => log.filter((line) => line.includes('"response_flags":"DC"'));
 
 const caller = new RawCaller(async function* (request, signal) {
@@ -39,7 +39,7 @@ const caller = new RawCaller(async function* (request, signal) {
 describe("D: keys and fields that claim something", () => {
   const models = (...fields: string[]) => head("GET /v1/models HTTP/1.1", HOST, ...fields);
 
-  test("D2 one right key of two opens, whatever the other field holds, and a field given twice is 400", async () => {
+  test("D2 one valid key of two opens, whatever the other header holds, and a repeated header is 400", async () => {
     const bare = `x-api-key: ${caller.gateway.key}`;
     expect((await caller.sent(models(caller.auth, bare))).status).toBe(200);
     for (const other of ["x-api-key: evil", "x-api-key:", `x-api-key: ${caller.gateway.key}x`])
@@ -121,14 +121,14 @@ describe("E: running answers", () => {
     },
   );
 
-  test("E11 a stream says that nobody on the way is to keep or change it", async () => {
+  test("E11 a stream forbids proxies to buffer or change it", async () => {
     release.open();
     const reply = await caller.sent(caller.post("/v1/chat/completions", slow()));
     expect(reply.headers.get("cache-control")).toBe("no-cache, no-transform");
     expect(reply.headers.get("x-accel-buffering")).toBe("no");
   });
 
-  test("E2 whoever leaves with several answers due ends all of them, and each has its line", async () => {
+  test("E2 a caller that leaves with several pending replies ends all of them, and each is logged", async () => {
     const { backend } = caller.engine;
     const { log, stats } = caller.gateway;
     const before = { asked: backend.requests.length, lines: lines(log).length };
@@ -140,7 +140,7 @@ describe("E: running answers", () => {
     await until(() => stats.live.model("svc-qwen").active === 0, "none runs on");
   });
 
-  test("E3 what a caller says gets into no header field", async () => {
+  test("E3 no text of a caller reaches a header field", async () => {
     for (const path of ["/v1/models/x%0d%0aset-cookie:%20evil=1", "/v1/x%0d%0aset-cookie:%20evil=1"]) {
       const reply = await caller.sent(caller.get(path, "x-request-id: evil", "vendor-version: evil"));
       expectRefusal(reply, 404);

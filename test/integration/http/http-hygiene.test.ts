@@ -3,7 +3,7 @@ import { fixedSentence } from "../../../engine/backends/scripted/scripted.ts";
 import { CHAT, expectRefusal, HOST, JSON_TYPE, MAX_BODY, RawCaller } from "../../support/gateway/raw-caller.ts";
 import { head, type RawReply } from "../../support/http/raw-http.ts";
 
-/* The rows of the list of faults that the gateway itself has to answer, by their numbers, byte by byte: framing. */
+/* Rows of the list of faults that the gateway itself has to answer, by number, byte by byte: framing. */
 
 const caller = new RawCaller(fixedSentence);
 
@@ -73,7 +73,7 @@ describe("A: framing", () => {
     expectRefusal(length, 400);
   });
 
-  test("A8 the body of a GET is not the next request, and each request has a key of its own", async () => {
+  test("A8 the body of a GET is not the next request, and each request needs its own key", async () => {
     const inner = "GET /v1/evil HTTP/1.1\r\n\r\n";
     const one = await caller.connection();
     one.write(caller.get("/v1/models", `content-length: ${inner.length}`) + inner);
@@ -169,7 +169,7 @@ describe("A: framing", () => {
   test("A14 a connection serves a thousand requests in their order, and no more", async () => {
     const one = await caller.connection();
     let last: RawReply | undefined;
-    // A hundred at once: what waits behind them must come before the time for a request is over, on a busy machine too.
+    // A hundred at once: the requests behind them must arrive within the time limit, on a busy machine too.
     for (let batch = 0; batch < 10; batch += 1) {
       one.write((caller.get("/v1/models/svc-qwen") + caller.get("/v1/models/svc-glm53")).repeat(50));
       for (let count = 0; count < 100; count += 1) {
@@ -210,7 +210,7 @@ describe("A: framing", () => {
       expectRefusal(messages, 405, "b");
       expect(messages.headers.get("allow")).toBe("POST");
     }
-    // An agent that would stream over WebSocket turns to HTTP at once when it sees this status, and at no other.
+    // An agent that tries to stream over WebSocket falls back to HTTP only at this status.
     const upgrade = [caller.auth, "connection: Upgrade", "upgrade: websocket", "sec-websocket-version: 13"];
     const refused = await caller.sent(head("GET /v1/responses HTTP/1.1", HOST, ...upgrade));
     expectRefusal(refused, 426);

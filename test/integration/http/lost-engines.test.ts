@@ -9,12 +9,12 @@ import { preferred } from "../../support/preferred.ts";
 import { until } from "../../support/until.ts";
 
 /*
- * The table of where an answer can lose its engine: every place in it, over real gRPC and HTTP, streamed and not, in all
- * formats. What the caller gets is byte for byte what it gets where nothing is lost, or a beginning of that and the end of
- * a broken answer. The same with processes, and with a model that infers: test/fault/continuation.test.ts.
+ * The table of positions at which an answer can lose its engine: all of them, over real gRPC and HTTP, streamed and
+ * not, in all formats. The caller receives byte for byte the answer of an undisturbed engine, or a beginning of it and
+ * the end of a broken answer. The same with processes, and with a real model: test/fault/continuation.test.ts.
  */
 
-/** An answer that thinks, writes and calls, token by token. */
+/** An answer with reasoning, text and calls, token by token. */
 const ANSWER: readonly Step[] = [
   [reasoningStart(0), delta(0, "Let me")],
   [delta(0, " see.")],
@@ -34,9 +34,9 @@ const ANSWER: readonly Step[] = [
 type Row = {
   /** Where engines are lost. */
   readonly where: string;
-  /** The numbers of steps behind which the first engine of an answer is lost, the second one, and so on. */
+  /** Numbers of steps after which the first engine of an answer is lost, the second one, and so on. */
   readonly behind: readonly number[];
-  /** Whether all engines are lost at the same time, and come back. Default: only that of the answer. */
+  /** Whether all engines are lost at the same time, and return. Default: only that of the answer. */
   readonly all?: boolean;
 };
 
@@ -56,7 +56,7 @@ const GOES_ON: readonly Row[] = [
   { where: "together with all others", behind: [5], all: true },
 ];
 
-/** What another engine may be that cannot go on with the answer, which is lost behind nine steps. */
+/** Engines that cannot continue the answer, which is lost after nine steps. */
 const BREAKS_OFF: readonly { readonly other: string; readonly is: Partial<ResumableNodeOptions> }[] = [
   { other: "has another revision", is: { revision: "r2" } },
   { other: "has another revision than it describes", is: { described: "r1", revision: "r2" } },
@@ -85,8 +85,8 @@ async function node(options: Partial<ResumableNodeOptions>): Promise<ResumableNo
 }
 
 /**
- * A gateway in front of these nodes, of which the first gets what it can take, and which ejects none. For `holdMs`
- * answers wait for an engine that can go on with them.
+ * A gateway in front of these nodes, which prefers the first and ejects none. Answers wait up to `holdMs` for an engine
+ * that can continue them.
  */
 async function inFrontOf(nodes: readonly ResumableNode[], holdMs = 5_000): Promise<RunningGateway> {
   const gateway = await startGateway([], {
@@ -109,7 +109,9 @@ const healthy = (gateway: RunningGateway, count: number) =>
 
 const TOOL = { name: "write", description: "Write a line", schema: { type: "object", properties: {} } };
 
-/** Asks for the answer; `text` makes it a request of its own, as one that is lost twice may be what engines die of. */
+/**
+ * Requests the answer; `text` makes the request unique, because one that is lost twice is suspected of killing engines.
+ */
 async function ask(gateway: RunningGateway, path: AnswerPath, stream: boolean, text: string) {
   const { name, description, schema } = TOOL;
   const fields = {
@@ -131,14 +133,14 @@ async function ask(gateway: RunningGateway, path: AnswerPath, stream: boolean, t
   return { status: response.status, cut: body.cut, text: withoutNew(body.text) };
 }
 
-/** An answer without what is new in each: ids, times, and what is sealed. */
+/** Returns an answer without the parts that differ each time: ids, times, and sealed texts. */
 function withoutNew(text: string): string {
   return text
     .replace(/"((?:\w*_)?id|signature|encrypted_content)":"(?!call_lost)[^"]*"/g, '"$1":""')
     .replace(/"(created|created_at|completed_at)":\d+/g, '"$1":0');
 }
 
-describe("an answer goes on as if nothing had happened where its engine is lost", () => {
+describe("an answer continues unchanged when its engine is lost", () => {
   test.each(GOES_ON)("$where", async ({ behind, all = false }) => {
     let calls = 0;
     const stopAfter = () => behind[calls++];
@@ -168,8 +170,8 @@ describe("an answer goes on as if nothing had happened where its engine is lost"
   });
 });
 
-describe("an answer whose engine is lost, where the other one", () => {
-  test.each(BREAKS_OFF)("H16 $other, breaks off, or begins anew where its caller has nothing of it", async ({ is }) => {
+describe("an answer whose engine is lost while the other one", () => {
+  test.each(BREAKS_OFF)("H16 $other, fails, or restarts if its caller has received no part of it", async ({ is }) => {
     for (const { path, stream } of MODES) {
       const [first, other] = await Promise.all([node({ stopAfter: () => 9 }), node(is)]);
       const gateway = await inFrontOf([first, other], 250);
@@ -187,7 +189,7 @@ describe("an answer whose engine is lost, where the other one", () => {
   });
 });
 
-/** A broken stream is a beginning of the whole one, up to the last thing that the first engine said, and its end. */
+/** A broken stream is a beginning of the complete one, up to the last event of the first engine, and its end. */
 function expectBroken(path: AnswerPath, { text, cut }: { text: string; cut: boolean }, whole: string): void {
   const frames = (all: string) => all.split("\n\n").filter((frame) => frame !== "");
   expect(cut, path).toBe(brokenEnd(path) === "cut");

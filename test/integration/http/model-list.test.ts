@@ -5,7 +5,7 @@ import { type RunningGateway, startGateway } from "../../support/gateway/start-g
 import { valueAt } from "../../support/http/value-at.ts";
 import { until } from "../../support/until.ts";
 
-/* What /v1/models tells of models, and under which names callers may ask for them. */
+/* The models and names in /v1/models. */
 
 const started: { stop(): Promise<void> }[] = [];
 afterEach(async () => {
@@ -69,12 +69,12 @@ describe("the figures of a model", () => {
     expect(await model()).toMatchObject(figures(32_768));
   });
 
-  test("are the catalog's until a node was there, and say nothing of what it can do", async () => {
+  test("are the catalog's until a node reports, without capabilities", async () => {
     const gateway = await gatewayOf([], { clusters: [{ model: MODEL, endpoints: [{ address: "127.0.0.1:1" }] }] });
     expect(await json(gateway, `/v1/models/${MODEL}`)).toMatchObject({ ...figures(1_048_576), capabilities: null });
   });
 
-  test("hold the longest answer of the key, and what the model can do as the SDK has it", async () => {
+  test("have the longest answer of the key, and the model's capabilities in the SDK's form", async () => {
     const gateway = await gatewayOf([await engine({ contextWindow: 4_096 })]);
     const key = await gateway.createKey("--name", "short", "--models", MODEL, "--max-output-tokens", "100");
     const headers = { authorization: `Bearer ${key}` };
@@ -93,7 +93,7 @@ describe("the figures of a model", () => {
   });
 });
 
-/** Resolves once the gateway knows the key of these headers. */
+/** Resolves once the gateway accepts the key of these headers. */
 async function until2xx(gateway: RunningGateway, headers: Record<string, string>): Promise<void> {
   for (let tries = 0; tries < 200; tries += 1) {
     const { ok } = await gateway.get("/v1/models", headers);
@@ -105,7 +105,7 @@ async function until2xx(gateway: RunningGateway, headers: Record<string, string>
 
 const idsOf = (list: unknown) => (valueAt(list, "data") as unknown[]).map((model) => valueAt(model, "id"));
 
-test("the list holds what the key can use now: models without a cluster are not there", async () => {
+test("the list has the models that the key can use now: none without a cluster", async () => {
   const one = await engine();
   const gateway = await gatewayOf([one], { clusters: [{ model: MODEL, endpoints: [{ address: one.address }] }] });
   expect(idsOf(await json(gateway, "/v1/models"))).toEqual([MODEL]);

@@ -16,7 +16,7 @@ afterEach(async () => {
 
 const HELLO = () => [textAnswer("Hello.")];
 
-/** The first word of a stream in which nothing has been said yet. */
+/** The first frame of a stream without any event. */
 const SIGN_OF_LIFE: Readonly<Record<AnswerPath, RegExp>> = {
   "/v1/chat/completions": /^:/,
   "/v1/messages": /^event: ping\n/,
@@ -29,7 +29,7 @@ async function engineAt(port = 0): Promise<RunningEngine> {
   return engine;
 }
 
-/** A gateway in front of one engine, which shows signs of life after a moment. */
+/** A gateway in front of one engine, with early keep-alives. */
 async function inFrontOf(engine: RunningEngine, circuitBreakers: object = {}): Promise<RunningGateway> {
   const healthChecks = { unhealthyIntervalMs: 50, healthyThreshold: 1 };
   const cluster = { model: "svc-qwen", endpoints: [{ address: engine.address }], healthChecks, circuitBreakers };
@@ -55,7 +55,7 @@ describe("while a model has no endpoint", () => {
     const first = await engineAt();
     const gateway = await inFrontOf(first);
     await first.stop();
-    // The first of them finds out that the engine is gone.
+    // The first of them detects that the engine is gone.
     const answers = await Promise.all(ANSWER_PATHS.map((path) => stream(gateway, path)));
     await held(gateway, ANSWER_PATHS.length);
     const bodies = answers.map((answer) => readBody(answer));
@@ -72,19 +72,16 @@ describe("while a model has no endpoint", () => {
     await becomes(async () => gateway.overload.bodies.bytes === 0, "no body is held");
   });
 
-  test.each(ANSWER_PATHS)(
-    "%s that is not streamed is told when to come back, later the longer it lasts",
-    async (path) => {
-      const engine = await engineAt();
-      const gateway = await inFrontOf(engine);
-      await engine.stop();
-      await becomes(async () => !gateway.clusters.ready, "the engine is gone");
-      const { status, headers } = await gateway.post(path, MINIMAL[path]);
-      expect(status).toBe(path === "/v1/messages" ? 529 : 503);
-      expect(Number(headers.get("retry-after-ms"))).toBeGreaterThanOrEqual(4_000);
-      expect(headers.get("x-should-retry")).not.toBe("false");
-    },
-  );
+  test.each(ANSWER_PATHS)("%s that is not streamed gets a retry delay, which grows with the outage", async (path) => {
+    const engine = await engineAt();
+    const gateway = await inFrontOf(engine);
+    await engine.stop();
+    await becomes(async () => !gateway.clusters.ready, "the engine is gone");
+    const { status, headers } = await gateway.post(path, MINIMAL[path]);
+    expect(status).toBe(path === "/v1/messages" ? 529 : 503);
+    expect(Number(headers.get("retry-after-ms"))).toBeGreaterThanOrEqual(4_000);
+    expect(headers.get("x-should-retry")).not.toBe("false");
+  });
 
   test.each(ANSWER_PATHS)("%s ends in overload where none comes back in time", async (path) => {
     const engine = await engineAt();
@@ -99,7 +96,7 @@ describe("while a model has no endpoint", () => {
     expect(gateway.log.some((line) => JSON.parse(line).detail === "no_healthy_upstream")).toBe(true);
   });
 
-  test("who leaves is held no more, and what finds no room is told at once", async () => {
+  test("a caller that leaves is not held any more, and requests without room fail at once", async () => {
     const engine = await engineAt();
     const gateway = await inFrontOf(engine, { maxHeldRequests: 1 });
     await engine.stop();

@@ -14,7 +14,7 @@ import { ANSWER_PATHS, endOf } from "../../support/http/answer-check.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 import { until } from "../../support/until.ts";
 
-/* The public API with TLS of its own, as where no edge stands before it. */
+/* The public API with its own TLS, as without an edge proxy. */
 
 const certificates = new Certificates();
 const file = (name: string) => certificates.file(name);
@@ -39,12 +39,12 @@ afterAll(async () => {
   certificates.remove();
 });
 
-/** Has the listeners show a certificate from now on. */
+/** Makes the listeners use a certificate from now on. */
 function show(name: string): void {
   for (const part of ["pem", "key"]) copyFileSync(file(`${name}.${part}`), file(`live.${part}`));
 }
 
-/** Sends a streamed request over a connection of its own, with the certificate of `who`. Resolves to the reply. */
+/** Sends a streamed request over a new connection, with the certificate of `who`. Resolves to the reply. */
 async function begin({ gateway }: ScriptedService, path: keyof typeof MINIMAL, who?: string) {
   const pair = who ? { cert: readFileSync(file(`${who}.pem`)), key: readFileSync(file(`${who}.key`)) } : {};
   const headers = { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" };
@@ -62,7 +62,7 @@ async function textOf(reply: IncomingMessage): Promise<string> {
   return text;
 }
 
-/** Opens a connection without TLS, and resolves to what comes on it until it closes; `bytes` are sent first. */
+/** Opens a connection without TLS, and resolves to the received bytes when it closes; `bytes` are sent first. */
 async function spokenTo({ gateway }: ScriptedService, bytes: string): Promise<string> {
   const socket = connect(gateway.port, "127.0.0.1");
   let text = "";
@@ -84,11 +84,11 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     agent.destroy();
   });
 
-  test("answers nobody in plain text", async () => {
+  test("refuses plain text", async () => {
     expect(await spokenTo(service, "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n")).not.toContain("HTTP");
   });
 
-  test("answers what is no HTTP in an envelope", async () => {
+  test("answers bytes that are not HTTP in an envelope", async () => {
     const socket = connectTls({ ...trusting(), port: service.gateway.port });
     socket.write("no HTTP at all\r\n\r\n");
     let text = "";
@@ -97,7 +97,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     expect(text).toContain('{"error":');
   });
 
-  test("lets nobody in without a certificate where it asks for one", async () => {
+  test("refuses connections without a certificate if it requires one", async () => {
     await expect(begin(guarded, "/v1/messages")).rejects.toThrow();
     await expect(begin(guarded, "/v1/messages", "intruder")).rejects.toThrow();
     const { reply, agent } = await begin(guarded, "/v1/messages", "caller");
@@ -106,7 +106,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     agent.destroy();
   });
 
-  test("shows a renewed certificate to new connections, and what runs goes on", async () => {
+  test("uses a renewed certificate for new connections, and open ones continue", async () => {
     const goOn = halfAnswered();
     const running = await begin(service, "/v1/chat/completions");
     expect(running.socket.getPeerCertificate().subject.CN).toBe("first");
@@ -117,7 +117,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     running.agent.destroy();
   });
 
-  test("drains: what is idle or was never agreed on ends at once, and the rest behind its answer", async () => {
+  test("drains: idle and unfinished connections close at once, the others after their reply", async () => {
     const { sockets } = service.gateway;
     const goOn = halfAnswered();
     const running = await begin(service, "/v1/messages");
@@ -137,7 +137,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
   });
 });
 
-/** Has the engine stand still in the middle of its next answer until the result is opened. */
+/** Makes the engine pause within its next answer until the returned gate is opened. */
 function halfAnswered() {
   const goOn = gate();
   service.play(async function* () {
@@ -150,7 +150,7 @@ function halfAnswered() {
   return goOn;
 }
 
-/** Resolves to the name in the certificate that a new connection is shown. */
+/** Resolves to the name in the certificate of a new connection. */
 async function shownNow(): Promise<string> {
   const socket = connectTls({ ...trusting(), port: service.gateway.port });
   await once(socket, "secureConnect");
@@ -159,7 +159,7 @@ async function shownNow(): Promise<string> {
   return String(CN);
 }
 
-/** What a connection to the gateway trusts. */
+/** TLS options that trust the gateway. */
 function trusting() {
   return { host: "127.0.0.1", ca: readFileSync(file("authority.pem")), servername: "localhost" };
 }

@@ -3,7 +3,7 @@ import { newSealingKey } from "../../../gateway/sealing/sealing-key.ts";
 import { blockEnd, delta, finished, reasoningStart, started, textStart } from "../../support/events/events.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
-/* Reasoning that callers carry sealed, from one turn to the next. */
+/* Sealed reasoning that callers carry from one request to the next. */
 
 const THOUGHT = "The sky is blue.";
 const ASKED = { role: "user", content: "Why?" };
@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(() => service.stop());
 
-/** The reasoning that the model was given back in the newest request. */
+/** The reasoning that the model received in the newest request. */
 const givenBack = () =>
   service
     .lastRequest()
@@ -30,7 +30,7 @@ const givenBack = () =>
 
 const OMITTED = { max_tokens: 100, thinking: { type: "adaptive", display: "omitted" } };
 
-/** A turn of messages whose reasoning is withheld, as a caller sends it back. */
+/** A messages answer with withheld reasoning, as a caller sends it back. */
 async function messagesTurn(model = "svc-qwen"): Promise<{ readonly content: readonly { signature?: string }[] }> {
   return (await service.reply("/v1/messages", { ...OMITTED, model, messages: [ASKED] })) as never;
 }

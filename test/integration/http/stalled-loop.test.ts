@@ -9,14 +9,14 @@ import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { stallLoop } from "../../support/stall-loop.ts";
 import { until } from "../../support/until.ts";
 
-/* Time limits of connections that expire while the event loop stands still: what came in time was not read yet. */
+/* Connection timeouts that expire while the event loop is blocked: bytes that arrived in time are not read yet. */
 
 const GET = head("GET /here HTTP/1.1", "host: gateway.test");
-/** Node closes an idle connection this long after the time that it has announced, in milliseconds. */
+/** Node closes an idle connection this many milliseconds after the announced time. */
 const NODE_ADDS_MS = 1_000;
 const IDLE_MS = 100;
 const HEADERS_MS = 300;
-/** Longer than every limit here, and than the time between two looks of Node for slow requests. */
+/** Longer than every timeout here, and than Node's interval for checking slow requests. */
 const STALL_MS = 2_000;
 
 const open: { close(): unknown }[] = [];
@@ -46,7 +46,7 @@ async function listening() {
   return { app, server, lines, connected };
 }
 
-test("a request on a kept connection is answered that came before the loop found the connection idle for too long", async () => {
+test("a request that arrived before the idle timeout of its connection is answered after a stall", async () => {
   const { connected } = await listening();
   const connection = await connected();
   expect((await connection.write(GET).reply()).status).toBe(200);
@@ -63,7 +63,7 @@ test("a request on a new connection is answered that came before the loop found 
   expect(lines).toMatchObject([{ code: 200 }]);
 });
 
-test("a request whose head is not whole behind the stall is refused, and has its line", async () => {
+test("a request with an incomplete head after the stall is refused, and logged", async () => {
   const { connected, lines } = await listening();
   const connection = await connected();
   await stallLoop(STALL_MS, () => connection.write(GET.slice(0, -2)));

@@ -22,7 +22,7 @@ afterAll(() => service.stop());
 async function* inPieces() {
   yield [started(), textStart(0)];
   for (const piece of PIECES) {
-    // A turn of the event loop each, so that each is written by itself.
+    // An event loop turn each, so that each is written separately.
     await new Promise((resolve) => setImmediate(resolve));
     yield [delta(0, piece)];
   }
@@ -41,7 +41,7 @@ function textOf(stream: string): string {
     .join("");
 }
 
-/** The body's bytes without their frames; throws where a frame's size is not that of its bytes. */
+/** Returns the body's bytes without chunk framing; throws if a chunk's size is wrong. */
 function unframed(body: Buffer): { readonly text: string; readonly rest: string } {
   const pieces: Buffer[] = [];
   for (let at = 0; ; ) {
@@ -55,7 +55,7 @@ function unframed(body: Buffer): { readonly text: string; readonly rest: string 
   }
 }
 
-test("every chunk of a stream is as many bytes as it says, and the last one ends it", async () => {
+test("every chunk of a stream has its announced length, and the last one ends it", async () => {
   const connection = await RawConnection.open(service.gateway.port);
   connection.write(streamRequest("1.1"));
   await connection.until("\r\n0\r\n\r\n");
@@ -85,7 +85,7 @@ test("of two requests sent at once on a connection, the second answer stands who
     calls += 1;
     const isFirst = calls === 1;
     yield [started(), textStart(0)];
-    // The second one has all of its answer while the first has the connection.
+    // The second answer is complete while the first has the connection.
     if (isFirst) await secondRan.passed;
     for (const piece of PIECES) {
       await new Promise((resolve) => setImmediate(resolve));

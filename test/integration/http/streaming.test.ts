@@ -43,13 +43,13 @@ const FORMATS = [
   { path: "/v1/responses", body: { model: "svc-qwen", input: "hi" } },
 ] as const;
 
-/** The configuration by which the streams of all formats end that broke off. */
+/** The configuration of the end of broken streams in all formats. */
 function brokenStreams(brokenStream: "cut" | "error") {
   const format = { brokenStream };
   return { formats: { chat: format, messages: format, responses: format } };
 }
 
-/** The visible text of a stream, whatever its format. */
+/** Returns the visible text of a stream, whatever its format. */
 function textOf(sse: string): string {
   return parseSse(sse)
     .map(({ data }) => {
@@ -273,7 +273,7 @@ test("a reader that takes nothing holds back its own engine stream only", async 
   );
   socket.pause();
   await until(() => produced > 0, "something is produced");
-  // Production ends by itself when the buffers on the way are full: two looks apart see the same count.
+  // The engine stops when the buffers on the way are full: two consecutive checks see the same count.
   let before = -1;
   await becomes(async () => {
     const same = produced === before;
@@ -292,7 +292,7 @@ test.each([
   ["of HTTP/1.0", "1.0", []],
   ["with connection: close", "1.1", ["connection: close"]],
 ])(
-  "a stream %s, whose end is that of its connection, has the error frame in place of a cut",
+  "a stream %s, whose end is that of its connection, gets the error frame instead of a cut",
   async (_, version, more) => {
     const gateway = await gatewayFor([await engineWith(lostMidway)], brokenStreams("cut"));
     const socket = connect(gateway.port, "127.0.0.1");
@@ -308,7 +308,7 @@ test.each([
   },
 );
 
-test("what no repetition mends is said in the error frame, however broken streams end", async () => {
+test("a failure that no retry helps gets the error frame, whatever brokenStreams says", async () => {
   const engine = await engineWith(async function* () {
     yield [started(), textStart(0), delta(0, "half")];
     await new Promise(() => {});

@@ -16,7 +16,7 @@ afterAll(async () => {
   await on.stop();
 });
 
-/** The status of a path for a browser that asks under a name. */
+/** Resolves to the status of a path for a browser that uses a host name. */
 function statusUnder(path: string, host: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const asked = request(`${on.baseUrl}${path}`, { headers: { host } }, (response) => {
@@ -39,7 +39,7 @@ test.each(PATHS)("%s is there only where it was asked for", async (path) => {
   expect(policy).not.toMatch(/unsafe|\*|http/);
 });
 
-test.each(PATHS)("%s is not served under a name that anybody may point here", async (path) => {
+test.each(PATHS)("%s is not served under a name that an attacker can point here", async (path) => {
   for (const host of [
     "evil.example",
     "evil.example:80",
@@ -52,7 +52,7 @@ test.each(PATHS)("%s is not served under a name that anybody may point here", as
     expect(await statusUnder(path, host)).toBe(200);
 });
 
-test("a probe of agents is answered as without the page, and the API asks for its key as ever", async () => {
+test("an agent's probe is answered as without the page, and the API still requires its key", async () => {
   expect((await fetch(`${on.baseUrl}/`, { method: "HEAD" })).status).toBe(200);
   expect((await fetch(`${on.baseUrl}/v1/models`)).status).toBe(401);
   expect((await fetch(`${on.baseUrl}/`, { method: "POST" })).status).toBe(404);

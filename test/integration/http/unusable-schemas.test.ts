@@ -3,8 +3,8 @@ import { EngineError } from "../../../engine/errors.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
 /*
- * A 400 for a schema names the field that holds it, in the words of each format, whoever finds the fault: the gateway
- * by its own limits, or the engine that cannot hold an answer to it.
+ * A 400 for a schema names the field that holds it, in the words of each format, whether the gateway refuses it by its
+ * limits or the engine because it cannot enforce it.
  */
 
 let service: ScriptedService;
@@ -19,7 +19,7 @@ const held = { type: "object" };
 
 type Case = {
   readonly path: string;
-  /** The name of the second of two tools' schema, and that of the answer's, in this format. */
+  /** Names of the second of two tools' schema, and of the answer's, in this format. */
   readonly tool: string;
   readonly answer: string;
   readonly body: (schema: object) => object;

@@ -23,7 +23,7 @@ const PARENT = "00f067aa0ba902b7";
 
 type Line = Readonly<Record<string, unknown>>;
 
-/** A node that says the same to everybody, and notes what came along with each call. */
+/** A node with a constant answer that records the metadata of each call. */
 class NotingNode {
   readonly metadata: Metadata[] = [];
   readonly #server = new Server();
@@ -77,7 +77,7 @@ afterAll(async () => {
   node.stop();
 });
 
-/** The line of the request that `response` answered. */
+/** Resolves to the log line of the request that `response` answered. */
 async function lineOf(response: Response, of: RunningGateway = gateway): Promise<Line> {
   await response.text();
   const id = response.headers.get("x-request-id");
@@ -117,7 +117,7 @@ describe("the line of a request", () => {
     const key = await gateway.createKey("--name", "slow", "--models", "*", "--rpm", "1");
     const ask = () => gateway.post(CHAT, MINIMAL[CHAT], { authorization: `Bearer ${key}` });
     let line: Line = { code: 401 };
-    // The store sees a new key a moment later; then the first request is let through, and the second is not.
+    // The store loads a new key a moment later; until then requests are refused.
     while (line.code === 401) line = await lineOf(await ask());
     expect(line.code).toBe(200);
     line = await lineOf(await ask());
@@ -127,7 +127,7 @@ describe("the line of a request", () => {
 
 describe("the trace of a request", () => {
   test.each([CHAT, "/v1/messages/count_tokens"] as const)(
-    "goes on to the engine under a span of ours: %s",
+    "continues to the engine under the gateway's span: %s",
     async (path) => {
       const headers = { traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: "vendor=1", baggage: "user=secret" };
       const line = await lineOf(await gateway.post(path, MINIMAL[path], headers));

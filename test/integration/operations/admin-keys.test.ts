@@ -12,7 +12,7 @@ const CANARY = "canary-5b1f";
 
 const rig = administeredService();
 
-test("/keys/status counts the keys, and says since when they are in force", async () => {
+test("/keys/status counts the keys, with their load time", async () => {
   const { last_load: loaded, ...status } = await rig.admin.json("/keys/status");
   expect(status).toEqual({
     ...{ keys: 1, active: 1, disabled: 0, revoked: 0 },
@@ -21,7 +21,7 @@ test("/keys/status counts the keys, and says since when they are in force", asyn
   expect(Date.parse(String(loaded))).toBeLessThanOrEqual(Date.now());
 });
 
-test("/limits tells how a key's limits stand, and what it holds", async () => {
+test("/limits reports the state of a key's limits, and its held places", async () => {
   const limits = ["--rpm", "60", "--otpm", "5000", "--concurrency", "3", "--tokens-per-day", "900000"];
   const perModel = ["--per-model", `${MODEL}:rpm=30,concurrency=2`];
   const key = await rig.service.createKey("--name", "limited", "--models", "all", ...limits, ...perModel);
@@ -61,7 +61,7 @@ test("/limits tells how a key's limits stand, and what it holds", async () => {
   expect(await rig.admin.text(`/limits/${CANARY}`)).not.toContain(CANARY);
 });
 
-test("/keys/{id}/usage has what a key used by day and model, with limits or without, and what limits refused", async () => {
+test("/keys/{id}/usage has the use of a key by day and model, with or without limits, and its refusals", async () => {
   const key = await rig.service.createKey("--name", "user", "--models", "all");
   const id = key.split("_")[2] ?? "";
   const used = async () => (await rig.admin.json(`/keys/${id}/usage`)) as Record<string, unknown>;
@@ -87,7 +87,7 @@ test("/keys/{id}/usage has what a key used by day and model, with limits or with
   expect((await rig.admin.get("/keys/nobody/usage")).status).toBe(404);
 });
 
-test("/keys/{id}/usage counts what an answer cost whose caller left", async () => {
+test("/keys/{id}/usage counts the cost of an answer whose caller left", async () => {
   const key = await rig.service.createKey("--name", "leaver", "--models", "all");
   const headers = { authorization: `Bearer ${key}` };
   const total = async () => (await rig.admin.json(`/keys/${key.split("_")[2]}/usage`)).total as Record<string, number>;

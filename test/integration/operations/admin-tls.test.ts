@@ -11,7 +11,7 @@ import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificate
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../../support/gateway/start-admin.ts";
 
-/* The admin port with TLS. A name in `Host` stands for another machine: it takes the same proof. */
+/* The admin port with TLS. A name in `Host` stands for another machine, which needs the same proof. */
 
 const certificates = new Certificates();
 const file = (name: string) => certificates.file(name);
@@ -46,14 +46,14 @@ afterAll(async () => {
   certificates.remove();
 });
 
-/** Has the admin port show a certificate from now on. */
+/** Makes the admin port use a certificate from now on. */
 function show(name: string): void {
   for (const part of ["pem", "key"]) copyFileSync(file(`${name}.${part}`), file(`live.${part}`));
 }
 
 type Asked = { readonly status: number | undefined; readonly shown: string | undefined };
 
-/** Asks over a connection of its own, with the certificate of `who` and these headers. */
+/** Sends a request over a new connection, with the certificate of `who` and these headers. */
 async function ask(path: string, who?: string, headers: Record<string, string> = {}): Promise<Asked> {
   const pair =
     who === undefined ? {} : { cert: readFileSync(file(`${who}.pem`)), key: readFileSync(file(`${who}.key`)) };
@@ -74,7 +74,7 @@ async function ask(path: string, who?: string, headers: Record<string, string> =
 
 const NAMED = { host: "gateway.example" };
 
-test.skipIf(!HAS_OPENSSL)(`certificates and tokens let in, and health is for everybody (${NO_OPENSSL})`, async () => {
+test.skipIf(!HAS_OPENSSL)(`certificates and tokens grant access, and health is public (${NO_OPENSSL})`, async () => {
   expect((await ask("/server_info", undefined, NAMED)).status).toBe(403);
   expect((await ask("/readyz", undefined, NAMED)).status).toBe(200);
   expect((await ask("/server_info", "operator", NAMED)).status).toBe(200);

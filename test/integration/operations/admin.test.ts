@@ -62,14 +62,14 @@ describe("reading", () => {
     expect(lines.length).toBeGreaterThan(15);
     for (const line of lines) {
       const [, method = "", path = ""] = /^(GET|POST) +(\S+): ./.exec(line) ?? [];
-      // By the other method, so that nothing is changed: a path that does not exist would be 404.
+      // With the other method, which has no effect: a path that does not exist would be 404.
       const other =
         method === "GET" ? await rig.admin.post(path) : await rig.admin.get(path.replace("{address}", "a:1"));
       expect([line, other.status]).toEqual([line, method === "GET" ? 405 : 400]);
     }
   });
 
-  test("/clusters tells health and load of every endpoint, as text and as JSON", async () => {
+  test("/clusters reports health and load of every endpoint, as text and as JSON", async () => {
     await rig.service.reply(CHAT);
     const { address } = rig.service.engine;
     const lines = (await rig.admin.text("/clusters")).split("\n");
@@ -118,7 +118,7 @@ describe("reading", () => {
     expect((await rig.admin.get("/stats?filter=(a%2B)%2B$")).status).toBe(400);
   });
 
-  test("/config_dump has what is in force, and no secret", async () => {
+  test("/config_dump has the settings in force, and no secret", async () => {
     const dump = await rig.admin.text("/config_dump");
     expect(dump).toContain('"headerPrefix": "shown"');
     expect(dump).toContain('"sealingKeyFile": "/nowhere/sealing.key"');
@@ -144,7 +144,7 @@ describe("reading", () => {
     expect(dump).not.toContain(CANARY);
   });
 
-  test("/stats?usedonly leaves out what was never counted, in both formats", async () => {
+  test("/stats?usedonly omits metrics that were never counted, in both formats", async () => {
     await rig.service.reply(CHAT);
     const used = await rig.admin.text("/stats?usedonly&filter=upstream_rq");
     expect(used).toContain("svc_cluster_upstream_rq_total");
@@ -166,7 +166,7 @@ describe("reading", () => {
     expect(memory.inflight_body_bytes).toBe("0");
   });
 
-  test("/runtime has what was changed here, beside what was configured", async () => {
+  test("/runtime has the changed values beside the configured ones", async () => {
     const entries = async () => (await rig.admin.json("/runtime")).entries;
     expect(await entries()).toMatchObject({
       "log.level": { final_value: "info", layer_values: ["info", ""] },
@@ -202,7 +202,7 @@ describe("changing", () => {
     "/logging?level=debug",
     "/reset_counters",
     "/quitquitquit",
-  ])("%s does nothing at GET and says 400", async (path) => {
+  ])("%s has no effect at GET and answers 400", async (path) => {
     const response = await rig.admin.get(path);
     expect([response.status, await response.text()]).toEqual([400, "this path changes something: use POST\n"]);
     expect(await rig.admin.text("/ready")).toBe("LIVE\n");
@@ -284,7 +284,7 @@ describe("changing", () => {
     expect(JSON.parse(said()[0] ?? "")).toMatchObject({ from: "127.0.0.1", code: 404, msg: "admin change" });
   });
 
-  test("the level of the log is said and changed, to a known one only", async () => {
+  test("the log level is reported and changed, to a valid one only", async () => {
     expect(await (await rig.admin.post("/logging")).text()).toBe("info\n");
     expect(await status("/logging?level=warn")).toBe(200);
     expect(rig.admin.log.level).toBe("warn");

@@ -37,7 +37,7 @@ async function ask(messages: readonly Said[], stream = false) {
   return { answer, header: response.headers.get("x-svc-cache"), line: JSON.parse(found() ?? "") };
 }
 
-test("log line, metric and header say what was expected in the cache, what was there, and why not more", async () => {
+test("log line, metric and header have the expected and cached tokens, and the reason for misses", async () => {
   const first: Said[] = [
     { role: "system", content: "You are terse. ".repeat(200) },
     { role: "user", content: "What is to be done? ".repeat(100) },

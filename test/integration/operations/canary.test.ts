@@ -28,8 +28,8 @@ import { formsOf, leaks, newCanary } from "../../support/requests/canary.ts";
 import { PLANTS, type Planted } from "../../support/requests/canary-requests.ts";
 
 /*
- * Words that stand nowhere else are put wherever text can come in; then everything that outlives a request is searched
- * for them. The search itself is tested by leaks made on purpose.
+ * Unique words are placed wherever text can enter; then everything that outlives a request is searched for them. The
+ * search itself is tested with deliberate leaks.
  */
 
 const stops: (() => Promise<void>)[] = [];
@@ -40,7 +40,7 @@ afterEach(async () => {
 
 type LoggedEngine = { readonly address: string; readonly metrics: EngineMetrics; readonly log: readonly string[] };
 
-/** An engine that logs all it ever logs. `leaky` is told of every request, to leak it or not. */
+/** An engine with a complete log. `leaky` receives every request, and may leak it. */
 async function startLoggedEngine(
   script: Script,
   leaky: (text: string, log: pino.Logger) => void,
@@ -82,9 +82,7 @@ async function startLoggedEngine(
 const ENGINE_PLACES = ["engine text", "engine reasoning", "engine arguments", "engine tool name", "engine failure"];
 const STREAM_PLACES = ["stream that its reader left", "stream that its engine left", "rate-limited request"];
 
-/**
- * What the engine says: canaries in every kind of block; it fails where it is asked to, in words that it must not say.
- */
+/** The engine's answer: canaries in every kind of block; or a failure on demand, with text that it must not pass on. */
 function talkative(canaries: ReadonlyMap<string, string>, left: () => void): Script {
   const word = (place: string) => canaries.get(place) ?? "";
   return async function* (request, signal) {
@@ -114,7 +112,7 @@ async function plant(gateway: RunningGateway, { path, method = "POST", headers =
   return `${JSON.stringify([...reply.headers])}${text}`;
 }
 
-/** The same faults as planted, with nothing planted in them: what they show must come from nowhere else. */
+/** The same faults as planted, without canaries: their traces must come from elsewhere. */
 const OTHERS: readonly Planted[] = [
   { path: "/v1/chat/completions", body: "{" },
   { path: "/v1/messages", body: '{"model":"svc-qwen"}' },
@@ -128,7 +126,7 @@ const OTHERS: readonly Planted[] = [
   },
 ];
 
-/** All that outlives the requests of one run, and the words that were put into them. */
+/** Everything that outlives the requests of one run, and the canaries of that run. */
 async function run(leaky: (text: string, log: pino.Logger) => void) {
   const places = [...Object.keys(PLANTS), ...ENGINE_PLACES, ...STREAM_PLACES];
   const canaries = new Map(places.map((place) => [place, newCanary()]));
@@ -179,7 +177,7 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
   return { canaries, direct, texts };
 }
 
-/** Resolves to what a file holds; to nothing where it has got its lasting name since its folder was read. */
+/** Resolves to the content of a file; empty if it was renamed after its folder was read. */
 async function contentOf(path: string): Promise<string> {
   try {
     return await readFile(path, "latin1");
@@ -189,7 +187,7 @@ async function contentOf(path: string): Promise<string> {
   }
 }
 
-/** Reads a stream until `text` has come, and resets the connection. */
+/** Reads a stream until `text` has arrived, and resets the connection. */
 async function leaveStream(gateway: RunningGateway, body: string, text: string): Promise<void> {
   const connection = await RawConnection.open(gateway.port);
   const fields = `host: x\r\nauthorization: Bearer ${gateway.key}\r\ncontent-type: application/json`;
@@ -205,7 +203,7 @@ describe("zero retention", () => {
     clean = await run(() => {});
   });
 
-  test("nothing that callers or engines said is in a log, a metric, a file or the reply to another", () => {
+  test("no text of callers or engines is in a log, a metric, a file or the reply to another caller", () => {
     const { canaries, direct, texts } = clean;
     expect(texts["gateway log"]).toContain('"msg":"request"');
     expect(texts["gateway metrics"]).toContain("svc_cluster_membership_healthy");
@@ -217,7 +215,7 @@ describe("zero retention", () => {
     expect(direct.get("chat user text")).toContain(canaries.get("engine arguments"));
   });
 
-  test("an error does not repeat what its own caller sent, beyond the name of a field or a model", () => {
+  test("an error does not repeat its caller's text, beyond the name of a field or a model", () => {
     const { canaries, direct } = clean;
     const refusals = [...direct].filter(([, text]) => text.includes('"error":{'));
     expect(refusals.length).toBeGreaterThan(20);

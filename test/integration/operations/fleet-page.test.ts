@@ -42,7 +42,7 @@ test("/fleet shows that a node is drained", async () => {
   expect((await fleet()).nodes).toMatchObject([{ flags: [], drained: false }]);
 });
 
-test("the files of the page name no other origin, write nothing as markup, and stand under a strict policy", async () => {
+test("the files of the page name no other origin, write no markup, and have a strict policy", async () => {
   const names = ["/"];
   const texts: string[] = [];
   for (const name of names) {

@@ -22,7 +22,7 @@ let text: string;
 let labels: ReadonlyMap<string, ReadonlySet<string>>;
 let types: ReadonlyMap<string, string>;
 
-/** A bit of everything that a gateway meets, as far as one engine is enough for it. */
+/** Requests of all kinds, as far as one engine suffices. */
 beforeAll(async () => {
   service = await startScriptedService();
   admin = await startAdmin(service.gateway);
@@ -136,7 +136,7 @@ describe("the measurements", () => {
     expect(ours.filter((name) => !page.includes(`| \`${name}\` |`))).toEqual([]);
   });
 
-  test("say how many endpoints a cluster should have, where its configuration does", async () => {
+  test("have the configured number of endpoints of a cluster", async () => {
     const registry = new Registry();
     const clusters = clustersSchema.parse([
       { model: "svc-qwen", endpoints: [], expectedEndpoints: 3 },
@@ -149,7 +149,7 @@ describe("the measurements", () => {
     ]);
   });
 
-  test("say nothing of callers: no key or text of a request, and the id of a key only where its use is shown", () => {
+  test("have no key or text of a request, and the id of a key only in the metrics of its use", () => {
     const id = service.gateway.key.split("_")[2] ?? "";
     for (const secret of [CANARY, service.gateway.key, "req_"]) expect(text).not.toContain(secret);
     const naming = text.split("\n").filter((line) => line.includes(id));
@@ -157,7 +157,7 @@ describe("the measurements", () => {
     expect(naming.filter((line) => !line.startsWith("svc_key_"))).toEqual([]);
   });
 
-  test("count what has no name of ours as other, so that nobody can make series", () => {
+  test("count unknown names as other, so that callers cannot create series", () => {
     const models = new Set([...text.matchAll(/[{,]model="([^"]*)"/g)].map(([, model]) => model));
     const ours: readonly string[] = [...CATALOG.map(({ id }) => id), "other"];
     expect([...models].filter((model) => !ours.includes(model ?? ""))).toEqual([]);
@@ -166,7 +166,7 @@ describe("the measurements", () => {
     );
   });
 
-  test("tell the classes of those who wait", () => {
+  test("distinguish the priorities of waiting requests", () => {
     for (const name of ["high", "default", "low"])
       expect(text).toContain(`svc_queue_depth{model="svc-qwen",class="${name}"} 0`);
     expect(text).toMatch(/svc_queue_wait_seconds_count\{model="svc-qwen",class="low"\} 1/);

@@ -47,7 +47,7 @@ async function expectShed(path: PostPath, response: Response): Promise<void> {
 }
 
 describe("answers that are kept for another engine", () => {
-  /** A gateway with no overload but what `overloadManager` says, and an answer on it that has begun. */
+  /** A gateway without overload except for `overloadManager`, with a running answer. */
   async function answering(settings: object) {
     const node = await ResumableNode.start({ steps: stepsOf(textStart(0), "kept ", "text"), stopAfter: () => 2 });
     running.push({ stop: async () => void node.node.stop() });
@@ -67,11 +67,11 @@ describe("answers that are kept for another engine", () => {
     node.node.stop();
     await response.text().catch(() => {});
     await until(() => said('"not_kept":"released"').length > 0, "the access log says it");
-    expect(JSON.parse(said("kept answers were let go of")[0] ?? "")).toMatchObject({ answers: 1, kept: 0, bytes: 0 });
+    expect(JSON.parse(said("kept answers were dropped")[0] ?? "")).toMatchObject({ answers: 1, kept: 0, bytes: 0 });
     expect(said("kept text")).toEqual([]);
   });
 
-  test("are told of in the log where there is no room for them", async () => {
+  test("are logged when there is no room for them", async () => {
     const { node, gateway, response, said } = await answering({ continuation: { maxBytes: 1 } });
     expect(JSON.parse(said("continuation.maxBytes is used up")[0] ?? "")).toMatchObject({
       times: 1,
@@ -86,7 +86,7 @@ describe("answers that are kept for another engine", () => {
 });
 
 describe("a process in trouble", () => {
-  test("turns new requests away in every envelope, finishes what it began, and its admin goes on", async () => {
+  test("refuses new requests in every envelope, finishes running ones, and its admin port answers", async () => {
     const { passed, open } = gate();
     const service = await serviceUnder();
     service.play(async function* () {
@@ -135,7 +135,7 @@ describe("bodies on their way", () => {
     return head(`POST ${path} HTTP/1.1`, "host: gateway.test", auth, "content-type: application/json", ...fields);
   };
   const keyOf = (service: ScriptedService, name: string) => service.createKey("--name", name, "--models", "all");
-  /** Sends all of a body but its last byte. */
+  /** Sends a body except for its last byte. */
   const held = async (service: ScriptedService, key: string, bytes: number) => {
     const { bodies } = service.gateway.overload;
     const before = bodies.bytes;
@@ -149,7 +149,7 @@ describe("bodies on their way", () => {
     return connection.write(upload(key, path, `content-length: ${bytes}`));
   };
 
-  test("have one room together: what finds none in time is refused unread, and small ones go on", async () => {
+  test("share one budget: bodies without room in time are refused unread, and small ones pass", async () => {
     const service = await serviceUnder(roomFor(200));
     const { bodies } = service.gateway.overload;
     const [one, other, late] = [service.gateway.key, await keyOf(service, "other"), await keyOf(service, "late")];
@@ -192,7 +192,7 @@ describe("bodies on their way", () => {
     expect([bodies.waiting, bodies.bytes]).toEqual([0, 0]);
   });
 
-  test("leave a share to other keys, and the one without a share hears of its limit", async () => {
+  test("leave a share to other keys, and a key without a share gets 429", async () => {
     const service = await serviceUnder(roomFor(200));
     const { key } = service.gateway;
     const first = await held(service, key, ROOM / 2);
@@ -210,7 +210,7 @@ describe("bodies on their way", () => {
     first.destroy();
   });
 
-  test("count until no engine needs them any more: a stream's until its first delta, a folded answer's until its end", async () => {
+  test("count until no engine needs them: a stream's until its first delta, a folded answer's until its end", async () => {
     const { passed: mayBegin, open: begin } = gate();
     const { passed: mayEnd, open: end } = gate();
     const service = await serviceUnder(roomFor(30_000));

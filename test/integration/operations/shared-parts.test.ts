@@ -10,7 +10,7 @@ import { Stats } from "../../../gateway/stats/stats.ts";
 import { becomes } from "../../support/becomes.ts";
 import { createKey } from "../../support/processes/key-command.ts";
 
-/* What a gateway says of stores and issuers that it cannot trust, or has not reached. */
+/* The gateway's reports about stores and issuers that it cannot trust, or has not reached. */
 
 let folder: string;
 let keyFile: string;
@@ -38,9 +38,9 @@ async function open(settings: object) {
   return shared;
 }
 
-const warnings = () => said.filter(({ msg }) => String(msg).includes("travels in plain text"));
+const warnings = () => said.filter(({ msg }) => String(msg).includes("is sent in plain text"));
 
-/** Settings of a store that is never there. */
+/** Settings of a store that is never reachable. */
 const store = (more: object) => ({ state: { redis: { connectTimeoutMs: 50, commandTimeoutMs: 10, ...more } } });
 const password = "a-password";
 
@@ -67,13 +67,13 @@ test.each([
   expect(warnings()).toEqual([]);
 });
 
-test("an issuer whose keys were never read is told apart from one whose newest keys cannot be used", async () => {
+test("an issuer whose keys were never read is distinguished from one whose newest keys are unusable", async () => {
   const jwksFile = join(folder, "jwks.json");
   const issuer = { issuer: "https://login.example", audience: ["svc"], jwksFile };
   const shared = await open({ auth: { jwt: issuer } });
-  expect(shared.notes()).toEqual(["tokens: the keys of the issuer were never read; no token is taken"]);
+  expect(shared.notes()).toEqual(["tokens: the keys of the issuer were never read; no token is accepted"]);
   expect(said.map(({ msg }) => msg)).toEqual([
-    "the keys of the tokens' issuer cannot be used, and never were: no token is taken until they are",
+    "the keys of the tokens' issuer cannot be used, and never were: no token is accepted until they are",
   ]);
   writeFileSync(jwksFile, JSON.stringify({ keys: [] }));
   await becomes(async () => shared.notes().length === 0, "the keys are read");

@@ -32,7 +32,7 @@ test("the gap between two writes is counted, and the longest one logged", async 
   expect(await gaps()).toBeGreaterThan(before);
 });
 
-test("a client that leaves is counted with the time until its engine was let go", async () => {
+test("a disconnected client is counted with the time until its engine was freed", async () => {
   const { passed, open } = gate();
   rig.service.play(async function* () {
     yield [started(), textStart(0), delta(0, "first ")];

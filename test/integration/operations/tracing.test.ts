@@ -47,7 +47,7 @@ const breakOff: Script = async function* () {
   throw new EngineError("ENGINE_ABORTED", "The engine was reset.");
 };
 
-/** Which span is below which: their names and services, from the first one down. */
+/** Returns the tree of spans: their names and services, from the root down. */
 function shape(spans: readonly CollectedSpan[], below: string): unknown[] {
   return spans
     .filter(({ parentSpanId }) => parentSpanId === below)
@@ -141,7 +141,7 @@ describe("a trace", () => {
     ]);
   });
 
-  test("of an answer that broke off is exported by both, though nobody sampled it", async () => {
+  test("of a failed answer is exported by both, although it was not sampled", async () => {
     const service = await serve(0, breakOff);
     const { response, cut, trace } = await ask(service, { stream: true }, { traceparent: `00-${TRACE}-${PARENT}-00` });
     expect(response.status).toBe(200);
@@ -156,14 +156,14 @@ describe("a trace", () => {
       ]),
     );
     expect(shape(spans, PARENT)).toHaveLength(1);
-    // The same engine was asked to go on, and broke off again.
+    // The same engine was asked to continue, and failed again.
     const events = ["accepted", "first_delta", "continuation"];
     expect(spans.find(({ kind }) => kind === "INTERNAL")?.events).toEqual(events);
     const continued = spans.map(({ attributes }) => attributes["svc.continued_tokens"]);
     expect(continued.filter((tokens) => tokens !== undefined)).toEqual([1]);
   });
 
-  test("of a client that left ends there: its call was cancelled, and nobody failed", async () => {
+  test("of a client that left ends there: its call was cancelled, without an error", async () => {
     const service = await serve(1, async function* (_request, signal) {
       yield [started(), textStart(0), delta(0, "It be")];
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
@@ -198,7 +198,7 @@ describe("a trace", () => {
     expect(new Set(service.collector.spans.map(({ traceId }) => traceId))).toEqual(new Set([TRACE]));
   });
 
-  test("that nobody sampled is not exported when all went well, nor when the caller was at fault", async () => {
+  test("that was not sampled is not exported after success, nor after a client error", async () => {
     const service = await serve(0, HELLO);
     const unsampled = { traceparent: `00-${"c".repeat(32)}-${PARENT}-00` };
     expect((await ask(service, {}, unsampled)).response.status).toBe(200);
@@ -224,7 +224,7 @@ describe("a trace", () => {
   });
 });
 
-test("nothing that callers or engines said is in an exported byte", async () => {
+test("no text of callers or engines is in an exported byte", async () => {
   const canaries = new Map(Object.keys(PLANTS).map((place) => [place, newCanary()]));
   for (const place of ["engine text", "engine failure", "trace state", "cache key"]) canaries.set(place, newCanary());
   const word = (place: string) => canaries.get(place) ?? "";
@@ -251,7 +251,7 @@ test("nothing that callers or engines said is in an exported byte", async () => 
   expect(exported).not.toContain(gateway.key);
 });
 
-test("a collector that is down is told of in the log, once, and costs no request anything", async () => {
+test("a collector that is down is logged once, and fails no request", async () => {
   const service = await serve(0, HELLO);
   await service.collector.stop();
   const tracing = { otlpEndpoint: service.collector.url, samplingRatio: 1 };

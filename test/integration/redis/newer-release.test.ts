@@ -6,7 +6,7 @@ import { NO_USE } from "../../../gateway/usage/usage-store.ts";
 import { connectTo, openLimits } from "../../support/redis/open-limits.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
 
-/* What a newer release may add to entries of the store is passed over (deploy/docs/upgrade.md). */
+/* Additions of a newer release to entries of the store are ignored (deploy/docs/upgrade.md). */
 
 let redis: RedisProcess;
 const closing: (() => unknown)[] = [];
@@ -39,7 +39,7 @@ describe.skipIf(!HAS_REDIS)(`a newer release beside this one${HAS_REDIS ? "" : `
     expect(limits.said).toEqual([]);
   });
 
-  test("adds to what a key has used", async () => {
+  test("adds to the use of a key", async () => {
     const usage = new RedisUsage(await connect(), systemClock);
     const day = Math.floor(systemClock.wallMs() / 86_400_000);
     const entry = { keyId: "a", day, model: "svc-qwen", counts: { ...NO_USE, requests: 1 } };

@@ -16,7 +16,7 @@ let keyPrefix: string;
 let prefixes = 0;
 const closing: (() => Promise<void>)[] = [];
 
-/** Runs the command line by a gateway's configuration; `said` is what it printed, errors included. */
+/** Runs the command line with a gateway's configuration; `said` is its output, errors included. */
 async function keys(...args: readonly string[]): Promise<{ code: number; out: string; said: string }> {
   let [out, said] = ["", ""];
   const code = await run(["--config", join(folder, "gateway.yaml"), ...args], {
@@ -78,7 +78,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
 
   afterAll(() => redis?.end());
 
-  test("the command line makes and changes keys, which gateways know at once", async () => {
+  test("gateways apply keys that the command line creates and changes at once", async () => {
     const first = await create();
     const store = await open();
     expect(store.find(first)?.keyId).toBe(idOf(first));
@@ -95,24 +95,24 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     expect(JSON.parse(out).map(({ name }: { name: string }) => name)).toEqual(["one", "two"]);
   });
 
-  test("of a change only what has changed is read, and a message that was lost is made up for", async () => {
+  test("a change reads only the changed records, and a lost message is recovered", async () => {
     const first = await create();
     await create("two");
     const store = await open();
     await redis.ask("CONFIG", "RESETSTAT");
-    // Nobody is told.
+    // Subscriptions are lost.
     await redis.ask("CLIENT", "KILL", "TYPE", "pubsub");
     await keys("disable", idOf(first));
     await becomes(async () => store.find(first) === undefined, "the change is known");
     await keys("enable", idOf(first));
     await becomes(async () => store.find(first) !== undefined, "the change is known");
     const scans = await calls("hscan");
-    // The command line reads all keys before each change; the gateway has read none but the changed.
+    // The command line reads all keys before each change; the gateway has read only the changed ones.
     expect(scans).toBe(2);
     expect(await calls("hgetall")).toBe(0);
   });
 
-  test("while the store is away the keys stay in force, and it says so", async () => {
+  test("while the store is unreachable the keys stay in force, and the status reports it", async () => {
     const key = await create();
     const store = await open();
     const faults: unknown[] = [];
@@ -125,7 +125,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     expect(faults).toEqual(["unreachable", undefined]);
   });
 
-  test("the audit log is one chain, whoever changes keys at the same time", async () => {
+  test("the audit log is one chain under concurrent changes of keys", async () => {
     await create();
     const made = await Promise.all(Array.from({ length: 4 }, (_, at) => create(`key ${at}`)));
     expect(new Set(made).size).toBe(4);
@@ -168,7 +168,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     expect(JSON.parse((await keys("export")).out).keys).toMatchObject([{ ...later, limits: { rpm: 7 } }]);
   });
 
-  test("what cannot be used is named", async () => {
+  test("unusable records are named", async () => {
     await expect(open()).rejects.toThrow("pepper is missing");
     expect(await keys("list")).toMatchObject({ code: 4, said: "error: there are no keys in the store\n" });
     await create();
@@ -192,11 +192,11 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect(store.find(two)).toBeDefined();
       expect(store.find(lost)).toBeUndefined();
       expect(store.status()).toMatchObject({ keys: 2, revision: 3, fault: undefined, wentBack: 1 });
-      // What the gateway has accepted, a later start accepts.
+      // A state that the gateway has accepted is accepted by a later start.
       await becomes(async () => (await open().catch(() => undefined))?.find(two) !== undefined, "it is noted");
     });
 
-    test("opens no key again that was seen revoked or disabled, and is named until it is ended there, too", async () => {
+    test("does not reopen a key that was seen revoked or disabled, and names it until it is ended there", async () => {
       const [one, two] = [await create(), await create("two")];
       await save();
       const store = await open();
@@ -226,7 +226,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       await becomes(async () => (await open().catch(() => undefined))?.status().counts.revoked === 1, "it is noted");
     });
 
-    test("opens no secret again that was rotated away, until the key is changed there again", async () => {
+    test("does not reopen a rotated secret until the key is changed there again", async () => {
       const key = await create();
       await save();
       const store = await open();
@@ -255,7 +255,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
   });
 
   describe("a record that was written by hand", () => {
-    /** Writes a record as somebody without the pepper can, and says that there is a change. */
+    /** Writes a record as a program without the pepper can, and announces a change. */
     async function forge(id: string, text: string): Promise<void> {
       await redis.ask("HSET", `${keyPrefix}{keys}:records`, id, text);
       const revision = String(await redis.ask("HINCRBY", `${keyPrefix}{keys}:head`, "revision", "1"));
@@ -326,7 +326,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
           said: expect.stringContaining(way),
         });
       }
-      // Another host made keys before the gateway had said what it holds.
+      // Another host made keys before the gateway had recorded its state.
       await redis.ask("DEL", `${keyPrefix}{keys}:held`);
       const other = await create("other");
       await becomes(async () => (await redis.ask("EXISTS", `${keyPrefix}{keys}:held`)) === 1, "others can see it");
@@ -358,7 +358,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     });
   });
 
-  test("a store of an earlier release is taken over by one command, which says so", async () => {
+  test("a store of an earlier release is migrated by one command, which reports it", async () => {
     const key = await create();
     const records = `${keyPrefix}{keys}:records`;
     const text = String(await redis.ask("HGET", records, idOf(key)));
@@ -375,7 +375,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     expect((await keys("audit", "verify")).code).toBe(0);
   });
 
-  test("a change waits for a replica where there is one, and says when none has it", async () => {
+  test("a change waits for a replica if there is one, and reports a missing confirmation", async () => {
     await redis.ask("CONFIG", "SET", "repl-diskless-sync-delay", "0");
     const replica = await RedisProcess.start("--replicaof", "127.0.0.1", String(redis.port));
     try {
@@ -396,17 +396,17 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
 
 const SAVED = ["head", "records", "audit"] as const;
 
-/** Keeps what the store holds. */
+/** Saves the content of the store. */
 async function save(): Promise<void> {
   for (const name of SAVED) await redis.ask("COPY", `${keyPrefix}{keys}:${name}`, `saved:${name}`, "REPLACE");
 }
 
-/** Has the store as it was kept, as after a fail-over to a replica that was behind, or a restored backup. */
+/** Restores the saved content, as after a fail-over to a lagging replica, or a restored backup. */
 async function putBack(): Promise<void> {
   for (const name of SAVED) await redis.ask("COPY", `saved:${name}`, `${keyPrefix}{keys}:${name}`, "REPLACE");
 }
 
-/** How often the store was sent a command. */
+/** Resolves to how often the store received a command. */
 async function calls(name: string): Promise<number> {
   const stats = String(await redis.ask("INFO", "commandstats"));
   return Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);

@@ -14,7 +14,7 @@ import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-pro
 import { shippedUsers } from "../../support/redis/shipped-store.ts";
 import { sizeOf } from "../../support/size.ts";
 
-/* A store that is reached in each of the ways that `state.redis` knows. */
+/* A store for each kind of connection in `state.redis`. */
 
 const closing: (() => unknown)[] = [];
 
@@ -54,7 +54,7 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
   });
 
   test.skipIf(!HAS_OPENSSL)(
-    `${HAS_OPENSSL ? "" : `(${NO_OPENSSL}) `}over TLS with a certificate of the gateway's own, as an ACL user with a password from a file`,
+    `${HAS_OPENSSL ? "" : `(${NO_OPENSSL}) `}over TLS with a client certificate, as an ACL user with a password file`,
     async () => {
       const certificates = new Certificates();
       closing.push(() => certificates.remove());
@@ -114,7 +114,7 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
       await master.stop("SIGKILL");
       await limits.store.charge("lost", [one()]);
       await becomes(async () => limits.store.state.shared, "the replica is the master");
-      // What was counted before is there.
+      // Earlier counts are there.
       expect((await limits.store.charge("key0", [one(10)])).readings[0]?.remaining).toBeLessThan(9);
     });
 

@@ -13,7 +13,9 @@ let redis: RedisProcess;
 let opened: OpenLimits[] = [];
 let prefixes = 0;
 
-/** A store whose counts are those of one test; `gateways` of them count together, by a time of their own with `nowMs`. */
+/**
+ * A store with the counts of one test; `gateways` of them count together, with a clock of their own through `nowMs`.
+ */
 async function open(gateways = 1, settings: object = {}, own: { nowMs?: () => number } = {}): Promise<OpenLimits[]> {
   prefixes += 1;
   const keyPrefix = `test${prefixes}:`;
@@ -27,7 +29,7 @@ function bucket(perMinute: number, cost: number | undefined): ChargeItem {
   return { name: "rpm", rule: { kind: "bucket", perMinute, capacity: perMinute }, cost };
 }
 
-/** A limit whose refill nobody notices: one unit in a hundred thousand minutes. */
+/** A limit with negligible refill: one unit in a hundred thousand minutes. */
 function still(cost: number | undefined): ChargeItem {
   return { name: "otpm", rule: { kind: "bucket", perMinute: 1e-5, capacity: 1_000 }, cost };
 }
@@ -73,7 +75,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     await becomes(async () => (await remainingIn(one)) === 987, "all is counted");
   });
 
-  test("a request takes one round trip, with its place and what was given back before", async () => {
+  test("a request takes one round trip, with its place and earlier refunds", async () => {
     const [one] = await open();
     if (!one) throw new Error("there is one");
     const first = await one.store.charge("k", [still(1)], { name: "c", limit: 1 });
@@ -82,11 +84,11 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     one.store.settle("k", "otpm", 5);
     const second = await one.store.charge("k", [still(1)], { name: "c", limit: 1 });
     expect(second.ok).toBe(true);
-    // What was told besides is not waited for. A beat may have come in between.
+    // Other updates are not awaited. A heartbeat may have occurred in between.
     expect((await commands("evalsha")) - before).toBeLessThanOrEqual(3);
   });
 
-  test("a generation of a key with limits of every kind takes one round trip, and is refused as with two", async () => {
+  test("a generation of a key with all kinds of limits takes one round trip, and is refused as with two", async () => {
     const principal = principalWith({
       ...{ rpm: 40, itpm: 1_000_000, otpm: 1_000_000, concurrency: 30 },
       perModel: { "svc-qwen": { rpm: 25, concurrency: 26 } },
@@ -102,7 +104,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
       return refusal ?? (await limiter.reserve(grant, principal, EXPECTED));
     };
     for (let at = 0; at < 20; at += 1) expect(await run(at)).toBeUndefined();
-    // Beats may have come in between.
+    // Heartbeats may have occurred in between.
     expect((await commands("evalsha")) - before).toBeLessThan(30);
     const refusals = await Promise.all(Array.from({ length: 20 }, (_, at) => run(at)));
     expect(refusals.filter((refusal) => refusal === undefined)).toHaveLength(5);
@@ -117,7 +119,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     await becomes(async () => Math.floor((await rpm()) ?? 0) === 15, "those that were refused count for nothing");
   });
 
-  test("who owes is refused before the body is read, and one that ends before its body is known counts once", async () => {
+  test("a key over its limit gets 429 before its body is read; an aborted upload counts as one request", async () => {
     const [one] = await open(1, {}, { nowMs: () => 1e12 });
     if (!one) throw new Error("there is one");
     const [limiter, principal] = [limiterOf(one.store), principalWith({ rpm: 2, otpm: 1_000 })];
@@ -150,7 +152,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(one?.said).toEqual([]);
   });
 
-  test("what carries nothing expires by itself", async () => {
+  test("counts without a charge expire", async () => {
     const [one] = await open();
     await one?.store.charge("k", [bucket(60, 1)]);
     const ttl = Number(await redis.ask("PTTL", `test${prefixes}:limits:{k}`));
@@ -158,14 +160,14 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(ttl).toBeLessThanOrEqual(86_400_000);
   });
 
-  test("a store that stands still is away: each goes by its share, and all is told once afterwards", async () => {
+  test("a stopped store is unreachable: each gateway uses its share, and reports all use once afterwards", async () => {
     const [one, two] = await open(2, { commandTimeoutMs: 200 });
     if (!one || !two) throw new Error("there are two");
     await becomes(async () => one.store.state.gateways === 2, "both are known");
     expect((await one.store.charge("k", [still(100)])).ok).toBe(true);
     redis.signal("SIGSTOP");
     try {
-      // Answered alone, although the store may still take it.
+      // Decided locally, although the store may still take it.
       expect((await one.store.charge("k", [still(300)])).ok).toBe(true);
       expect(one.store.state.shared).toBe(false);
       expect((await one.store.charge("k", [still(100)])).ok).toBe(true);
@@ -181,7 +183,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(one.said.at(-1)).toBe("back");
   });
 
-  test("places are held through an outage, and those given alone are known afterwards", async () => {
+  test("places are held through an outage, and locally granted ones are reported afterwards", async () => {
     const [one, two] = await open(2, { commandTimeoutMs: 200, gateways: 2 });
     if (!one || !two) throw new Error("there are two");
     const first = await takePlace(one.store, "k", "c", 6);
@@ -190,7 +192,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     try {
       alone = [await takePlace(one.store, "k", "c", 6), await takePlace(one.store, "k", "c", 6)];
       expect(alone.every((place) => place !== undefined)).toBe(true);
-      // Three are its share, of which it had one before.
+      // Its share is three, of which it had one before.
       expect(await takePlace(one.store, "k", "c", 6)).toBeUndefined();
       first?.release();
     } finally {
@@ -203,7 +205,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     await becomes(async () => (await takePlace(two.store, "k", "c", 2)) !== undefined, "all of the first are free");
   });
 
-  test("without the store nobody with limits is let in, where that is asked for", async () => {
+  test("without the store requests with limits are refused, if configured", async () => {
     const [one] = await open(1, { commandTimeoutMs: 200, whenAway: "refuse" });
     if (!one) throw new Error("there is one");
     await one.store.charge("k", [still(100)]);
@@ -216,7 +218,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
       redis.signal("SIGCONT");
     }
     await becomes(async () => one.store.state.shared, "the store is back");
-    // What the store took of the refused request is given back.
+    // The store's charge for the refused request is refunded.
     await becomes(async () => (await remainingIn(one)) === 880, "all is counted once");
   });
 
@@ -247,7 +249,7 @@ function limiterOf(store: LimitStore): Limiter {
   });
 }
 
-/** How often the store was sent a command. */
+/** Resolves to how often the store received a command. */
 async function commands(name: string): Promise<number> {
   const stats = String(await redis.ask("INFO", "commandstats"));
   return Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);

@@ -12,7 +12,7 @@ let redis: RedisProcess;
 let keyPrefix: string;
 let prefixes = 0;
 
-/** A gateway of some host, and what it has been told. */
+/** A gateway on some host, with the orders that it has received. */
 async function gateway() {
   const state = await connectTo(redis, { keyPrefix, commandTimeoutMs: 500 });
   const board = new RedisOrders(state, systemClock);
@@ -35,7 +35,7 @@ async function gateway() {
   return { board, told };
 }
 
-describe.skipIf(!HAS_REDIS)(`what operators order at one of several hosts (${NO_REDIS})`, () => {
+describe.skipIf(!HAS_REDIS)(`operators' orders at one of several hosts (${NO_REDIS})`, () => {
   beforeAll(async () => {
     redis = await RedisProcess.start();
   });
@@ -48,7 +48,7 @@ describe.skipIf(!HAS_REDIS)(`what operators order at one of several hosts (${NO_
     for (const close of closing.splice(0).reverse()) close();
   });
 
-  test("is known at all, and at those that come later, until it is taken back", async () => {
+  test("apply at all hosts, and at later ones, until they are withdrawn", async () => {
     const [one, two] = [await gateway(), await gateway()];
     expect(await one.board.give({ order: "drain", address: NODE })).toBe(true);
     expect(one.told.drained).toEqual([NODE]);
@@ -59,9 +59,9 @@ describe.skipIf(!HAS_REDIS)(`what operators order at one of several hosts (${NO_
     await becomes(async () => one.told.drained.length + two.told.drained.length === 0, "all know");
   });
 
-  test("is heard where an ejection is to end", async () => {
+  test("apply even if an ejection is about to end", async () => {
     const [one, two] = [await gateway(), await gateway()];
-    // Whoever is not subscribed yet hears nothing.
+    // A gateway without a subscription receives no orders.
     await becomes(async () => {
       expect(await one.board.give({ order: "uneject", address: NODE })).toBe(true);
       return two.told.unejected.includes(NODE);
@@ -69,7 +69,7 @@ describe.skipIf(!HAS_REDIS)(`what operators order at one of several hosts (${NO_
     expect(one.told.unejected).toContain(NODE);
   });
 
-  test("ejects until its end by the store's time, also at those that come later, or until it is taken back", async () => {
+  test("eject until their end by the store's time, also at later hosts, or until they are withdrawn", async () => {
     const [one, two] = [await gateway(), await gateway()];
     expect(await one.board.give({ order: "eject", address: NODE, forMs: 60_000 })).toBe(true);
     expect(await one.board.give({ order: "eject", address: "engine-2:50051", forMs: 1_000 })).toBe(true);
@@ -85,14 +85,14 @@ describe.skipIf(!HAS_REDIS)(`what operators order at one of several hosts (${NO_
     await becomes(async () => one.told.ejected.length + two.told.ejected.length === 0, "all know");
   });
 
-  test("while the store is away reaches the others when it is back", async () => {
+  test("made while the store is unreachable reach the others when it is back", async () => {
     const [one, two] = [await gateway(), await gateway()];
     await redis.stop("SIGKILL");
     expect(await one.board.give({ order: "drain", address: NODE })).toBe(false);
     expect(await one.board.give({ order: "uneject", address: NODE })).toBe(false);
     expect(await one.board.give({ order: "eject", address: NODE, forMs: 60_000 })).toBe(false);
     await redis.startAgain();
-    // The orders reach the store one after the other, and the other host may look in between.
+    // The orders reach the store one after the other, and the other host may read in between.
     await becomes(async () => one.told.drained.length + two.told.ejected.length === 2, "both hosts know all");
     expect([one.told.drained, two.told.drained]).toEqual([[NODE], [NODE]]);
     expect(two.told.ejected).toMatchObject([{ address: NODE }]);

@@ -10,7 +10,7 @@ let redis: RedisProcess;
 let clock: VirtualClock;
 let state: RedisState;
 
-/** Asks the store; resolves to its answer, or to why there is none. */
+/** Sends a command; resolves to its reply, or to the reason of its failure. */
 const ask = () => state.ask((client) => client.ping()).catch((error: Error) => error.name);
 
 describe.skipIf(!HAS_REDIS)(`answers of a store that are late${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
@@ -46,7 +46,7 @@ describe.skipIf(!HAS_REDIS)(`answers of a store that are late${HAS_REDIS ? "" : 
     expect(await Promise.all([first, second])).toEqual(["PONG", "PONG"]);
   });
 
-  test("two in a row mean that it is away", async () => {
+  test("two consecutive late ones mean that the store is unreachable", async () => {
     const first = ask();
     await clock.advance(LATE_MS);
     redis.signal("SIGCONT");
@@ -70,7 +70,7 @@ describe.skipIf(!HAS_REDIS)(`answers of a store that are late${HAS_REDIS ? "" : 
     expect(await second).toBe("PONG");
   });
 
-  test("one that takes twice as long means that it is away", async () => {
+  test("one that takes twice as long means that the store is unreachable", async () => {
     const first = ask();
     await clock.advance(2 * LATE_MS);
     expect(await first).toBe("StoreTimeout");

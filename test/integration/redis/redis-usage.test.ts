@@ -20,7 +20,7 @@ function entry(keyId: string, requests: number, day = Math.floor(clock.wallMs() 
   return { keyId, day, model: "svc-qwen", counts: { ...NO_USE, requests, inputTokens: 10 * requests } };
 }
 
-describe.skipIf(!HAS_REDIS)(`what keys use, of the gateways of several hosts (${NO_REDIS})`, () => {
+describe.skipIf(!HAS_REDIS)(`the use of keys, at the gateways of several hosts (${NO_REDIS})`, () => {
   beforeAll(async () => {
     redis = await RedisProcess.start();
   });
@@ -60,7 +60,7 @@ describe.skipIf(!HAS_REDIS)(`what keys use, of the gateways of several hosts (${
     expect(fields.filter((field) => field.startsWith("s|"))).toHaveLength(1);
   });
 
-  test("of a store that is away is not known, and not taken", async () => {
+  test("of an unreachable store is undefined, and not added", async () => {
     const own = await RedisProcess.start();
     const state = await connectTo(own, { keyPrefix: "u:", commandTimeoutMs: 200 });
     closing.push(() => state.close());

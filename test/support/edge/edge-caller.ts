@@ -4,10 +4,10 @@ import { type ClientHttp2Session, connect } from "node:http2";
 import { Agent, request } from "node:https";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 
-/** The edge as a caller knows it. */
+/** The edge's addresses for callers. */
 export type Edge = {
   readonly port: number;
-  /** The authority that has signed the edge's certificate. */
+  /** Authority of the edge's certificate. */
   readonly ca: Buffer;
   readonly key: string;
 };
@@ -18,7 +18,7 @@ const tlsOf = ({ port, ca }: Edge): Tls => ({ host: "127.0.0.1", port, ca, serve
 
 const headersOf = ({ key }: Edge) => ({ authorization: `Bearer ${key}`, "content-type": "application/json" });
 
-/** Calls the edge by HTTP/1.1 over connections that it keeps. */
+/** Calls the edge by HTTP/1.1 over kept-alive connections. */
 export class Http1Caller {
   readonly #edge: Edge;
   readonly #agent: Agent;
@@ -28,7 +28,7 @@ export class Http1Caller {
     this.#agent = new Agent({ keepAlive: true, ...tlsOf(edge) });
   }
 
-  /** Sends a body as JSON. Resolves when the head of the answer has come. */
+  /** Sends a body as JSON. Resolves to the response once its head has arrived. */
   async post(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
     const { port } = this.#edge;
     const headers = headersOf(this.#edge);
@@ -40,13 +40,12 @@ export class Http1Caller {
     return new Response(ReadableStream.from(answer), { status: answer.statusCode ?? 0, headers: known });
   }
 
-  /** Closes the connections that are kept. */
   close(): void {
     this.#agent.destroy();
   }
 }
 
-/** Calls the edge by HTTP/2, all over one connection at a time; a new one where the edge has asked for that. */
+/** Calls the edge by HTTP/2 over one connection at a time; a new one after a GOAWAY. */
 export class Http2Caller {
   readonly #edge: Edge;
   #session: ClientHttp2Session | undefined;
@@ -56,12 +55,12 @@ export class Http2Caller {
     this.#edge = edge;
   }
 
-  /** The number of connections that were opened so far. */
+  /** Connections opened so far. */
   get opened(): number {
     return this.#opened;
   }
 
-  /** Sends a body as JSON. Resolves when the head of the answer has come. */
+  /** Sends a body as JSON. Resolves to the response once its head has arrived. */
   async post(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
     const head = { ":method": "POST", ":path": path, ...headersOf(this.#edge) };
     const stream = this.#connected().request(head, signal && { signal });
@@ -75,7 +74,6 @@ export class Http2Caller {
     });
   }
 
-  /** Closes the connection. */
   close(): void {
     this.#session?.destroy();
   }
@@ -91,7 +89,7 @@ export class Http2Caller {
   }
 }
 
-/** Opens a connection to the edge on which a test writes what it likes. Resolves with the socket of HTTP/1.1. */
+/** Opens an HTTP/1.1 connection to the edge for raw bytes. */
 export async function rawConnection(edge: Edge): Promise<TLSSocket> {
   const socket = connectTls({ ...tlsOf(edge), ALPNProtocols: ["http/1.1"] });
   socket.on("error", () => {});

@@ -9,13 +9,16 @@ import { FleetProcess } from "../processes/fleet-process.ts";
 import type { Edge } from "./edge-caller.ts";
 import { EnvoyProcess } from "./envoy-process.ts";
 
-/** The ports of a gateway, which it keeps when it is started again. */
+/** The ports of a gateway, which it keeps after a restart. */
 type Place = { readonly port: number; readonly healthPort: number; readonly grpcPort: number };
 
-/** A gateway behind the edge, in its place. */
+/** A gateway behind the edge. */
 type Member = { readonly place: Place; process: FleetProcess };
 
-/** Makes the certificate of the edge, `live`, signed by `authority`, and that of gateways, `gateway`, by `gateways-ca`. */
+/**
+ * Makes the certificates of the edge, `live`, signed by `authority`, and of gateways, `gateway`, signed by
+ * `gateways-ca`.
+ */
 export function edgeCertificates(): Certificates {
   const certificates = new Certificates();
   certificates.authority("authority");
@@ -27,9 +30,8 @@ export function edgeCertificates(): Certificates {
   return certificates;
 }
 
-/** An engine, two gateways with their shipped times, and Envoy in front with the shipped configuration. */
+/** An engine, two gateways with shipped timeouts, and Envoy in front with the shipped configuration. */
 export class EdgeRig {
-  /** The edge as callers know it. */
   readonly edge: Edge;
   readonly engine: EngineProcess;
   readonly envoy: EnvoyProcess;
@@ -56,7 +58,10 @@ export class EdgeRig {
     this.#config = parts.config;
   }
 
-  /** Starts everything. `backend` holds the settings of the simulator. Resolves when Envoy finds all healthy. */
+  /**
+   * Starts all processes. `backend` holds the settings of the simulator. Resolves when Envoy considers all gateways
+   * healthy.
+   */
   static async start(backend: object, more: object = {}): Promise<EdgeRig> {
     const folder = mkdtempSync(join(tmpdir(), "svc-behind-"));
     const keyFile = join(folder, "keys.json");
@@ -87,17 +92,16 @@ export class EdgeRig {
     return new EdgeRig({ edge, engine, envoy, certificates, folder, gateways, config });
   }
 
-  /** The lines of requests that the gateways that run now have logged. */
+  /** Access log lines of the running gateways. */
   get logged(): readonly Readonly<Record<string, unknown>>[] {
     return this.#gateways.flatMap(({ process }) => process.log.filter(({ msg }) => msg === "request"));
   }
 
-  /** The ports of the gateways. */
   get places(): readonly Place[] {
     return this.#gateways.map(({ place }) => place);
   }
 
-  /** Tells each gateway in turn to end and starts another in its place. Resolves to the exit codes. */
+  /** Stops the gateways one after the other and starts a replacement for each. Resolves to the exit codes. */
   async restartInTurn(): Promise<(number | null)[]> {
     const codes: (number | null)[] = [];
     for (const gateway of this.#gateways) {
@@ -110,7 +114,7 @@ export class EdgeRig {
     return codes;
   }
 
-  /** Ends everything and removes its files. */
+  /** Ends all processes and removes their files. */
   async end(): Promise<void> {
     await this.envoy.end();
     for (const { process } of this.#gateways) await process.end();

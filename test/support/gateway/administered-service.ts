@@ -8,7 +8,7 @@ export type AdministeredService = {
   readonly admin: RunningAdmin;
 };
 
-/** Has a service run with its admin listener while the tests of the file do. `config` is what that shows as configured. */
+/** Runs a service with its admin listener during the tests of the file. `config` is the configuration that it shows. */
 export function administeredService(config: Readonly<Record<string, unknown>> = {}): AdministeredService {
   const rig: { service?: ScriptedService; admin?: RunningAdmin } = {};
   beforeAll(async () => {
@@ -17,7 +17,7 @@ export function administeredService(config: Readonly<Record<string, unknown>> = 
     rig.admin = await startAdmin(service.gateway, config);
   });
   afterAll(async () => {
-    // What did not start has nothing to stop, and the test says why it did not.
+    // A failed start leaves no listener, and the test reports the failure.
     await rig.admin?.stop();
     await rig.service?.stop();
   });

@@ -2,10 +2,10 @@ import { expect } from "vitest";
 import type { PostPath } from "../requests/minimal-bodies.ts";
 import type { ScriptedService } from "./scripted-service.ts";
 
-/** What a client sends over the minimal body, and what of it the engine has to see. */
+/** Fields that a client sends in addition to the minimal body, and their form in the engine's request. */
 export type Shape = readonly [name: string, fields: object, engineSees: object];
 
-/** Fails unless the body is answered, streamed and not, and the engine has seen what it should. */
+/** Fails unless the body is answered, streamed and not, and the engine received the expected request. */
 export async function expectTaken(
   service: ScriptedService,
   path: PostPath,
@@ -17,7 +17,7 @@ export async function expectTaken(
   expect(await service.stream(path, fields)).toContain("Hello.");
 }
 
-/** The schema of a tool with one argument. */
+/** Schema of a tool with one argument. */
 export const ONE_PATH = {
   type: "object",
   properties: { path: { type: "string" } },
@@ -25,7 +25,7 @@ export const ONE_PATH = {
   additionalProperties: false,
 } as const;
 
-/** Every keyword that stands in the tools of known agents. */
+/** Every keyword in the tool schemas of known agents. */
 export const EVERY_KEYWORD = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
   type: "object",

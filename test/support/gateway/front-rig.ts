@@ -31,7 +31,7 @@ import { until } from "../until.ts";
 import { VirtualClock } from "../virtual-clock.ts";
 import { DEFAULT_TIMEOUTS } from "./default-settings.ts";
 
-/** The hints of a request without session, of a tenant of weight 1 in the default class. */
+/** Hints of a request without session, of a tenant of weight 1 in the default class. */
 export const HINTS: RoutingHints = {
   digest: (...parts) => parts.join("|"),
   headers: {},
@@ -41,7 +41,6 @@ export const HINTS: RoutingHints = {
   maxPendingRequests: undefined,
 };
 
-/** The key of the digests of prompts. */
 const PREFIX_KEY = Buffer.alloc(32, 1);
 
 /** Returns a request in the bytes of the contract, held as the gateway holds one, and what matters on its way. */
@@ -50,7 +49,6 @@ export function encoded(request: GenerateRequest): { readonly request: RequestBu
   return { request: new RequestBuffer(bytes, request.tenant), facts };
 }
 
-/** Returns the route of a request. */
 export function routeFor(request: GenerateRequest, hints: RoutingHints = HINTS): Route {
   return routeOf(encoded(request).facts, hints);
 }
@@ -60,11 +58,10 @@ export function encodedCount(model = "svc-qwen"): RequestBuffer {
   return new RequestBuffer(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
 }
 
-/** What a front rig differs in from the usual one. */
 export type FrontRigOptions = {
-  /** The settings of the one cluster, of `svc-qwen`, that differ from the defaults. */
+  /** Settings of the cluster `svc-qwen` that differ from the defaults. */
   readonly cluster?: Readonly<Record<string, unknown>>;
-  /** The time limits that differ from the defaults. */
+  /** Time limits that differ from the defaults. */
   readonly timeouts?: Partial<Timeouts>;
   /** The options of the router that differ from two retries and no randomness. */
   readonly router?: Partial<Pick<RouterOptions, "numRetries" | "random">>;
@@ -78,85 +75,78 @@ export type FrontRigOptions = {
 
 /** Notes the calls that are made for one request. */
 export class CallNotes implements CallRecord {
-  /** The number of calls that were made. */
+  /** The transport of calls. Default: `SVC_TEST_WIRE`, else the default of the configuration. */
   attempts = 0;
-  /** The address of the endpoint that was called last. */
+  /** Healthy endpoints that the test waits for. Default: all of them. */
   endpoint: string | undefined;
-  /** The tokens of the calls that failed, in their order. */
+  /** Records the calls of one request. */
   readonly failedTries: Detail[] = [];
 
-  /** The numbers of tokens from which calls went on with an answer, in their order. */
+  /** Token counts from which calls continued an answer, in order. */
   readonly continuedFrom: number[] = [];
-  /** The reasons why the answer was not kept. */
+  /** Why the answer was not kept. */
   readonly notKeptFor: NotKept[] = [];
 
-  /** Notes a Generate call. */
   generateSent(address: string, continuedTokens?: number): AttemptTrace {
     if (continuedTokens !== undefined) this.continuedFrom.push(continuedTokens);
     return { headers: this.countSent(address), ended() {} };
   }
 
-  /** Notes a CountTokens call. It goes along without headers. */
+  /** Returns no headers. */
   countSent(address: string): CallHeaders {
     this.attempts += 1;
     this.endpoint = address;
     return {};
   }
 
-  /** Notes that the answer is not kept. */
   notKept(why: NotKept): void {
     this.notKeptFor.push(why);
   }
 
-  /** What was cached for the newest call whose engine told; undefined until one has. */
+  /** Cached tokens of the newest call whose engine reported them. */
   cache: CacheNote | undefined;
 
-  /** Whether the request waited for its prefill for as long as it may. */
+  /** Whether the request was admitted only after the longest wait for its prefill. */
   wasOverdue = false;
 
-  /** Notes that the request was overdue. */
   overdue(): void {
     this.wasOverdue = true;
   }
 
-  /** Notes what was cached. */
   cached(note: CacheNote): void {
     this.cache = note;
   }
 
-  /** Notes the token of a call that failed. */
   tryFailed(detail: Detail): void {
     this.failedTries.push(detail);
   }
 }
 
-/** A request on its way through the router. */
+/** A request in the router. */
 export type Sent = {
-  /** The calls that were made for the request. */
   readonly calls: CallNotes;
-  /** The events that were passed on. */
   readonly events: Event[];
   /** Returns the flow of the newest message. */
   flow(): Flow;
-  /** Leaves, as a client does that goes away. */
+  /** Cancels the request, as a disconnecting client does. */
   leave(): void;
   /** Resolves to `ok`, or to the detail token of the failure. */
   readonly outcome: Promise<string>;
 };
 
-/** Returns the index of the block that is open behind some events. */
+/** Returns the index of the block that is open after some events. */
 function openBlock(events: readonly Event[]): number {
   const kinds = events.flatMap(({ kind }) => (kind?.$case === "blockStarted" ? kind.value.index : []));
   return kinds.at(-1) ?? 0;
 }
 
-/** The router over real gRPC, in virtual time: from the discovered endpoints to the events that are passed on. */
+/** The router over real gRPC, in virtual time: from discovered endpoints to delivered events. */
 export class FrontRig {
   readonly clock = new VirtualClock();
   readonly manager: ClusterManager;
   readonly router: Router;
   readonly registry = new Registry();
-  /** The room of what is kept of running answers. */
+  /** Store of kept answers. */
   readonly room: ContinuationRoom;
   readonly #healthy: number;
 
@@ -184,7 +174,6 @@ export class FrontRig {
     this.#healthy = options.healthy ?? specs.length;
   }
 
-  /** The one cluster. */
   get cluster(): Cluster {
     const [cluster] = this.manager.clusters;
     if (!cluster) throw new Error("there is no cluster");
@@ -198,8 +187,8 @@ export class FrontRig {
   }
 
   /**
-   * Sends a request through the router. With `folded` nothing leaves the gateway before the end, so that a try may be
-   * repeated to the end. `mayHold` says that it may be held.
+   * Sends a request through the router. With `folded` no event leaves the gateway before the end, so that an attempt
+   * may be repeated until then. `mayHold` allows holding it in an outage.
    */
   send(
     request: GenerateRequest = generateRequest(),
@@ -237,7 +226,7 @@ export class FrontRig {
     };
   }
 
-  /** Resolves when nothing runs and nothing waits any more. */
+  /** Resolves when no request runs or waits. */
   async atRest(): Promise<void> {
     const rest = () =>
       this.manager.endpoints.every(({ activeRequests }) => activeRequests === 0) &&
@@ -245,7 +234,6 @@ export class FrontRig {
     await until(rest, "nothing runs or waits");
   }
 
-  /** Closes the clusters and their endpoints. */
   close(): void {
     this.manager.close();
   }

@@ -6,7 +6,7 @@ import { frame, headersFrame, settings, uint32 } from "./raw-http2-peer.ts";
 
 const LAST = Flag.END_STREAM | Flag.END_HEADERS;
 
-/** Makes frames of a node that is broken or hostile: rules are kept as often as broken, so that calls get far, too. */
+/** Makes frames of a broken or hostile node: rules are kept as often as broken, so that calls get far, too. */
 export class HostileFrames {
   readonly #random: SeededRandom;
 
@@ -14,7 +14,7 @@ export class HostileFrames {
     this.#random = random;
   }
 
-  /** Returns the SETTINGS that a node begins with, and the number of streams that it takes at once. */
+  /** Returns the node's first SETTINGS, and its stream limit. */
   settings(): { readonly bytes: Buffer; readonly maxStreams: number } {
     const maxStreams = this.#random.pick([1, 2, 100, 100]);
     const window = this.#random.pick([0, 1, 1_000, 65_535, 0x7fff_ffff]);
@@ -22,7 +22,7 @@ export class HostileFrames {
     return { bytes: frame(FrameType.SETTINGS, 0, 0, chosen), maxStreams };
   }
 
-  /** Returns the bytes of 1 to 20 frames, of which some are wrong, and in one of four cases a byte is another one. */
+  /** Returns the bytes of 1 to 20 frames, some of them invalid; in one of four cases one byte is changed. */
   some(): Buffer {
     const bytes = Buffer.concat(
       Array.from({ length: 1 + this.#random.below(this.#random.pick([4, 20])) }, () => this.#any()),
@@ -42,7 +42,7 @@ export class HostileFrames {
     return this.#one(15) ? this.#random.pick([0, 2, 5, 0x7fff_ffff]) : this.#random.pick([1, 3]);
   }
 
-  /** Returns true once in so many times. */
+  /** Returns true with probability 1 / `times`. */
   #one(times: number): boolean {
     return this.#random.below(times) === 0;
   }
@@ -51,7 +51,7 @@ export class HostileFrames {
     return Buffer.from(Array.from({ length: this.#random.below(most) }, () => this.#random.below(256)));
   }
 
-  /** Returns a whole answer, or one without its status or its end. */
+  /** Returns a complete answer, or one without its status or its end. */
   answer(id: number): Buffer {
     const messages = Array.from({ length: this.#random.below(4) }, () => framed(this.#noise(200)));
     const pieces = this.#one(2) ? messages : [Buffer.concat(messages)];
@@ -63,7 +63,7 @@ export class HostileFrames {
     ]);
   }
 
-  /** Returns DATA: of messages, parts of them, nonsense or nothing, padded well or not. */
+  /** Returns DATA: messages, parts of them, garbage or no bytes, with valid or invalid padding. */
   data(id: number): Buffer {
     const message = framed(this.#noise(1_000));
     const payload = this.#random.pick([
@@ -83,13 +83,13 @@ export class HostileFrames {
     return frame(FrameType.DATA, end | Flag.PADDED, id, padded);
   }
 
-  /** Returns DATA in frames of a byte each. */
+  /** Returns DATA in frames of one byte each. */
   bytes(id: number): Buffer {
     const message = framed(this.#noise(200));
     return Buffer.concat([...message].map((byte) => frame(FrameType.DATA, 0, id, Buffer.from([byte]))));
   }
 
-  /** Returns headers, in one frame or several, between which something else may stand. */
+  /** Returns headers in one or several frames, possibly interrupted by other frames. */
   headers(id: number): Buffer {
     const block = this.#block();
     const flags = (this.#one(3) ? Flag.END_STREAM : 0) | (this.#one(10) ? Flag.PADDED : 0);
@@ -105,7 +105,7 @@ export class HostileFrames {
     return Buffer.concat([frame(FrameType.HEADERS, flags, id, block.subarray(0, size)), between, ...rest]);
   }
 
-  /** Returns a block of headers: well made, against the rules of HTTP, or in parts of HPACK that may not fit. */
+  /** Returns a header block: valid, against the rules of HTTP, or of HPACK parts that may not fit. */
   #block(): Buffer {
     const text = this.#noise(60).toString("latin1");
     return this.#random.pick([
@@ -114,17 +114,17 @@ export class HostileFrames {
       () => headerBlock([["grpc-message", this.#random.pick(["%", "%zz", "%41%ff", text])]]),
       () => headerBlock([[this.#random.pick(["Name", "", text]), text]]),
       () => headerBlock([["x", "y".repeat(this.#random.below(16_000))]]),
-      // An entry of the table with a name of its own, another size of the table, and references to entries.
+      // A literal with a new name, a table size update, and indexed fields.
       () => Buffer.concat([Buffer.from([0x40, 1, 0x61, 5]), Buffer.from("value")]),
       () => Buffer.from([0x20 | this.#random.below(32), 0xff, 0x80 | this.#random.below(128), this.#random.below(128)]),
       () => Buffer.from([0x88, ...Array.from({ length: this.#random.below(40) }, () => 0x80 | this.#random.below(80))]),
-      // A text of Huffman codes, which may be none.
+      // A Huffman-coded text, possibly invalid.
       () => Buffer.concat([Buffer.from([0x40, 0x81, 0x1f, 0x80 | 20]), this.#noise(30)]),
       () => this.#noise(60),
     ])();
   }
 
-  /** Returns SETTINGS of any parameters, also more than are known, repeated or cut. */
+  /** Returns SETTINGS with any parameters, possibly unknown, repeated or truncated. */
   anySettings(): Buffer {
     const count = this.#random.pick([0, 1, 3, 2_700]);
     const values = [0, 1, 4_096, 16_384, 65_535, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff] as const;
@@ -134,7 +134,7 @@ export class HostileFrames {
     return frame(FrameType.SETTINGS, this.#one(8) ? Flag.ACK : 0, this.#one(20) ? 1 : 0, payload.subarray(cut));
   }
 
-  /** Returns a frame of any type whose payload is a few numbers, mostly of the size that is right for it. */
+  /** Returns a frame of any type with a few numbers as payload, usually of the right size. */
   numbers(id: number): Buffer {
     const types = [FrameType.RST_STREAM, FrameType.WINDOW_UPDATE, FrameType.PING, FrameType.GOAWAY, 2, 5, 11, 255];
     const type = types[this.#random.below(types.length)] ?? 0;
@@ -151,7 +151,7 @@ export class HostileFrames {
     );
   }
 
-  /** Returns the same frame many times over: of the few that cost the one that takes them the most. */
+  /** Returns one frame many times: an expensive one of those with few bytes. */
   flood(id: number): Buffer {
     const one = this.#random.pick([
       headersFrame(id, { ":status": "100" }),

@@ -7,10 +7,7 @@ function bucket(name: string, perMinute: number, cost: number | undefined, capac
   return { name, rule: { kind: "bucket", perMinute, capacity }, cost };
 }
 
-/**
- * The rules that every limit store keeps, with time moved by the test. `open` makes a store without any counts that
- * goes by this clock.
- */
+/** The rules of every limit store, in virtual time. `open` makes a store without counts on this clock. */
 export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore | Promise<LimitStore>): void {
   async function setUp(startedAt = "2026-03-01T12:00:00.000Z") {
     const clock = new VirtualClock(startedAt);
@@ -21,7 +18,7 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
   }
 
   describe("charge", () => {
-    test("takes all or nothing, says the wait to the millisecond, and takes back", async () => {
+    test("takes all or nothing, reports the wait to the millisecond, and refunds", async () => {
       const { clock, store } = await setUp();
       const items = (cost: number) => [bucket("rpm", 100, 1), bucket("itpm", 500_000, 10), bucket("otpm", 5_000, cost)];
       const remains = ({ readings }: Awaited<ReturnType<typeof store.charge>>) => readings.map((one) => one.remaining);
@@ -46,7 +43,7 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
       expect(all.filter(({ ok }) => ok)).toHaveLength(100);
     });
 
-    test("knows keys apart", async () => {
+    test("counts keys separately", async () => {
       const { store } = await setUp();
       expect((await store.charge("a", [bucket("rpm", 1, 1)])).ok).toBe(true);
       expect((await store.charge("a", [bucket("rpm", 1, 1)])).ok).toBe(false);
@@ -69,7 +66,7 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
       });
     });
 
-    test("goes by the newest rule at once", async () => {
+    test("applies the newest rule at once", async () => {
       const { clock, store, remaining } = await setUp();
       for (let i = 0; i < 10; i += 1) await store.charge("k", [bucket("rpm", 10, 1)]);
       expect((await store.charge("k", [bucket("rpm", 10, 1)])).ok).toBe(false);
@@ -81,7 +78,7 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
       expect(await remaining(bucket("rpm", 3, 1))).toBe(3);
     });
 
-    test("settling a late end counts what flowed in before it", async () => {
+    test("settling a late end includes the refill before it", async () => {
       const { clock, store, remaining } = await setUp();
       await store.charge("k", [bucket("otpm", 100, 0)]);
       clock.jump(600_000);
@@ -139,7 +136,7 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
       expect(await takePlace(store, "k", "concurrency:svc-qwen", 10)).toBeDefined();
     });
 
-    test("goes by the newest limit", async () => {
+    test("applies the newest limit", async () => {
       const { store } = await setUp();
       const [first, second] = [await takePlace(store, "k", "c", 2), await takePlace(store, "k", "c", 2)];
       expect(await takePlace(store, "k", "c", 3)).toBeDefined();

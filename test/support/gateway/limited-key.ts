@@ -4,13 +4,13 @@ import type { KeyLimits, KeyQuota } from "../../../gateway/keys/key-record.ts";
 import { becomes } from "../becomes.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 
-/** The header by which a caller shows a key. */
+/** Header with a key. */
 export type Auth = { readonly authorization: string };
 
-/** Requests per minute that nobody reaches. */
+/** Requests per minute that no test reaches. */
 let marker = 1_000_000;
 
-/** Writes the limits into the key's record, as an operator does. Resolves when the gateway goes by them. */
+/** Writes the limits into the key's record, as an operator does. Resolves when the gateway applies them. */
 export async function setLimits(
   gateway: RunningGateway,
   auth: Auth,
@@ -18,7 +18,7 @@ export async function setLimits(
   quota: KeyQuota = {},
 ): Promise<void> {
   const id = parseKey(auth.authorization.slice("Bearer ".length))?.id;
-  // A limit that no earlier record had tells the new one from it.
+  // A unique limit identifies the new record.
   marker += 1;
   const rpm = limits.rpm ?? marker;
   const signal = new AbortController().signal;
@@ -40,14 +40,14 @@ export async function setLimits(
   }, "the key is known");
 }
 
-/** Makes a key of its own with these limits. */
+/** Makes a new key with these limits. */
 export async function keyWith(gateway: RunningGateway, limits: KeyLimits, quota: KeyQuota = {}): Promise<Auth> {
   const auth = { authorization: `Bearer ${await gateway.createKey("--name", "limited", "--models", "*")}` };
   await setLimits(gateway, auth, limits, quota);
   return auth;
 }
 
-/** Returns the headers about limits, by name. */
+/** Returns the rate-limit headers by name. */
 export function limitHeaders(response: Response): Record<string, string> {
   return Object.fromEntries([...response.headers].filter(([name]) => name.includes("ratelimit")));
 }

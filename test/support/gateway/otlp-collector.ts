@@ -4,36 +4,34 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { loadSync, type ServiceDefinition } from "@grpc/proto-loader";
 
-/** A span as the collector got it. */
+/** A received span. */
 export type CollectedSpan = {
-  /** The `service.name` of the process it came from. */
+  /** `service.name` of the exporting process. */
   readonly service: unknown;
   readonly resource: Readonly<Record<string, unknown>>;
   readonly traceId: string;
   readonly spanId: string;
-  /** The id of the span above it; empty for the first span of a trace. */
+  /** Empty for the root span of a trace. */
   readonly parentSpanId: string;
   readonly name: string;
-  /** The kind of the span, such as `SPAN_KIND_SERVER`. */
+  /** For example `SPAN_KIND_SERVER`. */
   readonly kind: string;
-  /** The status of the span, such as `STATUS_CODE_ERROR`. */
+  /** For example `STATUS_CODE_ERROR`. */
   readonly status: string;
   readonly attributes: Readonly<Record<string, unknown>>;
-  /** The names of the span's events. */
   readonly events: readonly string[];
-  /** The start of the span in nanoseconds since the epoch. */
+  /** Nanoseconds since the epoch. */
   readonly startNanos: bigint;
-  /** The end of the span in nanoseconds since the epoch. */
+  /** Nanoseconds since the epoch. */
   readonly endNanos: bigint;
 };
 
-/** A collector that takes traces over OTLP/HTTP and keeps them. */
+/** An in-memory OTLP/HTTP collector of traces. */
 export class OtlpCollector {
-  /** The root URL of the collector. */
   readonly url: string;
-  /** The spans that have come in, in the order of their coming. */
+  /** Received spans, in order of arrival. */
   readonly spans: CollectedSpan[] = [];
-  /** The bodies of all exports, as they came. */
+  /** Raw bodies of all exports. */
   readonly bodies: Buffer[] = [];
   readonly #server: Server;
 
@@ -59,13 +57,12 @@ export class OtlpCollector {
     return new OtlpCollector(server);
   }
 
-  /** Returns the spans of one trace, in the order in which they began. */
+  /** Returns the spans of one trace, ordered by start. */
   trace(traceId: string): CollectedSpan[] {
     const of = this.spans.filter((span) => span.traceId === traceId);
     return of.sort((one, other) => Number(one.startNanos - other.startNanos));
   }
 
-  /** Stops the collector. */
   async stop(): Promise<void> {
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));

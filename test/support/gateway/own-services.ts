@@ -2,7 +2,7 @@ import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
 import { type RunningGateway, startGateway } from "./start-gateway.ts";
 
-/** Services of one test each: a scripted engine, and a gateway in front of it. */
+/** Services for one test each: a scripted engine, and a gateway in front of it. */
 export class OwnServices {
   readonly #running: { stop(): Promise<void> }[] = [];
 
@@ -18,7 +18,7 @@ export class OwnServices {
     return { engine, gateway };
   }
 
-  /** Stops all that were started, gateways before their engines. */
+  /** Stops all services, gateways before their engines. */
   async stop(): Promise<void> {
     for (const one of this.#running.splice(0).reverse()) await one.stop();
   }

@@ -1,7 +1,7 @@
 import type { Completion } from "../../../gateway/formats/completion.ts";
 import type { Format, Head, PrepareContext, Prepared, StreamEncoder } from "../../../gateway/formats/format.ts";
 
-/** A checked request together with how its format answers it, as the route puts both together. */
+/** A checked request with the encoder of its format, combined as in the route. */
 export type PreparedAnswer = Prepared & {
   encoder(head: Head): StreamEncoder;
   reply(head: Head, completion: Completion): object;

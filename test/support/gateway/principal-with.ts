@@ -1,7 +1,7 @@
 import type { KeyLimits, KeyQuota } from "../../../gateway/keys/key-record.ts";
 import type { Principal } from "../../../gateway/keys/principal.ts";
 
-/** A key with these limits, and nothing else about it that matters. */
+/** Makes a key with these limits; its other fields are arbitrary. */
 export function principalWith(limits: KeyLimits, quota: KeyQuota = {}, keyId = "keyA"): Principal {
   const rest = { owner: null, models: "all", priority: "DEFAULT", weight: 1, revision: 1 } as const;
   return {

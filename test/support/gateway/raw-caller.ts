@@ -4,41 +4,37 @@ import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
 import { head, RawConnection, type RawReply } from "../http/raw-http.ts";
 import { type RunningGateway, startGateway } from "./start-gateway.ts";
 
-/** The size of the largest body that the gateway of a `RawCaller` takes where nothing else is said, in bytes. */
+/** Largest body of the gateway of a `RawCaller` by default, in bytes. */
 export const MAX_BODY = 64 * 1024;
 
-/** What the gateway of a `RawCaller` bears of its callers. */
+/** Limits of the gateway of a `RawCaller`. */
 export type RawLimits = {
-  /** The size of the largest body, in bytes. */
+  /** Bytes. */
   readonly maxBodyBytes: number;
   /** The time in which a request has to arrive, in milliseconds. */
   readonly timeouts: { readonly requestTimeoutMs: number };
 };
 
-/** Short ones: a test that lets them pass waits for them. */
+/** Short, because tests wait for them. */
 const SHORT: RawLimits = {
   maxBodyBytes: MAX_BODY,
   timeouts: { requestTimeoutMs: 1_500 },
 };
 
-/** The host field of requests. */
 export const HOST = "host: gateway.test";
-/** The content type field of requests with a body. */
 export const JSON_TYPE = "content-type: application/json";
 
-/** A valid body of the chat endpoint. */
 export const CHAT = JSON.stringify({ model: "svc-qwen", messages: [{ role: "user", content: "hi" }] });
 
 /**
- * Holds a gateway in front of one scripted engine, and makes requests to it byte by byte. Whatever such a request did,
- * the next one is served.
+ * A gateway in front of one scripted engine, with raw requests to it. Whatever a request does, the next one is served.
  */
 export class RawCaller {
   readonly #open: RawConnection[] = [];
   #engine: RunningEngine | undefined;
   #gateway: RunningGateway | undefined;
 
-  /** Starts the gateway before the tests of the file and stops it behind them. */
+  /** Starts the gateway before the tests of the file and stops it after them. */
   constructor(script: Script, limits = SHORT) {
     beforeAll(async () => {
       this.#engine = await startEngine(script);
@@ -54,19 +50,19 @@ export class RawCaller {
     });
   }
 
-  /** The engine. Throws outside of tests. */
+  /** Throws outside of tests. */
   get engine(): RunningEngine {
     if (!this.#engine) throw new Error("the engine runs inside tests only");
     return this.#engine;
   }
 
-  /** The gateway. Throws outside of tests. */
+  /** Throws outside of tests. */
   get gateway(): RunningGateway {
     if (!this.#gateway) throw new Error("the gateway runs inside tests only");
     return this.#gateway;
   }
 
-  /** The header field with a key that opens every model. */
+  /** Header field with a key for every model. */
   get auth(): string {
     return `authorization: Bearer ${this.gateway.key}`;
   }
@@ -78,7 +74,7 @@ export class RawCaller {
     return connection;
   }
 
-  /** Resolves to the first reply to these bytes, on a connection of their own. */
+  /** Resolves to the first reply to these bytes, on a new connection. */
   async sent(bytes: string): Promise<RawReply> {
     return (await this.connection()).write(bytes).reply();
   }
@@ -88,20 +84,18 @@ export class RawCaller {
     return head(`GET ${path} HTTP/1.1`, HOST, this.auth, ...fields);
   }
 
-  /** Returns a POST request with a body of its length, or with the framing that `fields` say. */
+  /** Returns a POST request with the body's content-length, or with the framing in `fields`. */
   post(path: string, body: string, fields: readonly string[] = [`content-length: ${body.length}`]): string {
     return head(`POST ${path} HTTP/1.1`, HOST, this.auth, JSON_TYPE, ...fields) + body;
   }
 
-  /** A valid request to the chat endpoint but for `fields`. */
+  /** Returns a chat request that is valid except for `fields`. */
   chat(...fields: readonly string[]): string {
     return this.post("/v1/chat/completions", CHAT, [`content-length: ${CHAT.length}`, ...fields]);
   }
 }
 
-/**
- * Fails unless this is the whole envelope with a request id, and without the word that stands for all that was sent.
- */
+/** Fails unless this is a complete envelope with a request id, without the canary word of the request. */
 export function expectRefusal(reply: RawReply, status: number | readonly number[], envelope: "a" | "b" = "a"): void {
   expect([status].flat()).toContain(reply.status);
   expect(reply.headers.get("content-type")).toBe("application/json; charset=utf-8");

@@ -6,7 +6,7 @@ import { HeaderReader, type Headers } from "../../../gateway/upstream/wire/http2
 import { headerBlock } from "../../../gateway/upstream/wire/http2/header-writer.ts";
 import { until } from "../until.ts";
 
-/** A frame that has come from the client, with a copy of its payload. */
+/** A received frame, with a copy of its payload. */
 export type CameFrame = {
   readonly type: number;
   readonly flags: number;
@@ -14,12 +14,11 @@ export type CameFrame = {
   readonly payload: Buffer;
 };
 
-/** Returns a frame with this payload. */
 export function frame(type: number, flags: number, streamId: number, payload: Uint8Array = Buffer.alloc(0)): Buffer {
   return Buffer.concat([frameHead(payload.length, type, flags, streamId), payload]);
 }
 
-/** Returns a number as the bytes that frames have it in. */
+/** Returns numbers as 32-bit big-endian bytes. */
 export function uint32(...values: readonly number[]): Buffer {
   const bytes = Buffer.alloc(values.length * 4);
   for (const [at, value] of values.entries()) bytes.writeUInt32BE(value, at * 4);
@@ -36,9 +35,8 @@ export function headersFrame(streamId: number, fields: Headers, flags: number = 
   return frame(FrameType.HEADERS, flags, streamId, headerBlock(Object.entries(fields)));
 }
 
-/** The other side of one connection of HTTP/2, which sends whatever frames a test wants, and remembers those that came. */
+/** The peer of one HTTP/2 connection, which sends arbitrary frames and records received ones. */
 export class RawHttp2Peer {
-  /** The frames that have come so far. */
   readonly frames: CameFrame[] = [];
   readonly #server: Server;
   #socket: Socket | undefined;
@@ -61,7 +59,7 @@ export class RawHttp2Peer {
     });
   }
 
-  /** Starts one on a free port of 127.0.0.1, which takes one connection. */
+  /** Starts a peer on a free port of 127.0.0.1, which accepts one connection. */
   static async start(): Promise<RawHttp2Peer> {
     const peer = new RawHttp2Peer();
     peer.#server.listen(0, "127.0.0.1");
@@ -69,23 +67,21 @@ export class RawHttp2Peer {
     return peer;
   }
 
-  /** The port on which the peer listens. */
   get port(): number {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Whether the connection began as one of HTTP/2 does. */
+  /** Whether the connection preface was received. */
   get greeted(): boolean {
     return this.#preface.equals(PREFACE);
   }
 
-  /** Sends bytes at once. */
   send(...pieces: readonly Uint8Array[]): void {
     if (!this.#socket) throw new Error("nobody has connected");
     this.#socket.write(Buffer.concat(pieces));
   }
 
-  /** Sends bytes one by one, each in a turn of its own. */
+  /** Sends bytes one by one, each in its own event loop turn. */
   async trickle(bytes: Buffer): Promise<void> {
     for (let at = 0; at < bytes.length; at += 1) {
       this.send(bytes.subarray(at, at + 1));
@@ -93,38 +89,38 @@ export class RawHttp2Peer {
     }
   }
 
-  /** The frames of one type that have come, of one stream where one is named. */
+  /** Returns the received frames of one type, optionally of one stream. */
   of(type: number, streamId?: number): CameFrame[] {
     return this.frames.filter(
       (found) => found.type === type && (streamId === undefined || found.streamId === streamId),
     );
   }
 
-  /** Resolves to the first frame of a type, once one has come. */
+  /** Resolves to the first frame of a type, once one has arrived. */
   async came(type: number, streamId?: number): Promise<CameFrame> {
     await until(() => this.of(type, streamId).length > 0, `a frame of type ${type} comes`);
-    return this.of(type, streamId)[0] as CameFrame; // it is there
+    return this.of(type, streamId)[0] as CameFrame; // it exists
   }
 
-  /** The number of bytes of a stream's message that have come. */
+  /** Received bytes of a stream's message. */
   bodyBytes(streamId: number): number {
     return this.of(FrameType.DATA, streamId).reduce((sum, { payload }) => sum + payload.length, 0);
   }
 
-  /** Resolves to the headers of a stream, once they have come. The peer reads those of one stream only. */
+  /** Resolves to the headers of a stream, once they have arrived. The peer reads those of one stream only. */
   async headersOf(streamId: number): Promise<Headers | undefined> {
     const { payload } = await this.came(FrameType.HEADERS, streamId);
     return new HeaderReader(64 * 1024).read(payload, 0, payload.length);
   }
 
-  /** Resolves when all that the client has sent so far has come, as it answers a ping behind it. */
+  /** Resolves when all frames sent so far have arrived: the client answers a PING sent after them. */
   async settled(): Promise<void> {
     const before = this.of(FrameType.PING).length;
     this.send(frame(FrameType.PING, 0, 0, Buffer.alloc(8, 7)));
     await until(() => this.of(FrameType.PING).length > before, "the ping is answered");
   }
 
-  /** Ends the connection, and takes no other. */
+  /** Closes the connection, and accepts no other. */
   close(): void {
     this.#socket?.destroy();
     this.#server.close();

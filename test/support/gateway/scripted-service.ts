@@ -5,44 +5,39 @@ import { textAnswer } from "../events/events.ts";
 import { MINIMAL, type PostPath } from "../requests/minimal-bodies.ts";
 import { type RunningGateway, startGateway } from "./start-gateway.ts";
 
-/** What the engine and the gateway of a service are started with. */
 export type ScriptedServiceOptions = {
-  /** The options of the scripted engine over those of the tests. */
+  /** Overrides of the scripted engine's options. */
   readonly engine?: Partial<ScriptedOptions>;
-  /** The gateway's configuration over that of the tests. */
+  /** Overrides of the gateway's test configuration. */
   readonly gateway?: Readonly<Record<string, unknown>>;
 };
 
-/** The real gateway in front of one engine node that plays scripts, for one test file. */
+/** The real gateway in front of one scripted engine node, for one test file. */
 export type ScriptedService = {
   readonly engine: RunningEngine;
   readonly gateway: RunningGateway;
-  /** Sets what the engine plays from now on; at first it says "Hello." */
+  /** Sets the script of the engine; at first it answers "Hello." */
   play(script: Script): void;
   /** Returns the newest request that reached the engine. */
   lastRequest(): GenerateRequest;
-  /** Sends the minimal body of the path with `fields` over it. */
+  /** Sends the minimal body of the path merged with `fields`. */
   post(path: PostPath, fields?: object, headers?: Record<string, string>): Promise<Response>;
-  /**
-   * Sends what `post` does, not streamed unless `fields` say so. Resolves to the parsed JSON; throws unless the status
-   * is 200.
-   */
+  /** Sends as `post`, by default not streamed. Resolves to the parsed JSON; throws unless the status is 200. */
   reply(path: PostPath, fields?: object): Promise<unknown>;
-  /** Sends what `post` does, streamed. Resolves to the text of the stream; throws unless the status is 200. */
+  /** Sends as `post`, streamed. Resolves to the text of the stream; throws unless the status is 200. */
   stream(path: PostPath, fields?: object): Promise<string>;
-  /** Makes a key by the command line of the keys, and resolves to its text once the gateway knows it. */
+  /** Makes a key with the command line, and resolves to its text once the gateway accepts it. */
   createKey(...args: readonly string[]): Promise<string>;
-  /** Ends the gateway and the engine. */
   stop(): Promise<void>;
 };
 
-/** The setting `formats` by which a stream that broke off says why in its format's error frame. */
+/** `formats` settings with which broken streams end in their format's error frame. */
 export const ERROR_FRAMES = { chat: { brokenStream: "error" }, messages: { brokenStream: "error" } };
 
-/** The script of an engine that says "Hello." */
+/** The script of an engine that answers "Hello." */
 export const HELLO: Script = () => [textAnswer("Hello.")];
 
-/** Starts the real gateway in front of one engine node that plays scripts. Whoever starts it stops it. */
+/** Starts the real gateway in front of one scripted engine node. The caller stops it. */
 export async function startScriptedService(options: ScriptedServiceOptions = {}): Promise<ScriptedService> {
   let script: Script = HELLO;
   const engine = await startEngine((request, signal) => script(request, signal), options.engine);
@@ -85,7 +80,7 @@ async function textOf200(response: Response): Promise<string> {
   return text;
 }
 
-/** The file store sees a new key by itself, a moment later. */
+/** The file store loads a new key a moment later. */
 async function untilKnown(gateway: RunningGateway, key: string): Promise<void> {
   for (let status = 401; status === 401; ) {
     const response = await gateway.get("/v1/models", { authorization: `Bearer ${key}` });

@@ -14,32 +14,28 @@ import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
 import { metricSum } from "../metric-text.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 
-/** A running admin listener, and what it looks at. */
+/** A running admin listener with its dependencies. */
 export type RunningAdmin = {
   readonly url: string;
-  /** The lifecycle that its paths read and change. */
   readonly lifecycle: Lifecycle;
-  /** The log whose level its paths change. */
+  /** Its paths change the level. */
   readonly log: { readonly level: string };
-  /** The lines that were logged. */
   readonly lines: readonly string[];
-  /** Asks a path with GET. */
+  /** Sends a GET request. */
   get(path: string, headers?: Record<string, string>): Promise<Response>;
-  /** Resolves to what a path answers GET with, as text. */
+  /** Resolves to the text of a GET reply. */
   text(path: string): Promise<string>;
-  /** Resolves to what a path answers GET with, as a JSON object. */
+  /** Resolves to the JSON object of a GET reply. */
   json(path: string): Promise<Record<string, unknown>>;
-  /** Resolves to one value of `/stats`; to 0 where there is none yet. */
+  /** Resolves to one value of `/stats`; 0 if it does not exist yet. */
   stat(name: string, labels: string): Promise<number>;
-  /** Asks a path with POST, without a body. */
+  /** Sends a POST request without a body. */
   post(path: string, headers?: Record<string, string>): Promise<Response>;
-  /** Stops the listener. */
   stop(): Promise<void>;
 };
 
 /**
- * Starts the admin listener of a gateway, on a free port. `config` is what it shows as its configuration, `access` how
- * it is secured.
+ * Starts the admin listener of a gateway on a free port. `config` is the shown configuration, `access` its security.
  */
 export async function startAdmin(
   gateway: RunningGateway,

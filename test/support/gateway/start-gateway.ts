@@ -27,19 +27,15 @@ import { KeyUsage } from "../../../gateway/usage/key-usage.ts";
 import { UsageBook } from "../../../gateway/usage/usage-book.ts";
 import { createKey } from "../processes/key-command.ts";
 
-/** A running gateway, and its parts. */
+/** A running gateway with its parts. */
 export type RunningGateway = {
-  /** The root URL of the public API. */
   readonly baseUrl: string;
-  /** The port of the public API. */
   readonly port: number;
-  /** The address of the listener for gRPC clients, `host:port`; empty unless `grpc` is configured. */
+  /** `host:port`; empty unless `grpc` is configured. */
   readonly grpcAddress: string;
-  /** The listener for gRPC clients; undefined unless `grpc` is configured. */
+  /** Undefined unless `grpc` is configured. */
   readonly grpc: GrpcListener | undefined;
-  /** A key for all models. */
   readonly key: string;
-  /** The path of the key file. */
   readonly keyFile: string;
   readonly stats: Stats;
   readonly keys: KeyStore;
@@ -47,21 +43,19 @@ export type RunningGateway = {
   readonly limiter: Limiter;
   readonly usage: KeyUsage;
   readonly overload: OverloadManager;
-  /** The connections of the public API. */
   readonly sockets: GatewayServer["sockets"];
   readonly traffic: GatewayServer["traffic"];
   readonly clusters: ClusterManager;
-  /** The routes that the server has, as Fastify prints them. */
+  /** The routes of the server, as Fastify prints them. */
   readonly routes: string;
-  /** The lines that were logged, one JSON text each. */
+  /** Log lines, one JSON text each. */
   readonly log: readonly string[];
-  /** Makes a further key by the command line, with these options of `keys create`. Resolves to its text. */
+  /** Makes a further key with the command line and these options of `keys create`. Resolves to its text. */
   createKey(...args: readonly string[]): Promise<string>;
-  /** Sends a body as JSON, with the key unless `headers` name another. */
+  /** Sends a body as JSON, with the default key unless `headers` has another. */
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
-  /** Asks a path with GET, with the key unless `headers` name another. */
+  /** Sends a GET request, with the default key unless `headers` has another. */
   get(path: string, headers?: Record<string, string>): Promise<Response>;
-  /** Stops the gateway at once. */
   stop(): Promise<void>;
 };
 
@@ -171,7 +165,7 @@ export async function startGateway(
   };
 }
 
-/** Resolves when every model that has endpoints has a healthy one. */
+/** Resolves when every model with endpoints has a healthy one. */
 async function untilHealthy(clusters: ClusterManager): Promise<void> {
   while (!clusters.clusters.every((cluster) => cluster.healthyEndpoints.length > 0))
     await new Promise((resolve) => setTimeout(resolve, 5));

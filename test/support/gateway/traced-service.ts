@@ -11,7 +11,7 @@ import { type RunningGateway, startGateway } from "./start-gateway.ts";
 process.env.OTEL_BSP_SCHEDULE_DELAY = "10";
 process.env.OTEL_EXPORTER_OTLP_TIMEOUT = "1000";
 
-/** A gateway before nodes that play scripts, all of which export their traces to one collector. */
+/** A gateway in front of scripted nodes, all of which export their traces to one collector. */
 export class TracedService {
   readonly collector: OtlpCollector;
   readonly gateway: RunningGateway;
@@ -30,7 +30,7 @@ export class TracedService {
     this.#closings = closings;
   }
 
-  /** The first node is asked before the second one, and so on. */
+  /** Earlier nodes are preferred. */
   static async start(samplingRatio: number, ...scripts: readonly Script[]): Promise<TracedService> {
     const collector = await OtlpCollector.start();
     const tracing = { otlpEndpoint: `${collector.url}/`, samplingRatio };
@@ -51,7 +51,7 @@ export class TracedService {
     return new TracedService(collector, gateway, nodes, closings);
   }
 
-  /** The id of the trace of the request that `response` answered, as the gateway has logged it. */
+  /** Resolves to the logged trace id of the request that `response` answered. */
   async traceOf(response: Response): Promise<{ readonly traceId: string; readonly spanId: string }> {
     const id = response.headers.get("x-request-id");
     const line = () => this.gateway.log.find((each) => each.includes(`"request_id":"${id}"`));
@@ -60,13 +60,12 @@ export class TracedService {
     return { traceId, spanId };
   }
 
-  /** The spans of a trace once there are so many of them, in the order in which they began. */
+  /** Resolves to the spans of a trace, ordered by start, once there are `count`. */
   async spans(traceId: string, count: number): Promise<CollectedSpan[]> {
     await until(() => this.collector.trace(traceId).length >= count, `${count} spans are collected`);
     return this.collector.trace(traceId);
   }
 
-  /** Stops gateway, nodes and collector. */
   async stop(): Promise<void> {
     await this.gateway.stop();
     for (const close of this.#closings) await close();

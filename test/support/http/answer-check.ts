@@ -1,12 +1,11 @@
 import { parseSse } from "./sse-reader.ts";
 import { valueAt } from "./value-at.ts";
 
-/** The paths of the API that answer with a generation, one for each format. */
+/** Generation paths of the API, one for each format. */
 export const ANSWER_PATHS = ["/v1/chat/completions", "/v1/messages", "/v1/responses"] as const;
-/** A path of the API that answers with a generation. */
 export type AnswerPath = (typeof ANSWER_PATHS)[number];
 
-/** Makes a small request in the path's format, whose text is `text`. */
+/** Makes a small request in the path's format with this text. */
 export function bodyFor(path: AnswerPath, text: string, fields: object = {}): object {
   if (path === "/v1/responses") return { model: "svc-qwen", input: text, ...fields };
   const messages = [{ role: "user", content: text }];
@@ -14,8 +13,8 @@ export function bodyFor(path: AnswerPath, text: string, fields: object = {}): ob
 }
 
 /**
- * How a stream ended: with its last word, with the error frame of its format, with a cut connection, or clean without
- * any of these, which it never may.
+ * How a stream ended: with its final event, with its format's error frame, with a closed connection, or clean without
+ * any of these, which is never correct.
  */
 export type StreamEnd =
   | { readonly end: "complete" }
@@ -23,22 +22,19 @@ export type StreamEnd =
   | { readonly end: "cut" }
   | { readonly end: "truncated" };
 
-/** How a stream in the path's format ends by default that broke off, where sending the request again may mend that. */
+/** Returns the default end of a broken stream in the path's format, if a retry may help. */
 export function brokenEnd(path: AnswerPath): "cut" | "error" {
   return path === "/v1/responses" ? "error" : "cut";
 }
 
 type Data = Readonly<Record<string, unknown>>;
 
-/**
- * The types of the last event of a messages stream, and of a responses stream that ended of its own accord or at the
- * length that was asked for.
- */
+/** Final event types of a messages stream, and of a responses stream that completed or reached its length. */
 const LAST_WORDS = ["message_stop", "response.completed", "response.incomplete"];
 
 /**
- * Reads the end of a stream; nothing may follow an error but what its format puts there. `cut` says whether the
- * connection was cut behind the text.
+ * Classifies the end of a stream; only the format's own frames may follow an error. `cut` is true if the connection was
+ * closed after the text.
  */
 export function endOf(path: AnswerPath, text: string, cut = false): StreamEnd {
   if (cut) return { end: "cut" };
@@ -66,7 +62,7 @@ export function hasDelta(path: AnswerPath, text: string): boolean {
   return text.includes(path === "/v1/messages" ? "content_block_delta" : "output_text.delta");
 }
 
-/** Returns the text of the answer that came in a stream. */
+/** Returns the answer's text from a stream. */
 export function textOf(path: AnswerPath, text: string): string {
   return parseSse(text)
     .map(({ data }) => pieceOf(path, data as Data))

@@ -1,21 +1,20 @@
 import { parseSse } from "./sse-reader.ts";
 import { valueAt } from "./value-at.ts";
 
-/** Returns the chunks of a Format A stream, without the marker at its end. */
+/** Returns the chunks of a Format A stream, without the final marker. */
 export function chatChunks(sse: string): unknown[] {
   return parseSse(sse)
     .map(({ data }) => data)
     .filter((data) => data !== "[DONE]");
 }
 
-/** Returns the deltas of all chunks that have one. */
 export function chatDeltas(sse: string): unknown[] {
   return chatChunks(sse)
     .map((chunk) => valueAt(chunk, "choices", 0, "delta"))
     .filter((delta) => delta !== undefined);
 }
 
-/** Returns the pieces of one field of the deltas, joined. */
+/** Returns the joined pieces of one field of the deltas. */
 export function joinedDeltas(sse: string, field: "content" | "reasoning_content"): string {
   return chatDeltas(sse)
     .map((delta) => valueAt(delta, field) ?? "")

@@ -1,16 +1,16 @@
 import { parseSse } from "./sse-reader.ts";
 
 /*
- * Answers to one request are told apart by what their callers got, not by what is new in each: ids and times, how the
- * text was cut into pieces, and how much of the prompt lay in a cache.
+ * Answers to one request are compared by their content, without the parts that differ each time: ids and times, the
+ * split of text into pieces, and the cached share of the prompt.
  */
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** What one reply comes to: its events in their order, of which the deltas of one block are joined. */
+/** A normalized reply: its events in order, with the deltas of one block joined. */
 export type Comparable = readonly { readonly event: string; readonly text?: string }[];
 
-/** The places in an event, of all formats, at which a piece of a block can stand. */
+/** Positions of a block's pieces in events of all formats. */
 const PIECES: readonly (readonly (string | number)[])[] = [
   ["choices", 0, "delta", "content"],
   ["choices", 0, "delta", "reasoning_content"],
@@ -28,7 +28,7 @@ const NEW_EACH_TIME = new Set([
   "completed_at",
   "sequence_number",
   "signature",
-  // What a stream says of its engine's settings depends on whether it had one yet when it began.
+  // Settings of the engine in a stream depend on whether an engine was assigned when it began.
   "max_output_tokens",
   "top_p",
 ]);
@@ -37,15 +37,14 @@ const CACHED = ["cache_read_input_tokens", "cache_creation_input_tokens"];
 
 const OUTPUT_COUNTS = new Set(["output_tokens", "completion_tokens", "total_tokens"]);
 
-/** What is compared of a reply. */
+/** The compared parts of a reply. */
 export type Compared = {
-  /** Whether the reply was streamed. */
   readonly stream: boolean;
-  /** Whether the number of tokens of the answer is compared, too. */
+  /** Whether the number of output tokens is compared, too. */
   readonly counts: boolean;
 };
 
-/** Makes a whole reply comparable. Throws on what is no reply. */
+/** Normalizes a complete reply. Throws on any other text. */
 export function comparable(text: string, { stream, counts }: Compared): Comparable {
   const ids = new Map<string, string>();
   const events = stream ? parseSse(text).map(({ data }) => data) : [JSON.parse(text)];
@@ -61,12 +60,12 @@ export function comparable(text: string, { stream, counts }: Compared): Comparab
   return joined;
 }
 
-/** Returns the texts of all blocks of a stream, in their order. */
+/** Returns the texts of all blocks of a stream, in order. */
 export function textsOf(answer: Comparable): readonly string[] {
   return answer.flatMap(({ text }) => (text ? [text] : []));
 }
 
-/** Copies a value without what is new in each reply; ids are numbered in the order in which they come. */
+/** Copies a value without ids and times; ids are numbered in order of appearance. */
 function withoutNew(value: unknown, ids: Map<string, string>, counts: boolean): unknown {
   if (Array.isArray(value)) return value.map((one) => withoutNew(one, ids, counts));
   if (typeof value !== "object" || value === null) return value;
@@ -79,7 +78,7 @@ function withoutNew(value: unknown, ids: Map<string, string>, counts: boolean): 
       copy[name] = ids.get(one);
     } else copy[name] = withoutNew(one, ids, counts);
   }
-  // Format B's count of input tokens leaves out what was cached.
+  // Format B's count of input tokens excludes cached ones.
   if (typeof copy.input_tokens === "number") {
     const cached = CACHED.map((name) => Number((value as Json)[name] ?? 0));
     copy.input_tokens = cached.reduce((sum, one) => sum + one, copy.input_tokens);

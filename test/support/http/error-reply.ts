@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { valueAt } from "./value-at.ts";
 
-/** Fails unless this is the whole envelope of Format A with that code, and that `param` where one is given. */
+/** Fails unless this is a complete envelope of Format A with that code, and that `param` if given. */
 export async function expectErrorA(
   response: Response,
   status: number,
@@ -18,7 +18,7 @@ export async function expectErrorA(
   return messageOf(error);
 }
 
-/** Fails unless this is the whole envelope of Format B with that type. */
+/** Fails unless this is a complete envelope of Format B with that type. */
 export async function expectErrorB(response: Response, status: number, type: string): Promise<string> {
   const body: unknown = await response.json();
   expect({ status: response.status, type: valueAt(body, "error", "type") }).toEqual({ status, type });

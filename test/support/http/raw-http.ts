@@ -1,19 +1,19 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
-/** One reply as it came over the wire; the names of its fields are in lower case. */
+/** A raw reply; its header names are in lower case. */
 export type RawReply = {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
   readonly body: string;
 };
 
-/** Makes the head of a request from its line and its fields, with the empty line behind it. */
+/** Makes the head of a request from its line and its fields, with the final empty line. */
 export function head(line: string, ...fields: readonly string[]): string {
   return `${[line, ...fields].join("\r\n")}\r\n\r\n`;
 }
 
-/** A connection on which a test writes what it likes. Everything is sent as the bytes of Latin-1. */
+/** A connection for raw bytes. Text is sent as Latin-1. */
 export class RawConnection {
   readonly #socket: Socket;
   #received = Buffer.alloc(0);
@@ -24,7 +24,7 @@ export class RawConnection {
     socket.on("data", (bytes) => {
       this.#received = Buffer.concat([this.#received, bytes]);
     });
-    // A reset is one way to be closed, and every wait below ends with the connection.
+    // A reset also closes the connection, and every wait below ends with it.
     socket.on("error", () => {});
     socket.on("close", () => {
       this.#closed = true;
@@ -38,29 +38,28 @@ export class RawConnection {
     return new RawConnection(socket);
   }
 
-  /** The text that came and was not taken as a reply yet. */
+  /** Received text that was not yet returned as a reply. */
   get unread(): string {
     return this.#received.toString("latin1");
   }
 
-  /** Whether the connection is closed. */
   get closed(): boolean {
     return this.#closed;
   }
 
-  /** Sends bytes, without waiting until they are taken. */
+  /** Sends bytes, without waiting for the socket to drain. */
   write(bytes: string | Buffer): this {
     this.#socket.write(typeof bytes === "string" ? Buffer.from(bytes, "latin1") : bytes);
     return this;
   }
 
-  /** Sends what there is and no more: the other side can still answer. */
+  /** Half-closes the connection: the peer can still answer. */
   endWriting(): this {
     this.#socket.end();
     return this;
   }
 
-  /** The next reply, whole. Throws when the connection closes before. `toHead` for replies without a body. */
+  /** Returns the next complete reply. Throws if the connection closes before. `toHead` for replies without a body. */
   async reply(toHead = false): Promise<RawReply> {
     for (;;) {
       const parsed = parseReply(this.#received.toString("latin1"), this.#closed, toHead);
@@ -73,7 +72,7 @@ export class RawConnection {
     }
   }
 
-  /** Resolves when `text` came. Throws when the connection closes before. */
+  /** Resolves when `text` has arrived. Throws if the connection closes before. */
   async until(text: string): Promise<void> {
     while (!this.unread.includes(text)) {
       if (this.#closed) throw new Error("the connection closed before the text came");
@@ -81,7 +80,7 @@ export class RawConnection {
     }
   }
 
-  /** Resolves when the other side has closed. */
+  /** Resolves when the peer has closed. */
   async untilClosed(): Promise<void> {
     if (this.#closed) return;
     this.#socket.once("end", () => this.#socket.destroy());
@@ -90,8 +89,8 @@ export class RawConnection {
   }
 
   /**
-   * Writes `piece` again and again, no faster than it is taken, until the connection closes or `bytes` are written;
-   * gives how many the system took.
+   * Writes `piece` repeatedly, with backpressure, until the connection closes or `bytes` are written; returns the
+   * accepted bytes.
    */
   async pour(piece: Buffer, bytes: number): Promise<number> {
     for (let written = 0; written < bytes && !this.#closed; written += piece.length)
@@ -99,22 +98,21 @@ export class RawConnection {
     return this.#socket.bytesWritten - this.#socket.writableLength;
   }
 
-  /** Closes the connection at once. */
   destroy(): void {
     this.#socket.destroy();
   }
 
-  /** Closes it with a reset, as the system does for a process that crashed with data unread. */
+  /** Closes it with a reset, as the system does for a process that crashed with unread data. */
   reset(): void {
     this.#socket.resetAndDestroy();
   }
 
-  /** Takes nothing more: what comes then waits in the buffers of the system. */
+  /** Stops reading: further bytes stay in the system's buffers. */
   pause(): void {
     this.#socket.pause();
   }
 
-  /** While it is paused: takes one piece of what waits. */
+  /** While paused: reads one piece. */
   takeOnce(): void {
     this.#socket.once("data", () => this.#socket.pause());
     this.#socket.resume();

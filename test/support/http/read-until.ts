@@ -1,18 +1,18 @@
 /** Reads a body piece by piece. */
 export type BodyReader = {
-  /** Returns everything read so far. */
+  /** Returns all text so far. */
   readonly text: () => string;
-  /** Reads on until `found` holds for the text so far; throws when the body ends before. */
+  /** Reads until `found` holds for the text so far; throws if the body ends before. */
   until(found: (text: string) => boolean): Promise<void>;
-  /** Reads on to the end, and resolves to the whole text. Rejects when the connection is cut before. */
+  /** Reads to the end, and resolves to the whole text. Rejects if the connection is closed before. */
   toEnd(): Promise<string>;
-  /** Reads on for as long as something comes, and resolves to the whole text and whether the connection was cut. */
+  /** Reads to the end or the close of the connection, and resolves to the whole text and which of the two it was. */
   toEndOrCut(): Promise<{ readonly text: string; readonly cut: boolean }>;
-  /** Leaves the body unread, and with that its connection. Resolves when it has. */
+  /** Cancels the body, and closes its connection. Resolves afterwards. */
   leave(): Promise<void>;
 };
 
-/** Makes the reader of a response's body. Throws when the response has none. */
+/** Makes the reader of a response's body. Throws if the response has none. */
 export function readBody(response: Response): BodyReader {
   if (!response.body) throw new Error("the response has no body");
   const reader = response.body.getReader();

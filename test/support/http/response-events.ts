@@ -1,10 +1,9 @@
 import { parseSse } from "./sse-reader.ts";
 import { valueAt } from "./value-at.ts";
 
-/** One event of a responses stream. */
 export type ResponseEvent = { readonly type: string; readonly data: unknown };
 
-/** Returns the events of a responses stream. Throws where the event line and the type differ. */
+/** Returns the events of a responses stream. Throws if event line and type differ. */
 export function responseEvents(sse: string): ResponseEvent[] {
   return parseSse(sse).map(({ event, data }) => {
     const type = valueAt(data, "type");

@@ -1,7 +1,7 @@
-/** One server-sent event: its name, where it has one, and its data parsed as JSON (`[DONE]` stays text). */
+/** A server-sent event: its name, if any, and its data parsed as JSON (`[DONE]` stays text). */
 export type SseEvent = { readonly event: string | undefined; readonly data: unknown };
 
-/** Returns the events of a whole stream; comments are left out. Throws on anything that is not an event. */
+/** Returns the events of a complete stream without comments. Throws on any other text. */
 export function parseSse(text: string): SseEvent[] {
   const events: SseEvent[] = [];
   for (const frame of text.split("\n\n")) {

@@ -1,12 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 
-/**
- * Set to the id of the process of vitest that has built: lanes that want it are several, and have modules of their own.
- */
+/** Set to the id of the vitest process that has built: several lanes need the build, with separate modules. */
 const BUILT_BY = "SVC_TEST_BUILT_BY";
 
-/** Builds the programs, once, before tests that start them as users do. */
+/** Builds the programs once, before tests that start them as users do. */
 export function setup(): void {
   const id = String(process.pid);
   if (process.env[BUILT_BY] === id) return;

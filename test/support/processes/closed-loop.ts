@@ -11,39 +11,38 @@ import {
 import { readBody } from "../http/read-until.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
 
-/** How one request ended, as its client saw it. */
+/** The result of one request for its client. */
 export type Ended = {
   readonly path: AnswerPath;
   readonly status: number;
-  /** The way in which the request ended; `cut` is also a connection that broke before its status line. */
+  /** How the request ended; `cut` includes a connection that broke before its status line. */
   readonly end: StreamEnd["end"] | "refused";
-  /** Whether a delta had come. */
+  /** Whether a delta had arrived. */
   readonly begun: boolean;
-  /** The time from sending the request to its first delta, in milliseconds; undefined where none had come. */
+  /** Milliseconds from sending the request to its first delta; undefined without one. */
   readonly firstDeltaMs?: number;
 };
 
-/** Who takes the requests: a gateway process, or what stands for one. */
+/** A gateway process, or its substitute. */
 type Front = Pick<GatewayProcess, "post">;
 
-/** What the clients of a closed loop are like. */
 export type ClosedLoopOptions = {
-  /** The keys of the clients, in turn. Default: the one that the front itself has. */
+  /** Keys of the clients, in turn. Default: the front's own. */
   readonly keys?: readonly string[];
-  /** The time that a client waits after each request, in milliseconds. Default: 0. */
+  /** Pause of a client after each request, in milliseconds. Default: 0. */
   readonly pauseMs?: number;
-  /** Fields of each request beside its model, its text and `stream`. Default: none. */
+  /** Fields of each request besides model, text and `stream`. Default: none. */
   readonly fields?: (path: AnswerPath) => object;
 };
 
-/** Clients that each send one streamed request after the other. */
+/** Clients that send one streamed request after the other. */
 export type ClosedLoop = {
   readonly ended: readonly Ended[];
-  /** Ends the loop when at least `requests` are over; resolves when all are. */
+  /** Ends the loop after at least `requests` requests; resolves when all have ended. */
   finish(requests: number): Promise<readonly Ended[]>;
 };
 
-/** Starts so many clients at a gateway, each of which sends one streamed request after the other. */
+/** Starts clients at a gateway, each of which sends one streamed request after the other. */
 export function closedLoop(gateway: Front, clients: number, options: ClosedLoopOptions = {}): ClosedLoop {
   const { keys = [], pauseMs = 0, fields } = options;
   const ended: Ended[] = [];
@@ -107,8 +106,8 @@ async function streamBody(gateway: Front, path: AnswerPath, body: object, key?: 
 }
 
 /**
- * Returns the requests that ended in a way in which none may: clean without a last word, or broken before a delta had
- * come or in another way than their format's.
+ * Returns the requests with a forbidden end: clean without a final event, or broken before a delta or differently from
+ * their format.
  */
 export function wronglyEnded(ended: readonly Ended[]): readonly Ended[] {
   const broken = ({ end }: Ended) => end === "cut" || end === "error";
@@ -117,7 +116,7 @@ export function wronglyEnded(ended: readonly Ended[]): readonly Ended[] {
   );
 }
 
-/** Returns how many requests ended in which way, in a word each. */
+/** Returns the number of requests by end. */
 export function tallyOf(ended: readonly Ended[]): Readonly<Record<string, number>> {
   const tally: Record<string, number> = {};
   for (const { end, begun, status } of ended) {

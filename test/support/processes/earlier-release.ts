@@ -6,22 +6,22 @@ import { join } from "node:path";
 const ROOT = join(import.meta.dirname, "../../..");
 
 /**
- * The commit that stands for the release before this one, until there is a release. The packages that it shares with this one
- * have the same versions, so those of this one run it; a later commit may want some that are gone.
+ * The commit that stands for the previous release, until there is a release. It uses the same versions of the shared
+ * packages, so that those of this release run it; a later commit may need removed packages.
  */
 const COMMIT = "77ad34000f401ea8b7018f9f0e6c977beb72810f";
 
-/** What `git archive` takes of the commit: the sources of the programs, and how they are built. */
+/** Files of the commit for `git archive`: the sources of the programs, and their build. */
 const SOURCES = ["proto", "gateway", "engine", "deploy", "package.json", "tsconfig.json"] as const;
 const MAX_ARCHIVE_BYTES = 256 * 1024 * 1024;
 
-/** The reason why the earlier release cannot be had, such as a clone without the commit; empty where it can. */
+/** Why the previous release is unavailable, such as a clone without the commit; empty if it is available. */
 export const NO_EARLIER_RELEASE =
   spawnSync("git", ["cat-file", "-e", `${COMMIT}^{commit}`], { cwd: ROOT }).status === 0
     ? ""
     : `no commit ${COMMIT.slice(0, 8)} here: it takes git and a clone with the whole history`;
 
-/** The programs of the earlier release, built. */
+/** The built programs of the previous release. */
 export class EarlierRelease {
   readonly #folder: string;
 
@@ -29,7 +29,7 @@ export class EarlierRelease {
     this.#folder = folder;
   }
 
-  /** Builds the programs in a folder of their own, with the packages that are installed here. */
+  /** Builds the programs in a separate folder, with the packages that are installed here. */
   static build(): EarlierRelease {
     const folder = mkdtempSync(join(tmpdir(), "svc-earlier-"));
     const archive = execFileSync("git", ["archive", "--format=tar", COMMIT, ...SOURCES], {
@@ -43,12 +43,11 @@ export class EarlierRelease {
     return new EarlierRelease(folder);
   }
 
-  /** The folder of the built programs. */
   get dist(): string {
     return join(this.#folder, "dist");
   }
 
-  /** Runs its command line of the keys; returns what that printed. Throws when it fails. */
+  /** Runs its command line for keys; returns its output. Throws if it fails. */
   keyCommand(file: string, ...args: readonly string[]): string {
     const program = join(this.dist, "gateway/keys/cli.js");
     return execFileSync(process.execPath, [program, "--file", file, ...args], { encoding: "utf8" });
@@ -59,7 +58,6 @@ export class EarlierRelease {
     return JSON.parse(this.keyCommand(file, "--json", "create", "--name", "earlier", "--models", "all")).key;
   }
 
-  /** Removes the folder. */
   remove(): void {
     rmSync(this.#folder, { recursive: true, force: true });
   }

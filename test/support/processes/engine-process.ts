@@ -6,22 +6,22 @@ import { FleetProcess } from "./fleet-process.ts";
 
 type Ready = { readonly address: string; readonly metricsPort: number };
 
-/** The place where a node runs. Default: this host, on a free port. */
+/** Where a node runs. Default: this host, on a free port. */
 export type EnginePlace = {
-  /** The address of the node's gRPC. */
+  /** Address of the node's gRPC. */
   readonly host?: string;
   readonly port?: number;
-  /** How the node's gRPC is secured. Default: not at all. */
+  /** TLS of the node's gRPC. Default: none. */
   readonly tls?: object;
-  /** The address of the node's metrics. */
+  /** Address of the node's metrics. */
   readonly metricsHost?: string;
-  /** The command that runs the node elsewhere, as `FleetProcess` says. */
+  /** Command prefix that runs the node elsewhere, as in `FleetProcess`. */
   readonly through?: readonly string[];
-  /** The release that the node is of. Default: this one. */
+  /** Release of the node. Default: this one. */
   readonly release?: Pick<EarlierRelease, "dist"> | undefined;
 };
 
-/** A node with a simulated (or scripted) engine as a process of its own. */
+/** A node with a simulated (or scripted) engine in its own process. */
 export class EngineProcess {
   readonly #config: object;
   readonly #place: EnginePlace;
@@ -35,7 +35,7 @@ export class EngineProcess {
     this.#ready = ready;
   }
 
-  /** Starts a node. `backend` holds the settings that differ from those of a simulator that is quick. */
+  /** Starts a node. `backend` holds the settings that differ from those of a fast simulator. */
   static async start(
     nodeId: string,
     backend: object = {},
@@ -54,7 +54,7 @@ export class EngineProcess {
     return EngineProcess.#startWith(nodeId, simulator, models, place);
   }
 
-  /** Runs the model of a file on one processor, with so many slots. */
+  /** Runs the model of a file on one CPU, with these slots. */
   static startLlama(nodeId: string, modelPath: string, slots: number): Promise<EngineProcess> {
     const llama = { kind: "llama", modelPath, gpu: false, threads: 1, slots };
     return EngineProcess.#startWith(nodeId, llama, ["svc-qwen"], {});
@@ -78,28 +78,26 @@ export class EngineProcess {
     return new EngineProcess(config, place, process, ready);
   }
 
-  /** The address of the node's gRPC, `host:port`, which stays the same when it is started again. */
+  /** `host:port` of the node's gRPC, which stays the same after a restart. */
   get address(): string {
     return this.#ready.address;
   }
 
-  /** Whether the process has not ended. */
   get running(): boolean {
     return this.#process.running;
   }
 
-  /** Sends a signal to the process. */
   signal(signal: NodeJS.Signals): void {
     this.#process.signal(signal);
   }
 
-  /** Asks the process to end, and waits until it has. Resolves to its exit code. */
+  /** Stops the process with SIGTERM. Resolves to its exit code. */
   async stop(): Promise<number | null> {
     this.#process.signal("SIGTERM");
     return this.#process.ended;
   }
 
-  /** Ends the process at once. */
+  /** Kills the process. */
   async kill(): Promise<void> {
     await this.#process.end();
   }
@@ -117,13 +115,12 @@ export class EngineProcess {
     return metricSum(await this.metrics(), name);
   }
 
-  /** Resolves to the metrics page of the node. */
   async metrics(): Promise<string> {
     const host = this.#place.metricsHost ?? LOOPBACK;
     return (await fetch(`http://${host}:${this.#ready.metricsPort}/metrics`)).text();
   }
 
-  /** Generations that run or wait on it. */
+  /** Resolves to the running and waiting generations. */
   async busy(): Promise<number> {
     const text = await this.metrics();
     const names = ["svc_engine_slots_busy", "svc_engine_queue", "svc_engine_running"];

@@ -14,17 +14,17 @@ import type { EngineProcess } from "./engine-process.ts";
 import { FRONT_MODELS, outcomeOf, type Seen } from "./fault-front.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
 
-/** How far requests have come when their fault strikes. */
+/** Progress of requests when their fault occurs. */
 export type Phase = "before it is accepted" | "before the first delta" | "in the answer";
 
 const LASTING = { min: 1_000, max: 1_000 };
 
-/** The settings of a simulator that can go on with any answer of a phase, as its own are no shorter. */
+/** Settings of a simulator that can continue any answer of a phase, because its own are no shorter. */
 export const GOES_ON = { tokensPerSecond: 100_000, answerTokens: LASTING };
 
 /**
- * The phases with the settings of a simulator that keep all requests in each. The first phase depends on the node,
- * which must be held.
+ * The phases with the simulator settings that keep all requests in each. The first phase depends on the node, which
+ * must be stopped.
  */
 export const PHASES: readonly (readonly [Phase, object])[] = [
   ["before it is accepted", {}],
@@ -32,7 +32,7 @@ export const PHASES: readonly (readonly [Phase, object])[] = [
   ["in the answer", { tokensPerSecond: 25, answerTokens: LASTING }],
 ];
 
-/** One kind of request: each format, streamed and not, with another endpoint to turn to (`svc-qwen`) and without. */
+/** One kind of request: each format, streamed and not, with another endpoint (`svc-qwen`) and without. */
 export type Variant = { readonly path: AnswerPath; readonly stream: boolean; readonly model: string };
 
 /** All kinds of requests. */
@@ -42,7 +42,7 @@ export const VARIANTS: readonly Variant[] = ANSWER_PATHS.flatMap((path) =>
 
 type Sent = {
   readonly response: Promise<Response>;
-  /** Once the status line is there, where that is before the end. */
+  /** Set once the status line has arrived, if that is before the end. */
   body: BodyReader | undefined;
 };
 
@@ -56,12 +56,11 @@ export class FaultBunch {
     this.#sent = new Map(VARIANTS.map((variant) => [variant, send(gateway, variant)]));
   }
 
-  /** Sends all requests at once. */
   static send(gateway: GatewayProcess): FaultBunch {
     return new FaultBunch(gateway);
   }
 
-  /** Resolves when all requests have come as far, on this engine. */
+  /** Resolves when all requests are in the phase on this engine. */
   async reach(phase: Phase, engine: EngineProcess): Promise<void> {
     const all = this.#sent.size;
     const active = () => this.#gateway.stat("svc_endpoint_rq_active");
@@ -69,7 +68,7 @@ export class FaultBunch {
     if (phase === "before it is accepted") return;
     await becomes(async () => (await engine.metric("svc_engine_slots_busy")) === all, "all have their slots");
     if (phase === "before the first delta") {
-      // Every start was sent before the node answered this; then it is on its way for some turns of the gateway's.
+      // Every start was sent before the node answered this; its delivery takes some more turns of the gateway.
       for (let turn = 0; turn < 5; turn += 1) await Promise.all([engine.metrics(), this.#gateway.stats()]);
       return;
     }
@@ -80,7 +79,7 @@ export class FaultBunch {
     }
   }
 
-  /** The answers, when all are there. */
+  /** Resolves to the answers, when all are complete. */
   async outcomes(): Promise<ReadonlyMap<Variant, Seen>> {
     const seen = new Map<Variant, Seen>();
     for (const [variant, { response, body }] of this.#sent)
@@ -89,25 +88,25 @@ export class FaultBunch {
   }
 }
 
-/** Whether an endpoint goes on with an answer once its own fault is over. */
+/** Whether an endpoint continues an answer after its own fault. */
 export type Recovery = "no" | "yes" | "perhaps";
 
-/** What is expected of the requests of a bunch. */
+/** The expected outcome of a bunch. */
 export type Expected = {
   readonly phase: Phase;
-  /** The token of the fault. */
+  /** Token of the fault. */
   readonly detail: string;
-  /** The address of the endpoint that has no fault. */
+  /** Address of the endpoint without a fault. */
   readonly good: string;
-  /** Whether another endpoint goes on with an answer that had begun. */
+  /** Whether another endpoint continues an answer that had begun. */
   readonly continued: boolean;
-  /** Whether the endpoint with the fault does, too, once it is over, or may, where that is chance. Default: "no". */
+  /** Whether the endpoint with the fault does so too after the fault, or may, by chance. Default: "no". */
   readonly recovers?: Recovery;
 };
 
 /**
- * Fails unless this is what a fault of an endpoint may look like: nothing where there was another endpoint, or where an
- * answer goes on; else an error in the stream that had begun, and overload where none had.
+ * Fails unless the outcome fits a fault of an endpoint: no effect if there was another endpoint, or if an answer
+ * continues; otherwise an error in a stream that had begun, and overload in one that had not.
  */
 export function expectOutcome(
   { path, stream, model }: Variant,
@@ -130,17 +129,17 @@ export function expectOutcome(
     expect(status).toBe(200);
     if (stream) expect(endOf(path, text, cut)).toEqual({ end: "complete" });
     expect(log).toMatchObject(hasOther ? { code: 200, endpoint: good } : { code: 200 });
-    // One that goes on nowhere is asked for once, and then begins anew.
+    // An answer that cannot continue is attempted once, and then restarted.
     if (hasOther) expect(log.attempts).toBeLessThanOrEqual(continued ? 2 : 3);
     expect(["complete", "length"]).toContain(log.end_reason);
-    // Of one that is not streamed nobody has seen whether it had begun.
+    // Whether an unstreamed answer had begun is unknown.
     if (goesOn && stream) expect(log.continuations).toBeGreaterThanOrEqual(1);
     else if (stream) expect(log.continuations).toBeUndefined();
     expect(log.detail).toBeUndefined();
   } else {
     const overloaded = path === "/v1/messages" ? 529 : 503;
-    // One that may recover is asked again, and the last try says how it failed; Node 24 tells of a connection that brings
-    // nonsense, and Node 20 does not.
+    // A recovering endpoint is tried again, and the last attempt gives the error; Node 24 reports an invalid
+    // connection, and Node 20 does not.
     const told = recovers === "perhaps" ? expect.stringMatching(/_timeout$|^upstream_reset$/) : detail;
     expect({ status, detail: log.detail }).toEqual({ status: overloaded, detail: told });
     expectOverloaded(path, text);
@@ -148,7 +147,7 @@ export function expectOutcome(
   expect(text).not.toContain("127.0.0.1");
 }
 
-/** Fails unless this is the body that says, in the path's envelope, that the service has too much to do. */
+/** Fails unless this is the overload error in the path's envelope. */
 export function expectOverloaded(path: AnswerPath, text: string): void {
   expect(JSON.parse(text).error).toMatchObject(
     path === "/v1/messages" ? { type: "overloaded_error" } : { type: "server_error", code: "server_is_overloaded" },

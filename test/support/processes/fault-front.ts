@@ -3,7 +3,7 @@ import { type BodyReader, readBody } from "../http/read-until.ts";
 import { preferred } from "../preferred.ts";
 import { GatewayProcess, type LoggedRequest } from "./gateway-process.ts";
 
-/** The models of both clusters; that of the first has all endpoints, that of the second only the first endpoint. */
+/** Models of both clusters; the first has all endpoints, the second only the first endpoint. */
 export const FRONT_MODELS = ["svc-qwen", "svc-glm53"] as const;
 
 const TIMEOUTS = {
@@ -13,8 +13,8 @@ const TIMEOUTS = {
 };
 
 /**
- * Starts a gateway in front of endpoints of which the first is preferred. It ejects
- * and holds nobody and is short of nothing, so that each request meets its fault.
+ * Starts a gateway in front of endpoints of which the first is preferred. It neither ejects endpoints nor holds or
+ * sheds requests, so that each request meets its fault.
  */
 export function startFront(addresses: readonly string[], circuitBreakers: object = {}): Promise<GatewayProcess> {
   return GatewayProcess.start({
@@ -29,17 +29,16 @@ export function startFront(addresses: readonly string[], circuitBreakers: object
   });
 }
 
-/** What a client got, and what was logged of it. */
+/** The reply of a client, and its access log line. */
 export type Seen = {
   readonly status: number;
-  /** What came of the body. */
   readonly text: string;
-  /** Whether the connection was cut behind the text. */
+  /** Whether the connection was closed after the text. */
   readonly cut: boolean;
   readonly log: LoggedRequest;
 };
 
-/** Reads the whole answer, or what comes of it until its connection is cut. `body` is given where its reading has begun. */
+/** Reads the whole answer, or its part until the connection is closed. `body` is given if reading has begun. */
 export async function outcomeOf(gateway: GatewayProcess, answer: Response, body?: BodyReader): Promise<Seen> {
   const { text, cut } = await (body ?? readBody(answer)).toEndOrCut();
   const id = answer.headers.get("x-request-id") ?? "";

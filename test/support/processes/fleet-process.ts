@@ -8,12 +8,12 @@ import { IMAGE_ENV } from "./image-env.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-/** One built program as a process of its own, with a configuration of its own. */
+/** A built program in its own process, with its own configuration. */
 export class FleetProcess {
   readonly child: ChildProcess;
-  /** The lines that the process logged, parsed; a line that is no JSON stands under `text`. */
+  /** Parsed log lines; a line that is no JSON is under `text`. */
   readonly log: Readonly<Record<string, unknown>>[] = [];
-  /** Resolves to the exit code of the process, null after a deadly signal. */
+  /** Resolves to the exit code of the process, null after a fatal signal. */
   readonly ended: Promise<number | null>;
   readonly #folder: string;
 
@@ -28,8 +28,8 @@ export class FleetProcess {
   }
 
   /**
-   * Starts `program`, a path below `dist/` or that of a program of another release. `through` is a command that runs it in surroundings of its own and becomes
-   * it. Resolves when the process has said that it is ready, with what it said.
+   * Starts `program`, a path below `dist/` or that of a program of another release. `through` is a command prefix that
+   * runs it elsewhere by exec. Resolves to the `ready` fields of the process.
    */
   static async start<Ready>(
     program: string,
@@ -53,17 +53,15 @@ export class FleetProcess {
     return { process: started, ready };
   }
 
-  /** Whether the process has not ended. */
   get running(): boolean {
     return this.child.exitCode === null && this.child.signalCode === null;
   }
 
-  /** Sends a signal to the process. */
   signal(signal: NodeJS.Signals): void {
     this.child.kill(signal);
   }
 
-  /** Ends the process at once, also when it is stopped. */
+  /** Kills the process, even if it is stopped. */
   async end(): Promise<void> {
     if (this.running) this.child.kill("SIGKILL");
     await this.ended;

@@ -5,24 +5,23 @@ import { EngineProcess } from "./engine-process.ts";
 import { GatewayProcess } from "./gateway-process.ts";
 
 /**
- * Returns a number for tests of fleets: `small` unless FULL=1 asks for `promised`, what is promised, which a small
- * machine has no time for.
+ * Returns a number for fleet tests: `small` unless FULL=1 selects `promised`, which takes too long on a small machine.
  */
 export function size(small: number, promised: number): number {
   return sizeOf({ quick: small, promised });
 }
 
-/** Prints what a test has measured. */
+/** Prints the measurements of a test. */
 export function show(what: string, seen: object): void {
   process.stdout.write(`${inject("size")} ${what}: ${JSON.stringify(seen)}\n`);
 }
 
-/** The settings of a simulator whose answers take some 100 ms. */
+/** Settings of a simulator whose answers take some 100 ms. */
 export const SHORT = { tokensPerSecond: 200, answerTokens: { min: 16, max: 24 } };
-/** The settings of a simulator whose answers take some seconds. */
+/** Settings of a simulator whose answers take some seconds. */
 export const LONG = { tokensPerSecond: 20, answerTokens: { min: 60, max: 80 }, slots: 200 };
 
-/** Gateways and nodes as processes; all that a test started ends behind it, the newest first. */
+/** Gateways and nodes as processes; those of a test end after it, newest first. */
 export class Fleet {
   readonly #closing: (() => unknown)[] = [];
 
@@ -32,7 +31,7 @@ export class Fleet {
     });
   }
 
-  /** Has `close` called after the test, the newest first, for whatever else the test leaves behind. */
+  /** Calls `close` after the test, newest first. */
   onEnd(close: () => unknown): void {
     this.#closing.push(close);
   }
@@ -44,14 +43,14 @@ export class Fleet {
     return engine;
   }
 
-  /** Starts so many nodes, `node0` and so on, which end after the test. */
+  /** Starts nodes `node0` and so on, which end after the test. */
   engines(count: number, backend: object = {}): Promise<EngineProcess[]> {
     return Promise.all(Array.from({ length: count }, (_, index) => this.engine(`node${index}`, backend)));
   }
 
   /**
-   * Starts a gateway, which ends after the test. `cluster` holds the settings of its one cluster, `svc-qwen`, over
-   * health checks that are quick; `more` and the rest are what `GatewayProcess.start` takes.
+   * Starts a gateway, which ends after the test. `cluster` holds the settings of its cluster, `svc-qwen`, with fast
+   * health checks; `more` and the rest are as in `GatewayProcess.start`.
    */
   async gateway(
     cluster: object,
@@ -65,7 +64,7 @@ export class Fleet {
     return gateway;
   }
 
-  /** A gateway that finds all these nodes healthy. */
+  /** Resolves to a gateway that considers all these nodes healthy. */
   async inFrontOf(nodes: readonly { readonly address: string }[], cluster: object = {}, more: object = {}) {
     const gateway = await this.gateway({ endpoints: nodes.map(({ address }) => ({ address })), ...cluster }, more);
     for (const { address } of nodes) await healthy(gateway, address);
@@ -75,18 +74,18 @@ export class Fleet {
 
 type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
 
-/** Resolves when the endpoint at `address` is healthy to the gateway; throws when it does not come to be. */
+/** Resolves when the endpoint at `address` is healthy for the gateway; throws if it does not become so. */
 export async function healthy(gateway: GatewayProcess, address: string): Promise<void> {
   await becomes(async () => (await gateway.health(address)) === "healthy", `${address} is healthy`);
 }
 
-/** Resolves when nothing is left of any request, in the gateway and in the nodes. */
+/** Resolves when neither the gateway nor the nodes have open requests. */
 export async function nothingOpen(gateway: GatewayProcess, nodes: readonly EngineProcess[]): Promise<void> {
   await becomes(async () => (await gateway.open()) === 0, "no lease, call, stream or waiting request is open");
   for (const node of nodes) await becomes(async () => (await node.busy()) === 0, "no slot is taken");
 }
 
-/** Returns how many requests ended with which detail token. */
+/** Returns the number of requests by detail token. */
 export function detailsOf(gateway: GatewayProcess): Readonly<Record<string, number>> {
   const tally: Record<string, number> = {};
   for (const { msg, detail } of gateway.process.log) {

@@ -9,7 +9,7 @@ import type { EarlierRelease } from "./earlier-release.ts";
 import { FleetProcess } from "./fleet-process.ts";
 import { createKey } from "./key-command.ts";
 
-/** The fields of a request's line in the log that tests look at. */
+/** Access log fields that tests read. */
 export type LoggedRequest = {
   readonly request_id: string;
   readonly code: number;
@@ -23,7 +23,7 @@ export type LoggedRequest = {
 
 type Ready = { readonly baseUrl: string; readonly adminUrl: string };
 
-/** Runs the gateway as a process of its own, with a key for all models. */
+/** The gateway in its own process, with a key for all models. */
 export class GatewayProcess {
   readonly baseUrl: string;
   readonly adminUrl: string;
@@ -40,8 +40,8 @@ export class GatewayProcess {
   }
 
   /**
-   * Starts a gateway. `config` is its configuration beside ports and keys, `through` a command as `FleetProcess` says.
-   * Its wire is that of `SVC_TEST_WIRE`, where that is set. An earlier `release` makes its key itself.
+   * Starts a gateway. `config` is its configuration besides ports and keys, `through` a command prefix as in
+   * `FleetProcess`. Its wire is that of `SVC_TEST_WIRE`, if set. An earlier `release` makes its own key.
    */
   static async start(
     config: object,
@@ -54,7 +54,7 @@ export class GatewayProcess {
     const key =
       release?.createKey(file) ?? (await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, nobodyLeaves));
     const upstream = { wire: env.SVC_TEST_WIRE };
-    // Nothing in front has to notice that the gateway ends.
+    // No proxy in front has to detect the stop.
     const whole = {
       listen: { port: 0 },
       admin: { port: 0 },
@@ -68,29 +68,27 @@ export class GatewayProcess {
     return new GatewayProcess(process, ready, key, folder);
   }
 
-  /** The path of the key file. */
   get keyFile(): string {
     return join(this.#folder, "keys.json");
   }
 
-  /** The port of the public API. */
   get port(): number {
     return Number(new URL(this.baseUrl).port);
   }
 
-  /** Makes a further key with these options of `keys create`. Resolves to its text once the gateway knows it. */
+  /** Makes a further key with these options of `keys create`. Resolves to its text once the gateway accepts it. */
   async createKey(...options: readonly string[]): Promise<string> {
     const key = await createKey(this.keyFile, ...options);
     await becomes(async () => (await this.models(key)).status === 200, "the key is known");
     return key;
   }
 
-  /** Resolves to the answer to a key that asks for its models. */
+  /** Lists the models of a key. */
   models(key = this.key): Promise<Response> {
     return fetch(`${this.baseUrl}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
   }
 
-  /** Sends a body as JSON, with a key for all models unless another one is given. */
+  /** Sends a body as JSON, by default with a key for all models. */
   post(path: string, body: unknown, signal?: AbortSignal, key = this.key): Promise<Response> {
     return fetch(`${this.baseUrl}${path}`, {
       method: "POST",
@@ -100,17 +98,17 @@ export class GatewayProcess {
     });
   }
 
-  /** Resolves to the measurements of the gateway. */
+  /** Resolves to the metrics page. */
   async stats(): Promise<string> {
     return (await fetch(`${this.adminUrl}/stats`)).text();
   }
 
-  /** Resolves to the sum of a measurement's series, of those with these labels where some are given. */
+  /** Resolves to the sum of a metric's series, optionally with these labels. */
   async stat(name: string, labels?: string): Promise<number> {
     return metricSum(await this.stats(), name, labels);
   }
 
-  /** Resolves to the number of leases, calls, waiting requests, retries and streams that are open. */
+  /** Resolves to the number of open leases, calls, waiting requests, retries and streams. */
   async open(): Promise<number> {
     const text = await this.stats();
     const names = [
@@ -124,19 +122,19 @@ export class GatewayProcess {
     return names.reduce((sum, name) => sum + metricSum(text, name), 0);
   }
 
-  /** Resolves to the health flags of an endpoint of `svc-qwen`, as `/clusters` prints them. */
+  /** Resolves to the health flags of an endpoint of `svc-qwen`, as in `/clusters`. */
   async health(address: string): Promise<string | undefined> {
     const text = await (await fetch(`${this.adminUrl}/clusters`)).text();
     return new RegExp(`^svc-qwen::${address}::health_flags::(.*)$`, "m").exec(text)?.[1];
   }
 
-  /** Returns the line of a request in the log, once it is written. */
+  /** Returns the access log line of a request, once it is written. */
   logged(requestId: string): LoggedRequest | undefined {
     const line = this.process.log.find((each) => each.msg === "request" && each.request_id === requestId);
     return line as LoggedRequest | undefined;
   }
 
-  /** Ends the process at once and removes its files. */
+  /** Kills the process and removes its files. */
   async end(): Promise<void> {
     await this.process.end();
     rmSync(this.#folder, { recursive: true, force: true });

@@ -6,54 +6,48 @@ import { ANSWER_PATHS, type AnswerPath, bodyFor } from "../http/answer-check.ts"
 import { SeededRandom } from "../seeded-random.ts";
 
 /*
- * A caller with a valid key that does what it can to hold the service: schemas that are small and dear, bodies as large
- * as are taken, prompts of very many messages, connections without a request, answers that are left.
+ * A caller with a valid key that tries to block the service: small but expensive schemas, bodies of the largest size,
+ * prompts of very many messages, connections without a request, cancelled answers.
  */
 
-/** Whom a hostile caller attacks, and with what key. */
+/** The target of a hostile caller. */
 export type Victim = {
-  /** The port of the gateway's API on this machine. */
+  /** Port of the gateway's API on this machine. */
   readonly port: number;
-  /** The text of the caller's key. */
   readonly key: string;
 };
 
-/** The amounts of what a hostile caller does at once; 0 leaves a way out. */
+/** Concurrent attacks of each kind; 0 disables a kind. */
 export type Hostility = {
-  /** The number of requests at once with schemas that are dear to look at. */
+  /** Requests with expensive schemas. */
   readonly schemas: number;
-  /** The number of large bodies at once. */
+  /** Large bodies. */
   readonly bodies: number;
-  /** The size of a large body in bytes. */
+  /** Bytes of a large body. */
   readonly bodyBytes: number;
-  /** The number of requests at once whose prompt is dear to render; half of them are only counted. */
+  /** Requests whose prompt is expensive to render; half of them are only counted. */
   readonly prompts: number;
-  /** The messages of a prompt that is dear to render. */
+  /** Messages of an expensive prompt. */
   readonly promptMessages: number;
-  /** The number of connections that are held open with little or nothing on them. */
+  /** Open connections with little or no data. */
   readonly connections: number;
-  /** The number of requests at once that are left as soon as they are answered. */
+  /** Requests that are cancelled as soon as they are answered. */
   readonly leavers: number;
 };
 
-/**
- * The ends of a hostile caller's requests: how many of each way of attack got which status; 0 is a broken connection.
- */
+/** Statuses by kind of attack; 0 is a broken connection. */
 export type HostileTally = Readonly<Record<string, number>>;
 
-/**
- * The time that a hostile caller waits before the same way of attack again, in milliseconds: it takes no notice of what
- * it is told.
- */
+/** Milliseconds before the same attack is repeated: retry delays are ignored. */
 const AGAIN_MS = 20;
-/** The time between two things that are sent on a connection that is held open, in milliseconds. */
+/** Milliseconds between two writes on a held connection. */
 const DRIP_MS = 2_000;
 
 type Json = Readonly<Record<string, unknown>>;
 /** Makes a schema of a shape; `size` is from 2 to 61. */
 type Shape = (size: number) => Json;
 
-/** Attacks until the signal is aborted; resolves to what became of it. Never rejects. */
+/** Attacks until the signal is aborted; resolves to the tally. Never rejects. */
 export async function attack(
   victim: Victim,
   hostility: Hostility,
@@ -99,7 +93,7 @@ class HostileCaller {
     return this.#tally;
   }
 
-  /** Does the same again and again until it is over. */
+  /** Repeats the attack until the signal is aborted. */
   async again(name: string, once: () => Promise<number>): Promise<void> {
     while (!this.#signal.aborted) {
       const status = await once();
@@ -110,10 +104,7 @@ class HostileCaller {
     }
   }
 
-  /**
-   * Asks with tools, or for an answer, of a schema that is dear. Every one differs a little, so that none is
-   * remembered.
-   */
+  /** Requests tool calls, or an answer, with an expensive schema. Schemas differ slightly, so that none is cached. */
   askWithSchema(index: number): Promise<number> {
     this.#requests += 1;
     const shape = this.#chance.pick(SHAPES);
@@ -123,7 +114,7 @@ class HostileCaller {
     return this.send(path, bodyFor(path, "call f with a=1", { ...toolsOf(path, schema, strict), stream: true }));
   }
 
-  /** Sends a prompt of very many messages, or has it counted. */
+  /** Sends a prompt of very many messages, or counts it. */
   askLong(index: number, messages: number): Promise<number> {
     const turns = Array.from({ length: messages }, (_, at) => ({
       role: at % 2 === 0 ? "user" : "assistant",
@@ -135,13 +126,13 @@ class HostileCaller {
       : this.send("/v1/messages", body);
   }
 
-  /** Leaves as soon as the head of the answer is there. */
+  /** Cancels as soon as the head of the answer has arrived. */
   leave(index: number): Promise<number> {
     const path = ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages";
     return this.send(path, bodyFor(path, `leaver ${index}`, { stream: true }), true);
   }
 
-  /** Sends a body and reads the answer away; resolves to its status, or to 0 where there was none. */
+  /** Sends a body and reads the answer; resolves to its status, or 0 without one. */
   send(path: string, body: Json | Buffer | object, leave = false): Promise<number> {
     const bytes = Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
     const { port, key } = this.#victim;
@@ -165,10 +156,7 @@ class HostileCaller {
     });
   }
 
-  /**
-   * Holds a connection: without a word, in the middle of a head, or in the middle of a body. Opens it again when it is
-   * closed.
-   */
+  /** Holds a connection: without data, within a head, or within a body. Reopens it when it is closed. */
   async holdConnection(index: number): Promise<void> {
     while (!this.#signal.aborted) {
       const socket = connect({ port: this.#victim.port, host: "127.0.0.1" });
@@ -202,7 +190,7 @@ function closed(socket: Socket): Promise<void> {
   return new Promise((resolve) => socket.once("close", () => resolve()));
 }
 
-/** Makes the fields of a request that has one tool of this schema. */
+/** Makes the fields of a request with one tool of this schema. */
 function toolsOf(path: AnswerPath, schema: Json, strict: boolean): object {
   if (path === "/v1/messages") return { tools: [{ name: "f", input_schema: schema }], tool_choice: { type: "any" } };
   if (path === "/v1/responses")
@@ -213,15 +201,15 @@ function toolsOf(path: AnswerPath, schema: Json, strict: boolean): object {
   };
 }
 
-/** Shapes of schemas that are small and dear, each of a given size. */
+/** Shapes of small but expensive schemas, each of a given size. */
 const SHAPES: readonly [Shape, ...Shape[]] = [
-  // A definition that refers to itself many times over.
+  // A definition with many references to itself.
   (size) => ({
     type: "object",
     properties: { a: { $ref: "#/$defs/x" } },
     $defs: { x: { allOf: Array.from({ length: size }, () => ({ $ref: "#/$defs/x" })) } },
   }),
-  // Alternatives of alternatives, each level twice as many ways as the one below it.
+  // Nested alternatives; each level has twice as many ways as the one below it.
   (size) => ({
     type: "object",
     properties: { a: { $ref: `#/$defs/l${size}` } },
@@ -234,32 +222,32 @@ const SHAPES: readonly [Shape, ...Shape[]] = [
       ]),
     ),
   }),
-  // A product of what all parts must be.
+  // A product of all constraints.
   (size) => ({
     type: "object",
     allOf: Array.from({ length: Math.min(size, 16) }, (_, at) => ({
       anyOf: [{ properties: { [`p${at}`]: { type: "string" } } }, { properties: { [`q${at}`]: { type: "integer" } } }],
     })),
   }),
-  // Long runs.
+  // Long repetitions.
   (size) => ({ type: "object", properties: { a: { type: "string", minLength: size * 150, maxLength: size * 160 } } }),
   (size) => ({
     type: "object",
     properties: { a: { type: "array", minItems: size, maxItems: size * 4, items: { type: "array", maxItems: size } } },
   }),
-  // Very many values, and values that are large.
+  // Very many values, and large values.
   (size) => ({
     type: "object",
     properties: { a: { enum: Array.from({ length: size * 40 }, (_, at) => `value number ${at}`) } },
   }),
-  // Very many properties, any of which may be left out.
+  // Very many optional properties.
   (size) => ({
     type: "object",
     properties: Object.fromEntries(Array.from({ length: size * 10 }, (_, at) => [`p${at}`, { type: "integer" }])),
   }),
   // Deep nesting.
   (size) => Array.from({ length: size }).reduce<Json>((inner) => ({ type: "object", properties: { a: inner } }), {}),
-  // What no schema is.
+  // An invalid schema.
   () => ({ type: [{ toString: 1 }] }),
   () => ({ type: "object", properties: { a: { $ref: "#/$defs/nowhere" } } }),
   (size) => ({ type: "object", properties: { a: { type: "string", pattern: `^(${"(a|b)*".repeat(size)})*c$` } } }),

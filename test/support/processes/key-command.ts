@@ -1,6 +1,6 @@
 import { run } from "../../../gateway/keys/cli/main.ts";
 
-/** Runs the command line of the keys on a key file; resolves to what it printed. Throws when it fails. */
+/** Runs the command line for keys on a key file; resolves to its output. Throws if it fails. */
 export async function keyCommand(file: string, ...args: readonly [string, ...string[]]): Promise<string> {
   let out = "";
   let errors = "";
@@ -21,7 +21,7 @@ export async function keyCommand(file: string, ...args: readonly [string, ...str
   return out;
 }
 
-/** Makes a new key with these options of `keys create`, and resolves to its text. */
+/** Makes a key with these options of `keys create`, and resolves to its text. */
 export async function createKey(file: string, ...options: readonly string[]): Promise<string> {
   return JSON.parse(await keyCommand(file, "create", "--json", ...options)).key;
 }

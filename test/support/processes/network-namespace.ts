@@ -3,21 +3,21 @@ import { existsSync } from "node:fs";
 import type { EnginePlace } from "./engine-process.ts";
 
 /*
- * Hosts with addresses of their own on one machine: network namespaces of Linux. A node in one is reached over a link
- * that can be cut; a second link stays, for what a test wants to know about it meanwhile.
+ * Hosts with their own addresses on one machine, as Linux network namespaces. A node in one is reached over a link that
+ * can be cut; a second link stays up for the test's own queries.
  */
 
-/** The first of the addresses for benchmarks (RFC 2544); each process takes 64 of them. */
+/** First address for benchmarks (RFC 2544); each process takes 64 of them. */
 const NETWORK = 198 * 2 ** 24 + 18 * 2 ** 16;
 const PER_PROCESS = 64;
 const PROCESSES = 2_048;
-/** The number of addresses of a namespace: two links of four addresses each. */
+/** Addresses of a namespace: two links of four addresses each. */
 const PER_NAMESPACE = 8;
 
-/** Numbers of the namespaces that this process has. */
+/** Numbers of this process's namespaces. */
 const inUse = new Set<number>();
 
-/** Returns why no namespaces can be made on this machine; undefined when they can. */
+/** Returns why namespaces are unavailable on this machine; undefined if they are available. */
 export function whyNoNamespaces(): string | undefined {
   if (process.platform !== "linux") return "network namespaces are Linux's";
   if (process.getuid?.() !== 0) return "only root may make network namespaces";
@@ -33,15 +33,15 @@ export function whyNoNamespaces(): string | undefined {
 }
 
 type Link = {
-  /** The name of the link's interface on this host. */
+  /** Interface of the link on this host. */
   readonly outer: string;
-  /** The name of the link's interface in the namespace. */
+  /** Interface of the link in the namespace. */
   readonly inner: string;
   readonly outerAddress: string;
   readonly innerAddress: string;
 };
 
-/** A network namespace of its own, with links to this machine that a test can cut. */
+/** A network namespace with links to this machine that a test can cut. */
 export class NetworkNamespace {
   readonly #index: number;
   readonly #name: string;
@@ -57,7 +57,7 @@ export class NetworkNamespace {
     this.#management = { ...link(first + 4), outer: `svm${process.pid}x${index}`, inner: "management" };
   }
 
-  /** Makes a namespace. Throws where `whyNoNamespaces` has a reason, or a process has eight of them. */
+  /** Makes a namespace. Throws if `whyNoNamespaces` has a reason, or a process has eight of them. */
   static create(): NetworkNamespace {
     let index = 0;
     while (inUse.has(index)) index += 1;
@@ -73,10 +73,7 @@ export class NetworkNamespace {
     return namespace;
   }
 
-  /**
-   * The place of a node in the namespace: it serves on the link that can be cut, and its metrics are on the one that
-   * stays.
-   */
+  /** The place of a node in the namespace: its gRPC is on the link that can be cut, its metrics on the other one. */
   get place(): EnginePlace {
     return {
       host: this.#data.innerAddress,
@@ -85,22 +82,22 @@ export class NetworkNamespace {
     };
   }
 
-  /** Pulls the cable: nothing is said to anybody, nothing passes. */
+  /** Cuts the link: no packets pass, and no side is notified. */
   cut(): void {
     ip("-n", this.#name, "link", "set", this.#data.inner, "down");
   }
 
-  /** Loses what the host sends on its way; what is sent to it arrives. */
+  /** Drops packets from the host; packets to it arrive. */
   loseReplies(): void {
     this.#lose(["-n", this.#name, "route"], this.#data.outerAddress);
   }
 
-  /** Loses what is sent to the host on its way; what it sends arrives. */
+  /** Drops packets to the host; packets from it arrive. */
   loseRequests(): void {
     this.#lose(["route"], this.#data.innerAddress);
   }
 
-  /** Takes back what was done to the link. */
+  /** Restores the link. */
   heal(): void {
     for (const route of this.#lost.splice(0)) ip(...route);
     ip("-n", this.#name, "link", "set", this.#data.inner, "up");
@@ -132,7 +129,7 @@ export class NetworkNamespace {
   }
 }
 
-/** Removes the namespaces of processes that were ended before they could do so. */
+/** Removes the namespaces of processes that were killed before they could do so. */
 function removeOrphans(): void {
   for (const [name, pid] of execFileSync("ip", ["netns", "list"], { encoding: "utf8" }).matchAll(/^svc-(\d+)-\d+/gm))
     if (!existsSync(`/proc/${pid}`)) quietly("netns", "del", name);
@@ -155,6 +152,6 @@ function quietly(...args: readonly string[]): void {
   try {
     ip(...args);
   } catch {
-    // It is gone already.
+    // It is already removed.
   }
 }

@@ -2,20 +2,20 @@ import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, hasDelta, type StreamEnd
 import { type BodyReader, readBody } from "../http/read-until.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
 
-/** A streamed answer of which a delta has come. */
+/** A streamed answer whose first delta has arrived. */
 export type OpenStream = { readonly path: AnswerPath; readonly status: number; readonly body: BodyReader };
 
 type Client = {
   readonly key?: string;
   readonly signal?: AbortSignal;
-  /** Fields of the body beside model, text and `stream`. */
+  /** Fields of the body besides model, text and `stream`. */
   readonly fields?: (path: AnswerPath) => object;
 };
 
-/** Who takes the requests: a gateway process, or what stands for one. */
+/** A gateway process, or its substitute. */
 type Front = Pick<GatewayProcess, "post">;
 
-/** Opens streams that have all begun, the formats in turn. One that was refused has no text yet. */
+/** Opens streams until all have begun, the formats in turn. A refused one has no text yet. */
 export function openStreams(gateway: Front, count: number, client: Client = {}): Promise<OpenStream[]> {
   return Promise.all(Array.from({ length: count }, (_, index) => openStream(gateway, index, client)));
 }
@@ -29,7 +29,7 @@ async function openStream(gateway: Front, index: number, { key, signal, fields }
   return { path, status: response.status, body: reader };
 }
 
-/** Resolves to how each stream ends. */
+/** Resolves to the end of each stream. */
 export function endsOf(streams: readonly OpenStream[]): Promise<StreamEnd[]> {
   return Promise.all(
     streams.map(async ({ path, body }) => {

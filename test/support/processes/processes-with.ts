@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Returns the ids of the processes whose command line holds `text`; on Linux only. */
+/** Returns the ids of the processes whose command line contains `text`; on Linux only. */
 export function processesWith(text: string): number[] {
   const ids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   return ids.filter((id) => commandOf(id).includes(text)).map(Number);
 }
 
-/** "" for one that has ended meanwhile. */
+/** "" if it has ended meanwhile. */
 function commandOf(id: string): string {
   try {
     return readFileSync(`/proc/${id}/cmdline`, "utf8");

@@ -3,31 +3,29 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { freePort } from "../free-port.ts";
 
-/** The longest time that an engine may take to come up on a busy machine, in milliseconds. */
+/** Longest start of an engine on a busy machine, in milliseconds. */
 const UP_WITHIN_MS = 400_000;
 const RESTART_AFTER_MS = 500;
-/** The part of an engine's output that is shown where it did not come up, in characters. */
+/** Shown part of an engine's output after a failed start, in characters. */
 const SHOWN_OUTPUT = 4_000;
 
-/** How an engine is run. */
 export type EngineCommand = {
-  /** The program. */
   readonly program: string;
-  /** Returns the arguments of the program for a server on this port of 127.0.0.1. */
+  /** Returns the program's arguments for a server on this port of 127.0.0.1. */
   readonly args: (port: number) => readonly string[];
-  /** The variables that the program is given beside those of this process. */
+  /** Additional environment variables. */
   readonly env: Readonly<Record<string, string>>;
-  /** The file that the program's output goes to. */
+  /** File of the program's output. */
   readonly logFile: string;
 };
 
-/** An engine as a process group of its own, which is started again whenever it ends, as an orchestrator would do. */
+/** An engine in its own process group, which is restarted whenever it ends, as an orchestrator does. */
 export class RealEngine {
   readonly #command: EngineCommand;
   readonly #port: number;
   #child: ChildProcess | undefined;
   #stopping = false;
-  /** Whether it has come up once: one that never did is not started again. */
+  /** Whether it has been healthy once: an engine that never was is not restarted. */
   #cameUp = false;
 
   private constructor(command: EngineCommand, port: number) {
@@ -35,10 +33,10 @@ export class RealEngine {
     this.#port = port;
   }
 
-  /** Starts an engine on a free port and waits until it is healthy. Throws with its last words where it does not. */
+  /** Starts an engine on a free port and waits until it is healthy. Throws with the end of its output if it fails. */
   static async start(command: EngineCommand): Promise<RealEngine> {
     const engine = new RealEngine(command, await freePort());
-    // Whatever ends the tests ends the engine: as the leader of a group it would outlive them.
+    // The engine must end with the tests: as the leader of a group it would outlive them.
     process.once("exit", () => engine.kill());
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(1));
     engine.#run();
@@ -51,23 +49,22 @@ export class RealEngine {
     return engine;
   }
 
-  /** The root URL of the engine's server. */
   get baseUrl(): string {
     return `http://127.0.0.1:${this.#port}`;
   }
 
-  /** Kills the engine with all its processes. It is started again on the same port. */
+  /** Kills all processes of the engine. It is restarted on the same port. */
   kill(): void {
     const pid = this.#child?.pid;
     if (pid === undefined) return;
     try {
       process.kill(-pid, "SIGKILL");
     } catch {
-      // It has ended by itself.
+      // It has already exited.
     }
   }
 
-  /** Ends the engine for good. */
+  /** Stops the engine without a restart. */
   async stop(): Promise<void> {
     this.#stopping = true;
     const child = this.#child;
@@ -81,7 +78,7 @@ export class RealEngine {
     const { program, args, env, logFile } = this.#command;
     const log = openSync(logFile, "a");
     const child = spawn(program, args(this.#port), {
-      // Leads a process group: engines have processes of their own.
+      // Leads a process group: engines have child processes.
       detached: true,
       stdio: ["ignore", log, log],
       env: { ...process.env, ...env },
@@ -94,7 +91,7 @@ export class RealEngine {
     });
   }
 
-  /** Resolves when the engine is healthy. Throws with its last words where it does not become so. */
+  /** Resolves when the engine is healthy. Throws with the end of its output if it does not become so. */
   async untilUp(): Promise<void> {
     for (const lastMs = Date.now() + UP_WITHIN_MS; Date.now() < lastMs; await wait(RESTART_AFTER_MS)) {
       const isUp = await fetch(`${this.baseUrl}/health`).then(

@@ -2,12 +2,12 @@ import { type BodyReader, readBody } from "../http/read-until.ts";
 import { processesWith } from "./processes-with.ts";
 import { type Service, type StartOptions, startService } from "./start-service.ts";
 
-/** Runs `npm start` with a simulated engine that writes 50 tokens a second. */
+/** Runs `npm start` with a simulated engine of 50 tokens a second. */
 export function startSimulated({ args = [], ...options }: StartOptions = {}): Promise<Service> {
   return startService([0, 0, 0], { ...options, args: ["--model", "simulator", ...args] });
 }
 
-/** Resolves to the reply of the admin port as text; undefined when there is no answer. */
+/** Resolves to the text of the admin port's reply; undefined without one. */
 export async function adminText(service: Service, path: string, method = "GET"): Promise<string | undefined> {
   const response = await fetch(`${service.adminUrl}${path}`, { method }).catch(() => undefined);
   return response?.text();
@@ -18,10 +18,10 @@ export async function isLive(service: Service): Promise<boolean> {
   return (await adminText(service, "/ready")) === "LIVE\n";
 }
 
-/** A streamed answer that has begun, and the reader of its body. */
+/** A streamed answer that has begun, with the reader of its body. */
 export type OpenStream = { readonly response: Response; readonly body: BodyReader };
 
-/** Opens a stream of so many tokens, over a connection of its own. Resolves when its first delta has come. */
+/** Opens a stream of so many tokens, over a new connection. Resolves when its first delta has arrived. */
 export async function openStream(service: Service, tokens: number): Promise<OpenStream> {
   const response = await ask(service, { stream: true, max_tokens: tokens });
   const body = readBody(response);
@@ -29,13 +29,13 @@ export async function openStream(service: Service, tokens: number): Promise<Open
   return { response, body };
 }
 
-/** Sends a chat completion over a connection of its own. */
+/** Sends a chat completion over a new connection. */
 export function ask(service: Service, fields: object): Promise<Response> {
   const body = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], ...fields };
   return service.post("/v1/chat/completions", body, { connection: "close" });
 }
 
-/** Resolves to how a stream ended: whole, in an error frame, or cut. */
+/** Resolves to the end of a stream: complete, with an error frame, or cut. */
 export async function endOfStream({ body }: OpenStream): Promise<"complete" | "error" | "cut"> {
   const text = await body.toEnd().catch(() => undefined);
   if (text === undefined || !text.trimEnd().endsWith("data: [DONE]")) return "cut";

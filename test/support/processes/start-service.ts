@@ -10,64 +10,62 @@ import { freePort } from "../free-port.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-/** Returns whether llama.cpp can run on this machine: without a binary for the platform these tests have no model. */
+/** Returns whether llama.cpp runs on this machine: without a binary for the platform these tests have no model. */
 export function hasLlama(): boolean {
   return existsSync(join(ROOT, "node_modules/node-llama-cpp/package.json"));
 }
 
-/** A running `npm start`, and how to use it. */
+/** A running `npm start`. */
 export type Service = {
   readonly baseUrl: string;
-  /** The URL of the gateway's admin listener. */
   readonly adminUrl: string;
-  /** The address of the first engine's gRPC, `host:port`. */
+  /** `host:port` of the first engine's gRPC. */
   readonly engine: string;
   readonly engineMetricsUrl: string;
   readonly key: string;
   readonly stateDir: string;
   readonly process: ChildProcess;
-  /** The ports of the API, of the admin listener and of the first engine, as text. */
+  /** Ports of the API, of the admin listener and of the first engine, as text. */
   readonly ports: readonly string[];
-  /** Returns what the service wrote to its standard error so far. */
+  /** Returns the service's stderr so far. */
   said(): string;
-  /** Sends a body as JSON, with the key unless `headers` name another. */
+  /** Sends a body as JSON, with the default key unless `headers` has another. */
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
-  /** Runs the key command line on this service's keys; resolves to what it printed. */
+  /** Runs the command line for keys on this service's keys; resolves to its output. */
   keys(...args: readonly string[]): Promise<string>;
   /** Sends the signal to the whole process group, as a terminal does; resolves to the exit code. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 };
 
-/** What `npm start` is started with. */
 export type StartOptions = {
-  /** Further flags of the command line. Default: none. */
+  /** Further command line flags. Default: none. */
   readonly args?: readonly string[];
-  /** The state folder of an earlier start. Default: a new one. */
+  /** State folder of an earlier start. Default: a new one. */
   readonly state?: string;
-  /** Variables of the environment beside those of this process. Default: none. */
+  /** Additional environment variables. Default: none. */
   readonly env?: Readonly<Record<string, string>>;
 };
 
-/** The most engines of a service of the tests: each has a port of its own behind that of the first. */
+/** Most engines of a test service: each has its own port after that of the first. */
 const MOST_ENGINES = 4;
 
-/** The path of the built `npm start`. */
+/** Path of the built `npm start`. */
 export const START = join(ROOT, "dist/deploy/local/main.js");
 
-/** Runs `npm start` without npm: the built supervisor with its real children, on free ports unless told otherwise. */
+/** Runs `npm start` without npm: the built supervisor with its real children, by default on free ports. */
 export async function startService(
   ports: readonly [number, number, number] = [0, 0, 0],
   { args = [], state, env = {} }: StartOptions = {},
 ): Promise<Service> {
   const stateDir = state ?? (await mkdtemp(join(tmpdir(), "svc-start-")));
-  // Processes that are replaced come back on their ports.
+  // Replaced processes use the same ports.
   const [port, adminPort, enginePort] = await Promise.all(
     ports.map(async (one) => one || (await freePort(MOST_ENGINES))),
   );
   const own = ["--port", port, "--admin-port", adminPort, "--engine-port", enginePort, "--state-dir", stateDir];
   const child = spawn(process.execPath, [START, ...own.map(String), ...args], {
     env: { ...process.env, ...env },
-    // A process group of its own, so that a signal can be sent as a terminal sends it.
+    // A new process group, so that a signal can be sent as a terminal does.
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
-/** An address that stays the same while another server answers behind it, as with a Service or a proxy. */
+/** A stable address in front of changing servers, like a Service or a proxy. */
 export class Forwarder {
   readonly #server: Server;
   readonly #open = new Set<Socket>();
@@ -23,25 +23,24 @@ export class Forwarder {
     });
   }
 
-  /** Listens, and leads to this port of the machine. */
+  /** Listens, and forwards to this port of the machine. */
   static async to(port: number): Promise<Forwarder> {
     const forwarder = new Forwarder(port);
     await once(forwarder.#server.listen(0, "127.0.0.1"), "listening");
     return forwarder;
   }
 
-  /** The address that leads there. */
   get address(): string {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Leads to another port from now on; what is connected is cut off. */
+  /** Forwards to another port from now on; open connections are closed. */
   turnTo(port: number): void {
     this.#port = port;
     for (const socket of this.#open) socket.destroy();
   }
 
-  /** Cuts off what is connected, and listens no more. */
+  /** Closes all connections, and listens no more. */
   end(): void {
     this.#server.close();
     for (const socket of this.#open) socket.destroy();

@@ -4,7 +4,7 @@ import { RedisState } from "../../../gateway/state/redis-state.ts";
 import { stateSchema } from "../../../gateway/state/state-settings.ts";
 import type { RedisProcess } from "./redis-process.ts";
 
-/** Makes a connection to a Redis of a test, which has connected, or not, when it resolves. */
+/** Makes a connection to a test Redis, and waits for its first attempt. */
 export async function connectTo(redis: RedisProcess, settings: object = {}): Promise<RedisState> {
   const { redis: checked } = stateSchema.parse({ redis: { addresses: [redis.address], ...settings } });
   if (!checked) throw new Error("there are settings");
@@ -13,7 +13,7 @@ export async function connectTo(redis: RedisProcess, settings: object = {}): Pro
   return state;
 }
 
-/** A gateway's limit store in a Redis, and what it has said. */
+/** A gateway's limit store in a Redis, with its reports. */
 export type OpenLimits = { readonly store: RedisLimitStore; readonly said: string[]; close(): Promise<void> };
 
 /** Opens a limit store in a Redis, as one gateway does. */

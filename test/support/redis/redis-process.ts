@@ -8,34 +8,33 @@ import { Redis } from "ioredis";
 import { freePort } from "../free-port.ts";
 import { SHIPPED_USER, shippedArgs, shippedUsers } from "./shipped-store.ts";
 
-/** The path of the binary: what the environment names, or the system's. */
+/** Path of the binary: from the environment, or the system's. */
 const BINARY = process.env.SVC_TEST_REDIS ?? "redis-server";
 const VALKEY = process.env.SVC_TEST_VALKEY ?? "valkey-server";
 
 const runs = (binary: string) => spawnSync(binary, ["--version"]).status === 0;
 
-/** Whether there is a Redis to test with. */
 export const HAS_REDIS = runs(BINARY);
-/** The servers that are not on this machine, of those which gateways can share. */
+/** Supported servers that are not installed on this machine. */
 export const MISSING_SERVERS = [BINARY, VALKEY].filter((binary) => !runs(binary));
-/** The servers of this machine that gateways can share. */
+/** Supported servers on this machine. */
 export const SERVERS = [BINARY, VALKEY].filter((binary) => !MISSING_SERVERS.includes(binary));
-/** The reason why a test that needs Redis is skipped where there is none. */
+/** Why a test that needs Redis is skipped. */
 export const NO_REDIS = "no redis-server: install it, or name a binary in SVC_TEST_REDIS";
 
-/** The user of a shipped store who may do all, where a test asks for one. */
+/** A user of a shipped store with all rights, if a test asks for it. */
 export const OPERATOR = "operator";
 
 type Login = { readonly username: string; readonly password: string };
 
-/** A Redis of a test, with a folder of its own. */
+/** A Redis for a test, in its own folder. */
 export class RedisProcess {
-  /** The port that it listens on, which stays the same when it is started again. */
+  /** Stays the same after a restart. */
   readonly port: number;
   readonly #args: readonly string[];
   readonly #folder: string;
   readonly #binary: string;
-  /** The user and password of `ask`; undefined for a server that asks for none. */
+  /** User and password of `ask`; undefined for a server without login. */
   readonly #login: Login | undefined;
   #child: ChildProcess;
 
@@ -49,8 +48,8 @@ export class RedisProcess {
   }
 
   /**
-   * Starts a server, one of `SERVERS`, with the users and arguments that are shipped, and a user OPERATOR with the same
-   * password who may do all where `operator` is set. Resolves when it listens.
+   * Starts a server, one of `SERVERS`, with the shipped users and arguments, and with `operator` a user OPERATOR with
+   * the same password and all rights. Resolves when it listens.
    */
   static async shipped(
     binary: string,
@@ -68,8 +67,8 @@ export class RedisProcess {
   }
 
   /**
-   * Starts a Redis on a free port, with these options of its command line; one that speaks TLS has `--tls-port` without
-   * a port among them. Resolves when it listens.
+   * Starts a Redis on a free port with these command line options; for TLS they contain `--tls-port` without a port.
+   * Resolves when it listens.
    */
   static async start(...args: readonly string[]): Promise<RedisProcess> {
     const port = await freePort();
@@ -90,12 +89,11 @@ export class RedisProcess {
     return sentinel;
   }
 
-  /** The address by which gateways find it. */
   get address(): string {
     return `127.0.0.1:${this.port}`;
   }
 
-  /** Sends it a command; resolves to what it answers. */
+  /** Sends a command; resolves to its reply. */
   async ask(...command: readonly [string, ...string[]]): Promise<unknown> {
     const client = new Redis({ host: "127.0.0.1", port: this.port, ...this.#login });
     client.on("error", () => {});
@@ -107,7 +105,7 @@ export class RedisProcess {
     }
   }
 
-  /** Ends it as an operator does, or as a power cut. */
+  /** Stops it, by SIGTERM by default, or as a power failure does. */
   async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const ended = once(this.#child, "exit");
@@ -115,12 +113,12 @@ export class RedisProcess {
     await ended;
   }
 
-  /** Lets it stand still, or go on. */
+  /** Suspends or resumes it. */
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
     this.#child.kill(signal);
   }
 
-  /** Starts it again with what it has kept. Resolves when it listens. */
+  /** Restarts it with its persisted data. Resolves when it listens. */
   async startAgain(): Promise<void> {
     this.#child = this.#spawn();
     await this.#listens();

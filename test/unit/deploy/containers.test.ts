@@ -8,7 +8,7 @@ import { gatewayConfigSchema } from "../../../gateway/config.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const COMPOSE = join(ROOT, "deploy/compose");
-/** What a user makes before the start. */
+/** Files that a user makes before the start. */
 const MADE = ["./secrets", "./secrets/grpc.crt", "./certificates"];
 
 type Service = {
@@ -22,7 +22,7 @@ type Service = {
 describe("the images", () => {
   const text = readFileSync(join(ROOT, "deploy/images/Containerfile"), "utf8");
 
-  test("copy what there is", () => {
+  test("copy existing files", () => {
     const sources = [...text.matchAll(/^COPY (?!--from)(.+)$/gm)].flatMap(([, list = ""]) =>
       list.split(" ").slice(0, -1),
     );
@@ -45,7 +45,7 @@ describe("the compose file", () => {
     readonly services: Readonly<Record<string, Service>>;
   };
 
-  test("mounts and builds what there is", () => {
+  test("mounts and builds existing files", () => {
     for (const { volumes = [], build } of Object.values(services)) {
       const hosts = volumes.map((mount) => mount.split(":")[0] ?? "").filter((path) => path.startsWith("."));
       expect(hosts.filter((path) => !MADE.includes(path) && !existsSync(join(COMPOSE, path)))).toEqual([]);

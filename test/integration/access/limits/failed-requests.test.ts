@@ -9,17 +9,17 @@ import { readBody } from "../../../support/http/read-until.ts";
 import { statusOf } from "../../../support/http/status-of.ts";
 import { MINIMAL } from "../../../support/requests/minimal-bodies.ts";
 
-/* What a key is charged for requests that the service failed. */
+/* Charges for requests that the service failed. */
 
 const services = new OwnServices();
 afterEach(() => services.stop());
 
-/** A script that fails before anything is said. */
+/** A script that fails before its first event. */
 const failing = (reason: ErrorReason) => () => {
   throw new EngineError(reason, "gone");
 };
 
-describe("D10 what a request costs that the service failed", () => {
+describe("D10 the cost of requests that the service failed", () => {
   const path = "/v1/chat/completions";
 
   test.each(["ENGINE_DOWN", "ENGINE_ERROR", "ENGINE_ABORTED", "PROTOCOL_VIOLATION"] as const)(
@@ -42,7 +42,7 @@ describe("D10 what a request costs that the service failed", () => {
       expect(await statusOf(gateway.post(path, { ...MINIMAL[path], stream }, auth))).toBe(503);
   });
 
-  test("a node that falls silent over it keeps charged what it had counted, also of the day's quota", async () => {
+  test("a node that falls silent leaves its counted tokens charged, also to the daily quota", async () => {
     const { gateway } = await services.start(
       async function* () {
         yield [started({ inputTokens: 90 })];
@@ -56,7 +56,7 @@ describe("D10 what a request costs that the service failed", () => {
     expect(await next.json()).toMatchObject({ error: { code: "insufficient_quota" } });
   });
 
-  test("a quota of the day pays for no token that nobody has worked on", async () => {
+  test("the daily quota is not charged for tokens that no engine processed", async () => {
     const { gateway } = await services.start(failing("ENGINE_DOWN"));
     const auth = await keyWith(gateway, {}, { tokensPerDay: 1 });
     for (let i = 0; i < 3; i += 1) expect(await statusOf(gateway.post(path, MINIMAL[path], auth))).toBe(503);

@@ -4,7 +4,7 @@ import { keyWith, limitHeaders } from "../../../support/gateway/limited-key.ts";
 import { OwnServices } from "../../../support/gateway/own-services.ts";
 import { MINIMAL, POST_PATHS } from "../../../support/requests/minimal-bodies.ts";
 
-/* The headers by which an answer tells what is left of a key's limits. */
+/* Response headers with the remaining limits of a key. */
 
 const services = new OwnServices();
 afterEach(() => services.stop());

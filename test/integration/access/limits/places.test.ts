@@ -13,14 +13,14 @@ import { statusOf } from "../../../support/http/status-of.ts";
 import { MINIMAL, type PostPath } from "../../../support/requests/minimal-bodies.ts";
 import { until } from "../../../support/until.ts";
 
-/* Generations and counts of a key that run at one time. */
+/* Concurrent generations and counts of a key. */
 
 const services = new OwnServices();
 afterEach(() => services.stop());
 
 const isB = (path: PostPath) => path.startsWith("/v1/messages");
 
-/** Resolves to how many places of the key's limits are taken. A node's slot is free a moment before them. */
+/** Resolves to the number of taken places of the key. The node's slot is freed slightly before them. */
 async function taken(gateway: RunningGateway, auth: Auth): Promise<number | undefined> {
   const principal = gateway.keys.find(auth.authorization.slice("Bearer ".length));
   const places = principal && (await gateway.limiter.look(principal)).places;
@@ -40,7 +40,7 @@ describe("generations at one time", () => {
       for (const round of [1, 2]) {
         const leave = new AbortController();
         const refused: Response[] = [];
-        // An answer that nobody holds is left as soon as garbage is collected.
+        // An unreferenced response is cancelled by the garbage collector.
         const admitted: Response[] = [];
         const others: Promise<unknown>[] = Array.from({ length: 64 }, async () => {
           const response = await fetch(`${gateway.baseUrl}/v1/chat/completions`, {
@@ -111,7 +111,7 @@ describe("generations at one time", () => {
         await statusOf(gateway.post(path, body, { ...auth, "content-type": "text/plain" })),
       ];
       expect(statuses).toEqual([200, 503, stream ? 200 : 503, 400, 400, 400, 415]);
-      // A caller hears of an end a moment before its place is free.
+      // A caller receives the end of an answer slightly before its place is freed.
       await becomes(async () => (await post({})) === 200, "a place is free again");
       const leave = new AbortController();
       const left = fetch(`${gateway.baseUrl}${path}`, {
@@ -132,7 +132,7 @@ describe("generations at one time", () => {
 const COUNTS = ["/v1/messages/count_tokens", "/v1/responses/input_tokens"] as const;
 
 describe.each(COUNTS)("D11 token counts at one time on %s", (count) => {
-  /** A service whose counts wait for `go`; `cluster` has settings of the one cluster. */
+  /** A service whose counts wait for `go`; `cluster` has settings of its cluster. */
   async function countingService(overrides: object, cluster = {}) {
     const go = gate();
     const { engine, gateway } = await services.start(fixedSentence, ({ address }) => ({

@@ -10,7 +10,7 @@ import { statusOf } from "../../../support/http/status-of.ts";
 import { MINIMAL, POST_PATHS, type PostPath } from "../../../support/requests/minimal-bodies.ts";
 import { until } from "../../../support/until.ts";
 
-/* Rates and quotas of a key: requests and tokens in a minute, tokens of a day. */
+/* Rates and quotas of a key: requests and tokens per minute, tokens per day. */
 
 const services = new OwnServices();
 afterEach(() => services.stop());
@@ -40,7 +40,7 @@ describe("a key over its requests per minute", () => {
     expect(await statusOf(gateway.post(path, MINIMAL[path]))).toBe(200);
   });
 
-  test("may still count tokens and see the models, and the log says why it was refused", async () => {
+  test("may still count tokens and list models, and the log has the reason of the refusal", async () => {
     const { gateway } = await services.start(fixedSentence);
     const auth = await keyWith(gateway, { rpm: 1 });
     const chat = () => statusOf(gateway.post("/v1/chat/completions", MINIMAL["/v1/chat/completions"], auth));
@@ -62,7 +62,7 @@ describe("a key over its requests per minute", () => {
   });
 });
 
-describe("what is not counted", () => {
+describe("uncounted requests", () => {
   test("the one refusal that opens an agent's session", async () => {
     const { gateway } = await services.start(fixedSentence);
     const auth = await keyWith(gateway, { rpm: 1 });

@@ -8,13 +8,10 @@ import { HealthNode } from "../../engine/health-node.ts";
 import { generateRequest } from "../../requests/generate-request.ts";
 import { FrontRig, HINTS, routeFor } from "../front-rig.ts";
 
-/** A request that has asked for a place, and how its caller leaves. */
+/** A request that waits for admission, with its cancellation. */
 export type Asked = { readonly result: Promise<Admitted<ClusterMember> | NotAdmitted>; readonly leave: () => void };
 
-/**
- * Starts admission in front of nodes that run four requests each, unless `circuitBreakers` says otherwise, for the time of
- * the running test.
- */
+/** Starts admission in front of nodes with four slots each, unless `circuitBreakers` differs, for the running test. */
 export async function admitting(
   circuitBreakers: object = {},
   nodeCount = 1,
@@ -61,14 +58,14 @@ export async function admitting(
   return { ...rig, cluster, clock, nodes, admission, ask };
 }
 
-/** Resolves to the place of a request. Throws where it gets none. */
+/** Resolves to the place of a request. Throws if it is refused. */
 export async function admitted({ result }: Asked): Promise<Admitted<ClusterMember>> {
   const place = await result;
   if (typeof place === "string") throw new Error(`not admitted: ${place}`);
   return place;
 }
 
-/** Takes `count` places, which have to be there. */
+/** Takes `count` free places. */
 export async function fill(ask: () => Asked, count: number): Promise<Admitted<ClusterMember>[]> {
   return Promise.all(Array.from({ length: count }, () => admitted(ask())));
 }

@@ -8,50 +8,49 @@ import { textAnswer } from "../../events/events.ts";
 import { preferred } from "../../preferred.ts";
 import { FrontRig, type FrontRigOptions } from "../front-rig.ts";
 
-/** Answers with a short text. */
 export const hello: Script = () => [textAnswer("Hello.")];
 
-/** Makes the script of an engine that is lost behind some events. */
+/** Makes the script of an engine that is lost after some events. */
 export const failsAt = (events: readonly Event[]): Script =>
   async function* () {
     if (events.length > 0) yield events;
     throw new EngineError("ENGINE_DOWN", "gone");
   };
 
-/** Makes the script of an engine that says nothing more behind some steps. */
+/** Makes the script of an engine that falls silent after some steps. */
 export const staysAt = (...steps: readonly (readonly Event[])[]): Script =>
   async function* () {
     yield* steps;
     await new Promise(() => {});
   };
 
-/** Starts an engine for the time of the running test. */
+/** Starts an engine for the running test. */
 export async function engine(script: Script, slots = 1_000): Promise<RunningEngine> {
   const running = await startEngine(script, { slots });
   onTestFinished(() => running.stop());
   return running;
 }
 
-/** Starts a wire to a node for the time of the running test. */
+/** Starts a wire to a node for the running test. */
 export async function wireTo({ address }: { readonly address: string }): Promise<FaultyWire> {
   const wire = await FaultyWire.start(address);
   onTestFinished(() => wire.close());
   return wire;
 }
 
-/** Starts engines for the time of the running test, and returns the wires to them. */
+/** Starts engines for the running test, and returns the wires to them. */
 export async function wired<Scripts extends readonly Script[]>(...scripts: Scripts) {
   const wires = await Promise.all(scripts.map(async (script) => wireTo(await engine(script))));
   return wires as { [At in keyof Scripts]: FaultyWire };
 }
 
-/** Starts engines with a router before them, which prefers the first. */
+/** Starts engines with a router in front, which prefers the first. */
 export async function routed(scripts: readonly Script[], options: FrontRigOptions = {}) {
   const engines = await Promise.all(scripts.map((script) => engine(script)));
   return { engines, ...(await inFrontOf(engines, options)) };
 }
 
-/** Starts a router before nodes, of which it prefers the first, for the time of the running test. */
+/** Starts a router in front of nodes, which prefers the first, for the running test. */
 export async function inFrontOf(nodes: readonly { readonly address: string }[], options: FrontRigOptions = {}) {
   const { endpoints, ...policy } = preferred(nodes.map(({ address }) => address));
   const rig = new FrontRig(endpoints, { ...options, cluster: { ...policy, ...options.cluster } });
@@ -60,5 +59,5 @@ export async function inFrontOf(nodes: readonly { readonly address: string }[], 
   return { rig };
 }
 
-/** Returns how many requests each engine has got. */
+/** Returns the number of requests of each engine. */
 export const callsOf = (engines: readonly RunningEngine[]) => engines.map(({ backend }) => backend.requests.length);

@@ -1,15 +1,15 @@
 import type { VirtualClock } from "../../virtual-clock.ts";
 
-/** The virtual time, in milliseconds, after which what has not come to an end never will. */
+/** Virtual milliseconds after which pending work counts as stuck. */
 const NEVER_MS = 600_000;
-/** The virtual time of one step, in milliseconds. */
+/** Virtual milliseconds of one step. */
 const STEP_MS = 20;
 
 type Timed = { readonly clock: VirtualClock };
 
 /**
- * Lets virtual time pass until `done`, in steps of `stepMs` milliseconds, 20 by default: what is on the wire needs turns of
- * the event loop in between.
+ * Advances virtual time until `done`, in steps of `stepMs` milliseconds, 20 by default: the network needs event loop
+ * turns in between.
  */
 export async function settleUntil(
   { clock }: Timed,
@@ -24,7 +24,7 @@ export async function settleUntil(
   }
 }
 
-/** Lets virtual time pass until `over` is settled, as `settleUntil` does, and resolves or rejects as it does. */
+/** Advances virtual time until `over` is settled, and resolves or rejects as it does. */
 export async function settle<T>(rig: Timed, over: Promise<T>, stepMs = STEP_MS): Promise<T> {
   let isOver = false;
   const end = () => {

@@ -1,6 +1,6 @@
 import type { LimitStore, Place } from "../../../../gateway/limits/limit-store.ts";
 
-/** Takes a place and charges nothing; undefined when none is free. */
+/** Takes a place without a charge; undefined if none is free. */
 export async function takePlace(
   store: LimitStore,
   keyId: string,

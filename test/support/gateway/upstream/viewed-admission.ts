@@ -9,8 +9,8 @@ import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-led
 import { VirtualClock } from "../../virtual-clock.ts";
 
 /**
- * Makes admission in virtual time in front of endpoints that are nothing but views; a member is its address. `given` is
- * what the cluster's settings differ in from the defaults.
+ * Makes admission in virtual time in front of endpoint views; a member is its address. `given` overrides the cluster's
+ * default settings.
  */
 export function viewedAdmission(endpoints: readonly EndpointView[], given: object = {}, work = new WorkLedger()) {
   const clock = new VirtualClock();

@@ -7,8 +7,8 @@ import { gatewayConfigSchema } from "../../../../gateway/config.ts";
 import { independentValidator } from "../../../support/schemas/independent-validator.ts";
 
 /*
- * The schema files are for editors: what the programs take they must not mark, and what the programs refuse they
- * should.
+ * The schema files are for editors: they must accept what the programs accept, and should refuse what the programs
+ * refuse.
  */
 
 const ROOT = join(import.meta.dirname, "../../../..");
@@ -69,7 +69,7 @@ type Node = Readonly<Record<string, unknown>>;
 
 const isNode = (value: unknown): value is Node => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** The paths of the keys below a node of a schema that an editor has nothing to say about. */
+/** Returns the paths of the keys below a node of a schema that have no description. */
 function unexplained(node: Node, path = ""): readonly string[] {
   const keys = Object.entries(isNode(node.properties) ? node.properties : {}).flatMap(([name, key]) => {
     if (!isNode(key)) return [];

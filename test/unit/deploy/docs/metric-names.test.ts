@@ -10,7 +10,7 @@ const OF_PROGRAMS = [
 describe.each(OF_PROGRAMS)("the metrics of the %s", (_program, registry) => {
   const ours = metricsOf(registry);
 
-  test("are counters where their names say so, and nowhere else", () => {
+  test("are counters if and only if their names have the suffix", () => {
     for (const { name, type } of ours) expect([name, name.endsWith("_total")]).toEqual([name, type === "counter"]);
   });
 

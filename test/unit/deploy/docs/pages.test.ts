@@ -5,6 +5,6 @@ import { generatedFiles } from "../../../../deploy/docs/pages.ts";
 
 const ROOT = join(import.meta.dirname, "../../../..");
 
-test.each(generatedFiles())("$path is what the code gives; `npm run docs` writes it anew", ({ path, text }) => {
+test.each(generatedFiles())("$path is up to date; `npm run docs` writes it", ({ path, text }) => {
   expect(readFileSync(join(ROOT, path), "utf8")).toBe(text);
 });

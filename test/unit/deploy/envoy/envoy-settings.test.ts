@@ -6,7 +6,7 @@ import * as z from "zod";
 import { checkConfig, loadConfig } from "../../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../../gateway/config.ts";
 
-/* What the shipped Envoy and a gateway with its defaults have to agree on. */
+/* Settings on which the shipped Envoy and a gateway with defaults must agree. */
 
 const ROOT = join(import.meta.dirname, "../../../..");
 const text = readFileSync(join(ROOT, "deploy/envoy/envoy.yaml"), "utf8");
@@ -36,10 +36,10 @@ const { static_resources: edge } = z
   .parse(parse(text));
 const gateway = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters: [] }, "test");
 
-/** The shipped configurations of gateways that stand behind this Envoy. */
+/** Shipped configurations of gateways behind this Envoy. */
 const BEHIND = ["deploy/compose/config/gateway.yaml", "deploy/kubernetes/gateway/gateway.yaml"];
 
-/** The first duration, in milliseconds, that the configuration gives under a name. */
+/** The first duration with this name in the configuration, in milliseconds. */
 const durationOf = (name: string) => Number(new RegExp(`\\b${name}: ([\\d.]+)s`).exec(text)?.[1]) * 1_000;
 
 test("a gateway serves on for longer than Envoy may take to notice that it ends", () => {
@@ -61,7 +61,7 @@ test("no stream and no answer in one piece is silent for as long as Envoy waits"
   expect(durationOf("request_timeout")).toBeGreaterThan(timeouts.requestTimeoutMs);
 });
 
-test("Envoy speaks to a port of a gateway as the shipped gateways serve it: gRPC over TLS, HTTP in plain text", () => {
+test("Envoy uses the protocol of each port of the shipped gateways: gRPC over TLS, plain HTTP", () => {
   const secured = edge.clusters.flatMap(({ name, transport_socket: socket }) =>
     socket ? [[name, socket.typed_config.sni]] : [],
   );

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { ChildFailed } from "../../../../deploy/local/child.ts";
 import { whyFailed } from "../../../../deploy/local/model.ts";
 
-test("a failed download says what lies below what the library says", () => {
+test("a failed download reports the cause below the library's error", () => {
   const system = Object.assign(new Error("getaddrinfo ENOTFOUND a.host"), { code: "ENOTFOUND" });
   const cause = new TypeError("fetch failed", { cause: system });
   expect(whyFailed(new Error("no such model\nand more", { cause }))).toBe("no such model (ENOTFOUND)");

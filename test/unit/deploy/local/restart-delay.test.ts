@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { RestartDelay } from "../../../../deploy/local/restart-delay.ts";
 
-test("doubles for a process that keeps ending, up to half a minute, and starts anew after a minute that went well", () => {
+test("doubles for a process that keeps exiting, up to half a minute, and resets after a steady minute", () => {
   const delay = new RestartDelay();
   const delays = Array.from({ length: 9 }, () => delay.next(10));
   expect(delays).toEqual([500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000]);

@@ -6,10 +6,10 @@ import { fleet } from "../../../../deploy/monitoring/dashboards/fleet.ts";
 import { keys } from "../../../../deploy/monitoring/dashboards/keys.ts";
 import { alertRules } from "../../../support/monitoring/alert-rules.ts";
 
-/** What Prometheus adds to every series, and the metric that it makes of every scrape. */
+/** Labels that Prometheus adds to every series, and its own metric of every scrape. */
 const OF_PROMETHEUS = ["instance", "job"];
 
-/** The labels of every metric that a query may name, by its name; those of histograms with their own three endings. */
+/** Labels by metric; a histogram's also for its three suffixes. */
 const LABELS = new Map<string, readonly string[]>([["up", []]]);
 for (const registry of [gatewayRegistry(), engineRegistry()])
   for (const metric of registry.getMetricsAsArray()) {
@@ -21,7 +21,7 @@ for (const registry of [gatewayRegistry(), engineRegistry()])
   }
 for (const { record } of alertRules()) if (record) LABELS.set(record, []);
 
-/** Returns what a query asks for that no program has: unknown metrics, and labels that none of its metrics has. */
+/** Returns the unknown metrics of a query, and the labels that none of its metrics has. */
 function unknownIn(expr: string): readonly string[] {
   const found: string[] = [];
   const bare = expr.replaceAll(/"[^"]*"/g, '""');
@@ -43,10 +43,10 @@ function unknownIn(expr: string): readonly string[] {
 describe.each([fleet, keys, engine])("the dashboard $name", ({ variables, rows }: Dashboard) => {
   const panels = rows.flatMap((row) => row.panels);
 
-  test.each(panels)("asks in $title for what there is", ({ queries }) => {
+  test.each(panels)("$title queries existing metrics", ({ queries }) => {
     for (const [expr, legend] of queries) {
       expect(unknownIn(expr)).toEqual([]);
-      // A label in a legend is one that the query keeps.
+      // A label in a legend must be one that the query keeps.
       for (const [, label = ""] of legend.matchAll(/\{\{(\w+)\}\}/g))
         expect(/\bby\s*\(/.test(expr) ? expr : `by (${label})`).toMatch(new RegExp(`by\\s*\\([^)]*\\b${label}\\b`));
     }
@@ -56,7 +56,7 @@ describe.each([fleet, keys, engine])("the dashboard $name", ({ variables, rows }
     for (const { label, of } of variables) expect(unknownIn(`${of}{${label}="x"}`)).toEqual([]);
   });
 
-  test("says what each panel is for, under a heading of its own", () => {
+  test("describes each panel, under a distinct heading", () => {
     const titles = panels.map(({ title }) => title);
     expect(new Set(titles).size).toBe(titles.length);
     for (const { text } of panels) expect(text).toMatch(/^[A-Z].*\.$/);
@@ -66,11 +66,14 @@ describe.each([fleet, keys, engine])("the dashboard $name", ({ variables, rows }
 describe("the alerts", () => {
   const rules = alertRules();
 
-  test.each(rules.map((rule) => [rule.alert ?? rule.record, rule] as const))("%s asks for what there is", (_, rule) => {
-    expect(unknownIn(rule.expr)).toEqual([]);
-  });
+  test.each(rules.map((rule) => [rule.alert ?? rule.record, rule] as const))(
+    "%s queries existing metrics",
+    (_, rule) => {
+      expect(unknownIn(rule.expr)).toEqual([]);
+    },
+  );
 
-  test("each say who is called, what is wrong, and what to do first", () => {
+  test("each have a severity, a summary and a first action", () => {
     const alerts = rules.filter(({ alert }) => alert !== undefined);
     expect(alerts.length).toBeGreaterThan(20);
     for (const { alert, labels, annotations } of alerts) {

@@ -11,7 +11,7 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 const START = "2026-03-01T12:00:00Z";
 const SHARES = [0.5, 0.95];
 
-/** A history of counts that the test sets; they are read every two seconds. */
+/** A history of counts set by the test; they are read every two seconds. */
 function setUp() {
   const clock = new VirtualClock(START);
   const models = [modelOf("m"), modelOf("n")];
@@ -57,7 +57,7 @@ test("a point sums all models, and its rates are by the time that has passed", a
   expect(point).toMatchObject({ requestsPerSecond: 1, errorsPerSecond: 0.5, tokensPerSecond: 25 });
   expect(point).toMatchObject({ expectedShare: 0.8, cachedShare: 0.6, queued: 1, active: 2, cpuMsPerDelta: 0.5 });
   expect(point?.atMs).toBe(Date.parse(START) + POINT_MS);
-  // The middle of the step that a time falls into is wrong by a fifth at most.
+  // The middle of a bucket differs from its values by a fifth at most.
   expect((point?.p50Ms ?? 0) / 100).toBeCloseTo(1, 0);
   expect((point?.p95Ms ?? 0) / 1_000).toBeCloseTo(1, 0);
   expect(history.newest("")).toMatchObject({ spanMs: 2_000, requests: 2, deltas: 50 });
@@ -65,7 +65,7 @@ test("a point sums all models, and its rates are by the time that has passed", a
   expect(history.recentFirstTokens("", SHARES)).toEqual([point?.p50Ms, point?.p95Ms]);
 });
 
-test("requests that ended before their model was known count in the total, and of no model", async () => {
+test("requests that ended before their model was known count in the total only", async () => {
   const { clock, history, set } = setUp();
   set({ models: [modelOf("m", { requests: 1 }), modelOf("n")], withoutModel: { requests: 4, errors: 3 } });
   await clock.advance(2_000);
@@ -83,7 +83,7 @@ test("a model has points of its own, without processor time, which is not divide
   expect(history.points("other")).toEqual([]);
 });
 
-test("a node has the rate of the newest two readings, also where its count begins anew", async () => {
+test("a node has the rate of the latest two readings, also after its count restarts", async () => {
   const { clock, history, set } = setUp();
   const rateAfter = async (...nodes: readonly [string, number][]) => {
     set({ nodeDeltas: new Map(nodes) });

@@ -4,7 +4,7 @@ import { principalWith } from "../../../support/gateway/principal-with.ts";
 
 const principal = principalWith({ queued: 3 });
 
-test("digests for routing differ for every owner, and part what is joined", () => {
+test("digests for routing differ for every owner and part", () => {
   const { digest } = routingHints(principal, {});
   expect(digest("session", "1")).toBe(routingHints(principal, {}).digest("session", "1"));
   const stranger = { ...principal, routingKey: Buffer.alloc(32, 1) };
@@ -12,6 +12,6 @@ test("digests for routing differ for every owner, and part what is joined", () =
   expect(digest("ab", "c")).not.toBe(digest("a", "bc"));
 });
 
-test("what a key may have waiting goes along with it", () => {
+test("the hints have the key's queue limit", () => {
   expect(routingHints(principal, {})).toMatchObject({ keyId: "keyA", maxPendingRequests: 3, priorityClass: "default" });
 });

@@ -33,7 +33,7 @@ const append = async (revision: number, ...changes: KeyChange[]) => {
 const text = () => readFile(file, "utf8");
 const read = async () => readAudit(await text(), pepper);
 
-/** What verifying says of the log beside keys of `revision` with the present head. */
+/** The doctor's finding about the log for keys of `revision` with the current head. */
 const verdict = async (revision: number) => {
   const { level, text: said } = auditFinding(
     "LOG",
@@ -45,7 +45,7 @@ const verdict = async (revision: number) => {
 };
 
 describe("the audit log", () => {
-  test("has a line for every change, with who made it, for the owner only", async () => {
+  test("has a line for every change, with its author, readable by the owner only", async () => {
     await append(1, CHANGE);
     await append(2, { ...CHANGE, action: "revoke" }, { ...CHANGE, action: "rotate" });
     expect((await stat(file)).mode & 0o777).toBe(0o600);
@@ -60,7 +60,7 @@ describe("the audit log", () => {
     expect(entries[0]?.actor).toMatchObject({ uid: process.getuid?.() ?? null, host: expect.any(String) });
   });
 
-  test("holds lines of a newer release, which say more", async () => {
+  test("keeps lines of a newer release, which have more fields", async () => {
     const later = { ...CHANGE, laterField: { nested: [1] } };
     await append(1, CHANGE);
     await append(2, later);
@@ -86,7 +86,7 @@ describe("the audit log", () => {
     expect(broken.entries).toHaveLength(brokenAt - 1);
   });
 
-  test("goes on behind a line that a crash cut, and still shows it", async () => {
+  test("continues after a line that a crash cut, and still shows it", async () => {
     await append(1, CHANGE);
     await appendFile(file, '{"ts":"2026');
     await append(2, CHANGE);
@@ -103,7 +103,7 @@ describe("the audit log", () => {
     expect([entries.length, brokenAt]).toEqual([1_001, undefined]);
   });
 
-  test("says so when it cannot be written", async () => {
+  test("reports a failed write", async () => {
     await mkdir(file);
     await expect(append(1, CHANGE)).rejects.toMatchObject({ fault: "unwritable" });
     await rm(file, { recursive: true });
@@ -120,7 +120,7 @@ describe("the audit log", () => {
   });
 });
 
-/** Lines as they were written before the log was keyed, each with the digest of the one before. */
+/** Lines from before the log was keyed, each with the digest of the one before. */
 function plainLog(changes: readonly KeyChange[]): string {
   let prev = "0".repeat(64);
   const actor = { uid: 0, host: "h", program: "keys" };
@@ -136,7 +136,7 @@ describe("D13 verifying the log", () => {
   const lines = async () => (await text()).trimEnd().split("\n");
   const write = (kept: readonly string[]) => writeFile(file, kept.map((line) => `${line}\n`).join(""));
 
-  test("tells a log that was made up without the pepper, be it keyed or not", async () => {
+  test("detects a log that was forged without the pepper, keyed or not", async () => {
     await append(1, CHANGE, CHANGE);
     await append(2, CHANGE);
     expect(await verdict(2)).toBe("ok: LOG is as it was written: 3 lines");
@@ -150,7 +150,7 @@ describe("D13 verifying the log", () => {
     expect(await verdict(2)).toBe("error: LOG is not as it was written, from line 1 on");
   });
 
-  test("tells a log whose end was cut off, also after the next change", async () => {
+  test("detects a log whose end was cut off, also after the next change", async () => {
     for (let revision = 1; revision <= 3; revision += 1) await append(revision, CHANGE);
     await write((await lines()).slice(0, 2));
     expect(await verdict(3)).toMatch(/^error: LOG ends at revision 2, .*lines are missing/);
@@ -161,7 +161,7 @@ describe("D13 verifying the log", () => {
     expect(await verdict(5)).toBe("error: LOG is not as it was written, from line 1 on");
   });
 
-  test("tells a log that was cut by somebody who also took its head from the keys", async () => {
+  test("detects a log that was cut together with its head in the key set", async () => {
     for (let revision = 1; revision <= 3; revision += 1) await append(revision, CHANGE);
     await write((await lines()).slice(0, 2));
     head = undefined;
@@ -170,7 +170,7 @@ describe("D13 verifying the log", () => {
     expect(await verdict(4)).toBe("error: LOG is not as it was written, from line 3 on");
   });
 
-  test("tells a change that was broken off before the keys were written, until the next one", async () => {
+  test("shows a change that was interrupted before the keys were written, until the next one", async () => {
     await append(1, CHANGE);
     const known = head;
     await append(2, CHANGE, CHANGE);
@@ -179,14 +179,14 @@ describe("D13 verifying the log", () => {
     await append(2, { ...CHANGE, action: "revoke" });
     expect(await verdict(2)).toBe("ok: LOG is as it was written: 5 lines");
     await append(3, CHANGE);
-    // Nobody takes the lines of a change that never was for one that was.
+    // Lines of an interrupted change must not pass as a completed one.
     expect((await read()).entries.map(({ revision, action, keyId }) => `${revision} ${action} ${keyId}`)).toEqual([
       ...["1 set-limits AbcdEfgh1234", "2 set-limits AbcdEfgh1234", "2 set-limits AbcdEfgh1234"],
       ...["2 broken-off *", "2 revoke AbcdEfgh1234", "3 set-limits AbcdEfgh1234"],
     ]);
   });
 
-  test("of a first change that was broken off goes on behind it", async () => {
+  test("continues after an interrupted first change", async () => {
     await append(1, CHANGE);
     head = undefined;
     await append(1, CHANGE);

@@ -18,7 +18,7 @@ const LOADED = {
   ...{ refused: [], wentBack: 0 },
 };
 
-/** Time stands still until the test moves it; a timer runs when the test says so. */
+/** Time stands still until the test advances it; a timer runs when the test fires it. */
 class ManualClock implements Clock {
   wall = NOW;
   #timers = new Set<() => void>();
@@ -32,7 +32,7 @@ class ManualClock implements Clock {
   }
 
   after(ms: number, run: () => void): () => void {
-    // The limit of a look that hangs is not played here.
+    // The time limit of a hanging read is not simulated here.
     if (ms < 1_000) this.#timers.add(run);
     return () => this.#timers.delete(run);
   }
@@ -60,7 +60,7 @@ beforeEach(async () => {
   clock = new ManualClock();
 });
 
-// A store that is closed may still be noting the revision that it used.
+// A closed store may still be recording the revision that it used.
 afterEach(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
 
 async function openStore(): Promise<FileKeyStore> {
@@ -69,7 +69,7 @@ async function openStore(): Promise<FileKeyStore> {
   return store;
 }
 
-/** The first status that fits: the file system may report one change in several steps. */
+/** The first matching status: the file system may report one change in several steps. */
 function nextStatus(store: FileKeyStore, fits: (status: KeyStoreStatus) => boolean): Promise<KeyStoreStatus> {
   return new Promise((resolve) => {
     const off = store.onChange((status) => {
@@ -117,7 +117,7 @@ describe("opening", () => {
     expect(clock.waiting).toBe(0);
   });
 
-  test("fails for a file that cannot be used, and says why", async () => {
+  test("rejects an unusable file with the reason", async () => {
     await addKey();
     await replaceFile("{");
     await expect(FileKeyStore.open({ file, clock })).rejects.toThrow(/keys\.json is not valid JSON/);
@@ -134,7 +134,7 @@ describe("find", () => {
     expect(store.find("nonsense")).toBeUndefined();
   });
 
-  test("takes live keys only, unless told otherwise", async () => {
+  test("accepts live keys only by default", async () => {
     const { key } = await addKey("test");
     expect((await openStore()).find(key)).toBeUndefined();
     const testing = await FileKeyStore.open({ file, clock, env: "test" });
@@ -178,7 +178,7 @@ describe("a change of the file", () => {
   test("is found by looking, where the system reports nothing", async () => {
     const { id, key } = await addKey();
     const pepper = await readFile(pepperFileOf(file));
-    // Only the folder of the link is watched; what happens behind the link goes unreported.
+    // Only the folder of the link is watched; changes of its target are not reported.
     const behind = file;
     file = join(folder, "linked", "keys.json");
     await mkdir(join(folder, "linked"));
@@ -246,7 +246,7 @@ describe("a bad file", () => {
     expect(store.find(key)).toBeDefined();
   });
 
-  test("that is gone takes no keys away", async () => {
+  test("that is missing removes no keys", async () => {
     const { key } = await addKey();
     const store = await openStore();
     const stale = nextStatus(store, (status) => status.fault === "missing");
@@ -272,7 +272,9 @@ describe("a bad file", () => {
 });
 
 describe("after a restart", () => {
-  /** A store that has used revision 2, in which the key of revision 1 is revoked; resolves to the file of revision 1. */
+  /**
+   * A store that has used revision 2, in which the key of revision 1 is revoked; resolves to the file of revision 1.
+   */
   async function usedTwice() {
     const { id, key } = await addKey();
     const old = await readFile(file, "utf8");
@@ -281,7 +283,7 @@ describe("after a restart", () => {
     return { old, key };
   }
 
-  test("a file that is older than what was used is refused, and taken once it is restored on purpose", async () => {
+  test("a file that is older than one in use is refused, and accepted after a restore", async () => {
     const { old, key } = await usedTwice();
     await replaceFile(old);
     const opening = FileKeyStore.open({ file, clock });
@@ -291,7 +293,7 @@ describe("after a restart", () => {
     expect((await openStore()).find(key)).toBeDefined();
   });
 
-  test("a change does not make an older file the newest, and a file that was made anew is above all that was used", async () => {
+  test("a change does not make an older file the newest, and a new file continues above all used revisions", async () => {
     const { old } = await usedTwice();
     await replaceFile(old);
     await expect(addKey()).rejects.toMatchObject({ fault: "revision_went_back" });
@@ -301,7 +303,7 @@ describe("after a restart", () => {
     expect([store.find(key) !== undefined, store.status().revision]).toEqual([true, 3]);
   });
 
-  test("a running store takes what was restored, which is a newer revision", async () => {
+  test("a running store accepts restored keys, which are a newer revision", async () => {
     const { old, key } = await usedTwice();
     const store = await openStore();
     await writeFile(`${file}.backup`, old, { mode: 0o600 });
@@ -311,9 +313,9 @@ describe("after a restart", () => {
     expect(store.find(key)).toBeDefined();
   });
 
-  test("where what was used cannot be noted, keys are in force all the same, and it is said once", async () => {
+  test("if the revision cannot be recorded, keys are in force nevertheless, and it is reported once", async () => {
     const { key } = await addKey();
-    // The name of the note fits, and that of the new file which replaces it does not.
+    // The name of the record's file fits, but that of its temporary file does not.
     const long = join(folder, `${"k".repeat(240)}.json`);
     await rename(file, long);
     file = long;
@@ -347,14 +349,14 @@ test("a store that is closed while it notes a revision has noted it then", async
   expect(await readFile(`${file}.seen`, "utf8")).toBe("2\n");
 });
 
-test("a closed store calls nobody, waits for nothing and still finds its keys", async () => {
+test("a closed store calls no listener, waits for no file and still finds its keys", async () => {
   const { key } = await addKey();
   const store = await openStore();
   const calls: KeyStoreStatus[] = [];
   store.onChange((status) => calls.push(status));
   await store.close();
   expect(clock.waiting).toBe(0);
-  // A second store sees the change, so the first would have, too.
+  // A second store sees the change, so the first would have seen it, too.
   const witness = await openStore();
   const seen = nextStatus(witness, ({ keys }) => keys === 2);
   await addKey();

@@ -110,7 +110,7 @@ describe("rotateKey", () => {
     expect(outcome(ended.set, ended.value.key, NOW + 1)).toBe("accepted");
   });
 
-  test("goes on after the overlap, with two secrets again", () => {
+  test("continues after the overlap, with two secrets again", () => {
     const { set, id } = one();
     const first = rotateKey(set, id, HOUR, at(NOW));
     const second = rotateKey(first.set, id, HOUR, at(NOW + HOUR));
@@ -144,7 +144,7 @@ describe("status", () => {
     expect(disableKey(disabled.set, id, NOW + 6).set).toBe(disabled.set);
   });
 
-  test("an unknown id is told apart from a state that forbids the change", () => {
+  test("an unknown id is distinguished from a state that forbids the change", () => {
     for (const change of [revokeKey, disableKey, enableKey])
       expect(() => change(EMPTY_KEY_SET, "nobodyhasit0", NOW)).toThrow(
         expect.objectContaining({ reason: "not_found" }),
@@ -159,7 +159,7 @@ describe("status", () => {
   });
 });
 
-test("what is shown of a key holds neither digest nor salt", () => {
+test("the summary of a key has neither digest nor salt", () => {
   const { set, id, key } = one({ models: "all" });
   const record = findKey(set, id);
   const text = JSON.stringify([summarize(record, NOW), listKeys(set, NOW)]);

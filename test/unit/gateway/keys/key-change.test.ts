@@ -39,11 +39,11 @@ test.each<readonly [action: string, before: KeySet, after: KeySet, fields: reado
     ["limits.rpm", "limits.otpm", "limits.queued", "quota.tokensPerDay"],
   ],
   ["change", set, renamed, ["name", "models"]],
-])("%s is told from the sets, by the names of its fields alone", (action, before, after, names) => {
+])("%s is derived from the sets, by the names of its fields only", (action, before, after, names) => {
   expect(keyChanges(before, after)).toEqual([{ action, keyId: id, fields: names }]);
   expect(JSON.stringify(keyChanges(before, after))).not.toContain(value.record.secrets[0]?.hash);
 });
 
-test("nothing is told where nothing changed", () => {
+test("equal sets have no changes", () => {
   expect(keyChanges(set, set)).toEqual([]);
 });

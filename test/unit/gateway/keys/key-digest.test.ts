@@ -39,7 +39,7 @@ describe("matchDigest", () => {
   });
 });
 
-test("a pseudonym tells its uses and the borders of its parts apart", () => {
+test("a pseudonym depends on its use and on the borders of its parts", () => {
   const made = [
     pseudonym(pepper, "tenant", ["a", "b"]),
     pseudonym(pepper, "salt", ["a", "b"]),

@@ -60,7 +60,7 @@ describe("updateKeyFile", () => {
     expect((await readKeyFile(path))?.set).toMatchObject({ revision: 1, keys: [{ id: record.id }] });
   });
 
-  test("keeps what others changed at the same time, and the pepper", async () => {
+  test("keeps concurrent changes, and the pepper", async () => {
     await addKey();
     const pepper = await readFile(pepperFileOf(path));
     await Promise.all(Array.from({ length: 6 }, addKey));
@@ -68,7 +68,7 @@ describe("updateKeyFile", () => {
     expect(await readFile(pepperFileOf(path))).toEqual(pepper);
   });
 
-  test("removes what changes that were killed have left behind, and nothing else", async () => {
+  test("removes the temporary files of killed changes, and no others", async () => {
     await addKey();
     const state = join(folder, "state");
     const others = ["keys.json.seen.7.0123456789ab.tmp", "keys.json.7.backup", "other.json.7.0123456789ab.tmp"];
@@ -100,7 +100,7 @@ describe("updateKeyFile", () => {
 });
 
 describe("readKeyFile", () => {
-  test("tells a missing file from one that cannot be used", async () => {
+  test("distinguishes a missing file from an unusable one", async () => {
     expect(await readKeyFile(path)).toBeUndefined();
   });
 
@@ -149,7 +149,7 @@ describe("readKeyFile", () => {
 });
 
 describe("KeySetReader", () => {
-  /** A set of many keys, of which each has its own name. */
+  /** A set of many keys with different names. */
   async function many(count: number): Promise<KeySet> {
     await addKey();
     const set = (await readKeyFile(path))?.set;
@@ -164,7 +164,7 @@ describe("KeySetReader", () => {
   }
 
   const bytesOf = (set: object, indent?: number) => Buffer.from(JSON.stringify(set, null, indent));
-  /** Gives bytes as a file does, `most` at a time. */
+  /** Returns bytes as a file does, `most` at a time. */
   const from =
     (bytes: Buffer, most = Number.POSITIVE_INFINITY): ReadBytes =>
     async (room, position) =>
@@ -177,7 +177,7 @@ describe("KeySetReader", () => {
     }
   };
 
-  test("reads what reading at once gives, or refuses it for the same reason", async () => {
+  test("equals a synchronous read, or refuses the file for the same reason", async () => {
     const set = await many(3);
     const [first, ...rest] = set.keys;
     const compact = bytesOf(set).toString();
@@ -219,7 +219,7 @@ describe("KeySetReader", () => {
     expect(after.keys.at(-1)?.name).toBe("b");
   });
 
-  test("reads sets that are larger than what it has room for, wherever a piece of the file ends", async () => {
+  test("reads sets larger than its buffer, wherever a piece of the file ends", async () => {
     const set = await many(1_000);
     const [first] = set.keys;
     if (!first) throw new Error("there are keys");
@@ -230,7 +230,7 @@ describe("KeySetReader", () => {
       expect(await reader.read("k", from(bytesOf(whole, indent), 100_000 + (indent ?? 0)))).toEqual(whole);
       expect(reader.parsed).toBe(1_001);
     }
-    // One record that there is no room for, or so much behind the list: the file is read as a whole.
+    // One record larger than the buffer, or too many bytes after the list: the file is read as a whole.
     const wide = { ...first, allowIps: Array.from({ length: 64 }, () => "10.0.0.0/8"), models: [] as string[] };
     for (let at = 0; at < 10_000; at += 1) wide.models.push(`a model with a long name of its own ${at}`);
     const reader = new KeySetReader();
@@ -254,7 +254,7 @@ describe("KeySetReader", () => {
       [first, first],
     ])
       await expect(reader.read("k", from(bytesOf({ ...set, keys })))).rejects.toMatchObject({ fault: "not_valid" });
-    // What was refused changes nothing.
+    // A refused file changes no state.
     const swapped = { ...set, keys: [second, first, third, ...rest] };
     expect(await reader.read("k", from(bytesOf(swapped)))).toEqual(swapped);
     expect(await reader.read("k", from(bytesOf(set)))).toEqual(set);

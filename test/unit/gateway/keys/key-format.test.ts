@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import { generateKey, generateKeyId, KEY_PATTERN, parseKey } from "../../../../gateway/keys/key-format.ts";
 
 /**
- * Made from zero bytes, with a check sum worked out by another program: the form and the check sum may never change, as
- * keys are in use.
+ * Made from zero bytes, with a checksum computed by another program: the form and the checksum must never change,
+ * because keys are in use.
  */
 const ZERO_KEY = "svc_live_000000000000_0000000000000000000000000000000000000000000_26TtYu";
 

@@ -34,7 +34,7 @@ describe("look", () => {
     expect(index.look(second.value.key, 0)).toMatchObject({ principal: { models: "all" } });
   });
 
-  test("refuses an unknown id and a wrong secret of a known id alike", () => {
+  test("refuses an unknown id and a wrong secret of a valid id alike", () => {
     const { set, value } = add(EMPTY_KEY_SET);
     const index = indexKeys(set, pepper, "live");
     const wrongSecret = generateKey("live", value.record.id, randomBytes).key;
@@ -49,7 +49,7 @@ describe("look", () => {
     expect(index.look(value.key, 0)).toEqual({ refused: "unknown" });
   });
 
-  test("knows keys of its own environment only", () => {
+  test("accepts keys of its own environment only", () => {
     const { set, value } = add(EMPTY_KEY_SET, { env: "test" });
     expect(indexKeys(set, pepper, "live").look(value.key, 0)).toEqual({ refused: "unknown" });
     expect(indexKeys(set, pepper, "test").look(value.key, 0)).toHaveProperty("principal");

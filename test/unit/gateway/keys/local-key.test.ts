@@ -63,7 +63,7 @@ test("makes another key when the earlier one opens some models only", async () =
   expect(await issue(narrow.key)).not.toBe(narrow.key);
 });
 
-test("stands beside the keys of the command line, whichever came first", async () => {
+test("coexists with keys of the command line, whichever came first", async () => {
   const first = await createByCommand(file, "--name", "first", "--models", "all");
   const local = await issue();
   const last = await createByCommand(file, "--name", "last", "--models", "all");

@@ -20,7 +20,7 @@ function records(owners: readonly (string | null)[], models: readonly string[] |
   return made;
 }
 
-test("a principal says what the record says, in the form the gateway uses", () => {
+test("a principal has the rights of the record, in the form the gateway uses", () => {
   const [record] = records(["team"]);
   if (record === undefined) throw new Error("no record");
   const principal = makePrincipal(record, pepper);
@@ -48,7 +48,7 @@ test("an owner named like a key is not taken for that key", () => {
   expect(makePrincipal(owned, pepper).tenant).not.toBe(makePrincipal(key, pepper).tenant);
 });
 
-test("a new salt in the record parts the key from what was cached for it", () => {
+test("a new salt in the record separates the key from its cached prefixes", () => {
   const [record] = records([null]);
   if (record === undefined) throw new Error("no record");
   const salted = { ...record, cacheSalt: "A".repeat(22) };

@@ -3,7 +3,7 @@ import { AuthFailures } from "../../../../gateway/limits/auth-failures.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 describe("failed attempts", () => {
-  test("are fine up to the limit, and again as the minute goes by", () => {
+  test("pass up to the limit, and again as the bucket refills", () => {
     const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
     const failures = new AuthFailures(20, clock);
     const add = () => failures.add("192.0.2.1");

@@ -27,7 +27,7 @@ function setUp(limits: KeyLimits, quota: KeyQuota = {}, cachedInputWeight = 0) {
     if (late) throw late;
     return grant;
   };
-  /** What is left by the name of each limit, at this moment. */
+  /** The remaining units of each limit, by name. */
   const left = async (use: Use = "none") => {
     const { grant } = await admit(use);
     return Object.fromEntries(grant.readings.map(({ dimension, reading }) => [dimension.name, reading.remaining]));
@@ -90,7 +90,7 @@ describe("token counts at one time", () => {
   test.each([
     ["the gateway lets every key have", {}, 3],
     ["its record says", { countConcurrency: 5, concurrency: 1 }, 5],
-  ] as const)("are as many as %s, beside its generations", async (_who, limits, most) => {
+  ] as const)("are as many as %s, besides its generations", async (_who, limits, most) => {
     const { admit } = setUp(limits);
     const counts = await Promise.all(Array.from({ length: 40 }, () => admit("count")));
     expect(counts.filter(({ refusal }) => !refusal)).toHaveLength(most);
@@ -109,7 +109,7 @@ describe("token counts at one time", () => {
 });
 
 describe("tokens per minute", () => {
-  test("the estimate is charged first, then what the engine counted", async () => {
+  test("the estimate is charged first, then the engine's count", async () => {
     const { run, left } = setUp({ itpm: 1_000, otpm: 2_000 });
     const grant = await run({ ...SHORT, inputTokens: 600, maxOutputTokens: 64_000 });
     expect(await left()).toEqual({ itpm: 400, otpm: 976 });
@@ -121,7 +121,7 @@ describe("tokens per minute", () => {
     expect(await left()).toEqual({ itpm: 750, otpm: 1_990 });
   });
 
-  test("a prompt that no engine has counted is charged by its estimate to the rate, and not to the day", async () => {
+  test("a prompt that no engine has counted is charged by its estimate to the rate, not to the day", async () => {
     const { run, left } = setUp({ itpm: 1_000 }, { tokensPerDay: 5_000 });
     (await run({ ...SHORT, inputTokens: 600 })).settle(undefined);
     expect(await left()).toEqual({ itpm: 400, tokensPerDay: 5_000 });
@@ -287,7 +287,7 @@ describe("limits for one model", () => {
     });
     for (let i = 0; i < 3; i += 1) await run({ ...SHORT, model: "svc-glm53" });
     expect(await left()).toEqual({ rpm: 6 });
-    // One place was given back by each that was refused, three are taken.
+    // Each refused request returned one place; three are taken.
     expect((await admit()).refusal).toBeUndefined();
     expect((await admit()).refusal).toBeUndefined();
     expect((await admit()).refusal).toMatchObject({ detail: "key_concurrency_exceeded" });
@@ -309,7 +309,7 @@ describe("limits for one model", () => {
 });
 
 describe("a change of the record", () => {
-  test("holds from the next request on, for what is running and what was used", async () => {
+  test("applies to the next request, running ones and past use", async () => {
     const { limiter } = setUp({});
     const low = principalWith({ rpm: 1, concurrency: 1 });
     const high = principalWith({ rpm: 5, concurrency: 5 });
@@ -322,7 +322,7 @@ describe("a change of the record", () => {
   });
 });
 
-test("a key without limits is never refused and has nothing to tell", async () => {
+test("a key without limits is never refused and has no readings", async () => {
   const { admit, run } = setUp({});
   const grant = await run();
   grant.settle(usage(1e9, 1e9));
@@ -331,7 +331,7 @@ test("a key without limits is never refused and has nothing to tell", async () =
   expect(next.readings).toEqual([]);
 });
 
-test("the burst of a rested key is what flows in during the time that is set, and at least one request", async () => {
+test("the burst of a rested key is the inflow of the configured time, and at least one request", async () => {
   const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
   const store = new MemoryLimitStore(clock);
   const bursts = { requestBurstSeconds: 10, tokenBurstSeconds: 60 };
@@ -353,7 +353,7 @@ describe("how a key's limits stand", () => {
     };
   };
 
-  test("is told of every limit without taking anything", async () => {
+  test("reads every limit without a charge", async () => {
     const perModel = { "svc-qwen": { otpm: 3_000, concurrency: 2 } };
     const { limiter, principal, run } = setUp({ rpm: 60, itpm: 600, concurrency: 3, perModel }, { tokensPerDay: 9 });
     const rested = {
@@ -389,7 +389,7 @@ describe("how a key's limits stand", () => {
     expect((await look(limiter, principal)).places).toEqual(rested.places);
   });
 
-  test("is the number of counts at one time alone for a key without limits", async () => {
+  test("is the limit on concurrent counts only for a key without limits", async () => {
     const { limiter, principal, admit } = setUp({});
     await admit("count");
     expect(await look(limiter, principal)).toEqual({ left: [], places: [["countConcurrency", 1]] });

@@ -58,7 +58,7 @@ describe("the headers", () => {
     expect(names.every((name) => name.startsWith("vendor-ratelimit-"))).toBe(true);
   });
 
-  test("say nothing of what has no limit", () => {
+  test("omit measures without a limit", () => {
     expect(rateLimitHeaders("a", [], options)).toEqual({});
     expect(rateLimitHeaders("b", [reading("tokensPerDay", 9, 9, 9)], options)).toEqual({});
     expect(Object.keys(rateLimitHeaders("b", [reading("itpm", 10, 5, 1)], options))).toEqual([

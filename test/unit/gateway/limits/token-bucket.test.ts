@@ -27,14 +27,14 @@ describe("a bucket", () => {
     expect(take({ level: 4_900, atMs: 0 }, rule, -500).level).toBe(5_000);
   });
 
-  test("lets pass what is larger than itself when it is full, and only then", () => {
+  test("passes a cost above its capacity only when it is full", () => {
     const full = fullBucket(rule, 0);
     expect(waitMs(full, rule, 900_000)).toBe(0);
     expect(waitMs(take(full, rule, 1), rule, 900_000)).toBe(12);
     expect(take(full, rule, 900_000).level).toBe(-895_000);
   });
 
-  test("says when it is full", () => {
+  test("returns the time until it is full", () => {
     expect(fullInMs(fullBucket(rule, 0), rule)).toBe(0);
     expect(fullInMs({ level: -5_000, atMs: 0 }, rule)).toBe(120_000);
   });

@@ -9,7 +9,7 @@ function room(maxBytes: number, maxShareOfKey = 1) {
   const clock = new VirtualClock();
   const bodies = new InflightBodies({ maxBytes, maxShareOfKey, maxWaitMs: WAIT_MS, clock });
   const log: string[] = [];
-  /** Begins a body that announces `bytes`, and notes what became of it under its name. */
+  /** Begins a body that announces `bytes`, and records its outcome by name. */
   const announce = (name: string, tenant: string, bytes: number): InflightBody => {
     const body = bodies.begin(tenant);
     void body.reserve(bytes).then((lack) => log.push(`${name} ${lack ?? "in"}`));
@@ -18,7 +18,7 @@ function room(maxBytes: number, maxShareOfKey = 1) {
   return { clock, bodies, log, announce };
 }
 
-test("bodies count together up to the limit as they arrive, and give back what they took", () => {
+test("bodies count together up to the limit as they arrive, and are released", () => {
   const { bodies } = room(100);
   const [one, other] = [bodies.begin("a"), bodies.begin("b")];
   expect([one.add(60), other.add(40), bodies.bytes]).toEqual([undefined, undefined, 100]);
@@ -37,7 +37,7 @@ test("bodies count together up to the limit as they arrive, and give back what t
   expect(bodies.bytes).toBe(0);
 });
 
-test("what a big body announces counts from then on, and not once more as it arrives; of a small one, what has come", async () => {
+test("a large body counts by its announced size at once, a small one by its arrived bytes", async () => {
   const { clock, bodies, announce } = room(3 * MIB);
   const [big, small] = [announce("big", "a", 2 * MIB), announce("small", "a", 1_000)];
   await clock.advance(0);
@@ -75,7 +75,7 @@ describe("a body that finds no room", () => {
     expect(log).toEqual(["a0 in", "a1 in", "b1 in", "a2 in", "a3 in"]);
   });
 
-  test("hears after its time that there is none, and takes up nothing", async () => {
+  test("gets the exhausted budget after its time limit, and counts no bytes", async () => {
     const { clock, bodies, log, announce } = room(3 * MIB);
     announce("first", "a", 3 * MIB);
     announce("late", "b", MIB);
@@ -85,7 +85,7 @@ describe("a body that finds no room", () => {
     expect([log, bodies.waiting, bodies.bytes]).toEqual([["first in", "late inflight_body_bytes"], 0, 3 * MIB]);
   });
 
-  test("holds up nobody when its caller leaves", async () => {
+  test("blocks no other body when its caller leaves", async () => {
     const { clock, bodies, log, announce } = room(3 * MIB);
     const first = announce("first", "a", 2 * MIB);
     const left = announce("left", "b", 3 * MIB);
@@ -98,7 +98,7 @@ describe("a body that finds no room", () => {
     expect(bodies.bytes).toBe(MIB);
   });
 
-  test("and never will is told so at once", async () => {
+  test("and never will fit is refused at once", async () => {
     const { clock, log, announce } = room(MIB);
     announce("huge", "a", MIB + 1);
     await clock.advance(0);
@@ -128,7 +128,7 @@ describe("the share of a tenant", () => {
     expect(log.at(-1)).toBe("a2 in");
   });
 
-  test("is what a body hears of that found no room in it", async () => {
+  test("is the exhausted budget of a body that exceeds it", async () => {
     const { clock, bodies, log, announce } = room(4 * MIB, 0.5);
     const first = announce("a1", "a", 2 * MIB);
     announce("a2", "a", MIB);
@@ -139,7 +139,7 @@ describe("the share of a tenant", () => {
     expect(bodies.bytes).toBe(2 * MIB);
   });
 
-  test("is one of what others leave, so that a newcomer finds room beside any two who take all they can", async () => {
+  test("is one of the free bytes, so that a third tenant finds room beside any two", async () => {
     const { clock, bodies, log, announce } = room(12 * MIB, 0.5);
     for (let body = 0; body < 12; body += 1)
       for (const tenant of ["a", "b"]) announce(`${tenant}${body}`, tenant, MIB / 2);

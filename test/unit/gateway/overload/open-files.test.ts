@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { connectionsFor, openFilesLimit } from "../../../../gateway/overload/open-files.ts";
 
-test("the soft limit is what counts, as Linux writes it", () => {
+test("the soft limit counts, in Linux's format", () => {
   const text = [
     "Limit                     Soft Limit           Hard Limit           Units     ",
     "Max processes             95961                95961                processes ",

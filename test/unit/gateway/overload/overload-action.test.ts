@@ -18,7 +18,7 @@ const CALM: Pressures = {
   processMemory: 0,
 };
 
-/** Whether the action is active after each look, of a trigger at 0.8 on the heap. */
+/** Whether the action is active after each check, for a trigger at 0.8 on the heap. */
 function activity(heap: readonly number[]): boolean[] {
   let state = RESTING;
   return heap.map((fixedHeap) => {
@@ -37,7 +37,7 @@ describe("an action", () => {
     expect(activity([1, 1, 0.69, 0.69, 0.69, 0.69])).toEqual([false, true, true, true, true, false]);
   });
 
-  test("goes on while the pressure stays just below the trigger, or comes back", () => {
+  test("continues while the pressure stays just below the trigger, or returns", () => {
     expect(activity([1, 1, ...Array<number>(20).fill(0.75)]).slice(1)).not.toContain(false);
     expect(activity([1, 1, 0.1, 0.1, 0.1, 0.75, 0.1, 0.1, 0.1]).slice(1)).not.toContain(false);
   });

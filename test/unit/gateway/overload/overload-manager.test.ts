@@ -25,7 +25,7 @@ function managerWith(overloadManager: object) {
 }
 
 describe("the overload manager", () => {
-  test("leaves a process alone that is well", async () => {
+  test("takes no action in a healthy process", async () => {
     const { manager, looks, active } = managerWith({});
     await looks(5);
     expect(active()).toEqual([]);
@@ -40,8 +40,8 @@ describe("the overload manager", () => {
     expect(active()).toEqual(OVERLOAD_ACTIONS);
   });
 
-  test("acts on memory that is full, in the same order, and says so", async () => {
-    // Buffers are outside of the heap, which has plenty of room.
+  test("acts on exhausted memory, in the same order, and reports it", async () => {
+    // Buffers are outside the heap, which is nearly empty.
     const rss = process.memoryUsage.rss();
     for (const [share, expected] of [
       [0.8, []],
@@ -69,7 +69,7 @@ describe("the overload manager", () => {
     expect([manager.lacksFor(100_000), manager.lacksFor(1_000)]).toEqual(["fixed_heap", undefined]);
   });
 
-  test("takes no body that the heap has no room for beside those that are being translated", () => {
+  test("refuses a body that exceeds the heap together with the bodies in translation", () => {
     const maxHeapSizeBytes = 4 * process.memoryUsage().heapUsed;
     const { manager } = managerWith({ resourceMonitors: { fixedHeap: { maxHeapSizeBytes } } });
     const bytes = 100_000;

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../../deploy/runtime/time/clock.ts";
 import { ProcessUsage } from "../../../../gateway/overload/process-usage.ts";
 
-/** Keeps the event loop from turning. */
+/** Blocks the event loop. */
 function block(ms: number): void {
   for (const end = performance.now() + ms; performance.now() < end; );
 }

@@ -5,8 +5,8 @@ import { newSealingKey } from "../../../../gateway/sealing/sealing-key.ts";
 const SCOPE: SealScope = { tenant: "t", model: "svc-qwen", format: "responses" };
 const TEXT = "Because the sky is blue.";
 
-describe("what was sealed", () => {
-  test("opens again for whom and what it was sealed, and hides its text", () => {
+describe("a sealed text", () => {
+  test("opens in its scope, and hides its content", () => {
     const sealing = new Sealing();
     const sealed = sealing.for(SCOPE).seal(TEXT);
     expect(Buffer.from(sealed, "base64").toString("latin1")).not.toContain("sky");
@@ -47,7 +47,7 @@ describe("what was sealed", () => {
       expect(sealer.open(changed.toString("base64"))).toBeUndefined();
     }
     expect(sealing.openings.opened).toBe(0);
-    // A changed id of the key names one that is not here.
+    // A changed key id is unknown.
     expect(sealing.openings.unknown_key).toBe(4);
   });
 
@@ -91,7 +91,7 @@ describe("a list of keys", () => {
     expect(new Sealing([newer]).for(SCOPE).open(sealer.seal(TEXT))).toBe(TEXT);
   });
 
-  test("that lacks the key of a text says which one it lacks", () => {
+  test("without the key of a text reports the id of the missing key", () => {
     const lacking: string[] = [];
     const sealing = new Sealing([newer], (id) => lacking.push(id));
     expect(sealing.for(SCOPE).open(new Sealing([older]).for(SCOPE).seal(TEXT))).toBeUndefined();

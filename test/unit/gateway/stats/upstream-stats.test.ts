@@ -10,7 +10,7 @@ async function after(run: (stats: UpstreamStats) => void): Promise<(name: string
     Number(new RegExp(`^svc_cluster_upstream_${name}\\{cluster="c"\\} (\\S+)$`, "m").exec(text)?.[1] ?? 0);
 }
 
-test("every try counts; what runs is what began and has not ended", async () => {
+test("every attempt counts; active calls are those that have not ended", async () => {
   const value = await after((stats) => {
     stats.begin("c", "first").end("answered");
     stats.begin("c", "first");

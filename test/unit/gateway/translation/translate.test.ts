@@ -24,7 +24,7 @@ test.each([
     { maxOutputTokens: 500, reasoning: REASONING },
     { maxOutputTokens: 100, reasoning: REASONING },
   ],
-])("a request that %s gets what its key allows", (_what, asked, given) => {
+])("a request that %s gets the limit of its key", (_what, asked, given) => {
   const request = { ...generateRequest(), maxOutputTokens: undefined, ...asked };
   expect(withinOutputLimit(request, 100)).toMatchObject(given);
 });
@@ -58,7 +58,7 @@ function translated(
   });
 }
 
-test("the engine gets whose request it is, and the caller's cache key only as a digest", () => {
+test("the engine receives the tenant, and the caller's cache key only as a digest", () => {
   const { bytes, facts, inputTokens } = translated({ maxOutputTokens: 7 });
   const sent = GenerateRequest.decode(bytes);
   expect(sent).toMatchObject({ requestId: "req_1", tenant: "t", model: "svc-qwen", maxOutputTokens: 7 });
@@ -81,7 +81,7 @@ test("gateways agree on where a conversation belongs, and digests differ for eve
   ]);
 });
 
-test("deltas that nobody waits for may come together, those of a stream only where the gateway is busy", () => {
+test("deltas of folded answers may be joined, those of a stream only while the gateway is busy", () => {
   const delayOf = (stream: boolean, joinMs?: number) =>
     GenerateRequest.decode(translated({}, { ...BODY, stream }, joinMs).bytes).stream?.maxBatchDelay;
   expect(delayOf(false)).toEqual({ seconds: 0, nanos: 200_000_000 });
@@ -91,7 +91,7 @@ test("deltas that nobody waits for may come together, those of a stream only whe
   expect(delayOf(true, 1_000)).toEqual({ seconds: 1, nanos: 0 });
 });
 
-test("a prompt that no engine can take is neither encoded nor digested, and the facts say why", () => {
+test("a prompt that no engine can take is neither encoded nor digested, and the facts have the reason", () => {
   const long = { ...BODY, messages: [{ role: "user", content: "x".repeat(1_000) }] };
   const bound = { contextWindow: 100, longestTokenBytes: 10 };
   const { model, bytes, facts } = translated({}, long, undefined, [bound]);

@@ -30,7 +30,7 @@ function taskOf(operation: string, body: Buffer, more: Partial<TranslationTask> 
   return { body, order, sealingKeys: [KEY], modelsWithImages: ["svc-qwen"], promptBounds: {}, ...common, ...more };
 }
 
-/** What comes of a body on the spot, or why nothing does. */
+/** The result of a body on the main thread, or its error. */
 function here(
   { order, sealingKeys, modelsWithImages, promptBounds }: TranslationTask,
   body: Buffer,
@@ -48,7 +48,7 @@ function here(
   }
 }
 
-/** What comes of a body by way of another thread: all that it is handed is a copy. */
+/** The result of a body on another thread, which receives only copies. */
 function there(task: TranslationTask): Translated | ApiError {
   const { end } = structuredClone(replyTo(structuredClone(task)));
   if ("fault" in end) throw new Error(end.fault.error);
@@ -60,8 +60,8 @@ function there(task: TranslationTask): Translated | ApiError {
   }
 }
 
-describe("what real agents send", () => {
-  test.each(readdirSync(FOLDER))("%s means on a thread what it means on the spot", (file) => {
+describe("requests of real agents", () => {
+  test.each(readdirSync(FOLDER))("%s has the same result on a thread as on the main thread", (file) => {
     const { path, body } = JSON.parse(readFileSync(join(FOLDER, file), "utf8"));
     const route = ROUTES.find((spec) => spec.path === path.split("?")[0]);
     if (!route) throw new Error("the path has no route");
@@ -69,7 +69,7 @@ describe("what real agents send", () => {
     const task = taskOf(route.operation, bytes);
     const [one, other] = [here(task, bytes), there(task)];
     if (!(one instanceof ApiError) && !(other instanceof ApiError)) {
-      // Bytes come as one kind of view here and as another there.
+      // Bytes are one kind of view here and another there.
       expect(Buffer.from(other.bytes).equals(Buffer.from(one.bytes))).toBe(true);
       expect({ ...other, bytes: 0 }).toEqual({ ...one, bytes: 0 });
     } else expect({ ...other }).toEqual({ ...one });
@@ -95,7 +95,7 @@ test("a fault of this program comes back without the words of the error", () => 
   expect(JSON.stringify(end)).not.toContain("takes no prompt");
 });
 
-test("reasoning that comes back is opened, and what cannot be is counted and told of", () => {
+test("returned reasoning is opened, and failures are counted and reported", () => {
   const sealing = new Sealing([KEY]);
   const foreign = new Sealing([newSealingKey()]);
   const scope = { tenant: "t", model: "svc-qwen", format: "responses" };

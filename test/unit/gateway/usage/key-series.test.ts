@@ -29,7 +29,7 @@ test("none has, where that is asked for", async () => {
   expect(await requests(registry)).toEqual({ other: 1 });
 });
 
-test("a key that was not used for a day gives its series to another one, and one in use does not", async () => {
+test("a key without use for a day gives its series to another one, and one in use does not", async () => {
   const registry = new Registry();
   let nowMs = 0;
   const series = new KeySeries(registry, 2, () => nowMs);

@@ -13,13 +13,13 @@ function usageOver(store: UsageStore, clock: VirtualClock): KeyUsage {
   return new KeyUsage({ store, clock, series: new KeySeries(new Registry(), 10, () => clock.nowMs()) });
 }
 
-/** The sum of all that is known of a key. */
+/** The sum of all counts of a key. */
 async function totalOf(usage: Pick<KeyUsage, "read">, keyId: string) {
   const found = await usage.read(keyId);
   return found?.entries.reduce((sum, { counts }) => addCounts(sum, counts), NO_USE);
 }
 
-/** A store that is away until it is told to answer, and may take a batch without saying so. */
+/** A store that is unreachable until its mode is `answers`, and may take a batch without confirming it. */
 class UnsureStore implements UsageStore {
   readonly book: UsageBook;
   readonly numbers: number[] = [];
@@ -60,7 +60,7 @@ test("use is kept by day and model, and a request without a model counts in the 
   expect((await usage.read("nobody"))?.entries).toEqual([]);
 });
 
-test("what a store may or may not have is told again under its number, and the rest after it", async () => {
+test("a batch of uncertain delivery is sent again under its number, and the rest after it", async () => {
   const clock = new VirtualClock("2026-03-01T12:00:00Z");
   const store = new UnsureStore(clock);
   const usage = usageOver(store, clock);
@@ -75,7 +75,7 @@ test("what a store may or may not have is told again under its number, and the r
   expect(store.numbers.slice(-2)).toEqual([1, 2]);
 });
 
-test("a store is told once a second, and not while there is nothing to tell", async () => {
+test("a store gets one batch a second, and none without new counts", async () => {
   const clock = new VirtualClock("2026-03-01T12:00:00Z");
   const store = new UnsureStore(clock);
   store.mode = "answers";
@@ -91,7 +91,7 @@ test("a store is told once a second, and not while there is nothing to tell", as
   expect(store.numbers).toEqual([1, 2]);
 });
 
-test("a book forgets what is older than 31 days, and more where it is full, but never today", async () => {
+test("a book drops entries older than 31 days, and more when it is full, but never today", async () => {
   const clock = new VirtualClock("2026-03-01T12:00:00Z");
   const book = new UsageBook(clock, 40);
   const usage = usageOver(book, clock);

@@ -69,7 +69,7 @@ test("a reference within a text, a number in quotation marks and an escaped one 
   expect(loadConfig(texts, file, env)).toEqual({ list: ["x-y: {z}", "1", `\${A}`, "", "a $ b"] });
 });
 
-test("every variable that is not there is named with the path of its key, and so is a reference that is none", () => {
+test("every unset variable and malformed reference is named with the path of its key", () => {
   const file = inFile(`listen: { host: '\${HOST}-\${ZONE}' }\nlog: { level: '\${a b}' }\nlist: [1, '\${LAST}']`);
   expect(messageOf(() => loadConfig(schema, file)).split("\n")).toEqual([
     `${file}: listen.host: the environment has no HOST`,

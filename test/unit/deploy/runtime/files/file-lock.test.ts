@@ -20,7 +20,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 const patient = new AbortController().signal;
 
-/** The id of a process that is no more. */
+/** Returns the id of a process that has exited. */
 async function deadProcessId(): Promise<number> {
   const child = spawn(process.execPath, ["--eval", ""]);
   await once(child, "exit");
@@ -53,7 +53,7 @@ test("lets one in at a time", async () => {
   expect(most).toBe(1);
 });
 
-test("gives up when the signal aborts, and leaves the other's lock alone", async () => {
+test("gives up when the signal aborts, and does not touch the other lock", async () => {
   await withFileLock(
     path,
     async () => {
@@ -76,7 +76,7 @@ test("does not take over from the one that has taken over before", async () => {
   await writeFile(path, `${dead} ${hostname()} abc\n`);
   const kill = vi.spyOn(process, "kill");
   kill.mockImplementationOnce((pid, signal) => {
-    // Between the look at the lock and its removal another process is quicker.
+    // Another process is faster between the check of the lock and its removal.
     rmSync(path);
     writeFileSync(path, `${process.pid} ${hostname()} other\n`);
     kill.mockRestore();
@@ -116,7 +116,7 @@ test.each([
   expect(await readdir(folder)).toEqual(["lock"]);
 });
 
-test("says that the folder cannot be written", async () => {
+test("reports a folder that is not writable", async () => {
   const refused = withFileLock(join(folder, "none", "lock"), () => Promise.resolve(), patient);
   await expect(refused).rejects.toMatchObject({ fault: "unwritable" });
 });

@@ -28,14 +28,13 @@ function follow(
   return followed;
 }
 
-/** At once, so that it is one change. */
+/** Atomically, so that it is one change. */
 async function replace(path: string, text: string): Promise<void> {
   const next = join(folder, "next");
   await writeFile(next, text);
   await rename(next, path);
 }
 
-/** Counts how often it is called. */
 function counted(answer: "taken" | "again" = "taken") {
   const take = async () => {
     take.calls += 1;
@@ -49,7 +48,7 @@ describe("a followed file", () => {
   test("is taken at the first look, and again only when something changed", async () => {
     await writeFile(file, "one");
     const take = counted();
-    // Nothing is looked at by the clock.
+    // The virtual clock never polls.
     const followed = follow(take, { clock: new VirtualClock() });
     await followed.look();
     await followed.look();
@@ -94,7 +93,7 @@ describe("a followed file", () => {
     }, "the file is taken");
   });
 
-  test("is never taken twice at a time, and what changes meanwhile is looked at afterwards", async () => {
+  test("is never read twice at a time, and changes meanwhile are read afterwards", async () => {
     await writeFile(file, "one");
     const { passed, open } = gate();
     let running = 0;
@@ -120,7 +119,7 @@ describe("a followed file", () => {
     expect([calls, most]).toEqual([2, 1]);
   });
 
-  test("is left alone once it is closed", async () => {
+  test("is not read after close", async () => {
     const clock = new VirtualClock();
     const take = counted();
     const followed = follow(take, { clock });
@@ -133,7 +132,7 @@ describe("a followed file", () => {
   });
 });
 
-test("a look that hangs is given up and made again, and what it reads later is not used", async () => {
+test("a hanging read is abandoned and repeated, and its late result is not used", async () => {
   await writeFile(file, "one");
   const clock = new VirtualClock();
   const hanging = [gate(), gate()];
@@ -159,7 +158,7 @@ test("a look that hangs is given up and made again, and what it reads later is n
     await until(() => hung === tries, "the look is given up");
     expect(signals[tries - 1]?.aborted).toBe(true);
   }
-  // Two hold a thread each: no third one is risked.
+  // Each of the two hanging reads occupies a thread: no third one is started.
   await clock.advance(5_000);
   await followed.look();
   expect(signals.length).toBe(2);
@@ -170,7 +169,7 @@ test("a look that hangs is given up and made again, and what it reads later is n
   expect([hung, signals.map(({ aborted }) => aborted).slice(0, 2)]).toEqual([2, [true, true]]);
 });
 
-test("a look that the file system answers piece by piece is given up only when an answer fails to come", async () => {
+test("a slow read with progress is abandoned only when an answer is missing", async () => {
   await writeFile(file, "one");
   const clock = new VirtualClock();
   let progress: LookProgress | undefined;

@@ -42,14 +42,14 @@ describe("writePrivateFile", () => {
     [0o666, 0o640],
     [0o644, 0o640],
     [0o604, 0o600],
-  ])("takes from mode %o what others may not do: %o", async (before, after) => {
+  ])("removes forbidden bits of other users from mode %o: %o", async (before, after) => {
     await writeFile(path, "one");
     await chmod(path, before);
     await writePrivateFile(path, "two");
     expect(await modeOf(path)).toBe(after);
   });
 
-  test("puts a file in the place of a link, and leaves what that leads to as it is", async () => {
+  test("replaces a link by a file, and does not change its target", async () => {
     const other = join(folder, "other");
     await writeFile(other, "theirs");
     await chmod(other, 0o644);
@@ -59,7 +59,7 @@ describe("writePrivateFile", () => {
     expect(await modeOf(path)).toBe(0o600);
   });
 
-  test("says that it cannot write, and takes its own file away", async () => {
+  test("reports a failed write, and removes its temporary file", async () => {
     await mkdir(path);
     await expect(writePrivateFile(path, "one")).rejects.toMatchObject({ fault: "unwritable" });
     expect(await readdir(folder)).toEqual(["file"]);
@@ -80,7 +80,7 @@ describe.each([
   ["readPrivateFileSync", async (file: string) => readPrivateFileSync(file)],
   ["openPrivateFile", readInPieces],
 ])("%s", (_name, readPrivate) => {
-  test("reads what was written, and nothing where there is no file", async () => {
+  test("reads the written bytes, and undefined without a file", async () => {
     expect(await readPrivate(path)).toBeUndefined();
     await writePrivateFile(path, Buffer.from([0, 255]));
     expect(await readPrivate(path)).toEqual(Buffer.from([0, 255]));
@@ -98,12 +98,12 @@ describe.each([
     expect(await readPrivate(path)).toEqual(Buffer.from("one"));
   });
 
-  test("refuses a file of another user, though the group that both are in may read it, and takes one of the system's", async () => {
+  test("refuses a file of another user, even if group-readable, and accepts one of the system", async () => {
     const [ours, theirs] = [4_242, process.getuid?.() || 4_343];
     await writeFile(path, "one");
     await chmod(path, 0o440);
     const isRoot = process.getuid?.() === 0;
-    // Only root can give a file away; for anybody else it is who reads that is another.
+    // Only root can change the owner of a file; for other users the file of root is foreign.
     if (isRoot) await chown(path, theirs, -1);
     const getuid = vi.spyOn(process, "getuid").mockReturnValue(ours);
     try {
@@ -117,7 +117,7 @@ describe.each([
     }
   });
 
-  test("says that it cannot read", async () => {
+  test("reports a failed read", async () => {
     await mkdir(path, { mode: 0o700 });
     await expect(readPrivate(path)).rejects.toMatchObject({ fault: "unreadable" });
   });

@@ -11,7 +11,7 @@ function thrownBy(throwing: () => never): unknown {
   }
 }
 
-describe("what is logged of an error that nobody caught", () => {
+describe("the log line of an uncaught error", () => {
   test("is its class and where it was thrown, and nothing of its message", () => {
     const thrown = thrownBy(() => {
       throw new RangeError(`${CANARY}\n    at ${CANARY} (file:1:1)`);
@@ -32,7 +32,10 @@ describe("what is logged of an error that nobody caught", () => {
     expect(crashReport(thrown)).toEqual({ error: "Error", at: [] });
   });
 
-  test.each([CANARY, { message: CANARY }, undefined, null])("is the type of what is no error", (thrown) => {
-    expect(crashReport(thrown)).toEqual({ error: typeof thrown, at: [] });
-  });
+  test.each([CANARY, { message: CANARY }, undefined, null])(
+    "is the type of a thrown value that is no error",
+    (thrown) => {
+      expect(crashReport(thrown)).toEqual({ error: typeof thrown, at: [] });
+    },
+  );
 });

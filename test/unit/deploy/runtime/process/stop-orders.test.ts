@@ -7,7 +7,7 @@ function ordered() {
   return { orders, time, told: () => [orders.stop.aborted, orders.stopNow.aborted] };
 }
 
-test("the first order lets what runs end, and one that comes with it changes nothing", () => {
+test("the first signal lets running work complete, and a simultaneous one has no effect", () => {
   const { orders, time, told } = ordered();
   expect(told()).toEqual([false, false]);
   orders.order();
@@ -24,7 +24,7 @@ test("an order that comes half a second after the first ends all at once", () =>
   expect(told()).toEqual([true, true]);
 });
 
-test("whoever must end now has been told to end before", () => {
+test("stop is aborted before stopNow", () => {
   const { orders, told } = ordered();
   const seen: boolean[] = [];
   orders.stopNow.addEventListener("abort", () => seen.push(orders.stop.aborted));

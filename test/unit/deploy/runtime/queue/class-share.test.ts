@@ -41,11 +41,11 @@ test("an item that costs much is paid for longer", () => {
   expect(order).toEqual(["high", "high", "high", "default"]);
 });
 
-test("nobody waits, nobody is next", () => {
+test("without waiting items there is no next class", () => {
   expect(new ClassShare().next(() => undefined)).toBeUndefined();
 });
 
-test("what one class does not use the others get", () => {
+test("the unused share of a class is divided among the others", () => {
   expect(serve(new ClassShare(), 200, ["default", "low"])).toEqual({ high: 0, default: 150, low: 50 });
 });
 
@@ -56,7 +56,7 @@ test("a class that was idle has saved nothing up", () => {
   expect(serve(share, 100, ["high", "low"]).low).toBeLessThanOrEqual(8);
 });
 
-test("what was undone was not served", () => {
+test("an undone item is not charged", () => {
   const share = new ClassShare();
   for (let index = 0; index < 100; index += 1) {
     const undo = [share.served("high", 1_000), share.served("low", 10), share.served("high", 7)];
@@ -67,7 +67,7 @@ test("what was undone was not served", () => {
   expect(serve(share, 100, names)).toEqual(serve(new ClassShare(), 100, names));
 });
 
-test("of what was served before something was undone, the class stays charged", () => {
+test("an item that was served before an undone one stays charged", () => {
   const share = new ClassShare({ high: 1, default: 1, low: 1 });
   const undo = share.served("high", 3);
   share.served("high", 2);

@@ -23,7 +23,7 @@ test("one goes at a time, and the keys take turns", () => {
   expect(log).toEqual(["a1", "b1", "a2", "a3"]);
 });
 
-test("who gives up while it waits is passed over, and leaving twice lets in nobody more", () => {
+test("work that gives up while it waits is skipped, and leaving twice admits only one", () => {
   const { fair, log, enter } = lane();
   const first = enter("first", "a");
   const second = enter("second", "b");

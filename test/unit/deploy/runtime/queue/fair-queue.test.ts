@@ -51,7 +51,7 @@ describe("beside an endless flood of a more urgent class", () => {
     expect(ofQuiet / (1_000 - ofQuiet)).toBeCloseTo(share, 2);
   });
 
-  test("nothing is saved up while nobody waits", () => {
+  test("an idle key saves no credit", () => {
     const queue = queueOf();
     for (let index = 0; index < 100; index += 1) {
       queue.push(item("flood", "high"));
@@ -101,7 +101,7 @@ describe("the crowd of which one gives way where there is no room", () => {
     expect(crowd.at(-1)).toBe(flood[2]);
   });
 
-  test("is nobody's where that key would then have fewer than the newcomer's", () => {
+  test("is empty if that key would then have fewer items than the newcomer's", () => {
     const queue = queueOf(item("a"), item("a"), item("b"));
     expect(queue.crowdBeside("a")).toEqual([]);
     expect(queue.crowdBeside("b")).toEqual([]);

@@ -46,7 +46,7 @@ describe("turns", () => {
     expect(namesOf(drain(turns))).toBe(served);
   });
 
-  test("nobody waits, nobody is next", () => {
+  test("without waiting items there is no next one", () => {
     expect(turnsOf().peek()).toBeUndefined();
     expect(turnsOf().take()).toBeUndefined();
   });
@@ -87,7 +87,7 @@ describe("turns", () => {
     expect(keysOf(drain(turns, 2))).toContain("late");
   });
 
-  test("a key that comes again and again gets every second turn beside a flood, and no more", () => {
+  test("a key that returns repeatedly gets every second turn beside a flood, and no more", () => {
     const turns = turnsOf(...Array.from({ length: 20 }, () => item("a")));
     let served = "";
     for (let index = 0; index < 10; index += 1) {
@@ -134,7 +134,7 @@ describe("leaving", () => {
     expect([turns.items(), turns.keys()]).toEqual([[other], ["b"]]);
   });
 
-  test("nobody gets the turns for which an item had waited that left", () => {
+  test("the turns of a removed item's wait go to no key", () => {
     const turns = turnsOf(...named("a1:10000", ...Array.from({ length: 5 }, (_, index) => `a2${index}`)));
     for (let index = 0; index < 50; index += 1) {
       for (const each of named("b")) turns.push(each);
@@ -176,7 +176,7 @@ describe("putting back", () => {
   const some = () =>
     Array.from({ length: 20 }, () => item("abcd"[Math.floor(random() * 4)] ?? "a", 10 + Math.floor(random() * 4) * 10));
 
-  test("an item is next again, and nobody is served earlier or later for it", () => {
+  test("an item is next again, without advantage or loss for other keys", () => {
     for (let run = 0; run < 50; run += 1) {
       const items = some();
       const expected = drain(turnsOf(...items));
@@ -202,17 +202,17 @@ describe("putting back", () => {
     }
   });
 
-  test("a key whose later item was served before an earlier one was put back has paid for the later one alone", () => {
+  test("a key whose later item was served before an earlier one was put back pays for the later one only", () => {
     const turns = turnsOf(...named("a1", "a2:40", "a3", "b1", "b2"));
     const passedOver = turns.take();
     expect(passedOver?.item.name).toBe("b1");
     expect(namesOf(drain(turns, 1))).toBe("a1");
     passedOver?.putBack();
-    // Of b nothing was spent: it is before a, which has paid 100 and owes 40 for its next.
+    // Key b has spent no turn: it precedes a, which has paid 100 and owes 40 for its next item.
     expect(namesOf(drain(turns))).toBe("b1 a2 b2 a3");
   });
 
-  test("a key whose own later item was served meanwhile has paid for that one alone", () => {
+  test("a key whose own later item was served meanwhile pays for that one only", () => {
     const turns = turnsOf(...named("a1:30", "a2:30", "a3:30", "b1:100"));
     const passedOver = turns.take();
     expect([passedOver?.item.name, namesOf(drain(turns, 1))]).toEqual(["a1", "a2"]);

@@ -59,7 +59,7 @@ test("a wait that is answered within its beginning cleans up too", async () => {
   expect([cleaned, listeners(signal)]).toEqual([1, 0]);
 });
 
-test("a wait whose signal is aborted resolves to undefined and cleans up; one that never began has nothing to clean", async () => {
+test("a wait with an aborted signal resolves to undefined and cleans up, if it had begun", async () => {
   const leave = new AbortController();
   const seen: string[] = [];
   const begin = () => {
@@ -91,7 +91,7 @@ test("a linked signal follows the first of its sources, with its reason, until i
   expect(linkAbort(two.signal).signal.reason).toBe("two");
 });
 
-test("a linked signal that is aborted by itself leaves its sources alone", () => {
+test("aborting a linked signal does not abort its sources", () => {
   const source = new AbortController();
   const link = linkAbort(source.signal);
   link.abort("own");

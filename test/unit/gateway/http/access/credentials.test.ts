@@ -68,7 +68,7 @@ describe("refuses with 401 and the words for any wrong key", () => {
   });
 });
 
-test("says what is missing where there is no key at all", () => {
+test("names the required header without any key", () => {
   for (const rawHeaders of [
     [],
     ["authorization", ""],
@@ -94,16 +94,16 @@ test.each(["authorization", "x-api-key"])("refuses two %s headers with 400, equa
   }
 });
 
-test.each([[], ["x-api-key", "a b"]])("says in every envelope how a key is sent", (...rawHeaders) => {
+test.each([[], ["x-api-key", "a b"]])("explains in every envelope how to send a key", (...rawHeaders) => {
   for (const envelope of ENVELOPES) {
     const text = messageOf(refusal(rawHeaders), envelope);
     expect(text).toContain("Authorization: Bearer <API_KEY>");
-    // An agent looks for this name to tell that its key is at fault.
+    // Agents recognize by this name that their key is wrong.
     expect(text).toContain("x-api-key: <API_KEY>");
   }
 });
 
-test("repeats nothing of what was sent", () => {
+test("does not repeat the sent credential", () => {
   for (const rawHeaders of [
     ["authorization", "Basic CANARY"],
     ["x-api-key", "CANARY ", "authorization", "Bearer CANARY2 "],

@@ -32,7 +32,7 @@ test.each([
   ["server_is_overloaded", "no_healthy_upstream", "shed"],
   ["timeout", "upstream_timeout", "deadline"],
   ["server_error", "request_of_death", "error"],
-  // No engine died here: these ones drained, loaded, had another model, or were never asked.
+  // No engine died here: these were draining, loading, had another model, or were never called.
   ["server_is_overloaded", "upstream_draining", "shed"],
   ["server_is_overloaded", "upstream_loading", "shed"],
   ["server_is_overloaded", "upstream_model_not_served", "shed"],
@@ -41,7 +41,7 @@ test.each([
   expect(failed(code, detail).closed).toMatchObject({ detail, endReason });
 });
 
-test("what was told to stop ends as drain, whatever broke", () => {
+test("a stopped answer ends as drain, whatever its error", () => {
   const { shown, closed } = failed("engine_unavailable", "upstream_reset", (running) => running.stop());
   expect(closed).toMatchObject({ detail: "drain_timeout", endReason: "drain" });
   expect(shown.code).toBe("server_is_overloaded");

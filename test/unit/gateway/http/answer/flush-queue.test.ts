@@ -35,7 +35,7 @@ test("an idle process writes in the same turn", async () => {
   expect(flushed()).toBe(1);
 });
 
-test("a busy one holds what is not urgent, for no longer than it may, and lets go when it is calm", async () => {
+test("a busy process holds writes that are not urgent, up to the limit, and stops when it is idle", async () => {
   const busy = { share: 0.9 };
   const { queue, stream, flushed, clock } = queued(20, busy);
   for (let looks = 0; looks < 30; looks += 1) {
@@ -59,7 +59,7 @@ test("a busy one holds what is not urgent, for no longer than it may, and lets g
   expect([queue.holdMs(), flushed()]).toEqual([0, 33]);
 });
 
-test("what was busy before a pause holds nothing behind it", async () => {
+test("a process that was busy before a pause holds no writes after it", async () => {
   const busy = { share: 0.9 };
   const { queue, clock } = queued(20, busy);
   for (let looks = 0; looks < 10; looks += 1) {

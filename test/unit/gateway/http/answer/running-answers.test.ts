@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import { expect, test } from "vitest";
 import { RunningAnswers } from "../../../../../gateway/http/answer/running-answers.ts";
 
-/** A reply under way whose caller leaves when `emit("close")` says so. */
+/** A running reply whose caller leaves at `emit("close")`. */
 class Reply extends EventEmitter {
   readonly destroyed = false;
   readonly headersSent = true;
@@ -10,7 +10,7 @@ class Reply extends EventEmitter {
   readonly writableFinished = false;
 }
 
-test("an answer whose caller leaves is aborted at that moment", () => {
+test("an answer is aborted when its caller leaves", () => {
   const running = new RunningAnswers({ nowMs: () => 1_000 });
   const reply = new Reply();
   const answer = running.begin(reply, "key");

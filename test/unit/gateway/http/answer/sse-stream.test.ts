@@ -6,7 +6,7 @@ import { SseStream } from "../../../../../gateway/http/answer/sse-stream.ts";
 import { delta, started, textStart } from "../../../../support/events/events.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
-/** The socket's side of a response: takes all, or as long as it is `full` says that it can take no more. */
+/** The socket of a response: accepts all writes, but reports backpressure while `full`. */
 class Wire extends EventEmitter {
   full = false;
   destroyed = false;
@@ -21,7 +21,7 @@ class Wire extends EventEmitter {
     this.headersSent = true;
   }
   flushHeaders(): void {}
-  /** What was written, in the bytes of the encoding that it was written in. */
+  /** The written bytes, in the encoding of each write. */
   get bytes(): string {
     return Buffer.concat(this.#chunks).toString("utf8");
   }
@@ -72,7 +72,7 @@ function streaming(times: { readonly keepAliveIntervalMs?: number; readonly head
   return { wire, gaps, pauses, told, write, clock, stream, flow };
 }
 
-test("every write of events but the first tells its distance from the one before", async () => {
+test("every write of events but the first reports the gap since the previous one", async () => {
   const { gaps, write } = streaming();
   for (const atMs of [100, 120, 1_120]) await write(atMs);
   expect(gaps).toEqual([20, 1_000]);
@@ -89,7 +89,7 @@ test("texts of deltas are written as UTF-8, each in a chunk of its size in bytes
   expect(wire.bytes).toBe("12\r\ndata: x\n\ndata: x\n\n\r\nd\r\ndata: plain\n\n\r\nd\r\ndata: \u00fc\u6f22\n\n\r\n");
 });
 
-test("a full socket pauses its engine once, and drained it goes on", async () => {
+test("a full socket pauses its engine once, and resumes it when drained", async () => {
   const { wire, pauses, told, write } = streaming();
   await write(0);
   wire.full = true;
@@ -116,7 +116,7 @@ test("a stream that ends while it is paused is paused no more", async () => {
 test.each([
   { keepAliveIntervalMs: 10_000, headerCommitMs: 8_000, first: 8_000, next: 18_000 },
   { keepAliveIntervalMs: 5_000, headerCommitMs: 8_000, first: 5_000, next: 10_000 },
-])("a silent engine: the status line at $first ms with a sign of life, the next one at $next ms", async (given) => {
+])("a silent engine: the status line at $first ms with a keep-alive, the next one at $next ms", async (given) => {
   const { first, next, ...times } = given;
   const { wire, clock, stream } = streaming(times);
   await clock.advance(first - 1);
@@ -135,7 +135,7 @@ test.each([
   expect(wire.written).toHaveLength(2);
 });
 
-test("what an engine has said before its first delta goes out with the status line", async () => {
+test("events of an engine before its first delta are sent with the status line", async () => {
   const { wire, clock, stream, flow } = streaming();
   stream.events([started()], flow);
   await clock.advance(7_999);
@@ -144,7 +144,7 @@ test("what an engine has said before its first delta goes out with the status li
   expect(wire.written).toEqual(["16\r\ndata: x\n\n: keepalive\n\n\r\n"]);
 });
 
-test("an engine that goes on with the answer waits for a slow reader as the one before it did", async () => {
+test("an engine that continues the answer is paused for a slow reader, as the one before it", async () => {
   const { wire, write, told, pauses, stream } = streaming();
   wire.full = true;
   await write(0);

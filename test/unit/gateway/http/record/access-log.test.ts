@@ -14,10 +14,10 @@ test.each([
   expect(userAgentFamily(userAgent)).toBe(family);
 });
 
-test.each(["my secret tool", "x".repeat(10_000), "\u0000"])("what is not known is never repeated", (userAgent) => {
+test.each(["my secret tool", "x".repeat(10_000), "\u0000"])("an unknown agent's text is never logged", (userAgent) => {
   expect(userAgentFamily(userAgent)).toBe("other");
 });
 
-test.each([undefined, ""])("who does not say is nobody", (userAgent) => {
+test.each([undefined, ""])("a missing header has no family", (userAgent) => {
   expect(userAgentFamily(userAgent)).toBeUndefined();
 });

@@ -29,7 +29,7 @@ test.each([
   ["::1", "0:0:0::/48"],
   ["", undefined],
   ["unknown", undefined],
-])("of the address %j a log may know %s", (address, network) => {
+])("of the address %j %s is logged", (address, network) => {
   expect(loggedNetwork(address)).toBe(network);
 });
 

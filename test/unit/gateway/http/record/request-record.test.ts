@@ -38,7 +38,7 @@ describe("the record of a request", () => {
     expect(record.closed(200, true)).toMatchObject({ detail: "upstream_reset", endReason: "engine_died" });
   });
 
-  test("a request that ends for want of room costs what its try was charged that killed a node", () => {
+  test("a request that ends without capacity costs as much as its attempt that killed a node", () => {
     const record = newRecord();
     record.tryFailed("upstream_reset");
     record.failed("no_healthy_upstream", false);
@@ -112,7 +112,7 @@ describe("the record of a request", () => {
   });
 });
 
-test("a request that was served late for its prefill says so", () => {
+test("a request that was admitted late because of its prefill is marked", () => {
   const record = newRecord();
   record.overdue();
   expect([record, newRecord()].map((one) => one.closed(200, true).overdue)).toEqual([true, false]);

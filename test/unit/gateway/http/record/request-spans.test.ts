@@ -13,7 +13,7 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const ROUTE = "/v1/messages";
 const FAILED: Partial<ClosedRequest> = { code: 503, outcome: "server_error" };
-/** What the wall clock says at the beginning of the clock. */
+/** Wall clock at the origin of the monotonic clock. */
 const OFFSET_MS = 1_000_000;
 const newId = () => "e".repeat(16);
 
@@ -21,7 +21,7 @@ const lost = () => fromGrpc(Object.assign(new Error("gone"), { code: status.UNAV
 
 type Try = readonly [endpoint: string, endsMs: number, how: AttemptEnd];
 
-/** A request that began at 5 ms; each try begins when the one before has ended. */
+/** A request that began at 5 ms; each attempt begins when the previous one has ended. */
 async function request(fields: Partial<ClosedRequest> = {}, tries: readonly Try[] = [], path = ROUTE) {
   const clock = new VirtualClock();
   await clock.advance(5);
@@ -91,13 +91,13 @@ describe("the spans of a request", () => {
     ]);
   });
 
-  test("of a path that no route has are named by the method alone", async () => {
+  test("of an unknown path are named by the method only", async () => {
     const [span] = (await request({}, [], "/v1/secret")).spans({ code: 404, outcome: "client_error" });
     expect(span?.name).toBe("POST");
     expect(JSON.stringify(span)).not.toContain("secret");
   });
 
-  test("whose tries all failed: an error in each, by its token", async () => {
+  test("whose attempts all failed: an error in each, by its token", async () => {
     const { spans } = await request({ ...SENT, detail: "upstream_inter_token_timeout" }, [
       ["[::1]:1", 20, lost()],
       ["10.0.0.2:2", 50, stalled("inter_token")],
@@ -129,7 +129,7 @@ describe("the spans of a request", () => {
     expect(calls).toEqual([]);
   });
 
-  test("whose client left while a call ran: it ends with the request, cancelled and no error", async () => {
+  test("whose client left during a call: it ends with the request, cancelled and without error", async () => {
     const { record, spans } = await request({ ...SENT, endReason: "client_closed" });
     record.generateSent("10.0.0.1:1");
     const [server, , call] = spans({ code: 0, outcome: "client_closed" });
@@ -168,7 +168,7 @@ describe("whether a request is exported", () => {
     expect(exported.length > 0).toBe(expected);
     if (expected) expect(exported[0]?.parent).toEqual({ spanId: "b".repeat(16), remote: true });
     traceRequest(tracing, closedRequest({ outcome }, newRecord({ trace })), { method: "POST" }, clock);
-    // Without a key there is never one.
+    // Without a key no span is exported.
     expect(exported.length > 0).toBe(expected);
     expect(new Set(exported).size).toBe(expected ? 1 : 0);
   });

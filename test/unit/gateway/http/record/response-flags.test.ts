@@ -26,7 +26,7 @@ describe("response flags", () => {
   ] as const)("%s is %s", (detail, flag) => expect(failed(detail)).toBe(flag));
 
   test.each([[undefined], ["invalid_value"], ["api_key_missing"], ["auth_failures_exceeded"]] as const)(
-    "%s is nobody's failure on the way",
+    "%s is not an upstream failure",
     (detail) => expect(failed(detail)).toBe("-"),
   );
 
@@ -35,7 +35,7 @@ describe("response flags", () => {
     expect(failed("downstream_remote_disconnect", { endReason: "slow_reader" })).toBe("SI");
   });
 
-  test("several tries that all failed say so", () => {
+  test("several failed attempts set the flag for exhausted retries", () => {
     expect(failed("upstream_reset", { attempts: 3 })).toBe("UC,URX");
     expect(failed("upstream_reset", { attempts: 1 })).toBe("UC");
   });

@@ -9,7 +9,7 @@ import {
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT = "00f067aa0ba902b7";
-/** Ids that say how long they were asked to be. */
+/** Ids that show their requested length. */
 const newId = (bytes: number) => "ab".repeat(bytes);
 const FRESH = { traceId: newId(16), parentId: undefined, spanId: newId(8), flags: "00", state: undefined };
 
@@ -81,7 +81,7 @@ describe("sampling", () => {
   });
 });
 
-test("a call of the request goes on under a span of its own", () => {
+test("a call of the request has a span of its own", () => {
   const context = contextOf({ traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: "a=1" });
   const call = underSpan(context, "cd".repeat(8));
   expect(call.parentId).toBe(context.spanId);

@@ -50,7 +50,7 @@ describe("limits", () => {
     const { value } = setLimits(set, id, { ...NOTHING, ...change }, NOW + 1);
     expect(value).toMatchObject({ revision: 2, updated: "2026-03-01T00:00:00.001Z" });
     expect([value.limits, value.quota]).toEqual([limits, quota]);
-    // No undefined value that a store would have to leave out.
+    // No undefined value that a store would have to omit.
     expect(JSON.parse(JSON.stringify(value))).toEqual(value);
   });
 

@@ -23,7 +23,7 @@ const json = async (command: string, ...rest: readonly string[]) =>
   JSON.parse(await keyCommand(file, command, "--json", ...rest));
 const created = (...options: readonly string[]) => json("create", "--name", "ci", "--models", "svc-qwen", ...options);
 
-/** The exit code and what was said about it. */
+/** Returns the exit code and the error text. */
 async function failing(...argv: readonly string[]): Promise<readonly [code: number, err: string]> {
   let err = "";
   const io = {
@@ -97,7 +97,7 @@ test("models are set", async () => {
   expect((await json("set-models", id, "all")).models).toEqual(["*"]);
 });
 
-test("the networks of a key are set, and taken away", async () => {
+test("the networks of a key are set and removed", async () => {
   const { id } = await created("--allow-ips", "10.0.0.0/8,2001:db8::1");
   expect(await keyCommand(file, "show", id)).toContain("10.0.0.0/8,2001:db8::1");
   expect((await json("set-ips", id, "192.0.2.7")).allowIps).toEqual(["192.0.2.7"]);
@@ -131,7 +131,7 @@ describe("export and import", () => {
     expect(code).toBe(3);
   });
 
-  test("refuse what does not fit, and add nothing then", async () => {
+  test("refuse keys that do not fit, and add none then", async () => {
     const { id } = await created();
     const dump = join(folder, "dump.json");
     await keyCommand(file, "export", "--out", dump);
@@ -154,11 +154,11 @@ describe("export and import", () => {
 });
 
 describe("fields of a newer release", () => {
-  /** What a newer release may have added, in the set, in a record and in a secret. */
+  /** Fields of a newer release, in the set, in a record and in a secret. */
   const ADDED = { laterField: { keys: ["a", 1.5, null], nested: { deep: true } }, laterName: "\u{1f511}" };
   const read = async () => JSON.parse(await readFile(file, "utf8"));
   const write = (set: object) => writeFile(file, `${JSON.stringify(set, null, 2)}\n`);
-  /** Adds the fields to all that stands in the key file. */
+  /** Adds the fields to everything in the key file. */
   const grow = async () => {
     const { keys, ...set } = await read();
     const grown = keys.map(({ secrets, ...record }: { secrets: object[] }) => ({
@@ -206,7 +206,7 @@ describe("fields of a newer release", () => {
     expect(JSON.parse(await readFile(others, "utf8")).keys).toEqual((await read()).keys);
   });
 
-  test("open what they opened at a gateway", async () => {
+  test("are valid at another gateway", async () => {
     const { id, key } = await created();
     await grow();
     const store = await FileKeyStore.open({ file, clock: systemClock });
@@ -260,7 +260,7 @@ describe("the audit log of the commands", () => {
     expect(await keyCommand(file, "audit", "verify")).toContain("is as it was written: 7 lines");
   });
 
-  test("goes on as it was where an older file is restored, and says so", async () => {
+  test("continues unchanged when an older file is restored, and records it", async () => {
     const { id } = await created();
     await cp(file, join(folder, "backup.json"));
     await json("revoke", id);

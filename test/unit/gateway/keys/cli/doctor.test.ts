@@ -10,7 +10,7 @@ import { noteSeenRevision } from "../../../../../gateway/keys/seen-revision.ts";
 import { createKey, keyCommand } from "../../../../support/processes/key-command.ts";
 
 const DAY = 86_400_000;
-/** Above every process id of the systems that this runs on. */
+/** Above every process id of the supported systems. */
 const NOBODY = 2_000_000_000;
 
 let folder: string;
@@ -23,7 +23,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** What is not fine. */
+/** Findings other than `ok`. */
 const complaints = async (nowMs = Date.now()) =>
   (await examine(fileKeyVault(file), nowMs))
     .filter(({ level }) => level !== "ok")

@@ -62,7 +62,7 @@ describe("create", () => {
     expect((await readdir(folder)).sort()).toEqual(["keys.json", "keys.json.audit.jsonl", "pepper"]);
   });
 
-  test("prints the key alone with --quiet, and so does rotate", async () => {
+  test("prints only the key with --quiet, as rotate does", async () => {
     const { code, out, err } = await keys("create --name ci --models svc-qwen --quiet");
     expect({ code, err }).toEqual({ code: 0, err: "" });
     expect(out).toBe(`${out.match(KEY_PATTERN)?.[0]}\n`);
@@ -136,7 +136,7 @@ describe("create", () => {
     expect(await readdir(folder)).toEqual([]);
   });
 
-  test("help is no error, and tells the exit codes", async () => {
+  test("help is no error, and lists the exit codes", async () => {
     const { code, out } = await keys("--help");
     expect(code).toBe(0);
     expect(out).toContain("rotate");
@@ -154,7 +154,7 @@ describe("list and show", () => {
     expect(rows[2]).toMatch(new RegExp(`^${second.id}  ci    team   active  all       never$`));
   });
 
-  test("show prints what is known of the key", async () => {
+  test("show prints the summary of the key", async () => {
     const { id, key } = await created("--models svc-qwen --rpm 60");
     const { out } = await keys(`show ${id}`);
     expect(out).toMatch(/^rpm +60$/m);
@@ -184,7 +184,7 @@ describe("the life of a key", () => {
     expect(await keys(`enable ${id}`)).toMatchObject({ code: 2, err: expect.stringContaining("cannot be undone") });
   });
 
-  test("rotate keeps the old key for a day unless told otherwise, and ends it at once with 0", async () => {
+  test("rotate keeps the old key for a day by default, and ends it at once with 0", async () => {
     const { id, key } = await created();
     await keys(`rotate ${id}`);
     expect(await keys("verify", { stdin: key, nowMs: NOW + DAY - 1 })).toMatchObject({ code: 0 });

@@ -55,6 +55,6 @@ test.each([
   expect(parseModels(text)).toEqual(models);
 });
 
-test.each(["svc-qwne", "own-model", "+", "+a/b", ""])("%j names no model, so that a slip is told", (text) => {
+test.each(["svc-qwne", "own-model", "+", "+a/b", ""])("%j names no model, so that a typo is reported", (text) => {
   expect(() => parseModels(text)).toThrow("Not in the catalog.");
 });

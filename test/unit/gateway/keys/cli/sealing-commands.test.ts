@@ -36,7 +36,7 @@ async function keys(...argv: readonly string[]) {
 
 const onDisk = async () => parseSealingKeys(await readFile(path));
 
-test("a file is made once, with one key that nobody else reads", async () => {
+test("a file is created once, with one key, readable by its owner only", async () => {
   const made = await keys("create", path);
   expect(made).toMatchObject({ code: 0, ids: [expect.stringMatching(/^[0-9a-f]{8}$/)] });
   expect((await stat(path)).mode & 0o777).toBe(0o600);
@@ -46,7 +46,7 @@ test("a file is made once, with one key that nobody else reads", async () => {
   expect(await readFile(path)).toEqual(before);
 });
 
-test("a rotated file seals with a new key and still opens what the one before has sealed", async () => {
+test("a rotated file seals with a new key and still opens texts of the previous one", async () => {
   const [first] = (await keys("create", path)).ids;
   const scope = { tenant: "t", model: "svc-qwen", format: "messages" };
   const sealed = new Sealing(await onDisk()).for(scope).seal("deep");

@@ -12,8 +12,8 @@ function day(total: number): ChargeItem {
   return { name: "tokensPerDay", rule: { kind: "day", total }, cost: 0 };
 }
 
-describe("what is not asked before a body is read", () => {
-  test("is at most what would pass together, as long as nothing is known", () => {
+describe("postponed charges", () => {
+  test("sum to at most what would pass together, before the first reply", () => {
     const account = new RedisAccount("k");
     const notes = [1, 2, 3].map(() => account.postpone([rpm(1)], [], 0));
     expect(notes).toEqual([expect.anything(), expect.anything(), expect.anything()]);
@@ -24,7 +24,7 @@ describe("what is not asked before a body is read", () => {
     expect(account.postpone([rpm(1)], [], 0)).toBeUndefined();
   });
 
-  test("is nothing that the store would refuse by what it told, until that has flown back", () => {
+  test("exclude charges that the store would refuse according to its last reply, until the refill", () => {
     const account = new RedisAccount("k");
     account.learn([rpm(1)], [{ remaining: -1, resetMs: 4_000, waitMs: 2_000 }], 0);
     expect(account.postpone([rpm(1)], [], 1_999)).toBeUndefined();
@@ -34,7 +34,7 @@ describe("what is not asked before a body is read", () => {
     expect(account.postpone([rpm(1)], [], 2_000)).toBeDefined();
   });
 
-  test("is nothing of a key that owes what the store was told since", () => {
+  test("exclude a key with a debt since the last reply", () => {
     const account = new RedisAccount("k");
     account.rules.set("rpm", rpm(1).rule);
     account.learn([rpm(1)], [{ remaining: 2, resetMs: 1_000, waitMs: 0 }], 0);
