@@ -30,7 +30,7 @@ test("a folder of another user, or writable by one, is refused: it may hold a pl
   const open = join(folder, "open");
   mkdirSync(open);
   chmodSync(open, 0o770);
-  await expect(stateFolder(open)).rejects.toThrow("can be written by other users");
+  await expect(stateFolder(open)).rejects.toThrow("is writable by other users");
 });
 
 // Node's recursive mkdir never ends there.
