@@ -63,7 +63,7 @@ describe("answers that are kept for another engine", () => {
   test("are let go of while memory is short, which is said without a word of theirs", async () => {
     const { node, gateway, response, said } = await answering({});
     force(gateway.overload, "releaseKeptAnswers");
-    await until(() => said("kept answers were let go of").length > 0, "it is said");
+    await until(() => said("kept answers were dropped").length > 0, "it is said");
     node.node.stop();
     await response.text().catch(() => {});
     await until(() => said('"not_kept":"released"').length > 0, "the access log says it");

@@ -124,11 +124,11 @@ test("H5 whatever frames a node sends, each call ends once, with nothing behind 
     wire.close();
     for (const end of ends) expect(end, `seed ${seed}`).toMatch(/^(?:OK|\d+)$/);
     for (const end of ends) outcomes.set(end, (outcomes.get(end) ?? 0) + 1);
-    most = Math.max(most, process.memoryUsage().arrayBuffers);
+    // What is garbage says nothing: when it is collected depends on the rest of the process.
+    if (seed % 25 === 0) most = Math.max(most, bytesInUse() - before);
   }
   // Answers get through, and fail in several ways.
   expect(outcomes.get("OK")).toBeGreaterThan((CONNECTIONS * CALLS) / 50);
   expect(outcomes.size).toBeGreaterThan(4);
-  expect(most).toBeLessThan(64_000_000);
-  expect(bytesInUse() - before).toBeLessThan(16_000_000);
+  expect(most).toBeLessThan(16_000_000);
 }, 600_000);
