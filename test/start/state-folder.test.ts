@@ -65,7 +65,7 @@ test("a state folder that others can write is refused with 2, before anything in
   const { code, stderr } = await refusal(...ANY_PORTS, "--state-dir", folder);
   expect([code, stderr]).toEqual([
     2,
-    expect.stringContaining("can be written by other users; its mode should be 0700"),
+    expect.stringContaining("is writable by other users; its mode should be 0700"),
   ]);
   chmodSync(folder, 0o700);
   const open = await refusal(...ANY_PORTS, "--state-dir", folder);
