@@ -2,8 +2,8 @@ import type { Event, Finished, Sampling, TokenLogprob } from "../../proto/gen/sv
 import { engineLost } from "../errors.ts";
 
 /**
- * One finished block of an answer: visible text, with the log probabilities of its tokens where the request asked for
- * them; reasoning; or a call, whose `argumentsJson` is the model's own text, cut short where `complete` is false.
+ * One finished block of an answer: visible text, with the log probabilities of its tokens if requested; reasoning; or a
+ * call, whose `argumentsJson` is the model's own text, truncated where `complete` is false.
  */
 export type CompletedBlock = {
   /** The position of the block in the answer, from 0. */
@@ -20,9 +20,9 @@ export type CompletedBlock = {
 export type Completion = {
   /** The blocks in their order. */
   readonly blocks: readonly CompletedBlock[];
-  /** How tokens were drawn; undefined where the engine did not tell. */
+  /** The sampling parameters used; undefined if the engine did not report them. */
   readonly sampling: Sampling | undefined;
-  /** How the answer ended, and what it took. */
+  /** The reason of the end, and the usage. */
   readonly finished: Finished;
 };
 
@@ -33,7 +33,7 @@ type OpenBlock = {
   readonly logprobs: TokenLogprob[];
 };
 
-/** Folds canonical events into a whole answer. The order of events has been checked where they came in. */
+/** Folds canonical events into a whole answer. The order of events has already been checked. */
 export class CompletionFold {
   readonly #blocks: CompletedBlock[] = [];
   #open: OpenBlock | undefined;
@@ -97,7 +97,7 @@ export class CompletionFold {
   }
 }
 
-/** Joins all text blocks: what formats without blocks show as the content. */
+/** Joins all text blocks: the content in formats without blocks. */
 export function textOf(completion: Completion): string {
   return completion.blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
 }

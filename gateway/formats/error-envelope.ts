@@ -1,8 +1,8 @@
 import type { ApiError, Envelope, ErrorCode, FieldPath } from "../errors.ts";
 
-/** What the two error envelopes make of an error code. */
+/** The fields of the two error envelopes for an error code. */
 export type ErrorAnswer = {
-  /** The HTTP status of the error, in both formats unless `bStatus` says otherwise. */
+  /** The HTTP status of the error, in both formats unless `bStatus` overrides it. */
   readonly status: number;
   /** The `error.type` of Format A. */
   readonly a: string;

@@ -3,7 +3,7 @@ import { bracketPath, dottedPath } from "./error-envelope.ts";
 
 /*
  * Faults of one field, worded as both formats word them. The path is the only part of the request that a message
- * repeats, and a key stands in a path only where it comes from our own tables (never a key that the caller invented).
+ * repeats, and a path only has keys from our own tables, never a key that the caller invented.
  */
 
 function fault(code: ErrorCode, path: FieldPath, a: (field: string) => string, b: string): ApiError {
@@ -28,7 +28,7 @@ export function wrongType(path: FieldPath, expected: string, got: unknown): ApiE
   );
 }
 
-/** Makes the error for a number below `minimum`. `integer` says whether the value is one. */
+/** Makes the error for a number below `minimum`. `integer`: whether the value is an integer. */
 export function belowMinimum(path: FieldPath, minimum: number, integer: boolean): ApiError {
   return fault(
     integer ? "integer_below_min_value" : "decimal_below_min_value",
@@ -38,7 +38,7 @@ export function belowMinimum(path: FieldPath, minimum: number, integer: boolean)
   );
 }
 
-/** Makes the error for a number above `maximum`. `integer` says whether the value is one. */
+/** Makes the error for a number above `maximum`. `integer`: whether the value is an integer. */
 export function aboveMaximum(path: FieldPath, maximum: number, integer: boolean): ApiError {
   return fault(
     integer ? "integer_above_max_value" : "decimal_above_max_value",
@@ -78,7 +78,7 @@ export function emptyArray(path: FieldPath): ApiError {
   );
 }
 
-/** Makes the error for any other wrong value. `explanation` is a sentence of ours that says what would be right. */
+/** Makes the error for any other wrong value. `explanation` is a sentence of ours on the accepted values. */
 export function invalidValue(path: FieldPath, explanation: string): ApiError {
   return fault("invalid_value", path, (f) => `Invalid value for '${f}': ${explanation}`, explanation);
 }
@@ -114,8 +114,7 @@ export function unsupportedValue(path: FieldPath, explanation: string): ApiError
 }
 
 /**
- * Makes the error for a key that the endpoint does not know, of the object that `within` leads to. The key is shown only
- * when it looks like one.
+ * Makes the error for an unknown key of the object at `within`. The message shows the key only if it looks like one.
  */
 export function unknownParameter(key: string, within: FieldPath = []): ApiError {
   const shown = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(key) ? key : "?";

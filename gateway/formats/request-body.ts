@@ -4,7 +4,6 @@ import { isJsonObject, type JsonObject } from "../json/json-text.ts";
 import { missing, wrongType } from "./field-error.ts";
 import type { PrepareContext } from "./format.ts";
 
-/** What naming a model takes of what a format is told. */
 type ModelContext = Pick<PrepareContext, "catalog" | "usableModels">;
 
 /** Returns the body as an object. Throws `ApiError` `invalid_type` for any other JSON value. */
@@ -14,8 +13,8 @@ export function requestBody(body: unknown): JsonObject {
 }
 
 /**
- * Returns the catalog entry of the body's `model`. Throws `ApiError` when it is missing, no string or not in the
- * catalog; whether the key may use it is for the route to say.
+ * Returns the catalog entry of the body's `model`. Throws `ApiError` when it is missing, not a string or not in the
+ * catalog; the route checks whether the key may use it.
  */
 export function catalogModel(value: unknown, { catalog, usableModels }: ModelContext): CatalogModel {
   if (value === undefined || value === null) throw missing(["model"]);

@@ -1,11 +1,9 @@
 import * as z from "zod";
 
 /*
- * The fields by which a caller says how the answer is drawn, as far as the formats agree on them; absent and null are
- * one.
+ * The sampling fields that the formats have in common; absent and null are the same.
  */
 
-/** Makes the schema of `temperature`, whose largest value is a format's own. */
 export function temperatureUpTo(most: number) {
   return z
     .number()

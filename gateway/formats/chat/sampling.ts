@@ -10,8 +10,8 @@ const MAX_TOKEN_ID = 2 ** 32 - 1;
 const SEEDS = 2 ** 53;
 
 /**
- * Reads the sampling of a body; what it does not say is the model's default. Throws `ApiError` with the path of the
- * first fault.
+ * Reads the sampling of a body; absent fields take the model's default. Throws `ApiError` with the path of the first
+ * fault.
  */
 export function readSampling(body: ChatBody): Sampling {
   return {

@@ -17,9 +17,9 @@ import { MAX_STOP_STRINGS } from "../stop-strings.ts";
 import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
- * The body of `POST /v1/chat/completions`: what is checked by these schemas, and what users are told of it. Null in an
- * optional field means that it is absent. Schemas are open: what stands in no table is tolerated ("Openness" in
- * formats/README.md). Messages are read by hand, as what they may hold depends on their role.
+ * The body of `POST /v1/chat/completions`: these schemas check requests and generate the documentation. Null in an
+ * optional field means that it is absent. Schemas are open: unlisted fields are ignored ("Openness" in
+ * formats/README.md). Messages are read in code, as their fields depend on the role.
  */
 
 /** The most messages that one request may have. */
@@ -72,7 +72,7 @@ export const chatToolCall = named("ChatToolCall", "A tool call.", {
   function: functionCall,
 });
 
-/** A message, of whose fields those are checked that its role has. */
+/** A message; only the fields of its role are checked. */
 export const chatMessage = named("ChatMessage", "A message of the conversation.", {
   role: z
     .enum(["system", "developer", "user", "assistant", "tool"])

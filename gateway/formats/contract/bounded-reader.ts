@@ -7,7 +7,10 @@ import { ApiError } from "../../errors.ts";
  */
 const MAX_READS = 400_000;
 
-/** Reads a message of the contract whose sender nobody knows: one of too many pieces costs no more than finding that out. */
+/**
+ * Reads a message of the contract from an untrusted sender: a message of too many pieces costs no more than finding
+ * that out.
+ */
 class BoundedReader extends BinaryReader {
   constructor(bytes: Uint8Array) {
     super(bytes);

@@ -45,8 +45,8 @@ const ROLES = ["ROLE_SYSTEM", "ROLE_USER", "ROLE_ASSISTANT", "ROLE_TOOL"];
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * Checks a conversation, and returns it with nothing in it that only a gateway may say: signatures are left out, as
- * nodes do not look at them, and digests of images are made anew. Throws `ApiError` with the path of the first fault.
+ * Checks a conversation, and returns it without the fields that only a gateway may set: signatures are left out, as
+ * nodes do not read them, and digests of images are computed anew. Throws `ApiError` with the path of the first fault.
  */
 export function checkedMessages(messages: readonly Message[], acceptsImages: boolean): readonly Message[] {
   if (messages.length === 0) throw emptyArray(["messages"]);
@@ -62,10 +62,9 @@ function checkedMessage({ role, parts, name }: Message, path: FieldPath, accepts
   return { role, parts: checked, name: name === "" ? undefined : name };
 }
 
-/** What reading parts needs to know beyond them. */
 type PartContext = { readonly kinds: readonly KindName[]; readonly acceptsImages: boolean };
 
-/** Checks parts. One whose kind is not set says nothing and is left out. */
+/** Checks parts. A part whose kind is not set is left out. */
 function checkedParts(parts: readonly Part[], path: FieldPath, context: PartContext): readonly Part[] {
   return parts.flatMap((part, index) => {
     const { kind } = part;
@@ -133,7 +132,7 @@ function word(text: string, path: FieldPath): string {
   return text;
 }
 
-/** Refuses an id that two calls of one message have: nobody could say which of them a result answers. */
+/** Refuses an id that two calls of one message share: a result could not be matched to its call. */
 function refuseRepeatedCalls(parts: readonly Part[], path: FieldPath): void {
   const ids = new Set<string>();
   for (const [index, { kind }] of parts.entries()) {

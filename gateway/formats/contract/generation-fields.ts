@@ -14,7 +14,7 @@ import { schemaAsSent } from "./schema-text.ts";
 const MAX_LOGIT_BIAS = 1_024;
 /** The largest bias of a token. */
 const MAX_BIAS = 1_000;
-/** The most alternatives of a token that may be asked for. */
+/** The most alternatives of a token that a caller may request. */
 const MAX_TOP_LOGPROBS = 50;
 
 const MODES: ReadonlySet<number> = new Set(Object.values(ReasoningMode));

@@ -17,7 +17,6 @@ import { refuseSystemRole, systemMessage } from "./system.ts";
 import { toolChoiceOf, toolsOf } from "./tools.ts";
 import { MESSAGES_UNTAKEN } from "./untaken-fields.ts";
 
-/** A body that passed every check, and what it means. */
 export type CheckedBody = {
   /** The flat part of the body. */
   readonly body: MessagesBody;
@@ -83,7 +82,7 @@ function check(
   return { body, request, toolPaths, messagePlaces };
 }
 
-/** Returns the token limit of the answer. Counting takes any `max_tokens`; one that says nothing is no limit. */
+/** Returns the token limit of the answer. Counting accepts any `max_tokens`; an invalid one is no limit. */
 function answerLimit(limit: unknown): number {
   return typeof limit === "number" && Number.isSafeInteger(limit) && limit >= 1 ? limit : Number.POSITIVE_INFINITY;
 }
@@ -100,7 +99,7 @@ function outputConstraintOf(body: MessagesBody): OutputConstraint | undefined {
   return { kind: { $case: "jsonSchema", value: { name: SCHEMA_NAME, schemaJson, strict: true } } };
 }
 
-/** Marks the end of all messages where `cache_control` stands beside them. */
+/** Marks the end of all messages if `cache_control` is set beside them. */
 function withFinalBreakpoint(messages: readonly Message[], breakpoint: CacheBreakpoint | undefined) {
   const last = messages.at(-1);
   const part = last?.parts.at(-1);
@@ -110,8 +109,8 @@ function withFinalBreakpoint(messages: readonly Message[], breakpoint: CacheBrea
 }
 
 /**
- * Returns who asks, as far as the caller says so: requests of one user share prefixes. It is never refused, as it only
- * steers.
+ * Returns the caller's user id, if any: requests of one user share prefixes. It is never refused, as it only influences
+ * routing.
  */
 function userId(metadata: unknown): string {
   const id = isJsonObject(metadata) ? metadata.user_id : undefined;

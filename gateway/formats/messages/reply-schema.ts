@@ -96,7 +96,7 @@ export const tokenCount = named("TokenCount", "The tokens of a prompt.", {
 
 const index = z.int().describe("The number of the block, counted from 0 without gaps.");
 
-/** The events of a stream, in the order in which they come; each stands in the `data` of an event of its type's name. */
+/** The events of a stream, in their order; each is the `data` of an event named by its type. */
 export const messageEvents = [
   named("MessageStart", "The stream begins.", {
     type: tag("message_start"),

@@ -8,9 +8,9 @@ import { MAX_STOP_STRINGS } from "../stop-strings.ts";
 import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
- * The bodies of `POST /v1/messages` and `POST /v1/messages/count_tokens`: what is checked by these schemas, and what
- * users are told of it. Null in an optional field means that it is absent. Schemas are open: keys that are not named
- * are tolerated. What blocks may hold depends on where they stand, so that they are read one by one.
+ * The bodies of `POST /v1/messages` and `POST /v1/messages/count_tokens`: these schemas check requests and generate the
+ * documentation. Null in an optional field means that it is absent. Schemas are open: unlisted keys are ignored. Blocks
+ * are read one by one, as their fields depend on their position.
  */
 
 /** The most messages that one request may have. */
@@ -38,7 +38,7 @@ export const imageBlock = named("ImageBlock", "An image, for models that take im
     .discriminatedUnion("type", [
       named("Base64Source", "An image as data.", {
         type: tag("base64"),
-        // Not checked: clients name types by file names, and the data says its own.
+        // Not checked: clients derive the type from a file name, and the data shows its own.
         media_type: z.string().meta({ description: "The type of the image.", enum: [...IMAGE_TYPES] }),
         data: z.string().describe("The data of the image in base64."),
       }),
@@ -101,7 +101,7 @@ export const toolReferenceBlock = named(
   },
 );
 
-/** A block with the result of a tool call, whose content is read by hand. */
+/** A block with the result of a tool call, whose content is read in code. */
 export const toolResultBlock = named("ToolResultBlock", "The result of a tool call, in the user message behind it.", {
   type: tag("tool_result"),
   tool_use_id: z.string().min(1).describe("The id of the call, of the assistant turn right before."),
@@ -164,7 +164,7 @@ const block = z.discriminatedUnion("type", [
   compactionBlock,
 ]);
 
-/** A message, whose content is read by hand. */
+/** A message, whose content is read in code. */
 export const inputMessage = named("InputMessage", "A message of the conversation.", {
   role: z.enum(["user", "assistant"]).describe("Whose message it is. System text stands in `system`."),
   content: z
@@ -300,10 +300,10 @@ export const messagesRequest = named("MessagesRequest", "The body of a request f
   ...toolFields,
 });
 
-/** The body of a count, of which no answer is asked for: `max_tokens` may be absent or anything. */
+/** The body of a count, which has no answer: `max_tokens` may be absent or any value. */
 export const countTokensBody = messagesRequest.extend({ max_tokens: z.unknown().optional() });
 
-/** What of the body of a count has a part in it. */
+/** The fields of a count's body that are counted. */
 export const countTokensRequest = named(
   "CountTokensRequest",
   "The body of a count: that of the message whose prompt is counted. What stands beside these fields is checked as there, and changes no count.",
@@ -316,5 +316,5 @@ export const countTokensRequest = named(
   },
 );
 
-/** What the bodies of messages and counts have in common once they are checked. */
+/** The fields that checked bodies of messages and counts have in common. */
 export type MessagesBody = z.infer<typeof countTokensBody>;

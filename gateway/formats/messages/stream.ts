@@ -26,10 +26,7 @@ type TypedEvent = { readonly type: string; readonly [field: string]: unknown };
 
 const PING = event({ type: "ping" });
 
-/**
- * Makes the encoder of one message. Events come in the order that the contract names, which was checked where they came
- * in.
- */
+/** Makes the encoder of one message. Events come in the order of the contract, which has already been checked. */
 export function messagesEncoder(head: Head, asked: Asked): StreamEncoder {
   return new MessagesEncoder(head, asked);
 }
@@ -154,7 +151,7 @@ class MessagesEncoder implements StreamEncoder {
     }
   }
 
-  /** Ends the block that is open, if one is: a block ends once, whoever asks for it. */
+  /** Ends the open block, if any: a block ends once, however often this is called. */
   #close(): string {
     const state = this.#state;
     switch (state.at) {

@@ -22,7 +22,7 @@ const VENDOR_TOOLS = [
   "browser_toolset",
 ];
 
-/** The name of a tool that stands in the list while an agent holds its other tools back; nobody can call it. */
+/** The name of a tool that is listed while an agent holds its other tools back; it cannot be called. */
 const PLACEHOLDER = "DeferredToolPlaceholder";
 
 /** The tools that a body declares. */
@@ -58,7 +58,7 @@ const NAME = z.string().min(1);
 
 /**
  * Reads the `tool_choice` of a body; absent, it is `auto`. Undefined where there are no tools. Throws `ApiError` when
- * it asks for a tool that is not there.
+ * it names a tool that is not in the list.
  */
 export function toolChoiceOf(choice: MessagesBody["tool_choice"], tools: readonly Tool[]): ToolChoice | undefined {
   const mode = MODES[choice?.type ?? "auto"];

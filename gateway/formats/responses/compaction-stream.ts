@@ -6,8 +6,8 @@ import { compactionItem } from "./compaction.ts";
 import type { ResponsesStream } from "./stream.ts";
 
 /**
- * Writes the event stream of a response that compacts its conversation. What the model writes is gathered, as the caller
- * cannot read it: its stream has signs of life, and one whole item at the end.
+ * Writes the event stream of a response that compacts its conversation. The model's text is collected, as the caller
+ * cannot read it: the stream has keep-alives, and one whole item at the end.
  */
 export class CompactionStream implements StreamEncoder {
   readonly #head: Head;

@@ -8,10 +8,10 @@ import type { CompactionItem } from "./reply-schema.ts";
 
 /*
  * Compaction ("Compaction of responses" in formats/README.md): the model writes a summary of a conversation that has
- * grown too long, which the caller carries sealed and sends back in place of what it summarises.
+ * grown too long, which the caller carries sealed and sends back in place of the summarised items.
  */
 
-/** What the model is asked for, behind all of the conversation. */
+/** The prompt for the summary, after the whole conversation. */
 const REQUEST = [
   "Stop here and write a summary of this conversation. It will replace everything above, but for the instructions and what the user wrote: whoever goes on has nothing else to know it from.",
   "Say what the user wants, with every condition and preference; what has been done and found out, and what was decided and why; the files, names, commands, values and errors that matter, exactly as they stand; what is not finished, and the very next step.",
@@ -21,12 +21,12 @@ const REQUEST = [
 /** The most bytes of text that the messages have together which a compacted conversation keeps: some 64,000 tokens. */
 const MAX_KEPT_BYTES = 256_000;
 
-/** Returns the message that asks the model for the summary; it stands behind the conversation, whose prefix it keeps. */
+/** Returns the message that requests the summary; it follows the conversation, to reuse its cached prefix. */
 export function summaryRequest(): Message {
   return { role: Role.USER, parts: [textPart(REQUEST)] };
 }
 
-/** Returns the message that stands in a conversation for what `summary` was made of. */
+/** Returns the message that replaces the summarised part of a conversation. */
 export function summaryMessage(summary: string): Message {
   const text = `What came before was summarised to make room. The summary:\n\n${summary}\n\nGo on from there.`;
   return { role: Role.USER, parts: [textPart(text)] };
@@ -82,7 +82,7 @@ function textIn({ text, refusal }: JsonObject): string {
   return typeof written === "string" ? written : "";
 }
 
-/** Returns a part as it is sent again, without what the format does not know. */
+/** Returns a part as it was sent, without the fields that the format does not define. */
 function keptPart(part: JsonObject): object {
   if (part.type !== "input_image") return { type: "input_text", text: textIn(part) };
   return { type: "input_image", image_url: part.image_url, detail: part.detail ?? "auto" };

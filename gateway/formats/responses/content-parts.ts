@@ -11,8 +11,8 @@ import { inputImage, inputText, refusalPart } from "./schema.ts";
 export type ImageRule = "accepted" | "not_by_model" | "not_here";
 
 /**
- * Reads a string or an array of content parts; `path` leads to it. `unreadable` says what becomes of images and files that
- * the model cannot take, where images may stand. Throws `ApiError`.
+ * Reads a string or an array of content parts; `path` leads to it. `unreadable` is the rule for images and files that
+ * the model cannot read, where images are accepted. Throws `ApiError`.
  */
 export function contentParts(
   content: string | readonly unknown[],

@@ -7,25 +7,25 @@ import type { ToolNames } from "./tool-names.ts";
 
 /*
  * Output items ("Response object" in formats/README.md). The stream and the folded reply both make a finished item here
- * and nowhere else, so that what `response.output_item.done` announced is what the final object holds.
+ * and only here, so that the final object holds exactly the items that `response.output_item.done` announced.
  */
 
-/** What of an answer this caller asked to see. */
+/** The parts of an answer that this caller requested. */
 export type ReplyView = {
   /**
-   * How reasoning is shown. `none` leaves reasoning items out: a client that did not ask sends back references that
-   * nobody can resolve.
+   * The form in which reasoning is shown. `none` leaves reasoning items out: a client that did not request them sends
+   * back references that cannot be resolved.
    */
   readonly reasoning: "none" | "summary" | "text";
   /** Whether a reasoning item carries a sealed copy that the caller may send back. */
   readonly sealReasoning: boolean;
   /** Whether text carries log probabilities. */
   readonly logprobs: boolean;
-  /** The tools that the caller knows under another name than the model. */
+  /** The tools whose caller's name differs from the model's name. */
   readonly toolNames: ToolNames;
   /** Whether the answer is the summary of the conversation, which the caller gets as one sealed item. */
   readonly compacts: boolean;
-  /** Whether delta events are padded, so that the size of what is sent does not tell which text it is. */
+  /** Whether delta events are padded, so that their size does not reveal the text. */
   readonly obfuscate: boolean;
 };
 

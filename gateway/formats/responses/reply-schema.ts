@@ -80,10 +80,10 @@ const compactionItem = named("OutputCompaction", "The summary of a conversation,
   encrypted_content: z.string().describe("The sealed summary, to be sent back in place of what it summarises."),
 });
 
-/** An item of what the model made of one block. */
+/** The item of one block. */
 export type BlockItem = Written<typeof messageItem> | ReasoningItem | Written<typeof callItem>;
 
-/** An item that stands for a whole conversation. */
+/** An item that replaces a whole conversation. */
 export type CompactionItem = Written<typeof compactionItem>;
 
 /** An item of a response's `output`. */
@@ -107,7 +107,7 @@ const usage = named("ResponseUsage", "The tokens of prompt and answer.", {
 const repeated = "Repeated from the request";
 const used = "What was used; where neither request nor engine says, what would change nothing.";
 
-/** The response, which is the reply to a request without `stream` and stands in events of a stream. */
+/** The response: the reply to a request without `stream`, and part of a stream's events. */
 export const response = named("Response", "A response, the reply to a request without `stream`.", {
   id: z.string().describe("The id of the response, `resp_…`. Nothing can be fetched by it."),
   object: tag("response"),
@@ -231,7 +231,7 @@ function lifecycle<const Type extends string>(id: string, type: Type, descriptio
 const partPlace = { item_id, output_index, content_index };
 const summaryPlace = { item_id, output_index, summary_index };
 
-/** The events of a stream; each stands in the `data` of an event of its type's name. */
+/** The events of a stream; each is the `data` of an event named by its type. */
 export const responseEvents = [
   lifecycle("ResponseCreated", "response.created", "The stream begins."),
   lifecycle("ResponseInProgress", "response.in_progress", "The answer is being made."),

@@ -6,7 +6,7 @@ import { compactionItem, type KeptMessage } from "./compaction.ts";
 import { finishedItem, type ReplyView } from "./output-item.ts";
 import type { Echo, Failure, OutputItem } from "./reply-schema.ts";
 
-/** Returns what is repeated, with what was really used in place of the defaults, as far as the engine tells. */
+/** Returns the repeated fields, with the sampling parameters that the engine reported in place of the defaults. */
 export function withSampling(echo: Echo, sampling: Sampling | undefined): Echo {
   return {
     ...echo,
@@ -17,7 +17,7 @@ export function withSampling(echo: Echo, sampling: Sampling | undefined): Echo {
   };
 }
 
-/** How far a response is, with what is known only there. */
+/** The state of a response, with its data. */
 export type Outcome =
   | { readonly status: "in_progress" }
   | {
@@ -42,7 +42,7 @@ export type Outcome =
       readonly status: "failed";
       /** The items so far, with the one that was being written. */
       readonly output: readonly OutputItem[];
-      /** What the client is told: a code that it knows, and a message in our words. */
+      /** The failure shown to the client: a code that clients support, and a message in our words. */
       readonly error: Failure;
     };
 
@@ -67,7 +67,7 @@ export function finishedOutcome(finished: Finished, output: readonly OutputItem[
     case FinishReason.TOOL_CALLS:
       return { status: "completed", output, usage, completedAtSeconds: nowSeconds };
     default:
-      // A reason of a newer engine: it did finish, so the turn ends normally.
+      // A reason of a newer engine: the answer did finish, so the turn ends normally.
       reason satisfies never;
       return { status: "completed", output, usage, completedAtSeconds: nowSeconds };
   }
@@ -123,7 +123,7 @@ function textOf(output: readonly OutputItem[]): string {
 }
 
 /**
- * Writes the usage. Clients loop when a finished response has no usage, so an engine that measured nothing gives zeros.
+ * Writes the usage. Clients loop when a finished response has no usage, so an engine without measurements gives zeros.
  */
 function usageObject(usage: Finished["usage"]) {
   const inputTokens = usage?.inputTokens ?? 0;
@@ -157,7 +157,7 @@ export function foldedReply(head: Head, asked: Echo, view: ReplyView, completion
   return responseObject(head, echo, finishedOutcome(completion.finished, output, head.nowSeconds()));
 }
 
-/** Makes the body of the reply to a request that only compacts: what is kept of the conversation, and the summary. */
+/** Makes the reply to a compaction: the kept messages of the conversation, and the summary. */
 export function compactedReply(head: Head, kept: readonly KeptMessage[], completion: Completion): object {
   const messages = kept.map(({ id, content }, at) => ({
     id: id ?? `msg_${head.replyId}_${at}`,

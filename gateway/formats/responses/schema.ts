@@ -11,19 +11,19 @@ import { closed, inert, jsonSchemaField, named, schemaName, tag } from "../schem
 import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
- * The body of `POST /v1/responses`: what is checked by these schemas, and what users are told of it ("Request of
- * responses" in formats/README.md). The top level and the objects in it are closed, as this format promises that
- * nothing is ignored; items, their parts and tools are open and read by hand, as they differ by more than their type.
- * Null in an optional field means that it is absent.
+ * The body of `POST /v1/responses`: these schemas check requests and generate the documentation ("Request of responses"
+ * in formats/README.md). The top level and its objects are closed, as this format promises to ignore nothing; items,
+ * their parts and tools are open and read in code, as they differ by more than their type. Null in an optional field
+ * means that it is absent.
  */
 
 /** The most items of one request: the number that the service of this format allows for messages. */
 export const MAX_ITEMS = 100_000;
 
-/** Asks in `include` for sealed reasoning. */
+/** The value of `include` that requests sealed reasoning. */
 export const SEALED_REASONING = "reasoning.encrypted_content";
 
-/** Asks in `include` for log probabilities. */
+/** The value of `include` that requests log probabilities. */
 export const LOGPROBS = "message.output_text.logprobs";
 
 const STATELESS = "Nothing is kept between requests: send the whole conversation in 'input'.";
@@ -58,7 +58,7 @@ const content = z.union(
   "a string or an array of content parts",
 );
 
-/** An item with a message, whose parts are read by hand. */
+/** A message item, whose parts are read in code. */
 export const messageItem = named("InputMessageItem", "A message.", {
   type: z.literal("message").optional().describe("`message`, which may be left out."),
   role: z
@@ -80,7 +80,7 @@ export const callItem = named(
   },
 );
 
-/** An item with the result of a call, whose parts are read by hand. */
+/** An item with the result of a call, whose parts are read in code. */
 export const outputItem = named("FunctionCallOutput", "The result of a function call.", {
   type: tag("function_call_output"),
   call_id: z.string().min(1).describe("The id of the call, which stands before."),
@@ -117,7 +117,7 @@ const reasoningItem = named(
   },
 );
 
-/** An item with a summary of what stood before. */
+/** An item with a summary of the earlier conversation. */
 export const compactionItem = named(
   "InputCompaction",
   "A compaction of an earlier reply, in place of what it summarises. One that does not open is an error.",
@@ -198,7 +198,7 @@ const textPairs = z.record(z.string(), z.string()).nullish();
 
 const summary = z.enum(["auto", "concise", "detailed"]).nullish();
 
-/** The body of a request. No other key may stand at its top level. */
+/** The body of a request. Its top level accepts no other key. */
 export const responsesRequest = closed(
   "ResponsesRequest",
   "The body of a request for a response. Unknown keys are refused.",
@@ -358,7 +358,9 @@ export function checkBody(value: unknown): ResponsesBody {
 /** The most pairs of `metadata`, and the most characters of a key and of a value. */
 export const MAX_METADATA = { pairs: 16, keyLength: 64, valueLength: 512 } as const;
 
-/** Reads `metadata`, pairs of strings within `MAX_METADATA`. A key of it never stands in a path, as the caller invented it. */
+/**
+ * Reads `metadata`, pairs of strings within `MAX_METADATA`. Paths never contain its keys, as the caller invented them.
+ */
 export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   const path = ["metadata"];
   const pairs = stringPairs(value, path);

@@ -52,7 +52,7 @@ export function noCalls({ tools }: DeclaredTools): ToolChoice | undefined {
   return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
 }
 
-/** Returns a tool's name as the model knows it; `path` leads to the object that names the tool. */
+/** Returns the model's name of a tool; `path` leads to the object that names the tool. */
 function declaredName({ name, namespace }: ToolReference, path: FieldPath, declared: DeclaredTools): string {
   const known = modelName(namespace ?? undefined, name);
   if (declared.tools.some((tool) => tool.name === known)) return known;

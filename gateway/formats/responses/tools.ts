@@ -23,7 +23,10 @@ export type DeclaredTools = {
   readonly echo: readonly JsonObject[];
 };
 
-/** The types of tools of this format that a message may name, as the caller's own text never stands in one. */
+/**
+ * The types of tools of this format that a message may name; other types are the caller's own text, which messages
+ * never repeat.
+ */
 const KNOWN_TOOL_TYPES: ReadonlySet<string> = new Set([
   "web_search",
   "web_search_preview",
@@ -47,7 +50,7 @@ const DATED = /_\d{4}_\d{2}_\d{2}$/;
 
 /**
  * Checks `tools`: flat function tools, and `namespace` groups of them, which are the caller's own tools too. Any other
- * type is refused with its path, or left out where the settings say so. Throws `ApiError`.
+ * type is refused with its path, or left out if so configured. Throws `ApiError`.
  */
 export function declaredTools(
   list: ResponsesBody["tools"],
@@ -91,7 +94,7 @@ export function declaredTools(
   return { tools, paths, names, echo };
 }
 
-/** Returns whether a tool that does not say so is strict: no engine could promise to keep to a schema that is longer. */
+/** Returns whether a tool without `strict` is strict; not for a longer schema, which no engine could enforce. */
 function isStrict({ parametersJsonSchema }: Tool, { parameters }: FunctionTool): boolean {
   return Buffer.byteLength(parametersJsonSchema) <= MAX_STRICT_SCHEMA_BYTES && strictCompatible(parameters);
 }
