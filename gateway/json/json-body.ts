@@ -60,11 +60,11 @@ export function wellFormed(value: unknown): unknown {
 
 /**
  * Returns the object that a request body holds, in UTF-8; a byte order mark is skipped. Keys such as `__proto__` stay
- * plain data of the object they stand in: whoever copies such an object uses spread, never assignment key by key.
- * `jsonText` writes the numbers in the object, at least three levels deep, as the caller wrote them. `scan` was fed with all of `body`; the time it takes is bounded by that scan's limits and the size of `body`. Throws ApiError:
- * `invalid_json` for bytes that are not UTF-8 or not JSON; `bad_request` for a root that is not an object, for what the
- * scan refuses, or a key with a lone surrogate. No message repeats anything of the body but the names of the keys that
- * decide about the request.
+ * plain data of their object: code that copies such an object uses spread, never assignment key by key. `jsonText`
+ * writes the numbers in the object, at least three levels deep, as the caller wrote them. `scan` was fed with all of
+ * `body`; the time it takes is bounded by that scan's limits and the size of `body`. Throws ApiError: `invalid_json`
+ * for bytes that are not UTF-8 or not JSON; `bad_request` for a root that is not an object, a text that the scan
+ * refuses, or a key with a lone surrogate. Messages repeat nothing of the body except the names of the single keys.
  */
 export function parseBody(body: Buffer, scan: JsonScan): object {
   const marked = body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK);

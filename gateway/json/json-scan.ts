@@ -13,12 +13,11 @@ import {
 } from "./json-tokens.ts";
 
 /*
- * One pass over the bytes of a JSON text before it is parsed, as parsing is what costs: 16 MiB of `[{},{},…]` block the
+ * One pass over the bytes of a JSON text before it is parsed, as parsing is expensive: 16 MiB of `[{},{},…]` block the
  * process for more than a second, and deep nesting breaks every recursive walk that follows. The scan is exact for
- * valid JSON; whether it is valid is left to the parser, which stops at the same byte that misleads the scan.
+ * valid JSON; validity is left to the parser, which stops at the same byte that misleads the scan.
  */
 
-/** The schema of the settings that bound what a JSON text may cost. */
 export const jsonLimitsSchema = z
   .strictObject({
     maxDepth: z
@@ -36,15 +35,15 @@ export const jsonLimitsSchema = z
   .prefault({})
   .describe("Request bodies that would cost too much to parse are refused with 400.");
 
-/** The bounds on what a JSON text may cost, with their defaults filled in. */
+/** The bounds on the cost of a JSON text, with their defaults filled in. */
 export type JsonLimits = Readonly<z.infer<typeof jsonLimitsSchema>>;
 
 /** The length of a character that is written as `\uXXXX`. */
 const ESCAPED_LENGTH = 6;
 
 /**
- * The depth from which values may be handed on as text: what is nested less deeply is read field by field. The least
- * deep object that is handed on is the schema in `output_format`.
+ * The depth from which values may be passed on as text: values at smaller depths are read field by field. The outermost
+ * object that is passed on is the schema in `output_format`.
  */
 const OUTERMOST_TEXT_DEPTH = 3;
 
@@ -54,7 +53,10 @@ const SURELY_FINITE_LENGTH = 300;
 /** The length up to which every integer is a number of its own and is written back as it was. */
 const SURELY_EXACT_LENGTH = 15;
 
-/** The most bytes of a number: nobody writes a longer one, and reading it would cost more than its bytes are worth. */
+/**
+ * The largest length of a number, in bytes: real numbers are shorter, and reading a longer one would cost more than its
+ * bytes justify.
+ */
 const MAX_NUMBER_LENGTH = 1000;
 
 const SPACE = 0x20;
@@ -75,15 +77,15 @@ export class JsonScan {
   /** The bytes of the longest key that is looked at, were each of its characters written as an escape. */
   readonly #longestKey: number;
   /**
-   * What is open at each depth, 1 for an object and 0 for an array. Its size is the limit, so the depth is checked
-   * before it is written.
+   * The open container at each depth, 1 for an object and 0 for an array. Its length is the limit, so the depth is
+   * checked before it is written.
    */
   readonly #isObject: Uint8Array;
   readonly #seenKeys = new Set<string>();
   #depth = 0;
   #nodes = 0;
   #keyComes = false;
-  /** What the text so far breaks off in. */
+  /** The token in which the text so far is cut. */
   #inside: "string" | "escape" | "literal" | undefined;
   /** A number or a short key that the text so far breaks off in: it is read when its end is there. */
   #begun: Buffer | undefined;
@@ -91,8 +93,8 @@ export class JsonScan {
   #refusal: unknown;
 
   /**
-   * Begins a scan. `singleKeys` are keys that may stand only once at the top of the text: something in front of the
-   * gateway may go by the first of two, while the parser takes the last.
+   * Begins a scan. `singleKeys` are keys that may occur only once at the top of the text: a proxy in front of the
+   * gateway may use the first of two, while the parser takes the last.
    */
   constructor(singleKeys: readonly string[], limits: JsonLimits) {
     this.#limits = limits;
@@ -114,7 +116,7 @@ export class JsonScan {
     return this.#isRestated;
   }
 
-  /** Takes the next chunk. It never throws: once the text is to be refused nothing more is looked at. */
+  /** Scans the next chunk. It never throws: after a fault, later chunks are ignored. */
   feed(chunk: Buffer): void {
     if (this.#refusal !== undefined || chunk.length === 0) return;
     try {
@@ -125,8 +127,8 @@ export class JsonScan {
   }
 
   /**
-   * Ends the text when all chunks were fed. Throws `ApiError` `bad_request` for a text over the limits, for a number
-   * that is not finite (`1e999`), and for the second of a key that may stand only once at the top.
+   * Ends the text after the last chunk. Throws `ApiError` `bad_request` for a text over the limits, for a number that
+   * is not finite (`1e999`), and for the second of a single key at the top.
    */
   end(): void {
     this.feed(END);
@@ -150,7 +152,7 @@ export class JsonScan {
     }
   }
 
-  /** Returns where the scan goes on, which is behind what the text before broke off in. */
+  /** Returns the position where the scan continues: the end of the token in which the previous chunk was cut. */
   #endOfInside(text: Buffer): number {
     if (this.#inside === undefined) return 0;
     if (this.#inside !== "literal") return this.#restOfString(text, this.#inside === "escape" ? 1 : 0) + 1;
@@ -159,7 +161,7 @@ export class JsonScan {
     return end;
   }
 
-  /** Returns the position of the last byte, up to the end of `text`, of the string that goes on at `start`. */
+  /** Returns the position of the last byte, up to the end of `text`, of the string that continues at `start`. */
   #restOfString(text: Buffer, start: number): number {
     const end = endOfString(text, start);
     if (end !== CUT) this.#inside = undefined;
@@ -214,7 +216,7 @@ export class JsonScan {
     if (this.#depth === 1 && end - start <= this.#longestKey) this.#noteKey(keyIn(text, start, end));
   }
 
-  /** Notes a key of the top level. Throws for the second one of a kind that may stand there only once. */
+  /** Notes a key of the top level. Throws for the second one of a single key. */
   #noteKey(key: string | undefined): void {
     if (key === undefined || !this.#singleKeys.includes(key)) return;
     if (this.#seenKeys.has(key))

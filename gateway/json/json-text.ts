@@ -7,9 +7,9 @@ export function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /**
- * The objects and arrays of bodies with a number that `JSON.stringify` writes in another way, each with its double, in
- * which such numbers are strings. A WeakMap because schema checks pass on nothing beside the value; an entry lives as
- * long as the request.
+ * The objects and arrays of bodies with a number that `JSON.stringify` writes differently, each with a copy in which
+ * such numbers are strings. A WeakMap because schema checks pass on nothing beside the value; an entry lives as long as
+ * the request.
  */
 const DOUBLES = new WeakMap<object, unknown>();
 
@@ -24,10 +24,9 @@ export function keepNumbers(value: unknown, double: unknown): void {
 }
 
 /**
- * Writes a parsed value as JSON as `JSON.stringify` does, without white space, but for numbers that `keepNumbers` was
- * called for, which stay as the caller wrote them: an integer beyond 2^53 would become another one, and `1.0` instead
- * of `1` ends the prefix that an engine has cached. The same text always gives the same bytes, whatever else stands in
- * its body.
+ * Writes a parsed value as JSON as `JSON.stringify` does, without white space, except numbers noted by `keepNumbers`,
+ * which stay as the caller wrote them: an integer beyond 2^53 would change its value, and `1.0` instead of `1` ends the
+ * prefix that an engine has cached. The same text always gives the same bytes, whatever else its body holds.
  */
 export function jsonText(value: JsonObject | readonly unknown[] | string | number | boolean | null): string {
   return written(value, typeof value === "object" && value !== null ? DOUBLES.get(value) : undefined);

@@ -1,10 +1,9 @@
-/** A header of requests or replies, as users are told of it. */
+/** A header of requests or replies, in the documentation. */
 export type HeaderFact = {
-  /** The name of the header; a name with a star stands for all that begin so. */
+  /** The name of the header; a final star stands for any suffix. */
   readonly name: string;
   /** The requests or replies that it belongs to. */
   readonly where: string;
-  /** What the header says or does. */
   readonly meaning: string;
 };
 

@@ -12,9 +12,8 @@ import { model, modelList } from "./models.ts";
 /** A node of a JSON Schema as zod writes it. */
 export type SchemaNode = z.core.JSONSchema.BaseSchema;
 
-/** What one operation takes and answers with. */
+/** The documentation of one operation. */
 export type OperationFacts = {
-  /** What the operation does, as one sentence. */
   readonly summary: string;
   /** The schema of the body. Default: the operation takes none. */
   readonly request?: z.ZodType;
@@ -27,12 +26,12 @@ export type OperationFacts = {
 };
 
 /**
- * The version of the contract. It is called V0: only these endpoints are supported at this stage. Fields, events and
- * formats may be added; nothing that is promised changes its meaning within it.
+ * The version of the contract, called V0: only these endpoints are supported at this stage. Fields, events and formats
+ * may be added; promised behaviour keeps its meaning within a version.
  */
 export const CONTRACT_VERSION = "0.1.0";
 
-/** What every operation takes and answers with. Routes that ask for no key are no part of the contract. */
+/** The documentation of every operation. Routes without a key are not part of the contract. */
 export const OPERATIONS: Readonly<Record<Exclude<Operation, "probe">, OperationFacts>> = {
   chat: {
     summary: "Makes a chat completion (Format A).",
@@ -113,7 +112,7 @@ export function openApiDocument(modelIds: readonly string[]) {
   };
 }
 
-/** The bodies whose model is one of the catalog's ids and of no other form. */
+/** The bodies whose model has to be one of the catalog's ids. */
 const CLOSED_MODELS = ["ChatRequest", "MessagesRequest", "CountTokensRequest"] as const;
 
 function closedModels(modelIds: readonly string[]): Readonly<Record<string, SchemaNode>> {
@@ -146,8 +145,8 @@ function namedSchemas(): Readonly<Record<string, SchemaNode>> {
 }
 
 /**
- * Takes out what zod adds: it bounds every whole number by what JavaScript can hold exactly, and says of open objects
- * that anything may stand in them, which a schema that says nothing means too.
+ * Removes zod's additions: the bounds of exactly representable integers, and the explicit permission of other keys in
+ * open objects, which is the default.
  */
 function withoutNoise({ jsonSchema }: { readonly jsonSchema: SchemaNode }): void {
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;

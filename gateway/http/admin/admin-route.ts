@@ -16,7 +16,7 @@ export type AdminReply = {
   readonly headers?: Readonly<Record<string, string>>;
   /** The body of the reply. */
   readonly body: string;
-  /** Called when the reply has been sent. Default: nothing is done then. */
+  /** Called when the reply has been sent. Default: no action. */
   readonly afterwards?: () => void;
 };
 
@@ -29,9 +29,8 @@ export type AdminRoute = {
    * gateway.
    */
   readonly does: "reads" | "changes";
-  /** Whether everybody who can connect may read the path, as with health. Default: not everybody. */
+  /** Whether the path may be read without proof, as with health. Default: false. */
   readonly open?: boolean;
-  /** What the path does, in one line for `/help`. */
   readonly help: string;
   /** Answers a request. It must not throw on anything that a caller can send. */
   handle(request: AdminRequest): AdminReply | Promise<AdminReply>;
@@ -50,7 +49,6 @@ export function badRequest(text: string): AdminReply {
   return { status: 400, body: `${text}\n` };
 }
 
-/** Returns whether the query asks for JSON. */
 export function wantsJson({ query }: AdminRequest): boolean {
   return query.get("format") === "json";
 }

@@ -29,7 +29,7 @@ export const adminSchema = z
     "Where health, metrics, control and a page to look at are served; never for the public. Callers on this machine may do everything; others hear of health alone, unless they show the token or a certificate.",
   );
 
-/** The schema of the listener that tells of health and metrics, and does nothing else. */
+/** The schema of the listener of health and metrics. */
 export const healthSchema = z
   .strictObject(listenFields(9902))
   .optional()

@@ -10,7 +10,7 @@ import { type FleetParts, fleetView } from "./fleet/fleet-view.ts";
 const FILTER = /^[\w:.|-]{1,200}$/;
 const FORMATS: readonly (string | null)[] = [null, "prometheus", "json"];
 
-/** Makes the path where Prometheus looks for the statistics unless it is told otherwise. */
+/** Makes the path that Prometheus scrapes by default. */
 export function metricsRoute(registry: Registry): AdminRoute {
   const names = () => registry.getMetricsAsArray().map(({ name }) => name);
   return { path: "/metrics", does: "reads", help: "all measurements", handle: () => asText(registry, names()) };
@@ -114,7 +114,7 @@ export function fleetRoutes(parts: FleetParts): readonly AdminRoute[] {
   ];
 }
 
-/** Returns numbers rounded to thousandths: more than anybody can see. */
+/** Returns numbers rounded to thousandths, which is enough for a chart. */
 function rounded(_name: string, value: unknown): unknown {
   return typeof value === "number" ? Math.round(value * 1000) / 1000 : value;
 }

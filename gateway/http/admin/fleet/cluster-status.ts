@@ -20,11 +20,11 @@ export type EndpointStatus = {
   readonly weight: number;
   /** The number of generations that the endpoint runs at once. */
   readonly slots: number;
-  /** The number of generations of all gateways that run on the endpoint, as it reports; 0 where it reports nothing. */
+  /** The number of generations of all gateways that run on the endpoint, as reported; 0 without a report. */
   readonly running: number;
-  /** The number of generations of all gateways that wait on the endpoint, as it reports; 0 where it reports nothing. */
+  /** The number of generations of all gateways that wait on the endpoint, as reported; 0 without a report. */
   readonly waiting: number;
-  /** The share of the endpoint's KV memory in use, from 0 to 1, as it reports; 0 where it reports nothing. */
+  /** The fraction of the endpoint's KV memory in use, from 0 to 1, as reported; 0 without a report. */
   readonly kvUse: number;
   /** The prompt tokens that this gateway has sent to the endpoint and that are not prefilled yet, as predicted. */
   readonly outstandingPrefillTokens: number;

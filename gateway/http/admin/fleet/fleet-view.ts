@@ -40,7 +40,7 @@ export type FleetView = {
   readonly history: { readonly pointMs: number; readonly points: readonly FleetPoint[] };
 };
 
-/** The points of the charts that a request asks for. */
+/** The points of the charts that a request selects. */
 export type WantedPoints = {
   /** The catalog id of the model; "" for all models together. */
   readonly model: string;
@@ -113,7 +113,7 @@ function ratesOf(history: FleetHistory, model: string): object {
   };
 }
 
-/** Returns a row for each node, whose calls are those for all its models. */
+/** Returns a row for each node, whose calls are those of all its models. */
 function nodeRows(
   statuses: readonly ClusterStatus[],
   drained: ReadonlySet<string>,
