@@ -194,7 +194,7 @@ test("a conversation waits for the full endpoint that caches it instead of being
   expect(again.result).toBe(home);
 });
 
-test("one pass checks 256 waiting requests; the next pass checks the others, and none is lost", async () => {
+test("a pass checks 256 waiting requests; the others follow, and none is lost", async () => {
   const rig = admitting(2, { maxPendingRequests: 1_000, maxPendingRequestsPerKey: 1_000 });
   const { clock, ask, report, looks, order, admission } = rig;
   const home = await fullHome(rig);

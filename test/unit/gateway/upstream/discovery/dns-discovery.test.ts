@@ -101,7 +101,7 @@ describe("the last good addresses stay", () => {
   });
 });
 
-test("failing lookups are retried up to ten times more rarely, and then at the normal rate", async () => {
+test("failing lookups back off up to ten refresh intervals, and return to the normal rate after a success", async () => {
   const name = new Name(dnsError("ENOTFOUND"));
   await name.clock.advance(40_000);
   expect(name.asked).toEqual([0, 1_000, 3_000, 7_000, 15_000, 25_000, 35_000]);

@@ -43,7 +43,7 @@ test("a node that reports per model is read per model, and in total for its mean
   expect(report.meanRequests).toBe(5);
 });
 
-test("an unchanged eviction age does not grow, except after a restart of the node", () => {
+test("a repeated eviction report does not move the eviction time, except after a restart of the node", () => {
   const report = new LastReport();
   const evictedBefore = (seconds: number, atMs: number) => {
     report.set(OrcaLoadReport.fromPartial({ namedMetrics: { "svc.observed_retention_seconds": seconds } }), atMs);
