@@ -88,7 +88,7 @@ test("case 63: the deltas join to the folded reply's text, with characters split
   expect(joinedDeltas(await service.stream(CHAT), "content")).toBe(text);
 });
 
-test("case 64: two calls have indexes 0 and 1, each named once, and their fragments join to the arguments", async () => {
+test("case 64: two calls have indexes 0 and 1, one name each, and fragments that join", async () => {
   service.play(modelWrites(...written("a.ts"), ...written("b.ts")));
   const sse = await service.stream(CHAT, { tools: [tool] });
   const fragments = chatDeltas(sse).flatMap((one) => (valueAt(one, "tool_calls") as unknown[] | undefined) ?? []);

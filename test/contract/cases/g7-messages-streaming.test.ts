@@ -72,7 +72,7 @@ test("case 97: events are in order, named by their type, with dense block indexe
   expect(indexes("content_block_delta")).toEqual(indexes("content_block_delta").toSorted());
 });
 
-test("case 98: usage is in the first and the last event, and the last one equals the folded reply's", async () => {
+test("case 98: usage is in the first and the last event, the last one as in the folded reply", async () => {
   service.play(everything);
   const folded = valueAt(await service.reply(MESSAGES), "usage");
   const events = parseSse(await service.stream(MESSAGES)).map(({ data }) => data);

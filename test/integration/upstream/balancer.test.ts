@@ -65,7 +65,7 @@ test("round robin picks them in turn", async () => {
 });
 
 describe("prefix affinity", () => {
-  test("the next turn goes to the endpoint of the last one, and is expected to prefill its new part only", async () => {
+  test("the next turn follows the last one, and is expected to prefill its new part only", async () => {
     const { balancer, pickable } = await balanced({ lbPolicy: "prefix_affinity" });
     const first = generateRequest({}, "a long beginning ".repeat(2_000));
     const choice = balancer.pick(pickable, routeFor(first, HINTS), NONE);

@@ -48,7 +48,7 @@ function wireTo(address: string, options: { readonly pingMs?: number; readonly p
 
 const UNAVAILABLE = "14";
 
-test("a connection whose pings get no answer is closed with its calls, and the next call gets a new one", async () => {
+test("a connection without ping replies is closed with its calls, and the next call gets a new one", async () => {
   const node = await WireNode.start({
     models: [],
     play: (played) => {

@@ -88,7 +88,7 @@ test("when a node is back, held requests get a new timeout, and later ones the u
   running?.release();
 });
 
-test("the backlog of an outage is not taken for a standing queue: all of it is served, in order", async () => {
+test("the backlog of an outage is not taken for a standing queue: all is served, in order", async () => {
   const { ask, hold, lose, comeBack, clock } = await withOutage({ maxRequests: 1, maxPendingRequestsPerKey: 100 });
   await fill(() => ask(), 1).then(([place]) => place?.release());
   await lose();

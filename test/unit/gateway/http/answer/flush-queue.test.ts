@@ -35,7 +35,7 @@ test("an idle process writes in the same tick", async () => {
   expect(flushed()).toBe(1);
 });
 
-test("a busy process delays writes that are not urgent, up to the limit, and stops when it is idle", async () => {
+test("a busy process delays writes that are not urgent, up to the limit, until it is idle", async () => {
   const busy = { share: 0.9 };
   const { queue, stream, flushed, clock } = queued(20, busy);
   for (let looks = 0; looks < 30; looks += 1) {

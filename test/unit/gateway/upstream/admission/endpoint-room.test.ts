@@ -30,7 +30,7 @@ function twoEndpoints() {
   return { clock, views, room, roomy, run, report, gained: () => gained };
 }
 
-test("an endpoint has room below its limits of requests, node queue and cache; onRoom is called when it gains room", () => {
+test("an endpoint has room below its limits of requests, node queue and cache; onRoom reports a gain", () => {
   const { roomy, run, report, gained } = twoEndpoints();
   const [end] = [run("e0"), run("e0")];
   expect([roomy(), gained()]).toEqual([["e1"], 2]);

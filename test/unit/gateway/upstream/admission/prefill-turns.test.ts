@@ -49,7 +49,7 @@ test("a long prompt queues behind the waiting ones", () => {
   expect(wait).toEqual({ kind: "prefill", address: undefined, seconds: 9 });
 });
 
-test("waits for the endpoint that holds most of it, or for any if none does or the wait was too long", () => {
+test("waits for the endpoint that holds most of it, or for any after a long wait", () => {
   const endpoint = view("a", 50_000);
   const addressOf = (uncachedTokens: number, overdue: boolean) =>
     turnsOf([endpoint]).waitFor({ endpoint, uncachedTokens }, prompt({ overdue }))?.address;

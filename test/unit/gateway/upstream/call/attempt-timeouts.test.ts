@@ -40,7 +40,7 @@ describe("each limit, and when it expires", () => {
     expect(expired).toEqual(["accept at 5000"]);
   });
 
-  test("a connection that is not ready in time; a ready one leaves the rest of the time to accept", async () => {
+  test("a connection that is not ready in time; a ready one leaves the rest for acceptance", async () => {
     const { clock, expired, connection } = watched({ connectMs: 2_000 });
     connection.stands = false;
     await clock.advance(1_999);

@@ -250,7 +250,7 @@ describe("an endpoint that does not report prefixes is expected to have", () => 
     expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_000 });
   });
 
-  test("the last used prefix at the end of its answer, for the retention of unused entries that the endpoint reports", () => {
+  test("the last used prefix at the end of its answer, for the endpoint's reported retention", () => {
     const viewOf = () => ({ gateways: 1, evictedBeforeMs: gateway.nowMs - MINUTE });
     const gateway: Gateway = new Gateway({ viewOf });
     const { sent, inputTokens } = gateway.begin("head u1", "A");

@@ -143,7 +143,7 @@ describe("an unknown conversation", () => {
     expect(loaded(1.2)).toBe(second);
   });
 
-  test("moves to the second owner at a load of its own: conversations leave a busy endpoint one after the other", () => {
+  test("moves to the second owner at a load of its own: conversations leave one after the other", () => {
     const staying = [0, 0.25, 0.5, 0.75, 1.1].map((meanRequests) => {
       const stays = Array.from({ length: 100 }, (_, index) => {
         const shape = turn(`s${index}:`, 0);
