@@ -2,10 +2,9 @@ import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import type { CacheBreakpoint } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { isJsonObject } from "../json/json-text.ts";
 
-/** The most characters that a `prompt_cache_key` may have. */
 export const MAX_CACHE_KEY_LENGTH = 512;
 
-/** The retention times that the formats have names for, in seconds. */
+/** In seconds. */
 const TTL_SECONDS: ReadonlyMap<string, number> = new Map([
   ["5m", 300],
   ["30m", 1_800],

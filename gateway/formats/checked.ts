@@ -62,11 +62,10 @@ export function unchecked(schema: z.ZodType): z.ZodType<unknown> {
   return schema.catch(undefined);
 }
 
-/** The checks that were made so far; schemas are as many as the formats have, and live as long. */
+/** The checks compiled so far; bounded by the number of schemas. */
 const CHECKS = new Map<z.core.$ZodType, Check>();
 const FIELD_CHECKS = new Map<z.core.$ZodObject, ReadonlyMap<string, Check>>();
 
-/** Returns the checks of an object's fields by their names. */
 function fieldChecksOf(schema: z.core.$ZodObject): ReadonlyMap<string, Check> {
   const known = FIELD_CHECKS.get(schema);
   if (known) return known;
@@ -140,7 +139,10 @@ function wrong(expected: string, value: unknown, isMissing: (value: unknown) => 
   return fault((path) => (isMissing(value) && isText(path.at(-1)) ? missing(path) : wrongType(path, expected, value)));
 }
 
-/** Returns whether a value is not there, for numbers and values of several forms, of which null is one of another type. */
+/**
+ * Returns whether a value is absent, for numbers and values of several forms, for which null is a value of another
+ * type.
+ */
 function isUndefined(value: unknown): boolean {
   return value === undefined;
 }
@@ -234,7 +236,7 @@ function ruleOf(def: z.core.$ZodChecks["_zod"]["def"]): Check {
   }
 }
 
-/** Returns whether a list has more items, or a text more characters, of which one may take two units of its length. */
+/** Returns whether a list has more than `most` items, or a text more characters, which may take two code units each. */
 function isLonger(value: string | readonly unknown[], most: number): boolean {
   return value.length > most && (!isText(value) || value.length > 2 * most || [...value].length > most);
 }
@@ -248,7 +250,7 @@ const wholeNumber: Check = (value) => {
   );
 };
 
-/** Returns the fault of a part of a value, seen from the value. */
+/** Returns the fault of a part of a value with the path from the value. */
 function within(step: string | number, found: Fault | undefined): Fault | undefined {
   found?.steps.push(step);
   return found;

@@ -6,9 +6,8 @@ import { engineLost } from "../errors.ts";
  * call, whose `argumentsJson` is the model's own text, truncated where `complete` is false.
  */
 export type CompletedBlock = {
-  /** The position of the block in the answer, from 0. */
   readonly index: number;
-  /** Whether the block is whole; false where generation stopped inside it. */
+  /** Whether the block is whole; false if generation stopped inside it. */
   readonly complete: boolean;
 } & (
   | { readonly kind: "text"; readonly text: string; readonly logprobs: readonly TokenLogprob[] }
@@ -18,7 +17,6 @@ export type CompletedBlock = {
 
 /** A whole answer: the fold of its event stream. */
 export type Completion = {
-  /** The blocks in their order. */
   readonly blocks: readonly CompletedBlock[];
   /** The sampling parameters used; undefined if the engine did not report them. */
   readonly sampling: Sampling | undefined;
@@ -40,7 +38,6 @@ export class CompletionFold {
   #sampling: Sampling | undefined;
   #finished: Finished | undefined;
 
-  /** Takes the next event. */
   next(event: Event): void {
     const kind = event.kind;
     switch (kind?.$case) {
@@ -72,14 +69,12 @@ export class CompletionFold {
     }
   }
 
-  /** Takes a delta of the open block that is its text alone. */
+  /** Adds a delta without log probabilities to the open block. */
   text(text: string): void {
     this.#open?.pieces.push(text);
   }
 
-  /**
-   * Returns the whole answer. Throws `ApiError` when the stream ended before `finished`: half an answer is no answer.
-   */
+  /** Returns the whole answer. Throws `ApiError` when the stream ended before `finished`. */
   result(): Completion {
     if (!this.#finished) throw engineLost("upstream_ended_early");
     return { blocks: this.#blocks, sampling: this.#sampling, finished: this.#finished };
@@ -102,7 +97,6 @@ export function textOf(completion: Completion): string {
   return completion.blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
 }
 
-/** Joins all reasoning blocks. */
 export function reasoningOf(completion: Completion): string {
   return completion.blocks.map((block) => (block.kind === "reasoning" ? block.text : "")).join("");
 }

@@ -10,7 +10,6 @@ function fault(code: ErrorCode, path: FieldPath, a: (field: string) => string, b
   return new ApiError(code, { a: a(bracketPath(path)), b: `${dottedPath(path)}: ${b}` }, { path });
 }
 
-/** Makes the error for a field that has to be there. */
 export function missing(path: FieldPath): ApiError {
   return fault("missing_required_parameter", path, (f) => `Missing required parameter: '${f}'.`, "Field required");
 }
@@ -48,7 +47,6 @@ export function aboveMaximum(path: FieldPath, maximum: number, integer: boolean)
   );
 }
 
-/** Makes the error for a text of more than `maximum` characters. */
 export function tooLong(path: FieldPath, maximum: number): ApiError {
   return fault(
     "string_above_max_length",
@@ -58,7 +56,6 @@ export function tooLong(path: FieldPath, maximum: number): ApiError {
   );
 }
 
-/** Makes the error for an array of more than `maximum` items. */
 export function tooMany(path: FieldPath, maximum: number): ApiError {
   return fault(
     "array_above_max_length",
@@ -68,7 +65,6 @@ export function tooMany(path: FieldPath, maximum: number): ApiError {
   );
 }
 
-/** Makes the error for an array that needs an item. */
 export function emptyArray(path: FieldPath): ApiError {
   return fault(
     "empty_array",
@@ -83,7 +79,6 @@ export function invalidValue(path: FieldPath, explanation: string): ApiError {
   return fault("invalid_value", path, (f) => `Invalid value for '${f}': ${explanation}`, explanation);
 }
 
-/** Makes the error for a value that is not one of `allowed`. */
 export function oneOf(path: FieldPath, allowed: readonly string[]): ApiError {
   const list = allowed.map((value) => `'${value}'`).join(", ");
   return fault(
@@ -95,7 +90,7 @@ export function oneOf(path: FieldPath, allowed: readonly string[]): ApiError {
 }
 
 /**
- * Makes the error for a field of the format that this service does not have. `explanation` is a sentence of ours, or
+ * Makes the error for a field of the format that this service does not support. `explanation` is a sentence of ours, or
  * empty.
  */
 export function unsupportedParameter(path: FieldPath, explanation = ""): ApiError {
@@ -108,7 +103,9 @@ export function unsupportedParameter(path: FieldPath, explanation = ""): ApiErro
   );
 }
 
-/** Makes the error for a value of the format that this service does not have. `explanation` is a sentence of ours. */
+/**
+ * Makes the error for a value of the format that this service does not support. `explanation` is a sentence of ours.
+ */
 export function unsupportedValue(path: FieldPath, explanation: string): ApiError {
   return fault("unsupported_value", path, (f) => `Unsupported value: '${f}'. ${explanation}`, explanation);
 }

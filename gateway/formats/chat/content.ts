@@ -10,9 +10,9 @@ import { chatParts } from "./schema.ts";
 
 /** The kinds of content parts that a message accepts besides text. */
 export type ContentRule = {
-  /** The other form in which a part may come; undefined for none. `image_url` also needs a model that takes images. */
+  /** The other kind of part that is accepted; undefined for none. `image_url` also needs a model with image input. */
   readonly also: "image_url" | "refusal" | undefined;
-  /** Whether the model takes images. */
+  /** Whether the model has image input. */
   readonly acceptsImages: boolean;
   /** The rule for images and files that the model cannot read, where images are accepted. */
   readonly unreadable: UnreadableRule;
@@ -31,7 +31,6 @@ export function contentParts(content: unknown, path: FieldPath, rule: ContentRul
     .filter((part) => part.kind?.$case !== "text" || part.kind.value.text !== "" || part.cacheBreakpoint);
 }
 
-/** Makes a text part of the canonical form out of a caller's text. */
 export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
 }

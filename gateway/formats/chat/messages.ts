@@ -35,7 +35,7 @@ const CONVERSATION: Position = { at: "conversation" };
 
 /** The input of reading messages, besides the messages. */
 export type MessageContext = {
-  /** Whether the model takes images. */
+  /** Whether the model has image input. */
   readonly acceptsImages: boolean;
   /** The rule for images and files that the model cannot read, in the user's own content of the last message. */
   readonly unreadable: UnreadableRule;

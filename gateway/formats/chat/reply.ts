@@ -19,12 +19,10 @@ export type ReplyOptions = {
   readonly echoServiceTier: boolean;
 };
 
-/** Returns the `id` of a reply. */
 export function completionId(head: Head): string {
   return `chatcmpl-${head.replyId}`;
 }
 
-/** Makes the body of the reply to a request without `stream`. */
 export function chatReply(head: Head, completion: Completion, options: ReplyOptions): object {
   return {
     id: completionId(head),

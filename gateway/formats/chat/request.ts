@@ -79,7 +79,7 @@ function canonicalRequest(body: ChatBody, model: CatalogModel, context: PrepareC
   };
 }
 
-/** Reads the token limit of the answer; a limit of more than the window holds is as much as it holds. */
+/** Reads the token limit of the answer, clamped to the window. */
 function readMaxOutputTokens(body: ChatBody, model: CatalogModel): number | undefined {
   const limit = body.max_completion_tokens ?? body.max_tokens ?? undefined;
   return limit === undefined ? undefined : Math.min(limit, model.contextWindow);

@@ -6,7 +6,7 @@ import { type ChatBody, MAX_LOGIT_BIAS } from "./schema.ts";
 
 const MAX_TOKEN_ID = 2 ** 32 - 1;
 
-/** The number of seeds: they are handed on as integers that a double holds exactly. */
+/** The number of seeds: they are passed on as integers that a double holds exactly. */
 const SEEDS = 2 ** 53;
 
 /**

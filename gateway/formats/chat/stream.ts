@@ -48,7 +48,6 @@ export class ChatEncoder implements StreamEncoder {
   readonly #base: object;
   readonly #text: OpenFrame;
   readonly #head: Head;
-  /** Writes the chunk of a piece of reasoning. */
   readonly #reasoning: (text: string) => string;
   #position: Position = { at: "start" };
 
@@ -90,7 +89,7 @@ export class ChatEncoder implements StreamEncoder {
     }
   }
 
-  /** Returns the frame of a delta that is its text alone; "" where the block is not shown. */
+  /** Returns the frame of a delta without log probabilities; "" where the block is not shown. */
   text(text: string): string {
     return this.#delta(text, NO_LOGPROBS);
   }
@@ -102,7 +101,7 @@ export class ChatEncoder implements StreamEncoder {
     return frame(undefined, JSON.stringify({ error: inStreamError(error) })) + DONE;
   }
 
-  /** Returns a sign of life, a comment line, which clients of this format skip; "" after the end. */
+  /** Returns a keep-alive, a comment line, which clients of this format skip; "" after the end. */
   keepAlive(): string {
     return this.#position.at === "end" ? "" : COMMENT_KEEP_ALIVE;
   }

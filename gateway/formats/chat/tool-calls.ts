@@ -5,10 +5,7 @@ import { field } from "../checked.ts";
 import { invalidValue } from "../field-error.ts";
 import { chatMessage } from "./schema.ts";
 
-/**
- * A text without control characters and without half of a surrogate pair, which would be another character once it is
- * sent on.
- */
+/** A text without control characters and without half of a surrogate pair, which encoding would replace. */
 const WORD = /^[^\p{Cc}\p{Cs}]+$/u;
 
 /**

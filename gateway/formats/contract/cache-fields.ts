@@ -19,7 +19,7 @@ export function checkedCacheHints(cache: CacheHints | undefined): CacheHints | u
   return { affinityKey, isolationSalt: "", ttl: checkedTtl(ttl, ["cache", "ttl"]) };
 }
 
-/** Checks a mark of the end of a prefix, on the tool or the part that `path` leads to. */
+/** Checks the breakpoint of the tool or the part that `path` leads to. */
 export function breakpointOf(mark: CacheBreakpoint | undefined, path: FieldPath): CacheBreakpoint | undefined {
   return mark && { ttl: checkedTtl(mark.ttl, [...path, "cache_breakpoint", "ttl"]) };
 }

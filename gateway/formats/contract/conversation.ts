@@ -13,16 +13,14 @@ import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedValue } f
 import { imageFromData, imagesNotAccepted } from "../image.ts";
 import { breakpointOf } from "./cache-fields.ts";
 
-/** The most messages that one request may have. */
 const MAX_MESSAGES = 100_000;
 
-/** A text without control characters. */
 const WORD = /^[^\p{Cc}\p{Cs}]+$/u;
 
 type Kind = NonNullable<Part["kind"]>;
 type KindName = Kind["$case"];
 
-/** The kinds of parts that messages of each role may have, by the names of the contract. */
+/** The kinds of parts in messages of each role, by the names of the contract. */
 const KINDS: Readonly<Record<number, readonly KindName[]>> = {
   [Role.SYSTEM]: ["text"],
   [Role.USER]: ["text", "image"],
@@ -30,7 +28,6 @@ const KINDS: Readonly<Record<number, readonly KindName[]>> = {
   [Role.TOOL]: ["toolResult"],
 };
 
-/** The kinds of parts that the result of a tool may have. */
 const RESULT_KINDS: readonly KindName[] = ["text", "image"];
 
 const FIELD = {

@@ -49,7 +49,6 @@ export const contractGenerate: Pick<Format, "name" | "fields" | "prepare"> = {
   },
 };
 
-/** CountTokens of the contract. */
 export const contractCount: Pick<CountFormat, "name" | "fields" | "prepare"> = {
   name: "grpc",
   fields: FIELDS,
@@ -69,12 +68,12 @@ function bytesOf(body: unknown): Uint8Array {
   throw new ApiError("bad_request", "The request has no message.", { detail: "message_unreadable" });
 }
 
-/** Returns a text of the contract as other formats have it, where an empty one is none. */
+/** Returns a text of the contract as in other formats: an empty one is absent. */
 function named(text: string): string | undefined {
   return text === "" ? undefined : text;
 }
 
-/** Returns the most tokens of the answer; more than the window holds is as much as it holds. */
+/** Returns the token limit of the answer, clamped to the window. */
 function maxTokensOf(most: number | undefined, window: number): number | undefined {
   numberWithin(most, ["max_output_tokens"], 1, Number.MAX_SAFE_INTEGER);
   return most === undefined ? undefined : Math.min(most, window);
