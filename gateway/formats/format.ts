@@ -38,15 +38,11 @@ export type Sealer = {
 export type PrepareContext = {
   /** Returns the sealer for the sealed texts that the caller sends back, by the catalog id of the model. */
   readonly sealer: (model: string) => Sealer;
-  /**
-   * Returns whether some engine of this model takes images; where none does, they are content that it cannot take.
-   */
+  /** Returns whether some engine of this model has image input. */
   readonly acceptsImages: (model: string) => boolean;
-  /** The settings of the formats. */
   readonly settings: FormatSettings;
-  /** The models of the service. */
   readonly catalog: Catalog;
-  /** The ids of the models that the caller can use now, which the refusal of an unknown one names. */
+  /** The ids of the models that the caller can use now, for the refusal of an unknown one. */
   readonly usableModels: readonly string[];
 };
 
@@ -74,11 +70,10 @@ export type Head = {
   readonly replyId: string;
   /** The id of the request, which error frames carry. */
   readonly requestId: string;
-  /** The time at which the reply was begun, in seconds since the epoch. */
+  /** The start time of the reply, in seconds since the epoch. */
   readonly createdSeconds: number;
-  /** Returns the time now in seconds since the epoch, for when the reply is complete. */
+  /** Returns the time now in seconds since the epoch, for the end of the reply. */
   readonly nowSeconds: () => number;
-  /** Seals and signs the reasoning that the reply shows. */
   readonly sealer: Sealer;
 };
 
@@ -95,10 +90,8 @@ export type Places = {
 
 /** A checked request: plain data, which can go from one thread to another. */
 export type Prepared<Options extends object = object> = Places & {
-  /** The catalog id of the model. */
   readonly model: string;
   readonly stream: boolean;
-  /** The canonical form of the request. */
   readonly request: CanonicalRequest;
   /** The options of the request that shape its answer. */
   readonly options: Options;
@@ -111,14 +104,13 @@ export const WHOLE_PROMPT = -2;
 
 /** A checked count of the tokens of a prompt. */
 export type PreparedCount = Places & {
-  /** The catalog id of the model. */
   readonly model: string;
-  /** The canonical form of the count, without whom it is for. */
+  /** The canonical form of the count, without the tenant. */
   readonly request: Omit<CountTokensRequest, "tenant">;
 };
 
 /**
- * Returns the count of the prompt that a request has: all that engines render of it, so that the count equals the input
+ * Returns the count of a request's prompt: everything that engines render of it, so that the count equals the input
  * tokens of the answer.
  */
 export function countOf({ request, toolPaths, messagePlaces }: Pick<Prepared, "request"> & Places): PreparedCount {
@@ -132,7 +124,6 @@ export function countOf({ request, toolPaths, messagePlaces }: Pick<Prepared, "r
  * event that the format does not show. A `started` after the first one, from a retry, is ignored.
  */
 export interface StreamEncoder {
-  /** Returns the frames of an event. */
   next(event: Event): string;
   /**
    * Returns the frames of a delta of the open block that has this text and no log probabilities: the result of `next`
@@ -147,11 +138,9 @@ export interface StreamEncoder {
 
 /** The fields to name in the error when the engine, which is independent of formats, refuses a prompt or a schema. */
 export type FieldsAtFault = {
-  /** The field that holds the prompt. */
   readonly prompt: FieldPath;
-  /** The field that instructs the model beside the prompt. */
+  /** The field of the instructions beside the prompt. */
   readonly instructions: FieldPath;
-  /** The field that holds the schema of the answer. */
   readonly outputSchema: FieldPath;
   /** The path that leads from a tool to its schema. */
   readonly toolSchema: FieldPath;
@@ -169,7 +158,6 @@ export type Format<Options extends object = object> = {
   prepare(body: unknown, context: PrepareContext): Prepared<Options>;
   /** Makes the encoder of the event stream that answers a request with these options. */
   encoder(head: Head, options: Options): StreamEncoder;
-  /** Makes the body of the non-streaming reply to a request with these options. */
   reply(head: Head, completion: Completion, options: Options): object;
 };
 
@@ -177,6 +165,5 @@ export type Format<Options extends object = object> = {
 export type CountFormat = Pick<Format, "name" | "fields"> & {
   /** Checks a parsed JSON body. Throws `ApiError` only. */
   prepare(body: unknown, context: PrepareContext): PreparedCount;
-  /** Makes the body of the reply. */
   reply(inputTokens: number): object;
 };

@@ -3,7 +3,6 @@ import { ImageDetail as Detail, type ImageDetail, type ImagePart } from "../../p
 import type { ApiError, FieldPath } from "../errors.ts";
 import { invalidValue, unsupportedValue } from "./field-error.ts";
 
-/** The types of images that are taken. */
 export const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"] as const;
 
 type MimeType = (typeof IMAGE_TYPES)[number];
@@ -88,7 +87,7 @@ export function imageFromData(
   };
 }
 
-/** Returns the type that the first bytes speak of. */
+/** Returns the type by the first bytes. */
 function sniff(data: Buffer): MimeType | undefined {
   const ascii = data.toString("latin1", 0, 12);
   if (ascii.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";

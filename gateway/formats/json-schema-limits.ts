@@ -2,13 +2,12 @@ import type { FieldPath } from "../errors.ts";
 import { isJsonObject, jsonText } from "../json/json-text.ts";
 import { invalidSchema, wrongType } from "./field-error.ts";
 
-/** The most bytes that the JSON text of one schema may have. */
 export const MAX_SCHEMA_BYTES = 256 * 1024;
 
-/** The most bytes that the JSON text of a strict schema may have: no engine could hold an answer to a larger one. */
+/** A larger schema is beyond what an engine can enforce. */
 export const MAX_STRICT_SCHEMA_BYTES = 64 * 1024;
 
-/** The most levels of arrays and objects in a schema, the schema itself being the first. */
+/** The schema itself is the first level. */
 export const MAX_SCHEMA_DEPTH = 64;
 
 /** The keywords whose value maps names of the caller's choice to schemas, so that a key below them is not a keyword. */

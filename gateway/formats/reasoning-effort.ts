@@ -15,10 +15,8 @@ export const EFFORTS = {
   max: ReasoningEffort.HIGH,
 } as const satisfies Readonly<Record<string, ReasoningEffort>>;
 
-/** A word for how much to reason. */
 export type Effort = keyof typeof EFFORTS;
 
-/** The schema of an effort. */
 export const effort = z.enum(Object.keys(EFFORTS) as Effort[]);
 
 export function reasoningOfEffort(word: Effort): Reasoning {

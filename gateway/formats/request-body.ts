@@ -25,7 +25,7 @@ export function catalogModel(value: unknown, { catalog, usableModels }: ModelCon
   throw new ApiError("unknown_model", { a: text, b: `model: ${text}` }, { path: ["model"] });
 }
 
-/** The most models that the refusal of an unknown one names. */
+/** The most models that the refusal of an unknown one lists. */
 const MAX_NAMED = 16;
 
 function offer(usable: readonly string[]): string {
@@ -35,8 +35,8 @@ function offer(usable: readonly string[]): string {
 }
 
 /**
- * Returns how a message shows the name of a model that does not exist, with a blank before it; "" for one that is not
- * of the form of a model's name, or is longer than one, as it may be anything, a key included.
+ * Returns the name of an unknown model for a message, with a space before it; "" for one that does not have the form of
+ * a model's name, or is longer, as it may be anything, a key included.
  */
 function shownModel(name: string): string {
   return /^[a-z0-9][a-z0-9./:-]{0,47}$/i.test(name) ? ` '${name}'` : "";

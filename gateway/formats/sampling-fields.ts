@@ -13,7 +13,6 @@ export function temperatureUpTo(most: number) {
     .describe("The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own.");
 }
 
-/** The schema of `top_p`. */
 export const topP = z
   .number()
   .min(0)
@@ -23,12 +22,10 @@ export const topP = z
 
 const penalty = z.number().min(-2).max(2).nullish();
 
-/** The schema of `frequency_penalty`. */
 export const frequencyPenalty = penalty.describe(
   "Lowers the odds of a token by each time it has been written already. Default: 0, unless the engine has its own.",
 );
 
-/** The schema of `presence_penalty`. */
 export const presencePenalty = penalty.describe(
   "Lowers the odds of a token once it has been written already. Default: 0, unless the engine has its own.",
 );

@@ -47,10 +47,10 @@ const ESCAPED_LENGTH = 6;
  */
 const OUTERMOST_TEXT_DEPTH = 3;
 
-/** The length up to which a number without an exponent is surely finite; that ends at 309 digits. */
+/** The length up to which a number without an exponent is surely finite; overflow begins at 309 digits. */
 const SURELY_FINITE_LENGTH = 300;
 
-/** The length up to which every integer is a number of its own and is written back as it was. */
+/** The length up to which every integer is exact and is written back unchanged. */
 const SURELY_EXACT_LENGTH = 15;
 
 /**
@@ -67,14 +67,14 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** Ends a number that is the last of a text. */
+/** Ends a number at the end of a text. */
 const END = Buffer.from(" ");
 
 /** Scans one JSON text, chunk by chunk as it arrives, in time that is linear in its length. */
 export class JsonScan {
   readonly #limits: JsonLimits;
   readonly #singleKeys: readonly string[];
-  /** The bytes of the longest key that is looked at, were each of its characters written as an escape. */
+  /** The bytes of the longest single key, with each of its characters written as an escape. */
   readonly #longestKey: number;
   /**
    * The open container at each depth, 1 for an object and 0 for an array. Its length is the limit, so the depth is
@@ -87,7 +87,7 @@ export class JsonScan {
   #keyComes = false;
   /** The token in which the text so far is cut. */
   #inside: "string" | "escape" | "literal" | undefined;
-  /** A number or a short key that the text so far breaks off in: it is read when its end is there. */
+  /** A number or a short key that is cut at the end of the text so far: it is read when its end arrives. */
   #begun: Buffer | undefined;
   #isRestated = false;
   #refusal: unknown;
@@ -103,14 +103,14 @@ export class JsonScan {
     this.#isObject = new Uint8Array(limits.maxDepth + 1);
   }
 
-  /** The number of values of all kinds that were found so far; keys do not count. */
+  /** The number of values of all kinds so far; keys do not count. */
   get nodes(): number {
     return this.#nodes;
   }
 
   /**
-   * Whether the text has a number that `JSON.stringify` writes in another way, such as `1.0` or `9007199254740993`, at
-   * a depth from which values go on as text.
+   * Whether the text has a number that `JSON.stringify` writes differently, such as `1.0` or `9007199254740993`, at a
+   * depth from which values may be passed on as text.
    */
   get isRestated(): boolean {
     return this.#isRestated;
@@ -169,7 +169,7 @@ export class JsonScan {
     return end === CUT ? text.length : end;
   }
 
-  /** Takes the string that begins at `start`, a key or a value. Returns the position of its last byte in `text`. */
+  /** Scans the string that begins at `start`, a key or a value. Returns the position of its last byte in `text`. */
   #string(text: Buffer, start: number): number {
     const isKey = this.#keyComes;
     const end = this.#restOfString(text, start + 1);
@@ -184,7 +184,7 @@ export class JsonScan {
     return end;
   }
 
-  /** Takes the literal that begins at `start`. Returns the position of its last byte in `text`. */
+  /** Scans the literal that begins at `start`. Returns the position of its last byte in `text`. */
   #literal(text: Buffer, start: number): number {
     this.#nodes += 1;
     const end = endOfLetters(text, start);
@@ -192,7 +192,7 @@ export class JsonScan {
     return end - 1;
   }
 
-  /** Takes the number that begins at `start`. Returns the position of its last byte in `text`. */
+  /** Scans the number that begins at `start`. Returns the position of its last byte in `text`. */
   #number(text: Buffer, start: number): number {
     const end = endOfNumber(text, start);
     if (end - start > MAX_NUMBER_LENGTH) throw numberTooLarge();
@@ -242,7 +242,7 @@ export class JsonScan {
   }
 }
 
-/** Returns a key as the parser will read it; undefined where the parser will refuse it. */
+/** Returns a key as the parser will read it; undefined for one that the parser will refuse. */
 function keyIn(body: Buffer, start: number, end: number): string | undefined {
   const text = body.toString("latin1", start, end);
   return text.includes("\\") ? withoutEscapes(text) : text;

@@ -1,7 +1,6 @@
-/** A JSON object as `JSON.parse` made it. */
 export type JsonObject = { readonly [key: string]: unknown };
 
-/** Returns whether a value is a JSON object; arrays and null are none. */
+/** Returns whether a value is a JSON object; not an array or null. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -48,19 +47,19 @@ function memberOf(value: unknown, key: string): unknown {
 }
 
 /**
- * Returns the arguments of an earlier tool call as they go into the prompt: the caller's text, byte for byte, even
- * where it is not JSON, as models make mistakes and the history must stay usable. An empty text becomes `{}`.
+ * Returns the arguments of an earlier tool call for the prompt: the caller's text, byte for byte, even if it is not
+ * JSON, as models make mistakes and the history must stay usable. An empty text becomes `{}`.
  */
 export function argumentsText(text: string): string {
   return text === "" ? "{}" : text;
 }
 
-/** The most levels of arguments that are read as a value: writing a value takes stack for each of its levels. */
+/** The most levels of arguments that are parsed: writing a value takes stack for each of its levels. */
 const MAX_ARGUMENTS_DEPTH = 1000;
 
 /**
- * Parses the arguments of a tool call; undefined when the text is not that of a JSON object, or of one with more than
- * 1,000 levels. An empty text is an empty object.
+ * Parses the arguments of a tool call; undefined for a text that is not a JSON object, or has more than 1,000 levels.
+ * An empty text is an empty object.
  */
 export function parseArguments(text: string): JsonObject | undefined {
   if (text === "") return {};
@@ -73,7 +72,7 @@ export function parseArguments(text: string): JsonObject | undefined {
   }
 }
 
-/** Returns whether a JSON text has lists and objects of more than so many levels inside each other. */
+/** Returns whether a JSON text has more than `most` nested levels. */
 function isDeeperThan(text: string, most: number): boolean {
   if (text.length <= most) return false;
   let depth = 0;

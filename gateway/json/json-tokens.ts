@@ -1,6 +1,6 @@
-/* Where the tokens of a JSON text end, in its bytes; `text` may break off anywhere. */
+/* The ends of the tokens of a JSON text, in its bytes; `text` may be cut anywhere. */
 
-/** The bytes of a string that are walked one by one before the search for its end is left to native code. */
+/** The bytes of a string that are walked one by one before native code searches for its end. */
 const WALKED_BYTES = 48;
 
 // Not imported: an imported constant is looked up for every byte, which takes half as much time again.
@@ -67,14 +67,14 @@ export function endOfNumber(text: Buffer, start: number): number {
   return end;
 }
 
-/** Returns the position behind the letters that go on at `start`. */
+/** Returns the position behind the letters that continue at `start`. */
 export function endOfLetters(text: Buffer, start: number): number {
   let end = start;
   while (end < text.length && isLetter(text[end])) end += 1;
   return end;
 }
 
-/** Returns whether `JSON.stringify` writes a number in another way than `text`, which is a number of valid JSON. */
+/** Returns whether `JSON.stringify` writes the number `text` of valid JSON differently. */
 export function isRestated(text: string): boolean {
   return String(Number(text)) !== text;
 }

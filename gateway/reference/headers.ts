@@ -7,7 +7,7 @@ export type HeaderFact = {
   readonly meaning: string;
 };
 
-/** The headers of requests that mean something to the service. Any other is ignored. */
+/** The request headers with an effect. Any other is ignored. */
 export const REQUEST_HEADERS: readonly HeaderFact[] = [
   { name: "authorization", where: "all", meaning: "`Bearer` and the API key." },
   { name: "x-api-key", where: "all", meaning: "The API key, instead of `authorization`." },

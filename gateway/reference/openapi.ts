@@ -15,13 +15,13 @@ export type SchemaNode = z.core.JSONSchema.BaseSchema;
 /** The documentation of one operation. */
 export type OperationFacts = {
   readonly summary: string;
-  /** The schema of the body. Default: the operation takes none. */
+  /** Default: the operation takes none. */
   readonly request?: z.ZodType;
   /** The schema of the reply to a request without `stream`. Default: a document of another kind. */
   readonly reply?: z.ZodType;
   /** The schemas of the events of a stream. Default: the operation does not stream. */
   readonly events?: readonly z.ZodType[];
-  /** The statuses beside 400 and 401 of which the contract speaks. */
+  /** The documented statuses beside 400 and 401. */
   readonly errors: readonly (404 | 413 | 429)[];
 };
 
@@ -87,9 +87,7 @@ const SCHEMAS = "#/components/schemas/";
 
 const JSON_TYPE = "application/json";
 
-/**
- * Returns the contract of the public API as an OpenAPI document, for a service that has the models of these ids.
- */
+/** Returns the contract of the public API as an OpenAPI document, for a service with the models of these ids. */
 export function openApiDocument(modelIds: readonly string[]) {
   const paths: Record<string, Record<string, object>> = {};
   for (const spec of ROUTES) {
@@ -127,12 +125,11 @@ function closedModels(modelIds: readonly string[]): Readonly<Record<string, Sche
   );
 }
 
-/** Returns a reference to a schema that has a name. */
 function refer(schema: z.ZodType): SchemaNode {
   return { $ref: `${SCHEMAS}${schema.meta()?.id}` };
 }
 
-/** Returns every named schema that an operation leads to, by its name. */
+/** Returns every named schema of the operations, by its name. */
 function namedSchemas(): Readonly<Record<string, SchemaNode>> {
   const roots = Object.values(OPERATIONS).flatMap(({ request, reply, events = [] }) => [request, reply, ...events]);
   const held = roots.filter((root) => root !== undefined);
@@ -154,7 +151,7 @@ function withoutNoise({ jsonSchema }: { readonly jsonSchema: SchemaNode }): void
   if (JSON.stringify(jsonSchema.additionalProperties) === "{}") delete jsonSchema.additionalProperties;
 }
 
-/** The named schemas. Writing them takes some tens of milliseconds, so that it is done once, at the start. */
+/** Computed once, at the start, as writing them takes some tens of milliseconds. */
 const NAMED = namedSchemas();
 
 function operation(spec: RouteSpec, facts: OperationFacts): object {

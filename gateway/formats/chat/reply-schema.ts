@@ -2,7 +2,6 @@ import * as z from "zod";
 import { named, tag } from "../schema-forms.ts";
 import { chatToolCall } from "./schema.ts";
 
-
 const usage = named("ChatUsage", "The tokens of prompt and answer.", {
   prompt_tokens: z.int().describe("The tokens of the prompt."),
   completion_tokens: z.int().describe("The tokens of the answer, those of reasoning included."),

@@ -20,7 +20,6 @@ import { MESSAGES_UNTAKEN } from "./untaken-fields.ts";
 export type CheckedBody = {
   /** The flat part of the body. */
   readonly body: MessagesBody;
-  /** The canonical form of the request. */
   readonly request: CanonicalRequest;
   /** The paths in the body of the request's tools. */
   readonly toolPaths: readonly FieldPath[];
@@ -33,7 +32,7 @@ export function checkMessagesBody(value: unknown, context: PrepareContext): Chec
   return check(value, messagesRequest, context);
 }
 
-/** Checks the body of a count, which is that of a message but for `max_tokens`. Throws `ApiError` only. */
+/** Checks the body of a count: a message without the checks of `max_tokens`. Throws `ApiError` only. */
 export function checkCountTokensBody(value: unknown, context: PrepareContext): CheckedBody {
   return check(value, countTokensBody, context);
 }
@@ -87,7 +86,7 @@ function answerLimit(limit: unknown): number {
   return typeof limit === "number" && Number.isSafeInteger(limit) && limit >= 1 ? limit : Number.POSITIVE_INFINITY;
 }
 
-/** The name of every schema, as it has none in this format and some engines want one. */
+/** The name of every schema: this format has none, and some engines require one. */
 const SCHEMA_NAME = "output";
 
 function outputConstraintOf(body: MessagesBody): OutputConstraint | undefined {

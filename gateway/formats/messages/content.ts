@@ -28,11 +28,10 @@ export type Block = { readonly type: BlockType; readonly value: JsonObject; read
 
 /** The input of reading a block, besides the block. */
 export type ContentContext = {
-  /** Whether the model takes images. */
+  /** Whether the model has image input. */
   readonly acceptsImages: boolean;
   /** The rule for images and documents that the model cannot read. */
   readonly unreadable: UnreadableRule;
-  /** Opens the reasoning that was withheld from the caller. */
   readonly sealer: Pick<Sealer, "open">;
 };
 
@@ -49,7 +48,6 @@ const PLACES = {
   compaction: ["user", "assistant"],
 } as const satisfies Record<string, readonly Place[]>;
 
-/** The kinds of blocks that reach the model. */
 export type BlockType = keyof typeof PLACES;
 
 /**
@@ -96,7 +94,7 @@ export function allParts(blocks: readonly Block[], context: ContentContext): Par
   return blocks.flatMap((block) => partsOf(block, context));
 }
 
-/** Marks the last of the parts that a block became where the caller marked a prefix end behind the block. */
+/** Marks the last part of a block if the caller set a breakpoint on the block. */
 export function withBreakpoint(parts: readonly Part[], block: Pick<Block, "value">): readonly Part[] {
   const breakpoint = cacheBreakpoint(block.value.cache_control);
   const last = parts.at(-1);

@@ -14,12 +14,11 @@ type Turn = {
   readonly place: number;
 };
 
-/** A tool call that waits for its result. */
 type OpenCall = { readonly name: string; readonly messagePath: FieldPath };
 
 /** The input of reading a conversation, besides its messages. */
 export type ConversationContext = ContentContext & {
-  /** Whether to refuse neighbouring messages of one role instead of joining them. */
+  /** Whether to refuse neighbouring messages of one role instead of merging them. */
   readonly strictAlternation: boolean;
   /** Whether messages of the role `system` are accepted (`merge`) at their position in the conversation. */
   readonly systemRole: "reject" | "merge";

@@ -34,9 +34,7 @@ export function signatureOf(text: string, head: Head, display: ThinkingDisplay):
   return display === "omitted" ? head.sealer.seal(text) : head.sealer.sign(text);
 }
 
-/**
- * Splits counts as the format does: its input tokens are those that were neither read from nor written to the cache.
- */
+/** Splits counts as the format does: its input tokens exclude those read from the cache and written to it. */
 export function usageOf(usage: Usage | undefined): MessageUsage {
   const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = usage ?? {};
   const { outputTokens = 0, reasoningTokens = 0 } = usage ?? {};
@@ -49,10 +47,7 @@ export function usageOf(usage: Usage | undefined): MessageUsage {
   };
 }
 
-/**
- * Returns how a message ended. A stop by something else than one of the caller's strings has no string to name, and is
- * the model's own end.
- */
+/** Returns the end of a message. A stop at a text that is not one of the caller's strings is the model's own end. */
 export function stopOf(finished: Finished): Stop {
   if (finished.reason === FinishReason.STOP_SEQUENCE && finished.matchedStop !== undefined)
     return { stop_reason: "stop_sequence", stop_sequence: finished.matchedStop };
@@ -80,8 +75,8 @@ function stopReason(reason: FinishReason): Stop["stop_reason"] {
 }
 
 /**
- * Makes the blocks of the reply that a block of the answer becomes. None is ever empty, but for a call without
- * arguments and a withheld thought.
+ * Makes the blocks of the reply for a block of the answer. None is empty, except a call without arguments and a
+ * withheld thought.
  */
 function replyBlocks(block: CompletedBlock, head: Head, asked: Asked): readonly ReplyBlock[] {
   switch (block.kind) {

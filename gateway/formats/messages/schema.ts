@@ -13,10 +13,9 @@ import { MAX_TOOLS, toolName } from "../tools.ts";
  * are read one by one, as their fields depend on their position.
  */
 
-/** The most messages that one request may have. */
 export const MAX_MESSAGES = 100_000;
 
-/** The largest `top_k`, the widest number that the contract carries. */
+/** The limit of the contract's field. */
 const MAX_TOP_K = 2 ** 32 - 1;
 
 const outputFormat = z.object({
@@ -24,14 +23,12 @@ const outputFormat = z.object({
   schema: jsonSchemaField("The JSON Schema that the text of the answer holds to, as with `strict`."),
 });
 
-/** A block of text. */
 export const textBlock = named("TextBlock", "Text. Empty text is left out.", {
   type: tag("text"),
   text: z.string().describe("The text."),
   cache_control: cacheControl,
 });
 
-/** A block with an image. */
 export const imageBlock = named("ImageBlock", "An image, for models that take images. It may stand in user messages.", {
   type: tag("image"),
   source: z
@@ -51,14 +48,12 @@ export const imageBlock = named("ImageBlock", "An image, for models that take im
   cache_control: cacheControl,
 });
 
-/** The source of a document that is one text. */
 export const plainTextSource = named("PlainTextSource", "A document as one text.", {
   type: tag("text"),
   data: z.string().describe("The text of the document."),
   media_type: withoutEffect("The type of the text."),
 });
 
-/** A block with a document. */
 export const documentBlock = named(
   "DocumentBlock",
   "A document of text, in user messages. Others, such as PDF, are what the model cannot read.",
@@ -81,7 +76,6 @@ export const documentBlock = named(
   },
 );
 
-/** A block with a result of a search. */
 export const searchResultBlock = named("SearchResultBlock", "A result of a search by the caller, in user messages.", {
   type: tag("search_result"),
   source: z.string().nullish().describe("Where the result is from."),
@@ -90,7 +84,6 @@ export const searchResultBlock = named("SearchResultBlock", "A result of a searc
   cache_control: cacheControl,
 });
 
-/** A block that names a tool. */
 export const toolReferenceBlock = named(
   "ToolReferenceBlock",
   "A tool that a search for tools has found, in tool results.",
@@ -118,7 +111,6 @@ export const toolResultBlock = named("ToolResultBlock", "The result of a tool ca
   cache_control: cacheControl,
 });
 
-/** A block with a tool call. */
 export const toolUseBlock = named(
   "ToolUseBlock",
   "A tool call, in assistant messages. Each needs its result in the next turn.",
@@ -135,7 +127,6 @@ export const toolUseBlock = named(
   },
 );
 
-/** A block of thinking. */
 export const thinkingBlock = named("ThinkingBlock", "Thinking of an earlier turn, in assistant messages.", {
   type: tag("thinking"),
   thinking: z.string().nullish().describe("The text; empty where the reply withheld it."),
@@ -146,7 +137,6 @@ export const thinkingBlock = named("ThinkingBlock", "Thinking of an earlier turn
   cache_control: cacheControl,
 });
 
-/** A block with a summary. */
 export const compactionBlock = named("CompactionBlock", "A summary of what was said before.", {
   type: tag("compaction"),
   content: z.string().nullish().describe("The summary."),
@@ -174,7 +164,6 @@ export const inputMessage = named("InputMessage", "A message of the conversation
     ),
 });
 
-/** A tool. */
 export const tool = named("Tool", "A tool that the model may call and the caller runs.", {
   name: toolName.describe("The name of the tool, unique in the list."),
   type: unchecked(z.literal("custom").nullish()).describe(
@@ -290,7 +279,6 @@ const options = {
   ).describe("Who asks, as far as the caller says so."),
 };
 
-/** The body of a request. */
 export const messagesRequest = named("MessagesRequest", "The body of a request for a message.", {
   model: modelId,
   messages: prompt.messages,

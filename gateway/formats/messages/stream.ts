@@ -7,8 +7,8 @@ import { filled, frame, HOLE, type OpenFrame, openFrame } from "../sse.ts";
 import { type Asked, messageHead, signatureOf, stopOf, usageOf } from "./reply.ts";
 
 /*
- * The block indices are the stream's own: blocks that the caller is not shown leave no gap. Text and thinking open with
- * their first piece, as an empty block is an error to some clients.
+ * The block indices are the stream's own: hidden blocks leave no gap. Text and thinking open with their first piece, as
+ * some clients reject an empty block.
  */
 type State =
   | { readonly at: "start" }
@@ -192,7 +192,7 @@ class MessagesEncoder implements StreamEncoder {
   }
 }
 
-/** Writes one event. SDKs dispatch on the `event:` line, others on `type`: they are always the same. */
+/** Writes one event. SDKs dispatch on the `event:` line, others on `type`: the two are always the same. */
 function event(data: TypedEvent): string {
   return frame(data.type, JSON.stringify(data));
 }

@@ -8,7 +8,7 @@ import { textBlock } from "./schema.ts";
 
 /**
  * The beginning of a line that some agents put in front of the system text for their vendor's accounting. It differs
- * from request to request, and so would keep every prompt from sharing a prefix with the one before.
+ * from request to request, so prompts would not share a prefix.
  */
 const ATTRIBUTION = "x-anthropic-billing-header:";
 

@@ -8,7 +8,7 @@ import { invalidValue, wrongType } from "../field-error.ts";
 import { toolOf } from "../tools.ts";
 import { type MessagesBody, tool as toolSchema } from "./schema.ts";
 
-/** The kinds of tools that their vendor defines, without a schema: the texts by which a refusal names them. */
+/** The vendor's tools without a schema, by the names that a refusal shows. */
 const VENDOR_TOOLS = [
   "web_search",
   "web_fetch",
@@ -25,9 +25,7 @@ const VENDOR_TOOLS = [
 /** The name of a tool that is listed while an agent holds its other tools back; it cannot be called. */
 const PLACEHOLDER = "DeferredToolPlaceholder";
 
-/** The tools that a body declares. */
 export type DeclaredTools = {
-  /** The tools as the model sees them. */
   readonly tools: readonly Tool[];
   /** The paths of these tools in the body, in the same order. */
   readonly paths: readonly FieldPath[];

@@ -32,7 +32,7 @@ export class CompactionStream implements StreamEncoder {
     }
   }
 
-  /** Gathers a text, and returns "". */
+  /** Collects a text, and returns "". */
   text(text: string): string {
     this.#fold.text(text);
     return "";
@@ -43,7 +43,6 @@ export class CompactionStream implements StreamEncoder {
     return this.#stream.fail(error);
   }
 
-  /** Returns a sign of life. */
   keepAlive(): string {
     return this.#stream.keepAlive();
   }

@@ -18,7 +18,7 @@ const REQUEST = [
   "Write plain text. Call no tool, do not go on with the work, and do not speak to the user.",
 ].join("\n\n");
 
-/** The most bytes of text that the messages have together which a compacted conversation keeps: some 64,000 tokens. */
+/** The most bytes of text in the kept messages of a compacted conversation, in total: some 64,000 tokens. */
 const MAX_KEPT_BYTES = 256_000;
 
 /** Returns the message that requests the summary; it follows the conversation, to reuse its cached prefix. */
@@ -33,8 +33,8 @@ export function summaryMessage(summary: string): Message {
 }
 
 /**
- * Makes the item that carries the summary which the model wrote. One that was cut short by a limit counts, as a
- * conversation that cannot be compacted is lost. Throws `ApiError` where the model wrote none.
+ * Makes the item with the model's summary. A truncated one counts, as a conversation that cannot be compacted is lost.
+ * Throws `ApiError` if the model wrote none.
  */
 export function compactionItem(head: Head, completion: Completion): CompactionItem {
   const summary = textOf(completion).trim();
@@ -46,18 +46,15 @@ export function compactionItem(head: Head, completion: Completion): CompactionIt
   };
 }
 
-/** A message of the user as a compacted conversation keeps it. */
+/** A user message kept in a compacted conversation. */
 export type KeptMessage = {
-  /** The id that the caller gave the message; undefined where it gave none. */
+  /** The caller's id of the message, if any. */
   readonly id: string | undefined;
-  /** The texts and images of the message, in the form in which they are sent again. */
+  /** The texts and images of the message, in the form of a request. */
   readonly content: readonly object[];
 };
 
-/**
- * Returns the newest messages of the user in `input`, in their order and each of them whole, as many as there is room
- * for. `input` has been checked.
- */
+/** Returns the newest user messages of `input` that fit, whole and in their order. `input` has been checked. */
 export function keptMessages(input: unknown): readonly KeptMessage[] {
   const items: readonly unknown[] = Array.isArray(input) ? input : [{ role: "user", content: input }];
   const kept: KeptMessage[] = [];

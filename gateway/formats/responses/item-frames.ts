@@ -26,13 +26,12 @@ export type ItemEvent = { readonly type: string; readonly fields: object };
  */
 export type DeltaFrame = { readonly before: string; readonly between: string; readonly after: string };
 
-/** The description of one item that is being written. */
+/** The events of one item. */
 export type ItemFrames = {
   /** The events that announce the item. */
   readonly opening: readonly ItemEvent[];
-  /** The type of the item's delta events. */
   readonly deltaType: string;
-  /** The fields that every event inside the item repeats: which item and, where it has parts, which part is meant. */
+  /** The fields that every event inside the item repeats: the ids and indexes of the item and of its part, if any. */
   readonly place: object;
   /** Returns the events that close the item, given its finished form. */
   closing(item: BlockItem): readonly ItemEvent[];
@@ -97,7 +96,7 @@ function kindOf(block: BlockHead, view: ReplyView): Kind {
   return block.kind === "text" ? "text" : "call";
 }
 
-/** Returns the item as it is announced, and its part where it has one. */
+/** Returns the announced form of the item, and its part if it has one. */
 function emptyForm(
   head: Head,
   id: string,

@@ -29,18 +29,17 @@ const FOREIGN_ITEM =
 export type ItemContext = {
   /** Opens texts that an earlier reply sealed for this tenant. */
   readonly sealer: Sealer;
-  /** Whether some node of the model takes images; where none does, an image is refused with its path. */
+  /** Whether some node of the model has image input. */
   readonly acceptsImages: boolean;
   /** The rule for images and files that the model cannot read, in the user's own content of the last item. */
   readonly unreadable: UnreadableRule;
 };
 
 export type Input = {
-  /** The conversation in canonical messages. Where it is to be compacted, it ends in the request for a summary. */
+  /** The conversation in canonical messages. For a compaction, it ends in the request for a summary. */
   readonly messages: readonly Message[];
   /** For each message, the number of the item that it, or its beginning, came from. */
   readonly places: readonly number[];
-  /** Whether the answer is to be a summary of the conversation. */
   readonly compacts: boolean;
 };
 
@@ -75,7 +74,6 @@ type Call = { readonly name: string; readonly path: FieldPath };
 /** Collects the messages of one request, item by item. */
 class Conversation {
   readonly #context: ItemContext;
-  /** The number of the last item. */
   readonly #lastPlace: number;
   readonly #messages: Message[] = [];
   readonly #places: number[] = [];
@@ -83,7 +81,6 @@ class Conversation {
   #turn: Part[] = [];
   /** The number of that turn's first item. */
   #turnPlace = 0;
-  /** The number of the item that is read. */
   #place = 0;
   readonly #calls = new Map<string, Call>();
   /** The calls that have no output yet. */
@@ -129,7 +126,7 @@ class Conversation {
     return this.#trigger !== undefined;
   }
 
-  /** Returns all messages. Throws `ApiError` when a call has no output, as the model would take it for unfinished. */
+  /** Returns all messages. Throws `ApiError` when a call has no output, as the model would consider it unfinished. */
   end(): PlacedMessages {
     for (const { path } of this.#open.values())
       throw unpaired(`No tool output found for function call '${bracketPath(path)}'.`, path);
@@ -217,10 +214,7 @@ const ITEM_TYPES = [
   "compaction_trigger",
 ] as const;
 
-/**
- * Returns the item's type; messages may leave it out, and so may references. Throws `ApiError` for everything that is
- * not taken.
- */
+/** Returns the item's type; messages and references may omit it. Throws `ApiError` for an unsupported type. */
 function typeOf(item: JsonObject, path: FieldPath): (typeof ITEM_TYPES)[number] {
   const { type, role, id } = item;
   const typePath = [...path, "type"];

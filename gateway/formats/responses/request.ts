@@ -59,11 +59,11 @@ type Answering = { readonly echo: Echo; readonly view: ReplyView };
 type Compacting = Answering & { readonly kept: readonly KeptMessage[] };
 
 /**
- * The longest instructions, and tools altogether, that a response repeats, in UTF-16 units: every event with a response
- * object has them again, and writing it is done where all answers are written.
+ * The limit of the instructions, and of all tools, that a response repeats, in UTF-16 units: every event with a
+ * response object repeats them, and is written in the main thread.
  */
 const MAX_REPEATED_UNITS = 1_048_576;
-/** The longest word of the caller's own that a response repeats, in UTF-16 units. */
+/** The limit of a caller's own short text that a response repeats, in UTF-16 units. */
 const MAX_REPEATED_WORD_UNITS = 1_024;
 
 /** Translates a checked body. `compacts` requests a summary of the conversation; so may the last item. */
@@ -119,8 +119,8 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
 }
 
 /**
- * Returns the catalog id that a body's `model` means: in this format alone `svc/glm53` and `svc/svc-glm53` are other
- * ways to write `svc-glm53`.
+ * Returns the catalog id for a body's `model`: only in this format, `svc/glm53` and `svc/svc-glm53` are aliases of
+ * `svc-glm53`.
  */
 function catalogId(model: unknown, catalog: Catalog): unknown {
   if (typeof model !== "string" || !model.startsWith("svc/")) return model;
@@ -156,7 +156,7 @@ function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
 
 type Derived = { readonly parallel: boolean; readonly tools: Echo["tools"]; readonly format: Echo["text"]["format"] };
 
-/** Returns the tools that a response repeats: all, or none where they are longer than may be repeated. */
+/** Returns the tools that a response repeats: all, or none if they exceed the limit. */
 function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): Echo["tools"] {
   const units = tools.reduce(
     (sum, { name, description, parametersJsonSchema }) =>
@@ -166,7 +166,7 @@ function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): Echo[
   return units <= MAX_REPEATED_UNITS ? echo : [];
 }
 
-/** Returns a text that a response repeats; null where there is none, or one that is longer than `mostUnits`. */
+/** Returns a text that a response repeats; null without one, or for one longer than `mostUnits`. */
 function repeated(text: string | null | undefined, mostUnits = MAX_REPEATED_WORD_UNITS): string | null {
   return text !== null && text !== undefined && text.length <= mostUnits ? text : null;
 }

@@ -22,35 +22,33 @@ export type Outcome =
   | { readonly status: "in_progress" }
   | {
       readonly status: "completed";
-      /** The items of the answer, all of them completed. */
       readonly output: readonly OutputItem[];
-      /** The tokens as the engine counted them; undefined where it did not. */
+      /** Undefined if the engine did not count the tokens. */
       readonly usage: Finished["usage"];
-      /** The time at which the answer was complete, in seconds since the epoch. */
+      /** In seconds since the epoch. */
       readonly completedAtSeconds: number;
     }
   | {
       readonly status: "incomplete";
-      /** The items so far, of which the last one may be cut short. */
+      /** The items so far; the last one may be truncated. */
       readonly output: readonly OutputItem[];
-      /** The tokens as the engine counted them; undefined where it did not. */
+      /** Undefined if the engine did not count the tokens. */
       readonly usage: Finished["usage"];
-      /** The limit that cut the answer short. */
+      /** The limit that truncated the answer. */
       readonly reason: "max_output_tokens" | "content_filter";
     }
   | {
       readonly status: "failed";
-      /** The items so far, with the one that was being written. */
+      /** The items so far, including the open one. */
       readonly output: readonly OutputItem[];
       /** The failure shown to the client: a code that clients support, and a message in our words. */
       readonly error: Failure;
     };
 
-/** The outcome of a response that has ended, whole or not. */
 export type FinalOutcome = Exclude<Outcome, { status: "in_progress" }>;
 
 /**
- * Returns the outcome of an answer that the engine finished, complete or cut short by a limit. `nowSeconds` is the time
+ * Returns the outcome of an answer that the engine finished, complete or truncated by a limit. `nowSeconds` is the time
  * since the epoch.
  */
 export function finishedOutcome(finished: Finished, output: readonly OutputItem[], nowSeconds: number): FinalOutcome {
@@ -74,8 +72,8 @@ export function finishedOutcome(finished: Finished, output: readonly OutputItem[
 }
 
 /**
- * Makes the response object ("Response object" in formats/README.md), which every lifecycle event and the folded reply
- * carry alike.
+ * Makes the response object ("Response object" in formats/README.md), the same in every lifecycle event and the folded
+ * reply.
  */
 export function responseObject(head: Head, echo: Echo, outcome: Outcome) {
   const output = outcome.status === "in_progress" ? [] : outcome.output;
@@ -95,7 +93,7 @@ export function responseObject(head: Head, echo: Echo, outcome: Outcome) {
     metadata: echo.metadata,
     model: echo.model,
     output,
-    // Clients build it up themselves while the answer is coming in.
+    // While the answer is arriving, clients assemble it themselves.
     ...(outcome.status !== "in_progress" && { output_text: textOf(output) }),
     parallel_tool_calls: echo.parallel_tool_calls,
     presence_penalty: echo.presence_penalty,

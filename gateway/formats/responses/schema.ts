@@ -28,13 +28,11 @@ export const LOGPROBS = "message.output_text.logprobs";
 
 const STATELESS = "Nothing is kept between requests: send the whole conversation in 'input'.";
 
-/** A part of text. */
 export const inputText = named("InputTextPart", "A part of text. Either word for text is taken in every role.", {
   type: z.enum(["input_text", "output_text"]).describe("`input_text` or `output_text`."),
   text: z.string().describe("The text."),
 });
 
-/** A part with an image. */
 export const inputImage = named(
   "InputImagePart",
   "An image, in user messages and outputs, for models that take images.",
@@ -47,7 +45,6 @@ export const inputImage = named(
   },
 );
 
-/** A part with a refusal. */
 export const refusalPart = named("RefusalPart", "A refusal of an earlier answer.", {
   type: tag("refusal"),
   refusal: z.string().describe("The text of the refusal."),
@@ -67,7 +64,6 @@ export const messageItem = named("InputMessageItem", "A message.", {
   content: content.describe("What is said: a text or parts."),
 });
 
-/** An item with a function call. */
 export const callItem = named(
   "InputFunctionCall",
   "A function call of an earlier answer. Each needs its output behind it.",
@@ -131,7 +127,6 @@ const triggerItem = named("CompactionTrigger", "Asks for a summary of all before
   type: tag("compaction_trigger"),
 });
 
-/** A function tool. */
 export const functionTool = named("FunctionTool", "A function that the model may call and the caller runs.", {
   type: tag("function"),
   name: toolName.describe("The name of the function, unique where it is declared."),
@@ -159,7 +154,6 @@ export const namespaceTool = named(
   },
 );
 
-/** A choice of one function. */
 export const functionChoice = named("FunctionChoice", "One function by its name.", {
   type: tag("function"),
   name: z.string().describe("The name of a function in `tools`."),
@@ -187,7 +181,6 @@ const textFormatSchema = z.discriminatedUnion("type", [
   }),
 ]);
 
-/** The schema of `tool_choice`. */
 export const toolChoiceSchema = z
   .union([z.enum(["none", "auto", "required"]), functionChoice, allowedChoice], "a string or an object")
   .nullish();
@@ -334,7 +327,6 @@ export const responsesRequest = closed(
   },
 );
 
-/** A checked body. */
 export type ResponsesBody = z.infer<typeof responsesRequest>;
 
 /** The most bytes of all keys and values of `client_metadata` together. */
@@ -372,7 +364,7 @@ export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   return Object.fromEntries(pairs);
 }
 
-/** Throws `ApiError` for a text of more than `limit` characters; one may take two units of a string's length. */
+/** Throws `ApiError` for a text of more than `limit` characters; a character may take two code units. */
 function checkLength(text: string, limit: number, path: FieldPath): void {
   if (text.length > limit && (text.length > 2 * limit || [...text].length > limit)) throw tooLong(path, limit);
 }

@@ -23,7 +23,7 @@ import { type FinalOutcome, finishedOutcome, responseObject, withSampling } from
 
 const NO_LOGPROBS: readonly TokenLogprob[] = [];
 
-/** The item that is being written, which was announced and not yet closed. */
+/** The open item: announced and not yet closed. */
 type OpenItem = {
   readonly block: BlockHead;
   readonly index: number;
@@ -52,7 +52,7 @@ const FAILURE_CODES: Partial<Record<ErrorCode, Failure["code"]>> = {
   rate_limit_exceeded: "rate_limit_exceeded",
 };
 
-/** The bytes to a multiple of which the text of a delta is padded: most pieces of text become of one size by it. */
+/** The multiple of bytes to which the text of a delta is padded: it gives most pieces of text the same size. */
 const OBFUSCATION_BYTES = 32;
 
 /**
@@ -64,9 +64,9 @@ export class ResponsesStream implements StreamEncoder {
   readonly #head: Head;
   #echo: Echo;
   readonly #view: ReplyView;
-  /** The characters that paddings are cut from: the random id of the reply, repeated. */
+  /** The source of paddings: the random id of the reply, repeated. */
   readonly #padding: string;
-  /** The items that were announced as done, which are the `output` of the final object. */
+  /** The items announced as done: the `output` of the final object. */
   readonly #output: OutputItem[] = [];
   #state: State = { at: "start" };
   #sequenceNumber = 0;
@@ -103,7 +103,7 @@ export class ResponsesStream implements StreamEncoder {
     }
   }
 
-  /** Returns the frame of a delta that is its text alone; "" where the block is not shown. */
+  /** Returns the frame of a delta without log probabilities; "" where the block is not shown. */
   text(text: string): string {
     return this.#delta(text, NO_LOGPROBS);
   }
@@ -131,7 +131,7 @@ export class ResponsesStream implements StreamEncoder {
     return this.#begin() + this.#frame({ type: "keepalive", fields: {} });
   }
 
-  /** Returns all frames up to the end of a response that is one item, which is whole already; "" after the end. */
+  /** Returns all frames of a response with one complete item; "" after the end. */
   complete(item: OutputItem, { usage }: Finished): string {
     if (this.#state.at === "end") return "";
     const fields = { output_index: 0, item };

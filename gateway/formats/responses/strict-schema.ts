@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 
-/** The keywords that every grammar compiler can hold a model to. */
+/** The keywords that every grammar compiler supports. */
 const STRICT_KEYWORDS: ReadonlySet<string> = new Set([
   "$schema",
   "title",

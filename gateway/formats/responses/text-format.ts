@@ -9,7 +9,7 @@ import type { ResponsesBody } from "./schema.ts";
  */
 export type TextFormat = { readonly constraint: OutputConstraint | undefined; readonly echo: JsonObject };
 
-/** Reads a checked `text.format`; absent is free text. Throws `ApiError` for a schema that is not within the limits. */
+/** Reads a checked `text.format`; absent is free text. Throws `ApiError` for a schema beyond the limits. */
 export function textFormat(format: NonNullable<ResponsesBody["text"]>["format"]): TextFormat {
   switch (format?.type) {
     case "json_object":

@@ -11,13 +11,12 @@ import { functionTool, namespaceTool, type ResponsesBody } from "./schema.ts";
 import { strictCompatible } from "./strict-schema.ts";
 import { modelName, type ToolNames } from "./tool-names.ts";
 
-/** The tools that a body declares, in three forms. */
 export type DeclaredTools = {
-  /** The tools as the model sees them: flat, each by a name of its own. */
+  /** The tools for the model: flat, each by a name of its own. */
   readonly tools: readonly Tool[];
   /** The paths of these tools in the body, in the same order. */
   readonly paths: readonly FieldPath[];
-  /** The way back from the model's names to the caller's names and namespaces. */
+  /** Maps the model's names back to the caller's names and namespaces. */
   readonly names: ToolNames;
   /** The tools as the reply repeats them, namespaces and defaults included. */
   readonly echo: readonly JsonObject[];
@@ -45,7 +44,7 @@ const KNOWN_TOOL_TYPES: ReadonlySet<string> = new Set([
   "programmatic_tool_calling",
 ]);
 
-/** The date of their version that some types end in. */
+/** The version date at the end of some types. */
 const DATED = /_\d{4}_\d{2}_\d{2}$/;
 
 /**
@@ -99,7 +98,7 @@ function isStrict({ parametersJsonSchema }: Tool, { parameters }: FunctionTool):
   return Buffer.byteLength(parametersJsonSchema) <= MAX_STRICT_SCHEMA_BYTES && strictCompatible(parameters);
 }
 
-/** Makes the error for a tool, or a choice of one, that this service does not have; `path` leads to its type. */
+/** Makes the error for a tool, or a choice of one, that this service does not support; `path` leads to its type. */
 export function unsupportedTool(type: unknown, path: FieldPath): ApiError {
   const known = typeof type === "string" && KNOWN_TOOL_TYPES.has(type.replace(DATED, ""));
   const subject = known ? `The tool type '${type}'` : "This tool type";

@@ -8,15 +8,14 @@ import type { AdminToken } from "./admin-token.ts";
 
 /** The part of a request that decides whether the admin port serves it. */
 export type AdminCaller = Pick<IncomingMessage, "method" | "headers"> & {
-  /** The connection of the request, with the address of its other end. */
   readonly socket: Pick<Socket, "remoteAddress">;
 };
 
-/** The means by which a caller on another machine may prove that it is let in. */
+/** The accepted proofs of a caller on another machine. */
 export type AdminProof = {
-  /** The token of the admin port. Default: there is none. */
+  /** Default: none. */
   readonly token?: Pick<AdminToken, "is"> | undefined;
-  /** Whether callers may show a certificate, which TLS has checked by then. Default: they may not. */
+  /** Whether callers may present a certificate, which TLS has already checked. Default: false. */
   readonly certificates?: boolean | undefined;
 };
 

@@ -26,11 +26,8 @@ import { fleetRoutes, metricsRoute, statsRoutes } from "./stats-routes.ts";
 /** The objects that the admin listener shows and changes, beside the facts about the server. */
 export type AdminDeps = ServerFacts &
   Pick<HealthFacts, "notes"> & {
-    /** The statistics that are shown. */
     readonly stats: Stats;
-    /** The keys that are in force. */
     readonly keys: KeyStore;
-    /** Takes the orders of operators about endpoints. */
     readonly orders: EndpointOrders;
     /** The use of each key's limits. */
     readonly limiter: Limiter;
@@ -38,13 +35,11 @@ export type AdminDeps = ServerFacts &
     readonly history: FleetHistory;
     /** The stored usage of keys. */
     readonly usage: Pick<KeyUsage, "read">;
-    /** The resources of the process and its overload actions. */
     readonly overload: OverloadManager;
-    /** Returns the number of connections of the public listener. */
     readonly connections: () => number;
-    /** The means by which callers on other machines are let in. Default: there are none. */
+    /** The accepted proofs of callers on other machines. Default: none. */
     readonly proof?: AdminProof;
-    /** The certificates of the listener. Absent where it speaks plain text. */
+    /** Absent for plain text. */
     readonly tls?: AdminTls | undefined;
   };
 
@@ -136,7 +131,7 @@ function serve(app: FastifyInstance, { path, does, handle }: AdminRoute, log: Lo
       log.info({ path: request.url, from: request.ip, code: reply.statusCode }, "admin change");
       return reply;
     });
-    // Envoy's own answer.
+    // Envoy's reply.
     app.get(path, (_request, reply) => answer(reply, { status: 400, body: "this path changes something: use POST\n" }));
   }
 }

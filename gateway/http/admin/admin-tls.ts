@@ -8,7 +8,7 @@ import type { AdminSettings } from "./admin-settings.ts";
 export type AdminTls = {
   /** Makes the server that shows the certificate, and the newest one to new connections whenever the files change. */
   server(handler: RequestListener): Server;
-  /** Stops following the files. */
+  /** Stops watching the files. */
   close(): void;
 };
 

@@ -45,7 +45,7 @@ export class AdminToken {
     return timingSafeEqual(digestOf(text), this.#digest);
   }
 
-  /** Stops following the file; the token in force stays. */
+  /** Stops watching the file; the token in force stays. */
   close(): void {
     this.#followed.close();
   }

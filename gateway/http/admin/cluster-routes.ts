@@ -13,7 +13,7 @@ import {
 } from "./admin-route.ts";
 import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./fleet/cluster-status.ts";
 
-/** The reply to an order that is obeyed here while the store that gateways share is away. */
+/** The reply to an order that is applied only here, as the shared store is unreachable. */
 const HERE: AdminReply = { status: 202, body: "OK here; other gateways follow when the shared store is back\n" };
 
 /** The duration of an ejection by hand without a time in the order, in seconds: time to inspect the endpoint. */
@@ -22,7 +22,7 @@ const EJECT_SECONDS = 300;
 const MOST_EJECT_SECONDS = 86_400;
 
 /**
- * Makes the paths that show `/clusters` as Envoy prints it, and that order something of the endpoints at an address, at
+ * Makes the paths that show `/clusters` as Envoy prints it, and that take orders about the endpoints at an address, for
  * all gateways that share a store.
  */
 export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, clock: Clock): readonly AdminRoute[] {

@@ -5,7 +5,7 @@ import type { KeyUsage } from "../../usage/key-usage.ts";
 import { addCounts, DAY_MS, NO_USE, type StoredUsage, type UsageEntry } from "../../usage/usage-store.ts";
 import { type AdminRoute, jsonReply } from "./admin-route.ts";
 
-/** The most records that are named as refused. */
+/** The most refused records that are listed. */
 const MOST_NAMED = 20;
 
 /**

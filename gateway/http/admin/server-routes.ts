@@ -9,26 +9,21 @@ import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import { type AdminReply, type AdminRoute, badRequest, jsonReply, OK, wantsJson } from "./admin-route.ts";
 import { maskSecrets } from "./mask-secrets.ts";
 
-/** An address, `host:port`, that the gateway listens on, and the name of the listener. */
+/** An address (`host:port`) of a listener, and the listener's name. */
 export type Listener = { readonly name: string; readonly address: string };
 
 /** The gateway's facts about itself. */
 export type ServerFacts = {
-  /** The configuration, with its defaults. */
   readonly config: GatewayConfig;
-  /** The version of the package. */
   readonly version: string;
-  /** Returns the addresses that the gateway listens on now. */
   readonly listeners: () => readonly Listener[];
   /** The sealing of reasoning; the ids of its keys should be equal on all gateways. */
   readonly sealing: Pick<Sealing, "keyIds">;
-  /** The lifecycle of the gateway, which names its state and takes orders to change it. */
   readonly lifecycle: Lifecycle;
-  /** The clusters, by which the gateway is initialized once some model can be served. */
+  /** The clusters; the gateway is initialized once some model can be served. */
   readonly clusters: ClusterManager;
   /** The log, whose level may be changed. */
   readonly log: Logger;
-  /** The clock by which the time since the start is measured. */
   readonly clock: Clock;
 };
 
@@ -88,9 +83,8 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
 
 /** The sources of health. */
 export type HealthFacts = {
-  /** The lifecycle of the gateway, which names its state. */
   readonly lifecycle: Lifecycle;
-  /** The clusters, by which the gateway is initialized once some model can be served. */
+  /** The clusters; the gateway is initialized once some model can be served. */
   readonly clusters: ClusterManager;
   /**
    * Returns warnings for operators while the gateway serves, a line each, such as that a shared store is unreachable.
@@ -119,7 +113,6 @@ export function healthRoutes({ lifecycle, clusters, notes = () => [] }: HealthFa
   ];
 }
 
-/** Makes the paths that take the gateway out of service. */
 export function stateRoutes(lifecycle: Lifecycle): readonly AdminRoute[] {
   const changes = (path: string, help: string, change: (query: URLSearchParams) => void): AdminRoute => ({
     path,
