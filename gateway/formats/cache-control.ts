@@ -2,10 +2,9 @@ import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import type { CacheBreakpoint } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { isJsonObject } from "../json/json-text.ts";
 
-/** The most characters that a `prompt_cache_key` may have. */
 export const MAX_CACHE_KEY_LENGTH = 512;
 
-/** The retention times that the formats have names for, in seconds. */
+/** In seconds. */
 const TTL_SECONDS: ReadonlyMap<string, number> = new Map([
   ["5m", 300],
   ["30m", 1_800],
@@ -17,15 +16,16 @@ const TTL_SECONDS: ReadonlyMap<string, number> = new Map([
 /** The names of all retention times, for error messages. */
 export const CACHE_TTLS: readonly string[] = [...TTL_SECONDS.keys()];
 
-/** Returns the time that `name` stands for; undefined for any other text. */
+/** Returns the duration that `name` stands for, or undefined for any other text. */
 export function cacheTtl(name: string): Duration | undefined {
   const seconds = TTL_SECONDS.get(name);
   return seconds === undefined ? undefined : { seconds, nanos: 0 };
 }
 
 /**
- * Reads a `cache_control` on a part, a message or a tool: a reusable prefix ends here, to be kept for `ttl` or the
- * node's default. A hint is never refused: what is no object marks nothing, and an unknown `ttl` is the default.
+ * Reads a `cache_control` on a part, a message or a tool: the end of a reusable prefix, kept for `ttl` or the node's
+ * default. A hint is never refused: a value that is not an object marks nothing, and an unknown `ttl` means the
+ * default.
  */
 export function cacheBreakpoint(value: unknown): CacheBreakpoint | undefined {
   if (!isJsonObject(value)) return undefined;

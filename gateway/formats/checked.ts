@@ -17,9 +17,9 @@ import {
 } from "./field-error.ts";
 
 /*
- * Checks values by the zod schemas that describe them. zod itself copies what it checks, and collects every fault of a
- * body: 2 s and 130 MB for one of 2 MB whose 100,000 messages are wrong. A check here stops at the first fault, copies
- * nothing and words the fault as the formats do. Null in an optional field is absent.
+ * Checks values by the zod schemas that describe them. zod itself copies the values and collects every fault of a body:
+ * 2 s and 130 MB for a body of 2 MB with 100,000 wrong messages. A check here stops at the first fault, copies nothing
+ * and words the fault as the formats do. Null in an optional field is absent.
  */
 
 /** The first fault of a value: the steps that lead to it, innermost first, and the error for its whole path. */
@@ -28,10 +28,9 @@ type Fault = { readonly steps: (string | number)[]; readonly error: (path: Field
 type Check = (value: unknown) => Fault | undefined;
 
 /**
- * Returns `value` once it passes `schema`; `path` leads to it. A text that stands with a schema as zod's error message
- * goes into the error: of an array or a union it says what is expected, with its article; of other values why one is
- * not supported; of a check of a string what would be right. Throws `ApiError` for the first fault, in the order of the
- * fields.
+ * Returns `value` once it passes `schema`; `path` leads to it. A schema's zod error message becomes part of the error:
+ * for an array or a union, the expected type with its article; for other values, why the value is not supported; for a
+ * check of a string, the correct form. Throws `ApiError` for the first fault, in the order of the fields.
  */
 export function checked<Schema extends z.ZodType>(
   schema: Schema,
@@ -57,18 +56,16 @@ export function field<Shape extends z.ZodRawShape, Key extends string & keyof Sh
 }
 
 /**
- * Makes a schema that describes a value and takes any: what reads the value says what is wrong with it, or ignores
- * what is.
+ * Makes a schema that describes a value and accepts any: the code that reads the value reports or ignores its faults.
  */
 export function unchecked(schema: z.ZodType): z.ZodType<unknown> {
   return schema.catch(undefined);
 }
 
-/** The checks that were made so far; schemas are as many as the formats have, and live as long. */
+/** The checks compiled so far; bounded by the number of schemas. */
 const CHECKS = new Map<z.core.$ZodType, Check>();
 const FIELD_CHECKS = new Map<z.core.$ZodObject, ReadonlyMap<string, Check>>();
 
-/** Returns the checks of an object's fields by their names. */
 function fieldChecksOf(schema: z.core.$ZodObject): ReadonlyMap<string, Check> {
   const known = FIELD_CHECKS.get(schema);
   if (known) return known;
@@ -77,7 +74,7 @@ function fieldChecksOf(schema: z.core.$ZodObject): ReadonlyMap<string, Check> {
   return checks;
 }
 
-/** Returns the check of a schema, which is made when it is first asked for. */
+/** Returns the check of a schema, compiled at its first use. */
 function checkOf(schema: z.core.$ZodType): Check {
   const known = CHECKS.get(schema);
   if (known) return known;
@@ -135,25 +132,28 @@ function fault(error: Fault["error"]): Fault {
 }
 
 /**
- * Makes the fault of a value of another type, which is that it is missing where it is absent. `isMissing` says which
- * values are; an item of a list never is.
+ * Makes the fault of a value of another type; an absent value is reported as missing. `isMissing` decides which values
+ * are absent; an item of a list never is.
  */
 function wrong(expected: string, value: unknown, isMissing: (value: unknown) => boolean = isAbsent): Fault {
   return fault((path) => (isMissing(value) && isText(path.at(-1)) ? missing(path) : wrongType(path, expected, value)));
 }
 
-/** Returns whether a value is not there, for numbers and values of several forms, of which null is one of another type. */
+/**
+ * Returns whether a value is absent, for numbers and values of several forms, for which null is a value of another
+ * type.
+ */
 function isUndefined(value: unknown): boolean {
   return value === undefined;
 }
 
-/** Returns the text that stands with a schema, or with a check of one, as its error message; "" for none. */
+/** Returns the error message of a schema or of one of its checks; "" for none. */
 function textOf({ error }: { readonly error?: z.core.$ZodErrorMap<never> | undefined }): string {
   const text = error?.(undefined as never);
   return isText(text) ? text : "";
 }
 
-/** Makes the rule that all of several are kept to, which are asked in their order. */
+/** Combines checks, which run in their order. */
 function allOf(rules: readonly Check[]): Check {
   const [first = anything, ...more] = rules;
   if (more.length === 0) return first;
@@ -196,7 +196,7 @@ function rulesOf({ checks = [] }: { readonly checks?: readonly z.core.$ZodCheck[
   return checks.map(({ _zod }) => ruleOf(_zod.def as z.core.$ZodChecks["_zod"]["def"]));
 }
 
-/** Makes the rule of a value whose type is known to be one that the check is made for. */
+/** Makes the check of a value whose type has been checked. */
 function ruleOf(def: z.core.$ZodChecks["_zod"]["def"]): Check {
   const unless = (isRight: (value: never) => boolean, error: (path: FieldPath, value: unknown) => ApiError): Check => {
     return (value) => (isRight(value as never) ? undefined : fault((path) => error(path, value)));
@@ -236,7 +236,7 @@ function ruleOf(def: z.core.$ZodChecks["_zod"]["def"]): Check {
   }
 }
 
-/** Returns whether a list has more items, or a text more characters, of which one may take two units of its length. */
+/** Returns whether a list has more than `most` items, or a text more characters, which may take two code units each. */
 function isLonger(value: string | readonly unknown[], most: number): boolean {
   return value.length > most && (!isText(value) || value.length > 2 * most || [...value].length > most);
 }
@@ -250,15 +250,15 @@ const wholeNumber: Check = (value) => {
   );
 };
 
-/** Returns the fault of a part of a value, seen from the value. */
+/** Returns the fault of a part of a value with the path from the value. */
 function within(step: string | number, found: Fault | undefined): Fault | undefined {
   found?.steps.push(step);
   return found;
 }
 
 /**
- * Makes the check of an object. Bodies have few of the many fields that they may have, so that of a large object only
- * those are asked which are there; where one is at fault all are, as the first one in the order of the schema is named.
+ * Makes the check of an object. Bodies have few of the many optional fields, so for a large object only the present
+ * fields are checked; if one is faulty, all are, to report the first fault in the order of the schema.
  */
 function object({ shape, catchall }: z.core.$ZodObjectDef): Check {
   const all = Object.entries(shape).map(([key, schema]) => ({ key, check: checkOf(schema) }));
@@ -287,10 +287,10 @@ function object({ shape, catchall }: z.core.$ZodObjectDef): Check {
   };
 }
 
-/** The most fields of an object that are all asked. */
+/** The largest number of fields of an object that are all checked. */
 const MANY_FIELDS = 8;
 
-/** Makes the check of a value of several forms: a text, a list or an object, of which the field `type` says which. */
+/** Makes the check of a value of several forms: a text, a list or an object, distinguished by its field `type`. */
 function union(options: readonly z.core.$ZodTypes[], text: string): Check {
   const checkFor = (types: readonly string[]) => {
     const option = options.find(({ _zod }) => types.includes(_zod.def.type));

@@ -2,13 +2,12 @@ import type { Event, Finished, Sampling, TokenLogprob } from "../../proto/gen/sv
 import { engineLost } from "../errors.ts";
 
 /**
- * One finished block of an answer: visible text, with the log probabilities of its tokens where the request asked for
- * them; reasoning; or a call, whose `argumentsJson` is the model's own text, cut short where `complete` is false.
+ * One finished block of an answer: visible text, with the log probabilities of its tokens if requested; reasoning; or a
+ * call, whose `argumentsJson` is the model's own text, truncated where `complete` is false.
  */
 export type CompletedBlock = {
-  /** The position of the block in the answer, from 0. */
   readonly index: number;
-  /** Whether the block is whole; false where generation stopped inside it. */
+  /** Whether the block is whole; false if generation stopped inside it. */
   readonly complete: boolean;
 } & (
   | { readonly kind: "text"; readonly text: string; readonly logprobs: readonly TokenLogprob[] }
@@ -18,11 +17,10 @@ export type CompletedBlock = {
 
 /** A whole answer: the fold of its event stream. */
 export type Completion = {
-  /** The blocks in their order. */
   readonly blocks: readonly CompletedBlock[];
-  /** How tokens were drawn; undefined where the engine did not tell. */
+  /** The sampling parameters used; undefined if the engine did not report them. */
   readonly sampling: Sampling | undefined;
-  /** How the answer ended, and what it took. */
+  /** The reason of the end, and the usage. */
   readonly finished: Finished;
 };
 
@@ -33,14 +31,13 @@ type OpenBlock = {
   readonly logprobs: TokenLogprob[];
 };
 
-/** Folds canonical events into a whole answer. The order of events has been checked where they came in. */
+/** Folds canonical events into a whole answer. The order of events has already been checked. */
 export class CompletionFold {
   readonly #blocks: CompletedBlock[] = [];
   #open: OpenBlock | undefined;
   #sampling: Sampling | undefined;
   #finished: Finished | undefined;
 
-  /** Takes the next event. */
   next(event: Event): void {
     const kind = event.kind;
     switch (kind?.$case) {
@@ -72,14 +69,12 @@ export class CompletionFold {
     }
   }
 
-  /** Takes a delta of the open block that is its text alone. */
+  /** Adds a delta without log probabilities to the open block. */
   text(text: string): void {
     this.#open?.pieces.push(text);
   }
 
-  /**
-   * Returns the whole answer. Throws `ApiError` when the stream ended before `finished`: half an answer is no answer.
-   */
+  /** Returns the whole answer. Throws `ApiError` when the stream ended before `finished`. */
   result(): Completion {
     if (!this.#finished) throw engineLost("upstream_ended_early");
     return { blocks: this.#blocks, sampling: this.#sampling, finished: this.#finished };
@@ -97,12 +92,11 @@ export class CompletionFold {
   }
 }
 
-/** Joins all text blocks: what formats without blocks show as the content. */
+/** Joins all text blocks: the content in formats without blocks. */
 export function textOf(completion: Completion): string {
   return completion.blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
 }
 
-/** Joins all reasoning blocks. */
 export function reasoningOf(completion: Completion): string {
   return completion.blocks.map((block) => (block.kind === "reasoning" ? block.text : "")).join("");
 }

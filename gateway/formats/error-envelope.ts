@@ -1,8 +1,8 @@
 import type { ApiError, Envelope, ErrorCode, FieldPath } from "../errors.ts";
 
-/** What the two error envelopes make of an error code. */
+/** The fields of the two error envelopes for an error code. */
 export type ErrorAnswer = {
-  /** The HTTP status of the error, in both formats unless `bStatus` says otherwise. */
+  /** The HTTP status of the error, in both formats unless `bStatus` overrides it. */
   readonly status: number;
   /** The `error.type` of Format A. */
   readonly a: string;
@@ -10,7 +10,7 @@ export type ErrorAnswer = {
   readonly aCode?: string;
   /** The `error.type` of Format B. */
   readonly b: string;
-  /** The HTTP status of the error in Format B where it differs, as overload is 529 there. */
+  /** The HTTP status of the error in Format B if it differs, as overload is 529 there. */
   readonly bStatus?: number;
 };
 
@@ -57,13 +57,11 @@ export const ERROR_ANSWERS: Readonly<Record<ErrorCode, ErrorAnswer>> = {
   server_error: { status: 500, a: "server_error", b: "api_error" },
 };
 
-/** Returns the HTTP status of an error in an envelope. */
 export function statusOf(error: ApiError, envelope: Envelope): number {
   const row = ERROR_ANSWERS[error.code];
   return envelope === "b" ? (row.bStatus ?? row.status) : row.status;
 }
 
-/** Returns the message of an error as an envelope words it. */
 export function messageOf(error: ApiError, envelope: Envelope): string {
   return typeof error.wording === "string" ? error.wording : error.wording[envelope];
 }

@@ -3,14 +3,13 @@ import { bracketPath, dottedPath } from "./error-envelope.ts";
 
 /*
  * Faults of one field, worded as both formats word them. The path is the only part of the request that a message
- * repeats, and a key stands in a path only where it comes from our own tables (never a key that the caller invented).
+ * repeats, and a path only has keys from our own tables, never a key that the caller invented.
  */
 
 function fault(code: ErrorCode, path: FieldPath, a: (field: string) => string, b: string): ApiError {
   return new ApiError(code, { a: a(bracketPath(path)), b: `${dottedPath(path)}: ${b}` }, { path });
 }
 
-/** Makes the error for a field that has to be there. */
 export function missing(path: FieldPath): ApiError {
   return fault("missing_required_parameter", path, (f) => `Missing required parameter: '${f}'.`, "Field required");
 }
@@ -28,7 +27,7 @@ export function wrongType(path: FieldPath, expected: string, got: unknown): ApiE
   );
 }
 
-/** Makes the error for a number below `minimum`. `integer` says whether the value is one. */
+/** Makes the error for a number below `minimum`. `integer`: whether the value is an integer. */
 export function belowMinimum(path: FieldPath, minimum: number, integer: boolean): ApiError {
   return fault(
     integer ? "integer_below_min_value" : "decimal_below_min_value",
@@ -38,7 +37,7 @@ export function belowMinimum(path: FieldPath, minimum: number, integer: boolean)
   );
 }
 
-/** Makes the error for a number above `maximum`. `integer` says whether the value is one. */
+/** Makes the error for a number above `maximum`. `integer`: whether the value is an integer. */
 export function aboveMaximum(path: FieldPath, maximum: number, integer: boolean): ApiError {
   return fault(
     integer ? "integer_above_max_value" : "decimal_above_max_value",
@@ -48,7 +47,6 @@ export function aboveMaximum(path: FieldPath, maximum: number, integer: boolean)
   );
 }
 
-/** Makes the error for a text of more than `maximum` characters. */
 export function tooLong(path: FieldPath, maximum: number): ApiError {
   return fault(
     "string_above_max_length",
@@ -58,7 +56,6 @@ export function tooLong(path: FieldPath, maximum: number): ApiError {
   );
 }
 
-/** Makes the error for an array of more than `maximum` items. */
 export function tooMany(path: FieldPath, maximum: number): ApiError {
   return fault(
     "array_above_max_length",
@@ -68,7 +65,6 @@ export function tooMany(path: FieldPath, maximum: number): ApiError {
   );
 }
 
-/** Makes the error for an array that needs an item. */
 export function emptyArray(path: FieldPath): ApiError {
   return fault(
     "empty_array",
@@ -78,12 +74,11 @@ export function emptyArray(path: FieldPath): ApiError {
   );
 }
 
-/** Makes the error for any other wrong value. `explanation` is a sentence of ours that says what would be right. */
+/** Makes the error for any other wrong value. `explanation` is a sentence of ours on the accepted values. */
 export function invalidValue(path: FieldPath, explanation: string): ApiError {
   return fault("invalid_value", path, (f) => `Invalid value for '${f}': ${explanation}`, explanation);
 }
 
-/** Makes the error for a value that is not one of `allowed`. */
 export function oneOf(path: FieldPath, allowed: readonly string[]): ApiError {
   const list = allowed.map((value) => `'${value}'`).join(", ");
   return fault(
@@ -95,7 +90,7 @@ export function oneOf(path: FieldPath, allowed: readonly string[]): ApiError {
 }
 
 /**
- * Makes the error for a field of the format that this service does not have. `explanation` is a sentence of ours, or
+ * Makes the error for a field of the format that this service does not support. `explanation` is a sentence of ours, or
  * empty.
  */
 export function unsupportedParameter(path: FieldPath, explanation = ""): ApiError {
@@ -108,14 +103,15 @@ export function unsupportedParameter(path: FieldPath, explanation = ""): ApiErro
   );
 }
 
-/** Makes the error for a value of the format that this service does not have. `explanation` is a sentence of ours. */
+/**
+ * Makes the error for a value of the format that this service does not support. `explanation` is a sentence of ours.
+ */
 export function unsupportedValue(path: FieldPath, explanation: string): ApiError {
   return fault("unsupported_value", path, (f) => `Unsupported value: '${f}'. ${explanation}`, explanation);
 }
 
 /**
- * Makes the error for a key that the endpoint does not know, of the object that `within` leads to. The key is shown only
- * when it looks like one.
+ * Makes the error for an unknown key of the object at `within`. The message shows the key only if it looks like one.
  */
 export function unknownParameter(key: string, within: FieldPath = []): ApiError {
   const shown = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(key) ? key : "?";

@@ -3,7 +3,6 @@ import { ImageDetail as Detail, type ImageDetail, type ImagePart } from "../../p
 import type { ApiError, FieldPath } from "../errors.ts";
 import { invalidValue, unsupportedValue } from "./field-error.ts";
 
-/** The types of images that are taken. */
 export const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"] as const;
 
 type MimeType = (typeof IMAGE_TYPES)[number];
@@ -16,7 +15,7 @@ const MIME_TYPES: ReadonlyMap<string, MimeType> = new Map([
   ["image/webp", "image/webp"],
 ]);
 
-/** What the formats' `detail` means; `auto` is the model's default, and `high` the finest that models know. */
+/** The meaning of the formats' `detail`; `auto` is the model's default, and `high` the finest level of models. */
 export const IMAGE_DETAILS = {
   auto: Detail.UNSPECIFIED,
   low: Detail.LOW,
@@ -30,14 +29,14 @@ export const IMAGE_DETAILS = {
  */
 const DATA_URL_HEAD = /^data:([a-z]{1,16}\/[a-z0-9.+-]{1,64})(?:;[a-z0-9=._-]{1,64}){0,4};base64,/i;
 
-/** Makes the error for an image in a request whose model takes none; `path` leads to the content part. */
+/** Makes the error for an image in a request to a model without image input; `path` leads to the content part. */
 export function imagesNotAccepted(path: FieldPath): ApiError {
   return unsupportedValue(path, "This model does not take images.");
 }
 
 /**
- * Makes an image out of a `data:` URL. Other URLs are refused: fetching what a caller names would let callers reach
- * whatever the gateway can reach. Throws `ApiError` `unsupported_value` for those, otherwise as `imageFromBase64`.
+ * Makes an image out of a `data:` URL. Other URLs are refused: fetching a caller's URL would let callers reach every
+ * host that the gateway can reach. Throws `ApiError` `unsupported_value` for those, otherwise as `imageFromBase64`.
  */
 export function imageFromUrl(url: string, path: FieldPath, detail: ImageDetail = Detail.UNSPECIFIED): ImagePart {
   if (!/^data:/i.test(url))
@@ -48,9 +47,9 @@ export function imageFromUrl(url: string, path: FieldPath, detail: ImageDetail =
 }
 
 /**
- * Makes an image out of its base64 text. Clients name types by file names, so that the type is what the data is. Throws
- * `ApiError` `unsupported_value` for data that is not of a known type and does not say it is one, and `invalid_value` for
- * text that is not base64 or data that is not what it says.
+ * Makes an image out of its base64 text. The type comes from the data, as clients derive the named type from a file
+ * name. Throws `ApiError` `unsupported_value` for data that is neither of a known type nor declared as one, and
+ * `invalid_value` for text that is not base64 or data that does not match its declared type.
  */
 export function imageFromBase64(
   mimeType: string,
@@ -59,16 +58,16 @@ export function imageFromBase64(
   detail: ImageDetail = Detail.UNSPECIFIED,
 ): ImagePart {
   const data = Buffer.from(base64, "base64");
-  // The decoder skips what is not base64, so that such text gives fewer bytes than its length promises.
+  // The decoder skips characters that are not base64, so such text decodes to fewer bytes than its length implies.
   if (data.length === 0 || data.length !== Buffer.byteLength(base64, "base64"))
     throw invalidValue(paths.data, "expected base64 data.");
   return imageFromData(mimeType, data, paths, detail);
 }
 
 /**
- * Makes an image out of its data, of the type that the data is, whatever it is called. Throws `ApiError`
- * `unsupported_value` for data that is not of a known type and does not say it is one, and `invalid_value` for data that
- * is not what it says.
+ * Makes an image out of its data; the type comes from the data, not from its declared name. Throws `ApiError`
+ * `unsupported_value` for data that is neither of a known type nor declared as one, and `invalid_value` for data that
+ * does not match its declared type.
  */
 export function imageFromData(
   mimeType: string,
@@ -88,7 +87,7 @@ export function imageFromData(
   };
 }
 
-/** Returns the type that the first bytes speak of. */
+/** Returns the type by the first bytes. */
 function sniff(data: Buffer): MimeType | undefined {
   const ascii = data.toString("latin1", 0, 12);
   if (ascii.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";

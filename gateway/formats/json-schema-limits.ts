@@ -2,16 +2,15 @@ import type { FieldPath } from "../errors.ts";
 import { isJsonObject, jsonText } from "../json/json-text.ts";
 import { invalidSchema, wrongType } from "./field-error.ts";
 
-/** The most bytes that the JSON text of one schema may have. */
 export const MAX_SCHEMA_BYTES = 256 * 1024;
 
-/** The most bytes that the JSON text of a strict schema may have: no engine could hold an answer to a larger one. */
+/** A larger schema is beyond what an engine can enforce. */
 export const MAX_STRICT_SCHEMA_BYTES = 64 * 1024;
 
-/** The most levels of arrays and objects in a schema, the schema itself being the first. */
+/** The schema itself is the first level. */
 export const MAX_SCHEMA_DEPTH = 64;
 
-/** The keywords whose value maps names of the caller's choice to schemas, so that a key below them is no keyword. */
+/** The keywords whose value maps names of the caller's choice to schemas, so that a key below them is not a keyword. */
 const NAME_MAPS: ReadonlySet<string> = new Set([
   "properties",
   "patternProperties",
@@ -21,17 +20,16 @@ const NAME_MAPS: ReadonlySet<string> = new Set([
   "$defs",
 ]);
 
-/** The keywords whose value is plain data and never a schema. */
 const DATA: ReadonlySet<string> = new Set(["const", "default", "enum", "examples", "example"]);
 
 type Reading = "schema" | "names" | "data";
 
 /**
- * Returns the JSON text of a schema from the caller once it is within the limits; `strict` says whether all of it was
- * promised to hold. Keywords are not judged here: which
- * of them a grammar can express is the engine's knowledge. Throws `ApiError` `invalid_type` for what is no object; for
- * a schema that is too big, too deep, holds a number beyond the range of JSON readers or refers to another document,
- * `invalid_json_schema` (`of` response) or `invalid_function_parameters` (`of` function).
+ * Returns the JSON text of a schema from the caller once it is within the limits; `strict`: whether the whole schema is
+ * to be enforced. Keywords are not checked here: the engine decides which of them a grammar can express. Throws
+ * `ApiError` `invalid_type` for a value that is not an object; for a schema that is too big, too deep, holds a number
+ * beyond the range of JSON readers or refers to another document, `invalid_json_schema` (`of` response) or
+ * `invalid_function_parameters` (`of` function).
  */
 export function schemaText(schema: unknown, path: FieldPath, of: "response" | "function", strict: boolean): string {
   if (!isJsonObject(schema)) throw wrongType(path, "an object", schema);
@@ -45,7 +43,8 @@ export function schemaText(schema: unknown, path: FieldPath, of: "response" | "f
 }
 
 /**
- * Says what is wrong with a value inside a schema, as a sentence. The recursion is bounded by the limit it enforces.
+ * Returns the fault of a value inside a schema as a sentence, or undefined. The recursion is bounded by the limit it
+ * enforces.
  */
 function faultOf(value: unknown, reading: Reading, depth: number): string | undefined {
   if (typeof value === "number" && !Number.isFinite(value)) return "a number is out of range.";
@@ -71,10 +70,7 @@ function faultOfItems(items: readonly unknown[], reading: Reading, depth: number
   return undefined;
 }
 
-/**
- * Returns whether a member is a reference out of the document, which would make whoever compiles the schema fetch
- * something.
- */
+/** Returns whether a member refers to another document, which a schema compiler would fetch. */
 function isForeignReference(key: string, value: unknown): boolean {
   return (key === "$ref" || key === "$dynamicRef") && typeof value === "string" && !value.startsWith("#");
 }

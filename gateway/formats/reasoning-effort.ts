@@ -2,8 +2,8 @@ import * as z from "zod";
 import { type Reasoning, ReasoningEffort, ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 
 /**
- * The level of each effort that a caller may name: models know three, which the words between and beyond them are
- * mapped to, and `none` switches reasoning off.
+ * The level of each effort that a caller may name: models have three, to which the efforts between and beyond them are
+ * mapped, and `none` switches reasoning off.
  */
 export const EFFORTS = {
   none: ReasoningEffort.UNSPECIFIED,
@@ -15,13 +15,10 @@ export const EFFORTS = {
   max: ReasoningEffort.HIGH,
 } as const satisfies Readonly<Record<string, ReasoningEffort>>;
 
-/** A word for how much to reason. */
 export type Effort = keyof typeof EFFORTS;
 
-/** The schema of an effort. */
 export const effort = z.enum(Object.keys(EFFORTS) as Effort[]);
 
-/** Returns the reasoning that an effort asks for. */
 export function reasoningOfEffort(word: Effort): Reasoning {
   return { mode: word === "none" ? ReasoningMode.DISABLED : ReasoningMode.ENABLED, effort: EFFORTS[word] };
 }

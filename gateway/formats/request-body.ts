@@ -4,7 +4,6 @@ import { isJsonObject, type JsonObject } from "../json/json-text.ts";
 import { missing, wrongType } from "./field-error.ts";
 import type { PrepareContext } from "./format.ts";
 
-/** What naming a model takes of what a format is told. */
 type ModelContext = Pick<PrepareContext, "catalog" | "usableModels">;
 
 /** Returns the body as an object. Throws `ApiError` `invalid_type` for any other JSON value. */
@@ -14,8 +13,8 @@ export function requestBody(body: unknown): JsonObject {
 }
 
 /**
- * Returns the catalog entry of the body's `model`. Throws `ApiError` when it is missing, no string or not in the
- * catalog; whether the key may use it is for the route to say.
+ * Returns the catalog entry of the body's `model`. Throws `ApiError` when it is missing, not a string or not in the
+ * catalog; the route checks whether the key may use it.
  */
 export function catalogModel(value: unknown, { catalog, usableModels }: ModelContext): CatalogModel {
   if (value === undefined || value === null) throw missing(["model"]);
@@ -26,7 +25,7 @@ export function catalogModel(value: unknown, { catalog, usableModels }: ModelCon
   throw new ApiError("unknown_model", { a: text, b: `model: ${text}` }, { path: ["model"] });
 }
 
-/** The most models that the refusal of an unknown one names. */
+/** The most models that the refusal of an unknown one lists. */
 const MAX_NAMED = 16;
 
 function offer(usable: readonly string[]): string {
@@ -36,8 +35,8 @@ function offer(usable: readonly string[]): string {
 }
 
 /**
- * Returns how a message shows the name of a model that does not exist, with a blank before it; "" for one that is not
- * of the form of a model's name, or is longer than one, as it may be anything, a key included.
+ * Returns the name of an unknown model for a message, with a space before it; "" for one that does not have the form of
+ * a model's name, or is longer, as it may be anything, a key included.
  */
 function shownModel(name: string): string {
   return /^[a-z0-9][a-z0-9./:-]{0,47}$/i.test(name) ? ` '${name}'` : "";

@@ -1,11 +1,9 @@
 import * as z from "zod";
 
 /*
- * The fields by which a caller says how the answer is drawn, as far as the formats agree on them; absent and null are
- * one.
+ * The sampling fields that the formats have in common; absent and null are the same.
  */
 
-/** Makes the schema of `temperature`, whose largest value is a format's own. */
 export function temperatureUpTo(most: number) {
   return z
     .number()
@@ -15,7 +13,6 @@ export function temperatureUpTo(most: number) {
     .describe("The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own.");
 }
 
-/** The schema of `top_p`. */
 export const topP = z
   .number()
   .min(0)
@@ -25,12 +22,10 @@ export const topP = z
 
 const penalty = z.number().min(-2).max(2).nullish();
 
-/** The schema of `frequency_penalty`. */
 export const frequencyPenalty = penalty.describe(
   "Lowers the odds of a token by each time it has been written already. Default: 0, unless the engine has its own.",
 );
 
-/** The schema of `presence_penalty`. */
 export const presencePenalty = penalty.describe(
   "Lowers the odds of a token once it has been written already. Default: 0, unless the engine has its own.",
 );

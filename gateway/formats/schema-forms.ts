@@ -2,27 +2,27 @@ import * as z from "zod";
 import { unchecked } from "./checked.ts";
 
 /*
- * The forms in which the formats write their schemas down. A request is checked by them (`checked.ts`), and what users
- * are told of it is made from them, as of replies.
+ * The forms of the formats' schemas. Requests are checked by them (`checked.ts`), and the documentation of requests and
+ * replies is generated from them.
  */
 
-/** The key in a JSON Schema that marks what is accepted and changes nothing. */
+/** The JSON Schema key of fields that are accepted without effect. */
 export const NO_EFFECT = "x-no-effect";
 
 /**
- * Makes an object of a request or a reply that the reference shows under `id`. Keys beside those of `shape` may stand
- * in it.
+ * Makes an object of a request or a reply that the reference shows under `id`. Other keys than those of `shape` are
+ * accepted.
  */
 export function named<Shape extends z.ZodRawShape>(id: string, description: string, shape: Shape) {
   return z.object(shape).meta({ id, description });
 }
 
-/** Makes an object as `named` does, in which no other keys may stand. */
+/** Makes an object as `named` does, which accepts no other keys. */
 export function closed<Shape extends z.ZodRawShape>(id: string, description: string, shape: Shape) {
   return z.strictObject(shape).meta({ id, description });
 }
 
-/** Makes the value of an optional field that is accepted and changes nothing. */
+/** Makes the value of an optional field that is accepted without effect. */
 export function withoutEffect(description: string) {
   return z
     .unknown()
@@ -30,7 +30,7 @@ export function withoutEffect(description: string) {
     .meta({ description, [NO_EFFECT]: true });
 }
 
-/** Marks a value that is checked and changes nothing. */
+/** Marks a value that is checked but has no effect. */
 export function inert<Inert extends z.ZodType>(schema: Inert, description: string) {
   return schema.meta({ description, [NO_EFFECT]: true });
 }
@@ -40,7 +40,7 @@ export function jsonSchemaField(description: string) {
   return z.looseObject({}).meta({ description });
 }
 
-/** Makes the field that tells objects of several forms apart. `others` says why no other form is supported. */
+/** Makes the field that distinguishes objects of several forms. `others` explains why no other form is supported. */
 export function tag<const Name extends string>(name: Name, others?: string) {
   return z.literal(name, others).meta({ description: `Always \`${name}\`.` });
 }
@@ -73,7 +73,7 @@ export const schemaName = z
   .regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters out of letters, digits, '_' and '-'.")
   .describe("The name of the schema.");
 
-/** A part of a reply as its schema describes it; what writes one never changes it. */
+/** A part of a reply as its schema describes it; its writer never changes it. */
 export type Written<Schema extends z.ZodType> = Unchanged<z.infer<Schema>>;
 
 type Unchanged<Value> = Value extends object ? { readonly [Key in keyof Value]: Unchanged<Value[Key]> } : Value;

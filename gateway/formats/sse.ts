@@ -1,6 +1,6 @@
 /*
- * Text of server-sent events. JSON text holds no line ends, so that every event is one `data:` line. An event without
- * data is never built: SDKs parse the empty text and throw.
+ * Text of server-sent events. JSON text holds no line ends, so every event is one `data:` line. An event without data
+ * is never built: SDKs parse the empty text and throw.
  */
 
 /**
@@ -10,16 +10,13 @@ export function frame(event: string | undefined, data: string): string {
   return event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
 }
 
-/** The comment line that is a sign of life in formats whose clients all skip comments. */
+/** The comment line that is the keep-alive of formats whose clients all skip comments. */
 export const COMMENT_KEEP_ALIVE = ": keep-alive\n\n";
 
 /** The event `[DONE]`, which ends the stream of formats that have such a marker. */
 export const DONE = frame(undefined, "[DONE]");
 
-/**
- * Stands in a template where a value comes later. Nothing of a caller stands in a template, as it could be equal to
- * this.
- */
+/** The placeholder of a later value in a template. Templates hold no text of callers, which could equal it. */
 export const HOLE = "\u0000";
 
 const HOLE_JSON = JSON.stringify(HOLE);
@@ -35,7 +32,7 @@ export function framePieces(event: string | undefined, template: object): readon
 /** An event without one of its values: `prefix` is the text before the value, `suffix` the text behind it. */
 export type OpenFrame = { readonly prefix: string; readonly suffix: string };
 
-/** Makes an event whose template has exactly one hole. Throws TypeError otherwise: that is a fault of the template. */
+/** Makes an event whose template has exactly one hole. Throws TypeError otherwise: a fault of the template. */
 export function openFrame(event: string | undefined, template: object): OpenFrame {
   const [prefix, suffix, ...more] = framePieces(event, template);
   if (prefix === undefined || suffix === undefined || more.length > 0) throw new TypeError("expected exactly one hole");
@@ -43,8 +40,8 @@ export function openFrame(event: string | undefined, template: object): OpenFram
 }
 
 /**
- * Returns what writes an event with a text in all of its holes, of which `pieces` are the texts around. With one hole it
- * costs what `filled` does.
+ * Returns a function that writes an event with a text in all of its holes; `pieces` are the texts around them. With one
+ * hole it costs the same as `filled`.
  */
 export function filling(pieces: readonly string[]): (text: string) => string {
   const [prefix = "", suffix = "", ...more] = pieces;
@@ -52,7 +49,7 @@ export function filling(pieces: readonly string[]): (text: string) => string {
   return (text) => pieces.join(JSON.stringify(text));
 }
 
-/** Writes the event with `text` in its hole. It costs the escaping of the text and nothing else. */
+/** Writes the event with `text` in its hole. It only costs the escaping of the text. */
 export function filled(open: OpenFrame, text: string): string {
   return open.prefix + JSON.stringify(text) + open.suffix;
 }

@@ -14,7 +14,6 @@ export const toolName = z
 /** The schema of a tool that names none and so takes no arguments. */
 export const EMPTY_PARAMETERS = '{"type":"object","properties":{}}';
 
-/** What the formats say of a tool in the same words. */
 type ToolSource = {
   readonly name: string;
   readonly description?: string | null | undefined;

@@ -1,15 +1,15 @@
 import { ApiError, type ErrorCode } from "../errors.ts";
 
-/** What becomes of content that a model cannot take: it is refused with its path, or a text stands in its place. */
+/** The rule for content that a model cannot read: refused with its path, or replaced by a text. */
 export type UnreadableRule = "reject" | "placeholder";
 
-/** The codes of what is well-formed and cannot be read all the same. */
+/** The error codes of content that is well-formed but unreadable for the model. */
 const UNREADABLE: ReadonlySet<ErrorCode> = new Set(["unsupported_value", "unsupported_parameter", "invalid_value"]);
 
 /**
- * Reads content that the model may be unable to take, such as `an image`. Agents send what their tools once read with
- * every later turn, so that a refusal there would end the session: by `rule`, `instead` gets a text for the model then.
- * Throws `ApiError` as `read` does for content that has not even the form of such, and by the other rule.
+ * Reads content that the model may be unable to read, such as `an image`. Agents resend the results of their tools with
+ * every later turn, so a refusal there would end the session: with the rule `placeholder`, `instead` receives a text
+ * for the model. Throws `ApiError` as `read` does for malformed content, and with the rule `reject`.
  */
 export function readOr<Content>(
   rule: UnreadableRule,

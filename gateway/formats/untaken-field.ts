@@ -3,22 +3,22 @@ import type { JsonObject } from "../json/json-text.ts";
 import { unsupportedParameter } from "./field-error.ts";
 
 /**
- * A field at the top of an open body of which nothing in the request is made. The list of a format is both what the
- * check goes by and what its users are told. A field that stands in no list is ignored.
+ * A top-level field of an open body that does not reach the request. A format's list both controls the check and
+ * generates the documentation. A field in no list is ignored.
  */
 export type UntakenField = {
   /** The name of the field. */
   readonly field: string;
   /**
-   * What becomes of the field. It is refused with 400 where leaving it out would change what the answer means, or would
-   * have the caller believe something that is not so; it is ignored where it only steers, or tells about the caller.
+   * The treatment of the field. It is refused with 400 if leaving it out would change the meaning of the answer, or
+   * would mislead the caller; it is ignored if it only tunes the service or describes the caller.
    */
   readonly becomes: "refused" | "ignored";
-  /** Why that is, or what to do instead, as sentences for the caller. */
+  /** The reason, or an alternative, as sentences for the caller. */
   readonly why: string;
   /**
-   * The values of a refused field that ask for nothing else than what happens without it, and so are taken; an empty
-   * array stands for any empty array. Null is always one. Default: no others.
+   * The values of a refused field that mean the same as its absence, and are accepted; an empty array stands for any
+   * empty array. Null is always one. Default: no others.
    */
   readonly neutral?: readonly (string | number | boolean | readonly never[])[];
   /** The `error.details` of a refusal in Format B, as some SDKs steer by it. Default: none. */

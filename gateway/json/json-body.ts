@@ -11,7 +11,7 @@ const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
- * Makes the error for a body that is not JSON. Neither the text nor the parser's message, which quotes it, may get into
+ * Makes the error for a body that is not JSON. It must contain neither the text nor the parser's message, which quotes
  * it.
  */
 function invalidJson(detail: Detail): ApiError {
@@ -27,8 +27,8 @@ function parse(text: string): unknown {
 }
 
 /**
- * Returns whether a body may hold half of a surrogate pair; it may be wrong in saying yes. Valid UTF-8 holds none, so
- * only an escape from `\ud800` to `\udfff` can bring one.
+ * Returns whether a body may hold half of a surrogate pair; true may be wrong. Valid UTF-8 holds none, so only an
+ * escape from `\ud800` to `\udfff` can produce one.
  */
 function mayHoldSurrogate(body: Buffer): boolean {
   return body.includes("\\ud") || body.includes("\\uD");
@@ -36,8 +36,8 @@ function mayHoldSurrogate(body: Buffer): boolean {
 
 /**
  * Returns `value` with U+FFFD for every lone half of a surrogate pair in its strings; objects and arrays are changed in
- * place. No encoder puts a lone half on the wire in a way that all readers take. Throws ApiError `bad_request` where a
- * key holds one, as keys are names. It is recursive, for values of bounded depth.
+ * place. No encoding of a lone half is valid for all readers. Throws ApiError `bad_request` if a key holds one, as keys
+ * are names. It is recursive, for values of bounded depth.
  */
 export function wellFormed(value: unknown): unknown {
   // Encoding replaces every lone half, and is much faster than doing so by pattern.
@@ -60,11 +60,11 @@ export function wellFormed(value: unknown): unknown {
 
 /**
  * Returns the object that a request body holds, in UTF-8; a byte order mark is skipped. Keys such as `__proto__` stay
- * plain data of the object they stand in: whoever copies such an object uses spread, never assignment key by key.
- * `jsonText` writes the numbers in the object, at least three levels deep, as the caller wrote them. `scan` was fed with all of `body`; the time it takes is bounded by that scan's limits and the size of `body`. Throws ApiError:
- * `invalid_json` for bytes that are not UTF-8 or not JSON; `bad_request` for a root that is not an object, for what the
- * scan refuses, or a key with a lone surrogate. No message repeats anything of the body but the names of the keys that
- * decide about the request.
+ * plain data of their object: code that copies such an object uses spread, never assignment key by key. `jsonText`
+ * writes the numbers in the object, at least three levels deep, as the caller wrote them. `scan` was fed with all of
+ * `body`; the time it takes is bounded by that scan's limits and the size of `body`. Throws ApiError: `invalid_json`
+ * for bytes that are not UTF-8 or not JSON; `bad_request` for a root that is not an object, a text that the scan
+ * refuses, or a key with a lone surrogate. Messages repeat nothing of the body except the names of the single keys.
  */
 export function parseBody(body: Buffer, scan: JsonScan): object {
   const marked = body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK);

@@ -13,12 +13,11 @@ import {
 } from "./json-tokens.ts";
 
 /*
- * One pass over the bytes of a JSON text before it is parsed, as parsing is what costs: 16 MiB of `[{},{},…]` block the
+ * One pass over the bytes of a JSON text before it is parsed, as parsing is expensive: 16 MiB of `[{},{},…]` block the
  * process for more than a second, and deep nesting breaks every recursive walk that follows. The scan is exact for
- * valid JSON; whether it is valid is left to the parser, which stops at the same byte that misleads the scan.
+ * valid JSON; validity is left to the parser, which stops at the same byte that misleads the scan.
  */
 
-/** The schema of the settings that bound what a JSON text may cost. */
 export const jsonLimitsSchema = z
   .strictObject({
     maxDepth: z
@@ -36,25 +35,28 @@ export const jsonLimitsSchema = z
   .prefault({})
   .describe("Request bodies that would cost too much to parse are refused with 400.");
 
-/** The bounds on what a JSON text may cost, with their defaults filled in. */
+/** The bounds on the cost of a JSON text, with their defaults filled in. */
 export type JsonLimits = Readonly<z.infer<typeof jsonLimitsSchema>>;
 
 /** The length of a character that is written as `\uXXXX`. */
 const ESCAPED_LENGTH = 6;
 
 /**
- * The depth from which values may be handed on as text: what is nested less deeply is read field by field. The least
- * deep object that is handed on is the schema in `output_format`.
+ * The depth from which values may be passed on as text: values at smaller depths are read field by field. The outermost
+ * object that is passed on is the schema in `output_format`.
  */
 const OUTERMOST_TEXT_DEPTH = 3;
 
-/** The length up to which a number without an exponent is surely finite; that ends at 309 digits. */
+/** The length up to which a number without an exponent is surely finite; overflow begins at 309 digits. */
 const SURELY_FINITE_LENGTH = 300;
 
-/** The length up to which every integer is a number of its own and is written back as it was. */
+/** The length up to which every integer is exact and is written back unchanged. */
 const SURELY_EXACT_LENGTH = 15;
 
-/** The most bytes of a number: nobody writes a longer one, and reading it would cost more than its bytes are worth. */
+/**
+ * The largest length of a number, in bytes: real numbers are shorter, and reading a longer one would cost more than its
+ * bytes justify.
+ */
 const MAX_NUMBER_LENGTH = 1000;
 
 const SPACE = 0x20;
@@ -65,34 +67,34 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** Ends a number that is the last of a text. */
+/** Ends a number at the end of a text. */
 const END = Buffer.from(" ");
 
 /** Scans one JSON text, chunk by chunk as it arrives, in time that is linear in its length. */
 export class JsonScan {
   readonly #limits: JsonLimits;
   readonly #singleKeys: readonly string[];
-  /** The bytes of the longest key that is looked at, were each of its characters written as an escape. */
+  /** The bytes of the longest single key, with each of its characters written as an escape. */
   readonly #longestKey: number;
   /**
-   * What is open at each depth, 1 for an object and 0 for an array. Its size is the limit, so the depth is checked
-   * before it is written.
+   * The open container at each depth, 1 for an object and 0 for an array. Its length is the limit, so the depth is
+   * checked before it is written.
    */
   readonly #isObject: Uint8Array;
   readonly #seenKeys = new Set<string>();
   #depth = 0;
   #nodes = 0;
   #keyComes = false;
-  /** What the text so far breaks off in. */
+  /** The token in which the text so far is cut. */
   #inside: "string" | "escape" | "literal" | undefined;
-  /** A number or a short key that the text so far breaks off in: it is read when its end is there. */
+  /** A number or a short key that is cut at the end of the text so far: it is read when its end arrives. */
   #begun: Buffer | undefined;
   #isRestated = false;
   #refusal: unknown;
 
   /**
-   * Begins a scan. `singleKeys` are keys that may stand only once at the top of the text: something in front of the
-   * gateway may go by the first of two, while the parser takes the last.
+   * Begins a scan. `singleKeys` are keys that may occur only once at the top of the text: a proxy in front of the
+   * gateway may use the first of two, while the parser takes the last.
    */
   constructor(singleKeys: readonly string[], limits: JsonLimits) {
     this.#limits = limits;
@@ -101,20 +103,20 @@ export class JsonScan {
     this.#isObject = new Uint8Array(limits.maxDepth + 1);
   }
 
-  /** The number of values of all kinds that were found so far; keys do not count. */
+  /** The number of values of all kinds so far; keys do not count. */
   get nodes(): number {
     return this.#nodes;
   }
 
   /**
-   * Whether the text has a number that `JSON.stringify` writes in another way, such as `1.0` or `9007199254740993`, at
-   * a depth from which values go on as text.
+   * Whether the text has a number that `JSON.stringify` writes differently, such as `1.0` or `9007199254740993`, at a
+   * depth from which values may be passed on as text.
    */
   get isRestated(): boolean {
     return this.#isRestated;
   }
 
-  /** Takes the next chunk. It never throws: once the text is to be refused nothing more is looked at. */
+  /** Scans the next chunk. It never throws: after a fault, later chunks are ignored. */
   feed(chunk: Buffer): void {
     if (this.#refusal !== undefined || chunk.length === 0) return;
     try {
@@ -125,8 +127,8 @@ export class JsonScan {
   }
 
   /**
-   * Ends the text when all chunks were fed. Throws `ApiError` `bad_request` for a text over the limits, for a number
-   * that is not finite (`1e999`), and for the second of a key that may stand only once at the top.
+   * Ends the text after the last chunk. Throws `ApiError` `bad_request` for a text over the limits, for a number that
+   * is not finite (`1e999`), and for the second of a single key at the top.
    */
   end(): void {
     this.feed(END);
@@ -150,7 +152,7 @@ export class JsonScan {
     }
   }
 
-  /** Returns where the scan goes on, which is behind what the text before broke off in. */
+  /** Returns the position where the scan continues: the end of the token in which the previous chunk was cut. */
   #endOfInside(text: Buffer): number {
     if (this.#inside === undefined) return 0;
     if (this.#inside !== "literal") return this.#restOfString(text, this.#inside === "escape" ? 1 : 0) + 1;
@@ -159,7 +161,7 @@ export class JsonScan {
     return end;
   }
 
-  /** Returns the position of the last byte, up to the end of `text`, of the string that goes on at `start`. */
+  /** Returns the position of the last byte, up to the end of `text`, of the string that continues at `start`. */
   #restOfString(text: Buffer, start: number): number {
     const end = endOfString(text, start);
     if (end !== CUT) this.#inside = undefined;
@@ -167,7 +169,7 @@ export class JsonScan {
     return end === CUT ? text.length : end;
   }
 
-  /** Takes the string that begins at `start`, a key or a value. Returns the position of its last byte in `text`. */
+  /** Scans the string that begins at `start`, a key or a value. Returns the position of its last byte in `text`. */
   #string(text: Buffer, start: number): number {
     const isKey = this.#keyComes;
     const end = this.#restOfString(text, start + 1);
@@ -182,7 +184,7 @@ export class JsonScan {
     return end;
   }
 
-  /** Takes the literal that begins at `start`. Returns the position of its last byte in `text`. */
+  /** Scans the literal that begins at `start`. Returns the position of its last byte in `text`. */
   #literal(text: Buffer, start: number): number {
     this.#nodes += 1;
     const end = endOfLetters(text, start);
@@ -190,7 +192,7 @@ export class JsonScan {
     return end - 1;
   }
 
-  /** Takes the number that begins at `start`. Returns the position of its last byte in `text`. */
+  /** Scans the number that begins at `start`. Returns the position of its last byte in `text`. */
   #number(text: Buffer, start: number): number {
     const end = endOfNumber(text, start);
     if (end - start > MAX_NUMBER_LENGTH) throw numberTooLarge();
@@ -214,7 +216,7 @@ export class JsonScan {
     if (this.#depth === 1 && end - start <= this.#longestKey) this.#noteKey(keyIn(text, start, end));
   }
 
-  /** Notes a key of the top level. Throws for the second one of a kind that may stand there only once. */
+  /** Notes a key of the top level. Throws for the second one of a single key. */
   #noteKey(key: string | undefined): void {
     if (key === undefined || !this.#singleKeys.includes(key)) return;
     if (this.#seenKeys.has(key))
@@ -240,7 +242,7 @@ export class JsonScan {
   }
 }
 
-/** Returns a key as the parser will read it; undefined where the parser will refuse it. */
+/** Returns a key as the parser will read it; undefined for one that the parser will refuse. */
 function keyIn(body: Buffer, start: number, end: number): string | undefined {
   const text = body.toString("latin1", start, end);
   return text.includes("\\") ? withoutEscapes(text) : text;

@@ -1,15 +1,14 @@
-/** A JSON object as `JSON.parse` made it. */
 export type JsonObject = { readonly [key: string]: unknown };
 
-/** Returns whether a value is a JSON object; arrays and null are none. */
+/** Returns whether a value is a JSON object; not an array or null. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**
- * The objects and arrays of bodies with a number that `JSON.stringify` writes in another way, each with its double, in
- * which such numbers are strings. A WeakMap because schema checks pass on nothing beside the value; an entry lives as
- * long as the request.
+ * The objects and arrays of bodies with a number that `JSON.stringify` writes differently, each with a copy in which
+ * such numbers are strings. A WeakMap because schema checks pass on nothing beside the value; an entry lives as long as
+ * the request.
  */
 const DOUBLES = new WeakMap<object, unknown>();
 
@@ -24,10 +23,9 @@ export function keepNumbers(value: unknown, double: unknown): void {
 }
 
 /**
- * Writes a parsed value as JSON as `JSON.stringify` does, without white space, but for numbers that `keepNumbers` was
- * called for, which stay as the caller wrote them: an integer beyond 2^53 would become another one, and `1.0` instead
- * of `1` ends the prefix that an engine has cached. The same text always gives the same bytes, whatever else stands in
- * its body.
+ * Writes a parsed value as JSON as `JSON.stringify` does, without white space, except numbers noted by `keepNumbers`,
+ * which stay as the caller wrote them: an integer beyond 2^53 would change its value, and `1.0` instead of `1` ends the
+ * prefix that an engine has cached. The same text always gives the same bytes, whatever else its body holds.
  */
 export function jsonText(value: JsonObject | readonly unknown[] | string | number | boolean | null): string {
   return written(value, typeof value === "object" && value !== null ? DOUBLES.get(value) : undefined);
@@ -49,19 +47,19 @@ function memberOf(value: unknown, key: string): unknown {
 }
 
 /**
- * Returns the arguments of an earlier tool call as they go into the prompt: the caller's text, byte for byte, even
- * where it is not JSON, as models make mistakes and the history must stay usable. An empty text becomes `{}`.
+ * Returns the arguments of an earlier tool call for the prompt: the caller's text, byte for byte, even if it is not
+ * JSON, as models make mistakes and the history must stay usable. An empty text becomes `{}`.
  */
 export function argumentsText(text: string): string {
   return text === "" ? "{}" : text;
 }
 
-/** The most levels of arguments that are read as a value: writing a value takes stack for each of its levels. */
+/** The most levels of arguments that are parsed: writing a value takes stack for each of its levels. */
 const MAX_ARGUMENTS_DEPTH = 1000;
 
 /**
- * Parses the arguments of a tool call; undefined when the text is not that of a JSON object, or of one with more than
- * 1,000 levels. An empty text is an empty object.
+ * Parses the arguments of a tool call; undefined for a text that is not a JSON object, or has more than 1,000 levels.
+ * An empty text is an empty object.
  */
 export function parseArguments(text: string): JsonObject | undefined {
   if (text === "") return {};
@@ -74,7 +72,7 @@ export function parseArguments(text: string): JsonObject | undefined {
   }
 }
 
-/** Returns whether a JSON text has lists and objects of more than so many levels inside each other. */
+/** Returns whether a JSON text has more than `most` nested levels. */
 function isDeeperThan(text: string, most: number): boolean {
   if (text.length <= most) return false;
   let depth = 0;

@@ -1,6 +1,6 @@
-/* Where the tokens of a JSON text end, in its bytes; `text` may break off anywhere. */
+/* The ends of the tokens of a JSON text, in its bytes; `text` may be cut anywhere. */
 
-/** The bytes of a string that are walked one by one before the search for its end is left to native code. */
+/** The bytes of a string that are walked one by one before native code searches for its end. */
 const WALKED_BYTES = 48;
 
 // Not imported: an imported constant is looked up for every byte, which takes half as much time again.
@@ -16,12 +16,13 @@ const LOWER_A = 0x61;
 const LOWER_E = 0x65;
 const LOWER_Z = 0x7a;
 
-/** Stands for the end of a string that has none in the text. */
+/** Stands for the end of a string that is cut by the end of the text. */
 export const CUT = -1;
 
 /**
- * Returns the position of the quote that ends the string whose text goes on at `start`, or `CUT`. It walks and searches
- * in turn: a search is far faster over long text, and far slower where every other byte is a quote.
+ * Returns the position of the quote that ends the string whose text continues at `start`, or `CUT`. It alternates
+ * between walking and searching: a search is far faster over long text, and far slower where every other byte is a
+ * quote.
  */
 export function endOfString(text: Buffer, start: number): number {
   let at = start;
@@ -40,7 +41,7 @@ export function endOfString(text: Buffer, start: number): number {
   return CUT;
 }
 
-/** Returns whether what stands from `start` up to `end`, in a string, makes the byte at `end` a part of an escape. */
+/** Returns whether the bytes from `start` up to `end`, in a string, make the byte at `end` part of an escape. */
 export function endsEscaped(text: Buffer, start: number, end: number): boolean {
   let unescaped = end;
   while (unescaped > start && text[unescaped - 1] === BACKSLASH) unescaped -= 1;
@@ -59,21 +60,21 @@ export function isLetter(byte: number | undefined): boolean {
   return byte !== undefined && byte >= LOWER_A && byte <= LOWER_Z;
 }
 
-/** Returns the position behind the number that goes on at `start`. */
+/** Returns the position behind the number that continues at `start`. */
 export function endOfNumber(text: Buffer, start: number): number {
   let end = start;
   while (end < text.length && isNumberByte(text[end])) end += 1;
   return end;
 }
 
-/** Returns the position behind the letters that go on at `start`. */
+/** Returns the position behind the letters that continue at `start`. */
 export function endOfLetters(text: Buffer, start: number): number {
   let end = start;
   while (end < text.length && isLetter(text[end])) end += 1;
   return end;
 }
 
-/** Returns whether `JSON.stringify` writes a number in another way than `text`, which is a number of valid JSON. */
+/** Returns whether `JSON.stringify` writes the number `text` of valid JSON differently. */
 export function isRestated(text: string): boolean {
   return String(Number(text)) !== text;
 }

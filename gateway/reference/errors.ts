@@ -1,11 +1,8 @@
 import * as z from "zod";
 import { named, tag } from "../formats/schema-forms.ts";
 
-/* The bodies of errors, which `formats/error-envelope.ts` writes. */
-
 const message = z.string().describe("What is wrong, for people to read.");
 
-/** The error envelope of chat, models and responses. */
 export const errorA = named("ErrorA", "The body of an error of chat, models and responses.", {
   error: named("ErrorObjectA", "The error. In a stream of chat it is the `data` of the last event but `[DONE]`.", {
     message,
@@ -18,7 +15,6 @@ export const errorA = named("ErrorA", "The body of an error of chat, models and 
   }),
 });
 
-/** The error envelope of messages and counts. */
 export const errorB = named(
   "ErrorB",
   "The body of an error of messages and counts; in a stream, the `data` of the event `error`, which ends it.",

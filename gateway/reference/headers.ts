@@ -1,14 +1,13 @@
-/** A header of requests or replies, as users are told of it. */
+/** A header of requests or replies, in the documentation. */
 export type HeaderFact = {
-  /** The name of the header; a name with a star stands for all that begin so. */
+  /** The name of the header; a final star stands for any suffix. */
   readonly name: string;
   /** The requests or replies that it belongs to. */
   readonly where: string;
-  /** What the header says or does. */
   readonly meaning: string;
 };
 
-/** The headers of requests that mean something to the service. Any other is ignored. */
+/** The request headers with an effect. Any other is ignored. */
 export const REQUEST_HEADERS: readonly HeaderFact[] = [
   { name: "authorization", where: "all", meaning: "`Bearer` and the API key." },
   { name: "x-api-key", where: "all", meaning: "The API key, instead of `authorization`." },

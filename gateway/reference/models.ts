@@ -1,8 +1,6 @@
 import * as z from "zod";
 import { named, tag } from "../formats/schema-forms.ts";
 
-/* The replies of `GET /v1/models` and `GET /v1/models/{model}`. */
-
 const support = z.object({ supported: z.boolean().describe("Whether the model can.") });
 
 const can = (what: string) => support.describe(what);
@@ -47,7 +45,6 @@ const capabilities = named("ModelCapabilities", "What a model can do on every no
     .describe("Reasoning before the answer."),
 });
 
-/** A model as callers see it. */
 export const model = named("Model", "A model that the key may use.", {
   id: z.string().describe("The id of the model, or a further name of it."),
   object: tag("model"),
@@ -72,7 +69,6 @@ export const model = named("Model", "A model that the key may use.", {
   retires_at: z.null().describe("Always null."),
 });
 
-/** The list of models. */
 export const modelList = named("ModelList", "The models that the key may use.", {
   object: tag("list"),
   data: z.array(model).describe("The models, in an order that stays the same."),

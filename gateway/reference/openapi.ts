@@ -12,27 +12,26 @@ import { model, modelList } from "./models.ts";
 /** A node of a JSON Schema as zod writes it. */
 export type SchemaNode = z.core.JSONSchema.BaseSchema;
 
-/** What one operation takes and answers with. */
+/** The documentation of one operation. */
 export type OperationFacts = {
-  /** What the operation does, as one sentence. */
   readonly summary: string;
-  /** The schema of the body. Default: the operation takes none. */
+  /** Default: the operation takes none. */
   readonly request?: z.ZodType;
   /** The schema of the reply to a request without `stream`. Default: a document of another kind. */
   readonly reply?: z.ZodType;
   /** The schemas of the events of a stream. Default: the operation does not stream. */
   readonly events?: readonly z.ZodType[];
-  /** The statuses beside 400 and 401 of which the contract speaks. */
+  /** The documented statuses beside 400 and 401. */
   readonly errors: readonly (404 | 413 | 429)[];
 };
 
 /**
- * The version of the contract. It is called V0: only these endpoints are supported at this stage. Fields, events and
- * formats may be added; nothing that is promised changes its meaning within it.
+ * The version of the contract, called V0: only these endpoints are supported at this stage. Fields, events and formats
+ * may be added; promised behaviour keeps its meaning within a version.
  */
 export const CONTRACT_VERSION = "0.1.0";
 
-/** What every operation takes and answers with. Routes that ask for no key are no part of the contract. */
+/** The documentation of every operation. Routes without a key are not part of the contract. */
 export const OPERATIONS: Readonly<Record<Exclude<Operation, "probe">, OperationFacts>> = {
   chat: {
     summary: "Makes a chat completion (Format A).",
@@ -88,9 +87,7 @@ const SCHEMAS = "#/components/schemas/";
 
 const JSON_TYPE = "application/json";
 
-/**
- * Returns the contract of the public API as an OpenAPI document, for a service that has the models of these ids.
- */
+/** Returns the contract of the public API as an OpenAPI document, for a service with the models of these ids. */
 export function openApiDocument(modelIds: readonly string[]) {
   const paths: Record<string, Record<string, object>> = {};
   for (const spec of ROUTES) {
@@ -113,7 +110,7 @@ export function openApiDocument(modelIds: readonly string[]) {
   };
 }
 
-/** The bodies whose model is one of the catalog's ids and of no other form. */
+/** The bodies whose model has to be one of the catalog's ids. */
 const CLOSED_MODELS = ["ChatRequest", "MessagesRequest", "CountTokensRequest"] as const;
 
 function closedModels(modelIds: readonly string[]): Readonly<Record<string, SchemaNode>> {
@@ -128,12 +125,11 @@ function closedModels(modelIds: readonly string[]): Readonly<Record<string, Sche
   );
 }
 
-/** Returns a reference to a schema that has a name. */
 function refer(schema: z.ZodType): SchemaNode {
   return { $ref: `${SCHEMAS}${schema.meta()?.id}` };
 }
 
-/** Returns every named schema that an operation leads to, by its name. */
+/** Returns every named schema of the operations, by its name. */
 function namedSchemas(): Readonly<Record<string, SchemaNode>> {
   const roots = Object.values(OPERATIONS).flatMap(({ request, reply, events = [] }) => [request, reply, ...events]);
   const held = roots.filter((root) => root !== undefined);
@@ -146,8 +142,8 @@ function namedSchemas(): Readonly<Record<string, SchemaNode>> {
 }
 
 /**
- * Takes out what zod adds: it bounds every whole number by what JavaScript can hold exactly, and says of open objects
- * that anything may stand in them, which a schema that says nothing means too.
+ * Removes zod's additions: the bounds of exactly representable integers, and the explicit permission of other keys in
+ * open objects, which is the default.
  */
 function withoutNoise({ jsonSchema }: { readonly jsonSchema: SchemaNode }): void {
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
@@ -155,7 +151,7 @@ function withoutNoise({ jsonSchema }: { readonly jsonSchema: SchemaNode }): void
   if (JSON.stringify(jsonSchema.additionalProperties) === "{}") delete jsonSchema.additionalProperties;
 }
 
-/** The named schemas. Writing them takes some tens of milliseconds, so that it is done once, at the start. */
+/** Computed once, at the start, as writing them takes some tens of milliseconds. */
 const NAMED = namedSchemas();
 
 function operation(spec: RouteSpec, facts: OperationFacts): object {

@@ -7,7 +7,7 @@ import { valueAt } from "../support/http/value-at.ts";
 import { PublishedContract, type PublishedDocument } from "../support/schemas/published-contract.ts";
 
 /*
- * What real agents and SDKs sent: keys, types and the order of blocks are theirs, the prose is filler.
+ * Requests of real agents and SDKs: keys, types and the order of blocks are theirs, the prose is filler.
  */
 
 const FOLDER = join(import.meta.dirname, "../agent-requests");
@@ -19,7 +19,7 @@ type Recorded = {
   readonly body: Record<string, unknown>;
   readonly expect: {
     readonly status: number | readonly number[];
-    /** Words that the error has to hold. */
+    /** Substrings of the expected error message. */
     readonly errorIncludes?: readonly string[];
     /** `error.details.error_code`. */
     readonly errorDetails?: string;
@@ -39,7 +39,7 @@ function send(service: ScriptedService, { path, method, headers }: Recorded, bod
 
 const counts = (path: string) => path.includes("count_tokens");
 
-/** Fails unless the text is a whole answer, in the way that was asked for. */
+/** Fails unless the text is a whole answer, in the requested form. */
 function expectWhole(path: string, stream: boolean, text: string): void {
   if (counts(path)) expect(JSON.parse(text)).toEqual({ input_tokens: expect.any(Number) });
   else expect(text).toContain("Hello.");
@@ -58,12 +58,12 @@ beforeAll(async () => {
 
 afterAll(() => service.stop());
 
-/** Each of them streamed and not, but for those that only count. */
+/** Each of them streamed and folded, except those that only count. */
 const REPLAYS = RECORDED.flatMap(({ name, recorded }) =>
   (counts(recorded.path) ? [false] : [true, false]).map((stream) => ({ name, recorded, stream })),
 );
 
-test.each(REPLAYS)("$name is answered as it should be, stream $stream", async ({ recorded, stream }) => {
+test.each(REPLAYS)("$name has the expected answer, stream $stream", async ({ recorded, stream }) => {
   const { path, body, expect: expected } = recorded;
   const response = await send(service, recorded, counts(path) ? body : { ...body, stream });
   const text = await response.text();
@@ -79,7 +79,7 @@ test.each(REPLAYS)("$name is answered as it should be, stream $stream", async ({
   if (expected.errorDetails) expect(valueAt(error, "details", "error_code")).toBe(expected.errorDetails);
 });
 
-/** Fails unless what `GET /openapi.json` publishes takes the request, and knows all of its answer. */
+/** Fails unless the schema of `GET /openapi.json` accepts the request, and all of its answer. */
 function expectPublished(
   path: string,
   sent: { readonly body: object; readonly stream: boolean; readonly text: string },
@@ -89,7 +89,7 @@ function expectPublished(
   else expect(contract.replies(path, 200, JSON.parse(sent.text)), sent.text).toBe(true);
 }
 
-describe("with hosted tools left out and an engine that takes images", () => {
+describe("with hosted tools left out and an engine with image input", () => {
   let lenient: ScriptedService;
 
   beforeAll(async () => {
@@ -103,7 +103,7 @@ describe("with hosted tools left out and an engine that takes images", () => {
 
   const codex = RECORDED.filter(({ name }) => name.startsWith("codex-"));
 
-  test.each(codex)("$name is answered without a change of its settings", async ({ recorded }) => {
+  test.each(codex)("$name is answered with its default settings", async ({ recorded }) => {
     const response = await send(lenient, recorded, recorded.body);
     const text = await response.text();
     expect(response.status, text).toBe(200);

@@ -6,7 +6,7 @@ import { EngineError } from "../../engine/errors.ts";
 import { type RunningEngine, startEngine } from "../support/engine/start-engine.ts";
 import { textAnswer } from "../support/events/events.ts";
 
-/* An internal client that has nothing but the .proto files: what it sees is the contract. */
+/* An internal client with only the .proto files: it sees only the contract. */
 
 const PROTO = join(import.meta.dirname, "../../proto");
 
@@ -84,7 +84,7 @@ test("CountTokens counts without a slot", async () => {
   expect(reply.input_tokens).toBeGreaterThan(0);
 });
 
-test("DescribeNode says what is served, and that it is a script", async () => {
+test("DescribeNode describes the models, and the scripted backend", async () => {
   const reply = await unary("svc.inference.v1.NodeService")("DescribeNode", {});
   expect(reply).toMatchObject({ node_id: "scripted", engine_kind: "ENGINE_KIND_SCRIPTED" });
   expect((reply.models as { id: string; state: string }[]).map(({ id, state }) => `${id} ${state}`)).toContain(
@@ -106,7 +106,7 @@ test("a failure is a status with google.rpc.ErrorInfo", async () => {
   expect(unknown).toMatchObject({ code: 5 });
 });
 
-test("health has one name per model, and draining turns them all", async () => {
+test("health has one name per model, and draining changes them all", async () => {
   const folder = join(import.meta.dirname, "../../node_modules/grpc-health-check/proto");
   const root = loadPackageDefinition(loadSync("health/v1/health.proto", { enums: String, includeDirs: [folder] }));
   const Client = service(root, "grpc.health.v1.Health");

@@ -10,12 +10,12 @@ import { SeededRandom } from "../support/seeded-random.ts";
 import { sizeOf } from "../support/size.ts";
 
 /*
- * Valid bodies with something wrong in them: whatever it is, the answer is a whole one, and never the server's fault.
+ * Valid bodies with a random fault: whatever the fault, the reply is complete, and never a server error.
  */
 
 const PER_ENDPOINT = sizeOf({ quick: 200, exhaustive: 500, promised: 2_000 });
 const CONCURRENT = 8;
-/** Far above what any answer takes: a request that takes longer hangs. */
+/** Far above the time of any answer: a request that takes longer hangs. */
 const HANG_MS = 20_000;
 
 let engine: RunningEngine;
@@ -60,7 +60,7 @@ function send(path: string, { contentType, body }: Mutation): Promise<Reply> {
   });
 }
 
-/** What is wrong with a reply, or undefined. */
+/** Returns the fault of a reply, or undefined. */
 function faultOf(path: PostPath, { status, headers, text }: Reply): string | undefined {
   const id = headers["x-request-id"];
   if (typeof id !== "string" || !/^req_[0-9A-Za-z]{24,}$/.test(id) || headers["request-id"] !== id) return "request id";
@@ -69,9 +69,9 @@ function faultOf(path: PostPath, { status, headers, text }: Reply): string | und
   if (![400, 404, 413, 415].includes(status)) return `status ${status}`;
   if (!type.startsWith("application/json")) return "content type";
   const { error, ...rest } = JSON.parse(text);
-  // A parameter that the endpoint does not know is named: its name is the path of the fault.
+  // The name of an unknown parameter is the path of the fault, and so is repeated.
   const named = error?.code === "unknown_parameter" ? String(error.param) : "";
-  // So is a model that does not exist, where its name looks like one.
+  // So is an unknown model that resembles a known one.
   const shown = text.replaceAll(named, "").replace(/The model '[\w.:/-]{1,64}' does not exist/, "");
   if (shown.includes(JUNK_MARK)) return "repeats what was sent";
   if (typeof error?.message !== "string" || error.message === "" || typeof error.type !== "string") return "envelope";
@@ -121,7 +121,7 @@ describe.each(POST_PATHS)("%s", (path) => {
     };
     await Promise.all(Array.from({ length: CONCURRENT }, worker));
     expect(faults.slice(0, 5)).toEqual([]);
-    // Both sides of the border have been seen: bodies that stayed valid, and refusals.
+    // Both outcomes have occurred: bodies that stayed valid, and refusals.
     expect(statuses.get(200)).toBeGreaterThan(PER_ENDPOINT / 20);
     expect(statuses.get(400)).toBeGreaterThan(PER_ENDPOINT / 5);
     expect(engine.backend.load().busySlots).toBe(0);

@@ -6,8 +6,8 @@ import { openApiDocument } from "../../gateway/reference/openapi.ts";
 import { PublishedContract } from "../support/schemas/published-contract.ts";
 
 /*
- * The golden files are what callers send and get, letter by letter. What `GET /openapi.json` publishes has to take all of
- * it, by a validator that is not ours.
+ * The golden files are the exact bytes of requests and replies. The schemas of `GET /openapi.json` have to accept all
+ * of them, by an independent validator.
  */
 
 const contract = new PublishedContract(openApiDocument(CATALOG.map(({ id }) => id)));
@@ -23,11 +23,11 @@ describe.each(FORMATS)("$format", ({ format, path }) => {
     const reply = JSON.parse(text("transcripts", scenario, `${format}.json`));
     expect(contract.replies(path, 200, reply)).toBe(true);
     expect(contract.unknownFrames(path, text("transcripts", scenario, `${format}.sse`))).toEqual([]);
-    // A judge that takes anything would say so of this, too.
+    // A validator that accepts everything would accept this, too.
     expect(contract.replies(path, 200, { ...reply, id: 1 })).toBe(false);
   });
 
-  test("a stream whose engine was lost is what the document says", () => {
+  test("a stream whose engine was lost matches the document", () => {
     expect(contract.unknownFrames(path, text("engine-lost", `${format}.sse`))).toEqual([]);
   });
 

@@ -9,7 +9,7 @@ import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_serv
 import { FORMAT_SETTINGS } from "../support/events/format-settings.ts";
 import { parseJsonBody } from "../support/gateway/parse-json-body.ts";
 
-/* Three mouths, one meaning: the same conversation in each format is the same canonical request. */
+/* The same conversation in each format becomes the same canonical request. */
 
 const FOLDER = join(import.meta.dirname, "requests");
 

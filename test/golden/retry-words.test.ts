@@ -11,9 +11,9 @@ import { CONTEXT, HEAD } from "../support/events/encoding-context.ts";
 import { delta, started, textStart } from "../support/events/events.ts";
 
 /*
- * Agents decide by the words of an error frame whether they repeat a request whose stream broke. Each row has what an
- * agent looks at and looks for, as it stands in its released program; a text that one of them does not find ends a
- * user's turn.
+ * Agents decide by the wording of an error frame whether they repeat a request whose stream broke. Each row has the
+ * field that an agent reads and the text that it matches, as in its released program; a missing text ends a user's
+ * turn.
  */
 
 const BODIES: ReadonlyMap<Format, object> = new Map<Format, object>([
@@ -34,10 +34,10 @@ function field(value: unknown, ...path: readonly string[]): string {
   return String(path.reduce<unknown>((at, key) => Reflect.get(Object(at), key), value));
 }
 
-/** What pi takes for a failure that passes: a choice of the words in its pattern that a server of ours may say. */
+/** The pattern by which pi detects a transient failure: those of its words that our errors may contain. */
 const PI = /overloaded|service.?unavailable|server.?error|internal.?error|connection.?lost|terminated/i;
 
-/** What Continue takes for one, where the error has no type that it knows. */
+/** The pattern by which Continue detects one, if it does not support the error's type. */
 const CONTINUE = /premature close|premature end|connection reset|socket hang up|aborted|overloaded/i;
 
 type Reader = {
@@ -88,15 +88,15 @@ test.each(CASES)("$agent repeats a request after $what", ({ error, format, repea
   expect(repeats(errorFrame(format, error))).toBe(true);
 });
 
-/** What makes pi and Continue shorten their conversation instead of repeating the request. */
+/** The patterns that make pi and Continue shorten their conversation instead of repeating the request. */
 const TOO_LONG = /prompt is too long|exceeds the|maximum context length|reduce the length|too many tokens|token limit/i;
 
-test.each(PASSING)("nobody takes %s for a prompt that is too long", (_, error) => {
+test.each(PASSING)("no agent takes %s for a prompt that is too long", (_, error) => {
   for (const format of BODIES.keys()) expect(JSON.stringify(errorFrame(format, error))).not.toMatch(TOO_LONG);
   expect(JSON.stringify(errorFrame(chat, contextExceeded(2, 1)))).toMatch(TOO_LONG);
 });
 
-test("Codex takes a lost engine for no model that is at its capacity, which it does not repeat for long", () => {
+test("Codex does not take a lost engine for a model at capacity, which it soon stops repeating", () => {
   const frame = errorFrame(responses, engineLost("upstream_reset"));
   expect(field(frame, "response", "error", "code")).toBe("server_error");
 });

@@ -17,13 +17,14 @@ import { CONTEXT, HEAD } from "../support/events/encoding-context.ts";
 import { sizeOf } from "../support/size.ts";
 
 /*
- * Every answer up to a bound through every encoder, judged by checkers that know the wire rules and not the encoders.
+ * Every answer up to a bound through every encoder, checked by code that implements the wire rules independently of the
+ * encoders.
  */
 
 const lost = engineLost("upstream_reset");
 const progress: Event = { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens: 1, step: 0 } } };
 
-/** Why the checker refuses a stream, or undefined when it is legal. */
+/** Returns the checker's fault of a stream, or undefined when it is legal. */
 function faultOf(checker: Checker, frames: readonly Frame[]): string | undefined {
   try {
     for (const frame of frames) checker.take(frame);
@@ -39,7 +40,7 @@ function encoderOf({ format }: CheckedFormat, { body }: Variant): StreamEncoder 
   return format.encoder(HEAD, format.prepare(body, CONTEXT).options);
 }
 
-/** The text of a whole answer, with a sign of life and an event that shows nothing wherever one may come. */
+/** The text of a whole answer, with a keep-alive and an event without output at every legal position. */
 function withSignsOfLife(encoder: StreamEncoder, events: readonly Event[]): string {
   let text = encoder.keepAlive();
   for (const event of events) text += encoder.next(progress) + encoder.next(event) + encoder.keepAlive();
@@ -54,7 +55,7 @@ function whole(encoder: StreamEncoder, events: readonly Event[]): string {
   return events.map((event) => encoder.next(event)).join("");
 }
 
-/** The text of a whole answer whose deltas come as texts alone, as they do behind the first one of a call. */
+/** The text of a whole answer whose deltas come as texts alone, as they do after the first one of a call. */
 function byText(encoder: StreamEncoder, events: readonly Event[]): string {
   const frames = events.map((event) => {
     const { kind } = event;
@@ -68,7 +69,7 @@ function byText(encoder: StreamEncoder, events: readonly Event[]): string {
 /** Blocks that an answer has at most. */
 const MAX_BLOCKS = sizeOf({ quick: 2, exhaustive: 3 });
 
-/** Answers with every reason they can end for; the many longest ones with each reason in turn. */
+/** Answers with every possible reason of their end; the many longest ones with each reason in turn. */
 function answers(): { readonly shape: Shape; readonly events: readonly Event[] }[] {
   return [...shapes(MAX_BLOCKS)].flatMap((shape, position) => {
     const reasons = reasonsOf(shape);
@@ -77,7 +78,7 @@ function answers(): { readonly shape: Shape; readonly events: readonly Event[] }
   });
 }
 
-/** Every beginning of every answer, once. */
+/** Every prefix of every answer, once. */
 function beginnings(all: readonly { readonly events: readonly Event[] }[]): (readonly Event[])[] {
   const found = new Map<string, readonly Event[]>();
   for (const { events } of all)
@@ -91,7 +92,7 @@ function beginnings(all: readonly { readonly events: readonly Event[] }[]): (rea
 const ANSWERS = answers();
 const BEGINNINGS = beginnings(ANSWERS);
 
-/** Legal steps that no encoder of ours takes: it writes the frames around them in one piece, or never so. */
+/** Legal steps that no encoder of ours makes: it writes the frames around them in one piece, or never so. */
 const NEVER_WRITTEN: Readonly<Record<string, RegExp>> = {
   chat: /^(?:finished|usage_sent|failed) \+ keep_alive$/,
   messages: /^(?:(?:text_begun|thinking_signed|stopping) \+ (?:ping|error)|thinking_begun \+ (?:ping|error))$/,
@@ -102,7 +103,7 @@ const NEVER_WRITTEN: Readonly<Record<string, RegExp>> = {
 describe.each(CHECKED_FORMATS)("$format.name", (checked) => {
   const { format, transitions, variants } = checked;
 
-  test("every answer, failure and sign of life is a legal stream, and reaches all that is legal", () => {
+  test("every answer, failure and keep-alive is a legal stream, and all legal steps are reached", () => {
     const taken = new Set<string>();
     const faults: string[] = [];
     const check = (text: string, variant: Variant, what: object) => {
@@ -127,7 +128,7 @@ describe.each(CHECKED_FORMATS)("$format.name", (checked) => {
     expect(inner.map(([state]) => state).filter((state) => !reached.has(state))).toEqual([]);
   }, 60_000);
 
-  test("nothing is written behind the end, whatever comes", () => {
+  test("no event is written after the end", () => {
     for (const variant of variants) {
       const events = eventsOf({ blocks: [{ kind: "text", deltas: 1 }], cut: false }, FinishReason.STOP);
       for (const end of [whole, failedAfter]) {
@@ -140,7 +141,7 @@ describe.each(CHECKED_FORMATS)("$format.name", (checked) => {
   });
 });
 
-/** An answer in which every frame matters: each block in it, and arguments in two pieces. */
+/** An answer in which every frame matters: every kind of block, and arguments in two pieces. */
 const RICH = eventsOf(
   {
     blocks: [
@@ -154,7 +155,7 @@ const RICH = eventsOf(
   FinishReason.TOOL_CALLS,
 );
 
-/** Dense again after a change, so that it is not only the numbers that give it away. */
+/** Renumbers after a change, so that the numbers alone do not reveal it. */
 function renumbered(frames: readonly Frame[]): Frame[] {
   return frames.map((frame, number) =>
     frame.kind === "event"
@@ -163,13 +164,13 @@ function renumbered(frames: readonly Frame[]): Frame[] {
   );
 }
 
-/** Text of which a format says no total: another piece, or one less, is another legal answer. */
+/** Text without a total in the format: another piece, or one less, is another legal answer. */
 const FREE_TEXT: Readonly<Record<string, RegExp>> = {
   chat: /"delta":\{"(?:reasoning_)?content":/,
   messages: /"type":"(?:text|thinking)_delta"/,
 };
 
-/** Arguments that broke off are no more than text. */
+/** Truncated arguments are plain text. */
 const FREE_ARGUMENTS = /"delta":\{"tool_calls":\[\{"index":\d+,"function"|"type":"input_json_delta"/;
 
 type Change = { readonly what: string; readonly frames: readonly Frame[] };
@@ -184,7 +185,7 @@ function changes(frames: readonly Frame[], name: string, failed: boolean): Chang
     const after = frames.slice(at + 1);
     const free = isFree(frame);
     const found: Change[] = [{ what: `cut before ${at}`, frames: before }];
-    // The only piece of a block of Format B cannot go: the block would be empty.
+    // The only piece of a block of Format B cannot be removed: the block would be empty.
     const only = name === "messages" && !failed && !isFree(next) && !isFree(frames[at - 1]);
     if (!free || only) found.push({ what: `without ${at}`, frames: [...before, ...after] });
     if (!free) found.push({ what: `${at} twice`, frames: [...before, frame, ...frames.slice(at)] });
@@ -209,7 +210,7 @@ describe.each(CHECKED_FORMATS)("the checker of $format.name", (checked) => {
     expect(accepted.map(({ what }) => what)).toEqual([]);
   });
 
-  test("refuses what was asked not to be there", () => {
+  test("refuses parts that the request excluded", () => {
     const [first, ...others] = checked.variants;
     const frames = framesOf(whole(encoderOf(checked, first), RICH));
     for (const other of others) expect(faultOf(other.checker(), frames)).toBeDefined();

@@ -12,7 +12,7 @@ import { CONTEXT, HEAD } from "../support/events/encoding-context.ts";
 
 /*
  * One canonical event list, three formats, streamed and folded. A folder under transcripts/ is a test; its expected
- * files are read like code, and written anew only by hand (vitest -u).
+ * files are reviewed like code, and rewritten only by hand (vitest -u).
  */
 
 const FOLDER = join(import.meta.dirname, "transcripts");

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, expect, test } from "vitest";
 
-/* The step before the scripts of package.json, in an installation that has no compiler. */
+/* The build step before the scripts of package.json, in an installation without a compiler. */
 
 const BUILD = join(import.meta.dirname, "../../deploy/build.mjs");
 const root = mkdtempSync(join(tmpdir(), "svc build-"));
@@ -19,19 +19,19 @@ function build(...args: readonly string[]) {
   );
 }
 
-test("without a compiler, a dist/ that was built elsewhere is run as it is", async () => {
+test("without a compiler, a dist/ built elsewhere is used", async () => {
   mkdirSync(join(root, "dist"), { recursive: true });
   expect(await build()).toEqual({ code: 0, stderr: "" });
 });
 
-test("without a compiler and without a dist/, it says how to get one", async () => {
+test("without a compiler and without a dist/, the message explains how to get one", async () => {
   expect(await build()).toEqual({
     code: 1,
     stderr: expect.stringMatching(/^build: there is no dist\/ and no compiler/),
   });
 });
 
-test("it does nothing where the file is that it is asked for", async () => {
+test("it does nothing if the requested file exists", async () => {
   mkdirSync(root, { recursive: true });
   writeFileSync(join(root, "program.js"), "");
   expect(await build("--unless", "program.js")).toEqual({ code: 0, stderr: "" });

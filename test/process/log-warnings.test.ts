@@ -16,7 +16,7 @@ afterEach(() => {
   for (const listener of before) process.on("warning", listener);
 });
 
-test("a warning of Node is one line with its name, its code and where it came from, and nothing else is written", async () => {
+test("a warning of Node is one line with its name, its code and its origin", async () => {
   const lines: string[] = [];
   logWarnings(pino({ base: null }, { write: (line) => lines.push(line) }));
   expect(process.listenerCount("warning")).toBe(1);
@@ -28,7 +28,7 @@ test("a warning of Node is one line with its name, its code and where it came fr
   expect(lines[0]).not.toContain(CANARY);
 });
 
-test("a warning that says nothing to operators is not written", async () => {
+test("a warning that is meaningless to operators is not written", async () => {
   const lines: string[] = [];
   logWarnings(pino({ base: null }, { write: (line) => lines.push(line) }));
   const warned = once(process, "warning");

@@ -10,9 +10,9 @@ import { becomes } from "../support/becomes.ts";
 const folder = mkdtempSync(join(tmpdir(), "svc-lines-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** The bytes of one write, as PIPE_BUF has them. */
+/** The largest atomic write, PIPE_BUF. */
 const WRITE_BYTES = 4_096;
-/** Lines of some 400 bytes, as those of the log are, with characters of several bytes. */
+/** Lines of some 400 bytes, like those of the log, with characters of several bytes. */
 const linesOf = (count: number) => Array.from({ length: count }, (_, at) => `${at} ${"é".repeat(200)}\n`);
 
 function writerTo(fd: number, maxWaiting = 1 << 20) {
@@ -21,7 +21,7 @@ function writerTo(fd: number, maxWaiting = 1 << 20) {
   return { writer, lost };
 }
 
-test("a file gets all lines whole and in their order", async () => {
+test("a file receives all lines whole and in their order", async () => {
   const file = join(folder, "log");
   const fd = openSync(file, "a");
   const { writer, lost } = writerTo(fd);
@@ -42,7 +42,7 @@ test("a line that is longer than one write is written whole", async () => {
   closeSync(fd);
 });
 
-test("what waits when the process ends is written before it does", async () => {
+test("waiting lines are written before the process ends", async () => {
   const file = join(folder, "rest");
   const fd = openSync(file, "a");
   const { writer } = writerTo(fd);
@@ -50,14 +50,14 @@ test("what waits when the process ends is written before it does", async () => {
   for (const line of lines) writer.write(line);
   writer.writeRest(1_000);
   const written = () => readFileSync(file, "utf8").split(/(?<=\n)/);
-  // The lines of the first write are on their way already, and may arrive at any time.
+  // The lines of the first write are already on their way, and may arrive at any time.
   const first = lines.slice(0, Math.floor(WRITE_BYTES / Buffer.byteLength(lines[0] ?? "")));
   expect(written().filter((line) => !first.includes(line))).toEqual(lines.slice(first.length));
   await becomes(async () => first.every((line) => written().includes(line)), "the first write has arrived");
   closeSync(fd);
 });
 
-/** Lines that come while writes fail are counted as lost, and the end of the process does not wait for them. */
+/** Lines written while writes fail are counted as lost, and the end of the process does not wait for them. */
 async function expectLost(fd: number): Promise<void> {
   const { writer, lost } = writerTo(fd);
   let written = 0;
@@ -72,7 +72,7 @@ async function expectLost(fd: number): Promise<void> {
   writer.writeRest(60_000);
 }
 
-test("lines that come while a file cannot be written are counted", async () => {
+test("lines are counted while a file cannot be written", async () => {
   const file = join(folder, "read-only");
   closeSync(openSync(file, "w"));
   const fd = openSync(file, "r");
@@ -90,7 +90,7 @@ test.skipIf(!existsSync("/dev/full"))("lines are written again once a full disk 
     return lost.count > 0;
   }, "a line is lost");
   closeSync(full);
-  // The lowest free descriptor is given out again: the same one now has room.
+  // The lowest free descriptor is reused: the same one now accepts writes.
   expect(openSync(file, "w")).toBe(full);
   await becomes(async () => {
     writer.write("kept\n");
@@ -99,7 +99,7 @@ test.skipIf(!existsSync("/dev/full"))("lines are written again once a full disk 
   closeSync(full);
 });
 
-/** A pipe whose ends never block: full, it says EAGAIN, and EPIPE once nobody reads it. */
+/** A pipe whose ends never block: EAGAIN when full, and EPIPE without a reader. */
 function pipe(name: string) {
   const path = join(folder, name);
   execFileSync("mkfifo", [path]);
@@ -107,7 +107,7 @@ function pipe(name: string) {
   return { reader, fd: openSync(path, constants.O_WRONLY | constants.O_NONBLOCK) };
 }
 
-/** What stands in the pipe now. */
+/** Returns the content of the pipe now. */
 function readAll(reader: number): string {
   const pieces: Buffer[] = [];
   const piece = Buffer.alloc(1 << 16);
@@ -120,7 +120,7 @@ function readAll(reader: number): string {
   return Buffer.concat(pieces).toString();
 }
 
-test("a reader that has stalled loses what finds no room, and reads the rest whole later", async () => {
+test("for a stalled reader the lines that do not fit are lost, and the rest arrives whole later", async () => {
   const { reader, fd } = pipe("stalled");
   const { writer, lost } = writerTo(fd, 100_000);
   const lines = linesOf(1_000);
@@ -136,7 +136,7 @@ test("a reader that has stalled loses what finds no room, and reads the rest who
   closeSync(fd);
 });
 
-test("the end of a process waits no longer than its limit for a reader that has stalled", async () => {
+test("the end of a process waits for a stalled reader no longer than its limit", async () => {
   const { reader, fd } = pipe("end");
   const { writer } = writerTo(fd);
   for (const line of linesOf(1_000)) writer.write(line);
@@ -148,7 +148,7 @@ test("the end of a process waits no longer than its limit for a reader that has 
   closeSync(fd);
 });
 
-test("lines to a pipe whose reader has gone are counted", async () => {
+test("lines to a pipe without a reader are counted", async () => {
   const { reader, fd } = pipe("gone");
   closeSync(reader);
   await expectLost(fd);

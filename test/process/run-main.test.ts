@@ -16,7 +16,7 @@ afterEach(() => {
   process.stderr.write = write;
 });
 
-/** The exit code and what was said of a program that ends with `error`. */
+/** The exit code and the output of a program that ends with `error`. */
 async function ended(error: unknown, exitCodeOf: (error: unknown) => number | undefined = () => undefined) {
   const exitCode = await runMain({ name: "program", exitCodeOf, run: () => Promise.reject(error) });
   return { exitCode, said: said.join("") };
@@ -29,7 +29,7 @@ async function failureToListen(host: string, port: number): Promise<unknown> {
   return (await failed)[0];
 }
 
-test("a program ends with the code that its work resolves to, and says nothing", async () => {
+test("a program ends with the exit code of its work, without output", async () => {
   expect(await runMain({ name: "program", run: async () => 3 })).toBe(3);
   expect(said).toEqual([]);
 });
@@ -37,7 +37,7 @@ test("a program ends with the code that its work resolves to, and says nothing",
 test("a program opens no debugger for the signal that makes Node open one", async () => {
   process.removeAllListeners("SIGUSR1");
   const run = async () => {
-    // Node opens its debugger where nobody else listens.
+    // Without another listener, Node opens its debugger.
     expect(process.listenerCount("SIGUSR1")).toBe(1);
     process.kill(process.pid, "SIGUSR1");
     return 0;
@@ -47,7 +47,7 @@ test("a program opens no debugger for the signal that makes Node open one", asyn
   expect(url()).toBeUndefined();
 });
 
-test("a port that is taken is one line with the address", async () => {
+test("a port in use is one line with the address", async () => {
   const holder = createServer().listen(0, "127.0.0.1");
   await once(holder, "listening");
   const { port } = holder.address() as AddressInfo;
@@ -58,7 +58,7 @@ test("a port that is taken is one line with the address", async () => {
   holder.close();
 });
 
-test("an address of another machine is one line with the system's word", async () => {
+test("an address of another machine is one line with the system's error", async () => {
   const { said } = await ended(await failureToListen("192.0.2.1", 50_051));
   expect(said).toBe("program: the address 192.0.2.1:50051 cannot be listened on (EADDRNOTAVAIL)\n");
 });
@@ -68,7 +68,7 @@ test("a wrong configuration is its message and exit code 2", async () => {
   expect(await ended(error)).toEqual({ exitCode: 2, said: "program: a.yaml: listen: is wrong\n" });
 });
 
-test("an error that the program knows is its message and the code that the program says", async () => {
+test("a known error of the program is its message and its own exit code", async () => {
   const error = new RangeError("no such thing");
   expect(await ended(error, () => 7)).toEqual({ exitCode: 7, said: "program: no such thing\n" });
 });
@@ -80,7 +80,7 @@ test("any other error has its stack and exit code 1", async () => {
   expect(await ended("a text")).toMatchObject({ exitCode: 1, said: expect.stringMatching(/program: a text\n$/) });
 });
 
-test("of what commander has said already only the exit code is left", async () => {
+test("for an error that commander has already printed only the exit code remains", async () => {
   expect(await ended(new CommanderError(1, "commander.unknownOption", "unknown"))).toEqual({ exitCode: 2, said: "" });
   expect(await ended(new CommanderError(0, "commander.helpDisplayed", ""))).toEqual({ exitCode: 0, said: "" });
 });

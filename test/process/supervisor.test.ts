@@ -40,7 +40,7 @@ test("a process that ends before it is ready fails the start, with its exit code
   expect([failure.exitCode, failure.message]).toEqual([3, "the gateway 1 did not start (exit code 3)"]);
 });
 
-test("one that was ready is started again, also when it failed to come up meanwhile", async () => {
+test("one that was ready is restarted, even when a restart failed meanwhile", async () => {
   const { said, supervisor, program, starts } = setUp();
   await supervisor.start([program("engine 1", READY, "process.exit(7)", `${READY}${STAYS}`)]);
   await until(() => starts() === 3, "it is started for the third time");
@@ -50,7 +50,7 @@ test("one that was ready is started again, also when it failed to come up meanwh
   ]);
 });
 
-test("stopping starts nothing again, and hurrying reaches who takes its time", async () => {
+test("stopping restarts nothing, and hurrying ends slow processes", async () => {
   const { said, supervisor, program, starts } = setUp();
   const second = 'let n = 0; process.on("SIGTERM", () => { n += 1; if (n === 2) process.exit(0); });';
   await supervisor.start([program("gateway 1", `${second}${STAYS}${READY}`)]);

@@ -44,7 +44,7 @@ const CALLER: Caller = {
   routingKey: Buffer.alloc(32),
 };
 
-/** Has a body translated, as one that was announced to be big. */
+/** Translates a body that was announced as big. */
 function translate(by: Translator, body: object, tenant = "t", signal = new AbortController().signal) {
   const bytes = Buffer.from(new TextEncoder().encode(JSON.stringify(body)).buffer);
   const caller = { ...CALLER, tenant };
@@ -56,17 +56,17 @@ const says = (text: string) => ({ model: "svc-qwen", input: text });
 
 const built = () => pathToFileURL(join(BUILT, "gateway/translation/translation-thread.js"));
 
-/** A program that stands in for one that a body has brought down: it never comes to an end for the tenant `bad`. */
+/** A program that represents one blocked by a body: it never ends for the tenant `bad`. */
 const stuck = new URL(
   `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", ({ order }) => { if (order.caller.tenant === "bad") for (;;); parentPort.postMessage({ openings: {}, unknownKeys: [], end: { fault: { error: "Fine", at: [] } } }); });`,
 );
 
-/** A program that answers with the number of bodies that its thread has had. */
+/** A program that returns the number of bodies of its thread. */
 const counting = new URL(
   `data:text/javascript,import { parentPort } from "node:worker_threads"; let had = 0; parentPort.on("message", () => { had = had + 1; parentPort.postMessage({ openings: {}, unknownKeys: [], end: { fault: { error: String(had), at: [] } } }); });`,
 );
 
-/** The same, and a body that says `grow` leaves much behind. */
+/** The same, and a body with `grow` leaves much memory behind. */
 const GROWING = `
 import { parentPort } from "node:worker_threads";
 import { ofThisThread } from "./deploy/runtime/threads/grown-heap.js";
@@ -91,7 +91,7 @@ beforeAll(() => {
 }, 60_000);
 afterAll(() => rmSync(BUILT, { recursive: true, force: true }));
 
-test("a big body is translated while the loop serves others, and its memory is the thread's", async () => {
+test("a big body is translated while the loop serves others, with the thread's memory", async () => {
   const by = translator(built());
   const text = "x".repeat(16 * MEBIBYTE);
   const bytes = Buffer.from(new TextEncoder().encode(JSON.stringify(says(text))).buffer);
@@ -115,7 +115,7 @@ test("a big body is translated while the loop serves others, and its memory is t
   expect(messages[0]?.parts[0]?.kind).toEqual({ $case: "text", value: { text } });
 });
 
-test("refusals, sealed reasoning and unknown keys come back from the thread", async () => {
+test("refusals, sealed reasoning and unknown keys are returned from the thread", async () => {
   const unknown: string[] = [];
   const sealing = new Sealing([newSealingKey()], (id) => unknown.push(id));
   const foreign = new Sealing();
@@ -134,7 +134,7 @@ test("refusals, sealed reasoning and unknown keys come back from the thread", as
   expect(faults).toEqual([]);
 });
 
-test("a small body that has to be written back as it was goes to the thread, too", async () => {
+test("a small body that has to be written back unchanged goes to the thread, too", async () => {
   const by = translator(stuck);
   const bytes = Buffer.from('{"tools":[{"a":{"b":1.0}}]}');
   const scan = new JsonScan([], DEFAULT_JSON_LIMITS);
@@ -154,12 +154,12 @@ test.each([
   const scan = new JsonScan([], DEFAULT_JSON_LIMITS);
   scan.feed(bytes);
   const order = { operation: "responses", caller: CALLER, bodyBytes: bytes.length } as const;
-  // On a thread that only counts there is no result; on the spot the metadata is refused.
+  // A thread that only counts gives no result; in the main thread the metadata is refused.
   await by.translate({ bytes, scan, singleKeys: [] }, order, new AbortController().signal).catch(() => {});
   expect(faults).toHaveLength(threads);
 });
 
-test("a body that does not come to an end is given up, and holds nobody but its own tenant", async () => {
+test("a body that never ends is given up, and only blocks its own tenant", async () => {
   const clock = new VirtualClock();
   const by = translator(stuck, { clock });
   const bad = [translate(by, says("1"), "bad"), translate(by, says("2"), "bad")].map((one) =>
@@ -169,13 +169,13 @@ test("a body that does not come to an end is given up, and holds nobody but its 
   await clock.advance(30_000);
   expect(await bad[0]).toBe("given_up");
   await until(() => faults.length === 1, "the other tenant was served");
-  // Where the loop waited for a processor, what has used so much stands aside first.
+  // If the loop waited for a CPU, heavy users are delayed first.
   await clock.advance(5_000);
   await clock.advance(30_000);
   expect(await bad[1]).toBe("given_up");
 });
 
-test("who leaves waits for nothing", async () => {
+test("a cancelled caller waits for nothing", async () => {
   const by = translator(stuck);
   const gone = new AbortController();
   const bad = translate(by, says("1"), "bad", gone.signal);
@@ -183,7 +183,7 @@ test("who leaves waits for nothing", async () => {
   await expect(bad).rejects.toMatchObject({ name: "WorkNotDone", why: "left" });
 });
 
-test("a thread stays for the next body, but for one that had a large one", async () => {
+test("a thread is kept for the next body, unless it had a large one", async () => {
   const clock = new VirtualClock();
   const by = translator(counting, { clock });
   const ask = (size: number) => translate(by, says("x".repeat(size))).catch(() => clock.advance(5_000));
@@ -191,7 +191,7 @@ test("a thread stays for the next body, but for one that had a large one", async
   expect(faults.map(({ error }) => error)).toEqual(["1", "2", "3", "1", "2"]);
 });
 
-test("a thread whose heap many short messages have made grow gives way to a new one, too", async () => {
+test("a thread whose heap many short messages enlarged is replaced, too", async () => {
   const clock = new VirtualClock();
   const by = translator(growing(), { clock });
   const ask = (text: string) => translate(by, says(text)).catch(() => clock.advance(5_000));

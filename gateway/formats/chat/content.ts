@@ -8,19 +8,19 @@ import { IMAGE_DETAILS, imageFromUrl, imagesNotAccepted } from "../image.ts";
 import { readOr, type UnreadableRule } from "../unreadable.ts";
 import { chatParts } from "./schema.ts";
 
-/** What a message's content may hold besides text. */
+/** The kinds of content parts that a message accepts besides text. */
 export type ContentRule = {
-  /** The other form in which a part may come; undefined for none. `image_url` also needs a model that takes images. */
+  /** The other kind of part that is accepted; undefined for none. `image_url` also needs a model with image input. */
   readonly also: "image_url" | "refusal" | undefined;
-  /** Whether the model takes images. */
+  /** Whether the model has image input. */
   readonly acceptsImages: boolean;
-  /** What becomes of images and files that the model cannot take, where images may stand. */
+  /** The rule for images and files that the model cannot read, where images are accepted. */
   readonly unreadable: UnreadableRule;
 };
 
 /**
  * Reads the parts of a `content`: a string, an array of parts, or null and absent for none. Empty text is left out
- * unless a prefix is marked to end there, so that all ways to say nothing give the same prompt.
+ * unless a prefix is marked to end there, so that all forms of empty content give the same prompt.
  */
 export function contentParts(content: unknown, path: FieldPath, rule: ContentRule): readonly Part[] {
   if (content === undefined || content === null) return [];
@@ -31,7 +31,6 @@ export function contentParts(content: unknown, path: FieldPath, rule: ContentRul
     .filter((part) => part.kind?.$case !== "text" || part.kind.value.text !== "" || part.cacheBreakpoint);
 }
 
-/** Makes a text part of the canonical form out of a caller's text. */
 export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
 }

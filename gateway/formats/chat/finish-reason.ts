@@ -11,7 +11,10 @@ const REASONS: Readonly<Record<FinishReason, ChatFinishReason>> = {
   [FinishReason.CONTENT_FILTER]: "content_filter",
 };
 
-/** Returns the `finish_reason` of an answer. A reason of a newer engine reads as `stop`, which ends the turn. */
+/**
+ * Returns the `finish_reason` of an answer. An unknown reason, from a newer engine, becomes `stop`, which ends the
+ * turn.
+ */
 export function finishReason(reason: FinishReason): ChatFinishReason {
   return REASONS[reason] ?? "stop";
 }

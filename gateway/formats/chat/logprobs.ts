@@ -1,6 +1,6 @@
 import type { AlternativeLogprob, TokenLogprob } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/** Stands for the logarithm of zero, which JSON cannot say. */
+/** Stands for the logarithm of zero, which JSON cannot represent. */
 const LOWEST = -9999;
 
 /** Makes the `logprobs` object of some tokens; null where the engine sent none. */

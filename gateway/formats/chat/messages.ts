@@ -19,26 +19,25 @@ const ROLES = {
 } as const;
 
 /**
- * Where the walk over the messages stands. Calls of an assistant turn are answered right behind it and before anything
- * else is said; more than one answer to a call is tolerated, and all of them stay.
+ * Position in the messages. The results of an assistant turn's calls follow it directly, before any other message;
+ * several results for one call are accepted, and all are kept.
  */
 type Position =
   | { readonly at: "conversation" }
   | {
       readonly at: "tool_results";
       readonly assistant: number;
-      /** The names of all calls of the turn by their id. */
       readonly names: ReadonlyMap<string, string>;
       readonly unanswered: Set<string>;
     };
 
 const CONVERSATION: Position = { at: "conversation" };
 
-/** What reading messages needs to know beyond them. */
+/** The input of reading messages, besides the messages. */
 export type MessageContext = {
-  /** Whether the model takes images. */
+  /** Whether the model has image input. */
   readonly acceptsImages: boolean;
-  /** What becomes of images and files that the model cannot take, where they are the user's own in the last message. */
+  /** The rule for images and files that the model cannot read, in the user's own content of the last message. */
   readonly unreadable: UnreadableRule;
 };
 
@@ -88,7 +87,7 @@ function plainParts(role: Role, message: JsonObject, path: FieldPath, context: M
   return orEmptyText(contentParts(message.content, [...path, "content"], { also, ...context }));
 }
 
-/** Reads an assistant message in the order in which the model said it: reasoning, text, calls. */
+/** Reads an assistant message in the order of generation: reasoning, text, calls. */
 function assistantParts(message: JsonObject, path: FieldPath): readonly Part[] {
   if (message.function_call !== undefined && message.function_call !== null)
     throw unsupportedParameter([...path, "function_call"], "Use 'tool_calls' instead.");
@@ -104,9 +103,7 @@ function assistantParts(message: JsonObject, path: FieldPath): readonly Part[] {
   ]);
 }
 
-/**
- * Reads the reasoning of a message. Both names are in use for the same thing; where both are sent, they say the same.
- */
+/** Reads the reasoning of a message. Both field names are in use; where both are sent, they have the same value. */
 function reasoningParts(message: JsonObject, path: FieldPath): readonly Part[] {
   const key =
     message.reasoning_content === undefined || message.reasoning_content === null ? "reasoning" : "reasoning_content";

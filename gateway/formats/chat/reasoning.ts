@@ -11,10 +11,9 @@ import type { ChatBody } from "./schema.ts";
 const { UNSPECIFIED } = ReasoningEffort;
 
 /**
- * Reads whether and how much to reason: `reasoning.effort`, else `reasoning_effort`, else the switches that self-hosted
- * stacks know. Undefined when the body says nothing, which leaves it to the model. Switches of another form are
- * ignored, as they are in no specification. `maxOutputTokens` bounds a budget, as some of the answer must be left to be
- * seen.
+ * Reads whether and how much to reason: `reasoning.effort`, else `reasoning_effort`, else the switches of self-hosted
+ * stacks. Undefined when the body has none of them: the model's default applies. Switches of another form are ignored,
+ * as no specification defines them. `maxOutputTokens` bounds the budget, so that part of the answer stays visible.
  */
 export function readReasoning(body: ChatBody, maxOutputTokens: number | undefined): Reasoning | undefined {
   const named = namedEffort(body);
@@ -33,7 +32,7 @@ function namedEffort({ reasoning, reasoning_effort }: ChatBody): Reasoning | und
   return word ? reasoningOfEffort(word) : undefined;
 }
 
-/** Returns the first switch that says something; the more specific one comes first. */
+/** Returns the first switch that is set; the more specific one comes first. */
 function switchOf(body: ChatBody): boolean | undefined {
   const template = isJsonObject(body.chat_template_kwargs) ? body.chat_template_kwargs : {};
   const switches = [

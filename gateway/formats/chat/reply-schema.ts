@@ -2,8 +2,6 @@ import * as z from "zod";
 import { named, tag } from "../schema-forms.ts";
 import { chatToolCall } from "./schema.ts";
 
-/* The replies of `POST /v1/chat/completions`: the completion, and the chunks of a stream. */
-
 const usage = named("ChatUsage", "The tokens of prompt and answer.", {
   prompt_tokens: z.int().describe("The tokens of the prompt."),
   completion_tokens: z.int().describe("The tokens of the answer, those of reasoning included."),
@@ -43,7 +41,6 @@ const finishReason = z
     "Why the answer ended: by itself or at a stop text, at a limit of tokens, to have tools called, or filtered.",
   );
 
-/** Why a choice ended. */
 export type ChatFinishReason = z.infer<typeof finishReason>;
 
 const head = {
@@ -53,7 +50,6 @@ const head = {
   service_tier: z.string().optional().describe("`default`, where the request had a `service_tier`."),
 };
 
-/** The reply to a request without `stream`. */
 export const chatCompletion = named("ChatCompletion", "A chat completion, the reply to a request without `stream`.", {
   id: head.id,
   object: tag("chat.completion"),
@@ -90,7 +86,6 @@ const callFragment = named("ChatToolCallFragment", "A piece of a tool call.", {
   }),
 });
 
-/** An event of a stream. */
 export const chatChunk = named(
   "ChatChunk",
   "A chunk, the `data` of an event of a stream. The stream ends with `data: [DONE]`.",

@@ -6,26 +6,23 @@ import { finishReason } from "./finish-reason.ts";
 import { chatLogprobs } from "./logprobs.ts";
 import { chatUsage } from "./usage.ts";
 
-/** What the request says about its reply. */
+/** The options of the request that shape its reply. */
 export type ReplyOptions = {
   /** The catalog id of the model. */
   readonly model: string;
-  /** Whether the request asked for log probabilities. */
   readonly logprobs: boolean;
   /** Whether a stream ends with its usage; a folded reply always has it. */
   readonly includeUsage: boolean;
   /** The names under which reasoning is shown, one or two. */
   readonly reasoningFields: readonly string[];
-  /** Whether the request named a service tier: the reply then says that there is one only. */
+  /** Whether the request named a service tier: the reply then names the only one. */
   readonly echoServiceTier: boolean;
 };
 
-/** Returns the `id` of a reply. */
 export function completionId(head: Head): string {
   return `chatcmpl-${head.replyId}`;
 }
 
-/** Makes the body of the reply to a request without `stream`. */
 export function chatReply(head: Head, completion: Completion, options: ReplyOptions): object {
   return {
     id: completionId(head),
@@ -58,9 +55,7 @@ function messageOf(head: Head, completion: Completion, reasoningFields: readonly
   };
 }
 
-/**
- * Makes the entry of a call. One that was cut short is shown with what there is of it, as a stream would have shown it.
- */
+/** Makes the entry of a call. A truncated call is shown as far as it was generated, as in a stream. */
 function toolCallOf(block: CompletedBlock, head: Head) {
   if (block.kind !== "toolCall") return [];
   const text = block.complete ? argumentsText(block.argumentsJson) : block.argumentsJson;

@@ -17,8 +17,8 @@ import { readToolChoice, readTools } from "./tool-fields.ts";
 import { CHAT_UNTAKEN } from "./untaken-fields.ts";
 
 /**
- * Format A, `POST /v1/chat/completions`. Faults are reported in the order in which they help: model, messages, plain
- * fields, tools, and what stands inside the messages last.
+ * Format A, `POST /v1/chat/completions`. Faults are reported in this order: model, messages, plain fields, tools,
+ * content of the messages.
  */
 export const chat: Format<ReplyOptions> = {
   name: "chat",
@@ -69,7 +69,7 @@ function canonicalRequest(body: ChatBody, model: CatalogModel, context: PrepareC
     outputConstraint,
     sampling,
     reasoning,
-    // The affinity key is still the caller's own here: only the route knows the tenant to make a digest for.
+    // The affinity key is still the caller's own here: the route, which has the tenant, makes a digest of it.
     cache: {
       affinityKey: body.prompt_cache_key ?? "",
       isolationSalt: "",
@@ -79,7 +79,7 @@ function canonicalRequest(body: ChatBody, model: CatalogModel, context: PrepareC
   };
 }
 
-/** Reads the token limit of the answer; a limit of more than the window holds is as much as it holds. */
+/** Reads the token limit of the answer, clamped to the window. */
 function readMaxOutputTokens(body: ChatBody, model: CatalogModel): number | undefined {
   const limit = body.max_completion_tokens ?? body.max_tokens ?? undefined;
   return limit === undefined ? undefined : Math.min(limit, model.contextWindow);

@@ -6,12 +6,12 @@ import { type ChatBody, MAX_LOGIT_BIAS } from "./schema.ts";
 
 const MAX_TOKEN_ID = 2 ** 32 - 1;
 
-/** The number of seeds: they are handed on as integers that a double holds exactly. */
+/** The number of seeds: they are passed on as integers that a double holds exactly. */
 const SEEDS = 2 ** 53;
 
 /**
- * Reads the sampling of a body; what it does not say is the model's default. Throws `ApiError` with the path of the
- * first fault.
+ * Reads the sampling of a body; absent fields take the model's default. Throws `ApiError` with the path of the first
+ * fault.
  */
 export function readSampling(body: ChatBody): Sampling {
   return {

@@ -17,22 +17,19 @@ import { MAX_STOP_STRINGS } from "../stop-strings.ts";
 import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
- * The body of `POST /v1/chat/completions`: what is checked by these schemas, and what users are told of it. Null in an
- * optional field means that it is absent. Schemas are open: what stands in no table is tolerated ("Openness" in
- * formats/README.md). Messages are read by hand, as what they may hold depends on their role.
+ * The body of `POST /v1/chat/completions`: these schemas check requests and generate the documentation. Null in an
+ * optional field means that it is absent. Schemas are open: unlisted fields are ignored ("Openness" in
+ * formats/README.md). Messages are read in code, as their fields depend on the role.
  */
 
-/** The most messages that one request may have. */
 export const MAX_MESSAGES = 100_000;
 
-/** The most entries of one `logit_bias`. */
 export const MAX_LOGIT_BIAS = 1_024;
 
 const flag = z.boolean().nullish();
 const tokens = z.int().min(1).nullish();
 const open = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape).nullish();
 
-/** The parts of a message's content, by their types. */
 export const chatParts = {
   text: named("ChatTextPart", "A part of text, in messages of any role.", {
     type: tag("text"),
@@ -72,7 +69,7 @@ export const chatToolCall = named("ChatToolCall", "A tool call.", {
   function: functionCall,
 });
 
-/** A message, of whose fields those are checked that its role has. */
+/** A message; only the fields of its role are checked. */
 export const chatMessage = named("ChatMessage", "A message of the conversation.", {
   role: z
     .enum(["system", "developer", "user", "assistant", "tool"])
@@ -102,7 +99,6 @@ export const chatMessage = named("ChatMessage", "A message of the conversation."
   cache_control: cacheControl,
 });
 
-/** Why tools of other types than `function` are refused. */
 export const ONLY_FUNCTIONS = "Only tools of the type 'function' are supported.";
 
 const tool = named("ChatTool", "A function that the model may call and the caller runs.", {
@@ -134,7 +130,6 @@ const allowedTools = named("ChatAllowedTools", "Some of the functions by their n
   }),
 });
 
-/** The schema of `tool_choice`. */
 export const chatToolChoice = z
   .union([z.enum(["none", "auto", "required"]), namedFunction, allowedTools], "a string or an object")
   .nullish();
@@ -172,7 +167,6 @@ const templateSwitches = named("ChatTemplateSwitches", "Switches for reasoning u
   thinking: z.boolean().nullish().describe("Another name of `enable_thinking`."),
 });
 
-/** The body of a request. */
 export const chatRequest = named("ChatRequest", "The body of a request for a chat completion.", {
   model: modelId,
   messages: z
@@ -263,5 +257,4 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   service_tier: z.unknown().optional().describe("Any value; the reply then says `default`, which is the one tier."),
 });
 
-/** A checked body. */
 export type ChatBody = z.infer<typeof chatRequest>;

@@ -28,15 +28,15 @@ import { chatUsage } from "./usage.ts";
 const NO_LOGPROBS: readonly TokenLogprob[] = [];
 
 /**
- * Where the stream stands. `toolCalls` counts the calls that were begun: it is the next call's `index`, which counts
- * calls and not blocks.
+ * Position in the stream. `toolCalls` counts the calls begun: it is the next call's `index`, which counts calls, not
+ * blocks.
  */
 type Position =
   | { readonly at: "start" }
   | { readonly at: "between_blocks"; readonly toolCalls: number }
   | { readonly at: "in_text"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "in_reasoning"; readonly toolCalls: number }
-  /** A call whose head was sent, and nothing of its arguments yet. */
+  /** A call whose head was sent, but none of its arguments. */
   | { readonly at: "tool_call_begun"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "in_tool_call"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "end" };
@@ -44,11 +44,10 @@ type Position =
 /** Writes canonical events as chunks of Format A, by the numbered rules of "Stream of chat" in formats/README.md. */
 export class ChatEncoder implements StreamEncoder {
   readonly #options: ReplyOptions;
-  /** The fields that are the same on every chunk, but for its id, which stands first. */
+  /** The fields that are the same on every chunk, except the id, which comes first. */
   readonly #base: object;
   readonly #text: OpenFrame;
   readonly #head: Head;
-  /** Writes the chunk of a piece of reasoning. */
   readonly #reasoning: (text: string) => string;
   #position: Position = { at: "start" };
 
@@ -82,7 +81,7 @@ export class ChatEncoder implements StreamEncoder {
       case "finished":
         return this.#finished(kind.value);
       case "progress":
-      case undefined: // a kind of event that this version does not know
+      case undefined: // An event kind of a newer contract.
         return "";
       default:
         kind satisfies never;
@@ -90,7 +89,7 @@ export class ChatEncoder implements StreamEncoder {
     }
   }
 
-  /** Returns the frame of a delta that is its text alone; "" where the block is not shown. */
+  /** Returns the frame of a delta without log probabilities; "" where the block is not shown. */
   text(text: string): string {
     return this.#delta(text, NO_LOGPROBS);
   }
@@ -102,7 +101,7 @@ export class ChatEncoder implements StreamEncoder {
     return frame(undefined, JSON.stringify({ error: inStreamError(error) })) + DONE;
   }
 
-  /** Returns a sign of life, a comment line, which clients of this format skip; "" after the end. */
+  /** Returns a keep-alive, a comment line, which clients of this format skip; "" after the end. */
   keepAlive(): string {
     return this.#position.at === "end" ? "" : COMMENT_KEEP_ALIVE;
   }
@@ -155,7 +154,7 @@ export class ChatEncoder implements StreamEncoder {
         const first = { index: toolCalls, id, type: "function", function: { name, arguments: "" } };
         return this.#frame(this.#chunk({ tool_calls: [first] }));
       }
-      case undefined: // a kind of block that this version does not know: its deltas are skipped
+      case undefined: // A block kind of a newer contract: its deltas are skipped.
         return "";
       default:
         block satisfies never;
@@ -173,7 +172,7 @@ export class ChatEncoder implements StreamEncoder {
 
   /**
    * Returns the end of the stream ("Stream of chat" in formats/README.md, rules 5 and 6): one chunk ends the choice,
-   * then comes the usage where it was asked for, then the marker.
+   * then the usage if requested, then the marker.
    */
   #finished({ reason, usage }: Finished): string {
     if (this.#position.at === "end") return "";
@@ -207,8 +206,8 @@ function argumentsDelta(index: number, text: string): object {
 }
 
 /**
- * Makes the error of a broken stream. An engine that went away is `server_error` here, whose message tells the rest:
- * there is no status any more that a code of its own would explain.
+ * Makes the error of a broken stream. A lost engine is `server_error` here, and the message has the details: without an
+ * HTTP status, a code of its own would explain nothing.
  */
 function inStreamError(error: ApiError) {
   const object = errorObjectA(error);

@@ -5,16 +5,13 @@ import { field } from "../checked.ts";
 import { invalidValue } from "../field-error.ts";
 import { chatMessage } from "./schema.ts";
 
-/**
- * A text without control characters and without half of a surrogate pair, which would be another character once it is
- * sent on.
- */
+/** A text without control characters and without half of a surrogate pair, which encoding would replace. */
 const WORD = /^[^\p{Cc}\p{Cs}]+$/u;
 
 /**
- * Reads the `tool_calls` of an assistant message; null and absent are none. Names and arguments are the model's own
- * words and are taken as they are. Throws `ApiError` for a fault in the form, and for an id that the same message uses
- * twice: ids may come again in a later turn, as some models count from 0 in each.
+ * Reads the `tool_calls` of an assistant message; null and absent are none. Names and arguments come from the model and
+ * are not checked. Throws `ApiError` for a fault in the form, and for an id used twice in one message: ids may repeat
+ * in a later turn, as some models count from 0 in each.
  */
 export function toolCallParts(message: JsonObject, path: FieldPath): readonly Part[] {
   const ids = new Set<string>();

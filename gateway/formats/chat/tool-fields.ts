@@ -24,8 +24,8 @@ const MODES = {
 const PATH = ["tool_choice"];
 
 /**
- * Reads the `tool_choice` of a body; absent, it is `auto`. Undefined where there are no tools, as the engine then has
- * nothing to choose from. Throws `ApiError` when the choice needs a tool that `tools` does not hold.
+ * Reads the `tool_choice` of a body; absent, it is `auto`. Undefined where there are no tools to choose from. Throws
+ * `ApiError` when the choice needs a tool that `tools` does not hold.
  */
 export function readToolChoice(value: unknown, tools: readonly Tool[], parallel: boolean): ToolChoice | undefined {
   const choice = { disableParallelCalls: !parallel, ...readMode(value) };

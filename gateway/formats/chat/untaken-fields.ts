@@ -5,7 +5,7 @@ const SCHEMA = "Use 'response_format' with a JSON Schema instead.";
 const TOKENS = "Token ids and the lengths of answers in tokens are the engine's; use 'stop' and 'max_tokens'.";
 const TEMPLATE = "The prompt is written by the model's own chat template.";
 
-/** The fields at the top of a chat body of which nothing in the request is made, in the order of their check. */
+/** The top-level fields of a chat body that do not reach the request, in the order of their check. */
 export const CHAT_UNTAKEN: readonly UntakenField[] = [
   { field: "audio", becomes: "refused", why: "Answers are text." },
   { field: "functions", becomes: "refused", why: "Use 'tools' instead." },

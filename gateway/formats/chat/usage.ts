@@ -1,9 +1,6 @@
 import { Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/**
- * Makes the `usage` object ("Token counts" in formats/README.md); an absent message is one of zeros, as everywhere in
- * proto3.
- */
+/** Makes the `usage` object ("Token counts" in formats/README.md); an absent message means zeros, as in proto3. */
 export function chatUsage(usage: Usage = Usage.create()) {
   return {
     prompt_tokens: usage.inputTokens,

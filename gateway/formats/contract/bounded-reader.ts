@@ -2,12 +2,15 @@ import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { ApiError } from "../../errors.ts";
 
 /**
- * The most tags and lengths that a message may hold: two bytes can make an object of many times their size. A text of a
- * message takes about six of them, so that this is some 60,000 parts.
+ * The most tags and lengths that a message may hold: two bytes can become an object of many times their size. A text
+ * part takes about six of them, so the limit allows some 60,000 parts.
  */
 const MAX_READS = 400_000;
 
-/** Reads a message of the contract whose sender nobody knows: one of too many pieces costs no more than finding that out. */
+/**
+ * Reads a message of the contract from an untrusted sender: a message of too many pieces costs no more than finding
+ * that out.
+ */
 class BoundedReader extends BinaryReader {
   constructor(bytes: Uint8Array) {
     super(bytes);
@@ -25,7 +28,7 @@ function tooManyPieces(): ApiError {
   return new ApiError("bad_request", "The request is made of too many pieces.", { detail: "message_pieces" });
 }
 
-/** Decodes a message of the contract. Throws `ApiError` for bytes that are none, and for one that is made of too many pieces. */
+/** Decodes a message of the contract. Throws `ApiError` for invalid bytes, and for a message of too many pieces. */
 export function decodeBounded<Message>(bytes: Uint8Array, decode: (reader: BinaryReader) => Message): Message {
   try {
     return decode(new BoundedReader(bytes));

@@ -5,12 +5,12 @@ import type { FieldPath } from "../../errors.ts";
 import { MAX_CACHE_KEY_LENGTH } from "../cache-control.ts";
 import { invalidValue, tooLong } from "../field-error.ts";
 
-/** The longest time for which a prefix may be asked to be kept, in seconds. */
+/** The longest retention of a prefix that a caller may request, in seconds. */
 const MAX_TTL_SECONDS = 86_400;
 
 /**
- * Reads the hints on the cache. The affinity key is the caller's own here, as a `prompt_cache_key` is in other formats:
- * whoever knows the tenant makes a digest of it. The isolation salt is not the caller's to choose.
+ * Reads the hints on the cache. The affinity key is the caller's own here, like a `prompt_cache_key` in other formats;
+ * the route, which has the tenant, makes a digest of it. Callers cannot choose the isolation salt.
  */
 export function checkedCacheHints(cache: CacheHints | undefined): CacheHints | undefined {
   if (!cache) return undefined;
@@ -19,7 +19,7 @@ export function checkedCacheHints(cache: CacheHints | undefined): CacheHints | u
   return { affinityKey, isolationSalt: "", ttl: checkedTtl(ttl, ["cache", "ttl"]) };
 }
 
-/** Checks a mark of the end of a prefix, on the tool or the part that `path` leads to. */
+/** Checks the breakpoint of the tool or the part that `path` leads to. */
 export function breakpointOf(mark: CacheBreakpoint | undefined, path: FieldPath): CacheBreakpoint | undefined {
   return mark && { ttl: checkedTtl(mark.ttl, [...path, "cache_breakpoint", "ttl"]) };
 }

@@ -13,16 +13,14 @@ import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedValue } f
 import { imageFromData, imagesNotAccepted } from "../image.ts";
 import { breakpointOf } from "./cache-fields.ts";
 
-/** The most messages that one request may have. */
 const MAX_MESSAGES = 100_000;
 
-/** A text without control characters. */
 const WORD = /^[^\p{Cc}\p{Cs}]+$/u;
 
 type Kind = NonNullable<Part["kind"]>;
 type KindName = Kind["$case"];
 
-/** The kinds of parts that messages of each role may have, by the names of the contract. */
+/** The kinds of parts in messages of each role, by the names of the contract. */
 const KINDS: Readonly<Record<number, readonly KindName[]>> = {
   [Role.SYSTEM]: ["text"],
   [Role.USER]: ["text", "image"],
@@ -30,7 +28,6 @@ const KINDS: Readonly<Record<number, readonly KindName[]>> = {
   [Role.TOOL]: ["toolResult"],
 };
 
-/** The kinds of parts that the result of a tool may have. */
 const RESULT_KINDS: readonly KindName[] = ["text", "image"];
 
 const FIELD = {
@@ -45,8 +42,8 @@ const ROLES = ["ROLE_SYSTEM", "ROLE_USER", "ROLE_ASSISTANT", "ROLE_TOOL"];
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * Checks a conversation, and returns it with nothing in it that only a gateway may say: signatures are left out, as
- * nodes do not look at them, and digests of images are made anew. Throws `ApiError` with the path of the first fault.
+ * Checks a conversation, and returns it without the fields that only a gateway may set: signatures are left out, as
+ * nodes do not read them, and digests of images are computed anew. Throws `ApiError` with the path of the first fault.
  */
 export function checkedMessages(messages: readonly Message[], acceptsImages: boolean): readonly Message[] {
   if (messages.length === 0) throw emptyArray(["messages"]);
@@ -62,10 +59,9 @@ function checkedMessage({ role, parts, name }: Message, path: FieldPath, accepts
   return { role, parts: checked, name: name === "" ? undefined : name };
 }
 
-/** What reading parts needs to know beyond them. */
 type PartContext = { readonly kinds: readonly KindName[]; readonly acceptsImages: boolean };
 
-/** Checks parts. One whose kind is not set says nothing and is left out. */
+/** Checks parts. A part whose kind is not set is left out. */
 function checkedParts(parts: readonly Part[], path: FieldPath, context: PartContext): readonly Part[] {
   return parts.flatMap((part, index) => {
     const { kind } = part;
@@ -133,7 +129,7 @@ function word(text: string, path: FieldPath): string {
   return text;
 }
 
-/** Refuses an id that two calls of one message have: nobody could say which of them a result answers. */
+/** Refuses an id that two calls of one message share: a result could not be matched to its call. */
 function refuseRepeatedCalls(parts: readonly Part[], path: FieldPath): void {
   const ids = new Set<string>();
   for (const [index, { kind }] of parts.entries()) {

@@ -10,17 +10,14 @@ import { MAX_STOP_STRINGS } from "../stop-strings.ts";
 import { numberWithin } from "./number-field.ts";
 import { schemaAsSent } from "./schema-text.ts";
 
-/** The most entries of one `logit_bias`. */
 const MAX_LOGIT_BIAS = 1_024;
-/** The largest bias of a token. */
 const MAX_BIAS = 1_000;
-/** The most alternatives of a token that may be asked for. */
 const MAX_TOP_LOGPROBS = 50;
 
 const MODES: ReadonlySet<number> = new Set(Object.values(ReasoningMode));
 const EFFORTS: ReadonlySet<number> = new Set(Object.values(ReasoningEffort));
 
-/** Checks how tokens are to be drawn; absent fields stay absent. Throws `ApiError` with the path of the first fault. */
+/** Checks the sampling; absent fields stay absent. Throws `ApiError` with the path of the first fault. */
 export function checkedSampling(sampling: Sampling | undefined): Sampling | undefined {
   if (!sampling) return undefined;
   const at = (name: string) => ["sampling", name];
@@ -43,8 +40,7 @@ export function checkedSampling(sampling: Sampling | undefined): Sampling | unde
 }
 
 /**
- * Checks whether and how long the model is to think. A budget leaves some of the answer to be seen. Throws `ApiError`
- * with the path of the first fault.
+ * Checks the reasoning. A budget leaves part of the answer visible. Throws `ApiError` with the path of the first fault.
  */
 export function checkedReasoning(
   reasoning: Reasoning | undefined,
@@ -68,7 +64,7 @@ export function checkedReasoning(
   return { mode, effort, budgetTokens: Math.max(1, Math.min(budgetTokens, most)) };
 }
 
-/** Checks the form that the text has to have. Throws `ApiError` for a schema that is none, or beyond its limits. */
+/** Checks the required form of the text. Throws `ApiError` for an invalid schema, or one beyond its limits. */
 export function checkedConstraint(constraint: OutputConstraint | undefined): OutputConstraint | undefined {
   if (constraint?.kind?.$case !== "jsonSchema") return constraint;
   const { schemaJson, strict, name } = constraint.kind.value;

@@ -2,8 +2,8 @@ import type { FieldPath } from "../../errors.ts";
 import { aboveMaximum, belowMinimum, invalidValue } from "../field-error.ts";
 
 /**
- * Returns the value of a field that has to be a number from `least` to `most`; undefined where it is absent. Throws
- * `ApiError` for any other, and for what is no number.
+ * Returns the value of a number field from `least` to `most`; undefined where it is absent. Throws `ApiError` for any
+ * other value.
  */
 export function numberWithin(
   value: number | undefined,

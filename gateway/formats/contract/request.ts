@@ -11,9 +11,9 @@ import { numberWithin } from "./number-field.ts";
 import { checkedToolChoice, checkedTools } from "./tool-fields.ts";
 
 /*
- * The contract itself as a format: what a gRPC client sends is a request of the contract already, and only has to be
- * held to what any caller is held to. What the gateway alone may say of a request is dropped here, and said by whoever
- * encodes the message for an engine.
+ * The contract itself as a format: a gRPC client already sends a request of the contract, which only has to pass the
+ * same checks as any caller's. Fields that only the gateway may set are dropped here, and set by the encoder of the
+ * engine's message.
  */
 
 const FIELDS = {
@@ -23,14 +23,14 @@ const FIELDS = {
   toolSchema: ["parameters_json_schema"],
 } as const;
 
-/** Generate of the contract. Its answers are the canonical events themselves, so that it has nothing to write. */
+/** Generate of the contract. Its answers are the canonical events themselves, so it has no encoder. */
 export const contractGenerate: Pick<Format, "name" | "fields" | "prepare"> = {
   name: "grpc",
   fields: FIELDS,
   prepare(body, context) {
     const request = decodeBounded(bytesOf(body), (reader) => GenerateRequest.decode(reader));
     const model = catalogModel(named(request.model), context);
-    // The answer would begin anew without a word: nobody who sends a continuation can want that.
+    // The answer would silently start again, which no client with a continuation can want.
     if (request.continuation) throw unsupportedParameter(["continuation"], "The gateway itself goes on with answers.");
     const maxOutputTokens = maxTokensOf(request.maxOutputTokens, model.contextWindow);
     const tools = checkedTools(request.tools);
@@ -49,7 +49,6 @@ export const contractGenerate: Pick<Format, "name" | "fields" | "prepare"> = {
   },
 };
 
-/** CountTokens of the contract. */
 export const contractCount: Pick<CountFormat, "name" | "fields" | "prepare"> = {
   name: "grpc",
   fields: FIELDS,
@@ -69,12 +68,12 @@ function bytesOf(body: unknown): Uint8Array {
   throw new ApiError("bad_request", "The request has no message.", { detail: "message_unreadable" });
 }
 
-/** Returns a text of the contract as other formats have it, where an empty one is none. */
+/** Returns a text of the contract as in other formats: an empty one is absent. */
 function named(text: string): string | undefined {
   return text === "" ? undefined : text;
 }
 
-/** Returns the most tokens of the answer; more than the window holds is as much as it holds. */
+/** Returns the token limit of the answer, clamped to the window. */
 function maxTokensOf(most: number | undefined, window: number): number | undefined {
   numberWithin(most, ["max_output_tokens"], 1, Number.MAX_SAFE_INTEGER);
   return most === undefined ? undefined : Math.min(most, window);

@@ -25,8 +25,8 @@ export function checkedTools(tools: readonly Tool[]): readonly Tool[] {
 const MODES: ReadonlySet<number> = new Set(Object.values(ToolChoiceMode));
 
 /**
- * Checks whether and which tools are to be called; undefined where there are no tools, as there is nothing to choose
- * from then. Throws `ApiError` where the choice needs a tool that `tools` does not hold.
+ * Checks the choice of tools; undefined where there are no tools to choose from. Throws `ApiError` where the choice
+ * needs a tool that `tools` does not hold.
  */
 export function checkedToolChoice(choice: ToolChoice | undefined, tools: readonly Tool[]): ToolChoice | undefined {
   if (!choice) return undefined;

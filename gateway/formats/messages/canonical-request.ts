@@ -17,11 +17,9 @@ import { refuseSystemRole, systemMessage } from "./system.ts";
 import { toolChoiceOf, toolsOf } from "./tools.ts";
 import { MESSAGES_UNTAKEN } from "./untaken-fields.ts";
 
-/** A body that passed every check, and what it means. */
 export type CheckedBody = {
   /** The flat part of the body. */
   readonly body: MessagesBody;
-  /** The canonical form of the request. */
   readonly request: CanonicalRequest;
   /** The paths in the body of the request's tools. */
   readonly toolPaths: readonly FieldPath[];
@@ -34,7 +32,7 @@ export function checkMessagesBody(value: unknown, context: PrepareContext): Chec
   return check(value, messagesRequest, context);
 }
 
-/** Checks the body of a count, which is that of a message but for `max_tokens`. Throws `ApiError` only. */
+/** Checks the body of a count: a message without the checks of `max_tokens`. Throws `ApiError` only. */
 export function checkCountTokensBody(value: unknown, context: PrepareContext): CheckedBody {
   return check(value, countTokensBody, context);
 }
@@ -83,12 +81,12 @@ function check(
   return { body, request, toolPaths, messagePlaces };
 }
 
-/** Returns the token limit of the answer. Counting takes any `max_tokens`; one that says nothing is no limit. */
+/** Returns the token limit of the answer. Counting accepts any `max_tokens`; an invalid one is no limit. */
 function answerLimit(limit: unknown): number {
   return typeof limit === "number" && Number.isSafeInteger(limit) && limit >= 1 ? limit : Number.POSITIVE_INFINITY;
 }
 
-/** The name of every schema, as it has none in this format and some engines want one. */
+/** The name of every schema: this format has none, and some engines require one. */
 const SCHEMA_NAME = "output";
 
 function outputConstraintOf(body: MessagesBody): OutputConstraint | undefined {
@@ -100,7 +98,7 @@ function outputConstraintOf(body: MessagesBody): OutputConstraint | undefined {
   return { kind: { $case: "jsonSchema", value: { name: SCHEMA_NAME, schemaJson, strict: true } } };
 }
 
-/** Marks the end of all messages where `cache_control` stands beside them. */
+/** Marks the end of all messages if `cache_control` is set beside them. */
 function withFinalBreakpoint(messages: readonly Message[], breakpoint: CacheBreakpoint | undefined) {
   const last = messages.at(-1);
   const part = last?.parts.at(-1);
@@ -110,8 +108,8 @@ function withFinalBreakpoint(messages: readonly Message[], breakpoint: CacheBrea
 }
 
 /**
- * Returns who asks, as far as the caller says so: requests of one user share prefixes. It is never refused, as it only
- * steers.
+ * Returns the caller's user id, if any: requests of one user share prefixes. It is never refused, as it only influences
+ * routing.
  */
 function userId(metadata: unknown): string {
   const id = isJsonObject(metadata) ? metadata.user_id : undefined;

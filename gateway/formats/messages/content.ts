@@ -20,23 +20,22 @@ import {
   toolUseBlock,
 } from "./schema.ts";
 
-/** Where a block stands; not every block may stand everywhere. */
+/** The position of a block; each kind of block is accepted in some of them. */
 export type Place = "user" | "assistant" | "tool_result" | "document";
 
-/** A content block of a kind that may stand where it stands: its whole object, and its path in the body. */
+/** A content block of a kind that is accepted at its position: its whole object, and its path in the body. */
 export type Block = { readonly type: BlockType; readonly value: JsonObject; readonly path: FieldPath };
 
-/** What reading a block needs to know beyond the block. */
+/** The input of reading a block, besides the block. */
 export type ContentContext = {
-  /** Whether the model takes images. */
+  /** Whether the model has image input. */
   readonly acceptsImages: boolean;
-  /** What becomes of images and documents that the model cannot take. */
+  /** The rule for images and documents that the model cannot read. */
   readonly unreadable: UnreadableRule;
-  /** Opens the reasoning that was withheld from the caller. */
   readonly sealer: Pick<Sealer, "open">;
 };
 
-/** The blocks that reach the model, and where each may stand. */
+/** The blocks that reach the model, and the positions that accept each. */
 const PLACES = {
   text: ["user", "assistant", "tool_result", "document"],
   image: ["user", "tool_result", "document"],
@@ -49,13 +48,11 @@ const PLACES = {
   compaction: ["user", "assistant"],
 } as const satisfies Record<string, readonly Place[]>;
 
-/** The kinds of blocks that reach the model. */
 export type BlockType = keyof typeof PLACES;
 
 /**
- * The blocks that are left out of the prompt: traces of tools that ran at a vendor, and reasoning that only a vendor
- * can read. What came of them stands in the text behind them, and a model shown such traces begins to write them
- * itself.
+ * The blocks left out of the prompt: traces of tools that ran at a vendor, and reasoning that only a vendor can read.
+ * Their results are in the text that follows, and a model shown such traces begins to write them itself.
  */
 const LEFT_OUT =
   /^(redacted_thinking|server_tool_use|container_upload|mcp_[a-z_]+|(web_search|web_fetch|tool_search|[a-z_]*code_execution)_tool_result)$/;
@@ -64,7 +61,7 @@ const ANY_BLOCK = z.object({ type: z.string() });
 
 /**
  * Reads content as blocks: a string is one text block, absent content is none. Blocks of unknown kinds are left out, as
- * schemas are open; content of nothing else is refused, as the model would see none of it. Throws `ApiError`.
+ * schemas are open; content of only such blocks is refused, as the model would see none of it. Throws `ApiError`.
  */
 export function contentBlocks(content: unknown, path: FieldPath, place: Place): readonly Block[] {
   if (content === undefined || content === null) return [];
@@ -85,7 +82,7 @@ export function contentBlocks(content: unknown, path: FieldPath, place: Place): 
 }
 
 /**
- * Returns what a block says to the model. Empty text says nothing; a `tool_result` is for the conversation to read.
+ * Returns the parts of a block for the model. Empty text gives none; a `tool_result` is read by the conversation.
  * Throws `ApiError`.
  */
 export function partsOf(block: Block, context: ContentContext): readonly Part[] {
@@ -97,7 +94,7 @@ export function allParts(blocks: readonly Block[], context: ContentContext): Par
   return blocks.flatMap((block) => partsOf(block, context));
 }
 
-/** Marks the last of the parts that a block became where the caller marked a prefix end behind the block. */
+/** Marks the last part of a block if the caller set a breakpoint on the block. */
 export function withBreakpoint(parts: readonly Part[], block: Pick<Block, "value">): readonly Part[] {
   const breakpoint = cacheBreakpoint(block.value.cache_control);
   const last = parts.at(-1);
@@ -134,8 +131,8 @@ function plainParts(block: Block, context: ContentContext): readonly Part[] {
 const NO_SIGNATURE = Buffer.alloc(0);
 
 /**
- * Reads reasoning of an earlier turn. Its signature is never asked for, as it may come from another service. Where the
- * text was withheld from the caller, the signature is the sealed text.
+ * Reads reasoning of an earlier turn. Its signature is not required to be valid, as it may come from another service.
+ * Where the text was withheld from the caller, the signature is the sealed text.
  */
 function thinkingParts(value: JsonObject, path: FieldPath, context: ContentContext): readonly Part[] {
   const shown = field(thinkingBlock, value, "thinking", path) ?? "";
@@ -165,7 +162,9 @@ function imagePart(value: JsonObject, path: FieldPath, context: ContentContext):
 
 const ANY_SOURCE = ANY_BLOCK.extend({ content: z.unknown() });
 
-/** Reads a document, which goes into the prompt as tagged text; only sources that are text (or text and images) can. */
+/**
+ * Reads a document, which becomes tagged text in the prompt; only sources of text (or text and images) are accepted.
+ */
 function documentParts(value: JsonObject, path: FieldPath, context: ContentContext): readonly Part[] {
   const at = [...path, "source"];
   const source = checked(ANY_SOURCE, value.source, at);

@@ -7,7 +7,6 @@ import { allParts, type Block, type ContentContext, contentBlocks, partsOf, with
 import { inputMessage, toolResultBlock, toolUseBlock } from "./schema.ts";
 import { systemBlocks } from "./system.ts";
 
-/** Neighbouring messages of one role, which are one turn. */
 type Turn = {
   readonly role: "user" | "assistant" | "system";
   readonly blocks: Block[];
@@ -15,23 +14,22 @@ type Turn = {
   readonly place: number;
 };
 
-/** A tool call that waits for its result. */
 type OpenCall = { readonly name: string; readonly messagePath: FieldPath };
 
-/** What reading a conversation needs to know beyond its messages. */
+/** The input of reading a conversation, besides its messages. */
 export type ConversationContext = ContentContext & {
-  /** Whether to refuse neighbouring messages of one role instead of joining them. */
+  /** Whether to refuse neighbouring messages of one role instead of merging them. */
   readonly strictAlternation: boolean;
-  /** Whether messages of the role `system` are taken (`merge`), which stand in the conversation where the caller put them. */
+  /** Whether messages of the role `system` are accepted (`merge`) at their position in the conversation. */
   readonly systemRole: "reject" | "merge";
 };
 
-/** A canonical message, and the number of the body's message that it, or the beginning of it, came from. */
+/** A canonical message, and the number of the body's message that it, or its beginning, came from. */
 export type PlacedMessage = { readonly message: Message; readonly place: number };
 
 /**
- * Reads the `messages` of a body as canonical messages. Every tool result becomes a message of its own, and what else
- * its user turn says one behind them. Throws `ApiError` for a result without its call in the turn before, and for a
+ * Reads the `messages` of a body as canonical messages. Every tool result becomes a message of its own, followed by one
+ * message with the rest of its user turn. Throws `ApiError` for a result without its call in the turn before, and for a
  * call without its result.
  */
 export function conversation(messages: readonly unknown[], context: ConversationContext): readonly PlacedMessage[] {
@@ -39,7 +37,7 @@ export function conversation(messages: readonly unknown[], context: Conversation
   let open: ReadonlyMap<string, OpenCall> = new Map();
   for (const turn of turnsOf(messages, context)) {
     if (turn.role === "system") {
-      // It neither answers calls nor ends a turn: results may still follow.
+      // A system message neither answers calls nor ends a turn: results may still follow.
       const parts = allParts(turn.blocks, context);
       if (parts.length > 0) result.push({ message: { role: Role.SYSTEM, parts }, place: turn.place });
     } else if (turn.role === "assistant") {
@@ -115,7 +113,7 @@ function userMessages(
     results.push({ message, place: placeOf(block) });
   }
   refuseUnanswered(new Map([...open].filter(([callId]) => !answered.has(callId))));
-  // Beside a tool's result stands what an agent has added to it.
+  // An agent's own additions stand beside a tool's result.
   const ownPlace = results.some((result) => result.place === lastPlace) ? undefined : lastPlace;
   const parts = blocks.flatMap((block) => partsOf(block, placeOf(block) === ownPlace ? context : tolerant));
   if (results.length > 0 && parts.length === 0) return results;
@@ -123,7 +121,7 @@ function userMessages(
   return [...results, { message: { role: Role.USER, parts }, place: said ? placeOf(said) : place }];
 }
 
-/** Returns the number of the message that a block stands in, which its path has behind the name of the list. */
+/** Returns the number of the message that holds a block: the part of its path after the list's name. */
 function placeOf({ path }: Block): number {
   return Number(path[1]);
 }
@@ -136,7 +134,7 @@ function resultParts(block: Block, callId: string, name: string, context: Conten
 }
 
 /*
- * The wording of the format's own service, which agents look for, but for the ids: they are the caller's text.
+ * The wording of the format's own service, which agents match, except the ids: they are the caller's text.
  */
 
 function unexpectedResult(path: FieldPath): ApiError {
@@ -161,8 +159,8 @@ function refuseUnanswered(calls: ReadonlyMap<string, OpenCall>): void {
 }
 
 /**
- * Drops an empty assistant turn at the end: going on from it is answering, and without it the template opens the turn
- * itself.
+ * Drops an empty assistant turn at the end: continuing it is the same as answering, and without it the template opens
+ * the turn itself.
  */
 function withoutEmptyPrefill(messages: readonly PlacedMessage[]): readonly PlacedMessage[] {
   const last = messages.at(-1)?.message;

@@ -8,14 +8,14 @@ import { EFFORTS } from "../reasoning-effort.ts";
 import type { MessagesBody } from "./schema.ts";
 
 /**
- * What the caller sees of the model's reasoning: its text, a block without the text, or no block at all. The model may
- * reason in all three, as not every model can be kept from it.
+ * The form in which the caller sees the model's reasoning: its text, a block without the text, or no block at all. The
+ * model may reason in all three, as not every model can be kept from it.
  */
 export type ThinkingDisplay = "shown" | "omitted" | "none";
 
 /**
- * Returns what the caller sees of the reasoning. `summarized`, `updates` and whatever else a client knows mean the
- * text, as there is no summary of it.
+ * Returns the form in which the caller sees the reasoning. `summarized`, `updates` and any other value give the text,
+ * as there is no summary of it.
  */
 export function thinkingDisplay(body: MessagesBody): ThinkingDisplay {
   const off = body.thinking ? body.thinking.type === "disabled" : body.output_config?.effort === "none";
@@ -24,8 +24,8 @@ export function thinkingDisplay(body: MessagesBody): ThinkingDisplay {
 }
 
 /**
- * Reads the reasoning that a body asks for; undefined leaves it to the model. A budget is clamped below
- * `maxOutputTokens`, which it is part of. Throws `ApiError` when `enabled` comes without a budget.
+ * Reads the reasoning that a body requests; undefined leaves it to the model. A budget is clamped below
+ * `maxOutputTokens`, which includes it. Throws `ApiError` when `enabled` comes without a budget.
  */
 export function reasoningOf(body: MessagesBody, maxOutputTokens: number): Reasoning | undefined {
   const { thinking, output_config: config } = body;

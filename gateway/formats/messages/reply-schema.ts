@@ -1,8 +1,6 @@
 import * as z from "zod";
 import { named, tag, type Written } from "../schema-forms.ts";
 
-/* The replies of `POST /v1/messages` and `POST /v1/messages/count_tokens`: the message, and the events of a stream. */
-
 const usageCounts = {
   input_tokens: z
     .int()
@@ -26,7 +24,6 @@ const startedUsage = named("StartedUsage", "The counts at the start; those at th
 
 const finalUsage = named("FinalUsage", "The tokens of prompt and answer.", { ...usageCounts, ...thinkingCount });
 
-/** The token counts of a message. */
 export type MessageUsage = Written<typeof finalUsage>;
 
 const stop = {
@@ -40,7 +37,6 @@ const stop = {
 
 const messageStop = named("MessageStop", "How the answer ended.", stop);
 
-/** How a message ended. */
 export type Stop = Written<typeof messageStop>;
 
 const text = named("ReplyText", "A block of text.", {
@@ -65,7 +61,6 @@ const toolUse = named("ReplyToolUse", "A block with a tool call.", {
 
 const block = z.discriminatedUnion("type", [text, thinking, toolUse]);
 
-/** A block of a reply. */
 export type ReplyBlock = Written<typeof block>;
 
 const head = {
@@ -75,7 +70,6 @@ const head = {
   model: z.string().describe("The id of the model."),
 };
 
-/** The reply to a request without `stream`. */
 export const message = named("Message", "A message, the reply to a request without `stream`.", {
   ...head,
   content: z
@@ -89,14 +83,13 @@ export const message = named("Message", "A message, the reply to a request witho
   }),
 });
 
-/** The reply of a count. */
 export const tokenCount = named("TokenCount", "The tokens of a prompt.", {
   input_tokens: z.int().min(0).describe("The tokens of the rendered prompt, exact: tools and template included."),
 });
 
 const index = z.int().describe("The number of the block, counted from 0 without gaps.");
 
-/** The events of a stream, in the order in which they come; each stands in the `data` of an event of its type's name. */
+/** The events of a stream, in their order; each is the `data` of an event named by its type. */
 export const messageEvents = [
   named("MessageStart", "The stream begins.", {
     type: tag("message_start"),

@@ -7,8 +7,8 @@ import type { ThinkingDisplay } from "./reasoning.ts";
 import type { MessageUsage, ReplyBlock, Stop } from "./reply-schema.ts";
 
 /**
- * What of the request a reply repeats or depends on: `model` is the catalog id of the model, `display` what the caller
- * sees of the reasoning.
+ * The parts of the request that a reply repeats or depends on: `model` is the catalog id of the model, `display` the
+ * form in which the caller sees the reasoning.
  */
 export type Asked = { readonly model: string; readonly display: ThinkingDisplay };
 
@@ -21,22 +21,20 @@ export function messageReply(head: Head, asked: Asked, completion: Completion): 
   });
 }
 
-/** Makes the fields of a message that are known from its start and stay as they are. */
+/** Makes the fields of a message that are fixed from its start. */
 export function messageHead(head: Head, asked: Asked) {
   return { id: `msg_${head.replyId}`, type: "message", role: "assistant", model: asked.model } as const;
 }
 
 /**
- * Returns what a thinking block is signed with. Where the text is withheld the signature holds it, sealed: the caller
- * sends the block back with its next turn, and the model then finds its own reasoning again.
+ * Returns the signature of a thinking block. If the text is withheld, the signature holds it, sealed: the caller sends
+ * the block back with its next turn, which restores the model's reasoning.
  */
 export function signatureOf(text: string, head: Head, display: ThinkingDisplay): string {
   return display === "omitted" ? head.sealer.seal(text) : head.sealer.sign(text);
 }
 
-/**
- * Splits counts as the format does: its input tokens are those that were neither read from nor written to the cache.
- */
+/** Splits counts as the format does: its input tokens exclude those read from the cache and written to it. */
 export function usageOf(usage: Usage | undefined): MessageUsage {
   const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = usage ?? {};
   const { outputTokens = 0, reasoningTokens = 0 } = usage ?? {};
@@ -49,10 +47,7 @@ export function usageOf(usage: Usage | undefined): MessageUsage {
   };
 }
 
-/**
- * Returns how a message ended. A stop by something else than one of the caller's strings has no string to name, and is
- * the model's own end.
- */
+/** Returns the end of a message. A stop at a text that is not one of the caller's strings is the model's own end. */
 export function stopOf(finished: Finished): Stop {
   if (finished.reason === FinishReason.STOP_SEQUENCE && finished.matchedStop !== undefined)
     return { stop_reason: "stop_sequence", stop_sequence: finished.matchedStop };
@@ -74,14 +69,14 @@ function stopReason(reason: FinishReason): Stop["stop_reason"] {
     case FinishReason.CONTENT_FILTER:
       return "refusal";
     default:
-      reason satisfies never; // a value of a newer engine; ending the turn is the safe reading
+      reason satisfies never; // A value of a newer engine; ending the turn is the safe reading.
       return "end_turn";
   }
 }
 
 /**
- * Makes the blocks of the reply that a block of the answer becomes. None is ever empty, but for a call without
- * arguments and a withheld thought.
+ * Makes the blocks of the reply for a block of the answer. None is empty, except a call without arguments and a
+ * withheld thought.
  */
 function replyBlocks(block: CompletedBlock, head: Head, asked: Asked): readonly ReplyBlock[] {
   switch (block.kind) {
@@ -93,7 +88,7 @@ function replyBlocks(block: CompletedBlock, head: Head, asked: Asked): readonly 
       return [{ type: "thinking", thinking: asked.display === "omitted" ? "" : block.text, signature }];
     }
     case "toolCall":
-      // A call that was cut has half an object at most; the stop reason says that it is not to be run.
+      // A truncated call has half an object at most; the stop reason marks it as not to be run.
       return [
         {
           type: "tool_use",

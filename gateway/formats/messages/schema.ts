@@ -8,15 +8,14 @@ import { MAX_STOP_STRINGS } from "../stop-strings.ts";
 import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
- * The bodies of `POST /v1/messages` and `POST /v1/messages/count_tokens`: what is checked by these schemas, and what
- * users are told of it. Null in an optional field means that it is absent. Schemas are open: keys that are not named
- * are tolerated. What blocks may hold depends on where they stand, so that they are read one by one.
+ * The bodies of `POST /v1/messages` and `POST /v1/messages/count_tokens`: these schemas check requests and generate the
+ * documentation. Null in an optional field means that it is absent. Schemas are open: unlisted keys are ignored. Blocks
+ * are read one by one, as their fields depend on their position.
  */
 
-/** The most messages that one request may have. */
 export const MAX_MESSAGES = 100_000;
 
-/** The largest `top_k`, the widest number that the contract carries. */
+/** The limit of the contract's field. */
 const MAX_TOP_K = 2 ** 32 - 1;
 
 const outputFormat = z.object({
@@ -24,21 +23,19 @@ const outputFormat = z.object({
   schema: jsonSchemaField("The JSON Schema that the text of the answer holds to, as with `strict`."),
 });
 
-/** A block of text. */
 export const textBlock = named("TextBlock", "Text. Empty text is left out.", {
   type: tag("text"),
   text: z.string().describe("The text."),
   cache_control: cacheControl,
 });
 
-/** A block with an image. */
 export const imageBlock = named("ImageBlock", "An image, for models that take images. It may stand in user messages.", {
   type: tag("image"),
   source: z
     .discriminatedUnion("type", [
       named("Base64Source", "An image as data.", {
         type: tag("base64"),
-        // Not checked: clients name types by file names, and the data says its own.
+        // Not checked: clients derive the type from a file name, and the data shows its own.
         media_type: z.string().meta({ description: "The type of the image.", enum: [...IMAGE_TYPES] }),
         data: z.string().describe("The data of the image in base64."),
       }),
@@ -51,14 +48,12 @@ export const imageBlock = named("ImageBlock", "An image, for models that take im
   cache_control: cacheControl,
 });
 
-/** The source of a document that is one text. */
 export const plainTextSource = named("PlainTextSource", "A document as one text.", {
   type: tag("text"),
   data: z.string().describe("The text of the document."),
   media_type: withoutEffect("The type of the text."),
 });
 
-/** A block with a document. */
 export const documentBlock = named(
   "DocumentBlock",
   "A document of text, in user messages. Others, such as PDF, are what the model cannot read.",
@@ -81,7 +76,6 @@ export const documentBlock = named(
   },
 );
 
-/** A block with a result of a search. */
 export const searchResultBlock = named("SearchResultBlock", "A result of a search by the caller, in user messages.", {
   type: tag("search_result"),
   source: z.string().nullish().describe("Where the result is from."),
@@ -90,7 +84,6 @@ export const searchResultBlock = named("SearchResultBlock", "A result of a searc
   cache_control: cacheControl,
 });
 
-/** A block that names a tool. */
 export const toolReferenceBlock = named(
   "ToolReferenceBlock",
   "A tool that a search for tools has found, in tool results.",
@@ -101,7 +94,7 @@ export const toolReferenceBlock = named(
   },
 );
 
-/** A block with the result of a tool call, whose content is read by hand. */
+/** A block with the result of a tool call, whose content is read in code. */
 export const toolResultBlock = named("ToolResultBlock", "The result of a tool call, in the user message behind it.", {
   type: tag("tool_result"),
   tool_use_id: z.string().min(1).describe("The id of the call, of the assistant turn right before."),
@@ -118,7 +111,6 @@ export const toolResultBlock = named("ToolResultBlock", "The result of a tool ca
   cache_control: cacheControl,
 });
 
-/** A block with a tool call. */
 export const toolUseBlock = named(
   "ToolUseBlock",
   "A tool call, in assistant messages. Each needs its result in the next turn.",
@@ -135,7 +127,6 @@ export const toolUseBlock = named(
   },
 );
 
-/** A block of thinking. */
 export const thinkingBlock = named("ThinkingBlock", "Thinking of an earlier turn, in assistant messages.", {
   type: tag("thinking"),
   thinking: z.string().nullish().describe("The text; empty where the reply withheld it."),
@@ -146,7 +137,6 @@ export const thinkingBlock = named("ThinkingBlock", "Thinking of an earlier turn
   cache_control: cacheControl,
 });
 
-/** A block with a summary. */
 export const compactionBlock = named("CompactionBlock", "A summary of what was said before.", {
   type: tag("compaction"),
   content: z.string().nullish().describe("The summary."),
@@ -164,7 +154,7 @@ const block = z.discriminatedUnion("type", [
   compactionBlock,
 ]);
 
-/** A message, whose content is read by hand. */
+/** A message, whose content is read in code. */
 export const inputMessage = named("InputMessage", "A message of the conversation.", {
   role: z.enum(["user", "assistant"]).describe("Whose message it is. System text stands in `system`."),
   content: z
@@ -174,7 +164,6 @@ export const inputMessage = named("InputMessage", "A message of the conversation
     ),
 });
 
-/** A tool. */
 export const tool = named("Tool", "A tool that the model may call and the caller runs.", {
   name: toolName.describe("The name of the tool, unique in the list."),
   type: unchecked(z.literal("custom").nullish()).describe(
@@ -290,7 +279,6 @@ const options = {
   ).describe("Who asks, as far as the caller says so."),
 };
 
-/** The body of a request. */
 export const messagesRequest = named("MessagesRequest", "The body of a request for a message.", {
   model: modelId,
   messages: prompt.messages,
@@ -300,10 +288,10 @@ export const messagesRequest = named("MessagesRequest", "The body of a request f
   ...toolFields,
 });
 
-/** The body of a count, of which no answer is asked for: `max_tokens` may be absent or anything. */
+/** The body of a count, which has no answer: `max_tokens` may be absent or any value. */
 export const countTokensBody = messagesRequest.extend({ max_tokens: z.unknown().optional() });
 
-/** What of the body of a count has a part in it. */
+/** The fields of a count's body that are counted. */
 export const countTokensRequest = named(
   "CountTokensRequest",
   "The body of a count: that of the message whose prompt is counted. What stands beside these fields is checked as there, and changes no count.",
@@ -316,5 +304,5 @@ export const countTokensRequest = named(
   },
 );
 
-/** What the bodies of messages and counts have in common once they are checked. */
+/** The fields that checked bodies of messages and counts have in common. */
 export type MessagesBody = z.infer<typeof countTokensBody>;

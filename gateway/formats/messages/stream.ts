@@ -7,8 +7,8 @@ import { filled, frame, HOLE, type OpenFrame, openFrame } from "../sse.ts";
 import { type Asked, messageHead, signatureOf, stopOf, usageOf } from "./reply.ts";
 
 /*
- * The block indices are the stream's own: blocks that the caller is not shown leave no gap. Text and thinking open with
- * their first piece, as an empty block is an error to some clients.
+ * The block indices are the stream's own: hidden blocks leave no gap. Text and thinking open with their first piece, as
+ * some clients reject an empty block.
  */
 type State =
   | { readonly at: "start" }
@@ -26,10 +26,7 @@ type TypedEvent = { readonly type: string; readonly [field: string]: unknown };
 
 const PING = event({ type: "ping" });
 
-/**
- * Makes the encoder of one message. Events come in the order that the contract names, which was checked where they came
- * in.
- */
+/** Makes the encoder of one message. Events come in the order of the contract, which has already been checked. */
 export function messagesEncoder(head: Head, asked: Asked): StreamEncoder {
   return new MessagesEncoder(head, asked);
 }
@@ -154,7 +151,7 @@ class MessagesEncoder implements StreamEncoder {
     }
   }
 
-  /** Ends the block that is open, if one is: a block ends once, whoever asks for it. */
+  /** Ends the open block, if any: a block ends once, however often this is called. */
   #close(): string {
     const state = this.#state;
     switch (state.at) {
@@ -195,7 +192,7 @@ class MessagesEncoder implements StreamEncoder {
   }
 }
 
-/** Writes one event. SDKs dispatch on the `event:` line, others on `type`: they are always the same. */
+/** Writes one event. SDKs dispatch on the `event:` line, others on `type`: the two are always the same. */
 function event(data: TypedEvent): string {
   return frame(data.type, JSON.stringify(data));
 }

@@ -8,13 +8,13 @@ import { textBlock } from "./schema.ts";
 
 /**
  * The beginning of a line that some agents put in front of the system text for their vendor's accounting. It differs
- * from request to request, and so would keep every prompt from sharing a prefix with the one before.
+ * from request to request, so prompts would not share a prefix.
  */
 const ATTRIBUTION = "x-anthropic-billing-header:";
 
 /**
- * Reads the top-level `system` as one message; undefined when it says nothing. Throws `ApiError` for blocks that are
- * not text.
+ * Reads the top-level `system` as one message; undefined when it is empty. Throws `ApiError` for blocks that are not
+ * text.
  */
 export function systemMessage(system: unknown): Message | undefined {
   const parts = withoutAttribution(systemBlocks(system, ["system"])).flatMap((block) => partsOf(block, NO_CONTEXT));
@@ -23,8 +23,8 @@ export function systemMessage(system: unknown): Message | undefined {
 
 /**
  * Refuses a `system` role inside `messages` with an `ApiError`. The wording is part of the contract: agents that send
- * it look for it, and repeat the request without. It is to be asked before anything else about the body, as that
- * refusal opens every session.
+ * it match the text, and repeat the request without it. This check runs before all others on the body, as agents
+ * provoke this refusal at the start of every session.
  */
 export function refuseSystemRole(body: JsonObject): void {
   const messages = body.messages;
@@ -39,7 +39,6 @@ export function refuseSystemRole(body: JsonObject): void {
   );
 }
 
-/** What text blocks need from outside: nothing. */
 const NO_CONTEXT: ContentContext = { acceptsImages: false, unreadable: "reject", sealer: { open: () => undefined } };
 
 /** Reads text that is a string, or an array of text blocks; null and absent are none. Throws `ApiError`. */

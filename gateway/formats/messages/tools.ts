@@ -8,7 +8,7 @@ import { invalidValue, wrongType } from "../field-error.ts";
 import { toolOf } from "../tools.ts";
 import { type MessagesBody, tool as toolSchema } from "./schema.ts";
 
-/** The kinds of tools that their vendor defines, without a schema: the texts by which a refusal names them. */
+/** The vendor's tools without a schema, by the names that a refusal shows. */
 const VENDOR_TOOLS = [
   "web_search",
   "web_fetch",
@@ -22,12 +22,10 @@ const VENDOR_TOOLS = [
   "browser_toolset",
 ];
 
-/** The name of a tool that stands in the list while an agent holds its other tools back; nobody can call it. */
+/** The name of a tool that is listed while an agent holds its other tools back; it cannot be called. */
 const PLACEHOLDER = "DeferredToolPlaceholder";
 
-/** The tools that a body declares. */
 export type DeclaredTools = {
-  /** The tools as the model sees them. */
   readonly tools: readonly Tool[];
   /** The paths of these tools in the body, in the same order. */
   readonly paths: readonly FieldPath[];
@@ -58,7 +56,7 @@ const NAME = z.string().min(1);
 
 /**
  * Reads the `tool_choice` of a body; absent, it is `auto`. Undefined where there are no tools. Throws `ApiError` when
- * it asks for a tool that is not there.
+ * it names a tool that is not in the list.
  */
 export function toolChoiceOf(choice: MessagesBody["tool_choice"], tools: readonly Tool[]): ToolChoice | undefined {
   const mode = MODES[choice?.type ?? "auto"];

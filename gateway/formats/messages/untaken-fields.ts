@@ -3,15 +3,15 @@ import type { UntakenField } from "../untaken-field.ts";
 const KEPT = "Nothing is kept between requests.";
 
 /**
- * The fields at the top of a body of messages, or of a count, of which nothing in the request is made, in the order of
- * their check.
+ * The top-level fields of a body of messages, or of a count, that do not reach the request, in the order of their
+ * check.
  */
 export const MESSAGES_UNTAKEN: readonly UntakenField[] = [
   {
     field: "thread",
     becomes: "refused",
     why: "Threads are not supported; send the whole conversation.",
-    // These make the vendor's SDK do so by itself.
+    // With these details the vendor's SDK sends the whole conversation on its own.
     details: { error_code: "thread_unsupported_request", unsupported: ["thread"] },
   },
   { field: "container", becomes: "refused", why: KEPT },

@@ -6,8 +6,8 @@ import { compactionItem } from "./compaction.ts";
 import type { ResponsesStream } from "./stream.ts";
 
 /**
- * Writes the event stream of a response that compacts its conversation. What the model writes is gathered, as the caller
- * cannot read it: its stream has signs of life, and one whole item at the end.
+ * Writes the event stream of a response that compacts its conversation. The model's text is collected, as the caller
+ * cannot read it: the stream has keep-alives, and one whole item at the end.
  */
 export class CompactionStream implements StreamEncoder {
   readonly #head: Head;
@@ -32,7 +32,7 @@ export class CompactionStream implements StreamEncoder {
     }
   }
 
-  /** Gathers a text, and returns "". */
+  /** Collects a text, and returns "". */
   text(text: string): string {
     this.#fold.text(text);
     return "";
@@ -43,7 +43,6 @@ export class CompactionStream implements StreamEncoder {
     return this.#stream.fail(error);
   }
 
-  /** Returns a sign of life. */
   keepAlive(): string {
     return this.#stream.keepAlive();
   }

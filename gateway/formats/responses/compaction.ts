@@ -8,33 +8,33 @@ import type { CompactionItem } from "./reply-schema.ts";
 
 /*
  * Compaction ("Compaction of responses" in formats/README.md): the model writes a summary of a conversation that has
- * grown too long, which the caller carries sealed and sends back in place of what it summarises.
+ * grown too long, which the caller carries sealed and sends back in place of the summarised items.
  */
 
-/** What the model is asked for, behind all of the conversation. */
+/** The prompt for the summary, after the whole conversation. */
 const REQUEST = [
   "Stop here and write a summary of this conversation. It will replace everything above, but for the instructions and what the user wrote: whoever goes on has nothing else to know it from.",
   "Say what the user wants, with every condition and preference; what has been done and found out, and what was decided and why; the files, names, commands, values and errors that matter, exactly as they stand; what is not finished, and the very next step.",
   "Write plain text. Call no tool, do not go on with the work, and do not speak to the user.",
 ].join("\n\n");
 
-/** The most bytes of text that the messages have together which a compacted conversation keeps: some 64,000 tokens. */
+/** The most bytes of text in the kept messages of a compacted conversation, in total: some 64,000 tokens. */
 const MAX_KEPT_BYTES = 256_000;
 
-/** Returns the message that asks the model for the summary; it stands behind the conversation, whose prefix it keeps. */
+/** Returns the message that requests the summary; it follows the conversation, to reuse its cached prefix. */
 export function summaryRequest(): Message {
   return { role: Role.USER, parts: [textPart(REQUEST)] };
 }
 
-/** Returns the message that stands in a conversation for what `summary` was made of. */
+/** Returns the message that replaces the summarised part of a conversation. */
 export function summaryMessage(summary: string): Message {
   const text = `What came before was summarised to make room. The summary:\n\n${summary}\n\nGo on from there.`;
   return { role: Role.USER, parts: [textPart(text)] };
 }
 
 /**
- * Makes the item that carries the summary which the model wrote. One that was cut short by a limit counts, as a
- * conversation that cannot be compacted is lost. Throws `ApiError` where the model wrote none.
+ * Makes the item with the model's summary. A truncated one counts, as a conversation that cannot be compacted is lost.
+ * Throws `ApiError` if the model wrote none.
  */
 export function compactionItem(head: Head, completion: Completion): CompactionItem {
   const summary = textOf(completion).trim();
@@ -46,18 +46,15 @@ export function compactionItem(head: Head, completion: Completion): CompactionIt
   };
 }
 
-/** A message of the user as a compacted conversation keeps it. */
+/** A user message kept in a compacted conversation. */
 export type KeptMessage = {
-  /** The id that the caller gave the message; undefined where it gave none. */
+  /** The caller's id of the message, if any. */
   readonly id: string | undefined;
-  /** The texts and images of the message, in the form in which they are sent again. */
+  /** The texts and images of the message, in the form of a request. */
   readonly content: readonly object[];
 };
 
-/**
- * Returns the newest messages of the user in `input`, in their order and each of them whole, as many as there is room
- * for. `input` has been checked.
- */
+/** Returns the newest user messages of `input` that fit, whole and in their order. `input` has been checked. */
 export function keptMessages(input: unknown): readonly KeptMessage[] {
   const items: readonly unknown[] = Array.isArray(input) ? input : [{ role: "user", content: input }];
   const kept: KeptMessage[] = [];
@@ -82,7 +79,7 @@ function textIn({ text, refusal }: JsonObject): string {
   return typeof written === "string" ? written : "";
 }
 
-/** Returns a part as it is sent again, without what the format does not know. */
+/** Returns a part as it was sent, without the fields that the format does not define. */
 function keptPart(part: JsonObject): object {
   if (part.type !== "input_image") return { type: "input_text", text: textIn(part) };
   return { type: "input_image", image_url: part.image_url, detail: part.detail ?? "auto" };

@@ -7,12 +7,12 @@ import { IMAGE_DETAILS, imageFromUrl, imagesNotAccepted } from "../image.ts";
 import { readOr, type UnreadableRule } from "../unreadable.ts";
 import { inputImage, inputText, refusalPart } from "./schema.ts";
 
-/** Whether images are accepted, and if not, why: by the model, or at this place. */
+/** Whether images are accepted, and if not, why: the model, or the position. */
 export type ImageRule = "accepted" | "not_by_model" | "not_here";
 
 /**
- * Reads a string or an array of content parts; `path` leads to it. `unreadable` says what becomes of images and files that
- * the model cannot take, where images may stand. Throws `ApiError`.
+ * Reads a string or an array of content parts; `path` leads to it. `unreadable` is the rule for images and files that
+ * the model cannot read, where images are accepted. Throws `ApiError`.
  */
 export function contentParts(
   content: string | readonly unknown[],
@@ -24,12 +24,11 @@ export function contentParts(
   return content.map((part, index) => contentPart(part, [...path, index], images, unreadable));
 }
 
-/** Makes a text part of the canonical form out of a caller's text. */
 export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
 }
 
-/** Reads one part. Agents mix the words for input and output text, so either is taken in every role. */
+/** Reads one part. Agents mix the types of input and output text, so either is accepted in every role. */
 function contentPart(part: unknown, path: FieldPath, images: ImageRule, wanted: UnreadableRule): Part {
   const unreadable = images === "not_here" ? "reject" : wanted;
   if (!isJsonObject(part)) throw wrongType(path, "an object", part);

@@ -5,38 +5,33 @@ import { callerName, itemId, type ReplyView, textPart } from "./output-item.ts";
 import type { BlockItem } from "./reply-schema.ts";
 
 /*
- * What the events of one item look like ("Events of responses" in formats/README.md). The kinds differ in names and
+ * The form of the events of one item ("Events of responses" in formats/README.md). The kinds differ in names and
  * payloads only; their order is the same, so the stream walks one description of them.
  */
 
-/**
- * What is known of a block from its start on: its kind, and of a call its id and the name by which the model knows the
- * tool.
- */
+/** The facts of a block at its start: its kind, and of a call its id and the model's name of the tool. */
 export type BlockHead =
   | { readonly kind: "text" }
   | { readonly kind: "reasoning" }
   | { readonly kind: "toolCall"; readonly callId: string; readonly name: string };
 
 /**
- * An event about an item: its type, and the fields that differ by kind of item. Whoever sends it adds the sequence
- * number.
+ * An event about an item: its type, and the fields that differ by kind of item. The sender adds the sequence number.
  */
 export type ItemEvent = { readonly type: string; readonly fields: object };
 
 /**
- * The texts around what differs from one delta event of an item to the next: its text as JSON stands between `before`
- * and `between`, its sequence number between `between` and `after`.
+ * The constant texts of the delta events of an item: the delta's JSON text goes between `before` and `between`, its
+ * sequence number between `between` and `after`.
  */
 export type DeltaFrame = { readonly before: string; readonly between: string; readonly after: string };
 
-/** The description of one item that is being written. */
+/** The events of one item. */
 export type ItemFrames = {
   /** The events that announce the item. */
   readonly opening: readonly ItemEvent[];
-  /** The type of the item's delta events. */
   readonly deltaType: string;
-  /** The fields that every event inside the item repeats: which item and, where it has parts, which part is meant. */
+  /** The fields that every event inside the item repeats: the ids and indexes of the item and of its part, if any. */
   readonly place: object;
   /** Returns the events that close the item, given its finished form. */
   closing(item: BlockItem): readonly ItemEvent[];
@@ -87,7 +82,7 @@ export function itemFrames(head: Head, position: number, block: BlockHead, view:
   };
 }
 
-/** Formats the delta event of an item once, so that a delta costs the escaping of its text and nothing else. */
+/** Formats the delta event of an item once, so that a delta only costs the escaping of its text. */
 export function deltaFrame(frames: ItemFrames): DeltaFrame {
   const type = frames.deltaType;
   const logprobs = type === "response.output_text.delta" ? { logprobs: [] } : {};
@@ -101,7 +96,7 @@ function kindOf(block: BlockHead, view: ReplyView): Kind {
   return block.kind === "text" ? "text" : "call";
 }
 
-/** Returns the item as it is announced, and its part where it has one. */
+/** Returns the announced form of the item, and its part if it has one. */
 function emptyForm(
   head: Head,
   id: string,
@@ -129,7 +124,9 @@ function emptyForm(
   }
 }
 
-/** Returns what the closing events repeat of the finished item: the payload of the text's event, and the part. */
+/**
+ * Returns the parts of the finished item that the closing events repeat: the payload of the text's event, and the part.
+ */
 function finishedForm(item: BlockItem): { readonly payload: object; readonly part?: object | undefined } {
   switch (item.type) {
     case "message": {

@@ -19,29 +19,27 @@ const ROLES = {
 } as const;
 
 /**
- * The types of items that belong to tools of this format that only its own service runs, or to what only that service
+ * The types of items that belong to tools that only the vendor's service runs, or to state that only that service
  * stores.
  */
 const FOREIGN_ITEM =
   /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|(?:computer|local_shell|shell|apply_patch|custom_tool)_call(?:_output)?|mcp_[a-z_]{1,32}|tool_search_[a-z_]{1,32}|additional_tools|program(?:_[a-z_]{1,32})?)$/;
 
-/** What reading items needs to know beyond them. */
+/** The input of reading items, besides the items. */
 export type ItemContext = {
-  /** Opens what an earlier reply sealed for this tenant. */
+  /** Opens texts that an earlier reply sealed for this tenant. */
   readonly sealer: Sealer;
-  /** Whether some node of the model takes images; where none does, an image is refused with its path. */
+  /** Whether some node of the model has image input. */
   readonly acceptsImages: boolean;
-  /** What becomes of images and files that the model cannot take, where they are the user's own in the last item. */
+  /** The rule for images and files that the model cannot read, in the user's own content of the last item. */
   readonly unreadable: UnreadableRule;
 };
 
-/** What a checked `input` says. */
 export type Input = {
-  /** The conversation in canonical messages. Where it is to be compacted, it ends in the request for a summary. */
+  /** The conversation in canonical messages. For a compaction, it ends in the request for a summary. */
   readonly messages: readonly Message[];
-  /** For each message the number of the item that it, or the beginning of it, came from. */
+  /** For each message, the number of the item that it, or its beginning, came from. */
   readonly places: readonly number[];
-  /** Whether the answer is to be a summary of the conversation. */
   readonly compacts: boolean;
 };
 
@@ -49,8 +47,9 @@ type PlacedMessages = Omit<Input, "compacts">;
 
 /**
  * Reads `input` ("Input items of responses" in formats/README.md) as canonical messages. Neighbouring assistant
- * messages, reasoning and function calls are one assistant turn, as the model made them in one; every function call
- * output is a tool turn of its own. `compacts` asks for a summary whether or not the last item does. Throws `ApiError`.
+ * messages, reasoning and function calls are one assistant turn, as the model generated them together; every function
+ * call output is a tool turn of its own. `compacts` requests a summary whether or not the last item does. Throws
+ * `ApiError`.
  */
 export function readInput(input: ResponsesBody["input"], context: ItemContext, compacts: boolean): Input {
   const path = ["input"];
@@ -69,26 +68,24 @@ function withSummaryRequest({ messages, places }: PlacedMessages): Input {
   return { messages: [...messages, summaryRequest()], places: [...places, WHOLE_PROMPT], compacts: true };
 }
 
-/** What is known of a function call: the name that its output needs, and where it stands. */
+/** A function call: the name that its output needs, and its path. */
 type Call = { readonly name: string; readonly path: FieldPath };
 
 /** Collects the messages of one request, item by item. */
 class Conversation {
   readonly #context: ItemContext;
-  /** The number of the last item. */
   readonly #lastPlace: number;
   readonly #messages: Message[] = [];
   readonly #places: number[] = [];
   /** The parts of the assistant turn that the next item may still belong to. */
   #turn: Part[] = [];
-  /** The number of the item with which that turn began. */
+  /** The number of that turn's first item. */
   #turnPlace = 0;
-  /** The number of the item that is read. */
   #place = 0;
   readonly #calls = new Map<string, Call>();
   /** The calls that have no output yet. */
   readonly #open = new Map<string, Call>();
-  /** The path of the item that asks for a summary of all before it. */
+  /** The path of the item that requests a summary of all items before it. */
   #trigger: FieldPath | undefined;
 
   constructor(context: ItemContext, lastPlace: number) {
@@ -124,12 +121,12 @@ class Conversation {
     }
   }
 
-  /** Whether the last item asks for a summary of all before it. */
+  /** Whether the last item requests a summary of all items before it. */
   get endsInTrigger(): boolean {
     return this.#trigger !== undefined;
   }
 
-  /** Returns all messages. Throws `ApiError` when a call has no output, as the model would take it for unfinished. */
+  /** Returns all messages. Throws `ApiError` when a call has no output, as the model would consider it unfinished. */
   end(): PlacedMessages {
     for (const { path } of this.#open.values())
       throw unpaired(`No tool output found for function call '${bracketPath(path)}'.`, path);
@@ -166,7 +163,10 @@ class Conversation {
     this.#turn.push({ kind: { $case: "reasoning", value: { text, signature: Buffer.alloc(0), redacted: false } } });
   }
 
-  /** What does not open is refused, unlike reasoning: without it the model would not know what it is about. */
+  /**
+   * A summary that does not open is refused, unlike reasoning: without it the model would lack the conversation's
+   * subject.
+   */
   #compaction(item: JsonObject, path: FieldPath): void {
     const summary = this.#context.sealer.open(checked(compactionItem, item, path).encrypted_content, "summary");
     if (summary === undefined)
@@ -214,10 +214,7 @@ const ITEM_TYPES = [
   "compaction_trigger",
 ] as const;
 
-/**
- * Returns the item's type; messages may leave it out, and so may references. Throws `ApiError` for everything that is
- * not taken.
- */
+/** Returns the item's type; messages and references may omit it. Throws `ApiError` for an unsupported type. */
 function typeOf(item: JsonObject, path: FieldPath): (typeof ITEM_TYPES)[number] {
   const { type, role, id } = item;
   const typePath = [...path, "type"];
@@ -242,8 +239,8 @@ function itemReference(path: FieldPath): ApiError {
 }
 
 /**
- * Makes the error for a call or an output that stands alone. The caller's ids stay out of the wording: the path says
- * which item is meant.
+ * Makes the error for a call without output or an output without call. The caller's ids stay out of the message: the
+ * path names the item.
  */
 function unpaired(message: string, path: FieldPath): ApiError {
   return new ApiError("invalid_value", message, { path });
@@ -251,8 +248,8 @@ function unpaired(message: string, path: FieldPath): ApiError {
 
 /**
  * Returns the text of a reasoning item that comes back ("Reasoning of responses" in formats/README.md): the sealed copy
- * where it is ours, else the plain text, else the summary, else "". Agents pass on items of other services and leave
- * parts out, so nothing here is an error.
+ * if it is ours, else the plain text, else the summary, else "". Agents pass on items of other services and leave parts
+ * out, so no form is an error.
  */
 function reasoningText(item: JsonObject, sealer: Sealer): string {
   const sealed = item.encrypted_content;

@@ -7,25 +7,24 @@ import type { ToolNames } from "./tool-names.ts";
 
 /*
  * Output items ("Response object" in formats/README.md). The stream and the folded reply both make a finished item here
- * and nowhere else, so that what `response.output_item.done` announced is what the final object holds.
+ * and only here, so that the final object holds exactly the items that `response.output_item.done` announced.
  */
 
-/** What of an answer this caller asked to see. */
+/** The parts of an answer that this caller requested. */
 export type ReplyView = {
   /**
-   * How reasoning is shown. `none` leaves reasoning items out: a client that did not ask sends back references that
-   * nobody can resolve.
+   * The form in which reasoning is shown. `none` leaves reasoning items out: a client that did not request them sends
+   * back references that cannot be resolved.
    */
   readonly reasoning: "none" | "summary" | "text";
   /** Whether a reasoning item carries a sealed copy that the caller may send back. */
   readonly sealReasoning: boolean;
-  /** Whether text carries log probabilities. */
   readonly logprobs: boolean;
-  /** The tools that the caller knows under another name than the model. */
+  /** The tools whose caller's name differs from the model's name. */
   readonly toolNames: ToolNames;
-  /** Whether the answer is the summary of the conversation, which the caller gets as one sealed item. */
+  /** Whether the answer is the summary of the conversation, sent to the caller as one sealed item. */
   readonly compacts: boolean;
-  /** Whether delta events are padded, so that the size of what is sent does not tell which text it is. */
+  /** Whether delta events are padded, so that their size does not reveal the text. */
   readonly obfuscate: boolean;
 };
 
@@ -34,17 +33,14 @@ const ID_PREFIX = { text: "msg", reasoning: "rs", toolCall: "fc" } as const sati
   string
 >;
 
-/**
- * Returns the id of an item, which is the same for the same reply and place in `output`, however the answer is
- * delivered.
- */
+/** Returns the id of an item, which is the same for the same reply and index in `output`, streamed and folded. */
 export function itemId(head: Head, position: number, kind: CompletedBlock["kind"]): string {
   return `${ID_PREFIX[kind]}_${head.replyId}_${position}`;
 }
 
 /**
- * Makes the finished item of one block; undefined for a block that this caller does not see. `position` is the place of
- * the item in `output`. Sealing draws random bytes, so a finished item is made once and kept.
+ * Makes the finished item of one block; undefined for a block that is hidden from this caller. `position` is the index
+ * of the item in `output`. Sealing draws random bytes, so a finished item is made once and kept.
  */
 export function finishedItem(
   head: Head,
@@ -72,7 +68,6 @@ export function finishedItem(
   }
 }
 
-/** Makes the one part of a message item out of its text and the log probabilities of its tokens. */
 export function textPart(text: string, logprobs: readonly Logprob[]): TextPart {
   return { type: "output_text", text, annotations: [], logprobs };
 }
@@ -83,14 +78,13 @@ export function callerName(modelName: string, view: ReplyView): { readonly names
 }
 
 /**
- * Returns the arguments of a call. One that needs none may come without text; clients parse the text, so it becomes an
+ * Returns the arguments of a call. Without parameters the text may be empty; clients parse the text, so it becomes an
  * empty object.
  */
 export function argumentsOf(block: { readonly complete: boolean; readonly argumentsJson: string }): string {
   return block.complete && block.argumentsJson === "" ? "{}" : block.argumentsJson;
 }
 
-/** Writes the log probabilities of tokens as this format has them. */
 export function toLogprobs(tokens: readonly TokenLogprob[]): readonly Logprob[] {
   return tokens.map((token) => ({ ...oneLogprob(token), top_logprobs: token.alternatives.map(oneLogprob) }));
 }

@@ -2,8 +2,6 @@ import * as z from "zod";
 import { named, tag, type Written } from "../schema-forms.ts";
 import type { ResponsesBody } from "./schema.ts";
 
-/* The replies of `POST /v1/responses`: the response, and the events of a stream. */
-
 const alternative = {
   token: z.string().describe("The text of the token."),
   bytes: z.array(z.int()).describe("The bytes of the token; empty where they are not known."),
@@ -17,7 +15,6 @@ const logprob = named("OutputLogprob", "A token of the answer.", {
     .describe("The likeliest tokens at this place, as many as were asked for."),
 });
 
-/** A token of an answer with its log probability. */
 export type Logprob = Written<typeof logprob>;
 
 const logprobs = z.array(logprob).describe("The log probabilities of the text's tokens; empty unless asked for.");
@@ -29,7 +26,6 @@ const outputText = named("OutputText", "The part of a message.", {
   logprobs,
 });
 
-/** The part of a message item. */
 export type TextPart = Written<typeof outputText>;
 
 const reasoningText = named("OutputReasoningText", "Reasoning as text.", {
@@ -61,7 +57,6 @@ const reasoningItem = named("OutputReasoning", "Reasoning, for requests that ask
   status,
 });
 
-/** An item of reasoning. */
 export type ReasoningItem = Written<typeof reasoningItem>;
 
 const callItem = named("OutputFunctionCall", "A function call.", {
@@ -80,13 +75,11 @@ const compactionItem = named("OutputCompaction", "The summary of a conversation,
   encrypted_content: z.string().describe("The sealed summary, to be sent back in place of what it summarises."),
 });
 
-/** An item of what the model made of one block. */
 export type BlockItem = Written<typeof messageItem> | ReasoningItem | Written<typeof callItem>;
 
-/** An item that stands for a whole conversation. */
+/** An item that replaces a whole conversation. */
 export type CompactionItem = Written<typeof compactionItem>;
 
-/** An item of a response's `output`. */
 export type OutputItem = BlockItem | CompactionItem;
 
 const item = z.discriminatedUnion("type", [messageItem, reasoningItem, callItem, compactionItem]);
@@ -107,7 +100,6 @@ const usage = named("ResponseUsage", "The tokens of prompt and answer.", {
 const repeated = "Repeated from the request";
 const used = "What was used; where neither request nor engine says, what would change nothing.";
 
-/** The response, which is the reply to a request without `stream` and stands in events of a stream. */
 export const response = named("Response", "A response, the reply to a request without `stream`.", {
   id: z.string().describe("The id of the response, `resp_…`. Nothing can be fetched by it."),
   object: tag("response"),
@@ -165,7 +157,7 @@ export const response = named("Response", "A response, the reply to a request wi
   user: z.string().nullable().describe(`${repeated}.`),
 });
 
-/** The fields of a response that repeat the request, with the defaults that were used. */
+/** The fields of a response that repeat the request, with the defaults used. */
 export type Echo = Pick<
   Written<typeof response>,
   Exclude<
@@ -174,7 +166,6 @@ export type Echo = Pick<
   >
 >;
 
-/** Why a response failed. */
 export type Failure = NonNullable<Written<typeof response>["error"]>;
 
 const keptText = named("KeptText", "A part of text.", {
@@ -196,7 +187,6 @@ const keptMessage = named("KeptMessage", "A message of the user, as it was.", {
   content: z.array(z.discriminatedUnion("type", [keptText, keptImage])).describe("What is said, as parts."),
 });
 
-/** The reply of a compaction. */
 export const compacted = named("CompactedResponse", "What to go on with in place of a long conversation.", {
   id: z.string().describe("The id of the reply, `resp_…`. Nothing can be fetched by it."),
   object: tag("response.compaction"),
@@ -207,7 +197,6 @@ export const compacted = named("CompactedResponse", "What to go on with in place
   usage: usage.describe("The tokens of the conversation and of its summary."),
 });
 
-/** The reply of a count. */
 export const inputTokenCount = named("InputTokenCount", "The tokens of a prompt.", {
   object: tag("response.input_tokens"),
   input_tokens: z.int().min(0).describe("The tokens of the rendered prompt, exact: tools and template included."),
@@ -231,7 +220,7 @@ function lifecycle<const Type extends string>(id: string, type: Type, descriptio
 const partPlace = { item_id, output_index, content_index };
 const summaryPlace = { item_id, output_index, summary_index };
 
-/** The events of a stream; each stands in the `data` of an event of its type's name. */
+/** The events of a stream; each is the `data` of an event named by its type. */
 export const responseEvents = [
   lifecycle("ResponseCreated", "response.created", "The stream begins."),
   lifecycle("ResponseInProgress", "response.in_progress", "The answer is being made."),

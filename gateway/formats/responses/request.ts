@@ -18,10 +18,7 @@ import { textFormat } from "./text-format.ts";
 import { noCalls, toolChoice } from "./tool-choice.ts";
 import { declaredTools } from "./tools.ts";
 
-/**
- * The Responses format, `POST /v1/responses`. It keeps nothing between requests: every request brings its whole
- * conversation.
- */
+/** The Responses format, `POST /v1/responses`. It is stateless: every request brings its whole conversation. */
 export const responses: Format<Answering> = {
   name: "responses",
   fields: {
@@ -39,8 +36,8 @@ export const responses: Format<Answering> = {
 };
 
 /**
- * Compaction, `POST /v1/responses/compact`: the model writes a summary of the conversation, and the reply is what to go
- * on with in its place. The body is that of a response, which is never streamed.
+ * Compaction, `POST /v1/responses/compact`: the model writes a summary of the conversation, and the reply replaces the
+ * conversation in later requests. The body is that of a response, which is never streamed.
  */
 export const compaction: Format<Compacting> = {
   name: responses.name,
@@ -55,21 +52,21 @@ export const compaction: Format<Compacting> = {
   reply: (head, completion, { kept }) => compactedReply(head, kept, completion),
 };
 
-/** What writing an answer needs to know of its request: what it repeats, and what of the answer the caller asked to see. */
+/** The options of writing an answer: the fields that it repeats, and the parts that the caller requested. */
 type Answering = { readonly echo: Echo; readonly view: ReplyView };
 
-/** What writing the reply to a compaction needs to know besides: the messages that stay as they are. */
+/** The options of writing a compaction: the messages that stay unchanged. */
 type Compacting = Answering & { readonly kept: readonly KeptMessage[] };
 
 /**
- * The longest instructions, and tools altogether, that a response repeats, in UTF-16 units: every event with a response
- * object has them again, and writing it is done where all answers are written.
+ * The limit of the instructions, and of all tools, that a response repeats, in UTF-16 units: every event with a
+ * response object repeats them, and is written in the main thread.
  */
 const MAX_REPEATED_UNITS = 1_048_576;
-/** The longest word of the caller's own that a response repeats, in UTF-16 units. */
+/** The limit of a caller's own short text that a response repeats, in UTF-16 units. */
 const MAX_REPEATED_WORD_UNITS = 1_024;
 
-/** Translates a checked body. `compacts` asks for a summary of the conversation, as the last item of it may, too. */
+/** Translates a checked body. `compacts` requests a summary of the conversation; so may the last item. */
 function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
   const model = catalogModel(catalogId(body.model, context.catalog), context);
   const effort = body.reasoning?.effort ?? undefined;
@@ -90,13 +87,13 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
   const request: CanonicalRequest = {
     model: model.id,
     messages: [...instructions, ...input.messages],
-    // For a summary they stay too, as they stand in the prefix that the engine has cached.
+    // Tools stay for a summary, too: they are part of the prefix that the engine has cached.
     tools: tools.tools,
     toolChoice: input.compacts ? noCalls(tools) : choice,
     outputConstraint: input.compacts ? undefined : format.constraint,
     sampling: sampling(body, logprobs),
     reasoning: effort === undefined ? undefined : reasoningOfEffort(effort),
-    // The caller's own key: only the route knows the tenant to make a digest for.
+    // The caller's own key: the route, which has the tenant, makes a digest of it.
     cache: { affinityKey: body.prompt_cache_key ?? "", isolationSalt: "", ttl: undefined },
     ...(typeof body.max_output_tokens === "number" && {
       maxOutputTokens: Math.min(body.max_output_tokens, model.contextWindow),
@@ -122,8 +119,8 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
 }
 
 /**
- * Returns the catalog id that a body's `model` means: in this format alone `svc/glm53` and `svc/svc-glm53` are other
- * ways to write `svc-glm53`.
+ * Returns the catalog id for a body's `model`: only in this format, `svc/glm53` and `svc/svc-glm53` are aliases of
+ * `svc-glm53`.
  */
 function catalogId(model: unknown, catalog: Catalog): unknown {
   if (typeof model !== "string" || !model.startsWith("svc/")) return model;
@@ -140,10 +137,7 @@ function reasoningView(body: ResponsesBody, sealed: boolean): ReplyView["reasoni
   return sealed ? "text" : "none";
 }
 
-/**
- * Returns the kind of summary that the caller asks for, null for none; `generate_summary` is the older name of the
- * field.
- */
+/** Returns the requested kind of summary, null for none; `generate_summary` is the older name of the field. */
 function summaryOf(body: ResponsesBody): string | null {
   return body.reasoning?.summary ?? body.reasoning?.generate_summary ?? null;
 }
@@ -162,7 +156,7 @@ function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
 
 type Derived = { readonly parallel: boolean; readonly tools: Echo["tools"]; readonly format: Echo["text"]["format"] };
 
-/** Returns the tools that a response repeats: all, or none where they are longer than may be repeated. */
+/** Returns the tools that a response repeats: all, or none if they exceed the limit. */
 function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): Echo["tools"] {
   const units = tools.reduce(
     (sum, { name, description, parametersJsonSchema }) =>
@@ -172,7 +166,7 @@ function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): Echo[
   return units <= MAX_REPEATED_UNITS ? echo : [];
 }
 
-/** Returns a text that a response repeats; null where there is none, or one that is longer than `mostUnits`. */
+/** Returns a text that a response repeats; null without one, or for one longer than `mostUnits`. */
 function repeated(text: string | null | undefined, mostUnits = MAX_REPEATED_WORD_UNITS): string | null {
   return text !== null && text !== undefined && text.length <= mostUnits ? text : null;
 }

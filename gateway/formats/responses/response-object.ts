@@ -6,7 +6,7 @@ import { compactionItem, type KeptMessage } from "./compaction.ts";
 import { finishedItem, type ReplyView } from "./output-item.ts";
 import type { Echo, Failure, OutputItem } from "./reply-schema.ts";
 
-/** Returns what is repeated, with what was really used in place of the defaults, as far as the engine tells. */
+/** Returns the repeated fields, with the sampling parameters that the engine reported in place of the defaults. */
 export function withSampling(echo: Echo, sampling: Sampling | undefined): Echo {
   return {
     ...echo,
@@ -17,40 +17,38 @@ export function withSampling(echo: Echo, sampling: Sampling | undefined): Echo {
   };
 }
 
-/** How far a response is, with what is known only there. */
+/** The state of a response, with its data. */
 export type Outcome =
   | { readonly status: "in_progress" }
   | {
       readonly status: "completed";
-      /** The items of the answer, all of them completed. */
       readonly output: readonly OutputItem[];
-      /** The tokens as the engine counted them; undefined where it did not. */
+      /** Undefined if the engine did not count the tokens. */
       readonly usage: Finished["usage"];
-      /** The time at which the answer was complete, in seconds since the epoch. */
+      /** In seconds since the epoch. */
       readonly completedAtSeconds: number;
     }
   | {
       readonly status: "incomplete";
-      /** The items so far, of which the last one may be cut short. */
+      /** The items so far; the last one may be truncated. */
       readonly output: readonly OutputItem[];
-      /** The tokens as the engine counted them; undefined where it did not. */
+      /** Undefined if the engine did not count the tokens. */
       readonly usage: Finished["usage"];
-      /** The limit that cut the answer short. */
+      /** The limit that truncated the answer. */
       readonly reason: "max_output_tokens" | "content_filter";
     }
   | {
       readonly status: "failed";
-      /** The items so far, with the one that was being written. */
+      /** The items so far, including the open one. */
       readonly output: readonly OutputItem[];
-      /** What the client is told: a code that it knows, and a message in our words. */
+      /** The failure shown to the client: a code that clients support, and a message in our words. */
       readonly error: Failure;
     };
 
-/** The outcome of a response that has ended, whole or not. */
 export type FinalOutcome = Exclude<Outcome, { status: "in_progress" }>;
 
 /**
- * Returns the outcome of an answer that the engine finished, complete or cut short by a limit. `nowSeconds` is the time
+ * Returns the outcome of an answer that the engine finished, complete or truncated by a limit. `nowSeconds` is the time
  * since the epoch.
  */
 export function finishedOutcome(finished: Finished, output: readonly OutputItem[], nowSeconds: number): FinalOutcome {
@@ -67,15 +65,15 @@ export function finishedOutcome(finished: Finished, output: readonly OutputItem[
     case FinishReason.TOOL_CALLS:
       return { status: "completed", output, usage, completedAtSeconds: nowSeconds };
     default:
-      // A reason of a newer engine: it did finish, so the turn ends normally.
+      // A reason of a newer engine: the answer did finish, so the turn ends normally.
       reason satisfies never;
       return { status: "completed", output, usage, completedAtSeconds: nowSeconds };
   }
 }
 
 /**
- * Makes the response object ("Response object" in formats/README.md), which every lifecycle event and the folded reply
- * carry alike.
+ * Makes the response object ("Response object" in formats/README.md), the same in every lifecycle event and the folded
+ * reply.
  */
 export function responseObject(head: Head, echo: Echo, outcome: Outcome) {
   const output = outcome.status === "in_progress" ? [] : outcome.output;
@@ -95,7 +93,7 @@ export function responseObject(head: Head, echo: Echo, outcome: Outcome) {
     metadata: echo.metadata,
     model: echo.model,
     output,
-    // Clients build it up themselves while the answer is coming in.
+    // While the answer is arriving, clients assemble it themselves.
     ...(outcome.status !== "in_progress" && { output_text: textOf(output) }),
     parallel_tool_calls: echo.parallel_tool_calls,
     presence_penalty: echo.presence_penalty,
@@ -123,7 +121,7 @@ function textOf(output: readonly OutputItem[]): string {
 }
 
 /**
- * Writes the usage. Clients loop when a finished response has no usage, so an engine that measured nothing gives zeros.
+ * Writes the usage. Clients loop when a finished response has no usage, so an engine without measurements gives zeros.
  */
 function usageObject(usage: Finished["usage"]) {
   const inputTokens = usage?.inputTokens ?? 0;
@@ -157,7 +155,7 @@ export function foldedReply(head: Head, asked: Echo, view: ReplyView, completion
   return responseObject(head, echo, finishedOutcome(completion.finished, output, head.nowSeconds()));
 }
 
-/** Makes the body of the reply to a request that only compacts: what is kept of the conversation, and the summary. */
+/** Makes the reply to a compaction: the kept messages of the conversation, and the summary. */
 export function compactedReply(head: Head, kept: readonly KeptMessage[], completion: Completion): object {
   const messages = kept.map(({ id, content }, at) => ({
     id: id ?? `msg_${head.replyId}_${at}`,

@@ -11,30 +11,28 @@ import { closed, inert, jsonSchemaField, named, schemaName, tag } from "../schem
 import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
- * The body of `POST /v1/responses`: what is checked by these schemas, and what users are told of it ("Request of
- * responses" in formats/README.md). The top level and the objects in it are closed, as this format promises that
- * nothing is ignored; items, their parts and tools are open and read by hand, as they differ by more than their type.
- * Null in an optional field means that it is absent.
+ * The body of `POST /v1/responses`: these schemas check requests and generate the documentation ("Request of responses"
+ * in formats/README.md). The top level and its objects are closed, as this format promises to ignore nothing; items,
+ * their parts and tools are open and read in code, as they differ by more than their type. Null in an optional field
+ * means that it is absent.
  */
 
 /** The most items of one request: the number that the service of this format allows for messages. */
 export const MAX_ITEMS = 100_000;
 
-/** Asks in `include` for sealed reasoning. */
+/** The value of `include` that requests sealed reasoning. */
 export const SEALED_REASONING = "reasoning.encrypted_content";
 
-/** Asks in `include` for log probabilities. */
+/** The value of `include` that requests log probabilities. */
 export const LOGPROBS = "message.output_text.logprobs";
 
 const STATELESS = "Nothing is kept between requests: send the whole conversation in 'input'.";
 
-/** A part of text. */
 export const inputText = named("InputTextPart", "A part of text. Either word for text is taken in every role.", {
   type: z.enum(["input_text", "output_text"]).describe("`input_text` or `output_text`."),
   text: z.string().describe("The text."),
 });
 
-/** A part with an image. */
 export const inputImage = named(
   "InputImagePart",
   "An image, in user messages and outputs, for models that take images.",
@@ -47,7 +45,6 @@ export const inputImage = named(
   },
 );
 
-/** A part with a refusal. */
 export const refusalPart = named("RefusalPart", "A refusal of an earlier answer.", {
   type: tag("refusal"),
   refusal: z.string().describe("The text of the refusal."),
@@ -58,7 +55,7 @@ const content = z.union(
   "a string or an array of content parts",
 );
 
-/** An item with a message, whose parts are read by hand. */
+/** A message item, whose parts are read in code. */
 export const messageItem = named("InputMessageItem", "A message.", {
   type: z.literal("message").optional().describe("`message`, which may be left out."),
   role: z
@@ -67,7 +64,6 @@ export const messageItem = named("InputMessageItem", "A message.", {
   content: content.describe("What is said: a text or parts."),
 });
 
-/** An item with a function call. */
 export const callItem = named(
   "InputFunctionCall",
   "A function call of an earlier answer. Each needs its output behind it.",
@@ -80,7 +76,7 @@ export const callItem = named(
   },
 );
 
-/** An item with the result of a call, whose parts are read by hand. */
+/** An item with the result of a call, whose parts are read in code. */
 export const outputItem = named("FunctionCallOutput", "The result of a function call.", {
   type: tag("function_call_output"),
   call_id: z.string().min(1).describe("The id of the call, which stands before."),
@@ -117,7 +113,7 @@ const reasoningItem = named(
   },
 );
 
-/** An item with a summary of what stood before. */
+/** An item with a summary of the earlier conversation. */
 export const compactionItem = named(
   "InputCompaction",
   "A compaction of an earlier reply, in place of what it summarises. One that does not open is an error.",
@@ -131,7 +127,6 @@ const triggerItem = named("CompactionTrigger", "Asks for a summary of all before
   type: tag("compaction_trigger"),
 });
 
-/** A function tool. */
 export const functionTool = named("FunctionTool", "A function that the model may call and the caller runs.", {
   type: tag("function"),
   name: toolName.describe("The name of the function, unique where it is declared."),
@@ -159,7 +154,6 @@ export const namespaceTool = named(
   },
 );
 
-/** A choice of one function. */
 export const functionChoice = named("FunctionChoice", "One function by its name.", {
   type: tag("function"),
   name: z.string().describe("The name of a function in `tools`."),
@@ -187,7 +181,6 @@ const textFormatSchema = z.discriminatedUnion("type", [
   }),
 ]);
 
-/** The schema of `tool_choice`. */
 export const toolChoiceSchema = z
   .union([z.enum(["none", "auto", "required"]), functionChoice, allowedChoice], "a string or an object")
   .nullish();
@@ -198,7 +191,7 @@ const textPairs = z.record(z.string(), z.string()).nullish();
 
 const summary = z.enum(["auto", "concise", "detailed"]).nullish();
 
-/** The body of a request. No other key may stand at its top level. */
+/** The body of a request. Its top level accepts no other key. */
 export const responsesRequest = closed(
   "ResponsesRequest",
   "The body of a request for a response. Unknown keys are refused.",
@@ -334,7 +327,6 @@ export const responsesRequest = closed(
   },
 );
 
-/** A checked body. */
 export type ResponsesBody = z.infer<typeof responsesRequest>;
 
 /** The most bytes of all keys and values of `client_metadata` together. */
@@ -358,7 +350,9 @@ export function checkBody(value: unknown): ResponsesBody {
 /** The most pairs of `metadata`, and the most characters of a key and of a value. */
 export const MAX_METADATA = { pairs: 16, keyLength: 64, valueLength: 512 } as const;
 
-/** Reads `metadata`, pairs of strings within `MAX_METADATA`. A key of it never stands in a path, as the caller invented it. */
+/**
+ * Reads `metadata`, pairs of strings within `MAX_METADATA`. Paths never contain its keys, as the caller invented them.
+ */
 export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   const path = ["metadata"];
   const pairs = stringPairs(value, path);
@@ -370,7 +364,7 @@ export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   return Object.fromEntries(pairs);
 }
 
-/** Throws `ApiError` for a text of more than `limit` characters; one may take two units of a string's length. */
+/** Throws `ApiError` for a text of more than `limit` characters; a character may take two code units. */
 function checkLength(text: string, limit: number, path: FieldPath): void {
   if (text.length > limit && (text.length > 2 * limit || [...text].length > limit)) throw tooLong(path, limit);
 }

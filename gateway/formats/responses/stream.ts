@@ -23,7 +23,7 @@ import { type FinalOutcome, finishedOutcome, responseObject, withSampling } from
 
 const NO_LOGPROBS: readonly TokenLogprob[] = [];
 
-/** The item that is being written, which was announced and not yet closed. */
+/** The open item: announced and not yet closed. */
 type OpenItem = {
   readonly block: BlockHead;
   readonly index: number;
@@ -33,26 +33,26 @@ type OpenItem = {
   readonly logprobs: TokenLogprob[];
 };
 
-/** Where the stream stands, with what is known only there. */
+/** The state of the stream, with its data. */
 type State =
   | { readonly at: "start" }
   | { readonly at: "between_items" }
-  /** A reasoning block of which nothing has come: an item without text is never announced. */
+  /** A reasoning block without text so far: an item without text is never announced. */
   | { readonly at: "before_reasoning"; readonly index: number }
   | { readonly at: "in_item"; readonly item: OpenItem }
   | { readonly at: "in_hidden_block" }
   | { readonly at: "end" };
 
 /**
- * The codes of ours that clients know as the code of a failed response; every other one is a `server_error` there. Codex
- * repeats a `server_error`, and ends its user's turn at `server_is_overloaded`.
+ * Our error codes that clients accept as the code of a failed response; every other one becomes `server_error`. Codex
+ * retries a `server_error`, and ends its user's turn at `server_is_overloaded`.
  */
 const FAILURE_CODES: Partial<Record<ErrorCode, Failure["code"]>> = {
   context_length_exceeded: "context_length_exceeded",
   rate_limit_exceeded: "rate_limit_exceeded",
 };
 
-/** The bytes to a multiple of which the text of a delta is padded: most pieces of text become of one size by it. */
+/** The multiple of bytes to which the text of a delta is padded: it gives most pieces of text the same size. */
 const OBFUSCATION_BYTES = 32;
 
 /**
@@ -64,9 +64,9 @@ export class ResponsesStream implements StreamEncoder {
   readonly #head: Head;
   #echo: Echo;
   readonly #view: ReplyView;
-  /** The characters that paddings are cut from: the random id of the reply, repeated. */
+  /** The source of paddings: the random id of the reply, repeated. */
   readonly #padding: string;
-  /** The items that were announced as done, which are the `output` of the final object. */
+  /** The items announced as done: the `output` of the final object. */
   readonly #output: OutputItem[] = [];
   #state: State = { at: "start" };
   #sequenceNumber = 0;
@@ -97,18 +97,18 @@ export class ResponsesStream implements StreamEncoder {
       case undefined:
         return "";
       default:
-        // An event of a newer engine shows nothing here.
+        // An event of a newer engine is not shown.
         kind satisfies never;
         return "";
     }
   }
 
-  /** Returns the frame of a delta that is its text alone; "" where the block is not shown. */
+  /** Returns the frame of a delta without log probabilities; "" where the block is not shown. */
   text(text: string): string {
     return this.#delta(text, NO_LOGPROBS);
   }
 
-  /** Returns `response.failed` with what has been written so far, which ends the stream; "" after the end. */
+  /** Returns `response.failed` with the output so far, which ends the stream; "" after the end. */
   fail(error: ApiError): string {
     if (this.#state.at === "end") return "";
     const begun = this.#begin();
@@ -124,14 +124,14 @@ export class ResponsesStream implements StreamEncoder {
     );
   }
 
-  /** Returns a sign of life: a known event and not a comment, as some clients count only events. */
+  /** Returns a keep-alive: an event and not a comment, as some clients count only events. */
   keepAlive(): string {
     if (this.#state.at === "end") return "";
     // SDKs refuse any event ahead of `response.created`.
     return this.#begin() + this.#frame({ type: "keepalive", fields: {} });
   }
 
-  /** Returns all frames up to the end of a response that is one item, which is whole already; "" after the end. */
+  /** Returns all frames of a response with one complete item; "" after the end. */
   complete(item: OutputItem, { usage }: Finished): string {
     if (this.#state.at === "end") return "";
     const fields = { output_index: 0, item };
@@ -200,7 +200,7 @@ export class ResponsesStream implements StreamEncoder {
     return `${before}${json},"obfuscation":"${this.#obfuscation(json)}"${between}${this.#sequenceNumber++}${after}`;
   }
 
-  /** Writes a delta event of which more is told than a `DeltaFrame` holds. */
+  /** Writes a delta event that has more fields than a `DeltaFrame`. */
   #deltaFrame({ frames }: OpenItem, delta: string, more: object = {}): string {
     const padding = this.#view.obfuscate ? { obfuscation: this.#obfuscation(JSON.stringify(delta)) } : {};
     return this.#frame({ type: frames.deltaType, fields: { ...frames.place, delta, ...more, ...padding } });
@@ -219,7 +219,7 @@ export class ResponsesStream implements StreamEncoder {
     this.#state = { at: "between_items" };
     if (!item) return "";
     this.#output.push(item);
-    // A call that came without text still needs its arguments as a delta: some clients read nothing else.
+    // A call without text still needs its arguments as a delta: some clients only read deltas.
     const missing = item.type === "function_call" && state.item.text === "" ? item.arguments : "";
     const filling = missing && this.#deltaFrame(state.item, missing);
     return filling + this.#frames(state.item.frames.closing(item));
@@ -231,7 +231,7 @@ export class ResponsesStream implements StreamEncoder {
     return closed + this.#end(finishedOutcome(finished, this.#output, this.#head.nowSeconds()));
   }
 
-  /** Returns what was being written when the stream broke: it is in the final object, but never announced as done. */
+  /** Returns the item that was open when the stream broke: it is in the final object, but never announced as done. */
   #partialItem(): OutputItem | undefined {
     if (this.#state.at !== "in_item") return undefined;
     return finishedItem(this.#head, this.#output.length, blockOf(this.#state.item, false), this.#view);

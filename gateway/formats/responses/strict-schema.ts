@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 
-/** The keywords that every grammar compiler can hold a model to. */
+/** The keywords that every grammar compiler supports. */
 const STRICT_KEYWORDS: ReadonlySet<string> = new Set([
   "$schema",
   "title",
@@ -16,9 +16,9 @@ const STRICT_KEYWORDS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns whether a tool that does not say `strict` is taken as strict: this format does so where the schema allows it
- * ("Formats and choices of responses" in formats/README.md), which means closed objects, every property required, and
- * no keyword beyond the common ones. `schema` has passed the limits on depth.
+ * Returns whether a tool without `strict` is taken as strict: this format does so where the schema allows it ("Formats
+ * and choices of responses" in formats/README.md): closed objects, every property required, and only common keywords.
+ * `schema` has passed the limits on depth.
  */
 export function strictCompatible(schema: unknown): boolean {
   return isJsonObject(schema) && schema.type === "object" && isStrict(schema);

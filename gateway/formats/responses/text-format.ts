@@ -4,12 +4,12 @@ import { schemaText } from "../json-schema-limits.ts";
 import type { ResponsesBody } from "./schema.ts";
 
 /**
- * What `text.format` asks of the answer: `constraint` is what the engine holds the text to, undefined for free text,
- * and `echo` how the reply repeats it.
+ * The meaning of `text.format`: `constraint` is enforced by the engine, undefined for free text, and `echo` is the
+ * reply's repetition of it.
  */
 export type TextFormat = { readonly constraint: OutputConstraint | undefined; readonly echo: JsonObject };
 
-/** Reads a checked `text.format`; absent is free text. Throws `ApiError` for a schema that is not within the limits. */
+/** Reads a checked `text.format`; absent is free text. Throws `ApiError` for a schema beyond the limits. */
 export function textFormat(format: NonNullable<ResponsesBody["text"]>["format"]): TextFormat {
   switch (format?.type) {
     case "json_object":

@@ -20,7 +20,7 @@ type ToolReference = z.infer<typeof functionChoice>;
 
 /**
  * Reads `tool_choice` ("Formats and choices of responses" in formats/README.md); absent is `auto`. Undefined when there
- * are no tools, where only `none` and `auto` make sense. Throws `ApiError`.
+ * are no tools, when only `none` and `auto` are accepted. Throws `ApiError`.
  */
 export function toolChoice(value: unknown, declared: DeclaredTools, parallel: boolean): ToolChoice | undefined {
   const choice = value ?? "auto";
@@ -46,13 +46,13 @@ function refuseUnsupported(type: unknown, supported: readonly unknown[], path: F
   if (type !== undefined && type !== null && !supported.includes(type)) throw unsupportedTool(type, [...path, "type"]);
 }
 
-/** Returns the choice that no tool is called; undefined when there are none. */
+/** Returns the choice of no tool; undefined when there are none. */
 export function noCalls({ tools }: DeclaredTools): ToolChoice | undefined {
   if (tools.length === 0) return undefined;
   return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
 }
 
-/** Returns a tool's name as the model knows it; `path` leads to the object that names the tool. */
+/** Returns the model's name of a tool; `path` leads to the object that names the tool. */
 function declaredName({ name, namespace }: ToolReference, path: FieldPath, declared: DeclaredTools): string {
   const known = modelName(namespace ?? undefined, name);
   if (declared.tools.some((tool) => tool.name === known)) return known;

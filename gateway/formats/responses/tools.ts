@@ -11,19 +11,21 @@ import { functionTool, namespaceTool, type ResponsesBody } from "./schema.ts";
 import { strictCompatible } from "./strict-schema.ts";
 import { modelName, type ToolNames } from "./tool-names.ts";
 
-/** The tools that a body declares, in three forms. */
 export type DeclaredTools = {
-  /** The tools as the model sees them: flat, each by a name of its own. */
+  /** The tools for the model: flat, each by a name of its own. */
   readonly tools: readonly Tool[];
   /** The paths of these tools in the body, in the same order. */
   readonly paths: readonly FieldPath[];
-  /** The way back from the model's names to the caller's names and namespaces. */
+  /** Maps the model's names back to the caller's names and namespaces. */
   readonly names: ToolNames;
   /** The tools as the reply repeats them, namespaces and defaults included. */
   readonly echo: readonly JsonObject[];
 };
 
-/** The types of tools of this format that a message may name, as the caller's own text never stands in one. */
+/**
+ * The types of tools of this format that a message may name; other types are the caller's own text, which messages
+ * never repeat.
+ */
 const KNOWN_TOOL_TYPES: ReadonlySet<string> = new Set([
   "web_search",
   "web_search_preview",
@@ -42,12 +44,12 @@ const KNOWN_TOOL_TYPES: ReadonlySet<string> = new Set([
   "programmatic_tool_calling",
 ]);
 
-/** The date of their version that some types end in. */
+/** The version date at the end of some types. */
 const DATED = /_\d{4}_\d{2}_\d{2}$/;
 
 /**
  * Checks `tools`: flat function tools, and `namespace` groups of them, which are the caller's own tools too. Any other
- * type is refused with its path, or left out where the settings say so. Throws `ApiError`.
+ * type is refused with its path, or left out if so configured. Throws `ApiError`.
  */
 export function declaredTools(
   list: ResponsesBody["tools"],
@@ -91,12 +93,12 @@ export function declaredTools(
   return { tools, paths, names, echo };
 }
 
-/** Returns whether a tool that does not say so is strict: no engine could promise to keep to a schema that is longer. */
+/** Returns whether a tool without `strict` is strict; not for a longer schema, which no engine could enforce. */
 function isStrict({ parametersJsonSchema }: Tool, { parameters }: FunctionTool): boolean {
   return Buffer.byteLength(parametersJsonSchema) <= MAX_STRICT_SCHEMA_BYTES && strictCompatible(parameters);
 }
 
-/** Makes the error for a tool, or a choice of one, that this service does not have; `path` leads to its type. */
+/** Makes the error for a tool, or a choice of one, that this service does not support; `path` leads to its type. */
 export function unsupportedTool(type: unknown, path: FieldPath): ApiError {
   const known = typeof type === "string" && KNOWN_TOOL_TYPES.has(type.replace(DATED, ""));
   const subject = known ? `The tool type '${type}'` : "This tool type";

@@ -8,15 +8,14 @@ import type { AdminToken } from "./admin-token.ts";
 
 /** The part of a request that decides whether the admin port serves it. */
 export type AdminCaller = Pick<IncomingMessage, "method" | "headers"> & {
-  /** The connection of the request, with the address of its other end. */
   readonly socket: Pick<Socket, "remoteAddress">;
 };
 
-/** The means by which a caller on another machine may prove that it is let in. */
+/** The accepted proofs of a caller on another machine. */
 export type AdminProof = {
-  /** The token of the admin port. Default: there is none. */
+  /** Default: none. */
   readonly token?: Pick<AdminToken, "is"> | undefined;
-  /** Whether callers may show a certificate, which TLS has checked by then. Default: they may not. */
+  /** Whether callers may present a certificate, which TLS has already checked. Default: false. */
   readonly certificates?: boolean | undefined;
 };
 
@@ -28,9 +27,9 @@ const REFUSED = {
 } as const;
 
 /**
- * Returns why the admin port refuses a request, as its reply, or undefined where it serves it. A caller on this machine
- * is let in, as is whoever shows the token or a certificate; from a browser, only the admin's own page may change
- * something, and nobody who has shown nothing may be led here by a name.
+ * Returns the reply with which the admin port refuses a request, or undefined if it serves it. Callers on this machine
+ * are accepted, as are callers with the token or a certificate. From a browser, only the admin's own page may change
+ * something. The `Host` of a caller without proof has to be an address or localhost, against DNS rebinding.
  */
 export function refusal(request: AdminCaller, proof: AdminProof): AdminReply | undefined {
   const { method, headers, socket } = request;
@@ -52,20 +51,20 @@ function isProven({ headers, socket }: AdminCaller, { token, certificates }: Adm
   const [, scheme, given = ""] = /^(bearer|basic) +(\S+)$/i.exec(headers.authorization ?? "") ?? [];
   if (token === undefined || scheme === undefined) return false;
   if (scheme.toLowerCase() === "bearer") return token.is(given);
-  // What a browser asks its user for: any name, and the token as the password.
+  // The basic credentials of a browser: any name, and the token as the password.
   const pair = Buffer.from(given, "base64").toString("utf8");
   return token.is(pair.slice(pair.indexOf(":") + 1));
 }
 
-/** Returns whether a `Host` names this server by an address or as localhost; one that is absent misleads nobody. */
+/** Returns whether a `Host` names this server by an address or as localhost; an absent one is accepted. */
 function isNoName(host: string | undefined): boolean {
   return host === undefined || isAddress(hostName(host) ?? "");
 }
 
 /**
  * Returns whether a request with this `Origin` may change something: only one from the admin's own page, opened by
- * address or as localhost. A name proves nothing, as whoever owns it can point it here, unless the caller is `proven`.
- * Tools send no `Origin` and are let through.
+ * address or as localhost. A name proves nothing, as its owner can point it here, unless the caller is `proven`. Tools
+ * send no `Origin` and are accepted.
  */
 export function isOwnOrigin(origin: string | undefined, host: string | undefined, proven = false): boolean {
   if (origin === undefined) return true;

@@ -1,26 +1,21 @@
-/** A request to a path of the admin listener. */
 export type AdminRequest = {
-  /** The parameters of the query string. */
   readonly query: URLSearchParams;
-  /** The parts of the path that its pattern names. */
+  /** The parameters of the path's pattern. */
   readonly params: Readonly<Record<string, string>>;
 };
 
-/** The answer of a path of the admin listener. */
 export type AdminReply = {
-  /** The HTTP status of the reply. Default: 200. */
+  /** Default: 200. */
   readonly status?: number;
-  /** The content type of the reply. Default: plain text. */
+  /** Default: plain text. */
   readonly type?: string;
-  /** Headers of the reply beside those of every reply. Default: none. */
+  /** Headers beside those of every reply. Default: none. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** The body of the reply. */
   readonly body: string;
-  /** Called when the reply has been sent. Default: nothing is done then. */
+  /** Called when the reply has been sent. Default: no action. */
   readonly afterwards?: () => void;
 };
 
-/** One path of the admin listener. */
 export type AdminRoute = {
   /** The path as a pattern of Fastify. */
   readonly path: string;
@@ -29,28 +24,24 @@ export type AdminRoute = {
    * gateway.
    */
   readonly does: "reads" | "changes";
-  /** Whether everybody who can connect may read the path, as with health. Default: not everybody. */
+  /** Whether the path may be read without proof, as with health. Default: false. */
   readonly open?: boolean;
-  /** What the path does, in one line for `/help`. */
   readonly help: string;
-  /** Answers a request. It must not throw on anything that a caller can send. */
+  /** Answers a request. It must not throw, whatever a caller sends. */
   handle(request: AdminRequest): AdminReply | Promise<AdminReply>;
 };
 
-/** Returns a reply with `value` as JSON. */
 export function jsonReply(value: unknown): AdminReply {
   return { type: "application/json; charset=utf-8", body: `${JSON.stringify(value, undefined, 1)}\n` };
 }
 
-/** The reply to a change that was made, as Envoy answers it. */
+/** The reply to an applied change, the same as Envoy's. */
 export const OK: AdminReply = { body: "OK\n" };
 
-/** Returns a reply of status 400 with a line of text. */
 export function badRequest(text: string): AdminReply {
   return { status: 400, body: `${text}\n` };
 }
 
-/** Returns whether the query asks for JSON. */
 export function wantsJson({ query }: AdminRequest): boolean {
   return query.get("format") === "json";
 }

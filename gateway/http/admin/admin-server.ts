@@ -23,32 +23,27 @@ import {
 } from "./server-routes.ts";
 import { fleetRoutes, metricsRoute, statsRoutes } from "./stats-routes.ts";
 
-/** What the admin listener shows and changes, beside the facts about the server. */
+/** The objects that the admin listener shows and changes, beside the facts about the server. */
 export type AdminDeps = ServerFacts &
   Pick<HealthFacts, "notes"> & {
-    /** The statistics that are shown. */
     readonly stats: Stats;
-    /** The keys that are in force. */
     readonly keys: KeyStore;
-    /** Takes the orders of operators about endpoints. */
     readonly orders: EndpointOrders;
-    /** Knows what keys have used of their limits. */
+    /** The use of each key's limits. */
     readonly limiter: Limiter;
     /** The counts of this gateway, now and over the last hour. */
     readonly history: FleetHistory;
-    /** Knows what keys have used. */
+    /** The stored usage of keys. */
     readonly usage: Pick<KeyUsage, "read">;
-    /** Knows the resources of the process and what is done about them. */
     readonly overload: OverloadManager;
-    /** Returns the number of connections of the public listener. */
     readonly connections: () => number;
-    /** The means by which callers on other machines are let in. Default: there are none. */
+    /** The accepted proofs of callers on other machines. Default: none. */
     readonly proof?: AdminProof;
-    /** The certificates of the listener. Absent where it speaks plain text. */
+    /** Absent for plain text. */
     readonly tls?: AdminTls | undefined;
   };
 
-/** The headers of every reply: nothing here is to be kept, guessed at or framed. */
+/** The headers of every reply: no caching, no sniffing, no framing. */
 const HEADERS = {
   "cache-control": "no-store",
   "x-content-type-options": "nosniff",
@@ -58,8 +53,8 @@ const HEADERS = {
 
 /**
  * Makes the admin listener: a server of its own on a port of its own, as it has to answer while the public one drains,
- * and must never be reachable by users. It reads no bodies and takes no keys of callers: whoever `refusal` lets through
- * may do everything here.
+ * and must never be reachable by users. It reads no bodies and accepts no keys of callers: a caller that `refusal`
+ * accepts has full control.
  */
 export function buildAdmin(deps: AdminDeps): FastifyInstance {
   const { stats, clusters, orders, clock, lifecycle, connections, keys, limiter, usage, overload, history } = deps;
@@ -91,7 +86,7 @@ export function buildAdmin(deps: AdminDeps): FastifyInstance {
   return app;
 }
 
-/** Makes the listener that tells everybody who can connect of health and metrics, and does nothing else. */
+/** Makes the listener that serves health and metrics without proof, and nothing else. */
 export function buildHealth({ lifecycle, clusters, notes, stats, log }: AdminDeps): FastifyInstance {
   const app = newListener();
   for (const route of [...healthRoutes({ lifecycle, clusters, ...(notes && { notes }) }), metricsRoute(stats.registry)])
@@ -99,7 +94,7 @@ export function buildHealth({ lifecycle, clusters, notes, stats, log }: AdminDep
   return app;
 }
 
-/** Makes a listener without paths, which reads no bodies and tells nothing of its errors. */
+/** Makes a listener without paths, which reads no bodies and does not expose its errors. */
 function newListener(tls?: AdminTls): FastifyInstance {
   const serverFactory = tls && ((handler: RequestListener) => tls.server(handler));
   const app = Fastify<RawServerDefault>({
@@ -136,7 +131,7 @@ function serve(app: FastifyInstance, { path, does, handle }: AdminRoute, log: Lo
       log.info({ path: request.url, from: request.ip, code: reply.statusCode }, "admin change");
       return reply;
     });
-    // Envoy's own answer.
+    // Envoy's reply.
     app.get(path, (_request, reply) => answer(reply, { status: 400, body: "this path changes something: use POST\n" }));
   }
 }

@@ -15,7 +15,6 @@ const tls = z
   })
   .describe("How the admin port is secured; without this section it speaks plain text. The files are followed.");
 
-/** The schema of the admin listener: where it listens and who may use it. */
 export const adminSchema = z
   .strictObject({
     ...listenFields(9901),
@@ -29,7 +28,6 @@ export const adminSchema = z
     "Where health, metrics, control and a page to look at are served; never for the public. Callers on this machine may do everything; others hear of health alone, unless they show the token or a certificate.",
   );
 
-/** The schema of the listener that tells of health and metrics, and does nothing else. */
 export const healthSchema = z
   .strictObject(listenFields(9902))
   .optional()
@@ -37,5 +35,4 @@ export const healthSchema = z
     "Where `/healthz`, `/readyz` and `/metrics` are read by whoever can connect, such as a proxy, the kubelet and Prometheus; without this section they are on the admin port alone.",
   );
 
-/** The settings of the admin listener, checked, with their defaults. */
 export type AdminSettings = z.infer<typeof adminSchema>;

@@ -4,17 +4,17 @@ import { FollowedPems } from "../../../deploy/runtime/files/followed-pems.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { AdminSettings } from "./admin-settings.ts";
 
-/** The certificates of the admin port, and what ends the following of their files. */
+/** The certificates of the admin port, and a function that stops watching their files. */
 export type AdminTls = {
   /** Makes the server that shows the certificate, and the newest one to new connections whenever the files change. */
   server(handler: RequestListener): Server;
-  /** Stops following the files. */
+  /** Stops watching the files. */
   close(): void;
 };
 
 /**
- * Reads the certificates of the admin port and follows their files. Throws `PemError` where they cannot be used now;
- * `onReload` hears of changes as that of `FollowedPems` does.
+ * Reads the certificates of the admin port and watches their files. Throws `PemError` if they are unusable now;
+ * `onReload` receives changes as with `FollowedPems`.
  */
 export function openAdminTls(
   { certFile, keyFile, clientCaFile }: NonNullable<AdminSettings["tls"]>,
@@ -33,7 +33,7 @@ export function openAdminTls(
   });
   return {
     server(handler) {
-      // Whoever shows no certificate, or one of others, may hear of health; the rest asks whether it was accepted.
+      // Callers without an accepted certificate may still read health; the other paths check whether it was accepted.
       const asked = { requestCert: clientCaFile !== undefined, rejectUnauthorized: false };
       const server = createServer({ ...pems.now, ...asked, minVersion: "TLSv1.2" }, handler);
       pems.onChange((now) => server.setSecureContext({ ...now, minVersion: "TLSv1.2" }));

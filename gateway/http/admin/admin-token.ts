@@ -4,7 +4,7 @@ import { FollowedFile } from "../../../deploy/runtime/files/followed-file.ts";
 import { readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
-/** The fewest characters of a token: what is shorter can be guessed. */
+/** The smallest length of a token in characters: a shorter one can be guessed. */
 const MIN_TOKEN_LENGTH = 16;
 
 type Reload = (fault: string | undefined) => void;
@@ -16,7 +16,7 @@ export class AdminTokenError extends Error {
   override readonly name = "AdminTokenError";
 }
 
-/** Keeps the token of the admin port, as a digest, and follows its file: a file that cannot be used changes nothing. */
+/** Keeps the token of the admin port, as a digest, and watches its file: an unusable file changes nothing. */
 export class AdminToken {
   readonly #file: string;
   readonly #onReload: Reload;
@@ -32,19 +32,20 @@ export class AdminToken {
   }
 
   /**
-   * Reads the token and follows `file` until `close`. Rejects with `AdminTokenError` where it cannot be used. Whenever
-   * the file has changed later, `onReload` hears undefined when the token was taken, else why it cannot be used.
+   * Reads the token and watches `file` until `close`. Rejects with `AdminTokenError` if it is unusable. After each
+   * later change of the file, `onReload` receives undefined if the token was replaced, else the reason why it is
+   * unusable.
    */
   static async open(file: string, clock: Pick<Clock, "after">, onReload: Reload): Promise<AdminToken> {
     return new AdminToken(file, await readToken(file), clock, onReload);
   }
 
-  /** Returns whether `text` is the token, in a time that does not tell how much of it is right. */
+  /** Returns whether `text` is the token; the time taken does not reveal how much of it matches. */
   is(text: string): boolean {
     return timingSafeEqual(digestOf(text), this.#digest);
   }
 
-  /** Stops following the file; the token in force stays. */
+  /** Stops watching the file; the token in force stays. */
   close(): void {
     this.#followed.close();
   }

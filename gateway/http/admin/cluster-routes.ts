@@ -13,16 +13,16 @@ import {
 } from "./admin-route.ts";
 import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./fleet/cluster-status.ts";
 
-/** The reply to an order that is obeyed here while the store that gateways share is away. */
+/** The reply to an order that is applied only here, as the shared store is unreachable. */
 const HERE: AdminReply = { status: 202, body: "OK here; other gateways follow when the shared store is back\n" };
 
-/** The time for which an endpoint is ejected by hand where the order does not say, in seconds: time to look at it. */
+/** The duration of an ejection by hand without a time in the order, in seconds: time to inspect the endpoint. */
 const EJECT_SECONDS = 300;
-/** The longest time for which an endpoint is ejected by hand, in seconds: whoever wants more drains it. */
+/** The longest ejection by hand, in seconds: a drain serves for more. */
 const MOST_EJECT_SECONDS = 86_400;
 
 /**
- * Makes the paths that show `/clusters` as Envoy prints it, and that order something of the endpoints at an address, at
+ * Makes the paths that show `/clusters` as Envoy prints it, and that take orders about the endpoints at an address, for
  * all gateways that share a store.
  */
 export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, clock: Clock): readonly AdminRoute[] {
@@ -34,7 +34,7 @@ export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, 
       const { address = "" } = request.params;
       const given = orderOf(order, address, request);
       if (!given) return badRequest(`expected seconds from 1 to ${MOST_EJECT_SECONDS}`);
-      // One that has left its clusters can still be undrained, so that it is not drained when it comes back.
+      // An endpoint that has left its clusters can still be undrained, so that it is not drained when it comes back.
       const known =
         clusters.drained.has(address) || clusters.endpoints.some((endpoint) => endpoint.address === address);
       if (!known) return { status: 404, body: "no such endpoint\n" };
@@ -62,7 +62,7 @@ export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, 
   ];
 }
 
-/** Returns the order that a request gives about an address; undefined where it says a time that cannot be. */
+/** Returns the order of a request about an address; undefined if its time is invalid. */
 function orderOf(order: EndpointOrder["order"], address: string, { query }: AdminRequest): EndpointOrder | undefined {
   if (order !== "eject") return { order, address };
   const seconds = Number(query.get("seconds") ?? EJECT_SECONDS);
@@ -100,7 +100,7 @@ function endpointValues(endpoint: EndpointStatus): readonly (readonly [string, s
 }
 
 /**
- * Returns a cluster as Envoy's `ClusterStatus`, as far as that has the thing; what a node reports of its load stands
+ * Returns a cluster in the form of Envoy's `ClusterStatus` where that has the field; the load that a node reports is
  * under `load`.
  */
 function clusterJson({ model, lbPolicy, endpoints }: ClusterStatus) {

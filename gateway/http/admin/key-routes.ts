@@ -5,12 +5,12 @@ import type { KeyUsage } from "../../usage/key-usage.ts";
 import { addCounts, DAY_MS, NO_USE, type StoredUsage, type UsageEntry } from "../../usage/usage-store.ts";
 import { type AdminRoute, jsonReply } from "./admin-route.ts";
 
-/** The most records that are named as refused. */
+/** The most refused records that are listed. */
 const MOST_NAMED = 20;
 
 /**
- * Makes the paths that show the keys in force and what they have used. They show ids only: neither secrets nor digests
- * nor names.
+ * Makes the paths that show the keys in force and their usage. They show ids only: neither secrets nor digests nor
+ * names.
  */
 export function keyRoutes(keys: KeyStore, limiter: Limiter, usage: Pick<KeyUsage, "read">): readonly AdminRoute[] {
   return [
@@ -65,7 +65,7 @@ export function keyRoutes(keys: KeyStore, limiter: Limiter, usage: Pick<KeyUsage
   ];
 }
 
-/** Returns what a key has used: in all, and by day, the newest first, and model. */
+/** Returns a key's usage: in total, and by day, the newest first, and model. */
 function usageJson({ sinceMs, entries }: StoredUsage) {
   const days = [...new Set(entries.map(({ day }) => day))].sort((one, other) => other - one);
   return {

@@ -9,33 +9,28 @@ import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import { type AdminReply, type AdminRoute, badRequest, jsonReply, OK, wantsJson } from "./admin-route.ts";
 import { maskSecrets } from "./mask-secrets.ts";
 
-/** An address, `host:port`, that the gateway listens on, and the name of the listener. */
+/** An address (`host:port`) of a listener, and the listener's name. */
 export type Listener = { readonly name: string; readonly address: string };
 
-/** The facts that the gateway knows of itself. */
+/** The gateway's facts about itself. */
 export type ServerFacts = {
-  /** The configuration, with its defaults. */
   readonly config: GatewayConfig;
-  /** The version of the package. */
   readonly version: string;
-  /** Returns the addresses that the gateway listens on now. */
   readonly listeners: () => readonly Listener[];
-  /** Seals reasoning, by keys whose ids other gateways should show, too. */
+  /** The sealing of reasoning; the ids of its keys should be equal on all gateways. */
   readonly sealing: Pick<Sealing, "keyIds">;
-  /** The lifecycle of the gateway, which names its state and takes orders to change it. */
   readonly lifecycle: Lifecycle;
-  /** The clusters, by which the gateway is initialized once some model can be served. */
+  /** The clusters; the gateway is initialized once some model can be served. */
   readonly clusters: ClusterManager;
-  /** The log whose level may be changed. */
+  /** The log, whose level may be changed. */
   readonly log: Logger;
-  /** The clock by which the time since the start is measured. */
   readonly clock: Clock;
 };
 
-/** The levels that the log can be set to. None is below `debug`: what libraries write there may quote a request. */
+/** The levels that the log can be set to. None is below `debug`: the trace lines of libraries may quote a request. */
 const LEVELS = ["debug", "info", "warn", "error"];
 
-/** Makes the paths that say what this process is, how it was set up, and how much it logs. */
+/** Makes the paths that show the process, its configuration and its log level. */
 export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
   const { config, version, listeners, sealing, lifecycle, clusters, log, clock } = facts;
   const startedMs = clock.nowMs();
@@ -86,20 +81,19 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
   ];
 }
 
-/** What health is told from. */
+/** The sources of health. */
 export type HealthFacts = {
-  /** The lifecycle of the gateway, which names its state. */
   readonly lifecycle: Lifecycle;
-  /** The clusters, by which the gateway is initialized once some model can be served. */
+  /** The clusters; the gateway is initialized once some model can be served. */
   readonly clusters: ClusterManager;
   /**
-   * Returns what operators should know although the gateway serves, a line each, such as that a store which it shares
-   * with others is away. Default: there is nothing.
+   * Returns warnings for operators while the gateway serves, a line each, such as that a shared store is unreachable.
+   * Default: none.
    */
   readonly notes?: () => readonly string[];
 };
 
-/** Makes the paths that say whether the gateway lives and whether it is to be sent requests; everybody may read them. */
+/** Makes the paths of liveness and readiness, which need no proof. */
 export function healthRoutes({ lifecycle, clusters, notes = () => [] }: HealthFacts): readonly AdminRoute[] {
   const ready = (): AdminReply => {
     const state = lifecycle.state(clusters.ready);
@@ -119,7 +113,6 @@ export function healthRoutes({ lifecycle, clusters, notes = () => [] }: HealthFa
   ];
 }
 
-/** Makes the paths that take the gateway out of service. */
 export function stateRoutes(lifecycle: Lifecycle): readonly AdminRoute[] {
   const changes = (path: string, help: string, change: (query: URLSearchParams) => void): AdminRoute => ({
     path,
@@ -140,13 +133,13 @@ export function stateRoutes(lifecycle: Lifecycle): readonly AdminRoute[] {
       path: "/quitquitquit",
       does: "changes",
       help: "end as at SIGTERM; a second time: at once",
-      // With nothing to wait for, the process is gone before its answer.
+      // Without requests to wait for, the process would exit before its answer.
       handle: () => ({ ...OK, afterwards: () => lifecycle.quit() }),
     },
   ];
 }
 
-/** Makes the paths that show the memory of the process, and what was changed about it since it was started. */
+/** Makes the paths that show the memory of the process, and its runtime settings. */
 export function processRoutes(
   { config, lifecycle, clusters, log }: ServerFacts,
   overload: OverloadManager,
@@ -190,7 +183,7 @@ export function processRoutes(
   ];
 }
 
-/** Returns a setting in Envoy's form: by layer, empty where a layer says nothing. */
+/** Returns a setting in Envoy's form: by layer, empty where a layer does not set it. */
 function entry(configured: string, now: string) {
   return { layer_values: [configured, now === configured ? "" : now], final_value: now };
 }

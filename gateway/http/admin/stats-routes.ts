@@ -4,19 +4,18 @@ import { type AdminReply, type AdminRequest, type AdminRoute, badRequest, jsonRe
 import { type FleetParts, fleetView } from "./fleet/fleet-view.ts";
 
 /**
- * The form of a filter: words with `|` between them. Envoy takes a regular expression; one could be made to run for
- * ever here.
+ * The form of a filter: words separated by `|`. Envoy accepts a regular expression; here one could be made to run
+ * forever.
  */
 const FILTER = /^[\w:.|-]{1,200}$/;
 const FORMATS: readonly (string | null)[] = [null, "prometheus", "json"];
 
-/** Makes the path where Prometheus looks for the statistics unless it is told otherwise. */
+/** Makes the path that Prometheus scrapes by default. */
 export function metricsRoute(registry: Registry): AdminRoute {
   const names = () => registry.getMetricsAsArray().map(({ name }) => name);
   return { path: "/metrics", does: "reads", help: "all measurements", handle: () => asText(registry, names()) };
 }
 
-/** Makes the paths that show the statistics. */
 export function statsRoutes(registry: Registry): readonly AdminRoute[] {
   return [
     metricsRoute(registry),
@@ -70,7 +69,7 @@ async function measurements(registry: Registry, { query }: AdminRequest): Promis
   );
 }
 
-/** Returns whether anything of the family was ever counted, or is not zero now. */
+/** Returns whether a metric of the family was ever counted, or is not zero now. */
 function isUsed({ values }: MetricObjectWithValues<MetricValue<string>>): boolean {
   return values.some(({ value }) => value !== 0);
 }
@@ -83,7 +82,7 @@ async function asText(registry: Registry, names: readonly string[]): Promise<Adm
 const PAGE_FOLDER = "gateway/http/admin/page";
 const PAGE_FILES = ["page.html", "page.css", "page.js", "charts.js", "dom.js", "keys.js", "nodes.js"];
 
-/** Makes the page for people, and `/fleet`, which the page polls. */
+/** Makes the admin page, and `/fleet`, which the page polls. */
 export function fleetRoutes(parts: FleetParts): readonly AdminRoute[] {
   const files = new Map(pageFiles(PAGE_FOLDER, PAGE_FILES).map((file) => [file.name, file]));
   const page = (name = ""): AdminReply => {
@@ -114,7 +113,7 @@ export function fleetRoutes(parts: FleetParts): readonly AdminRoute[] {
   ];
 }
 
-/** Returns numbers rounded to thousandths: more than anybody can see. */
+/** Returns numbers rounded to thousandths, which is enough for a chart. */
 function rounded(_name: string, value: unknown): unknown {
   return typeof value === "number" ? Math.round(value * 1000) / 1000 : value;
 }

@@ -6,7 +6,7 @@ import { EVERY_KEYWORD, expectTaken, ONE_PATH, type Shape } from "../../support/
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
 /*
- * Shapes that agents and SDKs are known to send and of which there is no recording: their fields and blocks, our words.
+ * Known request forms of agents and SDKs without a recording: their fields and blocks, our words.
  */
 
 let service: ScriptedService;
@@ -27,7 +27,7 @@ const user = { role: "user", content: "filler" };
 const toolUse = { type: "tool_use", id: "toolu_1", name: "view", input: { path: "a.ts" } };
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/** A call of a tool and the block that answers it. */
+/** A tool call and its result block. */
 const reads = (block: object) => ({
   tools: [tool("view")],
   messages: [user, { role: "assistant", content: [toolUse] }, { role: "user", content: [block] }],
@@ -110,7 +110,7 @@ test.each(SHAPES)("%s", async (_, fields, engineSees) => {
   await expectTaken(service, MESSAGES, fields, engineSees);
 });
 
-test("a tool's schema with every keyword that agents are known to use reaches the engine as it was sent", async () => {
+test("a tool's schema with every keyword that agents use reaches the engine unchanged", async () => {
   await service.reply(MESSAGES, { tools: [tool("edit", { input_schema: EVERY_KEYWORD })] });
   expect(service.lastRequest().tools[0]?.parametersJsonSchema).toBe(JSON.stringify(EVERY_KEYWORD));
 });

@@ -6,7 +6,7 @@ import { EVERY_KEYWORD, expectTaken, ONE_PATH, type Shape } from "../../support/
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
 /*
- * Shapes that agents and SDKs are known to send and of which there is no recording: their fields and blocks, our words.
+ * Known request forms of agents and SDKs without a recording: their fields and blocks, our words.
  */
 
 let service: ScriptedService;
@@ -131,7 +131,7 @@ test.each(SHAPES)("%s", async (_, fields, engineSees) => {
   await expectTaken(service, RESPONSES, fields, engineSees);
 });
 
-test("a tool's schema with every keyword that agents are known to use reaches the engine as it was sent", async () => {
+test("a tool's schema with every keyword that agents use reaches the engine unchanged", async () => {
   await service.reply(RESPONSES, { tools: [tool("edit", { parameters: EVERY_KEYWORD })] });
   expect(service.lastRequest().tools[0]?.parametersJsonSchema).toBe(JSON.stringify(EVERY_KEYWORD));
 });

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 const CASES = 134;
 const CONTRACT = join(import.meta.dirname, "..");
 
-/** A title that says "case 12" or "case 12a", whatever takes it: a test, a group, or a row of a table. */
+/** A title with "case 12" or "case 12a", of a test, a group, or a row of a table. */
 const TITLE = /["'`]case (\d{1,3})[a-z]?(?: \([^)]*\))?: |["'`]case (\d{1,3})[a-z]["'`]/g;
 
 test("every case of the wire reference has a test", () => {

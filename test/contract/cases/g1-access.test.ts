@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 afterAll(() => service.stop());
 
-/** A request with these headers and no others of ours. */
+/** A request with exactly these headers. */
 function send(path: string, init: RequestInit): Promise<Response> {
   return fetch(`${service.gateway.baseUrl}${path}`, init);
 }
@@ -26,7 +26,6 @@ function sendMinimal(path: PostPath, headers: Record<string, string>): Promise<R
   return send(path, { method: "POST", headers: { ...JSON_TYPE, ...headers }, body: JSON.stringify(MINIMAL[path]) });
 }
 
-/** The envelope is the endpoint's own. */
 async function expectError(response: Response, path: string, status: number, code: string, type: string) {
   return path.startsWith(MESSAGES) ? expectErrorB(response, status, type) : expectErrorA(response, status, code);
 }
@@ -63,7 +62,7 @@ describe("keys", () => {
   });
 });
 
-test("case 9: every reply has its request id in both headers, and each its own", async () => {
+test("case 9: every reply has a request id of its own in both headers", async () => {
   const seen = new Set<string>();
   const replies = [
     ...POST_PATHS.map((path) => service.post(path)),
@@ -84,7 +83,7 @@ test("case 9: every reply has its request id in both headers, and each its own",
 });
 
 describe("routing", () => {
-  test("case 10: a query string changes nothing", async () => {
+  test("case 10: a query string has no effect", async () => {
     const plain = await service.gateway.post(MESSAGES, MINIMAL[MESSAGES]);
     const beta = await service.gateway.post(`${MESSAGES}?beta=true`, MINIMAL[MESSAGES]);
     const withoutId = async (response: Response) => ({ ...((await response.json()) as object), id: "" });
@@ -121,7 +120,7 @@ describe("bodies", () => {
     await expectError(response, path, 415, "unsupported_media_type", "invalid_request_error");
   });
 
-  test.each(POST_PATHS)("case 16: a content type with parameters is fine on %s", async (path) => {
+  test.each(POST_PATHS)("case 16: a content type with parameters is accepted on %s", async (path) => {
     const response = await service.post(path, {}, { "content-type": "application/json; charset=utf-8" });
     expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
   });
@@ -137,10 +136,10 @@ describe("case 17: the size of a body", () => {
 
   afterAll(() => small.stop());
 
-  /** White space behind the body counts too. */
+  /** Trailing white space counts too. */
   const padded = (path: PostPath, bytes: number) => JSON.stringify(MINIMAL[path]).padEnd(bytes, " ");
 
-  test.each(POST_PATHS)("case 17a: the limit itself is fine, a byte more is 413 on %s", async (path) => {
+  test.each(POST_PATHS)("case 17a: the limit itself is accepted, a byte more is 413 on %s", async (path) => {
     const fits = await small.gateway.post(path, padded(path, limit));
     expect([fits.status, await fits.text()]).toEqual([200, expect.any(String)]);
     const large = await small.gateway.post(path, padded(path, limit + 1));

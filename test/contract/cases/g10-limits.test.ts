@@ -30,10 +30,10 @@ async function use(path: PostPath, key: string): Promise<number> {
   return response.status;
 }
 
-/** Which may send one request a minute. */
+/** A key with a limit of one request a minute. */
 const createSlowKey = (name: string) => service.createKey("--name", name, "--models", "all", "--rpm", "1");
 
-/** An SDK client that notes the status of every reply. */
+/** An SDK client that records the status of every reply. */
 function countingClient(apiKey: string) {
   const statuses: number[] = [];
   const client = new OpenAI({
@@ -53,7 +53,7 @@ function countingClient(apiKey: string) {
 
 describe("a key over its requests per minute", () => {
   test.each([CHAT, RESPONSES] as const)(
-    "case 131: is 429 on %s and says when to come back, in all three ways",
+    "case 131: is 429 on %s with the retry delay, in all three ways",
     async (path) => {
       const key = await createSlowKey("slow");
       expect(await use(path, key)).toBe(200);
@@ -84,7 +84,7 @@ describe("a key over its requests per minute", () => {
   });
 });
 
-test("case 132: a spent quota is 429 insufficient_quota, and the SDK asks once only", async () => {
+test("case 132: a spent quota is 429 insufficient_quota, and the SDK sends one request only", async () => {
   const key = await service.createKey("--name", "daily", "--models", "all");
   await updateKeyFile(
     service.gateway.keyFile,
@@ -98,7 +98,7 @@ test("case 132: a spent quota is 429 insufficient_quota, and the SDK asks once o
     }),
     new AbortController().signal,
   );
-  // Answers are free until the gateway has read the quota; the first one after that uses it up.
+  // Requests cost nothing until the gateway has read the quota; the first one after that uses it up.
   while ((await use(CHAT, key)) === 200);
   const response = await service.post(CHAT, {}, bearer(key));
   expect(response.headers.get("x-should-retry")).toBe("false");
@@ -143,7 +143,7 @@ describe("case 134: the headers of a key with limits", () => {
     ["streamed chat", CHAT, { stream: true }],
     ["responses", RESPONSES, {}],
     ["streamed responses", RESPONSES, { stream: true }],
-  ] as const)("case 134a: stand on a 200 of %s", async (_, path, fields) => {
+  ] as const)("case 134a: are on a 200 of %s", async (_, path, fields) => {
     const headers = await headersOf(path, fields);
     for (const what of ["requests", "tokens"]) {
       const [limit, remaining] = ["limit", "remaining"].map((word) =>
@@ -159,7 +159,7 @@ describe("case 134: the headers of a key with limits", () => {
   test.each([
     ["messages", MESSAGES, {}],
     ["streamed messages", MESSAGES, { stream: true }],
-  ] as const)("case 134b: stand on a 200 of %s in the other syntax", async (_, path, fields) => {
+  ] as const)("case 134b: are on a 200 of %s in the other syntax", async (_, path, fields) => {
     const headers = await headersOf(path, fields);
     for (const what of ["requests", "tokens", "input-tokens", "output-tokens"]) {
       const name = `anthropic-ratelimit-${what}`;

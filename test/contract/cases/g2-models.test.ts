@@ -50,7 +50,7 @@ test("case 22: an unknown model is 404", async () => {
     await expectErrorA(await service.gateway.get(`/v1/models/${id}`), 404, "model_not_found", "model");
 });
 
-test("case 23: a model that is not for the key is 404 in the words for an unknown one", async () => {
+test("case 23: a model without access for the key is 404, worded like an unknown one", async () => {
   const key = await service.createKey("--name", "narrow", "--models", "svc-qwen");
   const get = (id: string) => service.gateway.get(`/v1/models/${id}`, { authorization: `Bearer ${key}` });
   const hidden = await expectErrorA(await get("svc-glm53"), 404, "model_not_found", "model");

@@ -107,7 +107,7 @@ test.each(REFUSED)("%s is 400", async (_, fields, code, param) => {
   expect(service.engine.backend.requests).toHaveLength(before);
 });
 
-test("case 25: a model of the catalog that is not for the key is 404", async () => {
+test("case 25: a model of the catalog without access for the key is 404", async () => {
   const key = await service.createKey("--name", "narrow", "--models", "svc-qwen");
   const response = await service.post(CHAT, { model: "svc-glm53" }, { authorization: `Bearer ${key}` });
   await expectErrorA(response, 404, "model_not_found", "model");
@@ -200,7 +200,7 @@ test.each(ACCEPTED)("%s", async (_, fields, engineSees) => {
   expect(service.lastRequest()).toMatchObject(engineSees);
 });
 
-test("case 46: arguments in the history that are not JSON are no error", async () => {
+test("case 46: arguments in the history that are not JSON are accepted", async () => {
   const broken = { ...calling, tool_calls: [{ ...call, function: { name: "read", arguments: "not json" } }] };
   await service.reply(CHAT, { messages: [user, broken, answered] });
   expect(service.lastRequest().messages[1]).toMatchObject({

@@ -73,7 +73,7 @@ test("case 52: tool calls have null content, their own ids and arguments as text
   expect(new Set(calls.map((call) => valueAt(call, "id"))).size).toBe(2);
 });
 
-test("case 53: the bound on tokens ends the reply for length", async () => {
+test("case 53: the token limit ends the reply with length", async () => {
   service.play(modelWrites("one ", "two ", "three"));
   const reply = await service.reply(CHAT, { max_tokens: 2 });
   expect(choiceOf(reply)).toMatchObject({ finish_reason: "length", message: { content: "one two " } });
@@ -83,13 +83,13 @@ test("case 53: the bound on tokens ends the reply for length", async () => {
 test.each([
   ["in one piece", ["Keep this END not this"]],
   ["split over pieces", ["Keep this E", "N", "D not this"]],
-])("case 54: the stop string ends the text and is not in it, %s", async (_, pieces) => {
+])("case 54: the stop string ends the text and is left out, %s", async (_, pieces) => {
   service.play(modelWrites(...pieces));
   const reply = await service.reply(CHAT, { stop: "END" });
   expect(choiceOf(reply)).toMatchObject({ finish_reason: "stop", message: { content: "Keep this " } });
 });
 
-test("case 55: reasoning stands in its own field and is counted", async () => {
+test("case 55: reasoning has its own field and is counted", async () => {
   service.play(() => [
     [
       started(),
@@ -107,13 +107,13 @@ test("case 55: reasoning stands in its own field and is counted", async () => {
   expect(valueAt(reply, "usage", "completion_tokens_details", "reasoning_tokens")).toBe(4);
 });
 
-test("case 56: json_object binds the engine, and its object is the content", async () => {
+test("case 56: json_object constrains the engine, and its object is the content", async () => {
   service.play((request) => [textAnswer(request.outputConstraint?.kind?.$case === "jsonObject" ? '{"a":1}' : "prose")]);
   const reply = await service.reply(CHAT, { response_format: { type: "json_object" } });
   expect(JSON.parse(String(contentOf(reply)))).toEqual({ a: 1 });
 });
 
-test("case 57: json_schema binds the engine to the schema as it was sent", async () => {
+test("case 57: json_schema constrains the engine to the schema as sent", async () => {
   const schema = { type: "object", properties: { z: { type: "integer" }, a: { type: "string" } }, required: ["z"] };
   service.play((request) => [textAnswer(request.outputConstraint?.kind?.$case === "jsonSchema" ? '{"z":1}' : "prose")]);
   const format = { type: "json_schema", json_schema: { name: "out", strict: true, schema } };
@@ -133,7 +133,7 @@ test("case 58: tokens read from the cache are part of the prompt's", async () =>
   expect(usage).toMatchObject({ prompt_tokens: 40, prompt_tokens_details: { cached_tokens: 32 } });
 });
 
-test("case 59: without parallel calls there is one, though the model wants two", async () => {
+test("case 59: without parallel calls there is one, though the model generates two", async () => {
   service.play(modelWrites(written("a.ts"), written("b.ts")));
   const choice = choiceOf(await service.reply(CHAT, { tools: [tool], parallel_tool_calls: false }));
   expect(valueAt(choice, "message", "tool_calls")).toHaveLength(1);

@@ -50,7 +50,7 @@ const written = (path: string) => [
   "\n</tool_call>\n",
 ];
 
-/** Answers half, then is lost. */
+/** Sends half of the answer, then is lost. */
 const lostMidway: Script = async function* () {
   yield [started(), textStart(0), delta(0, "half")];
   throw new EngineError("ENGINE_DOWN", "gone");
@@ -64,7 +64,7 @@ test("case 61: an event stream without event lines that ends in [DONE]", async (
   expect(text.endsWith("\n\ndata: [DONE]\n\n")).toBe(true);
 });
 
-test("case 62: the role comes first, and every chunk has the same head", async () => {
+test("case 62: the role is first, and every chunk has the same head", async () => {
   const sse = await service.stream(CHAT, { stream_options: { include_usage: true } });
   const chunks = chatChunks(sse);
   expect(chatDeltas(sse)[0]).toMatchObject({ role: "assistant" });
@@ -78,7 +78,7 @@ test("case 62: the role comes first, and every chunk has the same head", async (
   ]);
 });
 
-test("case 63: the deltas are the text of the folded reply, characters split by the engine included", async () => {
+test("case 63: the deltas join to the folded reply's text, with characters split by the engine", async () => {
   const text = 'Grüße 🚀 "x"\n\ndata: [DONE]\n\n\u2028 漢字';
   const holder = new Utf8Holder<number>((bytes) => Buffer.from(bytes).toString("utf8"), []);
   const pieces = [...Buffer.from(text)].map((byte) => holder.push(byte));
@@ -88,7 +88,7 @@ test("case 63: the deltas are the text of the folded reply, characters split by 
   expect(joinedDeltas(await service.stream(CHAT), "content")).toBe(text);
 });
 
-test("case 64: two calls have indexes 0 and 1, each named once, and their fragments join to the arguments", async () => {
+test("case 64: two calls have indexes 0 and 1, one name each, and fragments that join", async () => {
   service.play(modelWrites(...written("a.ts"), ...written("b.ts")));
   const sse = await service.stream(CHAT, { tools: [tool] });
   const fragments = chatDeltas(sse).flatMap((one) => (valueAt(one, "tool_calls") as unknown[] | undefined) ?? []);
@@ -110,7 +110,7 @@ test("case 65: exactly one chunk has a finish reason", async () => {
   expect(reasons.filter((reason) => reason !== null)).toEqual(["stop"]);
 });
 
-test("case 66: usage on demand is null on all chunks but the last, which has no choices", async () => {
+test("case 66: requested usage is null on all chunks but the last, which has no choices", async () => {
   const chunks = chatChunks(await service.stream(CHAT, { stream_options: { include_usage: true } }));
   expect(chunks.slice(0, -1).map((chunk) => valueAt(chunk, "usage"))).toEqual(chunks.slice(0, -1).map(() => null));
   expect(chunks.at(-1)).toMatchObject({
@@ -119,7 +119,7 @@ test("case 66: usage on demand is null on all chunks but the last, which has no 
   });
 });
 
-test("case 67: without the demand no chunk has the key", async () => {
+test("case 67: without the request no chunk has the key", async () => {
   for (const chunk of chatChunks(await service.stream(CHAT))) expect(chunk).not.toHaveProperty("usage");
 });
 
@@ -129,7 +129,7 @@ test("case 68: no chunk of a good stream has an error key", async () => {
     expect(chunk).not.toHaveProperty("error");
 });
 
-test("case 69: a silent engine is bridged by comments, and the SDK reads on", async () => {
+test("case 69: comments bridge a silent engine, and the SDK continues", async () => {
   const go = gate();
   service.play(async function* () {
     yield [started()];
@@ -144,7 +144,7 @@ test("case 69: a silent engine is bridged by comments, and the SDK reads on", as
   expect((await sdk.finalChatCompletion()).choices[0]?.message.content).toBe("late");
 });
 
-describe("an engine that dies", () => {
+describe("an engine that is lost", () => {
   test("case 70: after the first delta ends in an error chunk and [DONE]; the SDK throws", async () => {
     service.play(lostMidway);
     const events = parseSse(await service.stream(CHAT));
@@ -166,7 +166,7 @@ describe("an engine that dies", () => {
     const well = await startEngine(() => [textAnswer("fine")]);
     const endpoints = [lost, well].map(({ address }) => ({ address }));
     const gateway = await startGateway([lost.address, well.address], {
-      // In turn, so that one of two requests meets the lost one first.
+      // Round robin, so that one of two requests meets the lost one first.
       clusters: [{ model: MINIMAL[CHAT].model, lbPolicy: "round_robin", endpoints }],
     });
     try {
@@ -183,8 +183,8 @@ describe("an engine that dies", () => {
     }
   });
 
-  test("case 71b: with no other left is 503 and the time to come back", async () => {
-    // Signs of life commit the header soon on the service of the other cases.
+  test("case 71b: with no other left is 503 with a retry delay", async () => {
+    // Keep-alives commit the header soon on the service of the other cases.
     const patient = await startScriptedService();
     onTestFinished(() => patient.stop());
     patient.play(async function* () {
@@ -200,7 +200,7 @@ describe("an engine that dies", () => {
   });
 });
 
-test("case 72: a client that closes its socket ends the engine's work", async () => {
+test("case 72: a client that closes its socket cancels the generation", async () => {
   const left = gate();
   service.play(async function* (_, signal) {
     signal.addEventListener("abort", left.open);
@@ -215,7 +215,7 @@ test("case 72: a client that closes its socket ends the engine's work", async ()
       `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
   await once(socket, "data");
-  // On a busy machine the first bytes are a sign of life.
+  // On a busy machine the first bytes are a keep-alive.
   await becomes(async () => service.engine.backend.load().busySlots === 1, "the engine works");
   socket.destroy();
   await left.passed;

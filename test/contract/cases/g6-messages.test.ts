@@ -45,7 +45,7 @@ const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QD
 const image = { type: "image", source: { type: "base64", media_type: "image/png", data: pixel } };
 const written = (path: string) => `<tool_call>\n{"name": "read", "arguments": {"path": "${path}"}}\n</tool_call>\n`;
 
-/** Kinds and texts of all messages that the engine got, to compare prompts by. */
+/** Kinds and texts of all messages that reached the engine, to compare prompts by. */
 async function promptOf(fields: object): Promise<readonly Message[]> {
   await service.reply(MESSAGES, fields);
   return service.lastRequest().messages;
@@ -126,17 +126,17 @@ test.each([
   await expectRefused(fields, message);
 });
 
-test("case 77b: temperature 1 is the highest", async () => {
+test("case 77b: temperature 1 is the maximum", async () => {
   await service.reply(MESSAGES, { temperature: 1 });
   expect(service.lastRequest().sampling?.temperature).toBe(1);
 });
 
-test("case 78 (decision 3): a system role among the messages is 400 in the words that agents look for", async () => {
+test("case 78 (decision 3): a system role among the messages is 400 with the wording that agents match", async () => {
   const messages = [user("hi"), { role: "system", content: "Be brief." }];
   const wording =
     "messages.1.role: Unexpected role 'system'. role 'system' is not supported on this model: " +
     "'system' is not a valid input message role; use the top-level 'system' parameter.";
-  // Before anything else in the body: the other faults of this one are not what is said.
+  // Checked before anything else in the body: the other faults of this one are not reported.
   const bodies = [{ messages }, { messages, max_tokens: undefined, tools: "x", model: 7 }];
   for (const body of bodies) expect(await expectErrorB(await service.post(MESSAGES, body), 400, INVALID)).toBe(wording);
 });
@@ -163,7 +163,7 @@ describe("case 81: consecutive turns of one role", () => {
     }
   });
 
-  test("case 78b (decision 3): a system role is taken where it stands under systemRole: merge", async () => {
+  test("case 78b (decision 3): a system role is accepted in place under systemRole: merge", async () => {
     const merging = await startScriptedService({ gateway: { formats: { messages: { systemRole: "merge" } } } });
     try {
       const turns = [
@@ -178,7 +178,7 @@ describe("case 81: consecutive turns of one role", () => {
   });
 });
 
-test("case 82: a last assistant turn is gone on from, and not repeated", async () => {
+test("case 82: a last assistant turn is continued, and not repeated", async () => {
   service.play(modelWrites("42)"));
   const reply = await service.reply(MESSAGES, { messages: [user("hi"), assistant("The answer is (")] });
   expect(valueAt(reply, "content")).toEqual([text("42)")]);
@@ -195,7 +195,7 @@ describe("case 83: the system text", () => {
     expect(asString[0]).toMatchObject({ role: Role.SYSTEM });
   });
 
-  test("case 83b: is the same prompt whatever an attribution block says", async () => {
+  test("case 83b: is the same prompt whatever the attribution block", async () => {
     const withHash = (hash: string) =>
       promptOf({ system: [text(`x-anthropic-billing-header: cc_version=2.1; cch=${hash};`), text("Be brief.")] });
     const first = await withHash("a1b2");
@@ -234,12 +234,12 @@ describe("case 84: a tool's result", () => {
     ]);
   });
 
-  test("case 84c: says to the engine that it is an error", async () => {
+  test("case 84c: marks an error for the engine", async () => {
     expect(await results(toolResult({ is_error: true }))).toMatchObject([{ isError: true }]);
   });
 });
 
-test("case 86: thinking comes back with any signature or none, and redacted", async () => {
+test("case 86: thinking is accepted with any signature or none, and redacted", async () => {
   const history = [
     { type: "thinking", thinking: "Hm.", signature: "not-ours" },
     { type: "thinking", thinking: "Aha." },
@@ -250,7 +250,7 @@ test("case 86: thinking comes back with any signature or none, and redacted", as
   expect(prompt[1]?.parts.map(({ kind }) => kind?.$case)).toEqual(["reasoning", "reasoning", "text"]);
 });
 
-test("case 86b: redacted thinking may be all that a turn holds", async () => {
+test("case 86b: a turn may hold only redacted thinking", async () => {
   const prompt = await promptOf({
     messages: [user("hi"), assistant([{ type: "redacted_thinking", data: "x" }]), user("go on")],
   });
@@ -311,7 +311,7 @@ describe("case 89: the choice of tools", () => {
     expect(service.lastRequest().toolChoice).toMatchObject(engineSees);
   });
 
-  test("case 89f: disable_parallel_tool_use means one call at most", async () => {
+  test("case 89f: disable_parallel_tool_use limits the calls to one", async () => {
     service.play(modelWrites(written("a.ts"), written("b.ts")));
     const content = async (fields: object) =>
       valueAt(
@@ -325,14 +325,14 @@ describe("case 89: the choice of tools", () => {
   });
 });
 
-test("case 91: a stop sequence is named and is not in the text", async () => {
+test("case 91: a stop sequence is named and left out of the text", async () => {
   service.play(modelWrites("one EN", "D two"));
   const reply = await service.reply(MESSAGES, { stop_sequences: ["END", "FIN"] });
   expect(reply).toMatchObject({ stop_reason: "stop_sequence", stop_sequence: "END", content: [text("one ")] });
 });
 
-describe("case 92: running out of room", () => {
-  test("case 92a: the bound on tokens is max_tokens", async () => {
+describe("case 92: out of tokens", () => {
+  test("case 92a: the token limit is max_tokens", async () => {
     service.play(modelWrites("one ", "two"));
     const reply = await service.reply(MESSAGES, { max_tokens: 1 });
     expect(reply).toMatchObject({ stop_reason: "max_tokens", stop_sequence: null, content: [text("one ")] });
@@ -366,11 +366,11 @@ test("case 93: the three input counters add up to the prompt", async () => {
   });
 });
 
-test("case 94: an unknown top-level field is tolerated", async () => {
+test("case 94: an unknown top-level field is ignored", async () => {
   expect(await service.reply(MESSAGES, { foo: { bar: 1 }, service_tier: "auto" })).toMatchObject({ type: "message" });
 });
 
-test("case 95: output_config.format binds the engine, and its object is the text", async () => {
+test("case 95: output_config.format constrains the engine, and its object is the text", async () => {
   service.play((request) => [textAnswer(request.outputConstraint?.kind?.$case === "jsonSchema" ? '{"z":1}' : "prose")]);
   const schema = {
     type: "object",
@@ -383,7 +383,7 @@ test("case 95: output_config.format binds the engine, and its object is the text
   expect(service.lastRequest().outputConstraint?.kind?.value).toMatchObject({ schemaJson: JSON.stringify(schema) });
 });
 
-test("case 96a: overload is 529 with the time to come back", async () => {
+test("case 96a: overload is 529 with a retry delay", async () => {
   service.play(() => {
     throw new EngineError("QUEUE_FULL", "full");
   });

@@ -57,7 +57,7 @@ const everything = () => [
   ],
 ];
 
-test("case 97: events come in order, are named by their type, and count their blocks densely", async () => {
+test("case 97: events are in order, named by their type, with dense block indexes", async () => {
   service.play(everything);
   const events = parseSse(await service.stream(MESSAGES));
   for (const { event, data } of events) expect(event).toBe(valueAt(data, "type"));
@@ -72,7 +72,7 @@ test("case 97: events come in order, are named by their type, and count their bl
   expect(indexes("content_block_delta")).toEqual(indexes("content_block_delta").toSorted());
 });
 
-test("case 98: usage is in the first and the last event, and the last one's is the folded reply's", async () => {
+test("case 98: usage is in the first and the last event, the last one as in the folded reply", async () => {
   service.play(everything);
   const folded = valueAt(await service.reply(MESSAGES), "usage");
   const events = parseSse(await service.stream(MESSAGES)).map(({ data }) => data);
@@ -109,7 +109,7 @@ test("case 100: a tool call without arguments has an empty input in the SDK", as
   expect(message.content.at(-1)).toMatchObject({ type: "tool_use", name: "now", input: {} });
 });
 
-test("case 101: a silent engine is bridged by pings, and the SDK reads on", async () => {
+test("case 101: pings bridge a silent engine, and the SDK continues", async () => {
   const go = gate();
   service.play(async function* () {
     yield [started()];
@@ -124,7 +124,7 @@ test("case 101: a silent engine is bridged by pings, and the SDK reads on", asyn
   expect((await sdk).content).toMatchObject([{ type: "text", text: "late" }]);
 });
 
-test("case 102: an engine that dies ends the stream in an error and no message_stop; the SDK throws", async () => {
+test("case 102: a lost engine ends the stream in an error without message_stop; the SDK throws", async () => {
   service.play(async function* () {
     yield [started(), textStart(0), delta(0, "half")];
     throw new EngineError("ENGINE_DOWN", "gone");
@@ -147,7 +147,7 @@ test("case 102: an engine that dies ends the stream in an error and no message_s
   expect(thrown).toBeInstanceOf(APIError);
 });
 
-test("case 104: there is no end marker of another format", async () => {
+test("case 104: no end marker of another format is sent", async () => {
   service.play(everything);
   const text = await service.stream(MESSAGES);
   expect(text).not.toContain("[DONE]");

@@ -11,7 +11,7 @@ const MESSAGES = "/v1/messages";
 
 type Prompt = Pick<CountTokensRequest, "messages" | "tools" | "toolChoice" | "reasoning">;
 
-/** Counts whatever of a request makes up its prompt, so that any difference shows. */
+/** Counts every part of a request's prompt, so that any difference shows. */
 function countOf({ messages, tools, toolChoice, reasoning }: Prompt): number {
   return JSON.stringify([messages, tools, toolChoice, reasoning]).length;
 }
@@ -32,7 +32,7 @@ afterAll(() => service.stop());
 
 const tools = [{ name: "read", description: "Reads.", input_schema: { type: "object", properties: {} } }];
 
-test("case 105: the reply holds the number of tokens, and nothing else has to", async () => {
+test("case 105: the reply holds the number of tokens", async () => {
   const reply = await service.reply(COUNT);
   expect(Object.keys(reply as object)).toEqual(["input_tokens"]);
   expect(Number.isInteger(valueAt(reply, "input_tokens"))).toBe(true);
@@ -55,7 +55,7 @@ test.each([
       ],
     },
   ],
-])("case 106: the count is the prompt that the message with the same body has: %s", async (_, fields) => {
+])("case 106: the count is the prompt of the message with the same body: %s", async (_, fields) => {
   const counted = valueAt(await service.reply(COUNT, fields), "input_tokens");
   const usage = valueAt(await service.reply(MESSAGES, fields), "usage");
   expect(valueAt(usage, "input_tokens")).toBe(counted);
@@ -66,14 +66,14 @@ test("case 107: tools are counted", async () => {
   expect(valueAt(await service.reply(COUNT, { tools }), "input_tokens")).toBeGreaterThan(without);
 });
 
-test("case 108a: what messages refuses is refused", async () => {
+test("case 108a: bodies that messages refuses are refused", async () => {
   const system = { messages: [{ role: "system", content: "x" }] };
   const message = await expectErrorB(await service.post(COUNT, system), 400, "invalid_request_error");
   expect(message).toMatch(/role 'system' is not supported/);
   await expectErrorB(await service.post(COUNT, { model: "gpt-4o" }), 400, "invalid_request_error");
 });
 
-test("case 108b: counting goes on while all slots are busy", async () => {
+test("case 108b: counting works while all slots are busy", async () => {
   const go = gate();
   const begun = gate();
   service.play(async function* () {

@@ -24,7 +24,7 @@ const user = { type: "message", role: "user", content: [{ type: "input_text", te
 const call = { type: "function_call", call_id: "call_1", name: "read", arguments: "{}", status: "completed" };
 const output = { type: "function_call_output", call_id: "call_1", output: "x" };
 
-/** The body with which an agent asks for a compaction in the middle of its turn: the turn's own, and a trigger. */
+/** The body of an agent's compaction in the middle of its turn: the turn's own, and a trigger. */
 const asked = {
   input: [
     { type: "message", role: "developer", content: [{ type: "input_text", text: "Be brief." }] },
@@ -56,7 +56,7 @@ function textsOf(messages: readonly { readonly parts: readonly object[] }[]): st
   return JSON.stringify(messages.map(({ parts }) => parts));
 }
 
-test("a trigger is answered with the whole stream of one compaction item, which is taken back", async () => {
+test("a trigger is answered with the whole stream of one compaction item, which is accepted later", async () => {
   const stream = await service.stream(RESPONSES, asked);
   expect([...stream.matchAll(/^event: (\S+)$/gm)].map(([, type]) => type)).toEqual([
     "response.created",
@@ -77,7 +77,7 @@ test("a trigger is answered with the whole stream of one compaction item, which 
   expect(textsOf(next)).toContain(SUMMARY);
 });
 
-test("the endpoint of its own answers with the user's messages, the item and the usage", async () => {
+test("the compaction endpoint answers with the user's messages, the item and the usage", async () => {
   const reply = await service.reply(COMPACT, { input: [user, call, output], instructions: "Be brief." });
   expect(reply).toEqual({
     id: expect.stringMatching(/^resp_/),
@@ -93,7 +93,7 @@ test("the endpoint of its own answers with the user's messages, the item and the
   expect(textsOf(service.lastRequest().messages)).toContain(SUMMARY);
 });
 
-test("a conversation that is big enough for a thread of its own is compacted again in the same way", async () => {
+test("a conversation large enough for a thread is compacted again in the same way", async () => {
   const input = [user, await compacted(), { role: "assistant", content: "x".repeat(600_000) }, user];
   const reply = await service.reply(COMPACT, { input });
   expect(valueAt(reply, "object")).toBe("response.compaction");
@@ -103,7 +103,7 @@ test("a conversation that is big enough for a thread of its own is compacted aga
   expect(textsOf(messages)).toContain(SUMMARY);
 });
 
-test("D12 a compaction of another key's owner is refused, and so is a changed one; one of another model is taken", async () => {
+test("D12 a compaction of another owner is refused, and so is a changed one; another model's is accepted", async () => {
   const key = await service.createKey("--name", "other", "--models", "*");
   const foreign = await compacted({ authorization: `Bearer ${key}` });
   const own = await compacted();
@@ -119,7 +119,7 @@ test("D12 a compaction of another key's owner is refused, and so is a changed on
   expect(textsOf(service.lastRequest().messages)).toContain(SUMMARY);
 });
 
-test("a compaction that is sent as reasoning is left out", async () => {
+test("a compaction sent as reasoning is left out", async () => {
   const { encrypted_content } = await compacted();
   await service.reply(RESPONSES, { input: [user, { type: "reasoning", encrypted_content }] });
   expect(textsOf(service.lastRequest().messages)).not.toContain(SUMMARY);
@@ -130,7 +130,7 @@ test("without a model, and streamed, it is 400", async () => {
   await expectErrorA(await service.post(COMPACT, { stream: true }), 400, "unsupported_value", "stream");
 });
 
-test("an answer without text is no summary: 502", async () => {
+test("an answer without text is not a summary: 502", async () => {
   service.play(() => [textAnswer(" ")]);
   await expectErrorA(await service.post(COMPACT), 502, "upstream_error", null);
   expect(await service.stream(RESPONSES, asked)).toContain('"type":"response.failed"');
@@ -143,7 +143,7 @@ test("it is limited and charged as a generation", async () => {
   await expectErrorA(await service.post(RESPONSES, {}, auth), 429, "rate_limit_exceeded", null);
 });
 
-test("openai's client compacts and goes on", async () => {
+test("openai's client compacts and continues", async () => {
   const client = new OpenAI({ apiKey: service.gateway.key, baseURL: `${service.gateway.baseUrl}/v1`, maxRetries: 0 });
   const reply = await client.responses.compact({ model: "svc-qwen", input: "Read a.ts.", prompt_cache_key: "k" });
   expect(reply).toMatchObject({ object: "response.compaction", output: [{ role: "user" }, { type: "compaction" }] });

@@ -10,7 +10,7 @@ const RESPONSES = "/v1/responses";
 
 type Prompt = Pick<CountTokensRequest, "messages" | "tools" | "toolChoice" | "reasoning">;
 
-/** Counts whatever of a request makes up its prompt, so that any difference shows. */
+/** Counts every part of a request's prompt, so that any difference shows. */
 function countOf({ messages, tools, toolChoice, reasoning }: Prompt): number {
   return JSON.stringify([messages, tools, toolChoice, reasoning]).length;
 }
@@ -32,7 +32,7 @@ afterAll(() => service.stop());
 const tools = [{ type: "function", name: "read", parameters: { type: "object", properties: {} } }];
 const call = { type: "function_call", call_id: "call_1", name: "read", arguments: "{}" };
 
-test("the reply names its kind and holds the number", async () => {
+test("the reply holds its kind and the number", async () => {
   expect(await service.reply(COUNT)).toEqual({ object: "response.input_tokens", input_tokens: expect.any(Number) });
 });
 
@@ -48,7 +48,7 @@ test.each([
   expect(valueAt(usage, "input_tokens")).toBe(counted);
 });
 
-test("what responses refuses is refused in its envelope, with its path", async () => {
+test("bodies that responses refuses are refused in its envelope, with their path", async () => {
   await expectErrorA(await service.post(COUNT, { input: null }), 400, "missing_required_parameter", "input");
   await expectErrorA(await service.post(COUNT, { foo: 1 }), 400, "unknown_parameter", "foo");
   await expectErrorA(await service.post(COUNT, { model: "gpt-4o" }), 400, "model_not_found", "model");

@@ -40,7 +40,7 @@ async function eventsOf(fields: object = {}): Promise<ResponseEvent[]> {
   return responseEvents(await service.stream(RESPONSES, fields));
 }
 
-/** Both ways in which reasoning is shown, and none. */
+/** Both forms of reasoning, and none. */
 const VIEWS = [
   ["no reasoning", {}],
   ["a summary", { reasoning: { summary: "auto" } }],
@@ -106,7 +106,7 @@ describe.each(VIEWS)("with %s", (_, fields) => {
     for (const event of events.slice(0, 2)) expect(at(event, "response", "status")).toBe("in_progress");
   });
 
-  test("case 125: parallel calls follow one another, each in the next place", async () => {
+  test("case 125: parallel calls follow one another, at consecutive indexes", async () => {
     const events = await eventsOf(fields);
     const calls = events.filter(({ data }) => valueAt(data, "item", "type") === "function_call");
     expect(calls.map(({ type }) => type)).toEqual([
@@ -125,11 +125,11 @@ describe.each(VIEWS)("with %s", (_, fields) => {
     expect(done).toBeLessThan(next);
   });
 
-  test("case 126: only events that every client knows", async () => {
+  test("case 126: only events that every client supports", async () => {
     for (const { type } of await eventsOf(fields)) expect(KNOWN).toContain(type);
   });
 
-  test("case 127: the final output is the items as they were done", async () => {
+  test("case 127: the final output has the items that were done", async () => {
     const events = await eventsOf(fields);
     const done = events.filter(({ type }) => type === "response.output_item.done");
     expect(at(events.at(-1), "response", "output")).toEqual(done.map((event) => at(event, "item")));
@@ -139,7 +139,7 @@ describe.each(VIEWS)("with %s", (_, fields) => {
 describe("case 124: the order inside items", () => {
   beforeEach(() => service.play(everything));
 
-  /** The events of the item in that place of the output, and their ids. */
+  /** The events of the item at that index of the output, and their ids. */
   async function itemEvents(fields: object, index: number) {
     const events = (await eventsOf(fields)).filter((event) => at(event, "output_index") === index);
     const ids = new Set(events.map((event) => at(event, "item_id") ?? at(event, "item", "id")));
@@ -159,7 +159,7 @@ describe("case 124: the order inside items", () => {
   });
 });
 
-test("case 128: an engine that dies ends in response.failed, and in no error event", async () => {
+test("case 128: a lost engine ends in response.failed, without an error event", async () => {
   service.play(async function* () {
     yield [started(), textStart(0), delta(0, "half")];
     throw new EngineError("ENGINE_DOWN", "gone");
@@ -173,7 +173,7 @@ test("case 128: an engine that dies ends in response.failed, and in no error eve
   expect(events.map((event) => at(event, "sequence_number"))).toEqual(events.map((_, index) => index));
 });
 
-test("case 129: a silent engine is bridged by keepalive events, numbered like all others", async () => {
+test("case 129: keepalive events bridge a silent engine, numbered like all others", async () => {
   const go = gate();
   service.play(async function* () {
     await go.passed;

@@ -95,7 +95,7 @@ test.each(["svc/qwen", "svc/svc-qwen", "svc-qwen"])("case 110 (decision 9): %s i
   expect(service.lastRequest().model).toBe("svc-qwen");
 });
 
-test("case 110b (decision 9): the slash form is no model of the other formats", async () => {
+test("case 110b (decision 9): the slash form is not a model of the other formats", async () => {
   await expectErrorA(
     await service.post("/v1/chat/completions", { model: "svc/qwen" }),
     400,
@@ -119,7 +119,7 @@ test.each([
 test.each([
   ["null", null, null, null],
   ["neutral", false, "disabled", "default"],
-])("case 112: the same fields are fine when they are %s", async (_, off, truncation, tier) => {
+])("case 112: the same fields are accepted when they are %s", async (_, off, truncation, tier) => {
   const fields = {
     store: off,
     background: off,
@@ -147,12 +147,12 @@ describe("case 113: unknown keys", () => {
     await expectRefused(fields, "unknown_parameter", param);
   });
 
-  test("case 113b: client_metadata is known", async () => {
+  test("case 113b: client_metadata is accepted", async () => {
     const reply = await service.reply(RESPONSES, { client_metadata: {} });
     expect(reply).not.toHaveProperty("client_metadata");
   });
 
-  test("case 113c: are tolerated inside an item", async () => {
+  test("case 113c: are ignored inside an item", async () => {
     await service.reply(RESPONSES, { input: [{ ...user, internal_note: { a: 1 } }] });
     expect(service.lastRequest().messages).toHaveLength(1);
   });
@@ -223,7 +223,7 @@ describe("case 116: the tool loop", () => {
     await expectRefused({ input }, "invalid_value", "input[3].call_id");
   });
 
-  test("case 116e: a reference needs a server that remembers", async () => {
+  test("case 116e: a reference needs a server with state", async () => {
     const input = [user, { type: "item_reference", id: "rs_1" }];
     await expectRefused({ input }, "unsupported_value", "input[1].type");
   });
@@ -241,7 +241,7 @@ describe("case 117: reasoning that comes back", () => {
       input: [user, { type: "reasoning", ...item }, { role: "assistant", content: "Yes." }, user],
     });
 
-  test("case 117a: sealed by us, opens again", async () => {
+  test("case 117a: sealed by us, is opened", async () => {
     service.play(() => [
       [
         started(),
@@ -262,7 +262,7 @@ describe("case 117: reasoning that comes back", () => {
     expect(reasoningIn()).toEqual(["Hm."]);
   });
 
-  test("case 117b: sealed by someone else, is dropped", async () => {
+  test("case 117b: sealed by another service, is dropped", async () => {
     await sendBack({ summary: [], encrypted_content: "gAAAAABforeign" });
     expect(reasoningIn()).toEqual([]);
   });
@@ -278,7 +278,7 @@ describe("case 117: reasoning that comes back", () => {
   });
 });
 
-test("case 118: the bound on tokens makes the reply and its item incomplete", async () => {
+test("case 118: the token limit makes the reply and its item incomplete", async () => {
   service.play(modelWrites("one ", "two"));
   expect(await service.reply(RESPONSES, { max_output_tokens: 1 })).toMatchObject({
     status: "incomplete",
@@ -297,7 +297,7 @@ describe("case 119: text.format", () => {
     additionalProperties: false,
   };
 
-  test("case 119a: json_schema binds the engine, and its object is the text", async () => {
+  test("case 119a: json_schema constrains the engine, and its object is the text", async () => {
     service.play((request) => [
       textAnswer(request.outputConstraint?.kind?.$case === "jsonSchema" ? '{"z":1}' : "prose"),
     ]);
@@ -322,18 +322,18 @@ test("case 121: temperature 2.1 is 400", async () => {
   await expectRefused({ temperature: 2.1 }, "decimal_above_max_value", "temperature");
 });
 
-test.each(["GET", "DELETE"])("case 122: %s of a response is 404, as none is kept", async (method) => {
+test.each(["GET", "DELETE"])("case 122: %s of a response is 404, as none is stored", async (method) => {
   const headers = { authorization: `Bearer ${service.gateway.key}` };
   const response = await fetch(`${service.gateway.baseUrl}${RESPONSES}/resp_x`, { method, headers });
   await expectErrorA(response, 404, "unknown_url", null);
 });
 
-test("what would limit hosted tools or choose a tier is taken, as there are none of either", async () => {
+test("limits of hosted tools and a tier are accepted without effect", async () => {
   const fields = { max_tool_calls: 5, service_tier: "flex", stream_options: { include_obfuscation: true } };
   expect(await service.reply(RESPONSES, fields)).toMatchObject({ max_tool_calls: 5, service_tier: "default" });
 });
 
-test("the reply says which sampling the engine used", async () => {
+test("the reply shows the engine's sampling", async () => {
   const sampling = { temperature: 0.7, topP: 0.8, stop: [], logitBias: {} };
   service.play(() => [[started({ sampling }), finished()]]);
   expect(await service.reply(RESPONSES, { temperature: 0.7 })).toMatchObject({ temperature: 0.7, top_p: 0.8 });

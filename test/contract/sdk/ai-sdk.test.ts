@@ -18,7 +18,7 @@ afterAll(() => service.stop());
 const options = () => ({ apiKey: service.gateway.key, baseURL: `${service.gateway.baseUrl}/v1` });
 const summary = { openai: { reasoningSummary: "auto", store: false, forceReasoning: true } };
 
-/** The provider's model, what it is to be asked besides, and whether it shows reasoning at all. */
+/** The provider's model, its further options, and whether it shows reasoning. */
 const PROVIDERS = [
   [
     "case 73b: openai-compatible",
@@ -49,7 +49,7 @@ type Answer = Pick<Awaited<ReturnType<typeof generateText>>, "text" | "reasoning
   readonly usage: { readonly inputTokens: number | undefined; readonly outputTokens: number | undefined };
 };
 
-/** Arguments that were cut are text; a folded reply of Format B can only show them as an empty object. */
+/** Truncated arguments are text; a folded reply of Format B can only show them as an empty object. */
 function wholeInput(input: unknown): unknown {
   return typeof input === "object" ? input : {};
 }
@@ -93,7 +93,7 @@ describe.each(PROVIDERS)("%s", (_, model, providerOptions, showsReasoning) => {
     expect(streamed).toEqual(folded);
   });
 
-  test("reasoning, text, both calls and the usage come through", async () => {
+  test("reasoning, text, both calls and the usage arrive", async () => {
     service.play(transcript("reasoning_text_two_tools"));
     const answer = summaryOf(await generateText(request(model(), providerOptions)));
     expect(answer).toEqual({
@@ -105,7 +105,7 @@ describe.each(PROVIDERS)("%s", (_, model, providerOptions, showsReasoning) => {
     });
   });
 
-  test("an engine that is lost in mid-stream is an error of the stream", async () => {
+  test("an engine lost in mid-stream is an error of the stream", async () => {
     service.play(lostMidway);
     const { errors, parts } = await streamedAnswer();
     expect(errors).not.toEqual([]);

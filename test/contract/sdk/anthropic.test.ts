@@ -15,7 +15,7 @@ afterAll(() => service.stop());
 
 const request = { model: "svc-qwen", max_tokens: 64, messages: [{ role: "user" as const, content: "hi" }] };
 
-/** What is used here is the same in both majors, so one type does for both. */
+/** The API used here is the same in both major versions, so one type serves both. */
 const MAJORS = [
   ["@anthropic-ai/sdk 1", Anthropic],
   ["@anthropic-ai/sdk 0.65", Anthropic0 as unknown as typeof Anthropic],

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
-/* What SDKs make of a stream that broke off, as it ends by default: none takes the half for the whole. */
+/* SDKs and a stream that breaks off, with their default settings: none takes the partial answer for a whole one. */
 
 let service: ScriptedService;
 

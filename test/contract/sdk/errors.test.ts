@@ -29,7 +29,7 @@ type Call = { readonly key: string; readonly model: string; readonly text: strin
 
 const baseURL = () => `${service.gateway.baseUrl}/v1`;
 
-/** What is used here is the same in both majors, so one type does for both. */
+/** The API used here is the same in both major versions, so one type serves both. */
 const openaiChat =
   (Sdk: typeof OpenAI) =>
   ({ key, model, text }: Call) =>
@@ -62,7 +62,7 @@ const OldAnthropic = Anthropic0 as unknown as typeof Anthropic;
 
 type ErrorClass = abstract new (...args: never[]) => Error;
 
-/** The classes that an SDK has for our statuses; it has one for all others that are 500 and above. */
+/** The SDK's error classes for our statuses; it has one class for all others from 500 on. */
 type Classes = {
   readonly badRequest: ErrorClass;
   readonly authentication: ErrorClass;
@@ -184,7 +184,7 @@ describe.each(SDKS)("$name", ({ call, classes, overloadStatus }) => {
     expectThrown(await thrownBy({ key: "wrong" }), classes.authentication, 401);
   });
 
-  test("404: a model that is not for the key", async () => {
+  test("404: a model without access for the key", async () => {
     expectThrown(await thrownBy({ key: narrow, model: "svc-glm53" }), classes.notFound, 404);
   });
 
@@ -196,12 +196,12 @@ describe.each(SDKS)("$name", ({ call, classes, overloadStatus }) => {
     expectThrown(await thrownBy({ key: spent }), classes.rateLimit, 429);
   });
 
-  test(`${overloadStatus}: an engine without room`, async () => {
+  test(`${overloadStatus}: an engine without capacity`, async () => {
     playFailure("QUEUE_FULL");
     expectThrown(await thrownBy({}), classes.overloaded, overloadStatus);
   });
 
-  test("504: an engine that takes too long", async () => {
+  test("504: an engine that times out", async () => {
     playFailure("DEADLINE");
     expectThrown(await thrownBy({}), classes.timeout, 504);
   });

@@ -22,7 +22,7 @@ afterAll(() => service.stop());
 
 type Options = { readonly apiKey: string; readonly baseURL: string; readonly fetch: typeof fetch };
 
-/** Streams one answer and gives its text. */
+/** Streams one answer and returns its text. */
 type Read = (options: Options) => Promise<string>;
 
 const messages = [{ role: "user" as const, content: "hi" }];
@@ -64,7 +64,7 @@ const aiSdk =
     return text;
   };
 
-/** What is used here is the same in both majors, so one type does for both. */
+/** The API used here is the same in both major versions, so one type serves both. */
 const READERS: readonly (readonly [string, Read])[] = [
   ["openai, chat", openaiChat(OpenAI)],
   ["openai 5, chat", openaiChat(OpenAI5 as unknown as typeof OpenAI)],
@@ -78,10 +78,9 @@ const READERS: readonly (readonly [string, Read])[] = [
   ["ai, anthropic", aiSdk((options) => createAnthropic(options)("svc-qwen"))],
 ];
 
-/** Of all formats. */
 const SIGN_OF_LIFE = /: keep-alive|event: ping|event: keepalive/;
 
-test.each(READERS)("%s reads on after signs of life, before the first event and amid the text", async (_, read) => {
+test.each(READERS)("%s continues after keep-alives, before the first event and amid the text", async (_, read) => {
   const queued = gate();
   const amid = gate();
   service.play(async function* () {

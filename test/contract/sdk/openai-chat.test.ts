@@ -20,7 +20,7 @@ const request = {
   stream_options: { include_usage: true },
 };
 
-/** What is used here is the same in both majors, so one type does for both. */
+/** The API used here is the same in both major versions, so one type serves both. */
 const MAJORS = [
   ["openai", OpenAI],
   ["openai 5", OpenAI5 as unknown as typeof OpenAI],
@@ -36,7 +36,7 @@ describe.each(MAJORS)("%s", (_, Sdk) => {
     const folded = await client().chat.completions.create({ model, messages });
     const streamed = await client().chat.completions.stream(request).finalChatCompletion();
     const [expected, got] = [folded.choices[0], streamed.choices[0]];
-    // Of a field that it does not know, the helper keeps the last fragment only; text that is empty it may make null.
+    // Of an unknown field, the helper keeps the last fragment only; it may turn empty text into null.
     const { reasoning_content: _reasoning, ...message } = { reasoning_content: "", ...expected?.message };
     const whole = { ...got?.message, content: got?.message.content || null };
     expect(whole).toMatchObject({ ...message, content: message.content || null });
@@ -45,7 +45,7 @@ describe.each(MAJORS)("%s", (_, Sdk) => {
     expect(streamed.model).toBe("svc-qwen");
   });
 
-  test("its raw stream brings the reasoning", async () => {
+  test("its raw stream has the reasoning", async () => {
     service.play(transcript("reasoning_text_two_tools"));
     let reasoning = "";
     for await (const chunk of await client().chat.completions.create({ ...request, stream: true }))

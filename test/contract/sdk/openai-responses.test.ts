@@ -16,15 +16,15 @@ afterAll(() => service.stop());
 const request = { model: "svc-qwen", input: "hi", reasoning: { summary: "auto" as const } };
 
 /**
- * What is used here is the same in both majors, so one type does for both. The helper of 5 takes the final object from
- * `response.completed` only; at any other end its own picture stays unfinished.
+ * The API used here is the same in both major versions, so one type serves both. Version 5's helper takes the final
+ * object from `response.completed` only; at any other end its snapshot stays unfinished.
  */
 const MAJORS = [
   ["openai", OpenAI, true],
   ["openai 5", OpenAI5 as unknown as typeof OpenAI, false],
 ] as const;
 
-/** Ids are minted anew for every reply. */
+/** Ids are new in every reply. */
 function withoutIds(output: readonly object[]): object[] {
   return output.map((item) => ({ ...item, id: expect.any(String) }));
 }
@@ -73,7 +73,7 @@ describe.each(MAJORS)("%s", (_, Sdk, takesEveryEnd) => {
 
   test("it counts input tokens", async () => {
     const { model, input } = request;
-    // The older major has no method for it.
+    // The older major version has no method for it.
     const count = () => client().post("/responses/input_tokens", { body: { model, input } });
     const counted = await (takesEveryEnd ? client().responses.inputTokens.count({ model, input }) : count());
     expect(counted).toEqual({ object: "response.input_tokens", input_tokens: expect.any(Number) });

@@ -20,7 +20,7 @@ import {
 } from "../../support/events/events.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
-/* A turn that calls two tools, and the turn that follows on their results: what the model said comes back as it was. */
+/* A turn that calls two tools, and the turn after their results: the model's output comes back unchanged. */
 
 let service: ScriptedService;
 
@@ -48,13 +48,13 @@ const twoTurns: Script = ({ messages }) => {
 const schema = { type: "object" as const, properties: { path: { type: "string" as const } }, required: ["path"] };
 const NAME = "read_file";
 
-/** What a tool reads. */
+/** The result of a tool. */
 const contentOf = (input: unknown) => `text of ${JSON.stringify(input)}`;
 
 const baseURL = () => `${service.gateway.baseUrl}/v1`;
 const apiKey = () => service.gateway.key;
 
-/** Plays both turns and gives the last text. */
+/** Plays both turns and returns the last text. */
 type Loop = () => Promise<string>;
 
 const openaiChat: Loop = async () => {
@@ -159,7 +159,7 @@ const LOOPS: readonly (readonly [name: string, loop: Loop, reasoning: boolean])[
   ["ai, anthropic", aiSdk(() => createAnthropic({ apiKey: apiKey(), baseURL: baseURL() })("svc-qwen")), true],
 ];
 
-/** The conversation in words. */
+/** The conversation as text. */
 function spoken({ messages }: GenerateRequest): unknown[] {
   return messages.map(({ role, parts }) => [
     role,
@@ -175,7 +175,7 @@ function spokenText(parts: GenerateRequest["messages"][number]["parts"]): string
   return parts.map(({ kind }) => (kind?.$case === "text" ? kind.value.text : "")).join("");
 }
 
-test.each(LOOPS)("%s: both turns come back as they were", async (_, loop, reasoning) => {
+test.each(LOOPS)("%s: both turns come back unchanged", async (_, loop, reasoning) => {
   expect(await loop()).toBe("Both read.");
   const inputs = [{ path: "a.ts" }, { path: "b.ts" }];
   expect(spoken(service.lastRequest())).toEqual([
@@ -190,7 +190,7 @@ test.each(LOOPS)("%s: both turns come back as they were", async (_, loop, reason
   ]);
 });
 
-test("ai, openai responses, left at its default: it refers to text that nobody stored, and is told what to set", async () => {
+test("ai, openai responses, with default settings: its reference to unstored text fails with the setting to change", async () => {
   const errors: unknown[] = [];
   const tools: ToolSet = { [NAME]: { inputSchema: jsonSchema(schema), execute: (input: unknown) => contentOf(input) } };
   const result = streamText({

@@ -26,11 +26,11 @@ async function node(models: readonly string[] = MODELS): Promise<HealthNode> {
   return started;
 }
 
-/** Clusters as the configuration has them, in virtual time. */
+/** Clusters as configured, in virtual time. */
 class Managed {
   readonly clock = new VirtualClock();
   readonly manager: ClusterManager;
-  /** What the name service answers for each host. */
+  /** The addresses that DNS returns for each host. */
   readonly names: Record<string, readonly string[]> = {};
   readonly log: Record<string, unknown>[] = [];
 
@@ -64,7 +64,7 @@ class Managed {
 
 const endpoint = (address: string, more: object = {}) => ({ address, ...more });
 
-test("a node that serves several models is one endpoint, whose health is each model's own", async () => {
+test("a node that serves several models is one endpoint, with a health of its own for each model", async () => {
   const one = await node(["svc-qwen"]);
   const managed = new Managed(MODELS.map((model) => ({ model, endpoints: [endpoint(one.address)] })));
   await managed.becomes(one.address, "healthy");
@@ -76,7 +76,7 @@ test("a node that serves several models is one endpoint, whose health is each mo
 });
 
 describe("health is printed as Envoy does", () => {
-  test("an endpoint without an answer yet has failed active health checking", () => {
+  test("an endpoint without a result yet has failed active health checking", () => {
     const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint("127.0.0.1:1")] }]);
     expect(managed.health("127.0.0.1:1")).toBe("/failed_active_hc");
     expect(managed.manager.ready).toBe(false);
@@ -106,7 +106,7 @@ describe("health is printed as Envoy does", () => {
     expect(managed.view(one.address)?.healthySinceMs).toBe(15_000);
   });
 
-  test("several reasons stand in a row", async () => {
+  test("several reasons are listed in order", async () => {
     const one = await node();
     const managed = new Managed([
       { model: "svc-qwen", endpoints: [endpoint(one.address, { healthStatus: "unhealthy" })] },
@@ -118,7 +118,7 @@ describe("health is printed as Envoy does", () => {
     await managed.becomes(one.address, "/failed_active_hc/failed_eds_health/draining");
   });
 
-  test("a node that reports that it drains is draining as long as the report is fresh", async () => {
+  test("a node that reports draining is draining while the report is fresh", async () => {
     const one = await node();
     const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address)] }]);
     await managed.becomes(one.address, "healthy");
@@ -145,7 +145,7 @@ describe("health is printed as Envoy does", () => {
 });
 
 describe("a view", () => {
-  test("has what discovery, the node and the gateway say", async () => {
+  test("combines discovery, the node's reports and the gateway's own counts", async () => {
     const one = await node();
     const managed = new Managed([
       { model: "svc-qwen", endpoints: [endpoint(one.address, { loadBalancingWeight: 3 })] },
@@ -188,7 +188,7 @@ describe("a view", () => {
     expect(managed.view(one.address)).toMatchObject({ activeRequests: 0, outstandingPrefillTokens: 1_400 });
   });
 
-  test("begins the slow start of an endpoint that comes back, not of one that was well from the beginning", async () => {
+  test("starts slow start for an endpoint that comes back, not for one that was healthy from the beginning", async () => {
     const one = await node();
     const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address)] }]);
     await managed.becomes(one.address, "healthy");
@@ -222,7 +222,7 @@ describe("endpoints that leave and join", () => {
     await managed.clock.advance(1_000);
   }
 
-  test("an endpoint that left gets nothing new, and keeps its channel until its calls have ended", async () => {
+  test("a removed endpoint gets no new calls, and keeps its channel until its calls have ended", async () => {
     const { one, managed } = await byName();
     const [leaving] = managed.cluster().endpoints;
     const calls: EndpointCall[] = leaving ? [leaving.beginCall(), leaving.beginCall()] : [];
@@ -238,7 +238,7 @@ describe("endpoints that leave and join", () => {
     expect(managed.manager.endpoints).not.toContain(leaving);
   });
 
-  test("an endpoint that comes back while its calls still run is the same one", async () => {
+  test("an endpoint that returns while its calls still run is the same one", async () => {
     const { one, managed } = await byName();
     const [leaving] = managed.cluster().endpoints;
     const call = leaving?.beginCall();
@@ -251,7 +251,7 @@ describe("endpoints that leave and join", () => {
     expect(managed.view(one.address)?.healthySinceMs).toBe(managed.clock.nowMs());
   });
 
-  test("who stays keeps its health, and is asked nothing again", async () => {
+  test("a remaining endpoint keeps its health, and is not checked again", async () => {
     const { one, managed } = await byName();
     await managed.becomes(one.address, "healthy", "svc-glm53");
     const { watches } = one;
@@ -261,9 +261,9 @@ describe("endpoints that leave and join", () => {
     expect(one.watches).toBe(watches);
   });
 
-  test("of those who stay nobody hears anything when others join and leave", async () => {
+  test("remaining endpoints receive no calls when others join and leave", async () => {
     const { one, managed } = await byName();
-    // Nothing else is to come from the node that stays: both models are known there, and it has refused load reports.
+    // The remaining node sends nothing else: both models are described there, and it has refused load reports.
     await managed.becomes(one.address, "healthy", "svc-glm53");
     await until(() => one.loadIntervalsMs.length > 0, "the node to be asked for load reports");
     const heard = new Set<string>();
@@ -294,7 +294,7 @@ describe("endpoints that leave and join", () => {
     expect(changes).toBe(1);
   });
 
-  test("an empty answer leaves all endpoints where they are, and the fault is logged once", async () => {
+  test("an empty DNS result keeps all endpoints, and the fault is logged once", async () => {
     const { one, managed } = await byName();
     await answered(managed, []);
     await answered(managed, []);

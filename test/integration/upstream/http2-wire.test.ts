@@ -17,7 +17,7 @@ afterEach(() => {
   for (const close of closing.splice(0).reverse()) close();
 });
 
-/** Makes a call, and says how it ends: `OK`, or the number of its status. */
+/** Makes a call, and returns its end: `OK`, or the number of its status. */
 function call(wire: Http2Wire, timeoutMs = 60_000) {
   const handOver = new HandOver({ lane: new FairLane(), tenant: "t", bytes: 3 });
   const request = { message: new Uint8Array(3), headers: {}, deadline: Date.now() + timeoutMs, handOver };
@@ -48,7 +48,7 @@ function wireTo(address: string, options: { readonly pingMs?: number; readonly p
 
 const UNAVAILABLE = "14";
 
-test("a connection whose pings nobody answers is given up with its calls, and the next call gets a new one", async () => {
+test("a connection without ping replies is closed with its calls, and the next call gets a new one", async () => {
   const node = await WireNode.start({
     models: [],
     play: (played) => {
@@ -71,7 +71,7 @@ test("a connection whose pings nobody answers is given up with its calls, and th
   expect(await call(wire).ended).toBe("OK");
 });
 
-test("a connection on which a call heard nothing has to answer before it gets another call", async () => {
+test("a connection with a silent call has to answer a ping before it gets another call", async () => {
   const node = await WireNode.start({
     models: [],
     play: (played) => {
@@ -88,17 +88,17 @@ test("a connection on which a call heard nothing has to answer before it gets an
   const first = call(wire);
   const beside = call(wire);
   await until(() => first.messages() + beside.messages() === 2, "the answers begin");
-  // From here on the connection brings nothing that could be understood: Node 24 ends it, and Node 20 tells nobody.
+  // From here on the bytes of the connection are garbage: Node 24 ends it, and Node 20 does not report it.
   between.garble();
   first.cancel("silent");
   const second = call(wire);
-  // Only the one that waits is late with connecting.
+  // Only the waiting call fails to connect in time.
   expect([second.connected(), beside.connected()]).toEqual([false, true]);
   expect(await second.ended).toBe("OK");
 });
 
-describe("calls that are given up by the hundred, of which a node of Node takes a thousand and ends the connection", () => {
-  /** Starts a node that answers each call of which `ends` says so, and goes on with the others. */
+describe("hundreds of cancelled calls, while a Node server closes the connection after a thousand", () => {
+  /** Starts a node that answers the calls selected by `ends`, and leaves the others open. */
   async function wireToNode(ends: (at: number) => boolean) {
     const node = await WireNode.start({
       models: [],
@@ -111,7 +111,7 @@ describe("calls that are given up by the hundred, of which a node of Node takes 
     return wireTo(node.address);
   }
 
-  /** Opens so many calls at once and gives all of them up when their answers have begun. */
+  /** Opens so many calls at once and cancels all of them when their answers have begun. */
   async function openAndLeave(wire: Http2Wire, count: number): Promise<void> {
     const calls = Array.from({ length: count }, () => call(wire));
     await until(() => calls.every(({ messages }) => messages() === 1), "the answers begin");
@@ -132,14 +132,14 @@ describe("calls that are given up by the hundred, of which a node of Node takes 
     expect(over).toBe(false);
   });
 
-  test("end no other call, all together, though they have waited for the connection together", async () => {
+  test("end no other call, all at once, though they waited for the connection together", async () => {
     const wire = await wireToNode((at) => at > 2_000);
     await openAndLeave(wire, 2_000);
     expect(await call(wire).ended).toBe("OK");
   });
 });
 
-test("where nobody listens calls fail at once, and one that comes back is found", async () => {
+test("without a listener calls fail at once, and a returning one is found", async () => {
   const node = await WireNode.start({ models: [], play: (played) => played.end() });
   const { address } = node;
   closing.push(() => node.stop());
@@ -157,7 +157,7 @@ test("where nobody listens calls fail at once, and one that comes back is found"
   expect(await call(wire).ended).toBe("OK");
 });
 
-test("a call that is given up while it waits for its connection keeps nothing of its message", async () => {
+test("a call that is cancelled while it waits for its connection releases its message", async () => {
   const sockets = new Set<Socket>();
   const silent = createServer((socket) => void sockets.add(socket)).listen(0, "127.0.0.1");
   await once(silent, "listening");
@@ -182,7 +182,7 @@ test("a call that is given up while it waits for its connection keeps nothing of
   expect(messages.map((message) => message.deref()?.length)).toEqual([undefined, undefined, undefined]);
 });
 
-test("a wire that is warmed connects, however short a time ago it could not", async () => {
+test("a wire that is warmed up connects, however recent its last failure", async () => {
   const first = await WireNode.start({ models: [], play: (played) => played.end() });
   closing.push(() => first.stop());
   const between = await FaultyWire.start(first.address);
@@ -197,7 +197,7 @@ test("a wire that is warmed connects, however short a time ago it could not", as
   expect(await call(wire).ended).toBe("OK");
 });
 
-test("a wire that was closed ends its calls, and opens no others", async () => {
+test("a closed wire ends its calls, and opens no others", async () => {
   const node = await WireNode.start({ models: [], play: (played) => played.send(started()) });
   closing.push(() => node.stop());
   const wire = wireTo(node.address);

@@ -17,12 +17,12 @@ async function behindWires(script: Script, count: number) {
 }
 
 describe("a request that kills engines", () => {
-  test("is given up after the second one, and refused from then on; other requests are not", async () => {
+  test("fails after the second one, and is refused from then on; other requests are not", async () => {
     const { rig, one, wires } = await behindWires(staysAt([started()]), 4);
     const poison = generateRequest({}, "poison");
     const sent = rig.send(poison);
     for (const [index, wire] of wires.slice(0, 2).entries()) {
-      // Only what an engine has begun to work on can have killed it.
+      // Only a request that an engine has begun to process can have killed it.
       await settleUntil(rig, () => sent.events.length === index + 1, "an engine works on it");
       expect(rig.manager.endpoints[index]?.activeRequests).toBe(1);
       wire.cut();
@@ -44,7 +44,7 @@ describe("a request that kills engines", () => {
     await again.outcome;
   });
 
-  test("is given up after the second endpoint that fell silent over it", async () => {
+  test("fails after the second endpoint that became silent on it", async () => {
     const { rig, one } = await behindWires(staysAt([started()]), 3);
     const poison = generateRequest({}, "poison");
     const sent = rig.send(poison);
@@ -54,7 +54,7 @@ describe("a request that kills engines", () => {
     expect(await rig.send(poison).outcome).toBe("request_of_death");
   });
 
-  test("is told from those whose endpoints fell silent beside it, up to a sixth time", async () => {
+  test("is distinguished from requests whose endpoints became silent beside it, by up to six attempts", async () => {
     const { rig } = await behindWires(staysAt([started()]), 3);
     const sent = ["poison", "harmless"].map((text) => rig.send(generateRequest({}, text)));
     for (const { outcome, calls } of sent) {
@@ -63,7 +63,7 @@ describe("a request that kills engines", () => {
     }
   });
 
-  test("is told from those that were lost with it, which are tried again a little later", async () => {
+  test("is distinguished from requests that were lost beside it, which are retried a little later", async () => {
     const { rig, one, wires } = await behindWires(staysAt([started()]), 3);
     const requests = ["poison", "harmless"].map((text) => generateRequest({}, text));
     const sent = requests.map((request) => rig.send(request));
@@ -72,7 +72,7 @@ describe("a request that kills engines", () => {
       wire.cut();
     }
     await until(() => sent.every(({ calls }) => calls.failedTries.length === 2), "the losses are noticed");
-    // One that comes again by itself meanwhile is sent away.
+    // A suspect that returns meanwhile is refused.
     const [again] = requests;
     expect(await rig.send(again).outcome).toBe("request_of_death_suspected");
     await rig.clock.advance(9_000);
@@ -84,7 +84,7 @@ describe("a request that kills engines", () => {
     }
   });
 
-  test("is not one whose endpoints had said that they would go", async () => {
+  test("is not one whose endpoints had announced their shutdown", async () => {
     const nodes = await Promise.all([engine(staysAt([started()])), engine(staysAt([started()]))]);
     const wires = await Promise.all(nodes.map(wireTo));
     const { rig } = await inFrontOf(wires);

@@ -38,7 +38,7 @@ afterEach(async () => {
 const pair = (name: string) => ({ certFile: file(`${name}.pem`), keyFile: file(`${name}.key`) });
 const trusting = (name: string) => ({ caFile: file(`${name}.pem`) });
 
-/** A node that wants certificates of the authority's. */
+/** A node that requires certificates of the authority. */
 async function node(name = "node"): Promise<string> {
   const files = { ...pair(name), clientCaFile: file("authority.pem") };
   const tls = followTls(files, new VirtualClock(), pino({ enabled: false }));
@@ -68,14 +68,14 @@ describe("with the right certificates on both sides", () => {
     await until(() => member?.endpoint.report.isFresh(rig.clock.nowMs()) === true, "it reports its load");
   });
 
-  test("an endpoint whose certificate is for another name is believed under that name", async ({ skip }) => {
+  test("an endpoint whose certificate is for another name is accepted under that name", async ({ skip }) => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     const tls = { ...trusting("authority"), ...pair("gateway"), serverName: "elsewhere.test" };
     await inFrontOf(await node("elsewhere"), tls).ready();
   });
 });
 
-test("an endpoint found by its name is believed under that name", async ({ skip }) => {
+test("an endpoint found by its name is accepted under that name", async ({ skip }) => {
   skip(!HAS_OPENSSL, NO_OPENSSL);
   const port = (await node("elsewhere")).split(":")[1];
   const tls = { ...trusting("authority"), ...pair("gateway") };
@@ -87,7 +87,7 @@ test("an endpoint found by its name is believed under that name", async ({ skip 
   await until(() => manager.ready, "it is healthy");
 });
 
-describe("an endpoint stays unhealthy, and operators are told why", () => {
+describe("an endpoint stays unhealthy, and operators see the reason", () => {
   test.for([
     {
       what: "it is signed by somebody else",
@@ -128,7 +128,7 @@ describe("certificates that change", () => {
     for (const kind of ["pem", "key"]) copyFileSync(file(`${name}.${kind}`), file(`in-use.${kind}`));
   };
 
-  test("are what new connections use", async ({ skip }) => {
+  test("apply to new connections", async ({ skip }) => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     use("intruder");
     const rig = inFrontOf(await node(), { ...trusting("authority"), ...inUse() });
@@ -142,7 +142,7 @@ describe("certificates that change", () => {
     expect(await rig.send().outcome).toBe("ok");
   });
 
-  test("are told of once each time: taken, or why not; a bad pair changes nothing", async ({ skip }) => {
+  test("are reported once each time: accepted, or why not; a bad pair changes nothing", async ({ skip }) => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     use("gateway");
     const clock = new VirtualClock();
@@ -170,7 +170,7 @@ describe("certificates that change", () => {
     expect(told).toEqual([bad, undefined, bad, undefined]);
   });
 
-  test("that cannot be used at the start are named by their key", ({ skip }) => {
+  test("that are unusable at the start are named by their key", ({ skip }) => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     const start = (tls: object) => () => inFrontOf("localhost:1", tls);
     expect(start({ caFile: file("none.pem") })).toThrow("clusters.0.tls.caFile: cannot be read");

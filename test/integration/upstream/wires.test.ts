@@ -20,7 +20,7 @@ import { blockEnd, delta, finished, started, textStart } from "../../support/eve
 import { DEFAULT_TIMEOUTS } from "../../support/gateway/default-settings.ts";
 import { until } from "../../support/until.ts";
 
-/* Both wires before one peer on bare HTTP/2: nobody behind them may see which of them it was. */
+/* Both wires before one peer on bare HTTP/2: the code that uses them must see no difference. */
 
 const closing: (() => void)[] = [];
 afterEach(() => {
@@ -66,7 +66,7 @@ function reply(stream: ServerHttp2Stream, bytes: Uint8Array, trailers: Record<st
 const OK = { "grpc-status": "0" };
 const whole: Answer = (stream) => reply(stream, ANSWER, OK);
 
-/** An endpoint, and what calls its node. */
+/** An endpoint, and a client of its node. */
 function caller(wire: "grpc" | "fast", address: string) {
   const endpoint = new Endpoint(address, undefined, wire);
   closing.push(() => endpoint.close());
@@ -117,7 +117,7 @@ function refusal(reason: ConstructorParameters<typeof EngineError>[0]): Record<s
 const trailersOnly = (stream: ServerHttp2Stream, trailers: Record<string, string>) =>
   stream.respond({ ...HEAD, ...trailers }, { endStream: true });
 
-/** Sends the beginning of an answer, and goes on when it has arrived. */
+/** Sends the beginning of an answer, and continues when it has arrived. */
 function begins(stream: ServerHttp2Stream, then: () => void): void {
   stream.respond(HEAD, { waitForTrailers: true });
   stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "14" }));
@@ -173,7 +173,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     if (expected === "ok") expect(texts).toEqual(["a", "\u00e9b"]);
   });
 
-  test("an answer that comes byte by byte is read whole", async () => {
+  test("an answer that arrives byte by byte is read whole", async () => {
     const { address } = await peer(async (stream) => {
       stream.respond(HEAD, { waitForTrailers: true });
       stream.on("wantTrailers", () => stream.sendTrailers(OK));
@@ -187,7 +187,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     expect([await outcome, texts]).toEqual(["ok", ["a", "\u00e9b"]]);
   });
 
-  test("the head of a call has what gRPC asks for, its deadline and its trace", async () => {
+  test("the head of a call has the fields of gRPC, its deadline and its trace", async () => {
     let head: IncomingHttpHeaders = {};
     const { address } = await peer((stream, headers) => {
       head = headers;
@@ -206,7 +206,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     expect(head["grpc-timeout"]).toMatch(/^\d{1,8}m$/);
   });
 
-  test("the deadline ends a call, and a caller that leaves is told to the node", async () => {
+  test("the deadline ends a call, and a cancellation reaches the node", async () => {
     const codes: number[] = [];
     const { address } = await peer((stream) => {
       stream.once("close", () => codes.push(stream.rstCode));
@@ -223,7 +223,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     expect(codes).toEqual([constants.NGHTTP2_CANCEL, constants.NGHTTP2_CANCEL]);
   });
 
-  test("behind a GOAWAY what runs goes on, and what is new goes over another connection", async () => {
+  test("after a GOAWAY running calls continue, and new ones use another connection", async () => {
     let first = true;
     const { address, sessions } = await peer((stream, headers) => {
       if (!first) return whole(stream, headers);
@@ -243,7 +243,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     expect([await running.outcome, sessions.length]).toEqual(["ok", 2]);
   });
 
-  test("a reader that is slow holds nobody else, and its node has to wait", async () => {
+  test("a slow reader blocks no other, and its node has to wait", async () => {
     const many = message(...Array.from({ length: 16 }, () => delta(0, "x".repeat(1_000))));
     let sent = 0;
     let calls = 0;
@@ -275,7 +275,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     await slow.outcome;
   });
 
-  test("a node that takes one stream at a time gets one at a time", async () => {
+  test("a node that accepts one stream at a time gets one at a time", async () => {
     let open = 0;
     let most = 0;
     const answer: Answer = (stream, headers) => {
@@ -293,7 +293,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     expect([outcomes, most]).toEqual([Array.from({ length: 5 }, () => "ok"), 1]);
   });
 
-  test("a request that is larger than all windows goes over", async () => {
+  test("a request that is larger than all windows gets through", async () => {
     const { address } = await peer(whole);
     expect(await caller(wire, address).send(60_000, 3_000_000).outcome).toBe("ok");
   });

@@ -51,7 +51,7 @@ export const CHAT_TRANSITIONS: Transitions<State, Kind> = {
   begun: block,
   in_reasoning: { ...block, keep_alive: "in_reasoning" },
   in_text: { ...block, keep_alive: "in_text" },
-  // Without a piece of its arguments a call cannot be parsed: only an answer that breaks off leaves one so.
+  // A call without a piece of its arguments cannot be parsed: only a truncated answer ends so.
   call_begun: { keep_alive: "call_begun", arguments: "in_call", finish: "finished", error: "failed" },
   in_call: { ...block, keep_alive: "in_call", arguments: "in_call" },
   finished: { keep_alive: "finished", usage: "usage_sent", done_marker: "done" },
@@ -62,7 +62,7 @@ export const CHAT_TRANSITIONS: Transitions<State, Kind> = {
 
 type Call = { readonly id: string; arguments: string };
 
-/** Accepts exactly the streams of Format A. Frames come in one by one; `end` says that no more will come. */
+/** Accepts exactly the streams of Format A. Frames are taken one by one; `end` marks the end of the stream. */
 export class ChatChecker {
   readonly #machine: Machine<State, Kind>;
   readonly #includeUsage: boolean;
@@ -74,7 +74,7 @@ export class ChatChecker {
     this.#includeUsage = asked.includeUsage;
   }
 
-  /** Takes the next frame. Throws `StreamFault` for one that may not come here or does not look as it must. */
+  /** Takes the next frame. Throws `StreamFault` for one that is not allowed here or malformed. */
   take(frame: Frame): void {
     if (frame.kind === "comment") {
       this.#machine.step("keep_alive");
@@ -91,7 +91,7 @@ export class ChatChecker {
     else this.#chunk(data);
   }
 
-  /** Ends the stream. Throws `StreamFault` where it may not end yet. */
+  /** Ends the stream. Throws `StreamFault` if the end is not allowed here. */
   end(): void {
     must(this.#machine.state === "done", "a stream ends with the marker");
   }
@@ -104,7 +104,7 @@ export class ChatChecker {
     this.#machine.step("error");
   }
 
-  /** Rules 1, 3, 6 and 7: what every chunk has. */
+  /** Rules 1, 3, 6 and 7: the fields of every chunk. */
   #chunk(data: JsonObject): void {
     const usage = this.#includeUsage ? ["usage"] : [];
     exactKeys(data, ["id", "object", "created", "model", "choices", ...usage], ["service_tier", "system_fingerprint"]);
@@ -199,7 +199,7 @@ export class ChatChecker {
     this.#machine.step("arguments");
   }
 
-  /** Rule 5; what was asked to be run has whole arguments, unless the answer was cut in its last block. */
+  /** Rule 5; calls to be run have whole arguments, unless the answer was truncated in its last block. */
   #finish(delta: JsonObject, reason: unknown): void {
     exactKeys(delta, []);
     must(

@@ -8,23 +8,23 @@ import { MESSAGES_TRANSITIONS, MessagesChecker } from "./messages-checker.ts";
 import { ResponsesChecker } from "./responses-checker.ts";
 import { RESPONSES_TRANSITIONS } from "./responses-transitions.ts";
 
-/** A checker of one stream, which takes it frame by frame; both methods throw `StreamFault`. */
+/** A checker of one stream, frame by frame; both methods throw `StreamFault`. */
 export type Checker = { take(frame: Frame): void; end(): void };
 
-/** A kind of body that changes what its stream may hold. */
+/** A kind of body that changes the contents of its stream. */
 export type Variant = {
-  /** The body of the request, as JSON would be parsed. */
+  /** The body of the request, as parsed JSON. */
   readonly body: object;
-  /** Makes the checker of one stream; `taken` gathers the steps of the checker's table that streams take. */
+  /** Makes the checker of one stream; `taken` collects the steps of the checker's table that streams take. */
   checker(taken?: Set<string>): Checker;
 };
 
 /** A format with its checker's table and all the variants of its bodies. */
 export type CheckedFormat = {
   readonly format: Format;
-  /** The steps that a stream may take: by state and kind of frame, the state that follows. */
+  /** The allowed steps: by state and kind of frame, the next state. */
   readonly transitions: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** The kinds of bodies, of which the golden transcripts were made with the first one. */
+  /** The kinds of bodies; the golden transcripts were made with the first one. */
   readonly variants: readonly [Variant, ...Variant[]];
 };
 
@@ -57,7 +57,6 @@ function responsesVariant(reasoning: "none" | "summary" | "text", sealed: boolea
   };
 }
 
-/** All formats of the API. */
 export const CHECKED_FORMATS: readonly CheckedFormat[] = [
   { format: chat, transitions: CHAT_TRANSITIONS, variants: [chatVariant(true), chatVariant(false)] },
   {

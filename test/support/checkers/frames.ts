@@ -1,14 +1,14 @@
 import { must, StreamFault } from "./machine.ts";
 import { asObject, type JsonObject } from "./shape.ts";
 
-/** One frame of an event stream, read as strictly as the strictest known client reads it. */
+/** One frame of an event stream, read as strictly as by the strictest client. */
 export type Frame =
   | { readonly kind: "comment" }
   | { readonly kind: "event"; readonly event: string | undefined; readonly data: string };
 
 const EVENT = /^(?:event: ([a-z_.]+)\n)?data: ([^\r\n]+)$/;
 
-/** Returns the frames of a whole stream. Throws `StreamFault` where one is cut, empty, or not one line of data. */
+/** Returns the frames of a whole stream. Throws `StreamFault` for one that is cut, empty, or not one line of data. */
 export function framesOf(text: string): Frame[] {
   if (text === "") return [];
   must(text.endsWith("\n\n"), "a stream ends behind a whole frame");
@@ -34,7 +34,7 @@ export function typedData(frame: Frame): JsonObject & { readonly type: string } 
   return { ...data, type };
 }
 
-/** Returns the JSON object that `text` is. Throws `StreamFault` for any other text. */
+/** Parses `text` as a JSON object. Throws `StreamFault` for any other text. */
 export function parseObject(text: string): JsonObject {
   try {
     return asObject(JSON.parse(text), "data");

@@ -41,10 +41,10 @@ export const MESSAGES_TRANSITIONS: Transitions<State, Kind> = {
     message_delta: "stopping",
     error: "failed",
   },
-  // An empty block is an error to some clients.
+  // Some clients reject an empty block.
   text_begun: { ping: "text_begun", text_delta: "in_text", error: "failed" },
   in_text: { ping: "in_text", text_delta: "in_text", block_stop: "between_blocks", error: "failed" },
-  // A thought that is withheld has a signature and no text.
+  // A withheld thought has a signature and no text.
   thinking_begun: {
     ping: "thinking_begun",
     thinking_delta: "in_thinking",
@@ -75,7 +75,7 @@ const STOP_REASONS = [
   "model_context_window_exceeded",
 ] as const;
 
-/** What a request asked to see of reasoning, which decides about the blocks of its stream. */
+/** The reasoning display of the request, which controls the blocks of its stream. */
 export type MessagesAsked = { readonly thinking: "shown" | "omitted" | "none" };
 
 /** Accepts exactly the streams of Format B. */
@@ -94,7 +94,7 @@ export class MessagesChecker {
     this.#asked = asked;
   }
 
-  /** Takes the next frame. Throws `StreamFault` for one that may not come here or does not look as it must. */
+  /** Takes the next frame. Throws `StreamFault` for one that is not allowed here or malformed. */
   take(frame: Frame): void {
     const data = typedData(frame);
     switch (data.type) {
@@ -131,7 +131,7 @@ export class MessagesChecker {
     }
   }
 
-  /** Ends the stream. Throws `StreamFault` where it may not end yet. */
+  /** Ends the stream. Throws `StreamFault` if the end is not allowed here. */
   end(): void {
     const { state } = this.#machine;
     must(state === "done" || state === "failed", "a stream ends with message_stop or error");
@@ -219,7 +219,7 @@ export class MessagesChecker {
     must(data.index === this.#blocks - 1, "rule 2: one block is open at a time");
   }
 
-  /** Rules 1 and 5; what was asked to be run has whole input, unless the message was cut in its last block. */
+  /** Rules 1 and 5; calls to be run have whole input, unless the message was truncated in its last block. */
   #messageDelta(data: JsonObject): void {
     exactKeys(data, ["type", "delta", "usage"]);
     const delta = asObject(data.delta, "delta");

@@ -2,30 +2,27 @@ import { isDeepStrictEqual } from "node:util";
 import { must, StreamFault } from "./machine.ts";
 import { asId, asPiece, asText, exactKeys, isObjectText, type JsonObject, onlyObject } from "./shape.ts";
 
-/** What the caller asked to see of reasoning. */
+/** The reasoning that the caller requested. */
 export type ReasoningAsked = {
-  /** How reasoning is shown: not at all, as a summary, or as text. */
+  /** The form of reasoning: none, a summary, or text. */
   readonly reasoning: "none" | "summary" | "text";
   /** Whether finished reasoning items carry a sealed copy. */
   readonly sealed: boolean;
 };
 
-/** An item from its announcement to its end. */
 export type OpenItem = {
   /** The item as it was announced. */
   readonly added: JsonObject;
-  /** The id of the item. */
   readonly id: string;
-  /** The place of the item in `output`. */
+  /** The index of the item in `output`. */
   readonly outputIndex: number;
   /** The texts of the deltas so far, joined. */
   text: string;
 };
 
-/** The kinds of items of a response. */
 export type ItemKind = "message" | "reasoning" | "call";
 
-/** Returns which kind of item is announced. Throws `StreamFault` when it is not the empty form of one. */
+/** Returns the kind of the announced item. Throws `StreamFault` when it is not the empty form of one. */
 export function announcedKind(item: JsonObject, asked: ReasoningAsked): ItemKind {
   must(item.status === "in_progress", "an item is announced in progress");
   switch (item.type) {

@@ -54,7 +54,7 @@ export function checkedIdentity(response: JsonObject): string {
   return JSON.stringify(ECHOED.map((key) => response[key]));
 }
 
-/** Throws `StreamFault` unless the response is in progress, with nothing in it that only its end tells. */
+/** Throws `StreamFault` unless the response is in progress, without fields that are only known at its end. */
 export function checkInProgress(response: JsonObject): void {
   must(response.status === "in_progress", "the status is in_progress");
   must(Array.isArray(response.output) && response.output.length === 0, "output is empty at the start");
@@ -64,7 +64,7 @@ export function checkInProgress(response: JsonObject): void {
 
 /**
  * Throws `StreamFault` unless this is the final response: `items` are those announced as done, and a failed response
- * also holds the item that was open, as far as it got.
+ * also holds the item that was open, as far as it was generated.
  */
 export function checkFinal(
   response: JsonObject,
@@ -106,7 +106,7 @@ function checkRest(rest: readonly unknown[], open: OpenItem | undefined, asked: 
   checkFinishedItem(item, open, asked);
 }
 
-/** Checks the status of the items: only the last one can have been cut, and only in an answer that did not complete. */
+/** Checks the status of the items: only the last one can be truncated, and only in an incomplete answer. */
 function checkStatusOfItems(output: readonly unknown[], status: string): void {
   for (const [at, item] of output.entries()) {
     const mayBeCut = at === output.length - 1 && status !== "completed";

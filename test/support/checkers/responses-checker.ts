@@ -18,7 +18,7 @@ import {
 } from "./responses-transitions.ts";
 import { asObject, asPiece, asText, exactKeys, type JsonObject } from "./shape.ts";
 
-/** Where inside its item an event is; a call has no parts. */
+/** The position of an event inside its item; a call has no parts. */
 const CONTENT_PLACE = { content_index: 0 };
 const SUMMARY_PLACE = { summary_index: 0 };
 
@@ -36,7 +36,7 @@ export class ResponsesChecker {
     this.#asked = asked;
   }
 
-  /** Takes the next frame. Throws `StreamFault` for one that may not come here or does not look as it must. */
+  /** Takes the next frame. Throws `StreamFault` for one that is not allowed here or malformed. */
   take(frame: Frame): void {
     const { type, sequence_number, ...fields } = typedData(frame);
     must(sequence_number === this.#sequenceNumber, "sequence numbers are dense");
@@ -90,7 +90,7 @@ export class ResponsesChecker {
     }
   }
 
-  /** Ends the stream. Throws `StreamFault` where it may not end yet. */
+  /** Ends the stream. Throws `StreamFault` if the end is not allowed here. */
   end(): void {
     const { state } = this.#machine;
     const over = state === "completed" || state === "incomplete" || state === "failed";
@@ -167,7 +167,7 @@ export class ResponsesChecker {
     this.#machine.step(type);
   }
 
-  /** The event has these fields and the place of the open item, and no other. */
+  /** Checks that the event has exactly these fields and the index of the open item. */
   #at(fields: JsonObject, expected: JsonObject): void {
     const open = this.#openItem();
     const whole = { item_id: open.id, output_index: open.outputIndex, ...expected };

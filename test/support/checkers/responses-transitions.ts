@@ -2,7 +2,6 @@ import type { Transitions } from "./machine.ts";
 
 type Sort = "text" | "summary" | "reasoning_text";
 
-/** The states that a stream of responses can be in. */
 export type ResponsesState =
   | "start"
   | "created"
@@ -24,7 +23,7 @@ export type ResponsesState =
 export type ResponsesTextKind =
   `response.${"output_text" | "reasoning_summary_text" | "reasoning_text" | "function_call_arguments"}.${"delta" | "done"}`;
 
-/** The kinds of events that tell where a stream of responses goes on. */
+/** The kinds of events that change the state of a stream of responses. */
 export type ResponsesKind =
   | "keepalive"
   | "response.created"
@@ -38,7 +37,7 @@ export type ResponsesKind =
   | `response.reasoning_summary_part.${"added" | "done"}`
   | ResponsesTextKind;
 
-/** A sign of life and a failure may come wherever a response is in progress. */
+/** Keep-alives and failures are allowed wherever a response is in progress. */
 function inside<S extends ResponsesState>(self: S) {
   return { keepalive: self, "response.failed": "failed" } as const;
 }
@@ -73,7 +72,7 @@ export const RESPONSES_TRANSITIONS: Transitions<ResponsesState, ResponsesKind> =
     "response.reasoning_summary_part.added": "summary_part_open",
     "response.content_part.added reasoning_text": "reasoning_text_part_open",
   },
-  // No reasoning, no item: there is at least one delta.
+  // Without reasoning there is no item, so there is at least one delta.
   summary_part_open: { ...inside("summary_part_open"), "response.reasoning_summary_text.delta": "summary_deltas" },
   summary_deltas: {
     ...inside("summary_deltas"),

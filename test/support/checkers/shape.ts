@@ -3,7 +3,7 @@ import { must } from "./machine.ts";
 /** A JSON object with any members. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Returns whether a value is a JSON object; arrays and null are none. */
+/** Returns whether a value is a JSON object; not an array or null. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -55,7 +55,7 @@ export function asCount(value: unknown, what: string): number {
 }
 
 /**
- * Returns a value that is an id: it has the prefix, and the characters and the length that every client takes. Throws
+ * Returns a value that is an id: it has the prefix, and the characters and the length that every client accepts. Throws
  * `StreamFault` for any other.
  */
 export function asId(value: unknown, prefix: string): string {

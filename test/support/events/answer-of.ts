@@ -1,6 +1,6 @@
 import type { Event, Finished, Started } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/** A block of an answer, put together of its events. */
+/** A block of an answer, assembled from its events. */
 export type AnswerBlock = {
   kind: "text" | "reasoning" | "toolCall";
   /** The id of a call; absent for other blocks. */
@@ -9,11 +9,11 @@ export type AnswerBlock = {
   name?: string;
   /** The deltas of the block, joined: text, or the JSON of arguments. */
   text: string;
-  /** Whether the block ended whole; false while it has not ended. */
+  /** Whether the block ended whole; false while it is open. */
   complete: boolean;
 };
 
-/** Returns the blocks of canonical events, and what stands around them. */
+/** Returns the blocks of canonical events, and the events around them. */
 export function answerOf(events: readonly Event[]): {
   readonly started: Started | undefined;
   readonly blocks: readonly AnswerBlock[];

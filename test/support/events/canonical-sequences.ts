@@ -5,7 +5,7 @@ const KINDS = ["text", "reasoning", "toolCall"] as const;
 
 type Block = { readonly kind: (typeof KINDS)[number]; readonly deltas: 0 | 1 | 2 };
 
-/** The shape of an answer: one block after the other, of which the last one may be cut. */
+/** The shape of an answer: one block after the other; the last one may be truncated. */
 export type Shape = { readonly blocks: readonly Block[]; readonly cut: boolean };
 
 const BLOCKS: readonly Block[] = KINDS.flatMap((kind) => ([0, 1, 2] as const).map((deltas) => ({ kind, deltas })));
@@ -16,7 +16,7 @@ const PIECES: Readonly<Record<Block["kind"], readonly string[]>> = {
   toolCall: ['{"path":', '"a.ts"}'],
 };
 
-/** Yields every answer of up to `maxBlocks` blocks of every kind, with none to two deltas each, whole and cut. */
+/** Yields every answer of up to `maxBlocks` blocks of every kind, with none to two deltas each, whole and truncated. */
 export function* shapes(maxBlocks: number): Generator<Shape> {
   let level: (readonly Block[])[] = [[]];
   yield { blocks: [], cut: false };
@@ -29,7 +29,7 @@ export function* shapes(maxBlocks: number): Generator<Shape> {
   }
 }
 
-/** Returns the reasons for which an answer of this shape can end: one that was cut cannot end by itself. */
+/** Returns the possible reasons for the end of an answer of this shape: a truncated one does not stop normally. */
 export function reasonsOf({ blocks, cut }: Shape): FinishReason[] {
   const cuts = [FinishReason.MAX_OUTPUT_TOKENS, FinishReason.CONTEXT_WINDOW, FinishReason.CONTENT_FILTER];
   if (cut) return cuts;
@@ -57,7 +57,7 @@ function blockEvents({ kind, deltas }: Block, index: number, cut: boolean): Even
 function pieces(kind: Block["kind"], deltas: number, cut: boolean): readonly string[] {
   const all = PIECES[kind];
   if (kind !== "toolCall") return all.slice(0, deltas);
-  // Arguments that came whole are one JSON object, in however many pieces.
+  // The whole arguments are one JSON object, in any number of pieces.
   if (cut) return ['{"path":', '"a'].slice(0, deltas);
   return deltas === 1 ? [all.join("")] : all.slice(0, deltas);
 }

@@ -2,16 +2,14 @@ import { DEFAULT_CATALOG } from "../../../gateway/catalog.ts";
 import type { Head, PrepareContext, Sealer } from "../../../gateway/formats/format.ts";
 import { FORMAT_SETTINGS } from "./format-settings.ts";
 
-/**
- * A sealer whose results can be read: sealing is random by nature, and here it only has to be seen in the right place.
- */
+/** A sealer with readable results: real sealing is random, and here only its position matters. */
 export const SEALER: Sealer = {
   sign: (text) => Buffer.from(`signed ${text}`).toString("base64"),
   seal: (text) => Buffer.from(`sealed ${text}`).toString("base64"),
   open: () => undefined,
 };
 
-/** What a format is told beside a request, for a model without images. */
+/** The input of a format besides the request, for a model without images. */
 export const CONTEXT: PrepareContext = {
   sealer: () => SEALER,
   acceptsImages: () => false,
@@ -20,7 +18,7 @@ export const CONTEXT: PrepareContext = {
   usableModels: [],
 };
 
-/** What an answer is told of itself: the same ids and times in every run. */
+/** The head of an answer: the same ids and times in every run. */
 export const HEAD: Head = {
   replyId: "000000000000000000000001",
   requestId: "req_000000000000000000000001",

@@ -6,7 +6,7 @@ import {
   type Usage,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/* Canonical events in a word each, for scripts and transcripts. */
+/* Canonical events with short names, for scripts and transcripts. */
 
 /** Makes the event `started` of an answer, with `fields` over its own. */
 export function started(fields: Partial<Started> = {}): Event {
@@ -14,7 +14,7 @@ export function started(fields: Partial<Started> = {}): Event {
   return { kind: { $case: "started", value } };
 }
 
-/** Makes the event that tells how far a prompt is prefilled: so many of its tokens, cached ones included. */
+/** Makes the event `progress` with the number of prefilled tokens, cached ones included. */
 export function progress(prefilledTokens: number): Event {
   return { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens, step: 0 } } };
 }

@@ -1,6 +1,6 @@
 import type { FormatSettings } from "../../../gateway/formats/format.ts";
 
-/** The settings of the formats that a gateway has where its configuration says nothing. */
+/** The default settings of the formats. */
 export const FORMAT_SETTINGS: FormatSettings = {
   strictAlternation: false,
   unreadableContent: "reject",

@@ -4,10 +4,10 @@ import { playTranscript, readTranscript, type Script } from "../../../engine/bac
 
 const FOLDER = join(import.meta.dirname, "../../golden/transcripts");
 
-/** The names of the answers that the golden tests know. */
+/** The names of the golden tests' answers. */
 export const TRANSCRIPTS: readonly string[] = readdirSync(FOLDER);
 
-/** Returns the script that plays the answer of this name for every request. Throws when there is none. */
+/** Returns the script that plays this answer for every request. Throws when there is none. */
 export function transcript(name: string): Script {
   return playTranscript(readTranscript(join(FOLDER, name, "events.jsonl")));
 }

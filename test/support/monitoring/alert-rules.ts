@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 
-/** Where the alerts stand, as an absolute path. */
+/** The absolute path of the alerts. */
 export const ALERTS_FILE = fileURLToPath(new URL("../../../deploy/monitoring/alerts.yaml", import.meta.url));
 
 /** A rule of Prometheus: one that records a query under a name, or one that raises an alert. */
@@ -15,7 +15,6 @@ export type Rule = {
   readonly annotations?: Readonly<Record<string, string>>;
 };
 
-/** Returns all rules of the file of alerts. */
 export function alertRules(): readonly Rule[] {
   const { groups } = parse(readFileSync(ALERTS_FILE, "utf8")) as { readonly groups: { readonly rules: Rule[] }[] };
   return groups.flatMap(({ rules }) => rules);

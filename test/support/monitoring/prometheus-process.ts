@@ -10,28 +10,26 @@ import { ALERTS_FILE } from "./alert-rules.ts";
 
 const CONFIG_FILE = join(ALERTS_FILE, "../prometheus.yaml");
 
-/** Whether there is a Prometheus to test with. */
 export const HAS_PROMETHEUS = spawnSync("prometheus", ["--version"]).error === undefined;
-/** The reason why a test that needs Prometheus is skipped where there is none. */
+/** The reason why a test that needs Prometheus is skipped. */
 export const NO_PROMETHEUS = "prometheus is not installed";
 
-/** A series that a query found, with its newest value. */
+/** A series of a query's result, with its newest value. */
 export type Found = { readonly metric: Readonly<Record<string, string>>; readonly value: readonly [number, string] };
 
-/** What a Prometheus is started with. */
 export type PrometheusOptions = {
-  /** The number of targets that it finds by the names in the shipped configuration. */
+  /** The number of targets to be found by the names in the shipped configuration. */
   readonly targets: number;
   /** The command that runs a program on a host whose name server has these names. */
   readonly through: readonly string[];
   /**
-   * The number by which the times of the shipped configuration and alerts are divided: between looks at names, targets
-   * and rules, and `for`. The ranges of queries stay as they are.
+   * The divisor of the times in the shipped configuration and alerts: the intervals of discovery, scrapes and rules,
+   * and `for`. The ranges of queries are unchanged.
    */
   readonly faster: number;
 };
 
-/** A Prometheus with the shipped configuration and alerts, of which only times are a test's, where it is in a hurry. */
+/** A Prometheus with the shipped configuration and alerts; a test only changes times. */
 export class PrometheusProcess {
   /** The time between two scrapes, in seconds. */
   readonly scrapeSeconds: number;
@@ -73,25 +71,25 @@ export class PrometheusProcess {
     return prometheus;
   }
 
-  /** Resolves to what a query finds now. */
+  /** Resolves to the current result of a query. */
   async query(expr: string): Promise<readonly Found[]> {
     const { data } = await this.#get(`/query?${new URLSearchParams({ query: expr })}`);
     return (data as { readonly result: readonly Found[] }).result;
   }
 
-  /** Resolves to the names of the alerts that are in this state. */
+  /** Resolves to the names of the alerts in this state. */
   async alerts(state: "pending" | "firing"): Promise<readonly string[]> {
     const { data } = await this.#get("/alerts");
     const { alerts } = data as { readonly alerts: readonly { labels: { alertname: string }; state: string }[] };
     return alerts.filter((alert) => alert.state === state).map(({ labels }) => labels.alertname);
   }
 
-  /** Resolves to the names of all metrics that it has. */
+  /** Resolves to the names of all its metrics. */
   async names(): Promise<ReadonlySet<string>> {
     return new Set((await this.#get("/label/__name__/values")).data as readonly string[]);
   }
 
-  /** Ends it at once and removes what it has stored. */
+  /** Kills it and removes its storage. */
   async end(): Promise<void> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) {
       this.#child.kill("SIGKILL");

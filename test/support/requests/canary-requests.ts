@@ -1,7 +1,7 @@
 /** A request with one canary in it. */
 export type Planted = {
   readonly path: string;
-  /** The method. Default: POST. */
+  /** Default: POST. */
   readonly method?: "GET" | "POST";
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array<ArrayBuffer>;
@@ -36,7 +36,7 @@ function utf8Neighbour(word: string): Uint8Array<ArrayBuffer> {
   return new Uint8Array([...Buffer.from(`{"model":"${word}`), 0xff, ...Buffer.from(`${word}"}`)]);
 }
 
-/** The places where a caller can put text, and where the engine can: one request for each. */
+/** The places of text from callers and from the engine: one request for each. */
 export const PLANTS: Readonly<Record<string, Plant>> = {
   "chat user text": (word) => chat({ messages: turn(word) }),
   "chat streamed user text": (word) => chat({ messages: turn(word), stream: true }),

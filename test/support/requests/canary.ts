@@ -2,17 +2,15 @@ import { randomBytes } from "node:crypto";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/** The number of characters of a canary that have to stand somewhere to count as found: what is cut is a leak too. */
+/** The number of characters of a canary that count as found: a part of it is a leak too. */
 const SHOWN = 10;
 
-/** Makes a word that stands nowhere else in the world. */
+/** Makes a unique word. */
 export function newCanary(): string {
   return `CNRY-${[...randomBytes(16)].map((byte) => ALPHABET[byte % ALPHABET.length]).join("")}`;
 }
 
-/**
- * Returns the forms in which a word can stand in a text: as it is, and as encodings that a log or a trace might use.
- */
+/** Returns the forms of a word in a text: itself, and encodings that a log or a trace might use. */
 export function formsOf(canary: string): string[] {
   const word = canary.slice(0, SHOWN);
   const bytes = Buffer.from(word);
@@ -20,7 +18,7 @@ export function formsOf(canary: string): string[] {
   return [
     word,
     word.toLowerCase(),
-    // Base64 depends on where in a group of three the word begins; only whole groups of the word are the same.
+    // Base64 depends on the word's offset in a group of three; only whole groups of the word are the same.
     ...[0, 1, 2].map((offset) =>
       Buffer.from(bytes.subarray((3 - offset) % 3))
         .toString("base64")
@@ -36,7 +34,7 @@ export function formsOf(canary: string): string[] {
   ];
 }
 
-/** Returns every place whose canary stands in one of the texts, and the text: `place in text`. */
+/** Returns every canary that occurs in one of the texts, by its place, with the text: `place in text`. */
 export function leaks(canaries: ReadonlyMap<string, string>, texts: Readonly<Record<string, string>>): string[] {
   const found: string[] = [];
   for (const [place, canary] of canaries)

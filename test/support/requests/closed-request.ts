@@ -3,7 +3,7 @@ import { traceContextOf } from "../../../gateway/http/record/trace-context.ts";
 import { routeAt } from "../../../gateway/routes.ts";
 import { VirtualClock } from "../virtual-clock.ts";
 
-/** Makes a record of a request for `path`, untraced unless told otherwise. */
+/** Makes a record of a request for `path`, untraced by default. */
 export function newRecord({
   path = "/v1/messages",
   clock = new VirtualClock(),
@@ -13,7 +13,7 @@ export function newRecord({
   return new RequestRecord({ labels: routeLabels(routeAt(path)), trace, clock, traced });
 }
 
-/** Makes a request that was answered with 200, and 100 ms after its arrival, but for what `fields` say. */
+/** Makes a request that was answered with 200, 100 ms after its arrival, with the changes of `fields`. */
 export function closedRequest(fields: Partial<ClosedRequest> = {}, record = newRecord()): ClosedRequest {
   return { ...record.closed(200, true), totalMs: 100, ...fields };
 }

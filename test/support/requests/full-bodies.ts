@@ -55,7 +55,7 @@ const RESPONSES = {
   client_metadata: { client: "x" },
 };
 
-/** A valid body of every POST endpoint in which nearly every field that the endpoint knows is set. */
+/** A valid body of every POST endpoint, with nearly every field of the endpoint. */
 export const FULL: Readonly<Record<PostPath, object>> = {
   "/v1/chat/completions": {
     model: "svc-qwen",

@@ -13,7 +13,7 @@ export function toolOf(name: string, schema: object): Tool {
   return { name, description: "", parametersJsonSchema, strict: false, cacheBreakpoint: undefined };
 }
 
-/** Makes a request for `svc-qwen` with one user turn, and whatever else is given. */
+/** Makes a request for `svc-qwen` with one user turn and the given fields. */
 export function generateRequest(fields: Partial<GenerateRequest> = {}, text = "hello"): GenerateRequest {
   const messages = [textMessage(Role.USER, text)];
   return { ...Requests.create(), requestId: "r1", model: "svc-qwen", messages, ...fields };

@@ -2,10 +2,9 @@
 
 import { sizeOf } from "../size.ts";
 
-/** The path of a format. */
 type Path = "/v1/chat/completions" | "/v1/messages" | "/v1/responses";
 
-/** What is asked for, in words of no format. */
+/** The requested answer, independent of the format. */
 type Wanted = {
   /** The question, by the number of the variant. */
   readonly question: (variant: number) => string;
@@ -25,7 +24,7 @@ const strictly = (properties: object) => ({
 const LINES = strictly({
   lines: { type: "array", items: { enum: ['"\\\n\té🚀\u0001"\\'.repeat(4)] }, minItems: 4, maxItems: 4 },
 });
-/** So many members that it takes a while to write them; a model that may choose freely wavers between its choices. */
+/** So many members that generating them takes a while; with a free choice, a model's output varies. */
 const MEMBERS = strictly(
   Object.fromEntries(
     Array.from({ length: 12 }, (_, index) => [`member_${index}`, { const: [index, "é", true, null] }]),
@@ -36,7 +35,6 @@ const pick = (list: readonly string[], variant: number) => list[variant % list.l
 const CITIES = ["Ljubljana", "Tirana", "Lisbon", "Rome", "Oslo", "Paris", "Madrid", "Vienna"];
 const SIGNS = ["🚀", "🎉", "🌍", "🔥", "🐍", "🌊", "⭐", "🍎"];
 
-/** The answers that are asked for, by their kind. */
 const KINDS = {
   text: { question: (variant) => `Count from 1 to ${75 - 5 * variant}.` },
   "characters of several tokens": { question: (variant) => `Repeat: hello ${pick(SIGNS, variant)} world` },
@@ -57,9 +55,7 @@ const KINDS = {
   },
 } as const satisfies Readonly<Record<string, Wanted>>;
 
-/** A kind of answer. */
 export type AnswerKind = keyof typeof KINDS;
-/** The names of all kinds of answers. */
 export const ANSWER_KINDS = Object.keys(KINDS) as readonly AnswerKind[];
 
 /** Makes the request in the path's format that has a kind of answer; `variant` makes it another one of its kind. */
@@ -72,14 +68,14 @@ export function requestFor(path: Path, kind: AnswerKind, variant: number, stream
   return { ...common, ...forChat(wanted, question), ...(stream && { stream_options: { include_usage: true } }) };
 }
 
-/** A limit that no answer reaches but one that runs in circles, as the model of the demonstration may. */
+/** A limit for runaway answers only, which the demonstration's model may generate. */
 const MAX_TOKENS = sizeOf({ quick: 600, promised: 1_200 });
 
 const FUNCTIONS = [
   { name: "get_weather", description: "Get the weather for a city", parameters: CITY, strict: false },
   { name: "write_lines", description: "Write lines", parameters: LINES, strict: true },
 ];
-/** A call that must come is one of lines, and the only one: behind it the model wavers between its end and another. */
+/** A required call is the one of lines, and the only one: after it the model's output varies. */
 const offered = ({ tools }: Wanted) => FUNCTIONS.slice(tools === "required" ? 1 : 0, tools === "chosen" ? 1 : 2);
 
 function forChat(wanted: Wanted, content: string): object {

@@ -1,14 +1,12 @@
 import type { SeededRandom } from "../seeded-random.ts";
 
-/** A request body that was right once. */
+/** A request body made from a valid one. */
 export type Mutation = { readonly contentType: string | undefined; readonly body: Buffer };
 
-/**
- * The mark that stands in junk which a mutation puts in, so that a test can see whether an answer repeats any of it.
- */
+/** The mark in the junk that a mutation inserts, so that a test can detect an answer that repeats any of it. */
 export const JUNK_MARK = "JUNK7Q";
 
-/** The placeholder for what JSON.stringify cannot write: raw texts of values are put in where it stands. */
+/** The placeholder for values that JSON.stringify cannot write: replaced by their raw texts. */
 const RAW = "@raw@";
 
 const RAW_VALUES = [
@@ -132,7 +130,7 @@ function replacement(value: unknown, random: SeededRandom): unknown {
   }
 }
 
-/** Sets a property of the container's own, whatever the name: `__proto__` is only a name here. */
+/** Sets an own property of the container, whatever the name: `__proto__` is only a name here. */
 function put(container: Container, key: string, value: unknown): void {
   Object.defineProperty(container, key, { value, enumerable: true, configurable: true, writable: true });
 }
@@ -168,7 +166,7 @@ function mutateText(text: string, random: SeededRandom): Buffer {
       bytes[at] = random.below(256);
       return bytes;
     case 3: {
-      // A key that stands in an object already, or one that does not.
+      // A key that an object already has, or a new one.
       const brace = text.indexOf("{", random.below(text.length));
       const name = random.pick(["model", "messages", "input", "stream", "type", JUNK_MARK]);
       return Buffer.from(

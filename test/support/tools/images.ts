@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const CONTAINERFILE = join(ROOT, "deploy/images/Containerfile");
-/** What Node and `RUN` need of a system, unpacked and no more: the base image of a registry has little else. */
+/** The packages that Node and `RUN` need of a system, only unpacked: the base image of a registry has little else. */
 const PACKAGES = ["base-files", "coreutils", "dash", "libatomic1", "libjemalloc2", "libstdc++6", "util-linux"];
 const BASE = `FROM scratch
 ADD root.tar /
@@ -20,30 +20,30 @@ ENV PATH=/usr/local/bin:/usr/bin:/bin
 const run = promisify(execFile);
 const missing = ["buildah", "mmdebstrap"].filter((program) => spawnSync(program, ["--version"]).status !== 0);
 
-/** Why no image can be built here; the empty text where one can be. */
+/** The reason why no image can be built here; empty if one can be. */
 export const noImages =
   missing.length > 0 ? `there is no ${missing.join(" and no ")}` : process.getuid?.() === 0 ? "" : "root builds images";
 
 /** The targets of the Containerfile that are installed without builds of llama.cpp. */
 export type Target = "gateway" | "engine";
 
-/** What a target of the Containerfile leaves, to be run. */
+/** The result of a target of the Containerfile, to be run. */
 export type Installed = {
   /**
    * Returns the command line that runs the program of the target with these arguments, and the folder to run it in.
    * The program reads and writes `folder`, under its own path.
    */
   command(folder: string, ...args: readonly string[]): { readonly line: readonly string[]; readonly cwd: string };
-  /** The user that must own what only the program may read; undefined for the one who runs the tests. */
+  /** The user that must own the program's private files; undefined for the user of the tests. */
   readonly user: number | undefined;
 };
 
-/** Both targets, and what removes them. */
+/** Both targets, and a function that removes them. */
 export type Targets = Readonly<Record<Target, Installed>> & { remove(): void };
 
 /**
- * Lays out in a bare folder what the last steps of the Containerfile copy, and the packages that run a program, without
- * those of development: what is not copied there is missing in an image, too. Wants a build in `dist/`.
+ * Lays out in a bare folder the files that the last steps of the Containerfile copy, and the runtime packages of a
+ * program, without those of development: a file missing there is missing in an image, too. Needs a build in `dist/`.
  */
 export function bareFolders(): Targets {
   const folder = mkdtempSync(join(tmpdir(), "svc-bare-"));
@@ -51,7 +51,7 @@ export function bareFolders(): Targets {
     cwd: ROOT,
     encoding: "utf8",
   });
-  // What these want in turn is npm's matter: links to them do.
+  // Their own dependencies are resolved by npm: links to them suffice.
   const packages = listed.stdout.split("\n").map((path) => path.split("/node_modules/"));
   for (const [, name, nested] of packages) {
     if (name === undefined || nested !== undefined) continue;
@@ -66,7 +66,7 @@ export function bareFolders(): Targets {
       else cpSync(join(ROOT, from.replace(/^\/src\//, "")), join(cwd, to), { recursive: true, filter: shipped });
     }
     const entry: readonly string[] = JSON.parse(/^ENTRYPOINT (.+)$/m.exec(stepsOf(target))?.[1] ?? "[]");
-    // What stands before it is a program of Linux.
+    // The part before it is a Linux program.
     const node = entry.indexOf("node");
     const before = process.platform === "linux" ? entry.slice(0, node) : [];
     return {
@@ -122,7 +122,9 @@ export async function builtImages(): Promise<Targets> {
   return { gateway, engine, remove };
 }
 
-/** Makes what stands in for the base image: the system's packages, this Node, its npm, and where npm gets packages. */
+/**
+ * Makes a replacement of the base image: the system's packages, this Node, its npm, and npm's registry configuration.
+ */
 async function makeBase(folder: string): Promise<void> {
   const base = join(folder, "base");
   mkdirSync(join(base, "etc"), { recursive: true });
@@ -142,13 +144,13 @@ async function makeBase(folder: string): Promise<void> {
   writeFileSync(join(base, "Containerfile"), BASE);
 }
 
-/** Returns the steps of a target of the Containerfile, those of the stages that it stands on left out. */
+/** Returns the steps of a target of the Containerfile, without those of its base stages. */
 function stepsOf(target: Target): string {
   const stages = readFileSync(CONTAINERFILE, "utf8").split(/^FROM /m);
   return stages.find((stage) => stage.startsWith(`base AS ${target}\n`)) ?? "";
 }
 
-/** Whether a file of a build comes into an image. */
+/** Whether a file of a build is copied into an image. */
 function shipped(path: string): boolean {
   return !path.startsWith(join(ROOT, "dist/test"));
 }

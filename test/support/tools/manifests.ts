@@ -5,7 +5,7 @@ import { parseAllDocuments } from "yaml";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-/** The modules of Go that hold definitions of the custom resources, and the definitions in them. */
+/** The Go modules with the definitions of the custom resources, and the definitions in them. */
 const DEFINITIONS = [
   "sigs.k8s.io/lws@v0.7.0/config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
   "github.com/kedacore/keda/v2@v2.21.0/config/crd/bases/keda.sh_scaledobjects.yaml",
@@ -15,7 +15,7 @@ const DEFINITIONS = [
   ),
 ];
 
-/** A resource of Kubernetes, of which only what all have is known. */
+/** A resource of Kubernetes, with the fields that all have in common. */
 export type Resource = {
   readonly apiVersion: string;
   readonly kind: string;
@@ -26,7 +26,7 @@ export type Resource = {
 /** Labels, or other texts by name. */
 export type Labels = Readonly<Record<string, string>>;
 
-/** A container of a pod, as far as tests look at it. */
+/** A container of a pod, with the fields that tests read. */
 export type Container = {
   readonly name: string;
   readonly image: string;
@@ -45,7 +45,6 @@ export type Container = {
   readonly lifecycle?: { readonly preStop?: { readonly exec?: { readonly command: readonly string[] } } };
 };
 
-/** A template of pods. */
 export type Pod = {
   readonly metadata: { readonly labels: Labels };
   readonly spec: {
@@ -61,7 +60,7 @@ export type Pod = {
   };
 };
 
-/** Returns the templates of pods of a resource: of one that has several, the leader's first. */
+/** Returns the pod templates of a resource: of one that has several, the leader's first. */
 export function podsOf({ kind, spec }: Resource): readonly Pod[] {
   if (kind === "Deployment" || kind === "StatefulSet") return [(spec as { readonly template: Pod }).template];
   if (kind !== "LeaderWorkerSet") return [];
@@ -77,15 +76,15 @@ export const containersOf = ({ spec }: Pod): readonly Container[] => [
   ...spec.containers,
 ];
 
-/** Returns the data of a ConfigMap; empty where there is none of this name. */
+/** Returns the data of a ConfigMap; empty if there is none of this name. */
 export const dataOf = (resources: readonly Resource[], name: string | undefined): Labels =>
   (resources.find(({ kind, metadata }) => kind === "ConfigMap" && metadata.name === name)?.data ?? {}) as Labels;
 
-/** Whether a selector by labels selects what has these. */
+/** Whether a label selector selects these labels. */
 export const selects = (selector: Labels, labels: Labels): boolean =>
   Object.entries(selector).every(([name, value]) => labels[name] === value);
 
-/** Returns a file of a pod's `config` volume; the empty text where the pod has none. */
+/** Returns a file of a pod's `config` volume; empty if the pod has none. */
 export function configFile(resources: readonly Resource[], { spec }: Pod, file: string): string {
   const volume = spec.volumes.find(({ name }) => name === "config");
   return dataOf(resources, volume?.configMap?.name)[file] ?? "";
@@ -93,14 +92,14 @@ export function configFile(resources: readonly Resource[], { spec }: Pod, file: 
 
 const has = (program: string, ...args: string[]) => spawnSync(program, args).status === 0;
 
-/** The program that renders kustomizations, with its arguments; undefined where there is none. */
+/** The program that renders kustomizations, with its arguments; undefined if there is none. */
 const KUSTOMIZE = has("kubectl", "kustomize", "--help")
   ? ["kubectl", "kustomize"]
   : has("kustomize", "version")
     ? ["kustomize", "build"]
     : undefined;
 
-/** Why tests that render manifests are skipped; the empty text where they are not. */
+/** The reason why tests that render manifests are skipped; empty if they are not. */
 export const noKustomize = KUSTOMIZE ? "" : "there is no kubectl or kustomize";
 
 const definitions = has("go", "version")
@@ -110,14 +109,14 @@ const definitions = has("go", "version")
 /** The Python of the environment that `.ci/run` makes. */
 const PYTHON = join(ROOT, ".tools/bin/python");
 
-/** Why tests that hold manifests against schemas are skipped; the empty text where they are not. */
+/** The reason why tests that check manifests against schemas are skipped; empty if they are not. */
 export const noSchemas = has(PYTHON, "-c", "import kubernetes_validate")
   ? definitions.length > 0 && definitions.every((file) => existsSync(file))
     ? ""
     : "the definitions of custom resources are not there: .ci/run fetches them"
   : "no schemas: `python3 -m venv .tools && .tools/bin/pip install kubernetes-validate==1.37.0` brings them";
 
-/** Renders a kustomization in deploy/kubernetes to YAML. Throws with what the program said where it fails. */
+/** Renders a kustomization in deploy/kubernetes to YAML. Throws the program's error output if it fails. */
 export function rendered(folder: string): string {
   const [program = "", ...args] = KUSTOMIZE ?? [];
   return execFileSync(program, [...args, join(ROOT, "deploy/kubernetes", folder)], { encoding: "utf8" });
@@ -128,7 +127,7 @@ export function resourcesOf(text: string): readonly Resource[] {
   return parseAllDocuments(text).map((document) => document.toJS() as Resource);
 }
 
-/** Returns what Kubernetes and the makers of custom resources find wrong with manifests; empty where nothing is. */
+/** Returns the faults of manifests by the schemas of Kubernetes and of the custom resources; empty without faults. */
 export function faultsOf(text: string): string {
   const script = join(ROOT, "test/deploy/validate-manifests.py");
   const { status, stdout, stderr } = spawnSync(PYTHON, [script, ...definitions], { input: text, encoding: "utf8" });

@@ -11,8 +11,8 @@ import {
 } from "./manifests.ts";
 
 /*
- * Holds every port and name that a rendered set of manifests uses against what should answer it: Services, containers and
- * network policies, as a cluster joins them.
+ * Checks every port and name that a rendered set of manifests uses against its target: Services, containers and network
+ * policies, joined as in a cluster.
  */
 
 type PortNumber = number | string;
@@ -37,12 +37,12 @@ type Service = {
 type Probe = Readonly<Partial<Record<"httpGet" | "tcpSocket" | "grpc", { readonly port: PortNumber }>>>;
 type Probed = Container & Readonly<Partial<Record<"startupProbe" | "livenessProbe" | "readinessProbe", Probe>>>;
 
-/** Who opens a connection: a pod of the set, or one of another namespace. */
+/** The opener of a connection: a pod of the set, or one of another namespace. */
 type Caller = { readonly labels: Labels; readonly namespace?: Labels };
 
-/** What another namespace has whose Prometheus reads metrics. */
+/** A pod of another namespace whose Prometheus reads metrics. */
 const MONITORING: Caller = { labels: {}, namespace: { "svc/monitoring": "true" } };
-/** What another namespace has whose proxies stand in front of gateways. */
+/** A pod of another namespace whose proxies are in front of gateways. */
 const OTHER_EDGE: Caller = { labels: {}, namespace: { "svc/edge": "true" } };
 
 type AddressAndPort = { readonly address: string; readonly port_value: number };
@@ -62,7 +62,7 @@ type EnvoyEndpoint = {
   };
 };
 
-/** Returns the names and ports that a configuration of Envoy has of what it calls, with the cluster that they are of. */
+/** Returns the names and ports of an Envoy configuration's endpoints, each with its cluster. */
 export function envoyTargets(
   text: string,
 ): readonly { readonly of: string; readonly name: string; readonly port: number }[] {
@@ -80,7 +80,7 @@ export function envoyTargets(
   );
 }
 
-/** Returns the ports that a program with this configuration listens on for others than its own host. */
+/** Returns the ports on which a program with this configuration listens for other hosts. */
 export function listensOn(config: unknown): readonly number[] {
   const { static_resources: envoy } = config as Partial<EnvoyConfig>;
   if (envoy) return envoy.listeners.map(({ address }) => address.socket_address.port_value);
@@ -89,7 +89,7 @@ export function listensOn(config: unknown): readonly number[] {
   );
 }
 
-/** A rendered set of manifests, asked what a cluster would do with it. */
+/** A rendered set of manifests, with the resolution of a cluster. */
 class RenderedSet {
   readonly resources: readonly Resource[];
   readonly pods: readonly Pod[];
@@ -108,7 +108,7 @@ class RenderedSet {
     return this.pods.filter(({ metadata }) => selects(selector ?? {}, metadata.labels));
   }
 
-  /** Whether the policies let a caller reach a port of a pod: out of its own, and into that one. */
+  /** Whether the policies allow a caller to reach a port of a pod: egress of its own, and ingress of that one. */
   reaches(caller: Caller, pod: Pod, port: number): boolean {
     const target = { labels: pod.metadata.labels };
     const out = caller.namespace !== undefined || this.#lets("Egress", caller, target, port);
@@ -141,7 +141,7 @@ const numberOf = (containers: readonly Container[], port: PortNumber): number | 
   portsOf(containers).find(({ name, containerPort }) => port === name || port === containerPort)?.containerPort;
 const nameOf = ({ metadata: { labels } }: Pod) => labels["app.kubernetes.io/name"] ?? "";
 
-/** What is wrong where a pod calls a port by the name of a Service whose pods it balances over or not. */
+/** Returns the faults of a pod's calls of a port by the name of a Service, load-balanced or headless. */
 function callFaults(
   set: RenderedSet,
   pod: Pod,
@@ -166,7 +166,7 @@ function serviceFaults(set: RenderedSet): string[] {
   return set.of<Service>("Service").flatMap(({ name, spec: { selector, ports, clusterIP } }) => {
     const pods = set.selected(selector);
     if (pods.length === 0) return [`the Service ${name} selects no pod`];
-    // What is behind a headless Service is called by the number that the caller has.
+    // A headless Service is called by the port number of the caller.
     return ports.flatMap(({ port, targetPort = port }) =>
       pods
         .filter(
@@ -192,7 +192,7 @@ function probeFaults(pod: Pod): string[] {
   );
 }
 
-/** The program of a pod, the configuration that it reads, and what it calls by that. */
+/** Checks the program of a pod by its configuration: the ports and names that it calls. */
 function programFaults(set: RenderedSet, pod: Pod): string[] {
   const text = ["envoy.yaml", "gateway.yaml", "engine.yaml"].map((file) => configFile(set.resources, pod, file));
   const [envoy = "", gateway = ""] = text;
@@ -225,7 +225,7 @@ function programFaults(set: RenderedSet, pod: Pod): string[] {
   return faults;
 }
 
-/** Ports in policies are those of the pods that the policy is about, or that it names. */
+/** Ports in policies are those of the pods that the policy selects or names. */
 function policyFaults(set: RenderedSet): string[] {
   return set.of<Policy>("NetworkPolicy").flatMap(({ name, spec }) => {
     const mine = set.selected(spec.podSelector.matchLabels);
@@ -275,7 +275,7 @@ function scalerFaults(set: RenderedSet): string[] {
     .map(({ name, spec: { scaleTargetRef: to } }) => `the scaler ${name}: there is no ${to.name}`);
 }
 
-/** Returns what does not fit in a rendered set: a port or a name that is used and that nothing answers, one line each. */
+/** Returns the faults of a rendered set: a used port or name without a target, one line each. */
 export function portFaults(resources: readonly Resource[]): readonly string[] {
   const set = new RenderedSet(resources);
   const faults = [

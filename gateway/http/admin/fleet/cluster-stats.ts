@@ -94,7 +94,9 @@ function registerDiscovery(registry: Registry, clusters: ClusterManager): void {
   );
 }
 
-/** Registers what a node reports about one of its models. Endpoints come and go, so old series are taken out. */
+/**
+ * Registers the metrics that a node reports about one of its models. Endpoints come and go, so old series are removed.
+ */
 function registerMembers(registry: Registry, clusters: ClusterManager, now: () => number): void {
   const gauge = (name: string, help: string, value: (member: Member) => number) =>
     new Gauge({

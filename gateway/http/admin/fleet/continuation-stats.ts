@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from "prom-client";
 import type { ContinuationRoom } from "../../../upstream/continuation/continuation-room.ts";
 
-/** Registers what is kept of running answers as gauges, read at the moment of the scrape. */
+/** Registers the memory of resumable answers as gauges, read at the moment of the scrape. */
 export function registerContinuationStats(
   registry: Registry,
   room: Pick<ContinuationRoom, "answers" | "bytes" | "maxBytes">,

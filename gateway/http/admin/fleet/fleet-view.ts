@@ -8,39 +8,32 @@ import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./clus
 
 const SHARES = [0.5, 0.95];
 
-/** The parts of a gateway that the page for people shows. */
+/** The sources of the admin page. */
 export type FleetParts = {
-  /** The clusters and their endpoints. */
   readonly clusters: ClusterManager;
-  /** The totals by model and by endpoint. */
   readonly live: LiveTotals;
-  /** The counts of this gateway, now and over the last hour. */
   readonly history: FleetHistory;
-  /** The lifecycle, which names the state of the gateway. */
   readonly lifecycle: Lifecycle;
   /** Returns the number of connections of the public listener. */
   readonly connections: () => number;
-  /** The clock by which ejections end. */
   readonly clock: Clock;
 };
 
-/** The content of the page for people: this gateway, its models and its nodes. */
+/** The content of the admin page: this gateway, its models and its nodes. */
 export type FleetView = {
-  /** The name of the machine. */
   readonly host: string;
-  /** The state of the gateway in Envoy's words. */
+  /** The state of the gateway in Envoy's terms. */
   readonly state: string;
   /** The sums over all models, and the resources of the process. */
   readonly total: object;
-  /** A row for each model. */
   readonly models: readonly object[];
-  /** A row for each node, whatever models it has. */
+  /** A row for each node, with all of its models. */
   readonly nodes: readonly object[];
   /** The points of the charts, and the span of each in milliseconds. */
   readonly history: { readonly pointMs: number; readonly points: readonly FleetPoint[] };
 };
 
-/** The points of the charts that a request asks for. */
+/** The points of the charts that a request selects. */
 export type WantedPoints = {
   /** The catalog id of the model; "" for all models together. */
   readonly model: string;
@@ -91,7 +84,7 @@ function modelRows(
   });
 }
 
-/** Returns why prompts of a model were not in caches as far as they might have been, the dearest reason first. */
+/** Returns the reasons for cache misses of a model's prompts, the most expensive reason first. */
 function cacheReasonRows(reasons: ModelTotals["cacheReasons"]): readonly object[] {
   return [...reasons]
     .map(([reason, totals]) => ({ reason, ...totals }))
@@ -113,7 +106,7 @@ function ratesOf(history: FleetHistory, model: string): object {
   };
 }
 
-/** Returns a row for each node, whose calls are those for all its models. */
+/** Returns a row for each node, whose calls are those of all its models. */
 function nodeRows(
   statuses: readonly ClusterStatus[],
   drained: ReadonlySet<string>,
@@ -142,7 +135,7 @@ function nodeRows(
     }));
 }
 
-/** Returns the load that a node reports, which is the same under each of its models: the highest, where they differ. */
+/** Returns the reported load of a node, which is the same under each of its models: the highest, if they differ. */
 function loadOf(all: readonly EndpointStatus[]): object {
   const [first] = all;
   if (!first) return {};

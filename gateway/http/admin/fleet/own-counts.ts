@@ -3,16 +3,12 @@ import type { LiveTotals } from "../../../stats/live-totals.ts";
 import type { ClusterManager } from "../../../upstream/cluster-manager.ts";
 import type { ClusterTraffic } from "../../../upstream/cluster-traffic.ts";
 
-/** The parts of a gateway that count. */
 export type CountingParts = {
-  /** The clusters and their endpoints. */
   readonly clusters: ClusterManager;
-  /** The traffic of the clusters, with their queues. */
   readonly traffic: readonly {
     readonly cluster: { readonly model: string };
     readonly admission: Pick<ClusterTraffic["admission"], "pending">;
   }[];
-  /** The totals of requests and deltas. */
   readonly live: LiveTotals;
 };
 

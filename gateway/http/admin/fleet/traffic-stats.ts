@@ -3,7 +3,7 @@ import { PRIORITY_CLASSES } from "../../../../deploy/runtime/queue/class-share.t
 import type { ClusterTraffic } from "../../../upstream/cluster-traffic.ts";
 import type { CircuitBreakerState } from "../../../upstream/queue/circuit-breaker.ts";
 
-/** The traffic of one cluster, as far as its statistics look at it. */
+/** The traffic of one cluster, as the statistics need it. */
 export type TrafficView = {
   /** The cluster, whose model labels its series. */
   readonly cluster: Pick<ClusterTraffic["cluster"], "model">;
@@ -75,7 +75,7 @@ function registerRequests(registry: Registry, traffic: readonly TrafficView[]): 
   );
 }
 
-/** Registers what was turned away for want of room, which queues and budgets count by themselves. */
+/** Registers the counters of overflows, which queues and budgets count themselves. */
 function registerOverflows(registry: Registry, traffic: readonly TrafficView[]): void {
   const counter = (name: string, help: string, value: (view: TrafficView) => number) =>
     new Counter({

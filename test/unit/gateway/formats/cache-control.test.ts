@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 import { CACHE_TTLS, cacheBreakpoint, cacheTtl } from "../../../../gateway/formats/cache-control.ts";
 
 describe("cache control", () => {
-  test("every name stands for its time", () => {
+  test("every name stands for its duration", () => {
     expect(CACHE_TTLS.map((name) => cacheTtl(name)?.seconds)).toEqual([300, 1800, 3600, 21600, 86400]);
   });
 
-  test.each([["2h"], [""], ["5M"], ["constructor"]])("%j is no name", (name) => {
+  test.each([["2h"], [""], ["5M"], ["constructor"]])("%j is not a name", (name) => {
     expect(cacheTtl(name)).toBeUndefined();
   });
 

@@ -2,13 +2,13 @@ import { describe, expect, test } from "vitest";
 import { shownCallId } from "../../../../gateway/formats/call-id.ts";
 import { HEAD } from "../../../support/events/encoding-context.ts";
 
-describe("a call has an id of the format's own form, whatever the engine has minted", () => {
+describe("a call has an id in the format's own form, whatever the engine created", () => {
   test.each([
     ["call_0123abcd", "0123abcd"],
     ["toolu_0123abcd", "0123abcd"],
     ["chatcmpl-tool-0123abcd", "0123abcd"],
     ["aB3dE5fG7", "aB3dE5fG7"],
-  ])("%s needs its prefix only", (minted, core) => {
+  ])("%s only needs its prefix", (minted, core) => {
     expect(shownCallId("call_", minted, HEAD)).toBe(`call_${core}`);
     expect(shownCallId("toolu_", minted, HEAD)).toBe(`toolu_${core}`);
   });

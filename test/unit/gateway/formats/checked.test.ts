@@ -31,7 +31,7 @@ test.each([
   [{ parts: [{ type: "text", text: "a", more: 1 }], flag: { on: false } }],
   [{ hint: 7, free: [{}] }],
   [{ name: "😀😀😀" }],
-])("%j passes and is returned as it is", (fields) => {
+])("%j passes and is returned unchanged", (fields) => {
   const value = { ...body, ...fields };
   expect(checked(schema, value)).toBe(value);
   expect(schema.safeParse(value).success).toBe(true);
@@ -83,13 +83,13 @@ describe("faults", () => {
     expect(schema.safeParse(value).success).toBe(false);
   });
 
-  test("the first field of the schema that is at fault is named, and unknown keys last", () => {
+  test("the first faulty field of the schema is named, and unknown keys last", () => {
     const value = { more: 1, flag: 1, kind: "c", count: 0, name: "abc" };
     expect(faultOf(() => checked(schema, value)).param).toBe("count");
     expect(faultOf(() => checked(schema, {})).param).toBe("name");
   });
 
-  test("the words of the schema go into the message", () => {
+  test("the message of the schema becomes part of the error", () => {
     const messageOf = (fields: object) => errorObjectA(thrownBy(() => checked(schema, { ...body, ...fields }))).message;
     expect(messageOf({ parts: 1 })).toBe(
       "Invalid type for 'parts': expected a string or an array of parts, but got an integer instead.",
@@ -99,13 +99,13 @@ describe("faults", () => {
     expect(messageOf({ kind: "c" })).toBe("Invalid value for 'kind'. Supported values are: 'a', 'b'.");
   });
 
-  test("a field is checked without its neighbours, and the path leads to it", () => {
+  test("a field is checked without its neighbours, and its path is reported", () => {
     const source = { name: 1, count: 0, kind: "a" };
     expect(field(schema, source, "kind", ["items", 2])).toBe("a");
     expect(faultOf(() => field(schema, source, "count", ["items", 2])).param).toBe("items[2].count");
   });
 
-  test("a schema of a form that no request has is refused when it is first used", () => {
+  test("an unsupported kind of schema is refused when it is first used", () => {
     expect(() => checked(z.date(), new Date())).toThrow("no check for schemas of the type date");
     expect(() => checked(z.string().startsWith("a").trim(), "a")).toThrow("no rule for overwrite");
   });

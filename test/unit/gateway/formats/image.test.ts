@@ -28,7 +28,7 @@ describe("images", () => {
     [`DATA:image/PNG;base64,${png}`, "image/png"],
     [`data:image/png;charset=utf-8;base64,${png}`, "image/png"],
     [`data:image/jpg;base64,${IMAGES["image/jpeg"].toString("base64")}`, "image/jpeg"],
-    // The data says what it is, whatever a client has taken it for.
+    // The type comes from the data, whatever the client declared.
     [`data:image/gif;base64,${png}`, "image/png"],
     [`data:image/bmp;base64,${IMAGES["image/webp"].toString("base64")}`, "image/webp"],
   ])("%s is as good", (url, mimeType) => {
@@ -52,7 +52,7 @@ describe("images", () => {
     expect(faultOf(() => imageFromUrl(url, path))).toEqual({ code, param });
   });
 
-  test("type and data may stand in fields of their own", () => {
+  test("type and data may be separate fields", () => {
     const paths = { mimeType: ["source", "media_type"], data: ["source", "data"] };
     expect(imageFromBase64("image/png", png, paths).detail).toBe(ImageDetail.UNSPECIFIED);
     expect(faultOf(() => imageFromBase64("image/bmp", "Qk0=", paths)).param).toBe("source.media_type");

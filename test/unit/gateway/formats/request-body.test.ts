@@ -7,7 +7,7 @@ import { faultOf, thrownBy } from "./thrown-by.ts";
 const context = { catalog: { models: CATALOG, aliases: { "claude-haiku": "svc-qwen" } }, usableModels: [] };
 
 describe("a request body", () => {
-  test.each([[[]], [null], ["x"], [3], [undefined]])("%j is none", (body) => {
+  test.each([[[]], [null], ["x"], [3], [undefined]])("%j is not one", (body) => {
     const error = thrownBy(() => requestBody(body));
     expect(statusOf(error, "a")).toBe(400);
     expect(errorObjectA(error)).toMatchObject({ code: "invalid_type", param: null });
@@ -35,7 +35,7 @@ describe("the refusal of an unknown model", () => {
   const refusal = (model: string, usableModels: readonly string[] = []) =>
     thrownBy(() => catalogModel(model, { ...context, usableModels }));
 
-  test("is a fault of the request, which names the model and those of the key", () => {
+  test("is a fault of the request; it names the model and the models of the key", () => {
     const error = refusal("claude-opus-5-5", ["svc-glm53", "svc-qwen"]);
     expect(statusOf(error, "a")).toBe(400);
     expect(messageOf(error, "a")).toBe(
@@ -44,7 +44,7 @@ describe("the refusal of an unknown model", () => {
     expect(messageOf(error, "b")).toMatch(/^model: The model /);
   });
 
-  test("names some of many models only, and leads to the list where there are none", () => {
+  test("names some of many models only, and refers to the list if there are none", () => {
     const many = Array.from({ length: 40 }, (_, at) => `m${at}`);
     expect(refusal("x", many).message).toMatch(/: m0, .*, m15, and others, which GET \/v1\/models lists\.$/);
     expect(refusal("x").message).toContain("GET /v1/models lists the models of your key.");

@@ -32,7 +32,7 @@ describe("tools", () => {
     expect(faultOf(() => of({})).code).toBe("invalid_type");
   });
 
-  test("a tool keeps the exact text of its schema, or takes no arguments without one", () => {
+  test("a tool keeps the exact text of its schema; without one it has no arguments", () => {
     const path = ["tools", 0, "parameters"];
     const source = { name: "read", description: "Reads.", strict: true };
     expect(toolOf(source, { type: "object", a: 1 }, path)).toEqual({

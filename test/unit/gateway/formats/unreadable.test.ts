@@ -12,9 +12,9 @@ const PNG = Buffer.from("\x89PNG\r\n\x1a\n0000", "latin1").toString("base64");
 
 type Dialect = {
   readonly format: Format;
-  /** Parts in this format that a model without images cannot take, by what they are. */
+  /** Parts in this format that a model without images cannot read, by their kind. */
   readonly parts: Readonly<Record<string, object>>;
-  /** The body of a conversation that goes on behind a user's content, behind a tool's result, or ends with a user's. */
+  /** The body of a conversation that continues after a user's content, after a tool's result, or ends with a user's. */
   readonly body: (place: "earlier" | "result" | "last", part: object) => object;
   /** The paths of the part in the last message. */
   readonly lastPath: string;
@@ -89,7 +89,7 @@ const CASES = Object.entries(DIALECTS).flatMap(([name, dialect]) =>
   Object.entries(dialect.parts).map(([what, part]) => ({ name, dialect, what, part })),
 );
 
-/** The texts of the messages of a role, those in results with them. */
+/** The texts of the messages of a role, including those in results. */
 function textsOf({ messages: all }: CanonicalRequest, role: Role): readonly string[] {
   const parts = all.filter((message) => message.role === role).flatMap((message) => message.parts);
   const inner = parts.flatMap((one) => (one.kind?.$case === "toolResult" ? one.kind.value.content : [one]));
@@ -106,28 +106,28 @@ describe.each(CASES)(
       ).request;
     const instead = `[Here was ${what}, which this model cannot read.]`;
 
-    test("is a text for the model in a tool's result, and beside one", () => {
+    test("becomes a text for the model in a tool's result, and beside one", () => {
       expect(textsOf(read("result"), Role.TOOL)).toEqual(["Look.", instead]);
       if (format === messages) expect(textsOf(read("result"), Role.USER)).toEqual([instead]);
     });
 
-    test("is one in an earlier message, so that the conversation goes on", () => {
+    test("becomes one in an earlier message, so that the conversation continues", () => {
       expect(textsOf(read("earlier"), Role.USER).slice(0, 2)).toEqual(["Look.", instead]);
     });
 
-    test("is refused in the last one by its path, where it is the user's own", () => {
+    test("is refused in the last one by its path, if it is the user's own", () => {
       const { code, param } = faultOf(() => read("last"));
       expect(code).toBe("unsupported_value");
       expect(param).toMatch(lastPath);
     });
 
-    test("is a text there too, where the configuration says so", () => {
+    test("becomes a text there too, if so configured", () => {
       expect(textsOf(read("last", "placeholder"), Role.USER)).toEqual(["Look.", instead]);
     });
   },
 );
 
-describe("an image that nobody can read is one of those, for a model that takes images too", () => {
+describe("an undecodable image is treated the same, for a model with image input too", () => {
   test.each([
     ["one that is elsewhere", "https://host.example/a.png"],
     ["one of another type", `data:image/svg+xml;base64,${Buffer.from("<svg/>").toString("base64")}`],
@@ -144,7 +144,7 @@ describe("an image that nobody can read is one of those, for a model that takes 
     expect(() => read("last")).toThrow();
   });
 
-  test("but what has not the form of an image is refused everywhere", () => {
+  test("content without the form of an image is refused everywhere", () => {
     const body = DIALECTS.chat?.body("result", { type: "image_url" });
     const read = () => chat.prepare({ model: "svc-qwen", ...body }, { ...CONTEXT, acceptsImages: () => true });
     expect(faultOf(read).code).toBe("missing_required_parameter");

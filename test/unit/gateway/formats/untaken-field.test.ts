@@ -35,16 +35,16 @@ describe.each([
   });
 });
 
-test("no field stands in a list twice", () => {
+test("no field is in a list twice", () => {
   for (const fields of [CHAT_UNTAKEN, MESSAGES_UNTAKEN]) {
     const names = fields.map(({ field }) => field);
     expect(new Set(names).size).toBe(names.length);
   }
 });
 
-describe("what real agents send is not refused", () => {
+describe("fields that real agents send are not refused", () => {
   const folder = join(import.meta.dirname, "..", "..", "..", "agent-requests");
-  // One SDK asks for a thread first, and without it when it is refused.
+  // One SDK first sends a thread, and repeats the request without it when it is refused.
   const files = readdirSync(folder).filter((name) => name.endsWith(".json") && !name.includes("-thread-"));
 
   test.each(files)("%s", (name) => {

@@ -10,7 +10,7 @@ const parse = (text: string) => parseJsonBody(Buffer.from(text));
 const fault = (code: string, detail: string) => expect.objectContaining({ code, detail });
 
 describe("takes", () => {
-  test("what JSON.parse takes", () => {
+  test("every text that JSON.parse accepts", () => {
     const body = { model: "svc-qwen", messages: [{ role: "user", content: "hé€😀\u2028\u0000" }], n: -1.5e3, ok: null };
     expect(parse(JSON.stringify(body, null, "\t"))).toEqual(body);
   });
@@ -68,7 +68,7 @@ describe("refuses as invalid_json", () => {
 });
 
 describe("refuses as bad_request", () => {
-  test.each(["[]", "null", '"x"', "3", "true", '[{"a":1}]'])("a root that is no object: %s", (text) => {
+  test.each(["[]", "null", '"x"', "3", "true", '[{"a":1}]'])("a root that is not an object: %s", (text) => {
     expect(() => parse(text)).toThrow(fault("bad_request", "json_not_an_object"));
   });
 
@@ -82,7 +82,7 @@ describe("refuses as bad_request", () => {
     expect(() => parse(text)).toThrow(fault("bad_request", detail));
   });
 
-  test("what is over limits that the caller sets", () => {
+  test("a body over the caller's limits", () => {
     const body = Buffer.from('{"a":[1,2]}');
     expect(parseJsonBody(body, { maxDepth: 2, maxNodes: 4 })).toEqual({ a: [1, 2] });
     expect(() => parseJsonBody(body, { maxDepth: 1, maxNodes: 4 })).toThrow(fault("bad_request", "json_depth"));
@@ -110,7 +110,7 @@ test.each([
   expect(JSON.stringify(thrown) + String(thrown)).not.toContain("CANARY");
 });
 
-describe("keys that name the prototype", () => {
+describe("keys such as __proto__", () => {
   test.each([
     '{"__proto__":{"polluted":1}}',
     String.raw`{"\u005f_proto__":{"polluted":1}}`,
@@ -127,12 +127,12 @@ describe("keys that name the prototype", () => {
 });
 
 describe("lone surrogates", () => {
-  test("become U+FFFD in values, wherever they stand", () => {
+  test("become U+FFFD in values, wherever they are", () => {
     const text = String.raw`{"a":"x\ud800","b":["\udc00y",{"c":"\uD83Dz"}],"d":"\udc00\ud800"}`;
     expect(parse(text)).toEqual({ a: "x\ufffd", b: ["\ufffdy", { c: "\ufffdz" }], d: "\ufffd\ufffd" });
   });
 
-  test("do not touch pairs, nor the text of an escape", () => {
+  test("leave pairs and the text of an escape unchanged", () => {
     expect(parse(String.raw`{"a":"\ud83d\ude00","b":"\\ud83d","😀":"😀"}`)).toEqual({
       a: "😀",
       b: String.raw`\ud83d`,
@@ -141,8 +141,8 @@ describe("lone surrogates", () => {
   });
 });
 
-describe("the text of what is in the body", () => {
-  /** The text of the object that stands in the body as a schema or as arguments do. */
+describe("the text of a value of the body", () => {
+  /** The text of the object in the body at the place of a schema or of arguments. */
   const textOf = (json: string) => {
     const { tools } = parse(`{"temperature":1.0,"tools":[{"input_schema":${json}}]}`) as {
       tools: [{ input_schema: object }];
@@ -150,7 +150,7 @@ describe("the text of what is in the body", () => {
     return jsonText(tools[0].input_schema as never);
   };
 
-  test("has the numbers of the caller and is else that of JSON.stringify", () => {
+  test("has the caller's numbers and otherwise matches JSON.stringify", () => {
     const random = new SeededRandom(11);
     for (let round = 0; round < 1_000; round += 1) {
       const { text, canonical } = objectSample(random, 4);
@@ -173,14 +173,14 @@ describe("the text of what is in the body", () => {
     );
   });
 
-  test("keeps keys that name the prototype as data", () => {
+  test("keeps __proto__ keys as data", () => {
     const text = '{"b":0,"__proto__":{"1":{"polluted":1.0}},"constructor":{"prototype":{"0":-0}}}';
     expect(textOf(text)).toBe(text);
     expect("polluted" in {}).toBe(false);
   });
 });
 
-test("wellFormed leaves other values as they are", () => {
+test("wellFormed leaves other values unchanged", () => {
   for (const value of [null, true, 1.5, "", "é😀"]) expect(wellFormed(value)).toBe(value);
   const list = ["a", { b: "c" }];
   expect(wellFormed(list)).toBe(list);

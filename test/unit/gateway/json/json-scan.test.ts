@@ -8,7 +8,7 @@ import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const SINGLE_KEYS = ["model", "messages", "stream", "max_tokens", "input"];
 
-/** The finished scan of a text that arrived in chunks of `chunkBytes`. Throws what the scan refuses. */
+/** The finished scan of a text that arrived in chunks of `chunkBytes`. Throws the scan's refusal. */
 function scan(text: string, limits = DEFAULT_JSON_LIMITS, chunkBytes = Number.POSITIVE_INFINITY): JsonScan {
   const body = Buffer.from(text);
   const running = new JsonScan(SINGLE_KEYS, limits);
@@ -18,7 +18,7 @@ function scan(text: string, limits = DEFAULT_JSON_LIMITS, chunkBytes = Number.PO
   return running;
 }
 
-/** The smallest limit under which the text passes: what the scan counted. */
+/** The smallest limit under which the text passes: the scan's count. */
 function measured(text: string, limit: "maxDepth" | "maxNodes"): number {
   for (let value = 0; value < 100; value += 1) {
     try {
@@ -29,7 +29,7 @@ function measured(text: string, limit: "maxDepth" | "maxNodes"): number {
   throw new Error("never passes");
 }
 
-/** The same, worked out from the parsed value. */
+/** The same count, computed from the parsed value. */
 function expected(value: unknown): { depth: number; nodes: number } {
   if (typeof value !== "object" || value === null) return { depth: 0, nodes: 1 };
   const inner = Object.values(value).map(expected);
@@ -64,7 +64,7 @@ test.each([
   expect({ depth: measured(text, "maxDepth"), nodes: measured(text, "maxNodes") }).toEqual({ depth, nodes });
 });
 
-test("finds the same in any chunks", () => {
+test("the result does not depend on the chunks", () => {
   const random = new SeededRandom(3);
   for (let round = 0; round < 1_000; round += 1) {
     const { text } = objectSample(random, 4);
@@ -74,7 +74,7 @@ test("finds the same in any chunks", () => {
     const framed = `[[${text}]]`;
     const whole = scan(framed, limits);
     expect(scan(framed, limits, chunkBytes).isRestated, framed).toBe(whole.isRestated);
-    // Repeated keys are gone in the parsed value.
+    // Repeated keys are lost in the parsed value.
     expect(() => scan(framed, { maxDepth: depth, maxNodes: 1_000 }, chunkBytes), framed).toThrow(/levels/);
     expect(() => scan(framed, { maxDepth: 64, maxNodes: nodes }, chunkBytes), framed).toThrow(/values/);
   }
@@ -99,7 +99,7 @@ test.each([1, 5, 64])("refuses the same in chunks of %i bytes", (chunkBytes) => 
   expect(refused(String.raw`{"model":"a","mod\u0065l":"b"}`)).toThrow(/'model' more than once/);
 });
 
-describe("numbers that JSON.stringify would not give back", () => {
+describe("numbers that JSON.stringify would change", () => {
   const RESTATED = [
     ...["[1.0]", "[-0]", "[1e3]", "[1E1]", "[0.10]", "[9007199254740993]", "[1e-999]", "[123456789012345678]"],
   ];
@@ -108,7 +108,7 @@ describe("numbers that JSON.stringify would not give back", () => {
     ...['["1.0","-0"]', String.raw`{"\u0061":"\u0031"}`, '{"b":0,"1":0}', "[]"],
   ];
 
-  test.each(RESTATED)("are found where text is handed on: %s", (text) => {
+  test.each(RESTATED)("are found where text is passed on: %s", (text) => {
     for (const outer of [`[[${text}]]`, `{"a":[${text}]}`, `{"a":{"b":[0,${text}]}}`])
       for (const chunkBytes of [1, 4, 1_000])
         expect(scan(outer, DEFAULT_JSON_LIMITS, chunkBytes).isRestated, outer).toBe(true);
@@ -119,7 +119,7 @@ describe("numbers that JSON.stringify would not give back", () => {
     expect(scan(`{"a":${text}}`).isRestated).toBe(false);
   });
 
-  test.each(REPEATED)("are not taken for such: %s", (text) => {
+  test.each(REPEATED)("do not include: %s", (text) => {
     expect(scan(`[[${text}]]`).isRestated).toBe(false);
   });
 
@@ -136,7 +136,7 @@ describe("numbers that JSON.stringify would not give back", () => {
     expect(found).toBeGreaterThan(100);
   });
 
-  test("are not what agents send", () => {
+  test("do not occur in requests of agents", () => {
     const folder = join(import.meta.dirname, "../../../agent-requests");
     const files = readdirSync(folder);
     expect(files.length).toBeGreaterThan(10);
@@ -144,8 +144,8 @@ describe("numbers that JSON.stringify would not give back", () => {
   });
 });
 
-test("counts any text as the parser finds it", () => {
-  // A small generator of its own, so that a failure can be repeated.
+test("counts any text as the parser reads it", () => {
+  // A small generator of its own, so that a failure can be reproduced.
   let state = 1;
   const random = (below: number) => {
     state = (state * 48_271) % 2_147_483_647;
@@ -235,7 +235,7 @@ describe("repeated keys", () => {
 });
 
 test.each(["", "}", "]]]]{", '"', '"\\', "{]", "'a'", "//", "\\", '{"a', "nul", "-", ",", "\ufeff"])(
-  "leaves it to the parser whether this is JSON: %j",
+  "leaves the validity of the JSON to the parser: %j",
   (text) => {
     expect(() => scan(text)).not.toThrow();
   },

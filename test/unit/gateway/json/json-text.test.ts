@@ -17,7 +17,7 @@ function parsed(text: string) {
   return value;
 }
 
-/** Every object and array in `value` is written as the caller wrote it. */
+/** Checks that every object and array in `value` is written as the caller wrote it. */
 function expectExact(value: unknown, { canonical, inner, text }: JsonSample): void {
   if (typeof value !== "object" || value === null) return;
   expect(jsonText(value as object as never), text).toBe(canonical);
@@ -35,7 +35,7 @@ describe("JSON text", () => {
     expect(jsonText(JSON.parse(text))).toBe(text);
   });
 
-  test("is the text of the caller in canonical form, for any text and everything in it", () => {
+  test("is the caller's text in canonical form, for any text and every value in it", () => {
     const random = new SeededRandom(7);
     for (let round = 0; round < 2_000; round += 1) {
       const sample = objectSample(random, 4);
@@ -45,7 +45,7 @@ describe("JSON text", () => {
     }
   });
 
-  test("of a value whose numbers were not kept is that of JSON.stringify", () => {
+  test("of a value without kept numbers matches JSON.stringify", () => {
     expect(jsonText(JSON.parse('{"b":1.0,"1":2}'))).toBe('{"1":2,"b":1}');
   });
 
@@ -79,7 +79,7 @@ describe("JSON text", () => {
     expect(parseArguments(text)).toEqual(expected);
   });
 
-  test("reads arguments of a thousand levels and no more, however brackets stand in their texts", () => {
+  test("reads arguments of at most a thousand levels, whatever brackets are in their texts", () => {
     const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
     expect(parseArguments(nested(1000))).toBeDefined();
     expect(parseArguments(nested(1001))).toBeUndefined();
@@ -88,7 +88,7 @@ describe("JSON text", () => {
     expect(parseArguments(JSON.stringify({ a: Array.from({ length: 5000 }, () => [{}]) }))).toBeDefined();
   });
 
-  test("hands on arguments as they are, and no text as no arguments", () => {
+  test("passes arguments on unchanged, and no text as no arguments", () => {
     expect(argumentsText("not json")).toBe("not json");
     expect(argumentsText('{ "a" : 1 }')).toBe('{ "a" : 1 }');
     expect(argumentsText("")).toBe("{}");
@@ -100,7 +100,7 @@ describe("JSON text", () => {
     [null, false],
     ["x", false],
     [undefined, false],
-  ])("tells whether %j is an object", (value, expected) => {
+  ])("decides whether %j is an object", (value, expected) => {
     expect(isJsonObject(value)).toBe(expected);
   });
 });

@@ -8,7 +8,6 @@ const chatCall = { id: "call_1", type: "function", function: { name: "read", arg
 const chatTool = { type: "function", function: { name: "read", parameters: schema, ...mark }, ...mark };
 const chatName = { type: "function", function: { name: "read" } };
 
-/** The plain fields of chat. */
 const chatFields = {
   stream: true,
   stream_options: { include_usage: true },
@@ -33,7 +32,7 @@ const chatFields = {
   stop: ["a"],
 };
 
-/** Valid bodies of chat that have every documented field between them. */
+/** Valid bodies of chat that together have every documented field. */
 export const CHAT_BODIES: readonly object[] = [
   {
     model: "svc-kimik3",
@@ -84,10 +83,9 @@ const blocks = [block, image, imageByUrl, plainDocument, blockDocument, found];
 const message = { model: "svc-kimik3", max_tokens: 100 };
 const tool = { name: "read", type: "custom", description: "d", input_schema: schema, strict: true, ...mark };
 
-/** The plain fields of messages. */
 const messageFields = { stream: true, temperature: 1, top_p: 1, top_k: 1, stop_sequences: ["a"] };
 
-/** Valid bodies of messages that have every documented field between them. */
+/** Valid bodies of messages that together have every documented field. */
 export const MESSAGES_BODIES: readonly object[] = [
   {
     ...message,
@@ -138,7 +136,6 @@ const functionTool = { type: "function", name: "read", parameters: schema };
 const group = { type: "namespace", name: "files", tools: [functionTool] };
 const choice = { type: "function", name: "read", namespace: "files" };
 
-/** The plain fields of responses. */
 const responsesFields = {
   instructions: "Be brief.",
   stream: true,
@@ -170,7 +167,7 @@ const responsesFields = {
   max_tool_calls: 1,
 };
 
-/** Valid bodies of responses that have every documented field between them. */
+/** Valid bodies of responses that together have every documented field. */
 export const RESPONSES_BODIES: readonly object[] = [
   {
     model: "svc-kimik3",

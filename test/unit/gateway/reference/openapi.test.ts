@@ -14,7 +14,7 @@ function referred(part: unknown): readonly string[] {
   });
 }
 
-/** Every schema within a schema, with the words for where it is. */
+/** Every schema within a schema, with the description of its position. */
 function* fieldsOf(node: unknown, at: string): Generator<readonly [string, unknown]> {
   if (typeof node !== "object" || node === null) return;
   if ("properties" in node && typeof node.properties === "object" && node.properties !== null)
@@ -22,7 +22,7 @@ function* fieldsOf(node: unknown, at: string): Generator<readonly [string, unkno
   for (const [key, child] of Object.entries(node)) yield* fieldsOf(child, `${at}.${key}`);
 }
 
-test("every route that asks for a key is in it, with its first method, and no other", () => {
+test("every route with a key is in it, with its first method, and no other", () => {
   const listed = ROUTES.filter(({ use }) => use !== "open").map(({ path, methods }) => [
     path,
     methods[0].toLowerCase(),
@@ -37,7 +37,7 @@ test("every reference leads to a schema, and every schema is referred to", () =>
   expect(NAMES.filter((name) => !used.has(name))).toEqual([]);
 });
 
-test("every field says what it is, and every schema that has a name", () => {
+test("every field has a description, and every named schema", () => {
   const silent = NAMES.flatMap((name) => [...fieldsOf(SCHEMAS[name], name)]).filter(
     ([, field]) => !JSON.stringify(field).includes('"description"') && referred(field).length === 0,
   );
@@ -45,7 +45,7 @@ test("every field says what it is, and every schema that has a name", () => {
   expect(NAMES.filter((name) => !SCHEMAS[name]?.description)).toEqual([]);
 });
 
-test("every operation has a name of its own, answers, and the parameters that its path names", () => {
+test("every operation has a name of its own, answers, and the parameters of its path", () => {
   const operations = Object.entries(DOCUMENT.paths).flatMap(([path, item]) =>
     Object.values(item).map((operation) => ({ path, ...(operation as Record<string, unknown>) })),
   );
@@ -60,7 +60,7 @@ test("every operation has a name of its own, answers, and the parameters that it
   }
 });
 
-test("the models of the service are the only ones that chat and messages take", () => {
+test("chat and messages only accept the models of the service", () => {
   for (const name of ["ChatRequest", "MessagesRequest", "CountTokensRequest"])
     expect(SCHEMAS[name]).toMatchObject({ properties: { model: { enum: ["svc-a", "svc-b"] } } });
   expect(SCHEMAS.ResponsesRequest).toMatchObject({ additionalProperties: false });

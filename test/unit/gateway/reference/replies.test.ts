@@ -20,8 +20,8 @@ import { prepared } from "../../../support/gateway/prepared-answer.ts";
 import { documentedPaths, pathsOf, undocumented } from "../../../support/schemas/documented-paths.ts";
 
 /*
- * What the formats really write is held against the reference: all fields of all answers that the golden tests know,
- * in whole and in streams, asked for in every way that changes how they look.
+ * The real output of the formats is checked against the reference: all fields of all answers of the golden tests, whole
+ * and streamed, with every option that changes their form.
  */
 
 const SCHEMAS = openApiDocument([]).components.schemas;
@@ -38,7 +38,6 @@ const WITH_LOGPROBS: readonly Event[] = [
   finished(),
 ];
 
-/** A call of a tool that the caller has declared in a namespace. */
 const WITH_NAMESPACE = [started(), toolCallStart(0, modelName("ns", "read")), blockEnd(0), finished()];
 
 const ANSWERS: readonly (readonly Event[])[] = [
@@ -55,7 +54,7 @@ const ANSWERS: readonly (readonly Event[])[] = [
 const turn = [{ role: "user", content: "hi" }];
 const tools = [{ type: "namespace", name: "ns", tools: [{ type: "function", name: "read" }] }];
 
-/** A format, the bodies that differ in how their answers look, its operation, and the fields that answers of ours lack. */
+/** A format, the bodies that give different forms of answers, its operation, and the fields that our answers lack. */
 const FORMATS: readonly (readonly [Format, readonly object[], "chat" | "messages" | "responses", readonly string[]])[] =
   [
     [
@@ -74,7 +73,7 @@ const FORMATS: readonly (readonly [Format, readonly object[], "chat" | "messages
         { messages: turn, max_tokens: 100, thinking: { type: "adaptive", display: "omitted" } },
       ],
       "messages",
-      // The error of a thread has details, and those answers are no answers of this test.
+      // The error of a thread has details; this test does not cover those answers.
       ["error.details", "error.details.error_code"],
     ],
     [
@@ -88,7 +87,7 @@ const FORMATS: readonly (readonly [Format, readonly object[], "chat" | "messages
     ],
   ];
 
-/** The settings under which chat names reasoning in every way that it can. */
+/** The settings under which chat uses every name of reasoning. */
 const BOTH_FIELDS: PrepareContext = { ...CONTEXT, settings: { ...CONTEXT.settings, reasoningField: "both" } };
 
 type Frame = { readonly type?: string; readonly [key: string]: unknown };
@@ -129,7 +128,7 @@ function repliesOf(format: Format, bodies: readonly object[]): readonly object[]
 
 const nameOf = (schema: z.ZodType): string => String(schema.meta()?.id);
 
-/** The schema of the event that a frame is: that of its type, else the one that takes its fields. */
+/** The schema of a frame's event: by its type, else the one that accepts its fields. */
 function eventOf(frame: Frame, events: readonly z.ZodType[]): z.ZodType | undefined {
   return events.find((event) => event.safeParse(frame).success);
 }
@@ -138,18 +137,18 @@ describe.each(FORMATS)("$name", (format, bodies, operation, lacking) => {
   const { reply, events = [] } = OPERATIONS[operation];
   if (!reply) throw new Error("it has a reply");
 
-  test("its replies hold what is documented, all of it and nothing else", () => {
+  test("its replies hold exactly the documented fields", () => {
     const replies = repliesOf(format, bodies);
     for (const value of replies) reply.parse(value);
     const documented = documentedPaths(SCHEMAS, [nameOf(reply)]);
     const written = new Set(replies.flatMap((value) => pathsOf(value)));
     expect(undocumented(written, documented)).toEqual([]);
-    // A folded reply has not failed: a failure there has a status of its own.
+    // A folded reply never has a failure: that is an HTTP error with its own status.
     const missing = [...documented.all].filter((path) => !written.has(path) && !path.startsWith("error."));
     expect(missing).toEqual([]);
   });
 
-  test("its events hold what is documented, all of it and nothing else", () => {
+  test("its events hold exactly the documented fields", () => {
     const written = new Map<string, Set<string>>(events.map((event) => [nameOf(event), new Set()]));
     for (const frame of framesOf(format, bodies)) {
       const event = eventOf(frame, events);
@@ -167,14 +166,14 @@ describe.each(FORMATS)("$name", (format, bodies, operation, lacking) => {
   });
 });
 
-test.each(["a", "b"] as const)("errors of envelope %s hold what is documented", (envelope) => {
+test.each(["a", "b"] as const)("errors of envelope %s hold the documented fields", (envelope) => {
   const details = { error_code: "thread_unsupported_request" };
   const body = errorBody(new ApiError("invalid_value", "No.", { path: ["a", 0], details }), envelope, "req_1");
   const documented = documentedPaths(SCHEMAS, [envelope === "a" ? "ErrorA" : "ErrorB"]);
   expect(pathsOf(body).toSorted()).toEqual([...documented.all].toSorted());
 });
 
-test("a compaction holds what is documented, and so does a response that is one", () => {
+test("a compaction holds the documented fields, and so does a response that is one", () => {
   const fold = new CompletionFold();
   for (const event of WITH_LOGPROBS) fold.next(event);
   const image_url = `data:image/png;base64,${Buffer.from("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "latin1").toString("base64")}`;
@@ -192,7 +191,7 @@ test("a compaction holds what is documented, and so does a response that is one"
   OPERATIONS.responses.reply?.parse(prepared(responses, body, context).reply(HEAD, fold.result()));
 });
 
-test.each([countTokens, inputTokens])("a count of $name holds what is documented", (format) => {
+test.each([countTokens, inputTokens])("a count of $name holds the documented fields", (format) => {
   const name = format === countTokens ? "TokenCount" : "InputTokenCount";
   expect(pathsOf(format.reply(3)).toSorted()).toEqual([...documentedPaths(SCHEMAS, [name]).all].toSorted());
 });

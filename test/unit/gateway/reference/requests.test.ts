@@ -14,8 +14,8 @@ import { documentedPaths, undocumented, watched } from "../../../support/schemas
 import { CHAT_BODIES, MESSAGES_BODIES, RESPONSES_BODIES } from "./bodies.ts";
 
 /*
- * The reference and the programs are held together by what a format asks a body for: each field that it looks at has to
- * be documented, and each documented field has to be looked at.
+ * The reference and the programs are compared by the fields that a format reads of a body: each field read has to be
+ * documented, and each documented field has to be read.
  */
 
 const SCHEMAS = openApiDocument([]).components.schemas;
@@ -30,7 +30,7 @@ const context: PrepareContext = {
   usableModels: [],
 };
 
-/** The paths of all fields that `read` looks at in any of the bodies. */
+/** The paths of all fields that `read` reads in any of the bodies. */
 function readPaths(bodies: readonly object[], read: (body: unknown) => unknown): ReadonlySet<string> {
   const seen = new Set<string>();
   for (const body of bodies) read(watched(body, (path) => seen.add(path)));
@@ -46,7 +46,7 @@ const ENDPOINTS = [
 const refusedOf = (fields: readonly UntakenField[]) =>
   fields.filter(({ becomes }) => becomes === "refused").map(({ field }) => field);
 
-/** The fields that are looked at to be refused by name, which the reference has in a table of their own. */
+/** The fields that are read in order to be refused by name, which the reference lists in a table of their own. */
 const REFUSED: Readonly<Record<string, readonly string[]>> = {
   ChatRequest: [...refusedOf(CHAT_UNTAKEN), "messages[].function_call"],
   MessagesRequest: refusedOf(MESSAGES_UNTAKEN),
@@ -57,21 +57,21 @@ describe.each(ENDPOINTS)("%s", (name, bodies, prepare) => {
   const documented = documentedPaths(SCHEMAS, [name]);
   const read = readPaths(bodies, prepare);
 
-  test("every field that the format looks at is documented", () => {
+  test("every field that the format reads is documented", () => {
     const refused = new Set(REFUSED[name]);
     expect(undocumented(read, documented).filter((path) => !refused.has(path))).toEqual([]);
   });
 
-  test("every documented field is one that the format looks at", () => {
+  test("the format reads every documented field", () => {
     const unread = [...documented.all].filter((path) => !read.has(path) && !documented.inert.has(path));
     expect(unread).toEqual([]);
   });
 });
 
-test("a count documents no field that it does not look at", () => {
+test("a count documents no field that it does not read", () => {
   const read = readPaths(MESSAGES_BODIES, (body) => countTokens.prepare(body, context));
   const documented = documentedPaths(SCHEMAS, ["CountTokensRequest"]);
   const unread = [...documented.all].filter((path) => !read.has(path) && !documented.inert.has(path));
-  // `thinking` is that of a message, of which a count shows nothing.
+  // `thinking` is that of a message, which a count does not show.
   expect(unread).toEqual(["thinking.display"]);
 });

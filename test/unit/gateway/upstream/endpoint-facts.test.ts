@@ -3,7 +3,7 @@ import type { Endpoint } from "../../../../gateway/upstream/endpoint/endpoint.ts
 import { EndpointFacts } from "../../../../gateway/upstream/endpoint-facts.ts";
 import { ModelDescription } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 
-/** Endpoints of one window each, of which every question for a description is counted. */
+/** Endpoints of one window each, whose reads of the description are counted. */
 function described(...windows: readonly number[]) {
   const asked = { count: 0 };
   const endpoints = windows.map((contextWindow): Pick<Endpoint, "address" | "description"> => {
@@ -19,7 +19,7 @@ function described(...windows: readonly number[]) {
   return { asked, endpoints };
 }
 
-test("they are what holds on all that are up, and what was last known where none is", () => {
+test("they hold on all available endpoints, or are the last known ones if none is available", () => {
   const { endpoints } = described(100, 200);
   const facts = new EndpointFacts<(typeof endpoints)[number]>("m");
   expect([facts.described, facts.up]).toEqual([undefined, []]);
@@ -34,14 +34,14 @@ test("they are what holds on all that are up, and what was last known where none
   expect(facts.acceptsImages).toBe(false);
 });
 
-test("what one has said is known though nobody asked before it went", () => {
+test("a fact counts even if it was not read before its endpoint left", () => {
   const { endpoints } = described(100);
   const facts = new EndpointFacts<(typeof endpoints)[number]>("m");
   for (const isUp of [true, false]) for (const endpoint of endpoints) facts.note(endpoint, isUp);
   expect(facts.described?.contextWindow).toBe(100);
 });
 
-test("of many endpoints only the one that has changed is asked", () => {
+test("only the changed endpoint is read", () => {
   const { asked, endpoints } = described(...Array.from({ length: 1_000 }, (_, at) => at + 1));
   const facts = new EndpointFacts<(typeof endpoints)[number]>("m");
   for (const endpoint of endpoints) facts.note(endpoint, true);

@@ -9,12 +9,12 @@ const node = (contextWindow: number, longestTokenBytes: number) =>
   ModelDescription.fromPartial({ contextWindow, longestTokenBytes });
 const bytesOf = (request: GenerateRequest) => userTextBytes(request.messages);
 
-test("a prompt that has more than a window of the longest tokens fits no endpoint", () => {
+test("a prompt larger than a window of the longest tokens fits no endpoint", () => {
   expect(beyondBounds(1_000, [node(100, 10)])).toEqual({ tokens: 100, window: 100 });
   expect(beyondBounds(999, [node(100, 10)])).toBeUndefined();
 });
 
-test("one endpoint that may take it, or does not say enough, is enough to try it", () => {
+test("one endpoint that may accept it, or whose bound is unknown, is enough to try it", () => {
   expect(beyondBounds(5_000, [node(100, 10), node(200, 20)])).toEqual({ tokens: 250, window: 200 });
   for (const other of [node(1_000, 10), node(0, 10), node(100, 0), undefined])
     expect(beyondBounds(5_000, promptBounds([node(100, 10), other]))).toBeUndefined();
@@ -29,7 +29,7 @@ test("endpoints of one kind have one bound", () => {
   ]);
 });
 
-test("only what users say counts, without the white space that a template may take off", () => {
+test("only the users' text counts, without white space that a template may trim", () => {
   const long = "x".repeat(1_000);
   for (const role of [Role.SYSTEM, Role.ASSISTANT, Role.TOOL])
     expect(bytesOf(generateRequest({ messages: [textMessage(role, long)] }))).toBe(0);

@@ -29,7 +29,7 @@ describe("messages that are accepted", () => {
     expect(canonical([{ role, content: "hi" }])).toEqual([{ role: expected, parts: [text("hi")] }]);
   });
 
-  test("system messages stay apart and in place", () => {
+  test("system messages stay separate and in place", () => {
     const messages = ["system", "developer", "user", "system"].map((role, i) => ({ role, content: `${i}` }));
     expect(canonical(messages)).toEqual([
       { role: Role.SYSTEM, parts: [text("0")] },
@@ -45,7 +45,7 @@ describe("messages that are accepted", () => {
     [{ role: "user", content: "" }],
     [{ role: "user", content: [] }],
     [{ role: "user", content: [{ type: "text", text: "" }] }],
-  ])("%j says nothing, always in the same way", (message) => {
+  ])("%j is empty, always in the same form", (message) => {
     expect(canonical([message])).toEqual([{ role: Role.USER, parts: [text("")] }]);
   });
 
@@ -55,7 +55,7 @@ describe("messages that are accepted", () => {
     ]);
   });
 
-  test("text parts keep their bounds, unknown keys and null fields are tolerated", () => {
+  test("text parts keep their boundaries; unknown keys and null fields are ignored", () => {
     const content = [
       { type: "text", text: "a", foo: 1 },
       { type: "text", text: "b", cache_control: null },
@@ -70,7 +70,7 @@ describe("messages that are accepted", () => {
     expect(canonical([{ ...user, name: "" }])[0]?.name).toBeUndefined();
   });
 
-  test.each([[null], [undefined], [""]])("an assistant with content %j and calls is its calls only", (content) => {
+  test.each([[null], [undefined], [""]])("an assistant with content %j and calls has its calls only", (content) => {
     const messages = [user, { role: "assistant", content, tool_calls: [call("c1", "read", '{ "a":1}')] }, answer("c1")];
     expect(canonical(messages).slice(1)).toEqual([
       { role: Role.ASSISTANT, parts: [toolCall("c1", "read", '{ "a":1}')] },
@@ -106,18 +106,18 @@ describe("messages that are accepted", () => {
     ]);
   });
 
-  test("reasoning under both names is taken once", () => {
+  test("reasoning under both names is read once", () => {
     const assistant = { role: "assistant", content: "x", reasoning_content: "a", reasoning: "a" };
     expect(canonical([assistant])[0]?.parts).toHaveLength(2);
   });
 
-  test("a refusal is what the assistant said", () => {
+  test("a refusal is the assistant's text", () => {
     expect(canonical([{ role: "assistant", content: null, refusal: "no" }])[0]?.parts).toEqual([text("no")]);
     const content = [{ type: "refusal", refusal: "no" }];
     expect(canonical([{ role: "assistant", content }])[0]?.parts).toEqual([text("no")]);
   });
 
-  test("calls are answered in any order, ids may come again in a later turn", () => {
+  test("calls are answered in any order, ids may repeat in a later turn", () => {
     const turn = [{ role: "assistant", tool_calls: [call("0", "a"), call("1", "b")] }, answer("1"), answer("0")];
     const names = canonical([...turn, user, ...turn]).flatMap(({ parts }) =>
       parts.flatMap(({ kind }) => (kind?.$case === "toolResult" ? [kind.value.name] : [])),
@@ -125,7 +125,7 @@ describe("messages that are accepted", () => {
     expect(names).toEqual(["b", "a", "b", "a"]);
   });
 
-  test("a second answer to the same call stays", () => {
+  test("a second result of the same call stays", () => {
     expect(canonical([{ role: "assistant", tool_calls: [call("0")] }, answer("0"), answer("0")])).toHaveLength(3);
   });
 
@@ -141,7 +141,7 @@ describe("messages that are accepted", () => {
     expect(result?.parts[0]?.kind).toMatchObject({ value: { content: [text("a"), text("b")] } });
   });
 
-  test("cache_control marks the end of a prefix, on a part or behind a message", () => {
+  test("cache_control marks the end of a prefix, on a part or after a message", () => {
     const mark = { cache_control: { type: "ephemeral", ttl: "5m" } };
     const cacheBreakpoint = { ttl: { seconds: 300, nanos: 0 } };
     const content = [
@@ -161,7 +161,7 @@ describe("messages that are accepted", () => {
     expect(canonical([{ role: "user", content: [...content, ...empty] }])[0]?.parts).toHaveLength(3);
   });
 
-  test("images go to a model that takes them, from users and tools", () => {
+  test("images from users and tools reach a model with image input", () => {
     const content = [{ type: "image_url", image_url: { url: png, detail: "high" } }];
     const messages = [
       { role: "user", content },
@@ -259,7 +259,7 @@ describe("messages that are refused", () => {
     expect(faultOf(() => canonical(part(value), "svc-kimik3"))).toEqual({ code, param });
   });
 
-  test("more messages than anyone needs", () => {
+  test("an excessive number of messages", () => {
     const run = () => canonical(new Array(MAX_MESSAGES + 1).fill(user));
     expect(faultOf(run)).toEqual({ code: "array_above_max_length", param: "messages" });
   });

@@ -18,10 +18,10 @@ export const head: Head = {
   sealer,
 };
 
-/** The least that is a valid body. */
+/** The smallest valid body. */
 export const minimal = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }] };
 
-/** Checks `fields` merged into the minimal body; svc-kimik3 takes images, the others do not. */
+/** Checks `fields` merged into the minimal body; svc-kimik3 accepts images, the others do not. */
 export function prepareChat(fields: object): PreparedAnswer {
   return prepareBody({ ...minimal, ...fields });
 }

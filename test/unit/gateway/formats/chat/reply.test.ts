@@ -15,7 +15,7 @@ const reply = (blocks: Block[], reason: FinishReason, fields: object = {}) =>
   replyOf(prepareChat(fields), head, transcript(blocks, reason));
 
 describe("the folded reply of chat", () => {
-  test("plain text has every field of a completion and no more", () => {
+  test("plain text has exactly the fields of a completion", () => {
     expect(reply([text], FinishReason.STOP)).toStrictEqual({
       id: "chatcmpl-AAAAAAAAAAAAAAAAAAAAAAAA",
       object: "chat.completion",
@@ -39,7 +39,7 @@ describe("the folded reply of chat", () => {
     });
   });
 
-  test("calls alone leave the content null; reasoning stands beside it", () => {
+  test("calls alone leave the content null, with reasoning beside it", () => {
     const blocks = [thought, call("call_1", ['{"path":', '"a.ts"}']), call("call_2", ["{}"])];
     expect(reply(blocks, FinishReason.TOOL_CALLS)).toMatchObject({
       choices: [
@@ -73,7 +73,7 @@ describe("the folded reply of chat", () => {
     });
   });
 
-  test("a whole call without arguments has an empty object, a cut one what there is of it", () => {
+  test("a whole call without arguments has an empty object, a truncated one its text so far", () => {
     expect(reply([call("call_1", [])], FinishReason.TOOL_CALLS)).toMatchObject({
       choices: [{ message: { tool_calls: [{ function: { arguments: "{}" } }] } }],
     });
@@ -109,7 +109,7 @@ describe("the folded reply of chat", () => {
     },
   ];
 
-  test("logprobs are shown when asked for, and null when the engine has none", () => {
+  test("logprobs are shown when requested, and null when the engine has none", () => {
     expect(reply([{ ...text, logprobs }], FinishReason.STOP, { logprobs: true })).toMatchObject({
       choices: [
         {
@@ -131,12 +131,12 @@ describe("the folded reply of chat", () => {
     expect(reply([text], FinishReason.STOP, { logprobs: true })).toMatchObject({ choices: [{ logprobs: null }] });
   });
 
-  test("the service tier is named only to who named one", () => {
+  test("the service tier is named only if the request named one", () => {
     expect(reply([text], FinishReason.STOP, { service_tier: "flex" })).toMatchObject({ service_tier: "default" });
     expect(reply([text], FinishReason.STOP, { service_tier: null })).not.toHaveProperty("service_tier");
   });
 
-  test("usage is there although only streams ask for it; an absent message counts nothing", () => {
+  test("usage is present although only streams request it; an absent message counts zero", () => {
     const fields = { stream_options: { include_usage: false } };
     expect(reply([text], FinishReason.STOP, fields)).toHaveProperty("usage.total_tokens", 150);
     const uncounted = { reason: FinishReason.STOP, usage: undefined, timings: undefined };

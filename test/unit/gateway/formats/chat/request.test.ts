@@ -13,7 +13,7 @@ const tool = (name: string, more: object = {}) => ({
 const schema = { type: "object", properties: { a: { type: "string" } } };
 
 describe("a chat request that is accepted", () => {
-  test("becomes a canonical request with nothing that was not said", () => {
+  test("becomes a canonical request without unset fields", () => {
     const prepared = prepareChat({});
     expect(prepared.model).toBe("svc-qwen");
     expect(prepared.stream).toBe(false);
@@ -64,7 +64,7 @@ describe("a chat request that is accepted", () => {
     expect(prepareChat(fields).request.maxOutputTokens).toBe(expected);
   });
 
-  test("sampling is handed on field by field, bounds included", () => {
+  test("sampling is passed on field by field, bounds included", () => {
     const fields = {
       temperature: 2,
       top_p: 0,
@@ -95,7 +95,7 @@ describe("a chat request that is accepted", () => {
     expect(prepareChat({ temperature: 0, top_p: 1 }).request.sampling).toMatchObject({ temperature: 0, topP: 1 });
   });
 
-  test("logprobs alone asks for the chosen tokens only, and -1 switches top_k off", () => {
+  test("logprobs alone requests the chosen tokens only, and -1 switches top_k off", () => {
     expect(prepareChat({ logprobs: true }).request.sampling?.topLogprobs).toBe(0);
     expect(prepareChat({ top_k: -1 }).request.sampling?.topK).toBe(0);
   });
@@ -170,7 +170,7 @@ describe("a chat request that is accepted", () => {
     expect(prepareChat(fields).request.reasoning).toEqual(expected);
   });
 
-  test("cache hints carry the caller's own key and the time", () => {
+  test("cache hints carry the caller's own key and the retention", () => {
     expect(prepareChat({ prompt_cache_key: "session-1", cache_ttl: "30m" }).request.cache).toEqual({
       affinityKey: "session-1",
       isolationSalt: "",
@@ -180,7 +180,7 @@ describe("a chat request that is accepted", () => {
       expect(prepareChat({ prompt_cache_key: key }).request.cache?.affinityKey).toBe(key);
   });
 
-  test("tools keep the exact text of their schemas and need none", () => {
+  test("tools keep the exact text of their schemas; a schema is optional", () => {
     const tools = [
       tool("read", { description: "Reads.", strict: true, parameters: { type: "object", required: [], a: 1 } }),
       { type: "function", function: { name: "get_goal" } },
@@ -245,7 +245,7 @@ describe("a chat request that is accepted", () => {
     expect(prepareChat({ response_format }).request.outputConstraint).toEqual(expected);
   });
 
-  test("stream is on only when it is asked for", () => {
+  test("stream is on only when requested", () => {
     expect(prepareChat({ stream: true }).stream).toBe(true);
     expect(prepareChat({ stream: false }).stream).toBe(false);
   });
@@ -391,7 +391,7 @@ describe("a chat request that is refused", () => {
     expect(faultOf(() => prepareBody(body))).toEqual({ code: "invalid_type", param: null });
   });
 
-  test("names the most useful fault first", () => {
+  test("reports the most useful fault first", () => {
     const faults = { temperature: 9, tools: 1, messages: [] };
     expect(faultOf(() => prepareBody(faults)).param).toBe("model");
     expect(faultOf(() => prepareBody({ ...faults, model: "svc-qwen" })).param).toBe("messages");
@@ -400,7 +400,7 @@ describe("a chat request that is refused", () => {
     expect(faultOf(() => prepareBody({ ...minimal, messages: [{}] })).param).toBe("messages[0].role");
   });
 
-  test("says what is missing in the words that clients know", () => {
+  test("uses the wording that clients match for missing fields", () => {
     expect(errorObjectA(thrownBy(() => prepareBody({ model: "svc-qwen" })))).toEqual({
       message: "Missing required parameter: 'messages'.",
       type: "invalid_request_error",
@@ -409,10 +409,10 @@ describe("a chat request that is refused", () => {
     });
   });
 
-  test("repeats nothing that the caller wrote", () => {
+  test("repeats none of the caller's text", () => {
     const word = "hidden-word";
     const bodies = [
-      // A name that looks like that of a model is repeated, as it may be a mistake of one letter.
+      // A name that resembles a model's is repeated, as it may be a typing error.
       { model: `${word} of mine` },
       { cache_ttl: word },
       { reasoning: { effort: word } },

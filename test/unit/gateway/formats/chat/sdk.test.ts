@@ -5,7 +5,7 @@ import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inferenc
 import { head, minimal, prepareChat } from "./prepare-chat.ts";
 import { type Block, blockDelta, blockStarted, started, streamOf, transcript, usage } from "./transcript.ts";
 
-/** The official SDK, with `sse` for the answer of the service. */
+/** The official SDK, with `sse` as the answer of the service. */
 function clientOf(sse: string): OpenAI {
   const headers = { "content-type": "text/event-stream; charset=utf-8" };
   return new OpenAI({
@@ -24,7 +24,7 @@ const request = {
 };
 
 describe("the official SDK", () => {
-  test("folds the stream to the answer", async () => {
+  test("folds the stream into the answer", async () => {
     const blocks: Block[] = [
       { kind: "reasoning", deltas: ["hm"] },
       { kind: "text", deltas: ["Hel", "lo 😀"] },
@@ -47,7 +47,7 @@ describe("the official SDK", () => {
     expect(completion.usage).toMatchObject({ prompt_tokens: usage.inputTokens, completion_tokens: usage.outputTokens });
   });
 
-  test("throws when the engine is lost in mid-stream", async () => {
+  test("throws when the engine is lost in the middle of the stream", async () => {
     const encoder = prepareChat(request).encoder(head);
     const sse =
       [started, blockStarted(0, "text"), blockDelta(0, "half")].map((event) => encoder.next(event)).join("") +

@@ -81,12 +81,12 @@ describe("the stream of chat", () => {
     },
   );
 
-  test("the role goes out with the first event, before any text", () => {
+  test("the role is sent with the first event, before any text", () => {
     const encoder = prepareChat({ stream: true }).encoder(head);
     expect(chunksOf(encoder.next(started))[0]?.choices[0]?.delta).toEqual({ role: "assistant", content: "" });
   });
 
-  test("progress, a repeated start and kinds of a newer engine show nothing", () => {
+  test("progress, a repeated start and kinds of a newer engine are not shown", () => {
     const encoder = prepareChat({ stream: true }).encoder(head);
     expect(encoder.next(progress)).toBe("");
     encoder.next(started);
@@ -98,7 +98,7 @@ describe("the stream of chat", () => {
     expect(encoder.next(finished(FinishReason.STOP))).toBe("");
   });
 
-  test("calls are numbered among themselves, whatever stands between them", () => {
+  test("calls are numbered separately from other blocks", () => {
     const blocks = [text, call("c0", ["{}"]), thought, call("c1", ['{"a":', "1}"])];
     const calls = chunksOf(stream(blocks, FinishReason.TOOL_CALLS)).flatMap(
       (c) => c.choices[0]?.delta.tool_calls ?? [],
@@ -112,7 +112,7 @@ describe("the stream of chat", () => {
     ]);
   });
 
-  test("logprobs come with their delta when asked for", () => {
+  test("logprobs come with their delta when requested", () => {
     const logprobs = [{ token: "R", tokenBytes: Buffer.from("R"), logprob: -1, alternatives: [] }];
     const blocks = [{ ...text, deltas: ["R", "e"], logprobs }];
     const asked = chunksOf(stream(blocks, FinishReason.STOP, { logprobs: true })).map((c) => c.choices[0]?.logprobs);
@@ -122,7 +122,7 @@ describe("the stream of chat", () => {
     expect(unasked).toEqual([null, null, null, null]);
   });
 
-  test("the service tier is named only to who named one", () => {
+  test("the service tier is named only if the request named one", () => {
     expect(chunksOf(stream([text], FinishReason.STOP, { service_tier: "auto" }))[1]).toHaveProperty(
       "service_tier",
       "default",
@@ -130,7 +130,7 @@ describe("the stream of chat", () => {
     expect(chunksOf(stream([text], FinishReason.STOP))[1]).not.toHaveProperty("service_tier");
   });
 
-  test("a sign of life is a comment, at any point", () => {
+  test("a keep-alive is a comment, at any point", () => {
     const encoder = prepareChat({ stream: true }).encoder(head);
     expect(encoder.keepAlive()).toBe(": keep-alive\n\n");
     encoder.next(started);
@@ -191,7 +191,7 @@ const REASONS = [
   FinishReason.TOOL_CALLS,
 ];
 
-/** What a client makes of a stream: the reply it would have got without one. */
+/** A client's fold of a stream: the reply that it would have received without one. */
 function folded(chunks: readonly Chunk[]): object {
   const choices = chunks.flatMap((chunk) => chunk.choices);
   const join = (key: "content" | "reasoning_content") => choices.map(({ delta }) => delta[key] ?? "").join("");
@@ -219,30 +219,27 @@ function folded(chunks: readonly Chunk[]): object {
 }
 
 describe("every legal stream of up to three blocks", () => {
-  test.each(REASONS)(
-    "ended by reason %i keeps the rules of the format and says what the folded reply says",
-    (reason) => {
-      const prepared = prepareChat({ stream: true, stream_options: { include_usage: true } });
-      for (const blocks of allBlocks()) {
-        const events = transcript(blocks, reason);
-        const sse = streamOf(prepared, head, events);
-        const lines = dataLines(sse);
-        const chunks = chunksOf(sse);
-        expect(sse).toBe(lines.map((line) => `data: ${line}\n\n`).join(""));
-        expect(lines.indexOf("[DONE]")).toBe(lines.length - 1);
-        expect(
-          new Set(chunks.map(({ id, object, created, model }) => `${id} ${object} ${created} ${model}`)).size,
-        ).toBe(1);
-        expect(chunks[0]?.choices[0]?.delta.role).toBe("assistant");
-        expect(chunks.map((chunk) => chunk.choices.length)).toEqual([...new Array(chunks.length - 1).fill(1), 0]);
-        expect(chunks.findIndex((chunk) => chunk.choices[0]?.finish_reason)).toBe(chunks.length - 2);
-        expect(chunks.findIndex((chunk) => chunk.usage !== null)).toBe(chunks.length - 1);
-        expect(chunks.some((chunk) => "error" in chunk)).toBe(false);
-        const { choices, usage } = JSON.parse(JSON.stringify(replyOf(prepared, head, events)));
-        const { role, refusal, ...message } = choices[0].message;
-        expect([role, refusal]).toEqual(["assistant", null]);
-        expect(folded(chunks)).toEqual({ ...message, finish_reason: choices[0].finish_reason, usage });
-      }
-    },
-  );
+  test.each(REASONS)("ended by reason %i follows the rules of the format and matches the folded reply", (reason) => {
+    const prepared = prepareChat({ stream: true, stream_options: { include_usage: true } });
+    for (const blocks of allBlocks()) {
+      const events = transcript(blocks, reason);
+      const sse = streamOf(prepared, head, events);
+      const lines = dataLines(sse);
+      const chunks = chunksOf(sse);
+      expect(sse).toBe(lines.map((line) => `data: ${line}\n\n`).join(""));
+      expect(lines.indexOf("[DONE]")).toBe(lines.length - 1);
+      expect(new Set(chunks.map(({ id, object, created, model }) => `${id} ${object} ${created} ${model}`)).size).toBe(
+        1,
+      );
+      expect(chunks[0]?.choices[0]?.delta.role).toBe("assistant");
+      expect(chunks.map((chunk) => chunk.choices.length)).toEqual([...new Array(chunks.length - 1).fill(1), 0]);
+      expect(chunks.findIndex((chunk) => chunk.choices[0]?.finish_reason)).toBe(chunks.length - 2);
+      expect(chunks.findIndex((chunk) => chunk.usage !== null)).toBe(chunks.length - 1);
+      expect(chunks.some((chunk) => "error" in chunk)).toBe(false);
+      const { choices, usage } = JSON.parse(JSON.stringify(replyOf(prepared, head, events)));
+      const { role, refusal, ...message } = choices[0].message;
+      expect([role, refusal]).toEqual(["assistant", null]);
+      expect(folded(chunks)).toEqual({ ...message, finish_reason: choices[0].finish_reason, usage });
+    }
+  });
 });

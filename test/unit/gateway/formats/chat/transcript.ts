@@ -8,12 +8,12 @@ import {
 } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { PreparedAnswer } from "../../../../support/gateway/prepared-answer.ts";
 
-/** One block of an answer: its kind, and the deltas it came in. */
+/** One block of an answer: its kind and its deltas. */
 export type Block = {
   readonly kind: "text" | "reasoning" | { readonly callId: string; readonly name: string };
   readonly deltas: readonly string[];
   readonly complete?: boolean;
-  /** For the first delta. */
+  /** The log probabilities of the first delta. */
   readonly logprobs?: readonly TokenLogprob[];
 };
 
@@ -50,7 +50,6 @@ export function blockEnded(index: number, complete = true): Event {
   return { kind: { $case: "blockEnded", value: { index, complete } } };
 }
 
-/** The events of a whole answer. */
 export function transcript(blocks: readonly Block[], reason: FinishReason): readonly Event[] {
   const inner = blocks.flatMap(({ kind, deltas, complete, logprobs }, index) => [
     blockStarted(index, kind),
@@ -71,7 +70,7 @@ export function replyOf(prepared: PreparedAnswer, head: Head, events: readonly E
   return prepared.reply(head, fold.result());
 }
 
-/** The text of the `data:` lines, comments left out. */
+/** The text of the `data:` lines, without comments. */
 export function dataLines(stream: string): readonly string[] {
   return stream.split("\n").flatMap((line) => (line.startsWith("data: ") ? [line.slice("data: ".length)] : []));
 }

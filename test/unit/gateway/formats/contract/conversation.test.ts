@@ -52,13 +52,13 @@ test.each<[string, readonly Message[], string]>([
   expect(faultOf(() => checkedMessages(messages, true)).param).toBe(param);
 });
 
-test("an image for a model that reads none is refused", () => {
+test("an image for a model without image input is refused", () => {
   expect(faultOf(() => checkedMessages([message(Role.USER, image({}))], false)).param).toBe(
     "messages[0].parts[0].image",
   );
 });
 
-test("what only a gateway may say is left out, and so is what says nothing", () => {
+test("fields reserved to gateways are dropped, and so are empty parts", () => {
   const [checked] = checkedMessages(
     [message(Role.ASSISTANT, undefined, reasoning(""), reasoning("hidden", true), reasoning("thought"))],
     false,
@@ -68,7 +68,7 @@ test("what only a gateway may say is left out, and so is what says nothing", () 
   ]);
 });
 
-test("arguments go on byte for byte, also where they are no JSON, and as an object where there are none", () => {
+test("arguments are passed on byte for byte, even invalid JSON; absent ones are an empty object", () => {
   const given = (argumentsJson: string): Part["kind"] => ({
     $case: "toolCall",
     value: { callId: "1", name: "look", argumentsJson },

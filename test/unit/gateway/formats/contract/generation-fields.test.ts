@@ -38,13 +38,13 @@ describe("sampling", () => {
 describe("reasoning", () => {
   const budget = (budgetTokens: number) => Reasoning.create({ mode: ReasoningMode.ENABLED, budgetTokens });
 
-  test("leaves some of the answer to be seen", () => {
+  test("leaves part of the answer visible", () => {
     expect(checkedReasoning(budget(500), 100)?.budgetTokens).toBe(99);
     expect(checkedReasoning(budget(500), 1)?.budgetTokens).toBe(1);
     expect(checkedReasoning(budget(500), undefined)?.budgetTokens).toBe(500);
   });
 
-  test("of another mode, effort or a budget of nothing is refused", () => {
+  test("with an unknown mode or effort, or a zero budget, is refused", () => {
     const unknown = 99 as ReasoningMode;
     expect(faultOf(() => checkedReasoning(Reasoning.create({ mode: unknown }), 1)).param).toBe("reasoning.mode");
     expect(faultOf(() => checkedReasoning(Reasoning.create({ effort: 99 as never }), 1)).param).toBe(
@@ -77,11 +77,11 @@ describe("the form of the answer", () => {
 describe("hints on the cache", () => {
   const hints = (fields: object) => ({ affinityKey: "a", isolationSalt: "of another", ttl: undefined, ...fields });
 
-  test("hold no salt of the caller's", () => {
+  test("hold no salt of the caller", () => {
     expect(checkedCacheHints(hints({}))).toEqual({ affinityKey: "a", isolationSalt: "", ttl: undefined });
   });
 
-  test("are refused where a key is too long or a time out of bounds", () => {
+  test("are refused if a key is too long or a retention out of bounds", () => {
     expect(faultOf(() => checkedCacheHints(hints({ affinityKey: "x".repeat(513) }))).param).toBe("cache.affinity_key");
     for (const seconds of [-1, 86_401])
       expect(faultOf(() => checkedCacheHints(hints({ ttl: { seconds, nanos: 0 } }))).param).toBe("cache.ttl");

@@ -24,7 +24,7 @@ const prepare = (fields: Partial<GenerateRequest> = {}) =>
   contractGenerate.prepare(Buffer.from(GenerateRequest.encode(generateRequest(fields)).finish()), context);
 
 describe("Generate", () => {
-  test("passes on what a caller may say, and nothing else", () => {
+  test("passes on the fields that a caller may set, and no others", () => {
     const { request } = prepare({ tenant: "another", requestId: "own", maxOutputTokens: 5 });
     expect(request).toMatchObject({ model: "svc-qwen", maxOutputTokens: 5 });
     expect(Object.keys(request)).not.toEqual(expect.arrayContaining(["tenant", "requestId"]));
@@ -36,18 +36,18 @@ describe("Generate", () => {
     expect(faultOf(() => prepare({ maxOutputTokens: 0 })).param).toBe("max_output_tokens");
   });
 
-  test("refuses a continuation by name, as the answer would begin anew without a word", () => {
+  test("refuses a continuation by name, as the answer would silently start again", () => {
     expect(faultOf(() => prepare({ continuation: Continuation.create() })).param).toBe("continuation");
   });
 
-  test("refuses a model that there is not, and what is no message at all", () => {
+  test("refuses an unknown model, and bytes that are not a message", () => {
     expect(faultOf(() => prepare({ model: "" })).param).toBe("model");
     expect(faultOf(() => prepare({ model: "gpt" })).code).toBe("model_not_found");
     expect(thrownBy(() => contractGenerate.prepare({}, context)).detail).toBe("message_unreadable");
   });
 });
 
-test("CountTokens is held to what Generate is held to", () => {
+test("CountTokens has the same checks as Generate", () => {
   const count = (fields: object) => {
     const request = CountTokensRequest.create({ model: "svc-qwen", messages: generateRequest().messages, ...fields });
     return contractCount.prepare(Buffer.from(CountTokensRequest.encode(request).finish()), context);

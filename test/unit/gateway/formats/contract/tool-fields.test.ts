@@ -11,7 +11,7 @@ const choice = (fields: Partial<ToolChoice>): ToolChoice => ({
 });
 
 describe("tools", () => {
-  test("keep the text of their schema, and have an empty one without", () => {
+  test("keep the text of their schema, and have an empty one without it", () => {
     const written = { ...toolOf("look", {}), parametersJsonSchema: '{ "type" : "object" }' };
     const [first, second] = checkedTools([written, { ...toolOf("find", {}), parametersJsonSchema: "" }]);
     expect(first?.parametersJsonSchema).toBe('{ "type" : "object" }');
@@ -40,7 +40,7 @@ describe("the choice among them", () => {
     expect(faultOf(() => checkedToolChoice(choice(fields), tools)).param).toBe(param);
   });
 
-  test("without tools is nothing, unless it needs one", () => {
+  test("without tools is absent, unless it needs one", () => {
     expect(checkedToolChoice(choice({}), [])).toBeUndefined();
     expect(faultOf(() => checkedToolChoice(choice({ mode: ToolChoiceMode.REQUIRED }), [])).param).toBe("tool_choice");
   });

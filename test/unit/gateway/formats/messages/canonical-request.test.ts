@@ -12,7 +12,7 @@ const request = (more: object = {}) => checkMessagesBody({ ...minimal, ...more }
 const fault = (body: unknown) => errorOf(() => checkMessagesBody(body, context));
 
 describe("a body", () => {
-  test("that is minimal asks for nothing but an answer", () => {
+  test("that is minimal only requests an answer", () => {
     expect(request()).toEqual({
       model: "svc-qwen",
       messages: [{ role: Role.USER, parts: [{ kind: { $case: "text", value: { text: "hi" } } }] }],
@@ -34,7 +34,7 @@ describe("a body", () => {
     expect(request(Object.fromEntries(optional.map((name) => [name, null])))).toEqual(request());
   });
 
-  test("fields that only tune another service are tolerated", () => {
+  test("fields that only tune another service are ignored", () => {
     const more = {
       service_tier: "auto",
       speed: "standard",
@@ -46,7 +46,7 @@ describe("a body", () => {
     expect(request(more)).toEqual(request());
   });
 
-  test("sampling goes to the engine as it is", () => {
+  test("sampling is passed to the engine unchanged", () => {
     const more = { temperature: 1, top_p: 0, top_k: 0, stop_sequences: ["\n\n", ""] };
     expect(request(more).sampling).toEqual({ temperature: 1, topP: 0, topK: 0, stop: ["\n\n"], logitBias: {} });
   });
@@ -86,7 +86,7 @@ describe("a body", () => {
     });
   });
 
-  test("the user is an affinity hint, and nothing is refused for one that is none", () => {
+  test("the user is an affinity hint, and an invalid one is not refused", () => {
     expect(request({ metadata: { user_id: "u1" } }).cache?.affinityKey).toBe("u1");
     expect(request({ metadata: { user_id: 7 } })).toEqual(request());
     expect(request({ metadata: "u1" })).toEqual(request());
@@ -98,7 +98,7 @@ describe("a body", () => {
     expect(messages.map(({ parts }) => parts[0]?.cacheBreakpoint?.ttl?.seconds)).toEqual([undefined, 3600]);
   });
 
-  test("images are refused for a model that takes none", () => {
+  test("images are refused for a model without image input", () => {
     const data = Buffer.from("89504e470d0a1a0a", "hex").toString("base64");
     const image = { type: "image", source: { type: "base64", media_type: "image/png", data } };
     const body = { ...minimal, messages: [{ role: "user", content: [image] }] };
@@ -181,19 +181,19 @@ describe("faults", () => {
     expect(error.message.slice(0, message.length)).toBe(message);
   });
 
-  test("an unknown model is refused, and named only where it looks like one", () => {
+  test("an unknown model is refused, and named only if it resembles one", () => {
     const error = fault({ ...minimal, model: "gpt-4o" });
     expect(error).toMatchObject({ type: "invalid_request_error" });
     expect(error.message).toContain("'gpt-4o'");
     expect(fault({ ...minimal, model: "my SECRET" }).message).not.toContain("SECRET");
   });
 
-  test("the system role comes before everything else", () => {
+  test("the system role is checked first", () => {
     const body = { messages: [{ role: "system", content: "x" }], thread: {}, max_tokens: "x" };
     expect(fault(body).message).toMatch(/^messages\.0\.role: Unexpected role 'system'\./);
   });
 
-  test("a thread is refused in the words that make the SDK send the whole conversation", () => {
+  test("a thread is refused with the details that make the SDK send the whole conversation", () => {
     const details = { error_code: "thread_unsupported_request", unsupported: ["thread"] };
     const continued = [{ role: "user", content: [{ type: "tool_result", tool_use_id: "t" }] }];
     expect(fault({ ...minimal, thread: { type: "create" } }).details).toEqual(details);

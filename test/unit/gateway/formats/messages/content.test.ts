@@ -25,7 +25,7 @@ describe("text", () => {
     expect(read([{ type: "text", text: "hi", citations: null }])).toEqual([text("hi")]);
   });
 
-  test("empty text says nothing", () => {
+  test("empty text is left out", () => {
     expect(read("")).toEqual([]);
     expect(read([{ type: "text", text: "" }])).toEqual([]);
   });
@@ -67,14 +67,14 @@ describe("images", () => {
 });
 
 describe("documents and search results", () => {
-  test("a text document goes into the prompt as tagged text", () => {
+  test("a text document becomes tagged text in the prompt", () => {
     const source = { type: "text", media_type: "text/plain", data: "Body." };
     expect(read([{ type: "document", source, title: "T", context: "C", citations: { enabled: true } }])).toEqual([
       text("<document>\n<title>T</title>\n<context>C</context>\nBody.\n</document>"),
     ]);
   });
 
-  test("a document of blocks keeps its images, and its breakpoint behind the last part", () => {
+  test("a document of blocks keeps its images, and its breakpoint after the last part", () => {
     const source = { type: "content", content: [{ type: "text", text: "a" }, image, { type: "text", text: "b" }] };
     const parts = read([{ type: "document", source, cache_control: { type: "ephemeral" } }]);
     expect(parts.map((part) => part.kind?.$case)).toEqual(["text", "image", "text"]);
@@ -108,7 +108,7 @@ describe("an assistant's turn", () => {
     expect(read([{ type: "thinking", thinking: "Hm.", signature }], "assistant")).toEqual([reasoning("Hm.")]);
   });
 
-  test("withheld thinking comes back out of its own signature, and out of no other", () => {
+  test("withheld thinking is restored from its own signature, and from no other", () => {
     const withheld = (signature: string) => read([{ type: "thinking", thinking: "", signature }], "assistant");
     expect(withheld("sealed:Hm.")).toEqual([reasoning("Hm.")]);
     expect(withheld("foreign")).toEqual([]);
@@ -147,7 +147,7 @@ describe("an assistant's turn", () => {
     expect(read([{ type }], "assistant")).toEqual([]);
   });
 
-  test("a compaction is the text of what it replaces", () => {
+  test("a compaction is the text of the items that it replaces", () => {
     expect(read([{ type: "compaction", content: "So far." }], "assistant")).toEqual([text("So far.")]);
     expect(read([{ type: "compaction", content: null }], "assistant")).toEqual([]);
   });
@@ -166,7 +166,7 @@ describe("kinds", () => {
     ["thinking", "user", "assistant"],
     ["tool_result", "assistant", "user"],
     ["image", "assistant", "user, tool_result, document"],
-  ] as const)("%s may not stand in a turn of the %s", (type, place, places) => {
+  ] as const)("%s is refused in a turn of the %s", (type, place, places) => {
     expect(errorOf(() => read([{ type }], place)).message).toBe(
       `messages.0.content.0.type: '${type}' blocks may not stand here, only in: ${places}.`,
     );

@@ -19,7 +19,6 @@ function read(messages: readonly unknown[], strictAlternation = false) {
   return conversation(messages, { ...rules, systemRole: "merge" }).map(({ message }) => message);
 }
 
-/** Roles and parts in one line each. */
 function outline(messages: readonly Message[]): readonly string[] {
   const roles = new Map<Role, string>([
     [Role.USER, "user"],
@@ -85,7 +84,7 @@ describe("turns", () => {
 });
 
 describe("tool results", () => {
-  test("each is a message of its own with the name of its call; other blocks follow as the user's message", () => {
+  test("become messages of their own with their call's name; other blocks follow as the user's message", () => {
     const messages = [
       user("a"),
       assistant([text("b"), call("t1"), call("t2", "grep")]),
@@ -100,7 +99,7 @@ describe("tool results", () => {
     ]);
   });
 
-  test("a turn of results only has no message of the user", () => {
+  test("a turn of results only has no user message", () => {
     expect(outline(read([assistant([call("t1")]), user([result("t1")])]))).toEqual([
       "assistant: call(t1)",
       "tool: result(t1 read: ok)",
@@ -185,10 +184,10 @@ describe("tool results", () => {
   });
 });
 
-describe("system messages, where they are taken", () => {
+describe("accepted system messages", () => {
   const system = (content: unknown) => ({ role: "system", content });
 
-  test("stand where the caller put them, so that the prompt of the next turn begins with that of this one", () => {
+  test("keep their position, so that a turn's prompt begins with that of the previous one", () => {
     const first = [user("a"), system([text("b"), text("c")])];
     expect(outline(read(first))).toEqual(["user: a", "system: b c"]);
     const next = [...first, assistant([call("t")]), system("d"), user([result("t")]), user("e")];
@@ -202,7 +201,7 @@ describe("system messages, where they are taken", () => {
     ]);
   });
 
-  test("count as no turn where roles have to alternate, and say nothing when they are empty", () => {
+  test("do not count as turns where roles have to alternate, and are dropped when empty", () => {
     expect(outline(read([user("a"), system("b"), system("c"), assistant("d"), system("")], true))).toEqual([
       "user: a",
       "system: b",

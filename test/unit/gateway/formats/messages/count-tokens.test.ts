@@ -6,7 +6,7 @@ import { context, errorOf, minimal } from "./fixture.ts";
 const { max_tokens: _, ...withoutLimit } = minimal;
 
 describe("countTokens", () => {
-  test("needs no max_tokens, and takes any", () => {
+  test("needs no max_tokens, and accepts any", () => {
     const { model, request } = countTokens.prepare(withoutLimit, context);
     expect(model).toBe("svc-qwen");
     expect(request.messages).toHaveLength(1);

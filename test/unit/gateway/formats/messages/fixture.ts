@@ -31,7 +31,7 @@ export const head: Head = {
 
 export const minimal = { model: "svc-qwen", max_tokens: 16, messages: [{ role: "user", content: "hi" }] };
 
-/** The `error` object of Format B that a caller sees. */
+/** The `error` object of Format B as a caller sees it. */
 export function errorOf(run: () => unknown) {
   return errorBodyB(thrownBy(run), "req_1").error;
 }

@@ -40,7 +40,7 @@ describe("the folded reply", () => {
     });
   });
 
-  test("of an empty answer has no content, and thinking tokens only where there are some", () => {
+  test("of an empty answer has no content, and thinking tokens only if there are any", () => {
     const empty = reply([started(), ...block(0, { text: [] }), ...block(1, { reasoning: [] }), finished()]);
     expect(empty).toMatchObject({ content: [], stop_reason: "end_turn" });
     expect(empty).not.toHaveProperty("usage.output_tokens_details");
@@ -75,7 +75,7 @@ describe("the folded reply", () => {
     expect(next?.parts[0]).toMatchObject({ kind: { $case: "reasoning", value: { text: "Hm." } } });
   });
 
-  test.each([[[]], [["[1]"]], [['{"a":']], [["nonsense"]]])("arguments %j are an empty input", (call) => {
+  test.each([[[]], [["[1]"]], [['{"a":']], [["nonsense"]]])("arguments %j become an empty input", (call) => {
     const events = [started(), ...block(0, { call }, false), finished(FinishReason.MAX_OUTPUT_TOKENS)];
     expect(reply(events)).toMatchObject({ content: [{ type: "tool_use", input: {} }], stop_reason: "max_tokens" });
   });
@@ -102,7 +102,7 @@ describe("the folded reply", () => {
 });
 
 describe("prepare", () => {
-  test("streams only when asked", () => {
+  test("streams only on request", () => {
     expect(messages.prepare(minimal, context).stream).toBe(false);
     expect(prepared(messages, { ...minimal, stream: null }, context).stream).toBe(false);
     expect(messages.prepare({ ...minimal, stream: true }, context)).toMatchObject({ stream: true, model: "svc-qwen" });

@@ -41,7 +41,7 @@ const everything = [
   finished(FinishReason.TOOL_CALLS, { usage: { ...usage, reasoningTokens: 7 } }),
 ];
 
-/** What the vendor's SDK makes of the text of a stream. */
+/** The vendor SDK's fold of a stream. */
 async function readBySdk(sse: string) {
   const answer = () => Promise.resolve(new Response(sse, { headers: { "content-type": "text/event-stream" } }));
   const client = new Anthropic({ apiKey: "k", baseURL: "http://gateway.invalid", maxRetries: 0, fetch: answer });
@@ -49,7 +49,7 @@ async function readBySdk(sse: string) {
 }
 
 describe("the stream", () => {
-  test("is, byte for byte, what the format shows", () => {
+  test("matches the format byte for byte", () => {
     const events = [
       started(120, 80),
       ...block(0, { reasoning: ["Hm."] }),
@@ -81,7 +81,7 @@ describe("the stream", () => {
     });
   });
 
-  test("starts once, even when a try is repeated", () => {
+  test("starts once, even with a retry", () => {
     expect(streamed([started(), started(), progress])).toBe(streamed([started()]));
   });
 
@@ -113,7 +113,7 @@ describe("the stream", () => {
     expect(starts[0]?.data.content_block).toMatchObject({ type: "text" });
   });
 
-  test("a ping is a sign of life at any point, until the end", () => {
+  test("a ping is a keep-alive at any point, until the end", () => {
     const encode = encoder();
     const ping = 'event: ping\ndata: {"type":"ping"}\n\n';
     expect(encode.keepAlive()).toBe(ping);
@@ -129,7 +129,7 @@ describe("the stream", () => {
     ["before the first event", 0],
     ["between blocks", 1],
     ["inside a block", 4],
-  ])("a failure %s is one error frame and nothing after", (_, sent) => {
+  ])("a failure %s is one error frame, the last one", (_, sent) => {
     const encode = encoder();
     for (const event of everything.slice(0, sent)) encode.next(event);
     expect(frames(encode.fail(lost))).toEqual([
@@ -195,7 +195,7 @@ describe("every legal order of up to three blocks", () => {
 
 describe("the vendor's SDK", () => {
   test.each([[{}], [{ thinking: { type: "adaptive", display: "omitted" } }], [{ thinking: { type: "disabled" } }]])(
-    "with %j makes of the stream what the folded reply says",
+    "with %j folds the stream into the folded reply",
     async (more) => {
       const { service_tier: _, ...counted } = JSON.parse(JSON.stringify(replied(more))).usage;
       const message = JSON.parse(JSON.stringify(await readBySdk(streamed(everything, more))));
@@ -203,7 +203,7 @@ describe("the vendor's SDK", () => {
     },
   );
 
-  test("takes pings between all frames", async () => {
+  test("accepts pings between all frames", async () => {
     const encode = encoder();
     const sse = everything.map((event) => encode.keepAlive() + encode.next(event)).join("");
     expect(await readBySdk(sse)).toMatchObject({ stop_reason: "tool_use" });

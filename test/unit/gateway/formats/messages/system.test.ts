@@ -48,7 +48,7 @@ describe("systemMessage", () => {
 describe("refuseSystemRole", () => {
   const body = (...roles: string[]) => ({ messages: roles.map((role) => ({ role, content: "x" })) });
 
-  test("the message is the one by which agents know that they can repeat the request without", () => {
+  test("the message is the one that makes agents repeat the request without the role", () => {
     const error = thrownBy(() => refuseSystemRole(body("user", "system", "system")));
     expect(error.message).toBe(
       "messages.1.role: Unexpected role 'system'. role 'system' is not supported on this model: 'system' is not a valid " +

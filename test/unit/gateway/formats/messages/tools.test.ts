@@ -34,18 +34,18 @@ describe("toolsOf", () => {
     ]);
   });
 
-  test.each([[undefined], [null], [[]]])("%j is no tools", (value) => {
+  test.each([[undefined], [null], [[]]])("%j means no tools", (value) => {
     expect(declared(value).tools).toEqual([]);
   });
 
-  test("a deferred tool is a tool, its placeholder is none", () => {
+  test("a deferred tool is a tool, its placeholder is not", () => {
     const list = [tool("read", { defer_loading: true }), tool("DeferredToolPlaceholder", { defer_loading: true })];
     expect(declared(list).tools.map(({ name }) => name)).toEqual(["read"]);
     expect(declared(list).paths).toEqual([["tools", list.findIndex(({ name }) => name === "read")]]);
     expect(declared([tool("DeferredToolPlaceholder")]).tools).toHaveLength(1);
   });
 
-  test("a kind of its own with a schema is a tool as any other", () => {
+  test("a tool of a custom type with a schema is accepted", () => {
     expect(declared([tool("bash", { type: "bash_20250124" })]).tools).toHaveLength(1);
   });
 
@@ -56,7 +56,7 @@ describe("toolsOf", () => {
     ],
     [{ type: "mcp_toolset" }, "tools of the type 'mcp_toolset' are not offered"],
     [{ type: "SECRET", name: "x" }, "a tool of this type is not offered"],
-  ])("the vendor's tool %j is refused by the schema it lacks", (source, explanation) => {
+  ])("the vendor's tool %j is refused, as its schema is missing", (source, explanation) => {
     const { type, message } = errorOf(() => declared([tool("a"), source]));
     expect(type).toBe("invalid_request_error");
     expect(message).toBe(
@@ -96,13 +96,13 @@ describe("toolChoiceOf", () => {
     expect(choiceOf(value, tools)).toEqual({ ...expected, allowedNames: [] });
   });
 
-  test("the model chooses unless told otherwise", () => {
+  test("the model chooses by default", () => {
     const auto = { mode: ToolChoiceMode.AUTO, name: "", disableParallelCalls: false, allowedNames: [] };
     expect(choiceOf(undefined, tools)).toEqual(auto);
     expect(choiceOf(null, tools)).toEqual(auto);
   });
 
-  test("without tools there is nothing to choose", () => {
+  test("without tools there is no choice", () => {
     expect(choiceOf({ type: "auto" }, [])).toBeUndefined();
     expect(choiceOf({ type: "none" }, [])).toBeUndefined();
     expect(choiceOf(undefined, [])).toBeUndefined();

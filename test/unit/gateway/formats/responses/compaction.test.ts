@@ -15,7 +15,6 @@ const trigger = { type: "compaction_trigger" };
 const tools = [{ type: "function", name: "read" }];
 const context = { ...CONTEXT, sealer: () => sealer, acceptsImages: () => true };
 
-/** Prepares the body of the endpoint that only compacts. */
 const prepareCompact = (extra: object) => prepared(compaction, { model: "svc-qwen", input: [user], ...extra }, context);
 
 function folded(events: readonly Event[]) {
@@ -24,12 +23,11 @@ function folded(events: readonly Event[]) {
   return fold.result();
 }
 
-/** The JSON of the reply of the endpoint that only compacts. */
 function compacted(extra: object, events: readonly Event[]) {
   return JSON.parse(JSON.stringify(prepareCompact(extra).reply(head, folded(events))));
 }
 
-/** The text of the one message into which an item is rendered, behind one of the user. */
+/** The text of the one message that an item becomes, after one of the user. */
 function rendered(item: object): string {
   const { messages } = prepare({ input: [user, item] }).request;
   expect(messages.map(({ role }) => role)).toEqual([Role.USER, Role.USER]);
@@ -38,7 +36,7 @@ function rendered(item: object): string {
 }
 
 describe("a conversation that ends in a trigger", () => {
-  test("keeps its prefix and its tools, ends in the request for a summary, and calls nothing", () => {
+  test("keeps its prefix and its tools, ends in the request for a summary, and calls no tool", () => {
     const format = { type: "json_schema", name: "n", schema: { type: "object" } };
     const more = { instructions: "Be brief.", tools, tool_choice: "required", text: { format } };
     const plain = prepare({ input: [user], instructions: "Be brief.", tools }).request;
@@ -59,7 +57,7 @@ describe("a conversation that ends in a trigger", () => {
     expect(refusal({ input }).slice(0, 2)).toEqual(["invalid_value", path]);
   });
 
-  test("is answered with one sealed item, whatever the model makes of it", () => {
+  test("is answered with one sealed item, whatever the model generates", () => {
     const blocks = [reasoning("hm"), text("All ", "done."), call("c", "read", "{}"), cut(text(" Go on"))];
     const reply = prepare({ input: [user, trigger] }).encoder(head);
     const events: readonly SseEvent[] = sseEvents(
@@ -84,7 +82,7 @@ describe("a conversation that ends in a trigger", () => {
     expect([reply.keepAlive(), reply.fail(new ApiError("timeout", "late"))]).toEqual(["", ""]);
   });
 
-  test("folds to the object that its stream ends in", () => {
+  test("folds into the final object of its stream", () => {
     const events = answer([text("All done.")]);
     const stream = prepare({ input: [user, trigger] }).encoder(head);
     const last = sseEvents(events.map((event) => stream.next(event)).join("")).at(-1);
@@ -92,7 +90,7 @@ describe("a conversation that ends in a trigger", () => {
     expect(JSON.parse(JSON.stringify(reply))).toEqual(last?.response);
   });
 
-  test("fails where the model wrote no summary", () => {
+  test("fails if the model wrote no summary", () => {
     const stream = prepare({ input: [user, trigger] }).encoder(head);
     const events = sseEvents(
       answer([reasoning("hm"), text(" ")])
@@ -103,7 +101,7 @@ describe("a conversation that ends in a trigger", () => {
     expect(() => compacted({}, answer([]))).toThrow("The model wrote no summary.");
   });
 
-  test("shows that it is alive, and what went wrong", () => {
+  test("sends keep-alives, and reports a failure", () => {
     const stream = prepare({ input: [user, trigger] }).encoder(head);
     const events = sseEvents(stream.keepAlive() + stream.fail(new ApiError("timeout", "late")));
     expect(events.map(({ type }) => type)).toEqual([
@@ -116,7 +114,7 @@ describe("a conversation that ends in a trigger", () => {
 });
 
 describe("the endpoint that only compacts", () => {
-  test("asks for the summary without a trigger, and takes one", () => {
+  test("requests the summary without a trigger, and accepts one", () => {
     const { request, stream } = prepareCompact({});
     expect(stream).toBe(false);
     expect(request).toEqual(prepare({ input: [user, trigger] }).request);
@@ -170,7 +168,7 @@ describe("the endpoint that only compacts", () => {
     expect(message).toMatchObject({ role: "user", content: [{ type: "input_text", text: "hi" }] });
   });
 
-  test("keeps the newest messages that there is room for", () => {
+  test("keeps the newest messages that fit", () => {
     const input = ["old", "é".repeat(127_000), "new"].map((content) => ({ role: "user", content }));
     const kept = (items: readonly object[]) => compacted({ input: items }, answer([text("Done.")])).output.length - 1;
     expect(kept(input)).toBe(3);
@@ -184,7 +182,7 @@ describe("the endpoint that only compacts", () => {
 });
 
 describe("a compaction that comes back", () => {
-  test("is one message of the user, who is followed by an answer", () => {
+  test("is one user message, followed by an answer", () => {
     expect(
       rendered({ type: "compaction", id: "cmp_1", encrypted_content: sealer.seal("Half done.", "summary") }),
     ).toMatch(/^What came before was summarised[\s\S]*\n\nHalf done\.\n\n/);

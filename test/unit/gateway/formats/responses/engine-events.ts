@@ -39,7 +39,7 @@ export function finished(reason: FinishReason = FinishReason.STOP): Event {
   return { kind: { $case: "finished", value: { reason, usage, timings: undefined } } };
 }
 
-/** A whole answer; the last block may be cut. */
+/** A whole answer; the last block may be truncated. */
 export function answer(blocks: readonly Block[], reason: FinishReason = FinishReason.STOP): readonly Event[] {
   return [
     started,

@@ -13,7 +13,7 @@ const call = (id: string, more: object = {}) => ({
 });
 const output = (id: string, value: unknown = "done") => ({ type: "function_call_output", call_id: id, output: value });
 
-/** Roles and parts of the canonical messages, short enough to read. */
+/** Roles and parts of the canonical messages, in short form. */
 function shape(input: unknown, extra: object = {}): readonly string[] {
   return prepare({ input, ...extra }).request.messages.map(
     ({ role, parts }) => `${Object.keys(Role).find((_, i) => i === role)} ${parts.map(partShape).join(" + ")}`,
@@ -50,7 +50,7 @@ describe("messages", () => {
     ]);
   });
 
-  test("input and output text are taken in every role, refusals as text, and unknown keys are ignored", () => {
+  test("input and output text are accepted in every role, refusals as text, and unknown keys are ignored", () => {
     const input = [
       { ...user, content: [{ type: "output_text", text: "a", annotations: [] }], internal_passthrough: { x: 1 } },
       {
@@ -100,12 +100,12 @@ describe("images", () => {
     ["high", ImageDetail.HIGH],
     ["original", ImageDetail.HIGH],
     [null, ImageDetail.UNSPECIFIED],
-  ])("detail %s is understood", (detail, expected) => {
+  ])("detail %s is supported", (detail, expected) => {
     const part = prepare({ input: image({ detail }) }).request.messages[0]?.parts[0]?.kind;
     expect(part).toMatchObject({ $case: "image", value: { mimeType: "image/png", detail: expected } });
   });
 
-  test("are taken in function call outputs", () => {
+  test("are accepted in function call outputs", () => {
     const result = output("c", [
       { type: "input_text", text: "t" },
       { type: "input_image", image_url: png },
@@ -153,7 +153,7 @@ describe("tool loop", () => {
     ]);
   });
 
-  test("arguments that are no JSON stay as they are", () => {
+  test("arguments that are not JSON are unchanged", () => {
     expect(shape([user, call("c", { arguments: "{oops" }), output("c")])[1]).toBe("ASSISTANT call(c read {oops)");
   });
 
@@ -216,7 +216,7 @@ describe("reasoning that comes back", () => {
   });
 });
 
-describe("items that cannot be served", () => {
+describe("unsupported items", () => {
   test.each([[{ type: "item_reference", id: "rs_1" }], [{ id: "rs_1" }]])(
     "the reference %j is refused, naming it and the fix",
     (item) => {
@@ -249,7 +249,7 @@ describe("items that cannot be served", () => {
     expect(refusal({ input: [{ type }] }).slice(0, 2)).toEqual(["unsupported_value", "input[0].type"]);
   });
 
-  test("a type that nobody knows is invalid", () => {
+  test("an unknown type is invalid", () => {
     expect(refusal({ input: [{ type: "surprise" }] }).slice(0, 2)).toEqual(["invalid_value", "input[0].type"]);
   });
 });

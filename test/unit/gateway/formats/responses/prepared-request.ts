@@ -6,7 +6,7 @@ import { responses } from "../../../../../gateway/formats/responses/request.ts";
 import { FORMAT_SETTINGS } from "../../../../support/events/format-settings.ts";
 import { type PreparedAnswer, prepared } from "../../../../support/gateway/prepared-answer.ts";
 
-/** Opens only what it sealed as the same kind; keyed by nothing, so that tests can name the sealed text. */
+/** Opens only text that it sealed as the same kind; without a key, so that tests can name the sealed text. */
 export const sealer: Sealer = {
   sign: (text) => `signed ${text}`,
   seal: (text, kind = "reasoning") => `sealed ${kind} ${Buffer.from(text).toString("base64url")}`,
@@ -41,7 +41,7 @@ export function prepare(extra: object = {}, options: Options = {}): PreparedAnsw
   );
 }
 
-/** What a caller learns from the refusal of such a body: code, path and message. */
+/** The caller's view of the refusal of such a body: code, path and message. */
 export function refusal(extra: object, options: Options = {}): readonly [string, string, string] {
   try {
     prepare(extra, options);

@@ -18,7 +18,7 @@ describe("the model", () => {
     expect(refusal({ model }).slice(0, 2)).toEqual(["unknown_model", "model"]);
   });
 
-  test("that is no string has the wrong type", () => {
+  test("that is not a string has the wrong type", () => {
     expect(refusal({ model: 1 }).slice(0, 2)).toEqual(["invalid_type", "model"]);
   });
 });
@@ -36,7 +36,7 @@ describe("the canonical request", () => {
     });
   });
 
-  test("carries what was asked for", () => {
+  test("carries the requested settings", () => {
     const { stream, request } = prepare({
       stream: true,
       temperature: 0,
@@ -62,7 +62,7 @@ describe("the canonical request", () => {
     [{ top_logprobs: 5 }, 5],
     [{ include: ["message.output_text.logprobs"] }, 0],
     [{ include: ["message.output_text.logprobs"], top_logprobs: 20 }, 20],
-  ])("%j asks for the logprobs of %s alternatives", (extra, expected) => {
+  ])("%j requests the logprobs of %s alternatives", (extra, expected) => {
     expect(prepare(extra).request.sampling?.topLogprobs).toBe(expected);
   });
 
@@ -82,7 +82,7 @@ describe("the canonical request", () => {
     expect(prepare({ max_output_tokens: 2 ** 40 }).request.maxOutputTokens).toBe(262_144);
   });
 
-  test("whether images are taken is asked for the catalog id", () => {
+  test("image input is checked for the catalog id", () => {
     const input = [{ role: "user", content: [{ type: "input_image", image_url: "data:image/png;base64,AAAA" }] }];
     expect(refusal({ model: "svc/qwen", input }, { images: false })[2]).toContain("This model does not take images.");
   });

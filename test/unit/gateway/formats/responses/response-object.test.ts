@@ -79,7 +79,7 @@ describe("the response object", () => {
     });
   });
 
-  test("repeats what the request said", () => {
+  test("repeats the request's settings", () => {
     const echoed = {
       frequency_penalty: 0.5,
       instructions: "i",
@@ -106,7 +106,7 @@ describe("the response object", () => {
     expect(reply).toMatchObject({ ...echoed, model: "svc-qwen", reasoning: { effort: "low", summary: "concise" } });
   });
 
-  test("does not repeat what would make every event of it large", () => {
+  test("does not repeat large fields, which each event would carry", () => {
     const most = 1_048_576;
     const tool = (length: number) => ({ type: "function", name: "f", description: "d".repeat(length), parameters: {} });
     const long = { instructions: "i".repeat(most + 1), tools: [tool(most)] };
@@ -127,7 +127,7 @@ describe("the response object", () => {
     expect(replyTo(answer([]), { service_tier }).service_tier).toBe("default");
   });
 
-  test("says which sampling was used, as far as the engine tells", () => {
+  test("shows the sampling that the engine reported", () => {
     const used = { temperature: 0.6, presencePenalty: 1.5, stop: [], logitBias: {} };
     const tells: Event = {
       kind: { $case: "started", value: { nodeId: "n", modelRevision: "r", inputTokens: 1, sampling: used } },
@@ -140,7 +140,7 @@ describe("the response object", () => {
     expect([frames[0]?.response, frames.at(-1)?.response]).toMatchObject([expected, expected]);
   });
 
-  test("gives zeros where the engine measured nothing", () => {
+  test("gives zeros if the engine measured nothing", () => {
     const events: Event[] = [
       started,
       { kind: { $case: "finished", value: { reason: FinishReason.STOP, usage: undefined, timings: undefined } } },
@@ -165,7 +165,7 @@ describe("the response object", () => {
 });
 
 describe("output items", () => {
-  test("a cut block is an incomplete item", () => {
+  test("a truncated block is an incomplete item", () => {
     const reply = replyTo(answer([text("a"), cut(call("c", "f", '{"a"'))], FinishReason.MAX_OUTPUT_TOKENS));
     expect(reply.output.map((item: { status: string }) => item.status)).toEqual(["completed", "incomplete"]);
     expect(reply.output[1].arguments).toBe('{"a"');
@@ -181,7 +181,7 @@ describe("output items", () => {
     expect(reply.output_text).toBe("ab");
   });
 
-  test("a call without arguments has the empty object, a cut one what there was", () => {
+  test("a call without arguments has the empty object, a truncated one its text so far", () => {
     const reply = replyTo(answer([call("c", "f"), cut(call("d", "f"))]));
     expect(reply.output.map((item: { arguments: string }) => item.arguments)).toEqual(["{}", ""]);
   });
@@ -196,7 +196,7 @@ describe("output items", () => {
     expect(reply.output[1]).not.toHaveProperty("namespace");
   });
 
-  test("reasoning is left out unless asked for", () => {
+  test("reasoning is left out unless requested", () => {
     const reply = replyTo(answer([reasoning("r"), text("a")]));
     expect(reply.output).toMatchObject([{ id: "msg_abcdefghijklmnopqrstuvwx_0", type: "message" }]);
   });
@@ -226,11 +226,11 @@ describe("output items", () => {
     expect(prepare({ input }).request.messages[1]?.parts[0]?.kind).toMatchObject({ value: { text: "deep" } });
   });
 
-  test("an empty reasoning block is no item", () => {
+  test("an empty reasoning block gives no item", () => {
     expect(replyTo(answer([reasoning(), text("a")]), sealed).output).toMatchObject([{ type: "message" }]);
   });
 
-  test("logprobs are shown only when asked for", () => {
+  test("logprobs are shown only when requested", () => {
     const token = (name: string, logprob: number) => ({ token: name, tokenBytes: Buffer.from(name), logprob });
     const logprobs = [{ ...token("é", -0.5), alternatives: [token("e", -Infinity)] }];
     const block = text();

@@ -32,7 +32,7 @@ const neutral = {
   user: "u",
 };
 
-describe("fields that change nothing", () => {
+describe("fields without effect", () => {
   test("are accepted with their neutral values", () => {
     expect(prepare(neutral).request).toEqual(prepare().request);
   });
@@ -135,7 +135,7 @@ describe("values", () => {
     expect(refusal(extra).slice(0, 2)).toEqual([code, path]);
   });
 
-  test("metadata holds 16 pairs and no more", () => {
+  test("metadata holds at most 16 pairs", () => {
     const pairs = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, "v"]));
     expect(prepare({ metadata: pairs(16) }).model).toBe("svc-qwen");
     expect(refusal({ metadata: pairs(17) }).slice(0, 2)).toEqual(["array_above_max_length", "metadata"]);
@@ -151,7 +151,7 @@ describe("values", () => {
     expect(prepared.encoder(head).keepAlive()).not.toContain("client_metadata");
   });
 
-  test("no refusal repeats what the caller sent", () => {
+  test("no refusal repeats the caller's text", () => {
     const secret = "canary-1f9";
     const bodies = [
       { temperature: secret },

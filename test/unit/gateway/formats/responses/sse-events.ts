@@ -14,7 +14,7 @@ export function sseEvents(stream: string): readonly SseEvent[] {
   });
 }
 
-/** Where an item or a response is announced, the field of that name. */
+/** The announced item or response, if any. */
 export function fieldOf(event: SseEvent | undefined, name: string): Record<string, unknown> {
   const value = event?.[name];
   if (typeof value !== "object" || value === null) throw new Error(`no ${name} in the event`);

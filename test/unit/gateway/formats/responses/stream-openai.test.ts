@@ -35,14 +35,14 @@ describe.each([
   ["plain reasoning, sealed too", { include: ["reasoning.encrypted_content"] }],
   ["logprobs", { top_logprobs: 2 }],
 ])("with %s", (_, extra) => {
-  test("the helper gets the output that we say is final", async () => {
+  test("the helper gets the output of our final object", async () => {
     const body = streamOf(full, extra);
     const helper = helperOn(body);
     const deltas: string[] = [];
     helper.on("response.output_text.delta", ({ delta, snapshot }) => deltas.push(delta, snapshot));
     const final = await helper.finalResponse();
     const ours = fieldOf(sseEvents(body).at(-1), "response");
-    // The helper adds what it parsed to each item; all of ours must be in it.
+    // The helper adds its parsed fields to each item; all of ours must be in it.
     expect(final.output).toMatchObject(ours.output as object[]);
     expect(final.status).toBe("completed");
     expect(final.output_text).toBe("Hello");
@@ -51,7 +51,7 @@ describe.each([
   });
 });
 
-test("the helper sees a cut answer as incomplete", async () => {
+test("the helper sees a truncated answer as incomplete", async () => {
   const events = answer([cut(text("Hel"))], FinishReason.MAX_OUTPUT_TOKENS);
   const final = await helperOn(streamOf(events, {})).finalResponse();
   expect([final.status, final.incomplete_details]).toEqual(["incomplete", { reason: "max_output_tokens" }]);

@@ -59,7 +59,7 @@ describe("the order of events", () => {
     ]);
   });
 
-  test("of reasoning as it is", () => {
+  test("of reasoning as text", () => {
     const events = encode(answer([reasoning("a")]), sealed);
     expect(types(events).slice(2, -1)).toEqual([
       "output_item.added",
@@ -157,7 +157,7 @@ describe("the fields of events", () => {
     ]);
   });
 
-  test("logprobs come with each delta when asked for", () => {
+  test("logprobs come with each delta when requested", () => {
     const logprobs = [{ token: "a", tokenBytes: Buffer.from("a"), logprob: -1, alternatives: [] }];
     const events = [started, blockStarted(0, text()), delta(0, "a", logprobs), blockEnded(0), finished()];
     const shown = [{ token: "a", bytes: [97], logprob: -1, top_logprobs: [] }];
@@ -166,7 +166,7 @@ describe("the fields of events", () => {
     expect(encode(events)[4]?.logprobs).toEqual([]);
   });
 
-  test("a call that came without arguments gets them as a delta", () => {
+  test("a call without arguments gets them as a delta", () => {
     const events = encode(answer([call("c", "f")]));
     expect(types(events).slice(3, 5)).toEqual(["function_call_arguments.delta", "function_call_arguments.done"]);
     expect([events[3]?.delta, events[4]?.arguments]).toEqual(["{}", "{}"]);
@@ -181,7 +181,7 @@ describe("the fields of events", () => {
   });
 });
 
-describe("events that show nothing", () => {
+describe("events that are not shown", () => {
   test("progress, unknown ones, a repeated start, and all after the end", () => {
     const encoder = prepare().encoder(head);
     expect(sseEvents(encoder.next(started))).toHaveLength(2);
@@ -201,8 +201,8 @@ describe("events that show nothing", () => {
   });
 });
 
-describe("signs of life", () => {
-  test("count in the sequence and never come ahead of the response", () => {
+describe("keep-alives", () => {
+  test("count in the sequence and never precede the response", () => {
     const encoder = prepare().encoder(head);
     const stream = [encoder.keepAlive(), encoder.next(started), encoder.keepAlive(), encoder.next(finished())].join("");
     expect(sseEvents(stream).map(({ type, sequence_number }) => [type, sequence_number])).toEqual([
@@ -216,7 +216,7 @@ describe("signs of life", () => {
 });
 
 describe("failure", () => {
-  test("before anything was sent is a whole stream of its own", () => {
+  test("before any output is a whole stream of its own", () => {
     const events = sseEvents(prepare().encoder(head).fail(lost));
     expect(types(events)).toEqual(["created", "in_progress", "failed"]);
     expect(fieldOf(events[2], "response")).toMatchObject({
@@ -228,7 +228,7 @@ describe("failure", () => {
     });
   });
 
-  test("inside an item keeps what was done, marks the rest and closes nothing", () => {
+  test("inside an item keeps the finished items, marks the rest and closes nothing", () => {
     const encoder = prepare().encoder(head);
     const before = [started, ...answer([text("a")]).slice(1, 4), blockStarted(1, call("c", "f")), delta(1, '{"p')];
     sseEvents(before.map((event) => encoder.next(event)).join(""));
@@ -315,7 +315,7 @@ describe.each([
     }
   });
 
-  test("has the items announced as done as its final output, and the folded reply as its final object", () => {
+  test("has the announced items as its final output, and the folded reply as its final object", () => {
     for (const blocks of all)
       for (const reason of [FinishReason.STOP, FinishReason.MAX_OUTPUT_TOKENS]) {
         const last = blocks.at(-1);
@@ -373,7 +373,7 @@ describe("obfuscation", () => {
     expect(Math.max(...sizes)).toBe(64);
   });
 
-  test("is left out unless it is asked for, and stands in deltas only", () => {
+  test("is left out unless requested, and is in deltas only", () => {
     const events = answer([text("a"), call("c", "f")]);
     expect(JSON.stringify(encode(events))).not.toContain("obfuscation");
     expect(encode(events, padded).filter((event) => "obfuscation" in event)).toEqual(deltas(encode(events, padded)));

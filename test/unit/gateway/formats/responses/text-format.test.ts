@@ -8,7 +8,7 @@ test.each([[undefined], [null], [{ type: "text" }]])("%j leaves the text free", 
   expect(constraint(format)).toBeUndefined();
 });
 
-test("json_object asks for an object", () => {
+test("json_object requests an object", () => {
   expect(constraint({ type: "json_object" })).toEqual({ $case: "jsonObject", value: {} });
 });
 
@@ -24,7 +24,7 @@ test.each([
   });
 });
 
-test("the reply repeats the format, and not the verbosity, which nothing obeys", () => {
+test("the reply repeats the format, but not the verbosity, which has no effect", () => {
   const format = { type: "json_schema", name: "n", schema, strict: true };
   const echoed = (text: object) => {
     const data = /data: (.+)/.exec(prepare({ text }).encoder(head).keepAlive())?.[1] ?? "";

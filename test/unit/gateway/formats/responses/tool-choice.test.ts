@@ -31,7 +31,7 @@ describe("tool_choice", () => {
       { type: "allowed_tools", mode: "required", tools: [{ type: "function", name: "write", namespace: "fs" }] },
       { ...base, mode: ToolChoiceMode.REQUIRED, allowedNames: ["fs__write"] },
     ],
-  ])("%j is understood", (choice, expected) => {
+  ])("%j is supported", (choice, expected) => {
     expect(prepare({ tools, tool_choice: choice }).request.toolChoice).toEqual(expected);
   });
 
@@ -40,7 +40,7 @@ describe("tool_choice", () => {
     expect(prepare({ tools, parallel_tool_calls: true }).request.toolChoice?.disableParallelCalls).toBe(false);
   });
 
-  test.each([[undefined], ["auto"], ["none"]])("%j needs no tools", (choice) => {
+  test.each([[undefined], ["auto"], ["none"]])("%j does not need tools", (choice) => {
     expect(prepare({ tools: [], tool_choice: choice }).request.toolChoice).toBeUndefined();
   });
 

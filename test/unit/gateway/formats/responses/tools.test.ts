@@ -18,7 +18,7 @@ function echoed(extra: object, options = {}): unknown {
 }
 
 describe("function tools", () => {
-  test("reach the model with the schema's text as the caller ordered it", () => {
+  test("reach the model with the schema's text in the caller's order", () => {
     const tools = [tool("read", { description: "reads", strict: true }), tool("write", { strict: false })];
     expect(prepare({ tools }).request.tools).toEqual([
       { name: "read", description: "reads", parametersJsonSchema: JSON.stringify(parameters), strict: true },
@@ -26,7 +26,7 @@ describe("function tools", () => {
     ]);
   });
 
-  test("without parameters take none, and null is absent everywhere", () => {
+  test("without parameters have none, and null is absent everywhere", () => {
     const bare = { type: "function", name: "now" };
     const nulls = { ...bare, parameters: null, strict: null, description: null };
     const empty = '{"type":"object","properties":{}}';
@@ -36,7 +36,7 @@ describe("function tools", () => {
       ]);
   });
 
-  test("that do not say so are strict where the schema allows it, but not with one that engines find too long", () => {
+  test("without strict are strict where the schema allows it, but not with one too long for engines", () => {
     const closed = (description: string) => ({ ...parameters, description, additionalProperties: false });
     const tools = [tool("a", { parameters: closed("") }), tool("b", { parameters: closed("x".repeat(64 * 1024)) })];
     expect(prepare({ tools }).request.tools.map(({ strict }) => strict)).toEqual([true, false]);
@@ -66,12 +66,12 @@ describe("function tools", () => {
     expect(refusal({ tools: [entry] }).slice(0, 2)).toEqual([code, path]);
   });
 
-  test("declared twice are passed on as they are", () => {
+  test("declared twice are passed on unchanged", () => {
     expect(prepare({ tools: [tool("f"), tool("f")] }).request.tools).toHaveLength(2);
   });
 });
 
-describe("tools that are not the caller's", () => {
+describe("tools that are not the caller's own", () => {
   test.each(["web_search", "file_search", "computer_use_preview", "mcp", "custom", "web_search_preview_2025_03_11"])(
     "%s is refused by name",
     (type) => {
@@ -85,7 +85,7 @@ describe("tools that are not the caller's", () => {
     expect(refusal({ tools: [{ type: "zzz" }] })[2]).toContain("This tool type is not supported");
   });
 
-  test("are left out, of the echo too, where the settings say so", () => {
+  test("are left out, of the echo too, if so configured", () => {
     const tools = [{ type: "web_search" }, tool("f"), group("g", [{ type: "custom", name: "c" }, tool("h")])];
     const options = { unsupportedTools: "skip" } as const;
     expect(prepare({ tools }, options).request.tools.map(({ name }) => name)).toEqual(["f", "g__h"]);

@@ -15,7 +15,7 @@ function refusal(rawHeaders: readonly string[]): ApiError {
   throw new Error("the key was taken");
 }
 
-describe("takes the key", () => {
+describe("accepts the key", () => {
   test.each([
     ["as a bearer", ["Authorization", `Bearer ${KEY}`]],
     ["with the scheme in lower case", ["authorization", `bearer ${KEY}`]],
@@ -32,18 +32,18 @@ describe("takes the key", () => {
     expect(presentedKeys(rawHeaders)).toEqual([KEY]);
   });
 
-  test("of the largest size that is looked at", () => {
+  test("of the largest accepted size", () => {
     const longest = "k".repeat(128);
     expect(presentedKeys(["authorization", `Bearer ${longest}`])).toEqual([longest]);
     expect(presentedKeys(["x-api-key", longest])).toEqual([longest]);
   });
 });
 
-test("takes two keys that differ in the order in which they are to be tried, x-api-key first", () => {
+test("accepts two keys that differ, in the order of the attempts, x-api-key first", () => {
   expect(presentedKeys(["authorization", `Bearer ${KEY}`, "x-api-key", `${KEY}2`])).toEqual([`${KEY}2`, KEY]);
 });
 
-describe("refuses with 401 and the words for any wrong key", () => {
+describe("refuses any wrong key with 401 and the same wording", () => {
   test.each([
     ["an empty bearer", ["authorization", "Bearer "], "api_key_malformed"],
     ["the scheme alone", ["authorization", "Bearer"], "api_key_malformed"],
@@ -68,7 +68,7 @@ describe("refuses with 401 and the words for any wrong key", () => {
   });
 });
 
-test("names the required header without any key", () => {
+test("names the required header if there is no key", () => {
   for (const rawHeaders of [
     [],
     ["authorization", ""],
@@ -98,7 +98,7 @@ test.each([[], ["x-api-key", "a b"]])("explains in every envelope how to send a 
   for (const envelope of ENVELOPES) {
     const text = messageOf(refusal(rawHeaders), envelope);
     expect(text).toContain("Authorization: Bearer <API_KEY>");
-    // Agents recognize by this name that their key is wrong.
+    // The error name by which agents detect a wrong key.
     expect(text).toContain("x-api-key: <API_KEY>");
   }
 });

@@ -39,13 +39,13 @@ describe("the head of a request", () => {
     expect(outcome(rawHeaders)).toBe(expected);
   });
 
-  test("HTTP/1.0 needs no host and has no chunks, other versions are not spoken", () => {
+  test("HTTP/1.0 needs no host and has no chunks; other versions are refused", () => {
     expect(outcome([], "1.0")).toBe("fine");
     expect(outcome(["transfer-encoding", "chunked"], "1.0")).toBe("bad_request unclear_transfer_encoding");
     for (const version of ["0.9", "2.0", "1.2"]) expect(outcome(HOST, version)).toBe("bad_request unclear_version");
   });
 
-  test.each(["http://x/", "*", "", "v1/models"])("the target %j is no path", (url) => {
+  test.each(["http://x/", "*", "", "v1/models"])("the target %j is not a path", (url) => {
     expect(outcome(HOST, "1.1", url)).toBe("bad_request unclear_target");
   });
 });

@@ -9,7 +9,7 @@ describe("the origin of a change", () => {
     ["the page by an IPv6 address", "http://[::1]:9901", "[::1]:9901"],
     ["the default port, written in one place only", "http://10.0.0.1", "10.0.0.1:80"],
     ["through a proxy with TLS", "https://10.0.0.1", "10.0.0.1"],
-  ])("%s is let through", (_, origin, host) => expect(isOwnOrigin(origin, host)).toBe(true));
+  ])("%s is accepted", (_, origin, host) => expect(isOwnOrigin(origin, host)).toBe(true));
 
   test.each([
     ["another site", "https://example.com", "127.0.0.1:9901"],

@@ -35,7 +35,7 @@ test("clusters are printed as Envoy prints them, one value a line", () => {
   ]);
 });
 
-test("a cluster without endpoints is there all the same", () => {
+test("a cluster without endpoints is printed", () => {
   const text = clustersText([{ model: "svc-qwen", lbPolicy: "random", endpoints: [] }]);
   expect(text).toBe("svc-qwen::observability_name::svc-qwen\nsvc-qwen::lb_policy::random\n");
 });

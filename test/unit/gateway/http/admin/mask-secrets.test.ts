@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { maskSecrets } from "../../../../../gateway/http/admin/mask-secrets.ts";
 
-test("no canary in the place of a secret comes through, at any depth and in any spelling", () => {
+test("no canary in the place of a secret is printed, at any depth and in any spelling", () => {
   const canary = "canary-7f3a";
   const masked = maskSecrets({
     secret: canary,
@@ -23,7 +23,7 @@ test("no canary in the place of a secret comes through, at any depth and in any 
   expect(JSON.stringify(masked).toLowerCase()).not.toContain(canary);
 });
 
-test("what is no secret stays as it is", () => {
+test("values that are not secrets are unchanged", () => {
   const config = {
     listen: { host: "127.0.0.1", port: 8080 },
     keys: { file: "keys.json" },

@@ -32,7 +32,7 @@ test.each([
   ["server_is_overloaded", "no_healthy_upstream", "shed"],
   ["timeout", "upstream_timeout", "deadline"],
   ["server_error", "request_of_death", "error"],
-  // No engine died here: these were draining, loading, had another model, or were never called.
+  // No engine was lost here: these were draining, loading, had another model, or were never called.
   ["server_is_overloaded", "upstream_draining", "shed"],
   ["server_is_overloaded", "upstream_loading", "shed"],
   ["server_is_overloaded", "upstream_model_not_served", "shed"],
@@ -47,7 +47,7 @@ test("a stopped answer ends as drain, whatever its error", () => {
   expect(shown.code).toBe("server_is_overloaded");
 });
 
-describe("a message that the engine refuses is named as the caller has written it", () => {
+describe("a message that the engine refuses is named by the caller's path", () => {
   const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
   const chatList = [
     ...[

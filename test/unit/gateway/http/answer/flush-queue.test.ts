@@ -27,7 +27,7 @@ function queued(maxJoinMs: number, busy: { share: number }) {
   return { clock, queue, stream, flushed: () => flushed };
 }
 
-test("an idle process writes in the same turn", async () => {
+test("an idle process writes in the same tick", async () => {
   const { queue, stream, flushed, clock } = queued(20, { share: 0.1 });
   await clock.advance(1_000);
   queue.add(stream);
@@ -35,7 +35,7 @@ test("an idle process writes in the same turn", async () => {
   expect(flushed()).toBe(1);
 });
 
-test("a busy process holds writes that are not urgent, up to the limit, and stops when it is idle", async () => {
+test("a busy process delays writes that are not urgent, up to the limit, until it is idle", async () => {
   const busy = { share: 0.9 };
   const { queue, stream, flushed, clock } = queued(20, busy);
   for (let looks = 0; looks < 30; looks += 1) {
@@ -59,7 +59,7 @@ test("a busy process holds writes that are not urgent, up to the limit, and stop
   expect([queue.holdMs(), flushed()]).toEqual([0, 33]);
 });
 
-test("a process that was busy before a pause holds no writes after it", async () => {
+test("a process that was busy before a pause delays no writes after it", async () => {
   const busy = { share: 0.9 };
   const { queue, clock } = queued(20, busy);
   for (let looks = 0; looks < 10; looks += 1) {
@@ -72,7 +72,7 @@ test("a process that was busy before a pause holds no writes after it", async ()
   expect(queue.holdMs()).toBe(0);
 });
 
-test("where no time may be spent on it nothing is held, however busy the process is", async () => {
+test("with a limit of zero no write is delayed, however busy the process is", async () => {
   const { queue, stream, flushed, clock } = queued(0, { share: 1 });
   for (let looks = 0; looks < 5; looks += 1) {
     await clock.advance(50);

@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import { expect, test } from "vitest";
 import { RunningAnswers } from "../../../../../gateway/http/answer/running-answers.ts";
 
-/** A running reply whose caller leaves at `emit("close")`. */
+/** A running reply whose caller disconnects at `emit("close")`. */
 class Reply extends EventEmitter {
   readonly destroyed = false;
   readonly headersSent = true;
@@ -10,7 +10,7 @@ class Reply extends EventEmitter {
   readonly writableFinished = false;
 }
 
-test("an answer is aborted when its caller leaves", () => {
+test("an answer is aborted when its caller disconnects", () => {
   const running = new RunningAnswers({ nowMs: () => 1_000 });
   const reply = new Reply();
   const answer = running.begin(reply, "key");
@@ -19,7 +19,7 @@ test("an answer is aborted when its caller leaves", () => {
   expect([answer.signal.aborted, answer.leftMs]).toEqual([true, 1_000]);
 });
 
-test("an answer that is whole is not given up when its reply is closed", () => {
+test("a complete answer is not aborted when its reply is closed", () => {
   const running = new RunningAnswers({ nowMs: () => 0 });
   const reply = Object.assign(new Reply(), { writableFinished: true });
   const answer = running.begin(reply, "key");

@@ -104,7 +104,7 @@ test("a full socket pauses its engine once, and resumes it when drained", async 
   ]);
 });
 
-test("a stream that ends while it is paused is paused no more", async () => {
+test("a stream that ends while it is paused is no longer paused", async () => {
   const { wire, pauses, write } = streaming();
   wire.full = true;
   await write(0);

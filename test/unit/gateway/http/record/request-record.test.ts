@@ -30,7 +30,7 @@ test.each([
 const FINISHED = { reason: FinishReason.STOP, usage: undefined, timings: undefined } as unknown as Finished;
 
 describe("the record of a request", () => {
-  test("of several failures the first one names the reason", () => {
+  test("the first of several failures is the reason", () => {
     const record = newRecord();
     record.failed("upstream_reset", false);
     record.failed("upstream_timeout", true);
@@ -45,7 +45,7 @@ describe("the record of a request", () => {
     expect(record.cost).toBe("work");
   });
 
-  test("a request that found no room costs nothing, and one that was answered its work", () => {
+  test("a request refused for lack of capacity costs nothing, and an answered one its work", () => {
     const record = newRecord();
     record.failed("no_healthy_upstream", false);
     expect(record.cost).toBe("nothing");
@@ -58,7 +58,7 @@ describe("the record of a request", () => {
     expect(record.closed(400, true)).toMatchObject({ detail: "invalid_value", endReason: undefined });
   });
 
-  test("a reader that stalled is the reason, whatever that leads to", () => {
+  test("a stalled reader is the reason, whatever follows from it", () => {
     const record = newRecord();
     record.readerStalled();
     record.failed("downstream_remote_disconnect", true);
@@ -69,17 +69,17 @@ describe("the record of a request", () => {
     [200, "client_closed", "downstream_remote_disconnect"],
     [0, "client_closed", "downstream_remote_disconnect"],
     [413, undefined, undefined],
-  ] as const)("a reply with %i that was cut ends as %s", (code, endReason, detail) => {
+  ] as const)("a truncated reply with %i ends as %s", (code, endReason, detail) => {
     expect(newRecord().closed(code, false)).toMatchObject({ endReason, detail });
   });
 
-  test("an answer that was complete stays so when its connection is cut", () => {
+  test("a complete answer stays so when its connection is cut", () => {
     const record = newRecord();
     record.finished(FINISHED);
     expect(record.closed(200, false)).toMatchObject({ endReason: "complete", detail: undefined });
   });
 
-  test("times are counted from the arrival, the wait from the sending, the acceptance from the newest call", async () => {
+  test("times count from the arrival, the wait from the sending, the acceptance from the newest call", async () => {
     const clock = new VirtualClock();
     const record = newRecord({ clock });
     await clock.advance(2);

@@ -123,13 +123,13 @@ describe("the spans of a request", () => {
     expect(at(chat)).toEqual([7, 105]);
   });
 
-  test("that no endpoint could take: no call, and an error", async () => {
+  test("without an available endpoint: no call, and an error", async () => {
     const [, chat, ...calls] = (await request({ ...SENT, detail: "no_healthy_upstream" })).spans(FAILED);
     expect(chat?.error).toBe("no_healthy_upstream");
     expect(calls).toEqual([]);
   });
 
-  test("whose client left during a call: it ends with the request, cancelled and without error", async () => {
+  test("whose client disconnected during a call: it ends with the request, cancelled and without error", async () => {
     const { record, spans } = await request({ ...SENT, endReason: "client_closed" });
     record.generateSent("10.0.0.1:1");
     const [server, , call] = spans({ code: 0, outcome: "client_closed" });

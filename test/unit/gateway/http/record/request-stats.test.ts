@@ -18,7 +18,7 @@ async function recorded(pattern: string, fields: object): Promise<string> {
   return stats.registry.metrics();
 }
 
-describe("a request that is over", () => {
+describe("a finished request", () => {
   test("is counted under its route, format and outcome", async () => {
     const text = await recorded("/v1/messages", { model: "svc-qwen" });
     const labels = 'route="/v1/messages",format="messages",code="200",outcome="ok"';
@@ -27,7 +27,7 @@ describe("a request that is over", () => {
     expect(text).toContain(`svc_request_duration_seconds_sum{${duration}} 2`);
   });
 
-  test("of a path that no route has makes no series of its own", async () => {
+  test("of an unknown path adds no series", async () => {
     expect(await recorded("/v1/whatever", {})).toContain('{route="unknown",format="none",code="200",outcome="ok"} 1');
   });
 

@@ -30,7 +30,7 @@ describe("response flags", () => {
     (detail) => expect(failed(detail)).toBe("-"),
   );
 
-  test("a client that left, or took nothing, is the reason whatever followed from it", () => {
+  test("a client that disconnected, or stopped reading, is the reason whatever followed", () => {
     expect(failed("upstream_reset", { endReason: "client_closed" })).toBe("DC");
     expect(failed("downstream_remote_disconnect", { endReason: "slow_reader" })).toBe("SI");
   });
@@ -46,7 +46,7 @@ describe("response flags", () => {
     ["a message that no endpoint takes", "upstream_message_too_large", false],
     ["the end of this process", "drain_timeout", false],
     ["a request that kills engines", "request_of_death", false],
-  ] as const)("%s was not tried again, however many tries came before", (_, detail, begun) => {
+  ] as const)("%s was not retried, however many attempts came before", (_, detail, begun) => {
     expect(failed(detail, { attempts: 3, firstDeltaMs: begun ? 5 : undefined })).not.toContain("URX");
   });
 });

@@ -23,7 +23,7 @@ describe("traceparent", () => {
     expect(traceHeaders(context)).toEqual({ traceparent: `00-${TRACE}-${newId(8)}-01` });
   });
 
-  test("one of a later version is read as far as this version goes", () => {
+  test("a later version is read in the form of this version", () => {
     const context = contextOf({ traceparent: `cc-${TRACE}-${PARENT}-03-what-comes-later` });
     expect(context).toMatchObject({ traceId: TRACE, flags: "03" });
     expect(traceHeaders(context).traceparent).toBe(`00-${TRACE}-${newId(8)}-03`);
@@ -47,7 +47,7 @@ describe("traceparent", () => {
     expect(contextOf({ traceparent, tracestate: "a=1" })).toEqual(FRESH);
   });
 
-  test("ids of our own are of the right form and never the same", () => {
+  test("generated ids have the right form and never repeat", () => {
     const [one, other] = [traceContextOf({}), traceContextOf({})];
     expect(traceHeaders(one).traceparent).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
     expect(one.traceId).not.toBe(other.traceId);
@@ -72,7 +72,7 @@ describe("sampling", () => {
     expect(traceHeaders(context).traceparent).toMatch(new RegExp(`-${flags}$`));
   });
 
-  test("is decided by the id of the trace", () => {
+  test("is decided by the trace id", () => {
     const asked: string[] = [];
     const sampler = (traceId: string) => asked.push(traceId) > 0;
     contextOf(given("00"), sampler);

@@ -30,7 +30,7 @@ function twoEndpoints() {
   return { clock, views, room, roomy, run, report, gained: () => gained };
 }
 
-test("an endpoint has room below its requests, its node's queue and its cache, and onRoom is called when it gains some", () => {
+test("an endpoint has room below its limits of requests, node queue and cache; onRoom reports a gain", () => {
   const { roomy, run, report, gained } = twoEndpoints();
   const [end] = [run("e0"), run("e0")];
   expect([roomy(), gained()]).toEqual([["e1"], 2]);
@@ -44,7 +44,7 @@ test("an endpoint has room below its requests, its node's queue and its cache, a
   }
 });
 
-test("there is room for nobody while the cluster runs as many as it may, though endpoints have some", () => {
+test("no endpoint has room while the cluster is at its limit", () => {
   const { room, roomy, run } = twoEndpoints();
   const [end] = [run("e0"), run("e0"), run("e1")];
   expect([room.any, roomy()]).toEqual([false, ["e1"]]);
@@ -52,8 +52,8 @@ test("there is room for nobody while the cluster runs as many as it may, though 
   expect(room.any).toBe(true);
 });
 
-describe("an endpoint that has said when it has room again", () => {
-  test("has none until then, the newest word counts", async () => {
+describe("an endpoint that reported when it has room again", () => {
+  test("has no room until then; the newest report counts", async () => {
     const { clock, room, roomy } = twoEndpoints();
     room.holdBack("e0", 1_000);
     room.holdBack("e0", 5_000);

@@ -43,13 +43,13 @@ test.each([
   expect(turnsOf([endpoint]).waitFor(pick, prompt()) !== undefined).toBe(waits);
 });
 
-test("a long prompt comes behind those that wait already", () => {
+test("a long prompt queues behind the waiting ones", () => {
   const endpoint = view("a");
   const wait = turnsOf([endpoint]).waitFor({ endpoint, uncachedTokens: 90_000 }, prompt({ isLast: true }));
   expect(wait).toEqual({ kind: "prefill", address: undefined, seconds: 9 });
 });
 
-test("waits for the endpoint that holds most of it, for any where none does or it has waited too long", () => {
+test("waits for the endpoint that holds most of it, or for any after a long wait", () => {
   const endpoint = view("a", 50_000);
   const addressOf = (uncachedTokens: number, overdue: boolean) =>
     turnsOf([endpoint]).waitFor({ endpoint, uncachedTokens }, prompt({ overdue }))?.address;
@@ -60,7 +60,7 @@ test("waits for the endpoint that holds most of it, for any where none does or i
   ]);
 });
 
-test("rather waits for a place where it is cached than is prefilled elsewhere", () => {
+test("waits for a slot with a cached prefix rather than prefill elsewhere", () => {
   const [home, other] = [view("home"), view("other")];
   const turns = turnsOf([home, other], ["home"]);
   const at = (uncachedTokens: number, overdue = false) =>
@@ -88,7 +88,7 @@ test("a wait is over when the endpoint has room and little to prefill, or has le
   ).toBe(false);
 });
 
-/** Returns when one of so many gateways takes an endpoint for idle that was busy until now, by its random number. */
+/** Returns when one of `gateways` gateways considers a formerly busy endpoint idle, by its random number. */
 async function idleAfterMs(gateways: number, chance: number): Promise<number> {
   const clock = new VirtualClock();
   const node = { ...view("a"), gateways, outstandingPrefillTokens: 90_000 };
@@ -100,7 +100,7 @@ async function idleAfterMs(gateways: number, chance: number): Promise<number> {
   return clock.nowMs();
 }
 
-test("gateways that share an endpoint take it for idle one after the other, the more of them the further apart", async () => {
+test("gateways that share an endpoint consider it idle one after the other, further apart with more gateways", async () => {
   expect(await idleAfterMs(1, 0.9)).toBe(0);
   const [first, second, ofMore] = [await idleAfterMs(4, 0.1), await idleAfterMs(4, 0.9), await idleAfterMs(8, 0.9)];
   expect(first).toBeLessThan(second);
@@ -108,7 +108,7 @@ test("gateways that share an endpoint take it for idle one after the other, the 
   expect(await idleAfterMs(1_000, 0.9)).toBeLessThanOrEqual(5_000);
 });
 
-test("an endpoint that another gateway was faster with is busy again, and idle at another moment", async () => {
+test("an endpoint that another gateway took first is busy again, and idle at another moment", async () => {
   const clock = new VirtualClock();
   const node = { ...view("a"), gateways: 2, outstandingPrefillTokens: 90_000 };
   const turns = turnsOf([node], [], () => 0.5, clock);

@@ -14,7 +14,7 @@ function timing() {
   return { clock, due, taken: () => taken, timer: new RecheckTimer({ after }, () => due.push(clock.nowMs())) };
 }
 
-test("is due once, however often it was armed, and can be armed again then", async () => {
+test("fires once, however often it was armed, and can be armed again then", async () => {
   const { clock, due, timer } = timing();
   timer.arm(100);
   timer.arm(50);
@@ -25,7 +25,7 @@ test("is due once, however often it was armed, and can be armed again then", asy
   expect(due).toEqual([100, 250]);
 });
 
-test("is due at once, and once, where it is armed for now, however far off it was", async () => {
+test("fires at once, and once, when it is armed for now, however far off it was", async () => {
   const { clock, due, taken, timer } = timing();
   timer.arm(100);
   timer.armNow();
@@ -35,7 +35,7 @@ test("is due at once, and once, where it is armed for now, however far off it wa
   expect([due, taken()]).toEqual([[0], 2]);
 });
 
-test("is never due once it is disarmed, until it is armed anew", async () => {
+test("never fires once it is disarmed, until it is armed again", async () => {
   const { clock, due, timer } = timing();
   timer.armNow();
   timer.disarm();

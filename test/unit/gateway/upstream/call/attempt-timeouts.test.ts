@@ -31,8 +31,8 @@ function watched(change: Partial<Timeouts> = {}, inputTokens = 0, taken = true, 
   return { clock, watch, seen, expired, connection };
 }
 
-describe("each limit, and when it is over", () => {
-  test("a call that nobody takes", async () => {
+describe("each limit, and when it expires", () => {
+  test("a call that is not accepted", async () => {
     const { clock, expired } = watched();
     await clock.advance(4_999);
     expect(expired).toEqual([]);
@@ -40,7 +40,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual(["accept at 5000"]);
   });
 
-  test("a connection that is not there in time; one that is leaves the rest of the time to accept", async () => {
+  test("a connection that is not ready in time; a ready one leaves the rest for acceptance", async () => {
     const { clock, expired, connection } = watched({ connectMs: 2_000 });
     connection.stands = false;
     await clock.advance(1_999);
@@ -55,7 +55,7 @@ describe("each limit, and when it is over", () => {
     expect(other.expired).toEqual(["accept at 5000"]);
   });
 
-  test("a message that waits for others on its way, or is not written in time: the node cannot be late with it", async () => {
+  test("a message that waits behind others or is not written in time: not a fault of the node", async () => {
     const waiting = watched({ pendingMs: 30_000 }, 0, false);
     await waiting.clock.advance(29_999);
     expect(waiting.expired).toEqual([]);
@@ -71,7 +71,7 @@ describe("each limit, and when it is over", () => {
     expect(written.expired).toEqual(["hand_over at 13000"]);
   });
 
-  test("a call whose answer may lie unread, because this process was held up until after the limit, once", async () => {
+  test("a call whose answer may be unread, as this process was blocked, gets one extension", async () => {
     const { clock, expired } = watched();
     await clock.advance(4_000);
     clock.holdUp(3_000);
@@ -83,7 +83,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual(["accept at 7050"]);
   });
 
-  test("a call whose answer did lie unread goes on", async () => {
+  test("a call whose answer was unread continues", async () => {
     const { clock, seen, expired } = watched();
     await clock.advance(4_000);
     clock.holdUp(3_000);
@@ -93,7 +93,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual([]);
   });
 
-  test("a call that nobody takes, counted from when the connection has all of it", async () => {
+  test("a call that is not accepted, counted from when it was written completely", async () => {
     const { clock, watch, expired } = watched({}, 0, false);
     await clock.advance(8_000);
     watch.handOverBegun();
@@ -105,7 +105,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual(["accept at 17000"]);
   });
 
-  test("every MiB of a request adds to the time to hand it over, and to that until it is taken", async () => {
+  test("every MiB of a request extends the times to write it and to accept it", async () => {
     const limits = { acceptMs: 5_000, acceptPerMiBMs: 1_000 };
     const { clock, watch, expired } = watched(limits, 0, false, 30 * 1024 * 1024);
     watch.handOverBegun();
@@ -194,7 +194,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual([`per_try at ${1_000 + limitMs}`]);
   });
 
-  test("the time to the first delta begins anew with every movement, and with nothing else", async () => {
+  test("the time to the first delta restarts with every progress report, and with nothing else", async () => {
     const { clock, seen, expired } = watched();
     seen([started(), progress(1)]);
     await clock.advance(15_000);
@@ -207,7 +207,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual(["per_try at 45000"]);
   });
 
-  test("signs of life without deltas do not hold up the limit between deltas", async () => {
+  test("keep-alives without deltas do not extend the limit between deltas", async () => {
     const { clock, seen, expired } = watched();
     seen([started(), delta(0, "a")]);
     for (let index = 0; index < 6; index += 1) {
@@ -243,7 +243,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual([`${limit} at ${at}`]);
   });
 
-  test("deltas that keep coming are no reason to end a call, however long it is", async () => {
+  test("deltas that keep coming never end a call, however long it is", async () => {
     const { clock, seen, expired } = watched();
     seen([started()]);
     for (let index = 0; index < 1_000; index += 1) {
@@ -254,8 +254,8 @@ describe("each limit, and when it is over", () => {
   });
 });
 
-describe("while our own client reads slowly", () => {
-  test("silence is not the endpoint's", async () => {
+describe("while the client reads slowly", () => {
+  test("silence is not a fault of the endpoint", async () => {
     const { clock, watch, seen, expired } = watched();
     seen([started(), delta(0, "a")]);
     watch.hold();
@@ -263,7 +263,7 @@ describe("while our own client reads slowly", () => {
     expect(expired).toEqual([]);
   });
 
-  test("the limits begin anew when it reads again", async () => {
+  test("the limits restart when it reads again", async () => {
     const { clock, watch, seen, expired } = watched();
     seen([started(), delta(0, "a")]);
     watch.hold();
@@ -277,7 +277,7 @@ describe("while our own client reads slowly", () => {
   });
 });
 
-test("nothing expires after the call, and no timer is left", async () => {
+test("no timer remains after the call", async () => {
   const { clock, watch, seen, expired } = watched();
   seen([started()]);
   await clock.advance(6_000);

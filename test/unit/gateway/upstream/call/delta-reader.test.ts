@@ -15,7 +15,10 @@ const read = (bytes: Buffer, index: number) => {
     : undefined;
 };
 
-/** Says by the decoder what a reader may say of a message: its texts and tokens where it goes on with the block alone. */
+/**
+ * Reads by the decoder the messages that a reader may read: texts and tokens of a message that only continues the
+ * block.
+ */
 function byDecoder(bytes: Buffer, index: number) {
   const { events, tokens } = GenerateResponse.decode(bytes);
   const texts = events.map(({ kind }) => {
@@ -46,7 +49,7 @@ test("an index of 0 may be written, too", () => {
   expect(read(Buffer.from([0x0a, 7, 0x1a, 5, 0x08, 0, 0x12, 1, 0x61]), 0)).toEqual({ texts: ["a"], tokens: [] });
 });
 
-describe("left to the decoder is", () => {
+describe("left to the decoder:", () => {
   const withLogprobs: Event = {
     kind: {
       $case: "blockDelta",
@@ -80,7 +83,7 @@ describe("left to the decoder is", () => {
   });
 });
 
-test("whatever byte is cut off or changed, it reads what the decoder reads or nothing", () => {
+test("whatever byte is cut off or changed, it reads the same as the decoder or nothing", () => {
   const messages = [
     encode([delta(0, "Hé")], [300]),
     encode([delta(2, "ab"), delta(2, "c")], [1, 2]),

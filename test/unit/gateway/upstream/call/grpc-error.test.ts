@@ -5,12 +5,12 @@ import { fromGrpc } from "../../../../../gateway/upstream/call/grpc-error.ts";
 import { RetryInfo } from "../../../../../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../../../../../proto/gen/google/rpc/status.ts";
 
-/** What a caller of a node sees when the node refuses. */
+/** The caller's error when the node refuses. */
 function refusal(reason: ErrorReason, retryAfterMs?: number): ServiceError {
   return Object.assign(new Error(), toFailedCall(new EngineError(reason, "no"), retryAfterMs));
 }
 
-test("a full node's own word on when it has room again is what the client hears", () => {
+test("a full node's own retry delay reaches the client", () => {
   expect(fromGrpc(refusal("QUEUE_FULL", 2_345.5), false).error.retryAfterMs).toBe(2_345.5);
   expect(fromGrpc(refusal("QUEUE_FULL"), false).error.retryAfterMs).toBeUndefined();
   expect(fromGrpc(refusal("DRAINING", 5), false).error.retryAfterMs).toBeUndefined();
@@ -31,13 +31,13 @@ test.each<[string, ServiceError, string, boolean]>([
   expect(fromGrpc(cause, false)).toMatchObject({ error: { detail }, retriable });
 });
 
-test("details that are no google.rpc.Status leave it to the status code", () => {
+test("details that are not a google.rpc.Status leave it to the status code", () => {
   const cause = refusal("INVALID_REQUEST");
   cause.metadata.set("grpc-status-details-bin", Buffer.from([0xff, 0xff]));
   expect(fromGrpc(cause, false)).toMatchObject({ error: { detail: "engine_invalid_request" }, retriable: false });
 });
 
-test("a node that is full and says only when to come back is passed over until then", () => {
+test("a full node that only reports a retry delay is skipped until then", () => {
   const retry = RetryInfo.encode({ retryDelay: { seconds: 2, nanos: 500_000_000 } }).finish();
   const details = [{ typeUrl: "type.googleapis.com/google.rpc.RetryInfo", value: Buffer.from(retry) }];
   const code = status.RESOURCE_EXHAUSTED;
@@ -51,7 +51,7 @@ test("a node that is full and says only when to come back is passed over until t
   });
 });
 
-describe("a conversation that a model does not take", () => {
+describe("a conversation that a model does not support", () => {
   const refused = (facts: Record<string, string>) => {
     const error = new EngineError("INVALID_REQUEST", "no", facts);
     return fromGrpc(Object.assign(new Error(), toFailedCall(error)), true).error;

@@ -20,7 +20,7 @@ function gated(folded = false) {
   return { gate, pass, passed, kinds, commits };
 }
 
-test("that something cannot be taken back is told once; of a folded answer never", () => {
+test("the commit is announced once; for a folded answer never", () => {
   for (const [folded, told] of [
     [false, [true]],
     [true, []],
@@ -34,7 +34,7 @@ test("that something cannot be taken back is told once; of a folded answer never
 });
 
 describe("a streamed answer", () => {
-  test("signs of life pass at once, a block's start waits for its first delta", () => {
+  test("keep-alives pass at once, a block's start waits for its first delta", () => {
     const { gate, pass, kinds } = gated();
     pass(progress);
     pass(started(), textStart(0));
@@ -46,7 +46,7 @@ describe("a streamed answer", () => {
     expect(gate.committed).toBe(true);
   });
 
-  test("what a failed try held back is void", () => {
+  test("events held back of a failed attempt are dropped", () => {
     const { pass, passed } = gated();
     pass(started({ nodeId: "first" }), textStart(0));
     pass(started({ nodeId: "second" }), textStart(0), delta(0, "b"));
@@ -72,8 +72,8 @@ describe("a streamed answer", () => {
   });
 });
 
-describe("an answer in one piece", () => {
-  test("is never committed, and begins anew with every try", () => {
+describe("a folded answer", () => {
+  test("is never committed, and restarts with every attempt", () => {
     const { gate, pass, passed } = gated(true);
     pass(started(), textStart(0), delta(0, "half"));
     expect(gate.committed).toBe(false);

@@ -52,7 +52,7 @@ function cutAnew(events: readonly Event[], joins: () => boolean): Event[] {
   return all;
 }
 
-/** What a caller has read: each block with its text, and all ends. */
+/** The caller's view: each block with its text, and all ends. */
 function read(events: readonly Event[]): string {
   return events
     .map(({ kind }) => {
@@ -62,8 +62,8 @@ function read(events: readonly Event[]): string {
     .join("");
 }
 
-describe("what an engine tells again", () => {
-  test("is passed on from where the caller is, wherever that is and however it is cut", () => {
+describe("a replayed answer", () => {
+  test("is passed on from the caller's position, wherever that is and however it is cut", () => {
     const random = new SeededRandom(13);
     for (let passed = 1; passed < ANSWER.length; passed += 1) {
       const before = ANSWER.slice(0, passed);
@@ -91,7 +91,7 @@ describe("what an engine tells again", () => {
     expect(rest).toEqual([withLogprobs("def", "ef")]);
   });
 
-  test("lets signs of life through meanwhile", () => {
+  test("lets keep-alives through meanwhile", () => {
     const progress: Event = { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens: 5, step: 1 } } };
     const replay = new Replay(ledgerOf(ANSWER.slice(0, 9)));
     expect(replay.newEvents([progress, started(), progress])).toEqual([progress, progress]);
@@ -118,14 +118,14 @@ describe("what an engine tells again", () => {
     expect(changed((events) => events)).toEqual([]);
   });
 
-  test("is another answer where the digest differs at the very place of the caller", () => {
+  test("is another answer if the digest differs at the caller's position", () => {
     const replay = new Replay(ledgerOf([started(), textStart(0), delta(0, "abc")]));
     expect(replay.newEvents([started(), textStart(0), delta(0, "abxdef")])).toBeUndefined();
   });
 });
 
-describe("the tokens of an engine that goes on", () => {
-  test("are those that it was given, and then its own", () => {
+describe("the tokens of an engine that continues", () => {
+  test("are the given ones, then its own", () => {
     const replay = new Replay(ledgerOf([started()], [1, 2, 3]));
     expect(replay.newTokens([1, 2])).toEqual([]);
     expect(replay.gotOn).toBe(false);
@@ -134,7 +134,7 @@ describe("the tokens of an engine that goes on", () => {
     expect(replay.gotOn).toBe(true);
   });
 
-  test("are wrong where they differ from those that it was given", () => {
+  test("are wrong if they differ from the given ones", () => {
     expect(new Replay(ledgerOf([started()], [1, 2, 3])).newTokens([1, 4])).toBeUndefined();
   });
 });

@@ -15,7 +15,7 @@ test("how a text is cut makes no difference, inside a character too", () => {
     expect(digestOf(text.slice(0, at), text.slice(at)).equals(whole)).toBe(true);
 });
 
-test("only what stands before the end counts", () => {
+test("only text before the end counts", () => {
   const digest = new TextDigest();
   digest.add("abcdef", 3);
   expect(digest.equals(digestOf("abc"))).toBe(true);

@@ -6,7 +6,7 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const REFRESH_MS = 1_000;
 
-/** A name that answers what the test sets: addresses, an error, or nothing at all. */
+/** A host name whose lookups return the test's addresses, an error, or nothing. */
 class Name {
   answer: readonly string[] | Error | "silence" = [];
   readonly asked: number[] = [];
@@ -101,7 +101,7 @@ describe("the last good addresses stay", () => {
   });
 });
 
-test("while lookups fail they become rarer, up to ten refresh times, and then are as often as before", async () => {
+test("failing lookups back off up to ten refresh intervals, and return to the normal rate after a success", async () => {
   const name = new Name(dnsError("ENOTFOUND"));
   await name.clock.advance(40_000);
   expect(name.asked).toEqual([0, 1_000, 3_000, 7_000, 15_000, 25_000, 35_000]);
@@ -110,7 +110,7 @@ test("while lookups fail they become rarer, up to ten refresh times, and then ar
   expect(name.asked.slice(7)).toEqual([45_000, 46_000, 47_000]);
 });
 
-test("after closing it asks no more and tells nothing", async () => {
+test("after closing it neither looks up nor reports", async () => {
   const name = new Name(["10.0.0.1"]);
   name.discovery.close();
   await name.clock.advance(10 * REFRESH_MS);

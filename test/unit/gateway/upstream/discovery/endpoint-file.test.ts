@@ -13,7 +13,7 @@ test.each([
   ]);
 });
 
-test("everything about an endpoint may stand there", () => {
+test("all fields of an endpoint are accepted", () => {
   const endpoint = {
     address: "a:1",
     loadBalancingWeight: 3,
@@ -26,7 +26,7 @@ test("an empty list is a list", () => {
   expect(parseEndpointFile("endpoints: []")).toEqual([]);
 });
 
-describe("refused, and the message says where", () => {
+describe("a bad file is refused, and the message names the position", () => {
   test.each([
     ["an empty file", "", "(root)"],
     ["no YAML", "endpoints: [", "not YAML"],

@@ -42,7 +42,7 @@ describe("an address is one endpoint", () => {
   });
 });
 
-test("what is drained by hand stays so when it goes and comes back, is said of then, and ends by hand", () => {
+test("a drain by hand survives leaving and returning, is reported then, and ends by hand", () => {
   const { pool, lines } = pooled();
   const first = pool.join("127.0.0.1:1");
   pool.setDrained(new Set(["127.0.0.1:1"]));
@@ -55,7 +55,7 @@ test("what is drained by hand stays so when it goes and comes back, is said of t
 });
 
 describe("plain text to another machine", () => {
-  test("is warned of once", () => {
+  test("is warned about once", () => {
     const { pool, lines } = pooled();
     for (const address of ["10.0.0.1:1", "10.0.0.2:1"]) pool.join(address);
     expect(lines).toEqual(["10.0.0.1:1"]);

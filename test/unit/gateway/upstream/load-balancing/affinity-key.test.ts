@@ -31,7 +31,7 @@ describe("the affinity key", () => {
     expect(new Set([keyOf({ headers: session }).key, sub("a"), sub("b")]).size).toBe(3);
   });
 
-  test("takes the first header of the list that says something", () => {
+  test("takes the first header of the list that is not empty", () => {
     const both = keyOf({ headers: { "session-id": "two", "x-session-id": "one" } }).key;
     expect(both).toBe(keyOf({ headers: { "x-session-id": "one" } }).key);
     expect(keyOf({ headers: { "x-session-id": " ", "session-id": "two" } }).key).toBe(
@@ -40,14 +40,14 @@ describe("the affinity key", () => {
     expect(keyOf({ headers: { "x-session-id": ["one", "two"] } }).key).toBe(both);
   });
 
-  test("is the conversation where there is nothing else, also beside headers that change with every request", () => {
+  test("is the conversation if there is nothing else, even beside headers that change with every request", () => {
     const { source, key } = keyOf({ headers: { "x-client-request-id": "r1", "x-claude-code-agent-id": "a" } });
     expect(source).toBe("conversation");
     expect(keyOf().key).toBe(key);
     expect(keyOf({ conversationHead: "other" }).key).not.toBe(key);
   });
 
-  test("is another one for another tenant", () => {
+  test("differs by tenant", () => {
     expect(keyOf({ tenant: "u" }).key).not.toBe(keyOf().key);
     const headers = { "session-id": "one" };
     expect(keyOf({ tenant: "u", headers }).key).not.toBe(keyOf({ headers }).key);

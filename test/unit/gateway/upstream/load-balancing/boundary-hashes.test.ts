@@ -34,14 +34,14 @@ describe("boundaries", () => {
     expect(hashes([system])).toHaveLength(1);
   });
 
-  test("of a turn come again, exactly, in the next one", () => {
+  test("of a turn repeat exactly in the next one", () => {
     const turn = [system, user("a")];
     const next = [...turn, assistant("b"), user("c")];
     expect(hashes(next, [tool]).slice(0, 2)).toEqual(hashes(turn, [tool]));
   });
 
   test.each([1, 20_000, 21_800, 65_000, 200_000])(
-    "of a text of %i characters are of the key, the one before, the fields and their outline",
+    "of a text of %i characters depend on the key, the previous one, the fields and their outline",
     (length) => {
       const value = "\u00e9\u20ac".repeat(length).slice(0, length);
       const [head, first] = shape([user("a", value)]).boundaries;
@@ -51,13 +51,13 @@ describe("boundaries", () => {
     },
   );
 
-  test("are not moved by a cache breakpoint that wanders", () => {
+  test("are not moved by a cache breakpoint that moves", () => {
     const marked = { ...text("a"), cacheBreakpoint: MARK };
     expect(hashes([system, user(marked)])).toEqual(hashes([system, user("a")]));
     expect(hashes([user("a")], [{ ...tool, cacheBreakpoint: MARK }])).toEqual(hashes([user("a")], [tool]));
   });
 
-  test("know where a breakpoint is", () => {
+  test("mark a breakpoint", () => {
     const marked = { ...text("a"), cacheBreakpoint: MARK };
     expect(shape([system, user(marked), user("b")]).boundaries.map((boundary) => boundary.marked)).toEqual([
       false,
@@ -67,20 +67,20 @@ describe("boundaries", () => {
     expect(shape([user("b")], [{ ...tool, cacheBreakpoint: MARK }]).boundaries[0]?.marked).toBe(true);
   });
 
-  test("say how many bytes stand before them", () => {
+  test("carry the number of bytes before them", () => {
     const bytes = shape([user("a"), user("b".repeat(1_000))]).boundaries.map((boundary) => boundary.bytes);
     expect((bytes[2] ?? 0) - (bytes[1] ?? 0)).toBeGreaterThanOrEqual(1_000);
     expect((bytes[2] ?? 0) - (bytes[1] ?? 0)).toBeLessThan(1_100);
   });
 
-  test("know where the last turn ended, for the answer to it begins there", () => {
+  test("mark the end of the last turn, where its answer begins", () => {
     expect(shape([system, user("a")]).lastTurn).toBeUndefined();
     expect(shape([system, user("a"), assistant("b"), user("c")]).lastTurn).toBe(1);
     expect(shape([user("a"), assistant("b"), user("c"), assistant("d"), user("e")]).lastTurn).toBe(3);
   });
 });
 
-describe("two prompts that differ in one thing only have no boundary in common from there on", () => {
+describe("two prompts that differ in one field have no common boundary from there on", () => {
   const call = (argumentsJson: string, callId = "1"): Part => ({
     kind: { $case: "toolCall", value: { callId, name: "ls", argumentsJson } },
   });

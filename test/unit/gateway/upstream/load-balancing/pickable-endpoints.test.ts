@@ -11,7 +11,7 @@ function addresses(views: readonly EndpointView[]): readonly string[] {
   return views.map(({ address }) => address).sort();
 }
 
-test("random changes lead to what one look at all endpoints finds", () => {
+test("random changes lead to the same result as a full scan of the endpoints", () => {
   const random = seededRandom(7);
   const maybe = (share: number) => random() < share;
   const views = new EndpointViews();
@@ -43,7 +43,7 @@ test("random changes lead to what one look at all endpoints finds", () => {
 });
 
 describe("of a thousand endpoints", () => {
-  /** Endpoints whose every reading is counted, with room as long as `full` does not have them. */
+  /** Endpoints whose reads are counted, with room unless they are in `full`. */
   function thousand() {
     const read = new Set<string>();
     const full = new Set<string>();
@@ -61,7 +61,7 @@ describe("of a thousand endpoints", () => {
     return { read, full, views, pickable };
   }
 
-  test("one that changes costs no look at the others", () => {
+  test("a change of one costs no read of the others", () => {
     const { read, views, pickable } = thousand();
     views.set(endpointWith({ address: "e3", healthy: false }));
     views.delete("e4");
@@ -69,11 +69,11 @@ describe("of a thousand endpoints", () => {
       available: 998,
       capacity: 998 * 8,
     });
-    // The one that takes its place in the lists is asked for its name.
+    // The one that takes its place in the lists is read for its name.
     expect(read.size).toBeLessThan(4);
   });
 
-  test("one that is full, or is so no longer, costs no look at the others", () => {
+  test("one that becomes full, or gains room, costs no read of the others", () => {
     const { read, full, views, pickable } = thousand();
     const view = views.get("e5");
     if (!view) throw new Error("e5 is there");

@@ -35,11 +35,11 @@ describe.each(LB_POLICIES)("policy %s", (lbPolicy) => {
     expect(picks()).toEqual(picks());
   });
 
-  test("takes it well when an endpoint that it never met leaves", () => {
+  test("accepts that an unknown endpoint leaves", () => {
     expect(() => policy().forget?.("nobody")).not.toThrow();
   });
 });
 
-test("every policy says in one sentence how it picks", () => {
+test("every policy describes its picking in one sentence", () => {
   for (const { summary } of Object.values(POLICIES)) expect(summary).toMatch(/^[A-Z][^.]*\.$/);
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 
 describe("outstanding work", () => {
-  test("adds up by endpoint and goes down to nothing", () => {
+  test("adds up by endpoint and falls to zero", () => {
     const ledger = new WorkLedger();
     const one = ledger.add("a", 1_000);
     const other = ledger.add("a", 500);
@@ -26,7 +26,7 @@ describe("outstanding work", () => {
     expect(ledger.outstanding("a")).toBe(100);
   });
 
-  test("is never below nothing", () => {
+  test("is never negative", () => {
     const ledger = new WorkLedger();
     ledger.add("a", -5);
     expect(ledger.outstanding("a")).toBe(0);
@@ -34,11 +34,11 @@ describe("outstanding work", () => {
 });
 
 describe("the speed of an endpoint", () => {
-  test("is unknown until something was measured", () => {
+  test("is unknown until a measurement", () => {
     expect(new WorkLedger().speed("a")).toBeUndefined();
   });
 
-  test("is what was measured, slowly following changes", () => {
+  test("follows measurements slowly", () => {
     const ledger = new WorkLedger();
     ledger.measured("a", 10_000, 1_000);
     expect(ledger.speed("a")).toBe(10_000);
@@ -46,7 +46,7 @@ describe("the speed of an endpoint", () => {
     expect(ledger.speed("a")).toBe(12_000);
   });
 
-  test("is the others' mean where it was not measured", () => {
+  test("is the others' mean without a measurement", () => {
     const ledger = new WorkLedger();
     ledger.measured("a", 10_000, 1_000);
     ledger.measured("b", 20_000, 1_000);

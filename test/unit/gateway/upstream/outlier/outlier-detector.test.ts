@@ -38,7 +38,7 @@ describe("failures in a row", () => {
     expect(made.isEjected("e0", 0)).toBe(false);
   });
 
-  test("are not interrupted by what says nothing", () => {
+  test("are not interrupted by neutral results", () => {
     const made = detector(3);
     report(made, "e0", [...times(4, "failure"), "neutral", "failure"]);
     expect(made.isEjected("e0", 0)).toBe(true);
@@ -49,7 +49,7 @@ describe("failures in a row", () => {
     expect(report(made, "e0", times(9, "failure"))).toBeUndefined();
   });
 
-  test("of an address that is not in the cluster mean nothing", () => {
+  test("of an address outside the cluster are ignored", () => {
     const made = detector(1);
     expect(fail(made, "elsewhere")).toBeUndefined();
     expect(made.isEjected("elsewhere", 0)).toBe(false);
@@ -57,7 +57,7 @@ describe("failures in a row", () => {
 });
 
 describe("an ejection", () => {
-  test("ends by itself", () => {
+  test("ends after its time", () => {
     const made = detector(3);
     fail(made, "e0");
     expect(made.isEjected("e0", BASE_MS - 1)).toBe(true);
@@ -79,7 +79,7 @@ describe("an ejection", () => {
     expect(lengths.at(-1)).toBe(DEFAULT_OUTLIER_DETECTION.maxEjectionTimeMs);
   });
 
-  test("is forgotten, interval by interval, while the endpoint does well", () => {
+  test("is forgotten, interval by interval, while the endpoint is healthy", () => {
     const made = detector(3);
     fail(made, "e0");
     fail(made, "e0", BASE_MS);
@@ -94,12 +94,12 @@ describe("an ejection", () => {
     expect(fail(made, "e0", BASE_MS)?.untilMs).toBe(BASE_MS + 2 * BASE_MS);
   });
 
-  test("is not prolonged by calls that were under way before it", () => {
+  test("is not prolonged by calls that were running before it", () => {
     const made = detector(3);
     fail(made, "e0");
     expect(fail(made, "e0", 10)).toBeUndefined();
     expect(made.ejectedUntilMs("e0")).toBe(BASE_MS);
-    // They are no part of its record afterwards either.
+    // They do not count in its record afterwards either.
     expect(made.report("e0", "failure", BASE_MS)).toBeUndefined();
   });
 
@@ -130,7 +130,7 @@ describe("how many may be ejected at a time", () => {
     expect(ejectAll(detector(hosts, change), hosts)).toBe(expected);
   });
 
-  test("an outlier beyond them is told, but stays in", () => {
+  test("an outlier above the limit is reported, but not ejected", () => {
     const made = detector(2);
     fail(made, "e0");
     expect(fail(made, "e1")).toMatchObject({ address: "e1", enforced: false });
@@ -143,7 +143,7 @@ describe("how many may be ejected at a time", () => {
     expect(fail(made, "e1", BASE_MS)?.enforced).toBe(true);
   });
 
-  test("one that left does not count any more", () => {
+  test("an endpoint that left no longer counts", () => {
     const made = detector(4);
     for (const address of ["e0", "e1"]) fail(made, address);
     made.forget("e0");
@@ -154,7 +154,7 @@ describe("how many may be ejected at a time", () => {
 });
 
 describe("an ejection by order", () => {
-  test("holds until its end or until it is taken back, for who joins later and for the last one, too", () => {
+  test("lasts until its end or its revocation, for joining endpoints and the last one, too", () => {
     const changed: string[] = [];
     const made = new OutlierDetector({ ...DEFAULT_OUTLIER_DETECTION }, (address) => changed.push(address));
     made.setOrdered(
@@ -177,7 +177,7 @@ describe("an ejection by order", () => {
     expect(changed).toEqual(["e0", "e1", "e0", "e1"]);
   });
 
-  test("counts in the share that may be ejected, and what ends meanwhile says nothing", () => {
+  test("counts in the share that may be ejected; results meanwhile are ignored", () => {
     const made = detector(3);
     made.setOrdered(new Map([["e0", 1_000]]), 0);
     expect(fail(made, "e0")).toBeUndefined();
@@ -187,7 +187,7 @@ describe("an ejection by order", () => {
   });
 });
 
-test("whatever happens, no more are ejected than may be, and all come back", () => {
+test("whatever happens, no more than the limit are ejected, and all come back", () => {
   const random = seededRandom(4);
   const made = detector(6);
   const outcomes: readonly OutlierOutcome[] = ["success", "failure", "failure", "failure"];

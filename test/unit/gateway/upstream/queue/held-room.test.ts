@@ -18,7 +18,7 @@ describe("a tenant", () => {
     expect(held.tryHold("a", 0)).toBeUndefined();
   });
 
-  test("holds no more bytes than its share, but one request of any size that fits", () => {
+  test("holds no more bytes than its share, except one request of any size that fits", () => {
     const held = room();
     expect(held.tryHold("a", bytes(1_001))).toBeUndefined();
     const whole = held.tryHold("a", bytes(900));

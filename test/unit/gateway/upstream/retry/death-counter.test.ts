@@ -4,7 +4,7 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const SIGNAL = new AbortController().signal;
 
-/** Deaths of endpoints, each some 50 ms after they took requests up. */
+/** Deaths of endpoints, each some 50 ms after they accepted requests. */
 class Deaths {
   readonly clock = new VirtualClock();
   readonly counter = new DeathCounter(this.clock);
@@ -14,7 +14,7 @@ class Deaths {
     await Promise.all([...digests].map((digest) => this.counter.died(digest, address, workedMs, false, SIGNAL)));
   }
 
-  /** Takes place in the order written: `a:rs` is the death of a with r and s on it, `+5` are five seconds. */
+  /** Plays the text in its order: `a:rs` is the death of a with r and s on it, `+5` are five seconds. */
   async story(text: string): Promise<this> {
     for (const event of text.split(" ")) {
       if (event.startsWith("+")) await this.clock.advance(Number(event) * 1_000);
@@ -24,7 +24,7 @@ class Deaths {
   }
 }
 
-describe("a request that endpoints died with", () => {
+describe("a request on endpoints that died", () => {
   test.each([
     ["once", "a:r", "allowed"],
     ["alone, twice", "a:r b:r", "denied"],
@@ -64,7 +64,7 @@ describe("a request that endpoints died with", () => {
   });
 });
 
-describe("others are known to be lost with a request", () => {
+describe("others lost together with a request", () => {
   test.each([
     ["on its endpoint", "a:rs", true],
     ["on no other one", "a:r", false],
@@ -77,7 +77,7 @@ describe("others are known to be lost with a request", () => {
     expect(deaths.counter.othersLost([own])).toBe(lost);
   });
 
-  test("on endpoints that fell silent one after another, a second later", async () => {
+  test("on endpoints that became silent one after another, a second later", async () => {
     const { clock, counter } = new Deaths();
     const first = counter.died("r", "a", 50, true, SIGNAL);
     await clock.advance(900);

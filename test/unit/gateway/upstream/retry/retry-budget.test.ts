@@ -12,7 +12,7 @@ describe("the retry budget", () => {
     [20, 4],
     [100, 20],
     [104, 20],
-  ])("with %i requests that run or wait allows %i retries at once", (requests, expected) => {
+  ])("with %i running or waiting requests allows %i retries at once", (requests, expected) => {
     const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
     const permits = Array.from({ length: 50 }, () => budget.tryRetry(requests)).filter((permit) => permit);
     expect(permits).toHaveLength(expected);
@@ -29,7 +29,7 @@ describe("the retry budget", () => {
     expect(budget.tryRetry(0)).toBeUndefined();
   });
 
-  test("is never exceeded by a new retry, whatever comes and goes", () => {
+  test("is never exceeded by a new retry", () => {
     const random = seededRandom(6);
     const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
     const held: RetryPermit[] = [];
@@ -48,7 +48,7 @@ describe("the retry budget", () => {
   });
 });
 
-test("a request that recovers from a lost endpoint is counted, and takes no place of the retries", () => {
+test("a request that recovers from a lost endpoint is counted, but takes no slot of the retries", () => {
   const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
   const recovering = Array.from({ length: 100 }, () => budget.recover());
   expect(budget).toMatchObject({ activeContinuations: 100, activeRetries: 0, overflows: 0 });

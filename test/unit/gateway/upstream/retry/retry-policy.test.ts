@@ -32,7 +32,7 @@ const at = (address: string, more: Partial<FailedAttempt> = {}): FailedAttempt =
 /** An attempt that ended behind three tokens, of which the client had some. */
 const begun = (address: string, more: Partial<FailedAttempt> = {}) =>
   at(address, { committed: true, gotOn: true, tokens: 3, ...more });
-/** An attempt to continue these tokens that brought nothing. */
+/** An attempt to continue these tokens that produced nothing. */
 const more = (address: string, changes: Partial<FailedAttempt> = {}) =>
   at(address, { committed: true, tokens: 3, continued: true, ...changes });
 
@@ -62,7 +62,6 @@ type Row = readonly [
   more?: Partial<RetryRules> & { readonly nowMs?: number },
 ];
 
-/** Makes a test of each row. */
 function decides(rows: readonly Row[]): void {
   for (const [what, history, endpoints, expected, { nowMs = 0, ...rules } = {}] of rows)
     test(what, () => {
@@ -71,7 +70,7 @@ function decides(rows: readonly Row[]): void {
     });
 }
 
-describe("a request of whose answer the client has nothing", () => {
+describe("a request without any output at the client", () => {
   const abortedAt = (names: string) => [...names].map((name) => at(name, { failure: ABORTED }));
   decides([
     ["begins anywhere", [], "a b", "begin, none"],
@@ -106,7 +105,7 @@ describe("a request of whose answer the client has nothing", () => {
   ]);
 });
 
-describe("a request that lost endpoints before its first word", () => {
+describe("a request that lost endpoints before its first output", () => {
   const lost = (names: string, changes: Partial<FailedAttempt> = { othersLost: true }) =>
     [...names].map((name) => at(name, changes));
   decides([
@@ -277,7 +276,7 @@ describe("an answer that has begun is continued", () => {
   ]);
 });
 
-describe("a request that may be what endpoints died of", () => {
+describe("a request that may have killed endpoints", () => {
   const judged = (history: readonly FailedAttempt[], verdict: "denied" | { laterMs: number }) =>
     written(nextStep(history, { nowMs: 0, endpoints: cluster("a b c"), verdict }, RULES));
   test.each<readonly [string, readonly FailedAttempt[], string, string]>([

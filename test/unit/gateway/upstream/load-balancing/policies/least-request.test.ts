@@ -10,7 +10,7 @@ describe("least request", () => {
     expect(pickLeastRequest([], 2, byWeight, seededRandom(1))).toBeUndefined();
   });
 
-  test("finds the least loaded where it looks at all", () => {
+  test("finds the least loaded when it reads all", () => {
     const pool = [5, 2, 9].map((activeRequests, index) => endpointWith({ address: `e${index}`, activeRequests }));
     const random = seededRandom(3);
     for (let round = 0; round < 50; round += 1) {

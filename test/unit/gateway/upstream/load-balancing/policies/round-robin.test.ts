@@ -21,7 +21,7 @@ test("a heavier one gets its share, spread out", () => {
   expect(picks(new RoundRobin(), pool, 5)).toBe("a b a c a");
 });
 
-test("one that is left out for a while does not get it all back at once", () => {
+test("one that is left out for a while does not catch up all at once", () => {
   const roundRobin = new RoundRobin();
   const pool = endpoints(3);
   picks(roundRobin, pool.slice(0, 2), 20);
@@ -32,7 +32,7 @@ test("one that is left out for a while does not get it all back at once", () => 
   ).toHaveLength(2);
 });
 
-test("one that left and comes again starts anew", () => {
+test("one that left and returns starts anew", () => {
   const roundRobin = new RoundRobin();
   const pool = endpoints(2);
   picks(roundRobin, pool, 1);

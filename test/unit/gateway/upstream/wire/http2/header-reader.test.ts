@@ -57,7 +57,7 @@ test("C.6: answers of one connection, whose table has room for a few fields only
   });
 });
 
-test("what is written is read, whatever its length", () => {
+test("written fields are read back, whatever their length", () => {
   for (const length of [0, 1, 126, 127, 128, 254, 255, 1_000]) {
     const fields: [string, string][] = [
       [`x-${"n".repeat(length)}`, "v"],
@@ -91,7 +91,7 @@ test.each([
   expect(reading()(block)).toBeUndefined();
 });
 
-test("a small block that stands for more than it may hold is none", () => {
+test("a small block that expands beyond the limit is rejected", () => {
   const long = headerBlock([["x".repeat(500), "y".repeat(500)]]);
   // Added to the table, and referred to again and again.
   long[0] = 0x40;
@@ -99,7 +99,7 @@ test("a small block that stands for more than it may hold is none", () => {
   expect(reading()(Buffer.concat([long, Buffer.alloc(200, 0xbe)]))).toBeUndefined();
 });
 
-test("whatever the bytes, a block is read or is none, and holds no more than it may", () => {
+test("whatever the bytes, a block is read within its limit or rejected", () => {
   const random = new SeededRandom(11);
   const known = hex("8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf");
   let read = 0;

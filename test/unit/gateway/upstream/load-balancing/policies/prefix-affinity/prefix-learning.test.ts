@@ -35,7 +35,7 @@ describe("a prompt on its way", () => {
     expect(believed(placements, "turn", 0)).toEqual([{ address: "a", tokens: 2_000, confirmed: false }]);
   });
 
-  test("is not expected there any more when it never was prefilled", () => {
+  test("is no longer expected there if it was never prefilled", () => {
     const { placements, learning } = learner();
     learning.dispatched(placed(placements, 0), 0);
     learning.abandoned(placed(placements, 0));
@@ -44,14 +44,14 @@ describe("a prompt on its way", () => {
 });
 
 describe("a prompt that was prefilled", () => {
-  test("is known with the length that the engine measured", () => {
+  test("has the length that the engine measured", () => {
     const { placements, learning } = learner();
     learning.prefilled(placed(placements, 0), { inputTokens: 3_000, cachedInputTokens: 0 }, 0);
     expect(believed(placements, "head", 0)).toEqual([{ address: "a", tokens: 1_500, confirmed: true }]);
     expect(believed(placements, "turn", 0)).toEqual([{ address: "a", tokens: 3_000, confirmed: true }]);
   });
 
-  test("teaches how dense the model's tokens are, little by little", () => {
+  test("trains the tokens per byte of the model, gradually", () => {
     const { placements, learning } = learner();
     expect(learning.tokensPerByte).toBe(0.25);
     for (let turn = 0; turn < 200; turn += 1) {
@@ -65,7 +65,7 @@ describe("a prompt that was prefilled", () => {
     ["at least half of it", 1_000, true],
     ["far less", 100, false],
     ["unsaid", undefined, true],
-  ])("with %s of it cached: what is older there is believed: %#", (_, cachedInputTokens, stillBelieved) => {
+  ])("with %s of it cached, older entries there are trusted: %#", (_, cachedInputTokens, stillBelieved) => {
     const { placements, learning } = learner();
     const older = { ...SHAPE, boundaries: [{ hash: "older", bytes: 100, marked: false }] };
     learning.prefilled({ ...placed(placements, 0), shape: older }, { inputTokens: 25, cachedInputTokens: 0 }, 0);
@@ -77,7 +77,7 @@ describe("a prompt that was prefilled", () => {
     expect(believed(placements, "turn", 40)).toHaveLength(1);
   });
 
-  test("refutes nothing by a miss where it was only on its way", () => {
+  test("refutes nothing by a miss if it was only on its way", () => {
     const { placements, learning } = learner();
     const older = { ...SHAPE, boundaries: [{ hash: "older", bytes: 100, marked: false }] };
     learning.prefilled({ ...placed(placements, 0), shape: older }, { inputTokens: 25, cachedInputTokens: 0 }, 0);
@@ -98,18 +98,18 @@ describe("whether other gateways place conversations", () => {
   const looks = (activeRequests: number, running: number) => {
     const { learning } = learner();
     for (let look = 0; look < 200; look += 1) {
-      // Reports are a little old.
+      // Reports are slightly outdated.
       const drift = look % 3;
       learning.looked([endpointWith({ address: "a", activeRequests: activeRequests + drift, running, waiting: 1 })]);
     }
     return learning.strangers;
   };
 
-  test("is not known at first, and then taken to be so", () => {
+  test("is unknown at first, and then assumed", () => {
     expect(learner().learning.strangers).toBe(1);
   });
 
-  test("is seen from whose the requests on the endpoints are", () => {
+  test("follows from the origin of the requests on the endpoints", () => {
     expect(looks(9, 9)).toBe(0);
     expect(looks(4, 9)).toBe(1);
     expect(looks(2, 11)).toBe(1);

@@ -26,7 +26,7 @@ function placed() {
 }
 
 describe("work that is outstanding on an endpoint", () => {
-  test("follows what the engine says, from the guess to the first delta", () => {
+  test("follows the engine's reports, from the guess to the first delta", () => {
     const { placement, work } = placed();
     expect(work.outstanding(ADDRESS)).toBe(0);
     placement.begin();
@@ -41,7 +41,7 @@ describe("work that is outstanding on an endpoint", () => {
     expect(work.outstanding(ADDRESS)).toBe(0);
   });
 
-  test("is given back once when a try ends in the middle of its prefill", () => {
+  test("is returned once when an attempt ends in the middle of its prefill", () => {
     const { placement, work } = placed();
     placement.begin();
     placement.see([started({ inputTokens: 900 })]);
@@ -56,7 +56,7 @@ describe("how fast an endpoint prefills", () => {
   const ended = (times: Timings) =>
     finished(undefined, { inputTokens: 2_000, cachedInputTokens: 1_000 }, { timings: times });
 
-  test("is learnt from the engine's own times, without what was cached and the wait before", () => {
+  test("is learned from the engine's own times, without cached tokens and queueing", () => {
     const { placement, work } = placed();
     placement.begin();
     placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
@@ -65,7 +65,7 @@ describe("how fast an endpoint prefills", () => {
     expect(work.speed(ADDRESS)).toBe(2_000);
   });
 
-  test("is not learnt where the wait in the engine's queue cannot be told apart", () => {
+  test("is not learned if the engine's queueing time is unknown", () => {
     const { placement, work } = placed();
     placement.begin();
     placement.see([started({ inputTokens: 2_000 }), delta(0, "a"), ended({ ...timings, queue: undefined })]);
@@ -73,8 +73,8 @@ describe("how fast an endpoint prefills", () => {
   });
 });
 
-describe("what is believed of its cache", () => {
-  test("a prompt that was prefilled is there, with the tokens that the engine counted", () => {
+describe("the expected cache of an endpoint", () => {
+  test("holds a prefilled prompt, with the engine's token count", () => {
     const { placement, learning, believed } = placed();
     placement.begin();
     expect(believed()?.confirmed).toBe(false);
@@ -87,7 +87,7 @@ describe("what is believed of its cache", () => {
     expect(believed()?.confirmed).toBe(true);
   });
 
-  test("a try that ended before its first delta left nothing there", () => {
+  test("does not hold the prompt of an attempt that ended before its first delta", () => {
     const { placement, believed } = placed();
     placement.begin();
     placement.end();

@@ -4,7 +4,7 @@ import {
   WorkingSets,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/working-sets.ts";
 
-test("a conversation counts where it was last, as large as it was then", () => {
+test("a conversation counts at its last endpoint, with its size there", () => {
   const sets = new WorkingSets();
   sets.used("one", "a", 1_000, 0);
   sets.used("two", "a", 500, 1);
@@ -30,7 +30,7 @@ test("an endpoint that left has nothing", () => {
   expect([sets.tokensOn("a", 0), sets.tokensOn("b", 0)]).toEqual([0, 1_000]);
 });
 
-test("no more conversations are remembered than count, though the tokens are never asked for", () => {
+test("the number of remembered conversations is bounded, even if they are never read", () => {
   const sets = new WorkingSets();
   for (let at = 0; at < 1_000; at += 1) sets.used(`c${at}`, "a", 1, at * 10_000);
   expect(sets.size).toBe(30);
