@@ -8,7 +8,7 @@ const digest = (...parts: readonly string[]) =>
 const keyOf = (given: Partial<AffinityInput> = {}) =>
   affinityKey({ cacheKey: "", headers: {}, tenant: "t", conversationHead: "head", ...given }, digest);
 
-describe("the affinity key", () => {
+describe("affinity key", () => {
   test.each([["x-claude-code-session-id"], ["x-session-affinity"], ["x-session-id"], ["session-id"], ["session_id"]])(
     "is the agent's session in %s",
     (name) => {
@@ -20,18 +20,18 @@ describe("the affinity key", () => {
     },
   );
 
-  test("is the caller's own cache key above all, as it is", () => {
+  test("is the caller's own cache key, unchanged, before any other source", () => {
     const headers = { "x-session-id": "one" };
     expect(keyOf({ cacheKey: "digest", headers })).toMatchObject({ source: "cache_key", key: "digest" });
   });
 
-  test("sets an agent's sub-agents apart", () => {
+  test("differs between sub-agents of an agent", () => {
     const session = { "x-claude-code-session-id": "one" };
     const sub = (id: string) => keyOf({ headers: { ...session, "x-claude-code-agent-id": id } }).key;
     expect(new Set([keyOf({ headers: session }).key, sub("a"), sub("b")]).size).toBe(3);
   });
 
-  test("takes the first header of the list that says something", () => {
+  test("comes from the first non-empty header of the list", () => {
     const both = keyOf({ headers: { "session-id": "two", "x-session-id": "one" } }).key;
     expect(both).toBe(keyOf({ headers: { "x-session-id": "one" } }).key);
     expect(keyOf({ headers: { "x-session-id": " ", "session-id": "two" } }).key).toBe(
@@ -40,14 +40,14 @@ describe("the affinity key", () => {
     expect(keyOf({ headers: { "x-session-id": ["one", "two"] } }).key).toBe(both);
   });
 
-  test("is the conversation where there is nothing else, also beside headers that change with every request", () => {
+  test("is the conversation without session headers, whatever per-request headers are present", () => {
     const { source, key } = keyOf({ headers: { "x-client-request-id": "r1", "x-claude-code-agent-id": "a" } });
     expect(source).toBe("conversation");
     expect(keyOf().key).toBe(key);
     expect(keyOf({ conversationHead: "other" }).key).not.toBe(key);
   });
 
-  test("is another one for another tenant", () => {
+  test("differs between tenants", () => {
     expect(keyOf({ tenant: "u" }).key).not.toBe(keyOf().key);
     const headers = { "session-id": "one" };
     expect(keyOf({ tenant: "u", headers }).key).not.toBe(keyOf({ headers }).key);

@@ -28,20 +28,20 @@ const hashes = (messages: readonly Message[], tools: readonly Tool[] = []) =>
   shape(messages, tools).boundaries.map(({ hash }) => hash);
 
 describe("boundaries", () => {
-  test("stand after tools and system part, and after each message", () => {
+  test("follow tools and system part, and each message", () => {
     expect(hashes([system, user("a"), assistant("b"), user("c")], [tool])).toHaveLength(4);
     expect(hashes([user("a")])).toHaveLength(2);
     expect(hashes([system])).toHaveLength(1);
   });
 
-  test("of a turn come again, exactly, in the next one", () => {
+  test("are repeated exactly by the next turn", () => {
     const turn = [system, user("a")];
     const next = [...turn, assistant("b"), user("c")];
     expect(hashes(next, [tool]).slice(0, 2)).toEqual(hashes(turn, [tool]));
   });
 
   test.each([1, 20_000, 21_800, 65_000, 200_000])(
-    "of a text of %i characters are of the key, the one before, the fields and their outline",
+    "of a text of %i characters digest key, previous digest, fields and outline",
     (length) => {
       const value = "\u00e9\u20ac".repeat(length).slice(0, length);
       const [head, first] = shape([user("a", value)]).boundaries;
@@ -51,13 +51,13 @@ describe("boundaries", () => {
     },
   );
 
-  test("are not moved by a cache breakpoint that wanders", () => {
+  test("do not change when a cache breakpoint moves", () => {
     const marked = { ...text("a"), cacheBreakpoint: MARK };
     expect(hashes([system, user(marked)])).toEqual(hashes([system, user("a")]));
     expect(hashes([user("a")], [{ ...tool, cacheBreakpoint: MARK }])).toEqual(hashes([user("a")], [tool]));
   });
 
-  test("know where a breakpoint is", () => {
+  test("are marked at a cache breakpoint", () => {
     const marked = { ...text("a"), cacheBreakpoint: MARK };
     expect(shape([system, user(marked), user("b")]).boundaries.map((boundary) => boundary.marked)).toEqual([
       false,
@@ -67,20 +67,20 @@ describe("boundaries", () => {
     expect(shape([user("b")], [{ ...tool, cacheBreakpoint: MARK }]).boundaries[0]?.marked).toBe(true);
   });
 
-  test("say how many bytes stand before them", () => {
+  test("count the bytes before them", () => {
     const bytes = shape([user("a"), user("b".repeat(1_000))]).boundaries.map((boundary) => boundary.bytes);
     expect((bytes[2] ?? 0) - (bytes[1] ?? 0)).toBeGreaterThanOrEqual(1_000);
     expect((bytes[2] ?? 0) - (bytes[1] ?? 0)).toBeLessThan(1_100);
   });
 
-  test("know where the last turn ended, for the answer to it begins there", () => {
+  test("include the index of the last turn's end, where the answer begins", () => {
     expect(shape([system, user("a")]).lastTurn).toBeUndefined();
     expect(shape([system, user("a"), assistant("b"), user("c")]).lastTurn).toBe(1);
     expect(shape([user("a"), assistant("b"), user("c"), assistant("d"), user("e")]).lastTurn).toBe(3);
   });
 });
 
-describe("two prompts that differ in one thing only have no boundary in common from there on", () => {
+describe("two prompts with one difference share no boundary after it", () => {
   const call = (argumentsJson: string, callId = "1"): Part => ({
     kind: { $case: "toolCall", value: { callId, name: "ls", argumentsJson } },
   });
@@ -140,7 +140,7 @@ test("digests under another key have nothing in common", () => {
   expect(shape(messages, [], Buffer.alloc(32, 2)).boundaries.filter(({ hash }) => own.has(hash))).toEqual([]);
 });
 
-test("the head of a conversation stays the same, and differs by its first message", () => {
+test("the head of a conversation is constant, and differs by its first message", () => {
   const first = headOf(shape([system, user("a")]));
   expect(headOf(shape([system, user("a"), assistant("b"), user("c")]))).toBe(first);
   expect(headOf(shape([system, user("b")]))).not.toBe(first);

@@ -20,7 +20,7 @@ function choose(pool: readonly EndpointView[], given: Given = {}): Choice<Endpoi
 
 const nowhere = (): boolean => false;
 
-describe("without a pick, the reason says whether waiting helps", () => {
+describe("without a pick, the reason shows whether waiting helps", () => {
   const pool = endpoints(2);
   test.each<[string, readonly EndpointView[], Given]>([
     ["no_endpoints", [], {}],
@@ -37,7 +37,7 @@ describe("without a pick, the reason says whether waiting helps", () => {
   });
 });
 
-test("candidates are the endpoints that are available, have room and were not tried", () => {
+test("candidates are the available, untried endpoints with room", () => {
   const pool = [
     endpointWith({ address: "down", healthy: false }),
     endpointWith({ address: "out", ejected: true }),

@@ -11,7 +11,7 @@ function addresses(views: readonly EndpointView[]): readonly string[] {
   return views.map(({ address }) => address).sort();
 }
 
-test("random changes lead to what one look at all endpoints finds", () => {
+test("random changes leave the same state as one pass over all endpoints", () => {
   const random = seededRandom(7);
   const maybe = (share: number) => random() < share;
   const views = new EndpointViews();
@@ -42,8 +42,8 @@ test("random changes lead to what one look at all endpoints finds", () => {
   }
 });
 
-describe("of a thousand endpoints", () => {
-  /** Endpoints whose every reading is counted, with room as long as `full` does not have them. */
+describe("with a thousand endpoints", () => {
+  /** Endpoints that count every read of theirs, with room unless `full` contains them. */
   function thousand() {
     const read = new Set<string>();
     const full = new Set<string>();
@@ -61,7 +61,7 @@ describe("of a thousand endpoints", () => {
     return { read, full, views, pickable };
   }
 
-  test("one that changes costs no look at the others", () => {
+  test("a change of one reads no other", () => {
     const { read, views, pickable } = thousand();
     views.set(endpointWith({ address: "e3", healthy: false }));
     views.delete("e4");
@@ -69,11 +69,11 @@ describe("of a thousand endpoints", () => {
       available: 998,
       capacity: 998 * 8,
     });
-    // The one that takes its place in the lists is asked for its name.
+    // The endpoint that moves to the freed index is read for its address.
     expect(read.size).toBeLessThan(4);
   });
 
-  test("one that is full, or is so no longer, costs no look at the others", () => {
+  test("one that fills up or gains room reads no other", () => {
     const { read, full, views, pickable } = thousand();
     const view = views.get("e5");
     if (!view) throw new Error("e5 is there");
@@ -88,7 +88,7 @@ describe("of a thousand endpoints", () => {
   });
 });
 
-test("onRoom is called when an endpoint gains room, and not otherwise", () => {
+test("onRoom is called only when an endpoint gains room", () => {
   let told = 0;
   let room = false;
   const onRoom = () => {
@@ -111,7 +111,7 @@ test("onRoom is called when an endpoint gains room, and not otherwise", () => {
   expect(told).toBe(2);
 });
 
-test("changes counts when other endpoints become available", () => {
+test("changes increases when the set of available endpoints changes", () => {
   const pickable = new PickableEndpoints();
   const numbers = [pickable.changes];
   for (const view of [{}, { running: 3 }, { healthy: false }, { healthy: false, weight: 2 }, {}]) {

@@ -27,7 +27,7 @@ describe.each(LB_POLICIES)("policy %s", (lbPolicy) => {
     expect(CANDIDATES.all).toContain(picked?.endpoint);
   });
 
-  test("shares nothing with another cluster's policy of the same name", () => {
+  test("shares no state with the same policy of another cluster", () => {
     const picks = () => {
       const one = policy();
       return Array.from({ length: 4 }, () => one.pick(CANDIDATES, ROUTE, 0)?.endpoint.address);
@@ -35,11 +35,11 @@ describe.each(LB_POLICIES)("policy %s", (lbPolicy) => {
     expect(picks()).toEqual(picks());
   });
 
-  test("takes it well when an endpoint that it never met leaves", () => {
+  test("ignores an unknown endpoint that leaves", () => {
     expect(() => policy().forget?.("nobody")).not.toThrow();
   });
 });
 
-test("every policy says in one sentence how it picks", () => {
+test("every policy has a one-sentence summary", () => {
   for (const { summary } of Object.values(POLICIES)) expect(summary).toMatch(/^[A-Z][^.]*\.$/);
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 
 describe("outstanding work", () => {
-  test("adds up by endpoint and goes down to nothing", () => {
+  test("adds up by endpoint and counts down to 0", () => {
     const ledger = new WorkLedger();
     const one = ledger.add("a", 1_000);
     const other = ledger.add("a", 500);
@@ -26,19 +26,19 @@ describe("outstanding work", () => {
     expect(ledger.outstanding("a")).toBe(100);
   });
 
-  test("is never below nothing", () => {
+  test("is never negative", () => {
     const ledger = new WorkLedger();
     ledger.add("a", -5);
     expect(ledger.outstanding("a")).toBe(0);
   });
 });
 
-describe("the speed of an endpoint", () => {
-  test("is unknown until something was measured", () => {
+describe("prefill speed of an endpoint", () => {
+  test("is undefined before a measurement", () => {
     expect(new WorkLedger().speed("a")).toBeUndefined();
   });
 
-  test("is what was measured, slowly following changes", () => {
+  test("follows measurements slowly", () => {
     const ledger = new WorkLedger();
     ledger.measured("a", 10_000, 1_000);
     expect(ledger.speed("a")).toBe(10_000);
@@ -46,7 +46,7 @@ describe("the speed of an endpoint", () => {
     expect(ledger.speed("a")).toBe(12_000);
   });
 
-  test("is the others' mean where it was not measured", () => {
+  test("is the mean of the others where it was not measured", () => {
     const ledger = new WorkLedger();
     ledger.measured("a", 10_000, 1_000);
     ledger.measured("b", 20_000, 1_000);

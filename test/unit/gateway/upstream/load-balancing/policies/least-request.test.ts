@@ -10,7 +10,7 @@ describe("least request", () => {
     expect(pickLeastRequest([], 2, byWeight, seededRandom(1))).toBeUndefined();
   });
 
-  test("finds the least loaded where it looks at all", () => {
+  test("with all candidates compared picks the least loaded", () => {
     const pool = [5, 2, 9].map((activeRequests, index) => endpointWith({ address: `e${index}`, activeRequests }));
     const random = seededRandom(3);
     for (let round = 0; round < 50; round += 1) {
@@ -35,7 +35,7 @@ describe("least request", () => {
     for (const { address } of pool) expect(Math.abs((counts[address] ?? 0) - 1_000)).toBeLessThan(150);
   });
 
-  test("counts requests by weight", () => {
+  test("divides requests by weight", () => {
     const pool = [
       endpointWith({ address: "big", weight: 4, activeRequests: 6 }),
       endpointWith({ address: "small", weight: 1, activeRequests: 1 }),

@@ -12,16 +12,16 @@ test("an empty list has no pick", () => {
   expect(new RoundRobin().pick([], byWeight)).toBeUndefined();
 });
 
-test("equals take turns", () => {
+test("equal endpoints take turns", () => {
   expect(picks(new RoundRobin(), endpoints(3), 7)).toBe("e0 e1 e2 e0 e1 e2 e0");
 });
 
-test("a heavier one gets its share, spread out", () => {
+test("a heavier endpoint gets its share, interleaved", () => {
   const pool = [endpointWith({ address: "a", weight: 3 }), ...["b", "c"].map((address) => endpointWith({ address }))];
   expect(picks(new RoundRobin(), pool, 5)).toBe("a b a c a");
 });
 
-test("one that is left out for a while does not get it all back at once", () => {
+test("an endpoint that was left out does not catch up at once", () => {
   const roundRobin = new RoundRobin();
   const pool = endpoints(3);
   picks(roundRobin, pool.slice(0, 2), 20);
@@ -32,7 +32,7 @@ test("one that is left out for a while does not get it all back at once", () => 
   ).toHaveLength(2);
 });
 
-test("one that left and comes again starts anew", () => {
+test("an endpoint that left and returns starts without credit", () => {
   const roundRobin = new RoundRobin();
   const pool = endpoints(2);
   picks(roundRobin, pool, 1);

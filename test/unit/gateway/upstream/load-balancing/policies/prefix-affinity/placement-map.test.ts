@@ -10,8 +10,8 @@ const map = (maxPrefixes = 100) => new PlacementMap(maxPrefixes);
 const addresses = (placements: PlacementMap, hash: string, nowMs = 0) =>
   placements.holders(hash, nowMs).map(({ address }) => address);
 
-describe("the placement map", () => {
-  test("knows who holds a prefix, the latest first", () => {
+describe("placement map", () => {
+  test("returns the holders of a prefix, the latest first", () => {
     const placements = map();
     placements.record([at("h")], "a", USE);
     placements.record([at("h")], "b", USE);
@@ -19,7 +19,7 @@ describe("the placement map", () => {
     expect(addresses(placements, "other")).toEqual([]);
   });
 
-  test("forgets a prefix after its lifetime, which each use begins anew", () => {
+  test("removes a prefix after its lifetime, which each use renews", () => {
     const placements = map();
     placements.record([at("h")], "a", USE);
     placements.record([at("h")], "a", { ...USE, nowMs: 900 });
@@ -27,14 +27,14 @@ describe("the placement map", () => {
     expect(addresses(placements, "h", 1_900)).toEqual([]);
   });
 
-  test("does not shorten a longer lifetime that somebody asked for", () => {
+  test("does not shorten a longer lifetime of an earlier request", () => {
     const placements = map();
     placements.record([at("h")], "a", { ...USE, ttlMs: 60_000 });
     placements.record([at("h")], "a", { ...USE, ttlMs: 10 });
     expect(addresses(placements, "h", 59_999)).toEqual(["a"]);
   });
 
-  test("is bounded: the prefix that was not used for longest goes", () => {
+  test("is bounded: the least recently used prefix is evicted", () => {
     const placements = map(2);
     placements.record([at("h0")], "a", USE);
     placements.record([at("h1")], "a", USE);
@@ -44,13 +44,13 @@ describe("the placement map", () => {
     expect(["h0", "h1", "h2"].map((hash) => addresses(placements, hash).length)).toEqual([1, 0, 1]);
   });
 
-  test("keeps a bounded number of holders", () => {
+  test("stores a bounded number of holders", () => {
     const placements = map();
     for (const address of ["a", "b", "c", "d", "e", "f", "g", "h", "i"]) placements.record([at("h")], address, USE);
     expect(addresses(placements, "h")).toEqual(["i", "h", "g", "f", "e", "d", "c", "b"]);
   });
 
-  test("of a long prompt keeps the head, the tail and what was marked", () => {
+  test("stores the head, the tail and the marked boundaries of a long prompt", () => {
     const placements = map();
     const prompt = chain(20).map((boundary, index) => ({ ...boundary, marked: index === 6 }));
     placements.record(prompt, "a", USE);
@@ -58,7 +58,7 @@ describe("the placement map", () => {
     expect(kept).toEqual(["h0", "h1", "h6", ...Array.from({ length: 8 }, (_, index) => `h${index + 12}`)]);
   });
 
-  test("puts the measured length in place of the guessed one, and not the other way round", () => {
+  test("replaces the estimated length by the measured one, never the reverse", () => {
     const placements = map();
     const tokens = () => placements.holders("h", 0)[0]?.tokens;
     placements.record([at("h")], "a", { ...USE, confirmed: false });
@@ -69,7 +69,7 @@ describe("the placement map", () => {
     expect(tokens()).toBe(50);
   });
 
-  test("takes back what a request promised that never got there, and only that", () => {
+  test("withdraws only the beliefs of a request that was not prefilled", () => {
     const placements = map();
     placements.record([at("h0")], "a", USE);
     placements.record([at("h0"), at("h1")], "a", { ...USE, confirmed: false });
@@ -79,7 +79,7 @@ describe("the placement map", () => {
     expect(addresses(placements, "h1")).toEqual(["b"]);
   });
 
-  test("disbelieves what is older than a prefix that turned out to be evicted", () => {
+  test("drops prefixes older than one found evicted", () => {
     const placements = map();
     placements.record([at("old")], "a", { ...USE, nowMs: 10 });
     placements.record([at("old")], "b", { ...USE, nowMs: 10 });
@@ -91,7 +91,7 @@ describe("the placement map", () => {
     expect(addresses(placements, "old", 50)).toEqual(["a", "b"]);
   });
 
-  test("forgets an endpoint altogether", () => {
+  test("removes everything of an endpoint that left", () => {
     const placements = map();
     placements.record([at("h0"), at("h1")], "a", USE);
     placements.record([at("h1")], "b", USE);

@@ -35,7 +35,7 @@ describe("a prompt on its way", () => {
     expect(believed(placements, "turn", 0)).toEqual([{ address: "a", tokens: 2_000, confirmed: false }]);
   });
 
-  test("is not expected there any more when it never was prefilled", () => {
+  test("is no longer expected there when it was never prefilled", () => {
     const { placements, learning } = learner();
     learning.dispatched(placed(placements, 0), 0);
     learning.abandoned(placed(placements, 0));
@@ -43,15 +43,15 @@ describe("a prompt on its way", () => {
   });
 });
 
-describe("a prompt that was prefilled", () => {
-  test("is known with the length that the engine measured", () => {
+describe("a prefilled prompt", () => {
+  test("has the length that the engine measured", () => {
     const { placements, learning } = learner();
     learning.prefilled(placed(placements, 0), { inputTokens: 3_000, cachedInputTokens: 0 }, 0);
     expect(believed(placements, "head", 0)).toEqual([{ address: "a", tokens: 1_500, confirmed: true }]);
     expect(believed(placements, "turn", 0)).toEqual([{ address: "a", tokens: 3_000, confirmed: true }]);
   });
 
-  test("teaches how dense the model's tokens are, little by little", () => {
+  test("moves the measured tokens per byte slowly", () => {
     const { placements, learning } = learner();
     expect(learning.tokensPerByte).toBe(0.25);
     for (let turn = 0; turn < 200; turn += 1) {
@@ -65,7 +65,7 @@ describe("a prompt that was prefilled", () => {
     ["at least half of it", 1_000, true],
     ["far less", 100, false],
     ["unsaid", undefined, true],
-  ])("with %s of it cached: what is older there is believed: %#", (_, cachedInputTokens, stillBelieved) => {
+  ])("with %s of it cached: older prefixes there are believed: %#", (_, cachedInputTokens, stillBelieved) => {
     const { placements, learning } = learner();
     const older = { ...SHAPE, boundaries: [{ hash: "older", bytes: 100, marked: false }] };
     learning.prefilled({ ...placed(placements, 0), shape: older }, { inputTokens: 25, cachedInputTokens: 0 }, 0);
@@ -94,29 +94,29 @@ describe("a prompt that was prefilled", () => {
   });
 });
 
-describe("whether other gateways place conversations", () => {
+describe("the likelihood that other gateways place conversations", () => {
   const looks = (activeRequests: number, running: number) => {
     const { learning } = learner();
     for (let look = 0; look < 200; look += 1) {
-      // Reports are a little old.
+      // Reports lag a little.
       const drift = look % 3;
       learning.looked([endpointWith({ address: "a", activeRequests: activeRequests + drift, running, waiting: 1 })]);
     }
     return learning.strangers;
   };
 
-  test("is not known at first, and then taken to be so", () => {
+  test("is 1 before enough requests were counted", () => {
     expect(learner().learning.strangers).toBe(1);
   });
 
-  test("is seen from whose the requests on the endpoints are", () => {
+  test("follows the share of other gateways' requests on the endpoints", () => {
     expect(looks(9, 9)).toBe(0);
     expect(looks(4, 9)).toBe(1);
     expect(looks(2, 11)).toBe(1);
   });
 });
 
-test("the length of answers is learned", () => {
+test("the mean length of answers follows the measured ones", () => {
   const { learning } = learner();
   for (let answer = 0; answer < 200; answer += 1) learning.answered(2_000);
   expect(learning.answerTokens).toBeCloseTo(2_000, -1);

@@ -25,8 +25,8 @@ function placed() {
   return { placement, work, learning, believed };
 }
 
-describe("work that is outstanding on an endpoint", () => {
-  test("follows what the engine says, from the guess to the first delta", () => {
+describe("outstanding work on an endpoint", () => {
+  test("follows the engine's events, from the estimate to the first delta", () => {
     const { placement, work } = placed();
     expect(work.outstanding(ADDRESS)).toBe(0);
     placement.begin();
@@ -41,7 +41,7 @@ describe("work that is outstanding on an endpoint", () => {
     expect(work.outstanding(ADDRESS)).toBe(0);
   });
 
-  test("is given back once when a try ends in the middle of its prefill", () => {
+  test("is removed once when an attempt ends during its prefill", () => {
     const { placement, work } = placed();
     placement.begin();
     placement.see([started({ inputTokens: 900 })]);
@@ -51,12 +51,12 @@ describe("work that is outstanding on an endpoint", () => {
   });
 });
 
-describe("how fast an endpoint prefills", () => {
+describe("prefill speed of an endpoint", () => {
   const timings = { queue: { seconds: 5, nanos: 0 }, prefill: { seconds: 0, nanos: 500_000_000 }, decode: undefined };
   const ended = (times: Timings) =>
     finished(undefined, { inputTokens: 2_000, cachedInputTokens: 1_000 }, { timings: times });
 
-  test("is learnt from the engine's own times, without what was cached and the wait before", () => {
+  test("is measured by the engine's timings, without cached tokens and queue time", () => {
     const { placement, work } = placed();
     placement.begin();
     placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
@@ -65,7 +65,7 @@ describe("how fast an endpoint prefills", () => {
     expect(work.speed(ADDRESS)).toBe(2_000);
   });
 
-  test("is not learnt where the wait in the engine's queue cannot be told apart", () => {
+  test("is not measured where the engine does not separate queue time", () => {
     const { placement, work } = placed();
     placement.begin();
     placement.see([started({ inputTokens: 2_000 }), delta(0, "a"), ended({ ...timings, queue: undefined })]);
@@ -73,21 +73,21 @@ describe("how fast an endpoint prefills", () => {
   });
 });
 
-describe("what is believed of its cache", () => {
-  test("a prompt that was prefilled is there, with the tokens that the engine counted", () => {
+describe("belief about a cache", () => {
+  test("a prefilled prompt is cached, with the tokens that the engine counted", () => {
     const { placement, learning, believed } = placed();
     placement.begin();
     expect(believed()?.confirmed).toBe(false);
     placement.see([started({ inputTokens: 2_000, cachedInputTokens: 0 })]);
     placement.see([finished()]);
     expect(believed()?.confirmed).toBe(true);
-    // 2,000 tokens in 4,000 bytes: half a token a byte, where a quarter was the guess.
+    // 2,000 tokens in 4,000 bytes: half a token per byte, where a quarter was the estimate.
     expect(learning.tokensPerByte).toBeGreaterThan(0.25);
     placement.end();
     expect(believed()?.confirmed).toBe(true);
   });
 
-  test("a try that ended before its first delta left nothing there", () => {
+  test("an attempt that ended before its first delta leaves nothing cached", () => {
     const { placement, believed } = placed();
     placement.begin();
     placement.end();

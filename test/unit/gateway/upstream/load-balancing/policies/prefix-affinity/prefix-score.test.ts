@@ -30,12 +30,12 @@ function turn(session: string, turns: number): PromptShape {
   return { boundaries, lastTurn: turns === 0 ? undefined : boundaries.length - 3 };
 }
 
-/** What was learned: by default nothing but the tokens to a byte. */
+/** By default only the tokens per byte are given. */
 function learned(given: Partial<Learned>): Learned {
   return { tokensPerByte: 0.25, answerTokens: 400, strangers: 1, workingSets: new WorkingSets(), ...given };
 }
 
-/** Endpoints that tell all they hold, as a list of shapes for each address; their caches are `full` or hold nothing else. */
+/** Endpoints that report their caches, as one shape for each address; the caches are `full` or hold nothing else. */
 function telling(held: Readonly<Record<string, PromptShape>>, full = false): HeldPrefixes {
   return {
     holders: (digest) =>
@@ -70,7 +70,7 @@ function changed(address: string | undefined, change: Partial<EndpointView>): En
   return POOL.map((endpoint) => (endpoint.address === address ? { ...endpoint, ...change } : endpoint));
 }
 
-test("a long prompt goes where few come that it would hold up, a short one where the least is to be prefilled", () => {
+test("a long prompt prefers a quiet endpoint, a short one the least to prefill", () => {
   const pool = [
     endpointWith({ address: "busy", meanRequests: 8 }),
     endpointWith({ address: "calm", meanRequests: 1, outstandingPrefillTokens: 10_000 }),
@@ -84,8 +84,8 @@ test("an empty list has no pick", () => {
   expect(pick(turn("s", 0), context(), [])).toBeUndefined();
 });
 
-describe("a conversation that was met", () => {
-  test("goes where its last turn went, and is expected to need its new part only", () => {
+describe("a known conversation", () => {
+  test("returns to its last endpoint, with only its new part to prefill", () => {
     const given = context();
     given.placements.record(turn("s", 2).boundaries, "e3", USE);
     const picked = pick(turn("s", 3), given);
@@ -93,7 +93,7 @@ describe("a conversation that was met", () => {
     expect(picked?.prediction).toMatchObject({ tokens: 34_000, uncachedTokens: 4_000 });
   });
 
-  test("stays there through a short queue, and leaves it for a long one", () => {
+  test("stays through a short queue, and leaves a long one", () => {
     const given = context();
     given.placements.record(turn("s", 2).boundaries, "e3", USE);
     const queued = (outstandingPrefillTokens: number) =>
@@ -110,13 +110,13 @@ describe("a conversation that was met", () => {
     expect(pick(turn("s", 5), given)?.endpoint.address).toBe("e5");
   });
 
-  test("is not sought where it has expired", () => {
+  test("ignores an expired belief", () => {
     const given = context({ nowMs: 60_000 });
     given.placements.record(turn("s", 2).boundaries, "e3", USE);
     expect(pick(turn("s", 3), given)?.prediction.belief).toBeUndefined();
   });
 
-  test("leaves an endpoint whose KV cache is nearly full", () => {
+  test("leaves an endpoint with a nearly full KV cache", () => {
     const given = context();
     for (const address of ["e1", "e2"]) given.placements.record(turn("s", 2).boundaries, address, USE);
     expect(pick(turn("s", 3), given, changed("e2", { kvUse: 0.9 }))?.endpoint.address).toBe("e1");
@@ -124,23 +124,23 @@ describe("a conversation that was met", () => {
   });
 });
 
-describe("a conversation that was not met", () => {
+describe("an unknown conversation", () => {
   const begun = turn("s", 0);
   const [first, second] = ownersOf(begun);
 
-  test("begins with its first owner, with the second when that is busy", () => {
+  test("begins on its first owner, on the second when that is busy", () => {
     expect(pick(begun, context())?.endpoint.address).toBe(first);
     const busy = changed(first, { outstandingPrefillTokens: 100_000 });
     expect(pick(begun, context(), busy)?.endpoint.address).toBe(second);
   });
 
-  test("begins with its second owner when the first one has had far more to do for minutes", () => {
+  test("begins on its second owner when the first was far busier for minutes", () => {
     const loaded = (meanRequests: number) => pick(begun, context(), changed(first, { meanRequests }))?.endpoint.address;
     expect(loaded(0.1)).toBe(first);
     expect(loaded(1.2)).toBe(second);
   });
 
-  test("moves to the second owner at a load of its own: conversations leave a busy endpoint one by one", () => {
+  test("moves to the second owner at its own load ratio", () => {
     const staying = [0, 0.25, 0.5, 0.75, 1.1].map((meanRequests) => {
       const stays = Array.from({ length: 100 }, (_, index) => {
         const shape = turn(`s${index}:`, 0);
@@ -155,15 +155,15 @@ describe("a conversation that was not met", () => {
     expect(new Set(staying).size).toBe(5);
   });
 
-  test("goes on with its first owner, where another gateway will have begun it", () => {
+  test("continues on its first owner, where another gateway likely began it", () => {
     const picked = pick(turn("s", 5), context());
     expect(picked?.endpoint.address).toBe(first);
-    // 42,000 tokens, of which nine tenths of the 38,000 of the earlier turns are hoped for.
+    // 42,000 tokens, of which nine tenths of the 38,000 of the earlier turns are expected cached.
     expect(picked?.prediction.tokens).toBe(42_000);
     expect(picked?.prediction.uncachedTokens).toBeCloseTo(42_000 - 0.9 * 38_000, 6);
   });
 
-  test("returns to its owner when another gateway had it since", () => {
+  test("returns to its owner when another gateway placed a later turn", () => {
     const given = context();
     given.placements.record(turn("s", 1).boundaries, "e6", USE);
     expect(first).not.toBe("e6");
@@ -171,22 +171,22 @@ describe("a conversation that was not met", () => {
     expect(pick(turn("s", 9), given)?.endpoint.address).toBe(first);
   });
 
-  test("is not drawn to whoever has the head that all share", () => {
+  test("does not prefer holders of a head that all share", () => {
     const given = context();
     given.placements.record([{ hash: "head", bytes: 80_000, marked: false }], "e3", USE);
     const picks = Array.from({ length: 200 }, (_, index) => pick(turn(`s${index}:`, 0), given)?.endpoint.address);
     expect(Math.max(...Object.values(tally(picks)))).toBeLessThan(60);
   });
 
-  test("finds the same owner at any gateway, whatever is drawn", () => {
+  test("has the same owner on every gateway, whatever is drawn", () => {
     for (const seed of [1, 2, 3, 4, 5]) {
       expect(pick(turn("s", 2), context({ random: seededRandom(seed) }))?.endpoint.address).toBe(first);
     }
   });
 });
 
-describe("what endpoints tell of their caches", () => {
-  test("counts more than what they were sent", () => {
+describe("reported caches", () => {
+  test("override sent prompts", () => {
     const given = context({ prefixes: telling({ e5: turn("s", 2) }) });
     given.placements.record(turn("s", 2).boundaries, "e3", USE);
     const picked = pick(turn("s", 3), given);
@@ -194,21 +194,21 @@ describe("what endpoints tell of their caches", () => {
     expect(picked?.prediction).toMatchObject({ tokens: 34_000, uncachedTokens: 4_000, belief: undefined });
   });
 
-  test("leaves in force what is yet on its way", () => {
+  test("keep prompts on their way", () => {
     const given = context({ prefixes: telling({}) });
     given.placements.record(turn("s", 2).boundaries, "e3", { ...USE, confirmed: false });
     expect(pick(turn("s", 3), given)?.endpoint.address).toBe("e3");
   });
 
-  test("leaves nothing to the owners", () => {
+  test("disable the preference for owners", () => {
     const [first] = ownersOf(turn("s", 5));
     const holder = first === "e3" ? "e4" : "e3";
-    // Another gateway had the last turns elsewhere, and they are gone.
+    // Another gateway placed the last turns elsewhere, and they are evicted.
     const given = context({ prefixes: telling({ [holder]: turn("s", 1) }) });
     expect(pick(turn("s", 5), given)?.endpoint.address).toBe(holder);
   });
 
-  test("has an answer's end expected of whoever has the prompt", () => {
+  test("include the end of an answer behind a cached prompt", () => {
     const shape = turn("s", 1);
     const prefixes: HeldPrefixes = {
       ...telling({}),
@@ -219,7 +219,7 @@ describe("what endpoints tell of their caches", () => {
     expect(picked?.prediction).toMatchObject({ tokens: 26_000, uncachedTokens: 2_000 });
   });
 
-  test("is asked for as often as is new of a conversation, however long it is", () => {
+  test("are read in proportion to the new part of a conversation", () => {
     const asked = (turns: number) => {
       let count = 0;
       const told = telling({ e5: turn("s", turns - 1) });
@@ -234,7 +234,7 @@ describe("what endpoints tell of their caches", () => {
   });
 });
 
-describe("a prompt that is long", () => {
+describe("a long prompt", () => {
   const stays = (prefixes: HeldPrefixes, change: Partial<EndpointView> = {}) =>
     pick(turn("s", 3), context({ prefixes }), changed("e3", { outstandingPrefillTokens: 150_000, ...change }))?.endpoint
       .address === "e3";
@@ -244,7 +244,7 @@ describe("a prompt that is long", () => {
     expect(stays(telling({ e3: turn("s", 2) }, true))).toBe(true);
   });
 
-  test("evicts without regret where caches keep for hours what nobody uses", () => {
+  test("ignores eviction where caches keep unused prefixes for hours", () => {
     const idle = POOL.map((endpoint) => ({ ...endpoint, retentionMs: 7_200_000 }));
     const busy = idle.map((one) => (one.address === "e3" ? { ...one, outstandingPrefillTokens: 150_000 } : one));
     const given = context({ prefixes: telling({ e3: turn("s", 2) }, true) });
@@ -252,37 +252,37 @@ describe("a prompt that is long", () => {
   });
 });
 
-describe("a gateway that is alone", () => {
+describe("a single gateway", () => {
   const learning = learned({ strangers: 0 });
 
-  test("knows where a conversation is whose history was changed", () => {
+  test("finds a conversation whose history was changed", () => {
     const given = context({ learned: learning });
     given.placements.record(turn("s", 1).boundaries, "e3", USE);
     expect(pick(turn("s", 9), given)?.endpoint.address).toBe("e3");
   });
 
-  test("begins conversations where those of late take up least of full caches", () => {
+  test("begins conversations where recent ones occupy least of full caches", () => {
     const workingSets = new WorkingSets();
     for (const { address } of POOL) workingSets.used(`on ${address}`, address, address === "e2" ? 10_000 : 900_000, 0);
     const taughtOf = { learned: learned({ strangers: 0, workingSets }) };
     expect(pick(turn("s", 0), context({ ...taughtOf, prefixes: telling({}, true) }))?.endpoint.address).toBe("e2");
-    // Where there is room for all of them, that is no reason.
+    // Where there is room for all of them, the working set does not count.
     expect(pick(turn("s", 0), context({ ...taughtOf, prefixes: telling({}) }))?.endpoint.address).toBe("e0");
   });
 });
 
-test("a gateway among several begins conversations where full caches keep longest what nobody uses", () => {
+test("of several gateways, each begins conversations where retention is longest", () => {
   const picked = (gateways: number) => {
     const pool = POOL.map((one) => ({ ...one, gateways, retentionMs: one.address === "e2" ? 600_000 : 250_000 }));
     const given = context({ learned: learned({ strangers: 0 }), prefixes: telling({}, true) });
     return pick(turn("s", 0), given, pool)?.endpoint.address;
   };
   expect(picked(4)).toBe("e2");
-  // Whoever is alone has seen what each of them holds.
+  // A single gateway has placed all conversations of each endpoint.
   expect(picked(1)).toBe("e0");
 });
 
-test("a belief lasts until the endpoint has evicted what was used as long ago", () => {
+test("a belief lasts until the endpoint evicts a prefix last used later", () => {
   const picked = (evictedBeforeMs: number) => {
     const given = context({ nowMs: 1_000_000, learned: learned({ strangers: 0 }) });
     given.placements.record(turn("s", 2).boundaries, "e3", { ...USE, ttlMs: 3_600_000 });
@@ -292,7 +292,7 @@ test("a belief lasts until the endpoint has evicted what was used as long ago", 
   expect(picked(USE.nowMs + 1)).toBeUndefined();
 });
 
-test("an endpoint that writes slowly gets little, however short its queue is", () => {
+test("an endpoint with slow decode gets few requests, however short its queue is", () => {
   const fast = POOL.map((endpoint) => ({ ...endpoint, decodeTokensPerSecond: 50, activeRequests: 8 }));
   const pool = fast.map((one) =>
     one.address === "e2" ? { ...one, decodeTokensPerSecond: 1, activeRequests: 0 } : one,
@@ -304,7 +304,7 @@ test("an endpoint that writes slowly gets little, however short its queue is", (
   expect(tally(picks).e2 ?? 0).toBe(0);
 });
 
-test("callers that share a key are spread by their conversations, and the same conversation by callers", () => {
+test("callers with one key are spread by conversation, and one conversation by caller", () => {
   const given = context();
   const byHead = Array.from({ length: 100 }, (_, index) => pick(turn(`s${index}:`, 0), given)?.endpoint.address);
   const byKey = Array.from(
@@ -315,7 +315,7 @@ test("callers that share a key are spread by their conversations, and the same c
   expect(new Set(byKey).size).toBe(8);
 });
 
-test("an endpoint in slow start is trusted with less", () => {
+test("an endpoint in slow start gets fewer requests", () => {
   const given = context({ shareOf: ({ address }) => (address === "e2" ? 0.1 : 1) });
   for (const address of ["e1", "e2"]) given.placements.record(turn("s", 2).boundaries, address, USE);
   expect(pick(turn("s", 3), given)?.endpoint.address).toBe("e1");

@@ -4,7 +4,7 @@ import {
   WorkingSets,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/working-sets.ts";
 
-test("a conversation counts where it was last, as large as it was then", () => {
+test("a conversation counts on its last endpoint, with its last size", () => {
   const sets = new WorkingSets();
   sets.used("one", "a", 1_000, 0);
   sets.used("two", "a", 500, 1);
@@ -12,7 +12,7 @@ test("a conversation counts where it was last, as large as it was then", () => {
   expect([sets.tokensOn("a", 3), sets.tokensOn("b", 3)]).toEqual([500, 1_200]);
 });
 
-test("a conversation that was not used for long does not count", () => {
+test("a conversation unused for long does not count", () => {
   const sets = new WorkingSets();
   sets.used("one", "a", 1_000, 0);
   sets.used("two", "a", 500, 1_000);
@@ -22,7 +22,7 @@ test("a conversation that was not used for long does not count", () => {
   expect(sets.tokensOn("a", 2 * WORKING_SET_MS - 1)).toBe(600);
 });
 
-test("an endpoint that left has nothing", () => {
+test("an endpoint that left has no tokens", () => {
   const sets = new WorkingSets();
   sets.used("one", "a", 1_000, 0);
   sets.used("two", "b", 1_000, 0);
@@ -30,7 +30,7 @@ test("an endpoint that left has nothing", () => {
   expect([sets.tokensOn("a", 0), sets.tokensOn("b", 0)]).toEqual([0, 1_000]);
 });
 
-test("no more conversations are remembered than count, though the tokens are never asked for", () => {
+test("the number of conversations is bounded without any read", () => {
   const sets = new WorkingSets();
   for (let at = 0; at < 1_000; at += 1) sets.used(`c${at}`, "a", 1, at * 10_000);
   expect(sets.size).toBe(30);
