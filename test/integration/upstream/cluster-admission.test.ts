@@ -5,7 +5,7 @@ import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen
 import { admitted, admitting, fill } from "../../support/gateway/upstream/admission-rig.ts";
 import { until } from "../../support/until.ts";
 
-describe("never more at once than allowed", () => {
+describe("never exceeds the concurrency limit", () => {
   test.each([
     { breakers: {}, nodeCount: 2, cap: 8, each: 4 },
     { breakers: { maxRequests: 5 }, nodeCount: 2, cap: 5, each: 4 },
@@ -26,18 +26,18 @@ describe("never more at once than allowed", () => {
       inside.delete(place);
       perNode.set(address, (perNode.get(address) ?? 0) - 1);
       place.release();
-      // Counts once.
+      // The second release does not count.
       place.release();
     });
-    // Some are refused where fewer than all may wait; those who are admitted never exceed the cap.
+    // Some are refused where the queue is smaller than the load; admitted ones never exceed the cap.
     await Promise.allSettled(visits);
     expect(most).toBe(cap);
     expect(admission.breaker.activeAndPending).toBe(0);
   });
 });
 
-describe("those who wait", () => {
-  test("are served in the order of arrival, and nobody passes them", async () => {
+describe("waiting requests", () => {
+  test("are served in the order of arrival", async () => {
     const { ask, admission } = await admitting({ maxRequests: 1 });
     const [first] = await fill(() => ask(), 1);
     const order: string[] = [];
@@ -68,7 +68,7 @@ describe("those who wait", () => {
     expect(order.indexOf("small")).toBeLessThanOrEqual(1);
   });
 
-  test("keep their order while the endpoints have no room although the cluster has", async () => {
+  test("keep their order while endpoints are full and the cluster is not", async () => {
     const { ask, clock, admission, cluster } = await admitting({ maxRequests: 10, maxRequestsPerEndpoint: 1 });
     const [first] = await fill(() => ask(), 1);
     const order: string[] = [];
@@ -78,7 +78,7 @@ describe("those who wait", () => {
         place.release();
       });
     }
-    // Looks that find no room change nothing.
+    // Passes that find no room change nothing.
     for (let look = 0; look < 4; look += 1) await clock.advance(100);
     expect({ waiting: admission.pending, members: cluster.members.length }).toEqual({ waiting: 3, members: 1 });
     first?.release();
@@ -86,7 +86,7 @@ describe("those who wait", () => {
     expect(order).toEqual(["one", "two", "three"]);
   });
 
-  test("leave the queue at once when their caller leaves", async () => {
+  test("leave the queue at once when their caller disconnects", async () => {
     const { ask, admission } = await admitting({ maxRequests: 1 });
     await fill(() => ask(), 1);
     const waiting = ask();
@@ -99,7 +99,7 @@ describe("those who wait", () => {
     await waiting.result;
   });
 
-  test("do not wait longer than their time", async () => {
+  test("are refused at their deadline", async () => {
     const { ask, clock } = await admitting({ maxRequests: 1 }, 1, 5_000);
     await fill(() => ask(), 1);
     const waiting = ask();
@@ -114,7 +114,7 @@ describe("those who wait", () => {
     expect(await waiting.result).toBe("pending_timeout");
   });
 
-  test("alone behind a long generation have all their time", async () => {
+  test("alone behind a long generation keep their full deadline", async () => {
     const { ask, clock } = await admitting({ maxRequests: 1 });
     const [running] = await fill(() => ask(), 1);
     const waiting = ask();
@@ -123,7 +123,7 @@ describe("those who wait", () => {
     await admitted(waiting);
   });
 
-  test("are served when an endpoint gets healthy that was not", async () => {
+  test("are served when an endpoint becomes healthy", async () => {
     const { ask, nodes, cluster, clock } = await admitting({ maxRequestsPerEndpoint: 1 }, 2);
     nodes[1]?.tell(Serving.NOT_SERVING);
     await until(() => cluster.healthyEndpoints.length === 1, "one is left");
@@ -139,8 +139,8 @@ describe("those who wait", () => {
   });
 });
 
-describe("bounds of the queue", () => {
-  test("a key has so many places in it; others still get in", async () => {
+describe("queue limits", () => {
+  test("a key is limited; other keys still enter", async () => {
     const { ask } = await admitting({ maxRequests: 1, maxPendingRequests: 10, maxPendingRequestsPerKey: 2 });
     await fill(() => ask("a"), 1);
     const waiting = [ask("a"), ask("a")];
@@ -150,7 +150,7 @@ describe("bounds of the queue", () => {
     await Promise.all([...waiting, other].map(({ result }) => result));
   });
 
-  test("where it is full, and fair already, the next one gets no place", async () => {
+  test("a full and fair queue refuses the next request", async () => {
     const { ask, admission } = await admitting({ maxRequests: 1, maxPendingRequests: 2 });
     await fill(() => ask("a"), 1);
     const waiting = [ask("a"), ask("b")];
@@ -161,7 +161,7 @@ describe("bounds of the queue", () => {
     expect(admission.breaker.activeAndPending).toBe(1);
   });
 
-  test("where it is full of one key's requests, one of them makes room for another key", async () => {
+  test("a queue full of one key drops one of its requests for another key", async () => {
     const { ask, admission } = await admitting({ maxRequests: 1, maxPendingRequests: 3 });
     await fill(() => ask("flood"), 1);
     const flood = [ask("flood"), ask("flood"), ask("flood")];
@@ -174,7 +174,7 @@ describe("bounds of the queue", () => {
   });
 });
 
-describe("at once, without waiting", () => {
+describe("refused without waiting", () => {
   test("no endpoint is available", async () => {
     const { ask, nodes, cluster } = await admitting();
     nodes[0]?.tell(Serving.NOT_SERVING);
@@ -182,13 +182,13 @@ describe("at once, without waiting", () => {
     expect(await ask().result).toBe("none_available");
   });
 
-  test("all endpoints had their try", async () => {
+  test("all endpoints were attempted", async () => {
     const { ask, nodes } = await admitting();
     expect(await ask("a", { tried: new Set(nodes.map(({ address }) => address)) }).result).toBe("all_tried");
   });
 });
 
-test("how long the queue takes is estimated from how fast it was served", async () => {
+test("the expected wait follows the rate of service", async () => {
   const { ask, admission, clock } = await admitting({ maxRequests: 1, maxPendingRequestsPerKey: 100 });
   let [running] = await fill(() => ask(), 1);
   const waiting = Array.from({ length: 8 }, () => ask());
@@ -202,7 +202,7 @@ test("how long the queue takes is estimated from how fast it was served", async 
   for (const one of waiting) one.leave();
 });
 
-test("closing sends everybody away who waits", async () => {
+test("close refuses all waiting requests", async () => {
   const { ask, admission } = await admitting({ maxRequests: 1 });
   await fill(() => ask(), 1);
   const waiting = ask();
@@ -211,27 +211,27 @@ test("closing sends everybody away who waits", async () => {
   expect(admission.breaker.activeAndPending).toBe(1);
 });
 
-describe("places that are kept for other tenants", () => {
-  test("no tenant takes as many as the others have wanted within the last minute", async () => {
+describe("places reserved for other tenants", () => {
+  test("a tenant leaves as many as others wanted within the last minute", async () => {
     const { ask, admission, clock } = await admitting({}, 2);
     for (const place of await fill(() => ask("other"), 2)) place.release();
     const flood = await fill(() => ask("flood"), 6);
     const waiting = Array.from({ length: 10 }, () => ask("flood"));
     expect(admission.pending).toBe(10);
-    // Those who come next wait for nobody, and pass those who may not go.
+    // Requests of another tenant do not wait, and pass those that are refused a place.
     const others = await fill(() => ask("other"), 2);
     const third = ask("third");
     expect(admission.pending).toBe(11);
     others[0]?.release();
     const last = await admitted(third);
     expect(admission.pending).toBe(10);
-    // Three have come by now.
+    // Three have arrived by now.
     flood[0]?.release();
     expect(admission.pending).toBe(10);
     flood[1]?.release();
     await admitted(waiting[0] ?? ask());
     expect(admission.pending).toBe(9);
-    // Nobody else has come for a minute: nothing is kept any more.
+    // No other tenant has sent a request for a minute: nothing is reserved any more.
     others[1]?.release();
     last.release();
     expect(admission.pending).toBe(9);
@@ -240,7 +240,7 @@ describe("places that are kept for other tenants", () => {
     await fill(() => ask("flood"), 3);
   });
 
-  test("a tenant that is alone takes all", async () => {
+  test("a single tenant takes all places", async () => {
     const { ask } = await admitting({}, 2);
     await fill(() => ask("alone"), 8);
   });

@@ -26,11 +26,11 @@ async function node(models: readonly string[] = MODELS): Promise<HealthNode> {
   return started;
 }
 
-/** Clusters as the configuration has them, in virtual time. */
+/** Clusters as configured, in virtual time. */
 class Managed {
   readonly clock = new VirtualClock();
   readonly manager: ClusterManager;
-  /** What the name service answers for each host. */
+  /** The name service's answers for each host. */
   readonly names: Record<string, readonly string[]> = {};
   readonly log: Record<string, unknown>[] = [];
 
@@ -64,7 +64,7 @@ class Managed {
 
 const endpoint = (address: string, more: object = {}) => ({ address, ...more });
 
-test("a node that serves several models is one endpoint, whose health is each model's own", async () => {
+test("a node with several models is one endpoint with one health per model", async () => {
   const one = await node(["svc-qwen"]);
   const managed = new Managed(MODELS.map((model) => ({ model, endpoints: [endpoint(one.address)] })));
   await managed.becomes(one.address, "healthy");
@@ -86,13 +86,13 @@ describe("health is printed as Envoy does", () => {
     ["healthy", "healthy"],
     ["unhealthy", "/failed_eds_health"],
     ["draining", "/draining"],
-  ])("discovery says %s: %s", async (healthStatus, text) => {
+  ])("discovery sets %s: %s", async (healthStatus, text) => {
     const one = await node();
     const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address, { healthStatus })] }]);
     await managed.becomes(one.address, text);
   });
 
-  test("an ejected endpoint has failed the outlier check until its time is up", async () => {
+  test("an ejected endpoint has failed the outlier check until the ejection ends", async () => {
     const one = await node();
     const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address)] }]);
     await managed.becomes(one.address, "healthy");
@@ -106,7 +106,7 @@ describe("health is printed as Envoy does", () => {
     expect(managed.view(one.address)?.healthySinceMs).toBe(15_000);
   });
 
-  test("several reasons stand in a row", async () => {
+  test("several reasons are joined", async () => {
     const one = await node();
     const managed = new Managed([
       { model: "svc-qwen", endpoints: [endpoint(one.address, { healthStatus: "unhealthy" })] },
@@ -118,7 +118,7 @@ describe("health is printed as Envoy does", () => {
     await managed.becomes(one.address, "/failed_active_hc/failed_eds_health/draining");
   });
 
-  test("a node that reports that it drains is draining as long as the report is fresh", async () => {
+  test("a node that reports draining is draining while the report is fresh", async () => {
     const one = await node();
     const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address)] }]);
     await managed.becomes(one.address, "healthy");
@@ -145,7 +145,7 @@ describe("health is printed as Envoy does", () => {
 });
 
 describe("a view", () => {
-  test("has what discovery, the node and the gateway say", async () => {
+  test("combines discovery, the node's report and the gateway's counts", async () => {
     const one = await node();
     const managed = new Managed([
       { model: "svc-qwen", endpoints: [endpoint(one.address, { loadBalancingWeight: 3 })] },
@@ -188,7 +188,7 @@ describe("a view", () => {
     expect(managed.view(one.address)).toMatchObject({ activeRequests: 0, outstandingPrefillTokens: 1_400 });
   });
 
-  test("begins the slow start of an endpoint that comes back, not of one that was well from the beginning", async () => {
+  test("begins slow start for an endpoint that comes back, not for an initial one", async () => {
     const one = await node();
     const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address)] }]);
     await managed.becomes(one.address, "healthy");
@@ -206,7 +206,7 @@ describe("a view", () => {
 });
 
 describe("endpoints that leave and join", () => {
-  /** Addresses of the loopback net, all on the port of one node. */
+  /** Loopback addresses, all on the port of one node. */
   async function byName() {
     const one = await node();
     const managed = new Managed(
@@ -222,7 +222,7 @@ describe("endpoints that leave and join", () => {
     await managed.clock.advance(1_000);
   }
 
-  test("an endpoint that left gets nothing new, and keeps its channel until its calls have ended", async () => {
+  test("a removed endpoint gets no new calls, and keeps its channel until its calls end", async () => {
     const { one, managed } = await byName();
     const [leaving] = managed.cluster().endpoints;
     const calls: EndpointCall[] = leaving ? [leaving.beginCall(), leaving.beginCall()] : [];
@@ -238,7 +238,7 @@ describe("endpoints that leave and join", () => {
     expect(managed.manager.endpoints).not.toContain(leaving);
   });
 
-  test("an endpoint that comes back while its calls still run is the same one", async () => {
+  test("an endpoint that returns while its calls still run is the same one", async () => {
     const { one, managed } = await byName();
     const [leaving] = managed.cluster().endpoints;
     const call = leaving?.beginCall();
@@ -251,7 +251,7 @@ describe("endpoints that leave and join", () => {
     expect(managed.view(one.address)?.healthySinceMs).toBe(managed.clock.nowMs());
   });
 
-  test("who stays keeps its health, and is asked nothing again", async () => {
+  test("a member that stays keeps its health without a new check", async () => {
     const { one, managed } = await byName();
     await managed.becomes(one.address, "healthy", "svc-glm53");
     const { watches } = one;
@@ -261,9 +261,9 @@ describe("endpoints that leave and join", () => {
     expect(one.watches).toBe(watches);
   });
 
-  test("of those who stay nobody hears anything when others join and leave", async () => {
+  test("listeners are not called for members that stay", async () => {
     const { one, managed } = await byName();
-    // Nothing else is to come from the node that stays: both models are known there, and it has refused load reports.
+    // The node that stays sends nothing further: both models are described, and it has refused load reports.
     await managed.becomes(one.address, "healthy", "svc-glm53");
     await until(() => one.loadIntervalsMs.length > 0, "the node to be asked for load reports");
     const heard = new Set<string>();
@@ -294,7 +294,7 @@ describe("endpoints that leave and join", () => {
     expect(changes).toBe(1);
   });
 
-  test("an empty answer leaves all endpoints where they are, and the fault is logged once", async () => {
+  test("an empty answer keeps all endpoints, and the fault is logged once", async () => {
     const { one, managed } = await byName();
     await answered(managed, []);
     await answered(managed, []);
@@ -305,7 +305,7 @@ describe("endpoints that leave and join", () => {
   });
 });
 
-test("closing ends all channels", async () => {
+test("close closes all channels", async () => {
   const one = await node();
   const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address)] }]);
   await managed.becomes(one.address, "healthy");

@@ -7,7 +7,7 @@ import { HINTS } from "../../../support/gateway/front-rig.ts";
 import { endpointWith } from "../../../support/gateway/upstream/endpoint-with.ts";
 import { viewedAdmission } from "../../../support/gateway/upstream/viewed-admission.ts";
 
-/** The size of a prompt that takes 10 s to prefill, at a quarter of a token to a byte. */
+/** The bytes of a prompt that takes 10 s to prefill, at a quarter of a token per byte. */
 const LONG_BYTES = 400_000;
 
 type Turn = {
@@ -16,11 +16,11 @@ type Turn = {
   readonly mayHold?: boolean;
 };
 
-/** Admission in front of endpoints that prefill 10,000 tokens a second and take eight requests each. */
+/** Admission in front of endpoints that prefill 10,000 tokens per second and take eight requests each. */
 function admitting(count: number, circuitBreakers: object = {}) {
   const work = new WorkLedger();
   const waiting = new Map<string, number>();
-  /** The times that somebody asked whether an endpoint has room, by its address. */
+  /** The number of room checks, by address. */
   const looks = new Map<string, number>();
   const addresses = Array.from({ length: count }, (_, at) => `10.0.0.${at + 1}:1`);
   const viewOf = (address: string): EndpointView => ({
@@ -77,14 +77,14 @@ function admitting(count: number, circuitBreakers: object = {}) {
 }
 
 describe("prompts that need much prefill", () => {
-  test("know of each other in the same turn: each goes to another endpoint", async () => {
+  test("in the same turn each go to another endpoint", async () => {
     const { clock, ask, addresses } = admitting(3);
     const asked = [ask("a"), ask("b"), ask("c")];
     await clock.advance(0);
     expect(new Set(asked.map(({ result }) => result))).toEqual(new Set(addresses));
   });
 
-  test("go to an endpoint one after the other, while those that need little pass them", async () => {
+  test("go to an endpoint one by one, while short ones pass them", async () => {
     const { clock, ask } = admitting(1);
     const [first, second, third] = [ask("a"), ask("b"), ask("c")];
     const little = ask("d", { bytes: 40_000 });
@@ -108,7 +108,7 @@ describe("prompts that need much prefill", () => {
     expect(asked.every(({ result }) => result !== undefined)).toBe(true);
   });
 
-  test("come in the order of their arrival, long ones later by eight times their own prefill", async () => {
+  test("are served in the order of arrival, delayed by eight times their own prefill", async () => {
     const { clock, ask, order } = admitting(1);
     const first = ask("first");
     await clock.advance(0);
@@ -125,7 +125,7 @@ describe("prompts that need much prefill", () => {
     expect(order).toEqual(["first", "next", "later", "long", "last"]);
   });
 
-  test("come first after workingSetWaitMs, and are known to have waited so long", async () => {
+  test("come first after workingSetWaitMs, marked overdue", async () => {
     const { clock, ask, order } = admitting(1, { workingSetWaitMs: 60_000 });
     const first = ask("first", { session: "much" });
     await clock.advance(0);
@@ -141,7 +141,7 @@ describe("prompts that need much prefill", () => {
     expect([late.overdue, fresh.overdue]).toEqual([true, false]);
   });
 
-  test("are told after twice that time that there is no place; without signs of life after pendingTimeoutMs", async () => {
+  test("are refused after twice that time; without keep-alives after pendingTimeoutMs", async () => {
     const { clock, ask, admission } = admitting(1, { workingSetWaitMs: 60_000 });
     ask("first");
     const [streamed, whole] = [ask("streamed"), ask("whole", { mayHold: false })];
@@ -156,7 +156,7 @@ describe("prompts that need much prefill", () => {
     expect(admission.pending).toBe(0);
   });
 
-  test("leave the queue when their callers do, and nobody waits behind them any more", async () => {
+  test("leave the queue with their callers, and delay no other request afterwards", async () => {
     const { clock, ask, admission } = admitting(1);
     const first = ask("first");
     const left = ask("left");
@@ -182,7 +182,7 @@ async function fullHome({ clock, ask, report }: ReturnType<typeof admitting>): P
   return home;
 }
 
-test("a conversation waits for the full endpoint that has it in its cache instead of being prefilled elsewhere", async () => {
+test("a conversation waits for the full endpoint that has it cached", async () => {
   const rig = admitting(2);
   const { clock, ask, report } = rig;
   const home = await fullHome(rig);
@@ -194,11 +194,11 @@ test("a conversation waits for the full endpoint that has it in its cache instea
   expect(again.result).toBe(home);
 });
 
-test("a turn looks for a place for 256 of those who wait; those behind come after them, and nobody is lost", async () => {
+test("a turn examines 256 waiting requests; the rest follow, and none is lost", async () => {
   const rig = admitting(2, { maxPendingRequests: 1_000, maxPendingRequestsPerKey: 1_000 });
   const { clock, ask, report, looks, order, admission } = rig;
   const home = await fullHome(rig);
-  // The other endpoint has room all the time, so that everybody's turn has to be looked at.
+  // The other endpoint always has room, so that every request's turn is evaluated.
   const names = Array.from({ length: 300 }, (_, at) => `turn ${at}`);
   const turns = names.map((name) => ask(name, { session: "a" }));
   await clock.advance(0);

@@ -30,7 +30,7 @@ function twoEndpoints() {
   return { clock, views, room, roomy, run, report, gained: () => gained };
 }
 
-test("an endpoint has room below its requests, its node's queue and its cache, and onRoom is called when it gains some", () => {
+test("room depends on requests, the node's queue and its cache; onRoom reports gains", () => {
   const { roomy, run, report, gained } = twoEndpoints();
   const [end] = [run("e0"), run("e0")];
   expect([roomy(), gained()]).toEqual([["e1"], 2]);
@@ -44,7 +44,7 @@ test("an endpoint has room below its requests, its node's queue and its cache, a
   }
 });
 
-test("there is room for nobody while the cluster runs as many as it may, though endpoints have some", () => {
+test("a cluster at its limit has no room, though endpoints have some", () => {
   const { room, roomy, run } = twoEndpoints();
   const [end] = [run("e0"), run("e0"), run("e1")];
   expect([room.any, roomy()]).toEqual([false, ["e1"]]);
@@ -52,8 +52,8 @@ test("there is room for nobody while the cluster runs as many as it may, though 
   expect(room.any).toBe(true);
 });
 
-describe("an endpoint that has said when it has room again", () => {
-  test("has none until then, the newest word counts", async () => {
+describe("an endpoint that announced when it has room again", () => {
+  test("has none until then; the newest announcement counts", async () => {
     const { clock, room, roomy } = twoEndpoints();
     room.holdBack("e0", 1_000);
     room.holdBack("e0", 5_000);
@@ -63,7 +63,7 @@ describe("an endpoint that has said when it has room again", () => {
     expect(roomy()).toEqual(["e0", "e1"]);
   });
 
-  test("is not believed for longer than a minute", async () => {
+  test("is held back for at most a minute", async () => {
     const { clock, room, roomy } = twoEndpoints();
     room.holdBack("e0", 86_400_000);
     await clock.advance(59_999);
@@ -72,7 +72,7 @@ describe("an endpoint that has said when it has room again", () => {
     expect(roomy()).toEqual(["e0", "e1"]);
   });
 
-  test("has room when it comes back after it had left", () => {
+  test("has room when it returns after it left", () => {
     const { views, room, roomy, report } = twoEndpoints();
     room.holdBack("e0", 5_000);
     views.delete("e0");

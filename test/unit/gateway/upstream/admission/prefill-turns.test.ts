@@ -5,7 +5,7 @@ import { EndpointViews } from "../../../../../gateway/upstream/load-balancing/en
 import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
-/** Endpoints that prefill 10,000 tokens a second. */
+/** Endpoints that prefill 10,000 tokens per second. */
 const view = (address: string, outstandingPrefillTokens = 0) => endpointWith({ address, outstandingPrefillTokens });
 
 function turnsOf(
@@ -43,13 +43,13 @@ test.each([
   expect(turnsOf([endpoint]).waitFor(pick, prompt()) !== undefined).toBe(waits);
 });
 
-test("a long prompt comes behind those that wait already", () => {
+test("a long prompt queues behind those that wait already", () => {
   const endpoint = view("a");
   const wait = turnsOf([endpoint]).waitFor({ endpoint, uncachedTokens: 90_000 }, prompt({ isLast: true }));
   expect(wait).toEqual({ kind: "prefill", address: undefined, seconds: 9 });
 });
 
-test("waits for the endpoint that holds most of it, for any where none does or it has waited too long", () => {
+test("waits for the holder of most of it, else or when overdue for any endpoint", () => {
   const endpoint = view("a", 50_000);
   const addressOf = (uncachedTokens: number, overdue: boolean) =>
     turnsOf([endpoint]).waitFor({ endpoint, uncachedTokens }, prompt({ overdue }))?.address;
@@ -60,7 +60,7 @@ test("waits for the endpoint that holds most of it, for any where none does or i
   ]);
 });
 
-test("rather waits for a place where it is cached than is prefilled elsewhere", () => {
+test("waits for a place where it is cached rather than being prefilled elsewhere", () => {
   const [home, other] = [view("home"), view("other")];
   const turns = turnsOf([home, other], ["home"]);
   const at = (uncachedTokens: number, overdue = false) =>
@@ -74,7 +74,7 @@ test("rather waits for a place where it is cached than is prefilled elsewhere", 
   expect(at(1_000, true)).toBeUndefined();
 });
 
-test("a wait is over when the endpoint has room and little to prefill, or has left", () => {
+test("a wait ends when the endpoint has room and little prefill, or has left", () => {
   const busy = view("busy", 90_000);
   const look = turnsOf([busy, view("full"), view("idle")], ["full"]).look();
   const over = (kind: "place" | "prefill", address?: string) => look.isOver({ kind, address, seconds: 3 });
@@ -88,7 +88,7 @@ test("a wait is over when the endpoint has room and little to prefill, or has le
   ).toBe(false);
 });
 
-/** Returns when one of so many gateways takes an endpoint for idle that was busy until now, by its random number. */
+/** Returns when one of `gateways` gateways considers a previously busy endpoint idle, by its random number. */
 async function idleAfterMs(gateways: number, chance: number): Promise<number> {
   const clock = new VirtualClock();
   const node = { ...view("a"), gateways, outstandingPrefillTokens: 90_000 };
@@ -100,7 +100,7 @@ async function idleAfterMs(gateways: number, chance: number): Promise<number> {
   return clock.nowMs();
 }
 
-test("gateways that share an endpoint take it for idle one after the other, the more of them the further apart", async () => {
+test("gateways that share an endpoint consider it idle one by one, further apart the more there are", async () => {
   expect(await idleAfterMs(1, 0.9)).toBe(0);
   const [first, second, ofMore] = [await idleAfterMs(4, 0.1), await idleAfterMs(4, 0.9), await idleAfterMs(8, 0.9)];
   expect(first).toBeLessThan(second);
@@ -108,7 +108,7 @@ test("gateways that share an endpoint take it for idle one after the other, the 
   expect(await idleAfterMs(1_000, 0.9)).toBeLessThanOrEqual(5_000);
 });
 
-test("an endpoint that another gateway was faster with is busy again, and idle at another moment", async () => {
+test("an endpoint that another gateway used first is busy, and idle later", async () => {
   const clock = new VirtualClock();
   const node = { ...view("a"), gateways: 2, outstandingPrefillTokens: 90_000 };
   const turns = turnsOf([node], [], () => 0.5, clock);

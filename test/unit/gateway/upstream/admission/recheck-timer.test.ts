@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { RecheckTimer } from "../../../../../gateway/upstream/admission/recheck-timer.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
-/** A timer, the moments at which it was due, and the number of timers of the clock that it took. */
+/** A timer, the moments at which it fired, and the number of clock timers that it took. */
 function timing() {
   const clock = new VirtualClock();
   const due: number[] = [];
@@ -14,7 +14,7 @@ function timing() {
   return { clock, due, taken: () => taken, timer: new RecheckTimer({ after }, () => due.push(clock.nowMs())) };
 }
 
-test("is due once, however often it was armed, and can be armed again then", async () => {
+test("fires once, however often it was armed, and can then be armed again", async () => {
   const { clock, due, timer } = timing();
   timer.arm(100);
   timer.arm(50);
@@ -25,7 +25,7 @@ test("is due once, however often it was armed, and can be armed again then", asy
   expect(due).toEqual([100, 250]);
 });
 
-test("is due at once, and once, where it is armed for now, however far off it was", async () => {
+test("armed for now fires at once and only once, replacing a later deadline", async () => {
   const { clock, due, taken, timer } = timing();
   timer.arm(100);
   timer.armNow();
@@ -35,7 +35,7 @@ test("is due at once, and once, where it is armed for now, however far off it wa
   expect([due, taken()]).toEqual([[0], 2]);
 });
 
-test("is never due once it is disarmed, until it is armed anew", async () => {
+test("disarmed does not fire until it is armed again", async () => {
   const { clock, due, timer } = timing();
   timer.armNow();
   timer.disarm();
