@@ -7,7 +7,10 @@ const BYTES = 4_000;
 const TOKENS = 1_000;
 const MINUTE = 60_000;
 
-/** The prompt of a conversation by the words of its messages, of 1,000 tokens each, the head first; "+" is for twice as many. */
+/**
+ * The prompt of a conversation by the words of its messages, of 1,000 tokens each, the head first; "+" is for twice as
+ * many.
+ */
 function prompt(words: string): PromptShape {
   const messages = words.split(" ");
   let bytes = 0;
@@ -30,7 +33,7 @@ class Gateway {
     this.ledger = new CacheLedger({ ...alone, blockTokensOf: () => 0, keptConversationsOf: () => 0, ...parts });
   }
 
-  /** Sends a prompt, of which the engine then says that so many messages were cached. */
+  /** Sends a prompt, of which the engine then reports `cachedMessages` messages as cached. */
   ask(words: string, address: string, cachedMessages: number, affinityKey = "session") {
     const { sent, inputTokens } = this.begin(words, address, affinityKey);
     const note = sent.measured(inputTokens, TOKENS * cachedMessages);
@@ -39,7 +42,7 @@ class Gateway {
     return note;
   }
 
-  /** Sends a prompt, of which the engine has yet to say anything. */
+  /** Sends a prompt without a report from the engine yet. */
   begin(words: string, address: string, affinityKey = "session", cacheKey = "") {
     this.nowMs += 1_000;
     const shape = prompt(words);
@@ -48,15 +51,15 @@ class Gateway {
   }
 }
 
-describe("the one reason why a prompt was not in the cache is", () => {
-  test("none for a first turn, and none for a turn that finds all of the turn before", () => {
+describe("the single reason for a cache miss is", () => {
+  test("none for a first turn, and for one that finds the whole previous turn", () => {
     const gateway = new Gateway();
     expect(gateway.ask("head u1", "A", 0)).toMatchObject({ reason: "new", expectedTokens: 0, lostTokens: 0 });
     expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ reason: "hit", expectedTokens: 2_000, lostTokens: 0 });
     expect(gateway.ask("head other", "A", 1, "other")).toMatchObject({ reason: "hit", expectedTokens: 1_000 });
   });
 
-  test("none for a beginning that several endpoints have, each of which is expected to", () => {
+  test("none for a beginning that several endpoints hold, each expected to", () => {
     const gateway = new Gateway();
     gateway.ask("head u1", "A", 0, "one");
     gateway.ask("head u2", "B", 0, "two");
@@ -69,7 +72,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     expect(gateway.ask("head u7", "A", 0, "seven")).toMatchObject({ expectedTokens: 0 });
   });
 
-  test("none for a conversation that comes back to an endpoint, which is expected to have what it had then", () => {
+  test("none for a conversation that returns to an endpoint with its earlier prefix", () => {
     const gateway = new Gateway();
     gateway.ask("head u1 a1 u2", "A", 0);
     gateway.ask("head u1 a1 u2 a2 u3", "B", 0);
@@ -79,12 +82,12 @@ describe("the one reason why a prompt was not in the cache is", () => {
       gateway.lives[other] = 1;
       gateway.ask("head u1 a1 u2", other, 0);
     }
-    // Of so many endpoints the one that was used longest ago is forgotten.
+    // With so many endpoints the least recently used one is forgotten.
     expect(gateway.ask("head u1 a1 u2 x", "B", 4)).toMatchObject({ expectedTokens: 4_000 });
     expect(gateway.ask("head u1 a1 u2 y", "A", 4)).toMatchObject({ expectedTokens: 0 });
   });
 
-  test("eviction, where the endpoint that had it was asked", () => {
+  test("eviction, on the endpoint that held it", () => {
     const gateway = new Gateway();
     gateway.ask("head u1 a1 u2", "A", 0);
     expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 1)).toMatchObject({
@@ -92,7 +95,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     });
   });
 
-  test("eviction, where another endpoint had it and says that it keeps nothing for so long", () => {
+  test("eviction, on another endpoint whose retention is shorter", () => {
     const viewOf = () => ({ gateways: 1, evictedBeforeMs: gateway.nowMs - MINUTE });
     const gateway: Gateway = new Gateway({ viewOf });
     gateway.ask("head u1", "A", 0);
@@ -103,7 +106,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 6)).toMatchObject({ reason: "hit", expectedTokens: 0 });
   });
 
-  test("load, where another endpoint is believed to have it, and age, where it no longer is", () => {
+  test("load, where another endpoint likely holds it; age, where it no longer does", () => {
     const gateway = new Gateway();
     gateway.ask("head u1", "A", 0);
     expect(gateway.ask("head u1 a1 u2", "B", 0)).toMatchObject({ reason: "moved", lostTokens: 2_000 });
@@ -120,7 +123,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     expect(gateway.ask("head u1 a1 u2 a2 u3", "B", 0)).toMatchObject({ reason: "node_restarted", lostTokens: 4_000 });
   });
 
-  test("the client, which changed a message or sent a summary instead of the history", () => {
+  test("the client, after a changed message or a summary of the history", () => {
     const gateway = new Gateway();
     gateway.ask("head u1 a1 u2 a2 u3", "A", 0);
     expect(gateway.ask("head u1 a1 x2 a2 u3 a3 u4", "A", 3)).toMatchObject({
@@ -129,7 +132,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     expect(gateway.ask("head u1 summary", "A", 2)).toMatchObject({ reason: "compaction", changedMessage: 2 });
   });
 
-  test("the client, also where it begins with a summary, or has other tools", () => {
+  test("the client, also with a summary at the beginning, or other tools", () => {
     const gateway = new Gateway();
     gateway.ask("head u1 a1 u2 a2 u3", "A", 0);
     expect(gateway.ask("head summary", "A", 1)).toMatchObject({ reason: "compaction", changedMessage: 1 });
@@ -139,7 +142,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     });
   });
 
-  test("the client, also where it changed something long ago, behind a begin that other prompts have too", () => {
+  test("the client, also for an early change behind a beginning shared by other prompts", () => {
     const rest = Array.from({ length: 80 }, (_, index) => `a${index} u${index}`).join(" ");
     for (const [changed, changedMessage] of [["u1", 5] as const, ["u9", 100] as const]) {
       const gateway = new Gateway();
@@ -150,7 +153,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     }
   });
 
-  test("the client, also where it comes back to what it had left for a long other branch, and changes that", () => {
+  test("the client, also where it returns to a long abandoned branch, and changes it", () => {
     const branch = Array.from({ length: 40 }, (_, index) => `x${index}`).join(" ");
     const gateway = new Gateway();
     gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 0);
@@ -162,7 +165,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     expect(gateway.ask(`head u1 ${branch} x y z`, "A", 2)).toMatchObject({ reason: "evicted", lostTokens: 42_000 });
   });
 
-  test("the client, where it begins anew with other tools and a gateway that is alone has never seen the turn before", () => {
+  test("the client, where it restarts with other tools and a single gateway never saw the previous turn", () => {
     const history = Array.from({ length: 20 }, (_, index) => `a${index} u${index}`).join(" ");
     for (const [gateways, reason] of [[1, "compaction"] as const, [2, "other_gateway"] as const]) {
       const gateway = new Gateway({ viewOf: () => ({ gateways, evictedBeforeMs: undefined }) });
@@ -172,7 +175,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     }
   });
 
-  test("not the client, where it begins another conversation or goes on with an earlier one", () => {
+  test("not the client, where it begins another conversation or resumes an earlier one", () => {
     const gateway = new Gateway();
     gateway.ask("head u1 a1 u2", "A", 0);
     gateway.ask("head u1 a1 u2 a2 u3", "A", 4);
@@ -181,7 +184,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     expect(gateway.ask("head other question of the user", "A", 1)).toMatchObject({ reason: "hit", lostTokens: 0 });
   });
 
-  test("another gateway, where the last turn never came by here and its endpoint was not found", () => {
+  test("another gateway, where this one never saw the last turn and its endpoint was not found", () => {
     const gateway = new Gateway();
     expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 0)).toMatchObject({ reason: "other_gateway", lostTokens: 4_000 });
     expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4 a4 u5", "A", 6)).toMatchObject({
@@ -190,7 +193,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4 a4 u5 a5 u6 a6 u7", "A", 12)).toMatchObject({ reason: "hit" });
   });
 
-  test("another gateway, where later turns came by it and endpoints do not tell what became of the earlier ones", () => {
+  test("another gateway, after later turns through it and without reports from endpoints", () => {
     const gateway = new Gateway();
     gateway.ask("head u1 a1 u2", "A", 0);
     expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 0)).toMatchObject({
@@ -199,7 +202,7 @@ describe("the one reason why a prompt was not in the cache is", () => {
     });
   });
 
-  test("another gateway, where one may have sent the changed message in a turn that did not come by here", () => {
+  test("another gateway, which may have sent the changed message in an unseen turn", () => {
     for (const [gateways, reason] of [[2, "other_gateway"] as const, [1, "client_changed"] as const]) {
       const gateway = new Gateway({ viewOf: () => ({ gateways, evictedBeforeMs: undefined }) });
       gateway.ask("head u1 a1 u2", "A", 0);
@@ -211,8 +214,8 @@ describe("the one reason why a prompt was not in the cache is", () => {
   });
 });
 
-describe("an endpoint that does not tell is expected to have", () => {
-  test("a prompt from the end of its prefill on, and not while it is read", () => {
+describe("an endpoint that does not report its cache is expected to hold", () => {
+  test("a prompt from the end of its prefill on, not during it", () => {
     const gateway = new Gateway();
     const { sent, inputTokens } = gateway.begin("head u1", "A", "one");
     sent.measured(inputTokens, 0);
@@ -224,7 +227,7 @@ describe("an endpoint that does not tell is expected to have", () => {
     expect(other.ask("head u2", "A", 1, "two")).toMatchObject({ expectedTokens: 1_000 });
   });
 
-  test("the answer behind a prompt in the turn that goes on with it, and nothing behind it in another one", () => {
+  test("the answer behind a prompt only for the turn that continues it", () => {
     const gateway = new Gateway();
     const { sent, inputTokens } = gateway.begin("head u1", "A");
     sent.measured(inputTokens, 0);
@@ -250,7 +253,7 @@ describe("an endpoint that does not tell is expected to have", () => {
     expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_000 });
   });
 
-  test("what was used last at the end of its answer, for as long as the endpoint says that it keeps what nobody uses", () => {
+  test("a prompt for its reported retention after the end of its answer", () => {
     const viewOf = () => ({ gateways: 1, evictedBeforeMs: gateway.nowMs - MINUTE });
     const gateway: Gateway = new Gateway({ viewOf });
     const { sent, inputTokens } = gateway.begin("head u1", "A");
@@ -261,7 +264,7 @@ describe("an endpoint that does not tell is expected to have", () => {
     expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ expectedTokens: 2_100 });
   });
 
-  test("the beginning that others have used since, where the rest of a conversation is gone", () => {
+  test("a beginning used by others since, where the rest is evicted", () => {
     const viewOf = () => ({ gateways: 1, evictedBeforeMs: gateway.nowMs - MINUTE });
     const gateway: Gateway = new Gateway({ viewOf });
     gateway.ask("head u1", "A", 0, "one");
@@ -270,7 +273,7 @@ describe("an endpoint that does not tell is expected to have", () => {
     expect(gateway.ask("head u1 a1 u2", "A", 1, "one")).toMatchObject({ expectedTokens: 1_000 });
   });
 
-  test("the prompt as it was counted at the end, where it had been counted otherwise before", () => {
+  test("the prompt by its last token count, which replaces an earlier one", () => {
     const gateway = new Gateway();
     const { sent } = gateway.begin("head u1", "A");
     sent.prefilled(1_000, gateway.nowMs);
@@ -288,7 +291,7 @@ describe("an endpoint that keeps whole conversations", () => {
     sent.ended(gateway.nowMs);
   };
 
-  test("has given up the one that was used longest ago for one more", () => {
+  test("evicts the least recently used one for one more", () => {
     const gateway = keeping(2);
     gateway.ask("head1 u1", "A", 0, "one");
     gateway.ask("head2 u1", "A", 0, "two");
@@ -298,7 +301,7 @@ describe("an endpoint that keeps whole conversations", () => {
     expect(gateway.ask("head2 u1 a1 u2", "A", 0, "two")).toMatchObject({ reason: "evicted", expectedTokens: 0 });
   });
 
-  test("neither gives up one that is being answered nor lets another request have it", () => {
+  test("neither evicts one whose answer is running nor shares it", () => {
     const gateway = keeping(2);
     const { sent, inputTokens } = gateway.begin("head1 u1", "A");
     sent.prefilled(inputTokens, gateway.nowMs);
@@ -310,7 +313,7 @@ describe("an endpoint that keeps whole conversations", () => {
     expect(gateway.ask("head2 u1 a1 u2", "A", 0, "two")).toMatchObject({ expectedTokens: 0 });
   });
 
-  test("lets no other request have one for a request that has ended before and says so again", () => {
+  test("frees a conversation once, though its request reports its end twice", () => {
     const gateway = keeping(2);
     const first = gateway.begin("head1 u1", "A");
     first.sent.prefilled(first.inputTokens, gateway.nowMs);
@@ -321,7 +324,7 @@ describe("an endpoint that keeps whole conversations", () => {
     expect(gateway.ask("head1 u1 a1 u2", "A", 0, "retry")).toMatchObject({ expectedTokens: 0 });
   });
 
-  test("keeps what it had of one whose next turn was given up before it was read, and nothing of a new one", () => {
+  test("keeps one whose next turn was abandoned before prefill, and nothing of a new one", () => {
     const gateway = keeping(2);
     gateway.ask("head1 u1", "A", 0, "one");
     for (const words of ["head1 u1 a1 u2", "head2 u1"]) gateway.begin(words, "A").sent.ended(gateway.nowMs);
@@ -329,7 +332,7 @@ describe("an endpoint that keeps whole conversations", () => {
     expect(gateway.ask("head1 u1 a1 u2", "A", 2, "one")).toMatchObject({ expectedTokens: 2_000 });
   });
 
-  test("has another one than was expected, if fewer tokens were cached", () => {
+  test("holds another one than expected, if fewer tokens were cached", () => {
     const gateway = keeping(2);
     gateway.ask("head1 u1", "A", 0, "one");
     expect(gateway.ask("head1 u1 a1 u2", "A", 0, "one")).toMatchObject({ expectedTokens: 2_000, reason: "evicted" });
@@ -338,7 +341,7 @@ describe("an endpoint that keeps whole conversations", () => {
     expect(gateway.ask("head2 u1 a1 u2", "A", 2, "two")).toMatchObject({ expectedTokens: 2_000 });
   });
 
-  test("has none once its node has begun anew, and none that has lain for longer than is believed", () => {
+  test("holds none after a restart, and none past its believed lifetime", () => {
     const gateway = keeping(2);
     gateway.ask("head1 u1", "A", 0, "one");
     gateway.lives.A = 2;
@@ -347,7 +350,7 @@ describe("an endpoint that keeps whole conversations", () => {
     expect(gateway.ask("head1 u1 a1 u2 a2 u3", "A", 0, "one")).toMatchObject({ expectedTokens: 0 });
   });
 
-  test("remembers the beginning and the end of long conversations", () => {
+  test("has beginning and end of long conversations stored", () => {
     const gateway = keeping(2);
     const turns = Array.from({ length: 100 }, (_, index) => `a${index} u${index}`).join(" ");
     gateway.ask(`head u ${turns}`, "A", 0, "one");
@@ -357,14 +360,14 @@ describe("an endpoint that keeps whole conversations", () => {
     expect(gateway.ask("head u x", "A", 2, "one")).toMatchObject({ expectedTokens: 2_000 });
   });
 
-  test("is not expected to reuse a beginning that is less than half of a prompt, but all of what it goes on with", () => {
+  test("reuses less than half of a prompt only where the prompt continues all of it", () => {
     const gateway = keeping(4);
     answered(gateway, "head u1", 100);
     expect(gateway.ask("head x1+ x2", "A", 0, "other")).toMatchObject({ expectedTokens: 0 });
     expect(gateway.ask("head u1 a1+ u2+ u3+", "A", 2.1)).toMatchObject({ reason: "hit", expectedTokens: 2_100 });
   });
 
-  test("is expected to reuse any beginning of the conversation that the caller names by a cache key", () => {
+  test("reuses any beginning of the conversation with the caller's cache key", () => {
     const gateway = keeping(4);
     const begun = gateway.begin("head u1", "A", "key", "key");
     begun.sent.prefilled(begun.inputTokens, gateway.nowMs);
@@ -375,7 +378,7 @@ describe("an endpoint that keeps whole conversations", () => {
     expect(other.sent.measured(other.inputTokens, 0)).toMatchObject({ expectedTokens: 0 });
   });
 
-  test("has one conversation no longer that another has taken over, but for what both begin with", () => {
+  test("loses one that another took over, except for their common beginning", () => {
     const gateway = keeping(4);
     answered(gateway, "head u1 u2", 100);
     expect(gateway.ask("head u1 x2", "A", 2, "other")).toMatchObject({ expectedTokens: 2_000 });
@@ -383,7 +386,7 @@ describe("an endpoint that keeps whole conversations", () => {
     expect(gateway.ask("head u1 x2 a2 x3 x4", "A", 0, "other")).toMatchObject({ expectedTokens: 0 });
   });
 
-  test("that tells what it holds is not expected to reuse such a beginning either", () => {
+  test("does not reuse such a beginning when it reports its cache either", () => {
     const held: Record<string, HeldPrefix> = {
       head: { address: "A", tokens: 1_000, tailTokens: 0 },
       "head u1": { address: "A", tokens: 2_000, tailTokens: 100 },
@@ -399,7 +402,7 @@ describe("an endpoint that keeps whole conversations", () => {
   });
 });
 
-describe("an endpoint that tells what it holds", () => {
+describe("an endpoint that reports its cache", () => {
   const told = (held: Record<string, HeldPrefix>) => ({
     prefixes: {
       holders: (digest: string) => (held[digest] ? [held[digest]] : []),
@@ -407,13 +410,13 @@ describe("an endpoint that tells what it holds", () => {
     },
   });
 
-  test("is expected to have just that, its tail included", () => {
+  test("is expected to hold exactly that, its tail included", () => {
     const gateway = new Gateway(told({ "head u1": { address: "A", tokens: 1_990, tailTokens: 210 } }));
     gateway.ask("head u1", "A", 0);
     expect(gateway.ask("head u1 a1 u2", "A", 2.2)).toMatchObject({ reason: "hit", expectedTokens: 2_200 });
   });
 
-  test("has evicted what is behind the part that another one holds", () => {
+  test("has evicted the part behind that held by another endpoint", () => {
     const parts = (tokens: number) => told({ "head u1": { address: "B", tokens: 2_000, tailTokens: tokens } });
     for (const [tailTokens, reason] of [[3_500, "moved"] as const, [500, "evicted"] as const]) {
       const gateway = new Gateway(parts(tailTokens));
@@ -422,18 +425,18 @@ describe("an endpoint that tells what it holds", () => {
     }
   });
 
-  test("was not moved away from when it had lost the prefix by itself", () => {
+  test("was not moved away from when it had evicted the prefix", () => {
     const gateway = new Gateway(told({}));
     gateway.ask("head u1", "A", 0);
     expect(gateway.ask("head u1 a1 u2", "B", 0)).toMatchObject({ reason: "evicted", lostTokens: 2_000 });
   });
 
-  test("was not chosen for a conversation whose begin another one holds, whoever sent it there", () => {
+  test("was not chosen where another one holds the beginning, whichever gateway sent it", () => {
     const gateway = new Gateway(told({ head: { address: "B", tokens: 1_000, tailTokens: 0 } }));
     expect(gateway.ask("head u1", "A", 0)).toMatchObject({ reason: "moved", lostTokens: 1_000 });
   });
 
-  test("shows by whom a message was changed: the last prompt stays where no later turn came by another gateway", () => {
+  test("shows the author of a change: without later turns elsewhere the last prompt stays", () => {
     const held = (digest: string) => ({ [digest]: { address: "A", tokens: 1_000, tailTokens: 0 } });
     for (const [digest, reason] of [
       ["head u1 a1 u2", "client_changed"] as const,
@@ -450,7 +453,7 @@ describe("an endpoint that tells what it holds", () => {
   });
 });
 
-test("however many conversations come, the last ones are remembered", () => {
+test("with many conversations, the last ones stay stored", () => {
   const gateway = new Gateway();
   for (let index = 0; index < 6_000; index += 1) gateway.ask(`head${index} u1`, "A", 0, `session ${index}`);
   expect(gateway.ask("head5999 u1 a1 u2", "A", 0, "session 5999").reason).toBe("evicted");

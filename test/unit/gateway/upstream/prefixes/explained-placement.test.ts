@@ -6,7 +6,7 @@ import { explained } from "../../../../../gateway/upstream/prefixes/explained-pl
 import { delta, finished, started } from "../../../../support/events/events.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
-/** A prompt of two messages, 1,000 tokens each, whose first one all prompts have. */
+/** A prompt of two messages, 1,000 tokens each, the first of which all prompts share. */
 const shapeOf = (message: string) => ({
   boundaries: [
     { hash: "head", bytes: 4_000, marked: false },
@@ -32,7 +32,7 @@ function gateway() {
 const TOLD = started({ inputTokens: 2_000, cachedInputTokens: 0 });
 const USAGE = { inputTokens: 2_000, cachedInputTokens: 0, outputTokens: 10 };
 
-test("what a node tells of a prompt is noted once, at its first word of it", () => {
+test("a node's first report on a prompt is noted once", () => {
   const { notes, follower } = gateway()("one");
   follower.see([TOLD]);
   expect(notes).toHaveLength(1);
@@ -41,7 +41,7 @@ test("what a node tells of a prompt is noted once, at its first word of it", () 
   expect(notes).toHaveLength(1);
 });
 
-test("who had to wait in the node's queue is told at the end, and others find the prompt once it is read", () => {
+test("a request queued on the node is explained at its end, and shared after its prefill", () => {
   const send = gateway();
   const waiting = send("one");
   waiting.follower.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
@@ -53,7 +53,7 @@ test("who had to wait in the node's queue is told at the end, and others find th
   expect(waiting.notes).toHaveLength(1);
 });
 
-test("a prompt is expected of a node that has begun to answer it, and not of one that reads it", () => {
+test("a prompt is expected on a node once its answer has begun", () => {
   const send = gateway();
   const first = send("one");
   first.follower.see([TOLD]);

@@ -15,7 +15,7 @@ const message = (fields: Partial<WatchPrefixesResponse>): WatchPrefixesResponse 
 });
 const held = (index: number, tokens: number) => ({ digest: digest(index), tokens, tailTokens: 1 });
 
-test("whatever endpoints tell, drop, tell anew and are forgotten with, the holders are those of a plain model", () => {
+test("after random reports, drops, resets and removals the holders equal those of a simple model", () => {
   const random = seededRandom(3);
   const whole = (below: number) => Math.floor(random() * below);
   const told = new ToldPrefixes();
@@ -58,7 +58,7 @@ test("whatever endpoints tell, drop, tell anew and are forgotten with, the holde
   expect(told.size).toBe([...model.values()].reduce((sum, of) => sum + of.size, 0));
 });
 
-test("no endpoint's prefixes take more room than there is, and room that is given back is used again", () => {
+test("endpoints share bounded room for prefixes, and freed room is reused", () => {
   const told = new ToldPrefixes(3);
   told.take("a:1", message({ reset: true, held: [held(1, 10), held(2, 20), held(3, 30), held(4, 40)] }));
   expect(told.size).toBe(3);

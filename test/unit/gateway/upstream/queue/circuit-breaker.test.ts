@@ -13,8 +13,8 @@ describe("the limits of a cluster", () => {
   });
 });
 
-describe("the circuit breaker", () => {
-  test("opens at the cluster's limit and closes when a request is over", () => {
+describe("circuit breaker", () => {
+  test("opens at the cluster's limit and closes when a request ends", () => {
     const breaker = new CircuitBreaker({ maxRequests: 2, maxPendingRequests: 0 });
     const first = breaker.tryRequest("a", 8);
     expect(breaker.tryRequest("b", 8)).toBeDefined();
@@ -25,7 +25,7 @@ describe("the circuit breaker", () => {
     expect(breaker.state.requestOverflows).toBe(1);
   });
 
-  test("keeps each endpoint to its own limit", () => {
+  test("applies each endpoint's own limit", () => {
     const breaker = new CircuitBreaker({ maxRequests: 9, maxPendingRequests: 0 });
     breaker.tryRequest("a", 1);
     expect(breaker.hasRoom("a", 1)).toBe(false);
@@ -35,7 +35,7 @@ describe("the circuit breaker", () => {
     expect(breaker.requestsOn("a")).toBe(1);
   });
 
-  test("bounds token counts beside requests, which take their places from nobody", () => {
+  test("limits token counts separately from requests", () => {
     const breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
     const first = breaker.tryCount(2);
     expect(breaker.tryCount(2)).toBeDefined();
@@ -46,7 +46,7 @@ describe("the circuit breaker", () => {
     expect(breaker.tryCount(2)).toBeDefined();
   });
 
-  test("counts who waits apart", () => {
+  test("counts pending requests separately", () => {
     const breaker = new CircuitBreaker({ maxRequests: 1, maxPendingRequests: 1 });
     const waiting = breaker.tryPending();
     expect(breaker.tryPending()).toBeUndefined();
@@ -67,7 +67,7 @@ describe("the circuit breaker", () => {
     expect(breaker.state.remainingRequests).toBe(1);
   });
 
-  test("lets what runs go on when its limits fall", () => {
+  test("does not end running requests when its limits fall", () => {
     const breaker = new CircuitBreaker({ maxRequests: 4, maxPendingRequests: 0 });
     for (let index = 0; index < 4; index += 1) breaker.tryRequest("a", 8);
     breaker.setLimits({ maxRequests: 2, maxPendingRequests: 0 });
@@ -75,7 +75,7 @@ describe("the circuit breaker", () => {
     expect(breaker.state).toMatchObject({ remainingRequests: 0, requestsOpen: true });
   });
 
-  test("never lets more in than its limits, and loses no place", () => {
+  test("never exceeds its limits, and loses no place", () => {
     const random = seededRandom(8);
     const breaker = new CircuitBreaker({ maxRequests: 10, maxPendingRequests: 5 });
     const held = new Set<Permit>();

@@ -6,7 +6,7 @@ const room = () => new HeldRoom(10);
 const bytes = (thousandths: number) => (MAX_HELD_BYTES * thousandths) / 1_000;
 
 describe("a tenant", () => {
-  test("holds no more requests than its share, and others find room beside it", () => {
+  test("holds at most its share of requests, and leaves room for others", () => {
     const held = room();
     const permits = Array.from({ length: 7 }, () => held.tryHold("a", 0));
     expect(permits.map(Boolean)).toEqual([true, true, true, true, true, false, false]);
@@ -18,7 +18,7 @@ describe("a tenant", () => {
     expect(held.tryHold("a", 0)).toBeUndefined();
   });
 
-  test("holds no more bytes than its share, but one request of any size that fits", () => {
+  test("holds at most its share of bytes, but one request of any size that fits", () => {
     const held = room();
     expect(held.tryHold("a", bytes(1_001))).toBeUndefined();
     const whole = held.tryHold("a", bytes(900));

@@ -36,22 +36,22 @@ function drain(queue: PendingQueue<number>, count = Number.POSITIVE_INFINITY): P
 
 const share = (served: readonly Pending<number>[], key: string) => served.filter((each) => each.key === key).length;
 
-describe("bounds", () => {
-  test("a key's own number counts in place of everyone's, also when it is larger", () => {
+describe("limits", () => {
+  test("a key's own limit replaces the common one, also when it is larger", () => {
     const queue = queueWith({ maxPendingPerKey: 2 });
     const push = (key: string, maxPendingPerKey: number) => queue.push(request(key, { maxPendingPerKey })).queued;
     expect([push("less", 1), push("less", 1)]).toEqual([true, false]);
     expect([push("more", 3), push("more", 3), push("more", 3), push("more", 3)]).toEqual([true, true, true, false]);
   });
 
-  test("keys of one tenant are counted each by itself", () => {
+  test("keys of one tenant are counted separately", () => {
     const queue = queueWith({ maxPendingPerKey: 1 });
     const push = (keyId: string) => queue.push(request("tenant", { keyId }));
     expect([push("a").queued, push("b").queued]).toEqual([true, true]);
     expect(push("a")).toMatchObject({ queued: false, limit: "key" });
   });
 
-  test("each class knows how many of it wait", () => {
+  test("each priority class is counted", () => {
     const queue = queueWith();
     queue.push(request("a", { priorityClass: "low" }));
     queue.push(request("a"));
@@ -59,7 +59,7 @@ describe("bounds", () => {
     expect([queue.sizeOf("high"), queue.sizeOf("default"), queue.sizeOf("low"), queue.size]).toEqual([0, 2, 1, 3]);
   });
 
-  test("a key has so many places, whatever class", () => {
+  test("a key's limit spans all classes", () => {
     const queue = queueWith({ maxPendingPerKey: 2 });
     queue.push(request("a"));
     queue.push(request("a", { priorityClass: "low" }));
@@ -67,7 +67,7 @@ describe("bounds", () => {
     expect(queue.push(request("b"))).toMatchObject({ queued: true });
   });
 
-  test("in a full queue the largest key makes room: its request that would give up first", () => {
+  test("in a full queue the largest key's request with the earliest deadline is dropped", () => {
     const queue = queueWith({ maxPending: 3 });
     const hurried = request("flood", { deadlineMs: 5_000 });
     for (const each of [request("flood"), hurried, request("flood")]) queue.push(each);
@@ -75,7 +75,7 @@ describe("bounds", () => {
     expect(queue.size).toBe(3);
   });
 
-  test("in a full queue that is fair already there is no room", () => {
+  test("a full and fair queue has no room", () => {
     const queue = queueWith({ maxPending: 2 });
     queue.push(request("a"));
     queue.push(request("b"));
@@ -83,7 +83,7 @@ describe("bounds", () => {
     expect(queue.push(request("a"))).toMatchObject({ queued: false, limit: "cluster" });
   });
 
-  test("a flood of one key cannot take from itself for itself", () => {
+  test("a flood of one key displaces none of its own requests", () => {
     const queue = queueWith({ maxPending: 2 });
     queue.push(request("a"));
     queue.push(request("a"));
@@ -92,7 +92,7 @@ describe("bounds", () => {
 });
 
 describe("leaving", () => {
-  test("who gives up is gone at once", () => {
+  test("a cancelled request is removed at once", () => {
     const queue = queueWith();
     const gone = request("a");
     queue.push(gone);
@@ -102,7 +102,7 @@ describe("leaving", () => {
     expect(queue.next()).toBeUndefined();
   });
 
-  test("whose time is up is taken out, once", () => {
+  test("a request past its deadline is removed once", () => {
     const queue = queueWith();
     const [soon, later] = [request("a", { deadlineMs: 10 }), request("b", { deadlineMs: 20 })];
     queue.push(later);
@@ -125,7 +125,7 @@ describe("order", () => {
     expect([count("high"), count("default"), count("low")]).toEqual([80, 15, 5]);
   });
 
-  test("a key of twice the weight is served twice the tokens", () => {
+  test("a key of twice the weight gets twice the tokens", () => {
     const queue = queueWith();
     for (let index = 0; index < 30; index += 1) {
       queue.push(request("a"));
@@ -137,7 +137,7 @@ describe("order", () => {
 });
 
 describe("fairness in virtual time", () => {
-  test("five equal keys with requests of very different sizes get equal tokens: Jain's index is 0.95 or more", () => {
+  test("five equal keys with different request sizes get equal tokens: Jain's index ≥ 0.95", () => {
     const random = seededRandom(21);
     const queue = queueWith();
     const keys = ["a", "b", "c", "d", "e"];
@@ -152,7 +152,7 @@ describe("fairness in virtual time", () => {
     };
     const served = new Map<string, number>();
     let busyMs = 0;
-    // Sixty seconds of an engine that takes 50,000 tokens a second.
+    // Sixty seconds of an engine that processes 50,000 tokens per second.
     while (busyMs < 60_000) {
       refill();
       const next = queue.next();
@@ -170,7 +170,7 @@ describe("fairness in virtual time", () => {
     ["small ones", 1_100],
     ["middle ones", 20_000],
     ["large ones", 200_000],
-  ])("a key that floods the queue with %s delays another by two service times at most", (_, cost) => {
+  ])("a key that floods the queue with %s delays another by at most two service times", (_, cost) => {
     const SERVICE_MS = 400;
     const queue = queueWith();
     const refill = (nowMs: number) => {
@@ -178,7 +178,7 @@ describe("fairness in virtual time", () => {
     };
     const waits: number[] = [];
     let nextAskMs = 0;
-    // One slot; the other key asks once a second.
+    // One slot; the other key sends a request once a second.
     for (let nowMs = 0; nowMs < 120_000; nowMs += SERVICE_MS) {
       expect(queue.expire(nowMs)).toEqual([]);
       refill(nowMs);
@@ -195,7 +195,7 @@ describe("fairness in virtual time", () => {
   });
 });
 
-test("requests that could not be served are put back where they were", () => {
+test("requests that could not be served return to their positions", () => {
   const queue = queueWith();
   const items = [request("a"), request("a"), request("b", { priorityClass: "high" }), request("b")];
   for (const each of items) queue.push(each);
@@ -205,7 +205,7 @@ test("requests that could not be served are put back where they were", () => {
   expect(drain(queue, 3)).toEqual(first);
 });
 
-test("the bound may be moved; who waits already stays", () => {
+test("a lower limit keeps requests that already wait", () => {
   const queue = queueWith();
   for (const key of ["a", "b", "c"]) queue.push(request(key));
   queue.setMaxPending(2);
@@ -215,8 +215,8 @@ test("the bound may be moved; who waits already stays", () => {
   expect(queue.push(request("d"))).toMatchObject({ queued: true });
 });
 
-describe("the estimate of when one more request would be served", () => {
-  /** A queue in which `waiting` requests are left after one was served at each of the moments. */
+describe("expected wait of one more request", () => {
+  /** A queue in which `waiting` requests remain after one was served at each of the moments. */
   function servedAt(momentsMs: readonly number[], waiting: number): PendingQueue<number> {
     const queue = queueWith({ maxPendingPerKey: 100 });
     for (let index = 0; index < momentsMs.length + waiting; index += 1) queue.push(request("a"));
@@ -227,7 +227,7 @@ describe("the estimate of when one more request would be served", () => {
     return queue;
   }
 
-  test("does not exist before two were served in a row", () => {
+  test("is undefined before two were served in a row", () => {
     expect(servedAt([], 10).drainMs(0)).toBeUndefined();
     expect(servedAt([0], 10).drainMs(0)).toBeUndefined();
     const idle = servedAt([0], 0);
@@ -237,7 +237,7 @@ describe("the estimate of when one more request would be served", () => {
     expect(idle.drainMs(60_000)).toBeUndefined();
   });
 
-  test("is one interval for each that waits, and one more", () => {
+  test("is one interval per waiting request, and one more", () => {
     expect(servedAt([0, 200, 400, 600], 9).drainMs(600)).toBeCloseTo(2_000, 6);
   });
 
@@ -248,21 +248,21 @@ describe("the estimate of when one more request would be served", () => {
     expect(estimate).toBeLessThan(350);
   });
 
-  test("grows with the time for which a queue that came to a stop stands", () => {
+  test("grows while a stalled queue stands", () => {
     expect(servedAt([0, 100, 200], 1).drainMs(5_200)).toBe(10_000);
   });
 
-  test("does not grow while nobody waits", () => {
+  test("does not grow while no request waits", () => {
     expect(servedAt([0, 100, 200], 0).drainMs(5_200)).toBe(100);
   });
 
-  test("soon forgets that the queue was slow", () => {
+  test("soon drops a slow past", () => {
     const moments = [0, 10_000, ...Array.from({ length: 40 }, (_, index) => 10_100 + index * 100)];
     expect(servedAt(moments, 0).drainMs(14_000)).toBeLessThan(200);
   });
 });
 
-describe("an answer that is under way", () => {
+describe("an answer under way", () => {
   const queueWith = (...items: readonly Pending<number>[]) => {
     const queue = new PendingQueue<number>(32);
     queue.setMaxPending(2);
@@ -270,7 +270,7 @@ describe("an answer that is under way", () => {
     return queue;
   };
 
-  test("goes before all that are new, of whatever class, and among its like in fair turns", () => {
+  test("precedes all new requests of any class, in fair order among its kind", () => {
     const high = request("a", { priorityClass: "high", value: 1 });
     const first = request("b", { underWay: true, value: 2 });
     const second = request("b", { underWay: true, value: 3 });
@@ -282,7 +282,7 @@ describe("an answer that is under way", () => {
     expect(served.slice(0, 2).sort()).toEqual([2, 4]);
   });
 
-  test("is kept out by no bound, and takes no room from those that are new", () => {
+  test("is refused by no limit, and takes no room from new requests", () => {
     const queue = queueWith(...Array.from({ length: 40 }, (_, value) => request("a", { underWay: true, value })));
     expect(queue.size).toBe(40);
     expect(queue.push(request("b"))).toEqual({ queued: true, dropped: undefined });
@@ -290,7 +290,7 @@ describe("an answer that is under way", () => {
     expect(queue.push(request("d"))).toMatchObject({ queued: false, limit: "cluster" });
   });
 
-  test("that could not be served is put back, leaves, and is late as all others", () => {
+  test("that could not be served is put back, leaves, and expires as all others", () => {
     const item = request("a", { underWay: true });
     const other = request("b");
     const queue = queueWith(item, other);
@@ -303,7 +303,7 @@ describe("an answer that is under way", () => {
   });
 });
 
-test("a request gives up at the moment to which it was moved, be it earlier or later", () => {
+test("a deadline can be moved earlier or later", () => {
   const queue = queueWith();
   const [sooner, later] = [request("a"), request("b")];
   for (const each of [sooner, later]) queue.push(each);
