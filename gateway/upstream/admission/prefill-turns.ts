@@ -4,10 +4,13 @@ import type { PolicyPick } from "../load-balancing/policy.ts";
 
 /**
  * The mean interval between the idle checks of gateways that share an endpoint, in milliseconds: several times the
- * delay until a node reports one gateway's requests to the others. Also the longest wait of a gateway for the others;
- * an endpoint counts as idle with some seconds of work left, so that it does not run dry meanwhile.
+ * delay until a node reports one gateway's requests to the others.
  */
 const APART_MS = 1_000;
+/**
+ * The longest wait of a gateway for the others, in milliseconds; an endpoint counts as idle with some seconds of work
+ * left, so that it does not run dry meanwhile.
+ */
 const MAX_APART_MS = 5_000;
 
 /** The prefill time above which a prompt is long, in seconds. */
