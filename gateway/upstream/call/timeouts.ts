@@ -77,7 +77,7 @@ export type Timeouts = {
   readonly interTokenMs: number;
   /** From the admission of a request until the end of a streamed answer, in milliseconds. */
   readonly maxStreamDurationMs: number;
-  /** From the admission of a request until the end of an unary answer, in milliseconds. */
+  /** From the admission of a request until the end of a unary answer, in milliseconds. */
   readonly maxRequestDurationMs: number;
   /** The time for which a client's socket may accept no data, in milliseconds. */
   readonly clientWriteStallMs: number;
