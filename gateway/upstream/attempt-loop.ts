@@ -89,11 +89,13 @@ type Placed = { readonly place: Place; readonly step: AttemptStep };
 /**
  * The life of one request after its translation:
  *
- * 1. refuse a prompt that fits no endpoint; 2. request the next step from the retry policy, by the failed attempts
- * (`nextStep`); 3. give up, or wait until the endpoints change or a back-off ends and repeat 2, or 4. wait for a slot
- * on an endpoint that the policy allows, in the queue of the cluster; 5. call the endpoint: events pass the retry
- * boundary, which holds back those that a further attempt would have to retract; 6. return when the answer is complete;
- * otherwise add the attempt to the list and continue at 2.
+ * 1. refuse a prompt that fits no endpoint;
+ * 2. request the next step from the retry policy, by the failed attempts (`nextStep`);
+ * 3. give up, or wait until the endpoints change or a back-off ends and repeat 2, or
+ * 4. wait for a slot on an endpoint that the policy allows, in the queue of the cluster;
+ * 5. call the endpoint: events pass the retry boundary, which holds back those that a further attempt would have to
+ *    retract;
+ * 6. return when the answer is complete; otherwise add the attempt to the list and continue at 2.
  */
 export class AttemptLoop {
   readonly #dispatch: Dispatch;

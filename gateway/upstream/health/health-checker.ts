@@ -153,7 +153,7 @@ export class HealthChecker {
     if (now === HealthCheckResponse_ServingStatus.SERVING) {
       this.#passed();
     } else {
-      // A node without the model reports SERVICE_UNKNOWN; any other status but SERVING is a refusal.
+      // SERVICE_UNKNOWN may come from a node without the model: its description decides.
       if (now === HealthCheckResponse_ServingStatus.SERVICE_UNKNOWN) this.#askWhatItServes();
       this.#failNow("it says that it does not serve the model");
     }

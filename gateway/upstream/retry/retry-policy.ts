@@ -120,10 +120,12 @@ export type Next =
  * Decides the next step of a request by its failed attempts, oldest first. It is a pure function: a wait ends by
  * calling it again.
  *
- * 1. An answer that has begun is continued on another endpoint of its revision, where there is one in time. 2.
- * Otherwise, an answer of which the client has nothing is restarted on an endpoint that has not failed it, `numRetries`
- * times. 3. A request that loses endpoints is restarted for `holdMs`, also where all endpoints have failed it once, but
- * not where an endpoint died with this request alone. 4. Every other case ends with the failure.
+ * 1. An answer that has begun is continued on another endpoint of its revision, where there is one in time.
+ * 2. Otherwise, an answer of which the client has nothing is restarted on an endpoint that has not failed it,
+ *    `numRetries` times.
+ * 3. A request that loses endpoints is restarted for `holdMs`, also where all endpoints have failed it once, but not
+ *    where an endpoint died with this request alone.
+ * 4. Every other case ends with the failure.
  */
 export function nextStep(history: readonly FailedAttempt[], situation: Situation, rules: RetryRules): Next {
   const { verdict, nowMs } = situation;

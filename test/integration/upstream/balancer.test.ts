@@ -57,7 +57,7 @@ describe.each(LB_POLICIES)("%s", (lbPolicy) => {
   });
 });
 
-test("round robin takes each in its turn", async () => {
+test("round robin takes each in turn", async () => {
   const { pick, addresses } = await balanced({ lbPolicy: "round_robin" });
   const picks = Array.from({ length: 6 }, () => pick(route("x")));
   expect(new Set(picks.slice(0, 3))).toEqual(new Set(addresses));
@@ -65,7 +65,7 @@ test("round robin takes each in its turn", async () => {
 });
 
 describe("prefix affinity", () => {
-  test("the next turn goes where the last one went, and is expected to cost its new part only", async () => {
+  test("the next turn goes to the last endpoint, with only its new part to prefill", async () => {
     const { balancer, pickable } = await balanced({ lbPolicy: "prefix_affinity" });
     const first = generateRequest({}, "a long beginning ".repeat(2_000));
     const choice = balancer.pick(pickable, routeFor(first, HINTS), NONE);
@@ -87,7 +87,7 @@ describe("prefix affinity", () => {
     }
   });
 
-  test("the placement's work is on the endpoint as long as the try runs", async () => {
+  test("the placement's work is on the endpoint during the attempt", async () => {
     const { balancer, pickable, cluster } = await balanced({ lbPolicy: "prefix_affinity" }, 1);
     const choice = balancer.pick(pickable, route("x".repeat(40_000)), NONE);
     if (!("pick" in choice) || !choice.pick.placement) throw new Error("there was no placement");
@@ -100,13 +100,13 @@ describe("prefix affinity", () => {
   });
 });
 
-test("a policy that remembers nothing makes no placement", async () => {
+test("a stateless policy makes no placement", async () => {
   const { balancer, pickable } = await balanced({ lbPolicy: "round_robin" }, 1);
   const choice = balancer.pick(pickable, route("x"), NONE);
   expect("pick" in choice && Object.keys(choice.pick)).toEqual(["endpoint"]);
 });
 
-test("how long a prompt is can be guessed by its bytes", async () => {
+test("the length of a prompt is estimated by its bytes", async () => {
   const { balancer } = await balanced({}, 1);
   expect(balancer.expectedTokens(route("x".repeat(4_000)))).toBeGreaterThan(900);
   expect(balancer.expectedTokens(route("x".repeat(4_000)))).toBeLessThan(1_100);

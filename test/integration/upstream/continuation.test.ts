@@ -42,7 +42,7 @@ async function inFrontOf(some: readonly ResumableNode[], options: FrontRigOption
   return rig.ready();
 }
 
-/** The first call on each node stands still behind `steps` steps. */
+/** The first call on each node stalls after `steps` steps. */
 const standsBehind = (steps: number) => ({ stopAfter: (call: number) => (call === 1 ? steps : undefined) });
 
 const textOf = (events: readonly Event[]) =>
@@ -57,7 +57,7 @@ describe("an answer whose engine is lost", () => {
   test.each([
     ["streamed", false],
     ["folded", true],
-  ])("goes on at another one, as one answer, where it is %s", async (_how, folded) => {
+  ])("continues on another one, as one answer, where it is %s", async (_how, folded) => {
     const [first, second] = await nodes(standsBehind(3), {});
     const rig = await inFrontOf([first, second] as ResumableNode[]);
     const sent = rig.send(generateRequest(), { folded });
@@ -80,7 +80,7 @@ describe("an answer whose engine is lost", () => {
     await rig.atRest();
   });
 
-  test.each([1, 2, 3, 4, 5, 6])("behind %i steps: the rest is neither repeated nor left out", async (steps) => {
+  test.each([1, 2, 3, 4, 5, 6])("after %i steps: the rest is neither repeated nor omitted", async (steps) => {
     const [first, second] = await nodes(standsBehind(steps), { inOnePiece: false });
     const rig = await inFrontOf([first, second] as ResumableNode[]);
     const sent = rig.send();
@@ -90,7 +90,7 @@ describe("an answer whose engine is lost", () => {
     expect(textOf(sent.events)).toBe(TEXT);
   });
 
-  test("goes on at a third one after a wait, where others were lost with it twice", async () => {
+  test("continues on a third one after a wait, where others were lost with it twice", async () => {
     const always = { stopAfter: () => 3 };
     const [first, second, third] = await nodes(always, always, {});
     const rig = await inFrontOf([first, second, third] as ResumableNode[]);
@@ -109,7 +109,7 @@ describe("an answer whose engine is lost", () => {
     await rig.atRest();
   });
 
-  test("begins at a fourth one where it had not begun, its caller waits, and others were lost with it", async () => {
+  test("begins on a fourth one if it had not begun, its caller waits, and others were lost", async () => {
     const always = { stopAfter: () => 0 };
     const some = await nodes(always, always, always, {});
     const rig = await inFrontOf(some);
@@ -150,7 +150,7 @@ describe("an answer whose engine is lost", () => {
     expect(kindsOf(sent.events).filter((kind) => kind === "blockStarted")).toHaveLength(2);
   });
 
-  test("H15 goes on twice, and tells what the first engine found in its cache", async () => {
+  test("H15 continues twice, and reports the first engine's cached tokens", async () => {
     const some = await nodes(
       { ...standsBehind(2), started: { cachedInputTokens: 5 } },
       { ...standsBehind(4), started: { cachedInputTokens: 1 } },
@@ -169,7 +169,7 @@ describe("an answer whose engine is lost", () => {
     expect(last?.$case === "finished" && last.value.usage).toMatchObject({ cachedInputTokens: 5, outputTokens: 7 });
   });
 
-  test("is complete where only the status behind its last event is missing", async () => {
+  test("is complete where only the status after its last event is missing", async () => {
     const [first, second] = await nodes(standsBehind(STEPS.length), {});
     const rig = await inFrontOf([first, second] as ResumableNode[]);
     const sent = rig.send();
@@ -179,7 +179,7 @@ describe("an answer whose engine is lost", () => {
     expect(sent.calls.attempts).toBe(1);
   });
 
-  test("is not let go of, however short memory is, while another one takes it up", async () => {
+  test("is not released for lack of memory while another one continues it", async () => {
     const [first, second] = await nodes(standsBehind(3), { inOnePiece: false });
     const rig = await inFrontOf([first, second] as ResumableNode[]);
     const sent = rig.send();
@@ -191,7 +191,7 @@ describe("an answer whose engine is lost", () => {
     expect(textOf(sent.events)).toBe(TEXT);
   });
 
-  test("waits for an endpoint that can go on with it, which then has it at once", async () => {
+  test("waits for an endpoint that can continue it, which then gets it at once", async () => {
     const [first, second, third] = await nodes(standsBehind(3), { canContinue: false }, {});
     const rig = await inFrontOf([first, second, third] as ResumableNode[]);
     const become = (node: ResumableNode | undefined, healthStatus: "healthy" | "unhealthy") => {
@@ -206,14 +206,14 @@ describe("an answer whose engine is lost", () => {
     await until(() => sent.calls.failedTries.length > 0, "its end is known");
     for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
     expect(sent.calls.attempts).toBe(1);
-    // No time passes: nothing but the endpoint ends the wait.
+    // No time passes: only the endpoint ends the wait.
     become(third, "healthy");
     expect(await sent.outcome).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
     expect(third?.calls).toHaveLength(1);
   });
 
-  test("waits for the same engine to come back where there is no other", async () => {
+  test("waits for the same engine to return where there is no other", async () => {
     const [first] = await nodes(standsBehind(2));
     const rig = await inFrontOf([first] as ResumableNode[]);
     const sent = rig.send(generateRequest(), { mayHold: true });
@@ -233,7 +233,7 @@ describe("an answer whose engine is lost fails with it", () => {
     return { sent, outcome: await settle(rig, sent.outcome) };
   };
 
-  test("H16 where the other one tells another answer: nothing of it is passed on", async () => {
+  test("H16 where the other one sends a different answer, none of which is passed on", async () => {
     const other = stepsOf(textStart(0), "The ", "answer", " is 5", "2.");
     const [first, second] = await nodes(standsBehind(3), { steps: other });
     const rig = await inFrontOf([first, second] as ResumableNode[]);
@@ -244,7 +244,7 @@ describe("an answer whose engine is lost fails with it", () => {
     expect(metricSum(await rig.registry.metrics(), "svc_continuations_total", 'outcome="other_answer"')).toBe(1);
   });
 
-  test("where the other one lies about the tokens that it was given", async () => {
+  test("where the other one repeats wrong tokens", async () => {
     const lying = STEPS.map(({ token, events }) => ({ token: token + 1, events }));
     const [first, second] = await nodes(standsBehind(3), { steps: lying });
     const rig = await inFrontOf([first, second] as ResumableNode[]);
@@ -265,7 +265,7 @@ describe("an answer whose engine is lost fails with it", () => {
     expect(textOf(sent.events)).toBe("The answer is 4");
   });
 
-  test("where it was not kept for want of room, and says so", async () => {
+  test("where it was not kept for lack of room, which is reported", async () => {
     const [first, second] = await nodes(standsBehind(3), {});
     const rig = await inFrontOf([first, second] as ResumableNode[], { continuation: { maxBytes: 100 } });
     const { sent, outcome } = await fails(rig, first);
@@ -275,7 +275,7 @@ describe("an answer whose engine is lost fails with it", () => {
     expect(metricSum(await rig.registry.metrics(), "svc_answers_not_kept_total", 'reason="no_room"')).toBe(1);
   });
 
-  test("where it was let go of for want of memory, and says so", async () => {
+  test("where it was released for lack of memory, which is reported", async () => {
     const [first, second] = await nodes(standsBehind(3), {});
     const rig = await inFrontOf([first, second] as ResumableNode[]);
     const sent = rig.send();

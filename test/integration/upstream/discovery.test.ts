@@ -31,7 +31,7 @@ function keep<T extends { stop(): unknown }>(one: T): T {
 const engine = async (script: Script, port = 0) => keep(await startEngine(script, { port }));
 const hello: Script = () => [textAnswer("Hello.")];
 
-/** An answer that begins, and goes on when the gate opens. */
+/** An answer that begins, and continues when the gate opens. */
 function held(): { script: Script; open: () => void } {
   const { passed, open } = gate();
   const script: Script = async function* () {
@@ -50,7 +50,7 @@ async function becomes(gateway: RunningGateway, address: string, health: string 
   await until(() => healthOf(gateway, address) === health, `${address} is ${health}`);
 }
 
-/** Clients that ask again and again until they are stopped; all answers that were not whole. */
+/** Clients that send requests until they are stopped; returns all incomplete answers. */
 function underLoad(gateway: RunningGateway, clients: number): { stop(): Promise<{ asked: number; failed: string[] }> } {
   let stopped = false;
   let asked = 0;
@@ -87,7 +87,7 @@ async function endpointFile() {
     write,
     list: (...engines: readonly RunningEngine[]) =>
       write(JSON.stringify({ endpoints: engines.map(({ address }) => ({ address })) })),
-    // In turn: these tests are about who is there, not about who is best.
+    // Round robin: these tests are about membership, not about the best endpoint.
     clusters: CATALOG.map(({ id }) => ({ model: id, type: "file", path, lbPolicy: "round_robin" })),
   };
 }
@@ -121,7 +121,7 @@ describe("a file of endpoints", () => {
     expect(gateway.clusters.endpoints.map(({ activeRequests }) => activeRequests)).toEqual([0, 0]);
   });
 
-  test("may lose an endpoint that streams: the stream goes on to its end, and only then the channel closes", async () => {
+  test("may lose a streaming endpoint: its channel closes after the complete stream", async () => {
     const { script, open } = held();
     const one = await engine(script);
     const two = await engine(hello);
@@ -163,7 +163,7 @@ test("endpoints by DNS may change under load without a failed request", async ()
   const load = underLoad(gateway, 8);
   const cluster = gateway.clusters.cluster(MODEL);
 
-  // An address behind which nobody listens gets no request.
+  // A closed port gets no request.
   answer = ["127.0.0.1", "127.0.0.77"];
   await until(() => cluster?.members.length === 2, "the second address");
   answer = undefined;
@@ -225,7 +225,7 @@ describe("health", () => {
   });
 });
 
-test("the load that a node reports is in the next view of it", async () => {
+test("a node's reported load is in the next view of it", async () => {
   const { script, open } = held();
   const one = await engine(script);
   const gateway = keep(await startGateway([one.address]));
@@ -240,7 +240,7 @@ test("the load that a node reports is in the next view of it", async () => {
   await until(() => view()?.running === 0, "the report of the end");
 });
 
-test("a node that drains is taken for draining by its report", async () => {
+test("a node is draining by its report", async () => {
   const { script, open } = held();
   const one = await engine(script);
   const gateway = keep(await startGateway([one.address]));

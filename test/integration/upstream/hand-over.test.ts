@@ -8,13 +8,13 @@ describe("a big request", () => {
   const MIB = 1024 * 1024;
   const big = (mib: number) => generateRequest({}, "x".repeat(mib * MIB));
 
-  test("that could not be written in time is refused as overload, tried nowhere else, and ejects nobody", async () => {
+  test("that could not be written in time is refused as overload, without retry or ejection", async () => {
     const wires = await wired(hello, hello);
-    // Checks of health and keep-alives go by the wall clock, which a busy machine is late on: a connection that says
-    // nothing is given up after 30 s of it, so there is little virtual time to go through.
+    // Health checks and keep-alives use the wall clock, on which a busy machine is late: a silent connection is dropped
+    // after 30 s of it, so virtual time must be short.
     const cluster = { healthChecks: { intervalMs: 3_600_000, intervalJitterMs: 0 } };
     const { rig } = await inFrontOf(wires, { cluster, timeouts: { acceptMs: 400, acceptPerMiBMs: 0 } });
-    // Neither reads any more: what the windows of HTTP/2 do not take stays here.
+    // Neither reads any more: bytes beyond the HTTP/2 windows stay here.
     for (const wire of wires) wire.silence();
     for (let at = 0; at < 8; at += 1) {
       const sent = rig.send(big(2));
@@ -25,20 +25,20 @@ describe("a big request", () => {
       expect(rig.cluster.outliers.isEjected(endpoint.address, rig.clock.nowMs())).toBe(false);
   });
 
-  test("is the only kind that is not tried elsewhere: a small one finds a way that is open", async () => {
+  test("is the only kind without a retry: a small one uses an open connection", async () => {
     const wires = await wired(hello, hello);
     const cluster = { lbPolicy: "round_robin", healthChecks: { intervalMs: 3_600_000, intervalJitterMs: 0 } } as const;
     const { rig } = await inFrontOf(wires, { cluster, timeouts: { acceptMs: 10_000, acceptPerMiBMs: 0 } });
     const [closed] = wires;
     closed?.silence();
-    // What the windows of HTTP/2 take is gone, and from then on the connection takes nothing.
+    // The HTTP/2 windows are used up, and from then on the connection takes nothing.
     const stuck = Array.from({ length: 8 }, () => rig.send(generateRequest({}, "x".repeat(100_000))));
     const outcomes = await settle(rig, Promise.all(stuck.map(({ outcome }) => outcome)));
     expect(outcomes).toEqual(stuck.map(() => "ok"));
     expect(stuck.some(({ calls }) => calls.attempts === 2)).toBe(true);
   });
 
-  test("goes to an endpoint after those before it, and the small ones pass", async () => {
+  test("goes to an endpoint after earlier ones, and small ones pass", async () => {
     const [wire] = await wired(hello);
     const { rig } = await inFrontOf([wire]);
     const [endpoint] = rig.cluster.endpoints;
@@ -54,7 +54,7 @@ describe("a big request", () => {
     expect(endpoint?.handOvers.waiting).toBe(0);
   });
 
-  test("whose caller leaves while it waits lets the next one go", async () => {
+  test("whose caller disconnects while it waits lets the next one go", async () => {
     const [wire] = await wired(hello);
     const { rig } = await inFrontOf([wire]);
     const [endpoint] = rig.cluster.endpoints;

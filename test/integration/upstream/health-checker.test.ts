@@ -49,7 +49,7 @@ class Checked {
     );
   }
 
-  /** Moves time on, and lets what that led to come to its end. */
+  /** Advances time, and waits until the resulting work has ended. */
   async passes(ms: number, node: HealthNode): Promise<void> {
     const [checks, results] = [node.checks, this.results];
     await this.clock.advance(ms);
@@ -70,7 +70,7 @@ async function healthyNode(): Promise<{ node: HealthNode; checked: Checked }> {
   return { node, checked };
 }
 
-test("a node that serves is healthy by its first word, once it has described itself", async () => {
+test("a serving node is healthy by its first answer, once it has described itself", async () => {
   const { node, checked } = await healthyNode();
   expect(node.descriptions).toBe(1);
   expect(node.checks).toBe(0);
@@ -78,7 +78,7 @@ test("a node that serves is healthy by its first word, once it has described its
   expect(checked.endpoint.description(MODEL)?.maxConcurrentRequests).toBe(4);
 });
 
-test("a node that says that it does not serve is unhealthy at once, and healthy again after two passes", async () => {
+test("a node that reports NOT_SERVING is unhealthy at once, and healthy after two passes", async () => {
   const { node, checked } = await healthyNode();
   node.tell(Serving.NOT_SERVING);
   await checked.becomes({ healthy: false });
@@ -90,7 +90,7 @@ test("a node that says that it does not serve is unhealthy at once, and healthy 
   expect(checked.checker.healthy).toBe(true);
 });
 
-test("health that flaps twice a second does not come back", async () => {
+test("health that flaps twice a second does not recover", async () => {
   const { node, checked } = await healthyNode();
   for (let second = 0; second < 10; second += 1) {
     for (const word of [Serving.NOT_SERVING, Serving.SERVING]) {
@@ -104,7 +104,7 @@ test("health that flaps twice a second does not come back", async () => {
   expect(node.checks).toBe(0);
 });
 
-test("while all is well it is checked every 5 s", async () => {
+test("a healthy node is checked every 5 s", async () => {
   const { node, checked } = await healthyNode();
   await checked.clock.advance(4_999);
   expect(node.checks).toBe(0);
@@ -127,7 +127,7 @@ test.each([
 });
 
 describe("a watch that breaks", () => {
-  test("is one failure, and is begun anew; the node stays healthy where that works", async () => {
+  test("is one failure, and is reopened; the node stays healthy where that works", async () => {
     const { node, checked } = await healthyNode();
     const before = checked.results;
     node.breakWatches();
@@ -138,7 +138,7 @@ describe("a watch that breaks", () => {
     expect(checked.checker.healthy).toBe(true);
   });
 
-  test("for good makes the node unhealthy with the second failure", async () => {
+  test("permanently makes the node unhealthy with the second failure", async () => {
     const { node, checked } = await healthyNode();
     node.stop();
     const before = checked.results;
@@ -147,7 +147,7 @@ describe("a watch that breaks", () => {
     await checked.becomes({ healthy: false });
   });
 
-  test("and held for a second is begun anew at once", async () => {
+  test("after a second of life is reopened at once", async () => {
     const { node, checked } = await healthyNode();
     await checked.clock.advance(1_000);
     node.breakWatches();
@@ -155,11 +155,11 @@ describe("a watch that breaks", () => {
   });
 });
 
-test("a node that is silent becomes unhealthy by its checks, and comes back by them", async () => {
+test("a silent node becomes unhealthy by its checks, and recovers by them", async () => {
   const { node, checked } = await healthyNode();
   node.silent = true;
   await checked.clock.advance(5_000);
-  // Deadlines are in real time; the doubt shortens the time to the next check.
+  // Deadlines are in real time; doubt shortens the time to the next check.
   await until(() => checked.results === 2, "the first failed check");
   expect(checked.checker.healthy).toBe(true);
   await checked.clock.advance(1_200);
@@ -171,7 +171,7 @@ test("a node that is silent becomes unhealthy by its checks, and comes back by t
   expect(checked.checker.healthy).toBe(true);
 });
 
-test("a check whose time ran out while this process was held up says nothing against the node", async () => {
+test("a check that timed out while this process was stalled does not count", async () => {
   const { node, checked } = await healthyNode();
   node.silent = true;
   const checks = node.checks;
@@ -203,7 +203,7 @@ describe("the handshake", () => {
     await new Checked(node.address).becomes({ healthy: true, mismatch: true });
   });
 
-  test("finds a node that knows nothing of the model, whatever its health", async () => {
+  test("finds a node without the model, regardless of its health", async () => {
     const node = await nodeWith({ models: ["svc-glm53"] });
     node.serving = Serving.SERVICE_UNKNOWN;
     await new Checked(node.address).becomes({ healthy: false, mismatch: true });
@@ -214,7 +214,7 @@ describe("the handshake", () => {
     await new Checked(node.address).becomes({ healthy: true, mismatch: true });
   });
 
-  test("takes a node that still loads for what it is", async () => {
+  test("recognizes a node that still loads", async () => {
     const node = await nodeWith({ models: [] });
     node.serving = Serving.NOT_SERVING;
     const checked = new Checked(node.address);
@@ -232,7 +232,7 @@ describe("the handshake", () => {
     await checked.becomes({ mismatch: false });
   });
 
-  test("is repeated with a new connection: behind the address may be another node", async () => {
+  test("is repeated with a new connection, which may reach another node", async () => {
     const { node, checked } = await healthyNode();
     node.stop();
     await until(() => checked.results > 1, "the failure");
@@ -247,7 +247,7 @@ describe("the handshake", () => {
   });
 });
 
-test("a node that fails a call for its health is unhealthy at once, and comes back by passes", async () => {
+test("a node that fails a call for its health is unhealthy at once, and recovers by passes", async () => {
   const { node, checked } = await healthyNode();
   checked.endpoint.failHealthNow();
   expect(checked.checker.healthy).toBe(false);
@@ -257,7 +257,7 @@ test("a node that fails a call for its health is unhealthy at once, and comes ba
   expect(checked.checker.healthy).toBe(true);
 });
 
-test("after closing nothing is heard any more", async () => {
+test("after close no result is reported", async () => {
   const { node, checked } = await healthyNode();
   const before = checked.results;
   checked.checker.close();

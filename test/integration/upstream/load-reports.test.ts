@@ -11,7 +11,7 @@ import { VirtualClock } from "../../support/virtual-clock.ts";
 const random = () => 0.5;
 const one = () => 1;
 
-test("reports come at once, are void when the node is lost, and come again when it is back", async () => {
+test("reports arrive at once, expire when the node is lost, and resume with it", async () => {
   const engine = await startEngine(fixedSentence);
   const endpoint = new Endpoint(engine.address);
   const reports = new LoadReports({ endpoint, clock: systemClock, random, nodes: one });
@@ -26,7 +26,7 @@ test("reports come at once, are void when the node is lost, and come again when 
   await back.stop();
 });
 
-test("a node without load reports is not asked again and again", async () => {
+test("a node without load reports is not asked repeatedly", async () => {
   const node = await HealthNode.start({ models: ["svc-qwen"] });
   const endpoint = new Endpoint(node.address);
   const clock = new VirtualClock();
@@ -41,7 +41,7 @@ test("a node without load reports is not asked again and again", async () => {
   node.stop();
 });
 
-test("the more nodes there are, the less often each is to report what has changed little", async () => {
+test("with more nodes, each reports small changes less often", async () => {
   const node = await HealthNode.start({ models: ["svc-qwen"] });
   for (const nodes of [1, 250, 1_000, 100_000]) {
     const endpoint = new Endpoint(node.address);

@@ -4,7 +4,7 @@ import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen
 import { type Asked, admitted, admitting, fill } from "../../support/gateway/upstream/admission-rig.ts";
 import { until } from "../../support/until.ts";
 
-/** Admission in front of one node that is healthy at once when it serves, and how to take it out and back in. */
+/** Admission in front of one node that is healthy at once when it serves, with functions to remove and restore it. */
 async function withOutage(circuitBreakers: object = {}, timeoutMs = 30_000) {
   const rig = await admitting(circuitBreakers, 1, timeoutMs, { healthChecks: { healthyThreshold: 1 } });
   const becomes = async (serving: Serving, healthy: number) => {
@@ -18,7 +18,7 @@ async function withOutage(circuitBreakers: object = {}, timeoutMs = 30_000) {
   return { ...rig, lose, comeBack, hold };
 }
 
-test("who may be held is, newcomers like those who wait, and served in the order of the queue when one is back", async () => {
+test("all requests that may be held are, and are served in queue order after the outage", async () => {
   const { ask, hold, lose, comeBack, clock, admission } = await withOutage({ maxRequests: 1 });
   const [running] = await fill(() => ask(), 1);
   const order: string[] = [];
@@ -40,7 +40,7 @@ test("who may be held is, newcomers like those who wait, and served in the order
   expect([admission.held.requests, admission.breaker.activeAndPending]).toEqual([0, 0]);
 });
 
-test("who may not be held is told at once; who waited already has all the time of a wait", async () => {
+test("others are refused at once; those already waiting keep their full deadline", async () => {
   const { ask, lose, clock } = await withOutage({ maxRequests: 1 });
   await fill(() => ask(), 1);
   const waiting = ask();
@@ -57,7 +57,7 @@ test("who may not be held is told at once; who waited already has all the time o
   expect(await waiting.result).toBe("none_available");
 });
 
-test("the hold ends after its time, and with a hold of 0 nobody is held", async () => {
+test("the hold ends after its time, and with a hold of 0 there is none", async () => {
   const { hold, lose, clock, admission } = await withOutage({ noEndpointHoldMs: 60_000 });
   await lose();
   const held = hold();
@@ -71,7 +71,7 @@ test("the hold ends after its time, and with a hold of 0 nobody is held", async 
   expect(await without.hold().result).toBe("none_available");
 });
 
-test("when one is back, those who were held wait as long again for their turn, and those who come then as usual", async () => {
+test("after the outage held requests wait as long again, new ones as usual", async () => {
   const { ask, hold, lose, comeBack, clock, admission } = await withOutage({ maxRequests: 1 }, 5_000);
   const [running] = await fill(() => ask(), 1);
   await lose();
@@ -88,7 +88,7 @@ test("when one is back, those who were held wait as long again for their turn, a
   running?.release();
 });
 
-test("a backlog of an outage is no queue that stands: all of it is served, in order", async () => {
+test("the backlog of an outage is no stalled queue: all of it is served, in order", async () => {
   const { ask, hold, lose, comeBack, clock } = await withOutage({ maxRequests: 1, maxPendingRequestsPerKey: 100 });
   await fill(() => ask(), 1).then(([place]) => place?.release());
   await lose();
@@ -105,7 +105,7 @@ test("a backlog of an outage is no queue that stands: all of it is served, in or
   expect(order).toEqual(Array.from({ length: 12 }, (_, index) => index));
 });
 
-test("what is held is bounded in number and bytes, a tenant leaves room for others, and a key has its own bound", async () => {
+test("held requests are limited in number, bytes, and per tenant and key", async () => {
   const bounds = { maxHeldRequests: 4, maxPendingRequestsPerKey: 1 };
   const bytes = (thousandths: number) => (MAX_HELD_BYTES * thousandths) / 1_000;
   const { hold, lose, admission } = await withOutage(bounds);
@@ -128,7 +128,7 @@ test("what is held is bounded in number and bytes, a tenant leaves room for othe
   expect(admission.held).toMatchObject({ requests: 4, bytes: bytes(1_000) });
 });
 
-test("an endpoint that had its try before the outage may have another one after it", async () => {
+test("an endpoint attempted before the outage may be attempted again after it", async () => {
   const { hold, lose, comeBack, nodes, admission } = await withOutage();
   await lose();
   const held = hold("a", { tried: new Set(nodes.map(({ address }) => address)) });
@@ -137,7 +137,7 @@ test("an endpoint that had its try before the outage may have another one after 
   expect((await admitted(held)).member.endpoint.address).toBe(nodes[0]?.address);
 });
 
-test("the age of the outage is known from its beginning, and counts anew when an endpoint announces itself", async () => {
+test("the outage's age counts from its beginning, and restarts with an endpoint's announcement", async () => {
   const { lose, comeBack, nodes, admission, clock } = await withOutage();
   expect(admission.outageMs()).toBeUndefined();
   await clock.advance(10_000);
@@ -145,7 +145,7 @@ test("the age of the outage is known from its beginning, and counts anew when an
   expect(admission.outageMs()).toBe(0);
   await clock.advance(40_000);
   expect(admission.outageMs()).toBe(40_000);
-  // As a node that is gone, and comes back without serving yet.
+  // As a node that is gone, and returns without serving yet.
   nodes[0]?.breakWatches();
   await until(() => admission.outageMs() === 0, "the node announces itself");
   await clock.advance(3_000);

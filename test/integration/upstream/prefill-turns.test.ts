@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** A prompt that takes 20 s to prefill at the speed that an endpoint is taken to have, and begins with a text of its own. */
+/** A prompt that takes 20 s to prefill at the default speed, and begins with a text of its own. */
 const long = (name: string) => generateRequest({}, name + "x".repeat(400_000));
 
 /** One node, each of whose prefills lasts until `prefill` is called. */
@@ -54,7 +54,7 @@ test("long prefills reach a node one after the other, and all are answered", asy
   expect(await Promise.all(sent.map(({ outcome }) => outcome))).toEqual(["ok", "ok", "ok"]);
 });
 
-test("who leaves while waiting is never sent", async () => {
+test("a request cancelled while it waits is never sent", async () => {
   const { rig, prefills, waits, begun, engine } = await oneNode();
   const first = rig.send(long("a"), { mayHold: true });
   await begun(1);
@@ -69,7 +69,7 @@ test("who leaves while waiting is never sent", async () => {
   expect(engine.backend.requests.length).toBe(1);
 });
 
-test("who waited for as long as it may comes before a newcomer, and is counted", async () => {
+test("an overdue request precedes a new one, and is counted", async () => {
   const { rig, prefills, waits, begun } = await oneNode({ workingSetWaitMs: 1_000 });
   const first = rig.send(long("a"), { mayHold: true });
   await begun(1);

@@ -29,7 +29,7 @@ const conversation = (turns: number): Message[] => [
   ),
 ];
 
-/** The request as it arrives at a node, and the digests by which the gateway knows its prompt. */
+/** The request as it arrives at a node, and its digests on the gateway. */
 function encoded(messages: readonly Message[]) {
   const { bytes, facts } = encodeRequest({ ...generateRequest(), messages, tools: [] }, KEY);
   return { request: GenerateRequest.decode(bytes), hashes: facts.shape.boundaries.map(({ hash }) => hash) };
@@ -51,7 +51,7 @@ async function following() {
   return { node, endpoint, told, watch, client };
 }
 
-test("what a node holds is known by the digests that went with the request, and their sum is what it finds next", async () => {
+test("a node's prefixes are reported by the request's digests, and predict its next cached tokens", async () => {
   const { told, watch, client, node } = await following();
   watch.follow();
   await until(() => told.fillOf(node.address) !== undefined, "the first word");
@@ -69,7 +69,7 @@ test("what a node holds is known by the digests that went with the request, and 
   expect(cached[0]).toBeGreaterThanOrEqual(holder?.tokens ?? Number.NaN);
 });
 
-test("of a long conversation the first two and the last 62 places are known", async () => {
+test("of a long conversation the first two and the last 62 boundaries are reported", async () => {
   const { told, watch, client, node } = await following();
   watch.follow();
   await until(() => told.fillOf(node.address) !== undefined, "the first word");
@@ -81,7 +81,7 @@ test("of a long conversation the first two and the last 62 places are known", as
   expect(known).toEqual([0, 1, ...Array.from({ length: 62 }, (_, index) => 40 + index)]);
 });
 
-test("what was told goes with the stream, and a node that comes back empty is believed to be empty", async () => {
+test("reports end with the stream, and a node that returns empty counts as empty", async () => {
   const { told, watch, client, node } = await following();
   watch.follow();
   const { request, hashes } = encoded(conversation(1));
@@ -104,7 +104,7 @@ test("what was told goes with the stream, and a node that comes back empty is be
   expect(told.fillOf(node.address)).toBeUndefined();
 });
 
-test("a stream that is lost alone is opened again, and tells all anew", async () => {
+test("a stream that is lost alone is reopened, and repeats all reports", async () => {
   const { told, watch, client, node } = await following();
   watch.follow();
   const { request, hashes } = encoded(conversation(3));
@@ -118,7 +118,7 @@ test("a stream that is lost alone is opened again, and tells all anew", async ()
   expect(hashes.map((hash) => told.holders(hash))).toEqual(before);
 });
 
-test("a node that says it tells and cannot is asked again a minute later", async () => {
+test("a node with the capability but without reports is asked again a minute later", async () => {
   const engine = await startEngine(async function* () {});
   const endpoint = new Endpoint(engine.address);
   const waits: number[] = [];

@@ -6,7 +6,7 @@ import { settle, settleUntil } from "../../support/gateway/upstream/settle.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
-/** The step, in milliseconds, by which virtual time passes where silences of 20 s and more have to end. */
+/** The step, in milliseconds, of virtual time where silences of 20 s and more have to end. */
 const OF_SILENCE_MS = 200;
 
 /** Starts `count` wires to one engine, as if it were as many. */
@@ -22,7 +22,7 @@ describe("a request that kills engines", () => {
     const poison = generateRequest({}, "poison");
     const sent = rig.send(poison);
     for (const [index, wire] of wires.slice(0, 2).entries()) {
-      // Only what an engine has begun to work on can have killed it.
+      // Only a request that an engine has begun to work on can have killed it.
       await settleUntil(rig, () => sent.events.length === index + 1, "an engine works on it");
       expect(rig.manager.endpoints[index]?.activeRequests).toBe(1);
       wire.cut();
@@ -54,7 +54,7 @@ describe("a request that kills engines", () => {
     expect(await rig.send(poison).outcome).toBe("request_of_death");
   });
 
-  test("is told from those whose endpoints fell silent beside it, up to a sixth time", async () => {
+  test("is distinguished from those on endpoints that fell silent together, up to a sixth time", async () => {
     const { rig } = await behindWires(staysAt([started()]), 3);
     const sent = ["poison", "harmless"].map((text) => rig.send(generateRequest({}, text)));
     for (const { outcome, calls } of sent) {
@@ -63,7 +63,7 @@ describe("a request that kills engines", () => {
     }
   });
 
-  test("is told from those that were lost with it, which are tried again a little later", async () => {
+  test("is distinguished from those lost with it, which are retried a little later", async () => {
     const { rig, one, wires } = await behindWires(staysAt([started()]), 3);
     const requests = ["poison", "harmless"].map((text) => generateRequest({}, text));
     const sent = requests.map((request) => rig.send(request));
@@ -72,7 +72,7 @@ describe("a request that kills engines", () => {
       wire.cut();
     }
     await until(() => sent.every(({ calls }) => calls.failedTries.length === 2), "the losses are noticed");
-    // One that comes again by itself meanwhile is sent away.
+    // One that returns alone meanwhile is refused.
     const [again] = requests;
     expect(await rig.send(again).outcome).toBe("request_of_death_suspected");
     await rig.clock.advance(9_000);
@@ -84,7 +84,7 @@ describe("a request that kills engines", () => {
     }
   });
 
-  test("is not one whose endpoints had said that they would go", async () => {
+  test("is not one whose endpoints had announced to leave", async () => {
     const nodes = await Promise.all([engine(staysAt([started()])), engine(staysAt([started()]))]);
     const wires = await Promise.all(nodes.map(wireTo));
     const { rig } = await inFrontOf(wires);

@@ -20,7 +20,7 @@ import { settle, settleUntil } from "../../support/gateway/upstream/settle.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
-describe("a try that failed", () => {
+describe("a failed attempt", () => {
   const beforeDelta: readonly (readonly [string, Script])[] = [
     ["before it was accepted", failsAt([])],
     ["in its prefill", failsAt([started()])],
@@ -46,7 +46,7 @@ describe("a try that failed", () => {
     await rig.atRest();
   });
 
-  test("behind the first delta is the answer's failure", async () => {
+  test("after the first delta is the answer's failure", async () => {
     const { rig, engines } = await routed([lostMidway, hello]);
     const sent = rig.send();
     expect(await sent.outcome).toBe("upstream_reset");
@@ -55,14 +55,14 @@ describe("a try that failed", () => {
     await rig.atRest();
   });
 
-  test("behind the first delta is repeated where nothing has left the gateway", async () => {
+  test("after the first delta is repeated where nothing has left the gateway", async () => {
     const { rig } = await routed([lostMidway, hello]);
     const sent = rig.send(generateRequest(), { folded: true });
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(sent.events).toEqual(textAnswer("Hello."));
   });
 
-  test("gives its place on an endpoint that was lost to nobody who waits", async () => {
+  test("on a lost endpoint frees its place for no waiting request", async () => {
     const wires = await wired(staysAt([started()]), staysAt([started()]));
     const { rig } = await inFrontOf(wires, { cluster: { circuitBreakers: { maxRequestsPerEndpoint: 1 } } });
     const running = ["one", "two"].map((text) => rig.send(generateRequest({}, text)));
@@ -86,7 +86,7 @@ describe("a try that failed", () => {
     ["INVALID_SCHEMA", "engine_invalid_schema"],
     ["UNSUPPORTED_FEATURE", "engine_unsupported_feature"],
     ["CONTEXT_WINDOW_EXCEEDED", "context_length_exceeded"],
-  ] as const)("with %s behind a sign of life is repeated nowhere, and ejects nobody", async (reason, detail) => {
+  ] as const)("with %s after a sign of life is not repeated, and ejects no endpoint", async (reason, detail) => {
     const script: Script = async function* () {
       yield [reading];
       throw new EngineError(reason, "The caller's fault.");
@@ -99,7 +99,7 @@ describe("a try that failed", () => {
     await rig.atRest();
   });
 
-  test("as its node is too busy to read it, behind a sign of life, is repeated elsewhere", async () => {
+  test("on a node too busy to read it, after a sign of life, is repeated elsewhere", async () => {
     const script: Script = async function* () {
       yield [reading];
       throw new EngineError("QUEUE_FULL", "full");
@@ -111,7 +111,7 @@ describe("a try that failed", () => {
     expect(sent.events.filter(({ kind }) => kind?.$case === "blockDelta")).toHaveLength(1);
   });
 
-  test("for a fault of the request is repeated nowhere", async () => {
+  test("for a fault of the request is not repeated", async () => {
     const script: Script = () => {
       throw new EngineError("CONTEXT_WINDOW_EXCEEDED", "long", { input_tokens: "9", context_window: "8" });
     };
@@ -135,7 +135,7 @@ describe("a try that failed", () => {
     await rig.atRest();
   });
 
-  test("waits before it is repeated: the wait is drawn from a range that grows", async () => {
+  test("waits before it is repeated, for a random time from a growing range", async () => {
     const down = failsAt([started()]);
     const { rig, engines } = await routed([down, down, hello], { router: { random: () => 0.5 } });
     const { outcome } = rig.send();
@@ -151,7 +151,7 @@ describe("a try that failed", () => {
     expect(await outcome).toBe("ok");
   });
 
-  test("is not repeated when the budget is used up; what is repeated counts until it is answered", async () => {
+  test("is not repeated beyond the budget; a retry counts until its answer begins", async () => {
     const circuitBreakers = { retryBudget: { budgetPercent: 0, minRetryConcurrency: 1 } };
     const { rig } = await routed([failsAt([]), staysAt([started()])], { cluster: { circuitBreakers } });
     const first = rig.send(generateRequest({}, "one"));
@@ -165,7 +165,7 @@ describe("a try that failed", () => {
     expect(rig.router.traffic[0]?.budget.activeRetries).toBe(0);
   });
 
-  test("by a node that drains needs no budget: no engine has worked on it", async () => {
+  test("on a draining node needs no budget: no engine has worked on it", async () => {
     const circuitBreakers = { retryBudget: { budgetPercent: 0, minRetryConcurrency: 0 } };
     const draining: Script = () => {
       throw new EngineError("DRAINING", "going");
@@ -176,7 +176,7 @@ describe("a try that failed", () => {
     expect(rig.router.traffic[0]?.budget).toMatchObject({ activeRetries: 0, overflows: 0 });
   });
 
-  test("counts in the budget no longer once its answer has begun", async () => {
+  test("does not count in the budget once its answer has begun", async () => {
     const { rig } = await routed([failsAt([]), staysAt([started(), textStart(0), delta(0, "a")])]);
     const sent = rig.send();
     await settleUntil(rig, () => sent.events.length > 2, "the answer has begun");
@@ -187,8 +187,8 @@ describe("a try that failed", () => {
   });
 });
 
-describe("a caller that leaves", () => {
-  test("while its big prompt is looked at costs no call", async () => {
+describe("a caller that disconnects", () => {
+  test("while its big prompt is examined costs no call", async () => {
     const { engines, rig } = await routed([hello]);
     const big = generateRequest({}, "x".repeat(2 * 1024 * 1024));
     const stays = rig.send(big);
@@ -213,7 +213,7 @@ describe("a caller that leaves", () => {
     await until(() => engines[0]?.backend.load().busySlots === 0, "the engine is free");
   });
 
-  test("while it waits is in no queue any more, and never reaches an engine", async () => {
+  test("while it waits leaves the queue, and never reaches an engine", async () => {
     const circuitBreakers = { maxRequests: 1 };
     const { rig, engines } = await routed([staysAt([started()])], { cluster: { circuitBreakers } });
     const first = rig.send();
@@ -228,7 +228,7 @@ describe("a caller that leaves", () => {
     expect(callsOf(engines)).toEqual([1]);
   });
 
-  test("between two tries gets no second one", async () => {
+  test("between two attempts gets no second one", async () => {
     const { rig, engines } = await routed([failsAt([]), hello], { router: { random: () => 0.9 } });
     const sent = rig.send();
     await until(() => rig.router.traffic[0]?.budget.activeRetries === 1, "the wait");
@@ -266,7 +266,7 @@ describe("no place", () => {
     await first.outcome;
   });
 
-  test("as there is no such cluster, or no endpoint in it", async () => {
+  test("for lack of a cluster, or of an endpoint in it", async () => {
     const rig = new FrontRig([]);
     onTestFinished(() => rig.close());
     expect(await rig.send().outcome).toBe("no_healthy_upstream");
@@ -274,7 +274,7 @@ describe("no place", () => {
   });
 });
 
-test("an endpoint that says when it has room again is left in peace until then", async () => {
+test("an endpoint that announces when it has room again gets nothing until then", async () => {
   const full = await HealthNode.start({ models: ["svc-qwen"] });
   full.refusal = toFailedCall(new EngineError("QUEUE_FULL", "full"), 30_000);
   onTestFinished(() => full.stop());
@@ -290,7 +290,7 @@ test("an endpoint that says when it has room again is left in peace until then",
   expect(full.generations).toBe(2);
 });
 
-test("where all endpoints are full, the caller hears when there is room, spread by a fifth", async () => {
+test("where all endpoints are full, the caller receives a Retry-After, jittered by a fifth", async () => {
   for (const [draw, expected] of [
     [0, 8_000],
     [0.5, 10_000],
@@ -307,8 +307,8 @@ test("where all endpoints are full, the caller hears when there is room, spread 
   }
 });
 
-describe("an endpoint that fails again and again", () => {
-  test("is ejected after five failures in a row, and begins slowly afterwards", async () => {
+describe("an endpoint that fails repeatedly", () => {
+  test("is ejected after five consecutive failures, and starts slowly afterwards", async () => {
     const { rig, engines } = await routed([failsAt([]), hello]);
     const [bad] = engines;
     for (let index = 0; index < 8; index += 1) {
@@ -343,7 +343,7 @@ describe("an endpoint that fails again and again", () => {
   });
 });
 
-test("several answers at once end each with its own text", async () => {
+test("concurrent answers each end with their own text", async () => {
   const echo: Script = (request) => {
     const part = request.messages[0]?.parts[0]?.kind;
     const text = part?.$case === "text" ? part.value.text : "";

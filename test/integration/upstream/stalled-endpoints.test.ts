@@ -45,7 +45,7 @@ test.each([
     const { rig, engines } = await routed(scripts, { timeouts: { ...TIMEOUTS, ...timeouts } });
     const sent = rig.send();
     await until(() => engines[0]?.backend.load().busySlots === 1, "the engine works");
-    // What is sent before the silence must have arrived before time moves on.
+    // Messages sent before the silence must have arrived before time advances.
     if (detail !== "upstream_accept_timeout") await until(() => sent.events.length > 0, "the first events");
     expect(await settle(rig, sent.outcome)).toBe(retried && scripts.length === 2 ? "ok" : detail);
     expect(sent.calls.attempts).toBe(retried ? scripts.length : 1);
@@ -53,7 +53,7 @@ test.each([
   }
 });
 
-test("because nobody answers at its address: the try fails in the time to connect, and another takes the request", async () => {
+test("for lack of a listener: the attempt ends at the connect timeout, and another follows", async () => {
   const [wire] = await wired(hello);
   const well = await engine(hello);
   const { rig } = await inFrontOf([wire, well], { timeouts: { connectMs: 1_000, acceptMs: 60_000 } });
@@ -68,7 +68,7 @@ test("because nobody answers at its address: the try fails in the time to connec
   expect(sent.calls.endpoint).toBe(well.address);
 });
 
-test("because nobody answers at its only address", async () => {
+test("for lack of a listener at its only address", async () => {
   const [wire] = await wired(hello);
   const { rig } = await inFrontOf([wire], { timeouts: { connectMs: 1_000, acceptMs: 60_000 } });
   wire.vanish();
@@ -78,7 +78,7 @@ test("because nobody answers at its only address", async () => {
   expect(await outcome).toBe("upstream_connect_failure");
 });
 
-test("because our own reader is slow has all the time in the world", async () => {
+test("with a slow reader of the gateway has unlimited time", async () => {
   const { rig } = await routed([staysAt(begun)], { timeouts: TIMEOUTS });
   const sent = rig.send();
   await until(() => sent.events.length > 0, "the answer begins");

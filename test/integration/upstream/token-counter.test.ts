@@ -10,7 +10,7 @@ function counted({ router }: FrontRig, record = new CallNotes()): Promise<number
     .catch(({ detail }) => detail);
 }
 
-test("an endpoint that nobody answers at ends a count in the time to connect", async () => {
+test("an address without a listener ends a count at the connect timeout", async () => {
   const [wire] = await wired(hello);
   const { rig } = await inFrontOf([wire], { timeouts: { connectMs: 1_000, acceptMs: 60_000 } });
   wire.vanish();
@@ -20,7 +20,7 @@ test("an endpoint that nobody answers at ends a count in the time to connect", a
   expect(await outcome).toBe("upstream_connect_failure");
 });
 
-test("a count over which an endpoint is lost is told from one that reached none", async () => {
+test("a count that lost its endpoint is distinguished from one that reached none", async () => {
   const held = await engine(hello);
   held.backend.countTokens = () => new Promise(() => {});
   const wire = await wireTo(held);

@@ -38,7 +38,7 @@ afterEach(async () => {
 const pair = (name: string) => ({ certFile: file(`${name}.pem`), keyFile: file(`${name}.key`) });
 const trusting = (name: string) => ({ caFile: file(`${name}.pem`) });
 
-/** A node that wants certificates of the authority's. */
+/** A node that requires certificates of the authority. */
 async function node(name = "node"): Promise<string> {
   const files = { ...pair(name), clientCaFile: file("authority.pem") };
   const tls = followTls(files, new VirtualClock(), pino({ enabled: false }));
@@ -57,7 +57,7 @@ function inFrontOf(address: string, tls: object | undefined): FrontRig {
 }
 
 describe("with the right certificates on both sides", () => {
-  test("health, load reports, description and calls all go over the secured connection", async ({ skip }) => {
+  test("health, load reports, description and calls all use the secured connection", async ({ skip }) => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     const rig = inFrontOf(await node(), { ...trusting("authority"), ...pair("gateway") });
     await rig.ready();
@@ -68,14 +68,14 @@ describe("with the right certificates on both sides", () => {
     await until(() => member?.endpoint.report.isFresh(rig.clock.nowMs()) === true, "it reports its load");
   });
 
-  test("an endpoint whose certificate is for another name is believed under that name", async ({ skip }) => {
+  test("an endpoint with a certificate for another name is accepted under that name", async ({ skip }) => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     const tls = { ...trusting("authority"), ...pair("gateway"), serverName: "elsewhere.test" };
     await inFrontOf(await node("elsewhere"), tls).ready();
   });
 });
 
-test("an endpoint found by its name is believed under that name", async ({ skip }) => {
+test("an endpoint discovered by DNS is accepted under its host name", async ({ skip }) => {
   skip(!HAS_OPENSSL, NO_OPENSSL);
   const port = (await node("elsewhere")).split(":")[1];
   const tls = { ...trusting("authority"), ...pair("gateway") };
@@ -87,7 +87,7 @@ test("an endpoint found by its name is believed under that name", async ({ skip 
   await until(() => manager.ready, "it is healthy");
 });
 
-describe("an endpoint stays unhealthy, and operators are told why", () => {
+describe("an endpoint stays unhealthy, with the reason for operators", () => {
   test.for([
     {
       what: "it is signed by somebody else",
@@ -128,7 +128,7 @@ describe("certificates that change", () => {
     for (const kind of ["pem", "key"]) copyFileSync(file(`${name}.${kind}`), file(`in-use.${kind}`));
   };
 
-  test("are what new connections use", async ({ skip }) => {
+  test("are used by new connections", async ({ skip }) => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     use("intruder");
     const rig = inFrontOf(await node(), { ...trusting("authority"), ...inUse() });
@@ -142,7 +142,7 @@ describe("certificates that change", () => {
     expect(await rig.send().outcome).toBe("ok");
   });
 
-  test("are told of once each time: taken, or why not; a bad pair changes nothing", async ({ skip }) => {
+  test("are reported once each time, loaded or with a fault; a bad pair changes nothing", async ({ skip }) => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     use("gateway");
     const clock = new VirtualClock();

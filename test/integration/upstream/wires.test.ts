@@ -20,7 +20,7 @@ import { blockEnd, delta, finished, started, textStart } from "../../support/eve
 import { DEFAULT_TIMEOUTS } from "../../support/gateway/default-settings.ts";
 import { until } from "../../support/until.ts";
 
-/* Both wires before one peer on bare HTTP/2: nobody behind them may see which of them it was. */
+/* Both wires against one bare HTTP/2 peer: callers must not be able to distinguish them. */
 
 const closing: (() => void)[] = [];
 afterEach(() => {
@@ -56,7 +56,7 @@ const EVENTS: readonly Event[] = [started(), textStart(0), delta(0, "a"), delta(
 const message = (...events: readonly Event[]) => framed(GenerateResponse.encode({ events, tokens: [] }).finish());
 const ANSWER = Buffer.concat(EVENTS.map((event) => message(event)));
 
-/** Sends a head, some bytes, and trailers. */
+/** Sends headers, some bytes, and trailers. */
 function reply(stream: ServerHttp2Stream, bytes: Uint8Array, trailers: Record<string, string>): void {
   stream.respond(HEAD, { waitForTrailers: true });
   stream.on("wantTrailers", () => stream.sendTrailers(trailers));
@@ -66,7 +66,7 @@ function reply(stream: ServerHttp2Stream, bytes: Uint8Array, trailers: Record<st
 const OK = { "grpc-status": "0" };
 const whole: Answer = (stream) => reply(stream, ANSWER, OK);
 
-/** An endpoint, and what calls its node. */
+/** An endpoint, and a function that calls its node. */
 function caller(wire: "grpc" | "fast", address: string) {
   const endpoint = new Endpoint(address, undefined, wire);
   closing.push(() => endpoint.close());
@@ -117,14 +117,14 @@ function refusal(reason: ConstructorParameters<typeof EngineError>[0]): Record<s
 const trailersOnly = (stream: ServerHttp2Stream, trailers: Record<string, string>) =>
   stream.respond({ ...HEAD, ...trailers }, { endStream: true });
 
-/** Sends the beginning of an answer, and goes on when it has arrived. */
+/** Sends the beginning of an answer, and calls `then` when it has arrived. */
 function begins(stream: ServerHttp2Stream, then: () => void): void {
   stream.respond(HEAD, { waitForTrailers: true });
   stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "14" }));
   stream.write(message(started()), () => stream.session?.ping(() => setTimeout(then, 20)));
 }
 
-/** Sends a head and some bytes, and no trailers. */
+/** Sends headers and some bytes, and no trailers. */
 function ends(stream: ServerHttp2Stream, head: OutgoingHttpHeaders, bytes: Uint8Array | string): void {
   stream.respond(head);
   stream.end(bytes);
@@ -173,7 +173,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     if (expected === "ok") expect(texts).toEqual(["a", "\u00e9b"]);
   });
 
-  test("an answer that comes byte by byte is read whole", async () => {
+  test("an answer in single bytes is read whole", async () => {
     const { address } = await peer(async (stream) => {
       stream.respond(HEAD, { waitForTrailers: true });
       stream.on("wantTrailers", () => stream.sendTrailers(OK));
@@ -187,7 +187,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     expect([await outcome, texts]).toEqual(["ok", ["a", "\u00e9b"]]);
   });
 
-  test("the head of a call has what gRPC asks for, its deadline and its trace", async () => {
+  test("the headers of a call include those of gRPC, its deadline and its trace", async () => {
     let head: IncomingHttpHeaders = {};
     const { address } = await peer((stream, headers) => {
       head = headers;
@@ -206,7 +206,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     expect(head["grpc-timeout"]).toMatch(/^\d{1,8}m$/);
   });
 
-  test("the deadline ends a call, and a caller that leaves is told to the node", async () => {
+  test("the deadline ends a call, and a disconnect is sent to the node", async () => {
     const codes: number[] = [];
     const { address } = await peer((stream) => {
       stream.once("close", () => codes.push(stream.rstCode));
@@ -223,7 +223,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     expect(codes).toEqual([constants.NGHTTP2_CANCEL, constants.NGHTTP2_CANCEL]);
   });
 
-  test("behind a GOAWAY what runs goes on, and what is new goes over another connection", async () => {
+  test("after a GOAWAY running calls continue, and new ones use another connection", async () => {
     let first = true;
     const { address, sessions } = await peer((stream, headers) => {
       if (!first) return whole(stream, headers);
@@ -243,7 +243,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     expect([await running.outcome, sessions.length]).toEqual(["ok", 2]);
   });
 
-  test("a reader that is slow holds nobody else, and its node has to wait", async () => {
+  test("a slow reader delays no other call, and its node has to wait", async () => {
     const many = message(...Array.from({ length: 16 }, () => delta(0, "x".repeat(1_000))));
     let sent = 0;
     let calls = 0;
@@ -293,7 +293,7 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     expect([outcomes, most]).toEqual([Array.from({ length: 5 }, () => "ok"), 1]);
   });
 
-  test("a request that is larger than all windows goes over", async () => {
+  test("a request that is larger than all windows is sent", async () => {
     const { address } = await peer(whole);
     expect(await caller(wire, address).send(60_000, 3_000_000).outcome).toBe("ok");
   });

@@ -3,7 +3,7 @@ import type { Endpoint } from "../../../../gateway/upstream/endpoint/endpoint.ts
 import { EndpointFacts } from "../../../../gateway/upstream/endpoint-facts.ts";
 import { ModelDescription } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 
-/** Endpoints of one window each, of which every question for a description is counted. */
+/** Endpoints with one window each, which count the reads of their descriptions. */
 function described(...windows: readonly number[]) {
   const asked = { count: 0 };
   const endpoints = windows.map((contextWindow): Pick<Endpoint, "address" | "description"> => {
@@ -19,7 +19,7 @@ function described(...windows: readonly number[]) {
   return { asked, endpoints };
 }
 
-test("they are what holds on all that are up, and what was last known where none is", () => {
+test("summarize all available endpoints, or the last known where none is", () => {
   const { endpoints } = described(100, 200);
   const facts = new EndpointFacts<(typeof endpoints)[number]>("m");
   expect([facts.described, facts.up]).toEqual([undefined, []]);
@@ -34,14 +34,14 @@ test("they are what holds on all that are up, and what was last known where none
   expect(facts.acceptsImages).toBe(false);
 });
 
-test("what one has said is known though nobody asked before it went", () => {
+test("a description is kept though it was never read while the endpoint was available", () => {
   const { endpoints } = described(100);
   const facts = new EndpointFacts<(typeof endpoints)[number]>("m");
   for (const isUp of [true, false]) for (const endpoint of endpoints) facts.note(endpoint, isUp);
   expect(facts.described?.contextWindow).toBe(100);
 });
 
-test("of many endpoints only the one that has changed is asked", () => {
+test("of many endpoints only the changed one is read", () => {
   const { asked, endpoints } = described(...Array.from({ length: 1_000 }, (_, at) => at + 1));
   const facts = new EndpointFacts<(typeof endpoints)[number]>("m");
   for (const endpoint of endpoints) facts.note(endpoint, true);

@@ -18,7 +18,7 @@ async function setUp(board?: OrderBoard) {
   return { clock, orders, drained: () => [...clusters.drained], ejected };
 }
 
-test("without a store, a drain holds in this process until it is taken back", async () => {
+test("without a store, a drain holds in this process until it is revoked", async () => {
   const { orders, drained } = await setUp();
   expect(await orders.give({ order: "drain", address: NODE })).toBe(true);
   expect(drained()).toEqual([NODE]);
@@ -26,7 +26,7 @@ test("without a store, a drain holds in this process until it is taken back", as
   expect(drained()).toEqual([]);
 });
 
-test("without a store, an ejection holds until its end or until it is taken back", async () => {
+test("without a store, an ejection holds until it ends or is revoked", async () => {
   const { clock, orders, ejected } = await setUp();
   const eject = () => orders.give({ order: "eject", address: NODE, forMs: 60_000 });
   expect(await eject()).toBe(true);
@@ -40,7 +40,7 @@ test("without a store, an ejection holds until its end or until it is taken back
   expect(ejected()).toBe(false);
 });
 
-test("while the store is away, orders are obeyed here, and the standing orders replace them when it is back", async () => {
+test("while the store is unavailable, orders apply here; later the standing orders replace them", async () => {
   let follower: OrderFollower | undefined;
   const board: OrderBoard = {
     give: async () => false,

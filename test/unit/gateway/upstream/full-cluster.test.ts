@@ -6,7 +6,7 @@ import { endpointWith } from "../../../support/gateway/upstream/endpoint-with.ts
 import { viewedAdmission } from "../../../support/gateway/upstream/viewed-admission.ts";
 import { generateRequest } from "../../../support/requests/generate-request.ts";
 
-/** Admission in front of `count` endpoints, none of which takes anything; `readsOf` counts what is read of all of them. */
+/** Admission in front of `count` full endpoints; `readsOf` counts the reads of all of them. */
 function fullCluster(count: number, timeoutMs = 3_600_000) {
   const addresses = Array.from({ length: count }, (_, at) => `127.0.0.1:${at + 1}`);
   let reads = 0;
@@ -38,7 +38,7 @@ function fullCluster(count: number, timeoutMs = 3_600_000) {
   return { views, addresses, admission, clock, arrive, admitted, readsOf };
 }
 
-test.each([4, 30, 100, 300])("%i endpoints: an arrival looks at one of them", async (count) => {
+test.each([4, 30, 100, 300])("%i endpoints: an arrival reads one of them", async (count) => {
   const { admission, arrive, readsOf } = fullCluster(count);
   const arrivals = Math.min(4 * count, 512);
   const reads = await readsOf(() => {
@@ -48,7 +48,7 @@ test.each([4, 30, 100, 300])("%i endpoints: an arrival looks at one of them", as
   expect(reads).toBeLessThanOrEqual(arrivals);
 });
 
-test("a place that becomes free costs a look at its endpoint, however many are full and whoever waits", async () => {
+test("a freed place costs a read of its endpoint, however many are full", async () => {
   const costs = [];
   for (const count of [4, 300]) {
     const { addresses, admission, clock, arrive, admitted, readsOf } = fullCluster(count);
@@ -58,7 +58,7 @@ test("a place that becomes free costs a look at its endpoint, however many are f
       admission.room.holdBack(addresses[0] ?? "", 0);
       await clock.advance(100);
     });
-    // Three had their try there and are passed over.
+    // Three had been attempted there and are skipped.
     expect(admission.pending).toBe(count - 1);
     const fourth = await admitted[3];
     if (typeof fourth !== "object") throw new Error("the fourth is served");
@@ -73,7 +73,7 @@ test("a place that becomes free costs a look at its endpoint, however many are f
   }
 });
 
-test("who waits is served as soon as an endpoint has room, not at the next look at the time", async () => {
+test("a waiting request is served as soon as an endpoint has room, not at the next check", async () => {
   const { addresses, admission, clock, arrive, admitted } = fullCluster(30);
   admission.room.holdBack(addresses[3] ?? "", 10);
   arrive("a");
@@ -82,7 +82,7 @@ test("who waits is served as soon as an endpoint has room, not at the next look 
   expect(await admitted[0]).toMatchObject({ member: addresses[3] });
 });
 
-test("those whose time is up are sent away in slices, without a look at the endpoints", async () => {
+test("requests past their deadline are refused in slices, without a read of the endpoints", async () => {
   const { admission, clock, arrive, admitted, readsOf } = fullCluster(30, 1_000);
   for (let at = 0; at < 100; at += 1) arrive(`tenant ${at}`);
   await clock.advance(999);
@@ -91,7 +91,7 @@ test("those whose time is up are sent away in slices, without a look at the endp
   expect(admission.pending).toBe(0);
 });
 
-test("who waits only for an endpoint that leaves hears so at the next look, though the others are full", async () => {
+test("a request whose only endpoint leaves is refused at the next check, though others are full", async () => {
   const { views, addresses, admission, clock, arrive, admitted } = fullCluster(4);
   arrive("a", new Set(addresses.slice(1)));
   arrive("b");

@@ -33,7 +33,7 @@ test("only a request without a healthy endpoint counts as one", async () => {
   expect(metricSum(await registry.metrics(), "svc_cluster_upstream_cx_none_healthy_total")).toBe(1);
 });
 
-test("tries that all failed tell when to come again, by the endpoint's word first; a fault of the request stays as it is", () => {
+test("exhausted attempts have a Retry-After, the endpoint's first; a fault of the request stays", () => {
   const { replies } = replying();
   const detail = "upstream_queue_full";
   const full = new ApiError("server_is_overloaded", "full", { detail });

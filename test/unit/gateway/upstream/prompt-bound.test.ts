@@ -14,14 +14,14 @@ test("a prompt that has more than a window of the longest tokens fits no endpoin
   expect(beyondBounds(999, [node(100, 10)])).toBeUndefined();
 });
 
-test("one endpoint that may take it, or does not say enough, is enough to try it", () => {
+test("one endpoint that may fit, or does not report enough, suffices for an attempt", () => {
   expect(beyondBounds(5_000, [node(100, 10), node(200, 20)])).toEqual({ tokens: 250, window: 200 });
   for (const other of [node(1_000, 10), node(0, 10), node(100, 0), undefined])
     expect(beyondBounds(5_000, promptBounds([node(100, 10), other]))).toBeUndefined();
   expect(beyondBounds(5_000, [])).toBeUndefined();
 });
 
-test("endpoints of one kind have one bound", () => {
+test("equal endpoints have one limit", () => {
   const bounds = promptBounds([node(100, 10), node(200, 10), node(100, 10)]);
   expect(bounds).toEqual([
     { contextWindow: 100, longestTokenBytes: 10 },
@@ -29,7 +29,7 @@ test("endpoints of one kind have one bound", () => {
   ]);
 });
 
-test("only what users say counts, without the white space that a template may take off", () => {
+test("only the users' texts count, without white space that a template may strip", () => {
   const long = "x".repeat(1_000);
   for (const role of [Role.SYSTEM, Role.ASSISTANT, Role.TOOL])
     expect(bytesOf(generateRequest({ messages: [textMessage(role, long)] }))).toBe(0);

@@ -18,7 +18,7 @@ const progress = (prefilledTokens: number, queuePosition = 0, step = 0): Event =
   kind: { $case: "progress", value: { queuePosition, prefilledTokens, step } },
 });
 
-/** `taken`: the connection has the whole message from the beginning. */
+/** `taken`: the connection has taken the whole message from the beginning. */
 function watched(change: Partial<Timeouts> = {}, inputTokens = 0, taken = true, bytes = 0) {
   const clock = new VirtualClock();
   const expired: string[] = [];
@@ -31,8 +31,8 @@ function watched(change: Partial<Timeouts> = {}, inputTokens = 0, taken = true, 
   return { clock, watch, seen, expired, connection };
 }
 
-describe("each limit, and when it is over", () => {
-  test("a call that nobody takes", async () => {
+describe("each limit, and when it is exceeded", () => {
+  test("a call that is not accepted", async () => {
     const { clock, expired } = watched();
     await clock.advance(4_999);
     expect(expired).toEqual([]);
@@ -40,7 +40,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual(["accept at 5000"]);
   });
 
-  test("a connection that is not there in time; one that is leaves the rest of the time to accept", async () => {
+  test("a late connection; an early one leaves its time to the acceptance", async () => {
     const { clock, expired, connection } = watched({ connectMs: 2_000 });
     connection.stands = false;
     await clock.advance(1_999);
@@ -55,7 +55,7 @@ describe("each limit, and when it is over", () => {
     expect(other.expired).toEqual(["accept at 5000"]);
   });
 
-  test("a message that waits for others on its way, or is not written in time: the node cannot be late with it", async () => {
+  test("a message that waits behind others, or is written late, which is not the node's fault", async () => {
     const waiting = watched({ pendingMs: 30_000 }, 0, false);
     await waiting.clock.advance(29_999);
     expect(waiting.expired).toEqual([]);
@@ -71,7 +71,7 @@ describe("each limit, and when it is over", () => {
     expect(written.expired).toEqual(["hand_over at 13000"]);
   });
 
-  test("a call whose answer may lie unread, because this process was held up until after the limit, once", async () => {
+  test("a call whose answer may be unread after a stall of this process, once", async () => {
     const { clock, expired } = watched();
     await clock.advance(4_000);
     clock.holdUp(3_000);
@@ -83,7 +83,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual(["accept at 7050"]);
   });
 
-  test("a call whose answer did lie unread goes on", async () => {
+  test("a call whose unread answer arrives after a stall continues", async () => {
     const { clock, seen, expired } = watched();
     await clock.advance(4_000);
     clock.holdUp(3_000);
@@ -93,7 +93,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual([]);
   });
 
-  test("a call that nobody takes, counted from when the connection has all of it", async () => {
+  test("a call that is not accepted, counted from the end of its message", async () => {
     const { clock, watch, expired } = watched({}, 0, false);
     await clock.advance(8_000);
     watch.handOverBegun();
@@ -105,7 +105,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual(["accept at 17000"]);
   });
 
-  test("every MiB of a request adds to the time to hand it over, and to that until it is taken", async () => {
+  test("every MiB of a request extends the hand-over and the acceptance", async () => {
     const limits = { acceptMs: 5_000, acceptPerMiBMs: 1_000 };
     const { clock, watch, expired } = watched(limits, 0, false, 30 * 1024 * 1024);
     watch.handOverBegun();
@@ -166,7 +166,7 @@ describe("each limit, and when it is over", () => {
     ["its tokens", (index: number) => progress(index)],
     ["its place in the queue", (index: number) => progress(0, 10_000 - index)],
     ["the steps of the engine", (index: number) => progress(0, 3, index)],
-  ])("a prompt of which %s get on has all the time that it needs", async (_what, next) => {
+  ])("a prompt with advancing %s has unlimited time", async (_what, next) => {
     const { clock, seen, expired } = watched();
     seen([started()]);
     for (let index = 0; index < 1_000; index += 1) {
@@ -194,7 +194,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual([`per_try at ${1_000 + limitMs}`]);
   });
 
-  test("the time to the first delta begins anew with every movement, and with nothing else", async () => {
+  test("only progress restarts the limit on the first delta", async () => {
     const { clock, seen, expired } = watched();
     seen([started(), progress(1)]);
     await clock.advance(15_000);
@@ -207,7 +207,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual(["per_try at 45000"]);
   });
 
-  test("signs of life without deltas do not hold up the limit between deltas", async () => {
+  test("signs of life without deltas do not extend the limit between deltas", async () => {
     const { clock, seen, expired } = watched();
     seen([started(), delta(0, "a")]);
     for (let index = 0; index < 6; index += 1) {
@@ -235,7 +235,7 @@ describe("each limit, and when it is over", () => {
       events: [started()],
       at: 800,
     },
-  ])("$limit is in time although an earlier phase would have had longer", async ({ limit, change, events, at }) => {
+  ])("$limit applies although an earlier phase would have had longer", async ({ limit, change, events, at }) => {
     const { clock, seen, expired } = watched(change);
     await clock.advance(100);
     seen(events);
@@ -243,7 +243,7 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual([`${limit} at ${at}`]);
   });
 
-  test("deltas that keep coming are no reason to end a call, however long it is", async () => {
+  test("continuous deltas never end a call, regardless of its length", async () => {
     const { clock, seen, expired } = watched();
     seen([started()]);
     for (let index = 0; index < 1_000; index += 1) {
@@ -254,8 +254,8 @@ describe("each limit, and when it is over", () => {
   });
 });
 
-describe("while our own client reads slowly", () => {
-  test("silence is not the endpoint's", async () => {
+describe("while the gateway's own client reads slowly", () => {
+  test("silence does not count against the endpoint", async () => {
     const { clock, watch, seen, expired } = watched();
     seen([started(), delta(0, "a")]);
     watch.hold();
@@ -263,7 +263,7 @@ describe("while our own client reads slowly", () => {
     expect(expired).toEqual([]);
   });
 
-  test("the limits begin anew when it reads again", async () => {
+  test("the limits restart when it reads again", async () => {
     const { clock, watch, seen, expired } = watched();
     seen([started(), delta(0, "a")]);
     watch.hold();

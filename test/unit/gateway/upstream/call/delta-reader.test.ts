@@ -8,14 +8,14 @@ const encode = (events: readonly Event[], tokens: readonly number[] = []) =>
 
 const read = (bytes: Buffer, index: number) => {
   const reader = new DeltaReader();
-  // Other messages lie around it.
+  // Other messages surround it.
   const around = Buffer.concat([Buffer.from([0x0a, 0, 0x0a]), bytes, Buffer.from([0, 0x12, 0xff])]);
   return reader.read(around, 3, 3 + bytes.length, index)
     ? { texts: [...reader.texts], tokens: [...reader.tokens] }
     : undefined;
 };
 
-/** Says by the decoder what a reader may say of a message: its texts and tokens where it goes on with the block alone. */
+/** Returns the expected result by the decoder: texts and tokens where the message only continues the block. */
 function byDecoder(bytes: Buffer, index: number) {
   const { events, tokens } = GenerateResponse.decode(bytes);
   const texts = events.map(({ kind }) => {
@@ -42,11 +42,11 @@ test.each([
   expect(read(bytes, index + 1)).toBeUndefined();
 });
 
-test("an index of 0 may be written, too", () => {
+test("an explicit index of 0 is read, too", () => {
   expect(read(Buffer.from([0x0a, 7, 0x1a, 5, 0x08, 0, 0x12, 1, 0x61]), 0)).toEqual({ texts: ["a"], tokens: [] });
 });
 
-describe("left to the decoder is", () => {
+describe("the decoder gets", () => {
   const withLogprobs: Event = {
     kind: {
       $case: "blockDelta",
@@ -80,7 +80,7 @@ describe("left to the decoder is", () => {
   });
 });
 
-test("whatever byte is cut off or changed, it reads what the decoder reads or nothing", () => {
+test("with any byte cut off or changed, it reads the decoder's result or nothing", () => {
   const messages = [
     encode([delta(0, "Hé")], [300]),
     encode([delta(2, "ab"), delta(2, "c")], [1, 2]),

@@ -5,12 +5,12 @@ import { fromGrpc } from "../../../../../gateway/upstream/call/grpc-error.ts";
 import { RetryInfo } from "../../../../../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../../../../../proto/gen/google/rpc/status.ts";
 
-/** What a caller of a node sees when the node refuses. */
+/** The error of a refused call, as its caller receives it. */
 function refusal(reason: ErrorReason, retryAfterMs?: number): ServiceError {
   return Object.assign(new Error(), toFailedCall(new EngineError(reason, "no"), retryAfterMs));
 }
 
-test("a full node's own word on when it has room again is what the client hears", () => {
+test("the client receives a full node's own Retry-After", () => {
   expect(fromGrpc(refusal("QUEUE_FULL", 2_345.5), false).error.retryAfterMs).toBe(2_345.5);
   expect(fromGrpc(refusal("QUEUE_FULL"), false).error.retryAfterMs).toBeUndefined();
   expect(fromGrpc(refusal("DRAINING", 5), false).error.retryAfterMs).toBeUndefined();
@@ -27,17 +27,17 @@ test.each<[string, ServiceError, string, boolean]>([
   ["because the queue is full", refusal("QUEUE_FULL"), "upstream_queue_full", true],
   ["for a method that an older node does not have", refusal("UNIMPLEMENTED"), "upstream_internal", true],
   ["because the gateway's certificate has the wrong name", refusal("CALLER_NOT_ALLOWED"), "upstream_internal", true],
-])("a call refused %s is told apart", (_why, cause, detail, retriable) => {
+])("a call refused %s is distinguished", (_why, cause, detail, retriable) => {
   expect(fromGrpc(cause, false)).toMatchObject({ error: { detail }, retriable });
 });
 
-test("details that are no google.rpc.Status leave it to the status code", () => {
+test("details other than google.rpc.Status leave the status code", () => {
   const cause = refusal("INVALID_REQUEST");
   cause.metadata.set("grpc-status-details-bin", Buffer.from([0xff, 0xff]));
   expect(fromGrpc(cause, false)).toMatchObject({ error: { detail: "engine_invalid_request" }, retriable: false });
 });
 
-test("a node that is full and says only when to come back is passed over until then", () => {
+test("a full node that only sends a retry time is skipped until then", () => {
   const retry = RetryInfo.encode({ retryDelay: { seconds: 2, nanos: 500_000_000 } }).finish();
   const details = [{ typeUrl: "type.googleapis.com/google.rpc.RetryInfo", value: Buffer.from(retry) }];
   const code = status.RESOURCE_EXHAUSTED;

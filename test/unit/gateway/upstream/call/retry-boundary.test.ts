@@ -20,7 +20,7 @@ function gated(folded = false) {
   return { gate, pass, passed, kinds, commits };
 }
 
-test("that something cannot be taken back is told once; of a folded answer never", () => {
+test("a commit is reported once, and never for a folded answer", () => {
   for (const [folded, told] of [
     [false, [true]],
     [true, []],
@@ -46,7 +46,7 @@ describe("a streamed answer", () => {
     expect(gate.committed).toBe(true);
   });
 
-  test("what a failed try held back is void", () => {
+  test("held events of a failed attempt are discarded", () => {
     const { pass, passed } = gated();
     pass(started({ nodeId: "first" }), textStart(0));
     pass(started({ nodeId: "second" }), textStart(0), delta(0, "b"));
@@ -61,7 +61,7 @@ describe("a streamed answer", () => {
     expect(gate.committed).toBe(true);
   });
 
-  test("every event passes once and in order, however the messages are cut", () => {
+  test("every event passes once and in order, in any division into messages", () => {
     const whole = textAnswer("a", "b", "c");
     for (let cut = 0; cut <= whole.length; cut += 1) {
       const { pass, passed } = gated();
@@ -72,8 +72,8 @@ describe("a streamed answer", () => {
   });
 });
 
-describe("an answer in one piece", () => {
-  test("is never committed, and begins anew with every try", () => {
+describe("a unary answer", () => {
+  test("is never committed, and restarts with every attempt", () => {
     const { gate, pass, passed } = gated(true);
     pass(started(), textStart(0), delta(0, "half"));
     expect(gate.committed).toBe(false);

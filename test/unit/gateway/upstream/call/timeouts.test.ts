@@ -22,11 +22,11 @@ test.each([
   [0, 5_000],
   [512 * 1024, 5_500],
   [32 * 1024 * 1024, 37_000],
-])("a request of %i bytes has %i ms until it is handed over, and again until it is taken", (bytes, expected) => {
+])("a request of %i bytes has %i ms for its hand-over, and again for its acceptance", (bytes, expected) => {
   expect(acceptTimeoutMs(bytes, DEFAULT_TIMEOUTS)).toBe(expected);
 });
 
-test("no limit on the way to the first delta is above that on the whole answer", () => {
+test("no limit before the first delta is above that on the whole answer", () => {
   const { perTry, pendingMs, maxRequestDurationMs, maxStreamDurationMs } = DEFAULT_TIMEOUTS;
   const acceptMs = acceptTimeoutMs(32 * 1024 * 1024, DEFAULT_TIMEOUTS);
   expect(pendingMs + 2 * acceptMs + perTry.maxMs).toBeLessThan(maxRequestDurationMs);
@@ -39,11 +39,11 @@ test.each([
   [{ requestTimeoutMs: 3_000 }, { requestHeadersTimeoutMs: 3_000, clientWriteStallMs: 3_000 }],
   [{ requestTimeoutMs: 600_000 }, { requestHeadersTimeoutMs: 10_000, clientWriteStallMs: 30_000 }],
   [{ keepAliveIntervalMs: 50 }, { headerCommitMs: 40 }],
-])("the limits that are not configured follow those that are: %j", (configured, derived) => {
+])("limits without configuration follow the configured ones: %j", (configured, derived) => {
   expect(timeoutsOf(timeoutsSchema.parse(configured))).toMatchObject(derived);
 });
 
-test("an endpoint that may be silent for long has as long to its first delta", () => {
+test("a longer idle limit extends the limit on the first delta", () => {
   const { perTry } = timeoutsOf(timeoutsSchema.parse({ perTryIdleTimeoutMs: 900_000 }));
   expect(perTryTimeoutMs(0, perTry)).toBe(900_000);
 });

@@ -7,7 +7,7 @@ import { blockEnd, delta, started, textStart, toolCallStart } from "../../../../
 
 const ANSWERS = 200;
 
-/** Returns the memory in use behind a collection, in bytes, with what lies outside the heap. */
+/** Returns the memory in use after a collection, in bytes, including memory outside the heap. */
 function usedBytes(): number {
   setFlagsFromString("--expose-gc");
   const collect: unknown = runInNewContext("gc");
@@ -18,7 +18,7 @@ function usedBytes(): number {
   return heapUsed + arrayBuffers;
 }
 
-/** Tells an answer of text and some calls, in deltas of a token each. */
+/** Sends an answer of text and some calls, in deltas of one token each. */
 function tell(answer: ResumableAnswer, tokens: number): void {
   answer.begin(true, true);
   answer.take([started(), textStart(0)], []);
@@ -29,7 +29,7 @@ function tell(answer: ResumableAnswer, tokens: number): void {
 }
 
 test.each([1, 300, 4_000, 10_000])(
-  "a running answer of %d tokens takes at most 16 kB and 4 bytes a token",
+  "a running answer of %d tokens takes at most 16 kB and 4 bytes per token",
   (tokens) => {
     const room = new ContinuationRoom({ maxBytes: 1e9, maxShareOfKey: 1 });
     const beforeBytes = usedBytes();
@@ -42,7 +42,7 @@ test.each([1, 300, 4_000, 10_000])(
     const bytes = (usedBytes() - beforeBytes) / ANSWERS;
     expect(answers.every(({ tokens: kept }) => kept === tokens + 1)).toBe(true);
     expect(bytes).toBeLessThan(16_000 + 4 * tokens);
-    // What the room counts is about what it is.
+    // The room's count is about the real size.
     expect(room.bytes / ANSWERS).toBeGreaterThan(bytes / 2);
   },
 );

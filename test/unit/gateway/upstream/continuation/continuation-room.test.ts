@@ -12,7 +12,7 @@ function kept(answer: KeptAnswer | string): KeptAnswer {
 
 const never = () => false;
 
-test("answers are kept as long as there is room, and give it back once", () => {
+test("answers are kept while there is room, and release it once", () => {
   const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 1 });
   const one = kept(room.keep("a", 60, never));
   expect(room.keep("b", 50, never)).toBe("no_room");
@@ -25,7 +25,7 @@ test("answers are kept as long as there is room, and give it back once", () => {
   kept(room.keep("b", 100, never));
 });
 
-test("a tenant fills no more than its share, but for a single answer", () => {
+test("a tenant takes at most its share, except for a single answer", () => {
   const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 0.5 });
   const big = kept(room.keep("a", 70, never));
   expect(room.keep("a", 1, never)).toBe("no_room_for_key");
@@ -36,7 +36,7 @@ test("a tenant fills no more than its share, but for a single answer", () => {
   expect(room.keep("a", 1, never)).toBe("no_room_for_key");
 });
 
-test("a process in trouble keeps no more", () => {
+test("an overloaded process keeps no more", () => {
   let inTrouble = false;
   const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 1, inTrouble: () => inTrouble });
   kept(room.keep("a", 1, never));
@@ -44,13 +44,13 @@ test("a process in trouble keeps no more", () => {
   expect(room.keep("a", 1, never)).toBe("overload");
 });
 
-test("of answers that are let go of the largest go first, until enough is given back", () => {
+test("the largest answers are released first, until enough is freed", () => {
   const room = new ContinuationRoom({ maxBytes: 1_000, maxShareOfKey: 1 });
   const gone: number[] = [];
   for (const bytes of [10, 400, 100, 300, 190]) {
     const answer = kept(
       room.keep("a", bytes, () => {
-        // One that another engine takes up just then stays.
+        // One that another engine continues just then stays.
         if (bytes === 300) return false;
         gone.push(bytes);
         answer.release();
@@ -66,7 +66,7 @@ test("of answers that are let go of the largest go first, until enough is given 
   expect(room.letGoOf(1)).toBe(0);
 });
 
-test("it is told each time when the room of all is used up, not when a tenant's share is", () => {
+test("onFull is called when the common room is used up, not a tenant's share", () => {
   let times = 0;
   const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 0.5, onFull: () => (times += 1) });
   const answer = kept(room.keep("a", 50, never));
@@ -75,6 +75,6 @@ test("it is told each time when the room of all is used up, not when a tenant's 
   expect([answer.grow(60), times]).toEqual(["no_room", 2]);
 });
 
-test("without a size it is an eighth of the memory, at most 256 MiB", () => {
+test("the default is an eighth of the memory, at most 256 MiB", () => {
   expect([continuationBytes(800), continuationBytes(2 ** 40)]).toEqual([100, 2 ** 28]);
 });

@@ -13,7 +13,7 @@ import {
 } from "../../../../support/events/events.ts";
 import { SeededRandom } from "../../../../support/seeded-random.ts";
 
-/** An answer of three blocks, one delta a character. */
+/** An answer of three blocks, one delta per character. */
 const REASONING = "I had better look 🦊.";
 const ARGUMENTS = '{"path":"a\\nb","n":[1,2]}';
 const TEXT = "So schön.";
@@ -39,7 +39,7 @@ function ledgerOf(events: readonly Event[], tokens: readonly number[] = []): Ans
   return ledger;
 }
 
-/** Joins deltas of one block that follow one another, as often as `joins` says so. */
+/** Joins consecutive deltas of one block where `joins` returns true. */
 function cutAnew(events: readonly Event[], joins: () => boolean): Event[] {
   const all: Event[] = [];
   for (const event of events) {
@@ -52,7 +52,7 @@ function cutAnew(events: readonly Event[], joins: () => boolean): Event[] {
   return all;
 }
 
-/** What a caller has read: each block with its text, and all ends. */
+/** The blocks received by a caller, each with its text, and all ends. */
 function read(events: readonly Event[]): string {
   return events
     .map(({ kind }) => {
@@ -62,8 +62,8 @@ function read(events: readonly Event[]): string {
     .join("");
 }
 
-describe("what an engine tells again", () => {
-  test("is passed on from where the caller is, wherever that is and however it is cut", () => {
+describe("a repeated answer", () => {
+  test("is passed on from any caller position, in any division", () => {
     const random = new SeededRandom(13);
     for (let passed = 1; passed < ANSWER.length; passed += 1) {
       const before = ANSWER.slice(0, passed);
@@ -91,7 +91,7 @@ describe("what an engine tells again", () => {
     expect(rest).toEqual([withLogprobs("def", "ef")]);
   });
 
-  test("lets signs of life through meanwhile", () => {
+  test("passes signs of life meanwhile", () => {
     const progress: Event = { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens: 5, step: 1 } } };
     const replay = new Replay(ledgerOf(ANSWER.slice(0, 9)));
     expect(replay.newEvents([progress, started(), progress])).toEqual([progress, progress]);
@@ -113,19 +113,19 @@ describe("what an engine tells again", () => {
     ["another call", (events: Event[]) => events.with(REASONING.length + 2, toolCallStart(1, "read", "call_8"))],
     ["another tool", (events: Event[]) => events.with(REASONING.length + 2, toolCallStart(1, "write", "call_7"))],
     ["an end before all is told", (events: Event[]) => [...events.slice(0, 22), finished()]],
-  ] as const)("is another answer with %s", (_what, change) => {
+  ] as const)("is refused with %s", (_what, change) => {
     expect(changed((events) => change(events) as Event[])).toBeUndefined();
     expect(changed((events) => events)).toEqual([]);
   });
 
-  test("is another answer where the digest differs at the very place of the caller", () => {
+  test("is refused where the digest differs exactly at the caller's position", () => {
     const replay = new Replay(ledgerOf([started(), textStart(0), delta(0, "abc")]));
     expect(replay.newEvents([started(), textStart(0), delta(0, "abxdef")])).toBeUndefined();
   });
 });
 
-describe("the tokens of an engine that goes on", () => {
-  test("are those that it was given, and then its own", () => {
+describe("the tokens of a continuing engine", () => {
+  test("are the given ones, then new ones", () => {
     const replay = new Replay(ledgerOf([started()], [1, 2, 3]));
     expect(replay.newTokens([1, 2])).toEqual([]);
     expect(replay.gotOn).toBe(false);
@@ -134,7 +134,7 @@ describe("the tokens of an engine that goes on", () => {
     expect(replay.gotOn).toBe(true);
   });
 
-  test("are wrong where they differ from those that it was given", () => {
+  test("are refused where they differ from the given ones", () => {
     expect(new Replay(ledgerOf([started()], [1, 2, 3])).newTokens([1, 4])).toBeUndefined();
   });
 });

@@ -15,7 +15,7 @@ function resumable() {
 const HEAD = [started(), textStart(0), delta(0, "He")];
 const TEXTS = ["l", "lo, ", "wörld"];
 
-/** An answer of which the engine was lost behind some deltas, which came as texts or as events. */
+/** An answer whose engine was lost after some deltas, which came as texts or as events. */
 function lost(as: "texts" | "events") {
   const answer = resumable();
   answer.take(HEAD, [1]);
@@ -26,14 +26,14 @@ function lost(as: "texts" | "events") {
   return answer;
 }
 
-test.each(["texts", "events"] as const)("deltas that came as %s are gone on with", (as) => {
+test.each(["texts", "events"] as const)("deltas that came as %s are continued", (as) => {
   const answer = lost(as);
   expect(answer.begin(true, true)).toMatchObject({ tokens: [1, 2, 3, 4] });
-  // Cut in another way, all that the caller has comes again.
+  // In another division, the caller's whole part is repeated.
   expect(answer.take([started(), textStart(0)], [])).toEqual([]);
   expect(answer.takeDeltas(["Hello, wörld"], [1, 2, 3, 4])).toBe(false);
   expect(answer.take([delta(0, "Hello, wörld")], [1, 2, 3, 4])).toEqual([]);
-  // Nothing new has come: the next delta has to tell that somebody goes on.
+  // No new part has come: the next delta must report the continuation.
   expect(answer.takeDeltas(["!"], [5])).toBe(false);
   expect(answer.take([delta(0, "!")], [5])).toEqual([delta(0, "!")]);
   expect(answer.takeDeltas(["?"], [6])).toBe(true);
@@ -43,14 +43,14 @@ test.each(["texts", "events"] as const)("deltas that came as %s are gone on with
   expect(answer.finished).toBe(true);
 });
 
-test.each(["texts", "events"] as const)("another text is noticed behind deltas that came as %s", (as) => {
+test.each(["texts", "events"] as const)("a different text is detected after deltas that came as %s", (as) => {
   const answer = lost(as);
   answer.begin(true, true);
   answer.take([started(), textStart(0)], []);
   expect(answer.take([delta(0, "Hello, world!")], [1, 2, 3, 4])).toBeUndefined();
 });
 
-test("an answer that is not kept lets deltas through", () => {
+test("an answer that is not kept passes deltas", () => {
   const answer = resumable();
   answer.begin(false, true);
   expect(answer.takeDeltas(["x"], [])).toBe(true);

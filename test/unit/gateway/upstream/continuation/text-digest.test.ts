@@ -7,7 +7,7 @@ function digestOf(...pieces: readonly string[]): TextDigest {
   return digest;
 }
 
-test("how a text is cut makes no difference, inside a character too", () => {
+test("the division of a text makes no difference, even within a character", () => {
   const text = 'Füße 🦊 und {"a": "b\\n"}';
   const whole = digestOf(text);
   expect(whole.length).toBe(text.length);
@@ -15,7 +15,7 @@ test("how a text is cut makes no difference, inside a character too", () => {
     expect(digestOf(text.slice(0, at), text.slice(at)).equals(whole)).toBe(true);
 });
 
-test("only what stands before the end counts", () => {
+test("only code units before the end count", () => {
   const digest = new TextDigest();
   digest.add("abcdef", 3);
   expect(digest.equals(digestOf("abc"))).toBe(true);

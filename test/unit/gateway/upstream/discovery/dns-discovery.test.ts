@@ -6,7 +6,7 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const REFRESH_MS = 1_000;
 
-/** A name that answers what the test sets: addresses, an error, or nothing at all. */
+/** A name with the test's answer: addresses, an error, or none at all. */
 class Name {
   answer: readonly string[] | Error | "silence" = [];
   readonly asked: number[] = [];
@@ -82,7 +82,7 @@ describe("the last good addresses stay", () => {
     ["SERVFAIL", dnsError("EAI_AGAIN"), "engines: EAI_AGAIN"],
     ["an empty answer", [], "engines: no addresses"],
     ["silence", "silence", "engines: timeout"],
-  ] as const)("through %s, and it is counted", async (_, answer, fault) => {
+  ] as const)("through %s, which is counted", async (_, answer, fault) => {
     const name = new Name(["10.0.0.1"]);
     await name.clock.advance(0);
     name.answer = answer;
@@ -101,7 +101,7 @@ describe("the last good addresses stay", () => {
   });
 });
 
-test("while lookups fail they become rarer, up to ten refresh times, and then are as often as before", async () => {
+test("failing lookups back off to ten refresh intervals, and recover at once", async () => {
   const name = new Name(dnsError("ENOTFOUND"));
   await name.clock.advance(40_000);
   expect(name.asked).toEqual([0, 1_000, 3_000, 7_000, 15_000, 25_000, 35_000]);
@@ -110,7 +110,7 @@ test("while lookups fail they become rarer, up to ten refresh times, and then ar
   expect(name.asked.slice(7)).toEqual([45_000, 46_000, 47_000]);
 });
 
-test("after closing it asks no more and tells nothing", async () => {
+test("after close there are no lookups and no reports", async () => {
   const name = new Name(["10.0.0.1"]);
   name.discovery.close();
   await name.clock.advance(10 * REFRESH_MS);

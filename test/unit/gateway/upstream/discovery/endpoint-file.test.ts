@@ -13,7 +13,7 @@ test.each([
   ]);
 });
 
-test("everything about an endpoint may stand there", () => {
+test("an endpoint has every setting", () => {
   const endpoint = {
     address: "a:1",
     loadBalancingWeight: 3,
@@ -22,11 +22,11 @@ test("everything about an endpoint may stand there", () => {
   expect(parseEndpointFile(JSON.stringify({ endpoints: [endpoint] }))).toEqual([endpoint]);
 });
 
-test("an empty list is a list", () => {
+test("an empty list is valid", () => {
   expect(parseEndpointFile("endpoints: []")).toEqual([]);
 });
 
-describe("refused, and the message says where", () => {
+describe("refused, with the path in the message", () => {
   test.each([
     ["an empty file", "", "(root)"],
     ["no YAML", "endpoints: [", "not YAML"],

@@ -35,7 +35,7 @@ function follow(path = file): FileDiscovery {
   return discovery;
 }
 
-/** As an operator should: whole, or not at all. */
+/** By a rename, as operators should. */
 async function replaceWith(text: string): Promise<void> {
   await writeFile(join(folder, "next"), text);
   await rename(join(folder, "next"), file);
@@ -68,7 +68,7 @@ test("a bad file changes nothing and is counted, and the next good one counts", 
   expect(discovery?.status).toMatchObject({ successes: 2, rejected: 1, failures: 0, fault: undefined });
 });
 
-test("a file that is gone changes nothing", async () => {
+test("a removed file changes nothing", async () => {
   await replaceWith(listing("a:1"));
   follow();
   await until(() => told.length === 1, "the first list");
@@ -80,7 +80,7 @@ test("a file that is gone changes nothing", async () => {
   expect(told).toEqual([["a:1"]]);
 });
 
-test("a file in a folder that comes later is found", async () => {
+test("a file in a folder created later is found", async () => {
   const later = join(folder, "mounted");
   follow(join(later, "endpoints.yaml"));
   await until(() => discovery?.status.failures === 1, "the failure");

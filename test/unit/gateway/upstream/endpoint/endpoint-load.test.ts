@@ -35,7 +35,7 @@ test("a report is read by its names", () => {
   });
 });
 
-test("a node that tells its models apart is read per model, and as a whole for its mean", () => {
+test("a report by model is read per model, and as a whole for its mean", () => {
   const report = reported({ namedMetrics: { "svc.running/svc-qwen": 1, "svc.running/svc-glm53": 4 } });
   expect(report.load("svc-qwen", 0).running).toBe(1);
   expect(report.load("svc-glm53", 0).running).toBe(4);
@@ -43,7 +43,7 @@ test("a node that tells its models apart is read per model, and as a whole for i
   expect(report.meanRequests).toBe(5);
 });
 
-test("what a node evicted grows no older while it says the same, unless it is another one", () => {
+test("evictions do not age while the report repeats, except for another node", () => {
   const report = new LastReport();
   const evictedBefore = (seconds: number, atMs: number) => {
     report.set(OrcaLoadReport.fromPartial({ namedMetrics: { "svc.observed_retention_seconds": seconds } }), atMs);
@@ -75,13 +75,13 @@ test.each([Number.NaN, Number.POSITIVE_INFINITY, -1])("the number %d reaches no 
   expect(report.meanRequests).toBe(0);
 });
 
-test("a speed of 0 is none", () => {
+test("a speed of 0 counts as unreported", () => {
   expect(reported({ namedMetrics: { "svc.prefill_tokens_per_second": 0 } }).load("m", 0).prefillTokensPerSecond).toBe(
     undefined,
   );
 });
 
-test("a report says nothing any more after ten seconds, nor after the connection is lost", () => {
+test("a report expires after ten seconds, and with the connection", () => {
   const report = reported({ namedMetrics: { "svc.running": 3, "svc.draining": 1 } }, 1_000);
   expect(report.load("m", 10_999).running).toBe(3);
   expect(report.isDraining(10_999)).toBe(true);

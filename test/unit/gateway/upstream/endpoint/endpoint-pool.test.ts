@@ -22,7 +22,7 @@ function pooled() {
 const TLS = { credentials: credentials.createSsl(), pems: () => ({}), serverName: undefined };
 
 describe("an address is one endpoint", () => {
-  test("for all clusters that secure it in the same way, until the last one leaves", () => {
+  test("for all clusters with the same TLS, until the last one leaves", () => {
     const { pool, gone } = pooled();
     const first = pool.join("127.0.0.1:1", TLS);
     expect(pool.join("127.0.0.1:1", { ...TLS })).toBe(first);
@@ -42,7 +42,7 @@ describe("an address is one endpoint", () => {
   });
 });
 
-test("what is drained by hand stays so when it goes and comes back, is said of then, and ends by hand", () => {
+test("a manual drain outlasts the endpoint, is listed meanwhile, and ends manually", () => {
   const { pool, lines } = pooled();
   const first = pool.join("127.0.0.1:1");
   pool.setDrained(new Set(["127.0.0.1:1"]));
@@ -55,13 +55,13 @@ test("what is drained by hand stays so when it goes and comes back, is said of t
 });
 
 describe("plain text to another machine", () => {
-  test("is warned of once", () => {
+  test("is warned about once", () => {
     const { pool, lines } = pooled();
     for (const address of ["10.0.0.1:1", "10.0.0.2:1"]) pool.join(address);
     expect(lines).toEqual(["10.0.0.1:1"]);
   });
 
-  test.each(["127.0.0.1:1", "localhost:1", "[::1]:1"])("is not what reaches %s", (address) => {
+  test.each(["127.0.0.1:1", "localhost:1", "[::1]:1"])("does not include %s", (address) => {
     const { pool, lines } = pooled();
     pool.join(address);
     pool.join("10.0.0.1:1", TLS);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { HealthState } from "../../../../../gateway/upstream/health/health-state.ts";
 
-/** p: a check passed, f: it failed, n: the node said no. */
+/** p: a check passed, f: it failed, n: the node reported NOT_SERVING. */
 function play(checks: string): { readonly healthy: boolean; readonly well: boolean } {
   const state = new HealthState({ unhealthyThreshold: 2, healthyThreshold: 3 });
   for (const check of checks) {

@@ -20,7 +20,7 @@ function report(made: OutlierDetector, address: string, outcomes: readonly Outli
 const times = (count: number, outcome: OutlierOutcome) => Array.from({ length: count }, () => outcome);
 const fail = (made: OutlierDetector, address: string, nowMs = 0) => report(made, address, times(5, "failure"), nowMs);
 
-describe("failures in a row", () => {
+describe("consecutive failures", () => {
   test("eject at the fifth", () => {
     const made = detector(3);
     expect(report(made, "e0", times(4, "failure"))).toBeUndefined();
@@ -38,7 +38,7 @@ describe("failures in a row", () => {
     expect(made.isEjected("e0", 0)).toBe(false);
   });
 
-  test("are not interrupted by what says nothing", () => {
+  test("are not interrupted by neutral outcomes", () => {
     const made = detector(3);
     report(made, "e0", [...times(4, "failure"), "neutral", "failure"]);
     expect(made.isEjected("e0", 0)).toBe(true);
@@ -49,7 +49,7 @@ describe("failures in a row", () => {
     expect(report(made, "e0", times(9, "failure"))).toBeUndefined();
   });
 
-  test("of an address that is not in the cluster mean nothing", () => {
+  test("of an unknown address are ignored", () => {
     const made = detector(1);
     expect(fail(made, "elsewhere")).toBeUndefined();
     expect(made.isEjected("elsewhere", 0)).toBe(false);
@@ -57,7 +57,7 @@ describe("failures in a row", () => {
 });
 
 describe("an ejection", () => {
-  test("ends by itself", () => {
+  test("ends after its time", () => {
     const made = detector(3);
     fail(made, "e0");
     expect(made.isEjected("e0", BASE_MS - 1)).toBe(true);
@@ -79,7 +79,7 @@ describe("an ejection", () => {
     expect(lengths.at(-1)).toBe(DEFAULT_OUTLIER_DETECTION.maxEjectionTimeMs);
   });
 
-  test("is forgotten, interval by interval, while the endpoint does well", () => {
+  test("fades, interval by interval, while the endpoint succeeds", () => {
     const made = detector(3);
     fail(made, "e0");
     fail(made, "e0", BASE_MS);
@@ -94,16 +94,16 @@ describe("an ejection", () => {
     expect(fail(made, "e0", BASE_MS)?.untilMs).toBe(BASE_MS + 2 * BASE_MS);
   });
 
-  test("is not prolonged by calls that were under way before it", () => {
+  test("is not prolonged by calls that began before it", () => {
     const made = detector(3);
     fail(made, "e0");
     expect(fail(made, "e0", 10)).toBeUndefined();
     expect(made.ejectedUntilMs("e0")).toBe(BASE_MS);
-    // They are no part of its record afterwards either.
+    // Nor do they count in its record afterwards.
     expect(made.report("e0", "failure", BASE_MS)).toBeUndefined();
   });
 
-  test("can be ended by hand", () => {
+  test("can be ended manually", () => {
     const made = detector(3);
     fail(made, "e0");
     made.uneject("e0");
@@ -112,7 +112,7 @@ describe("an ejection", () => {
   });
 });
 
-describe("how many may be ejected at a time", () => {
+describe("limit on concurrent ejections", () => {
   const ejectAll = (made: OutlierDetector, hosts: number) =>
     Array.from({ length: hosts }, (_, index) => fail(made, `e${index}`)).filter((ejection) => ejection?.enforced)
       .length;
@@ -130,7 +130,7 @@ describe("how many may be ejected at a time", () => {
     expect(ejectAll(detector(hosts, change), hosts)).toBe(expected);
   });
 
-  test("an outlier beyond them is told, but stays in", () => {
+  test("an outlier beyond the limit is reported, but not ejected", () => {
     const made = detector(2);
     fail(made, "e0");
     expect(fail(made, "e1")).toMatchObject({ address: "e1", enforced: false });
@@ -143,7 +143,7 @@ describe("how many may be ejected at a time", () => {
     expect(fail(made, "e1", BASE_MS)?.enforced).toBe(true);
   });
 
-  test("one that left does not count any more", () => {
+  test("an endpoint that left no longer counts", () => {
     const made = detector(4);
     for (const address of ["e0", "e1"]) fail(made, address);
     made.forget("e0");
@@ -153,8 +153,8 @@ describe("how many may be ejected at a time", () => {
   });
 });
 
-describe("an ejection by order", () => {
-  test("holds until its end or until it is taken back, for who joins later and for the last one, too", () => {
+describe("an ordered ejection", () => {
+  test("holds until it ends or is revoked, also for later endpoints and for the last one", () => {
     const changed: string[] = [];
     const made = new OutlierDetector({ ...DEFAULT_OUTLIER_DETECTION }, (address) => changed.push(address));
     made.setOrdered(
@@ -170,14 +170,14 @@ describe("an ejection by order", () => {
     expect(made.isEjected("e0", 1_000)).toBe(false);
     expect(made.ejectedUntilMs("e0")).toBe(1_000);
     made.setOrdered(new Map([["e1", 2_000]]), 1_000);
-    // Its slow start goes on.
+    // Its slow start continues.
     expect(made.ejectedUntilMs("e0")).toBe(1_000);
     made.setOrdered(new Map(), 1_500);
     expect(made.isEjected("e1", 1_500)).toBe(false);
     expect(changed).toEqual(["e0", "e1", "e0", "e1"]);
   });
 
-  test("counts in the share that may be ejected, and what ends meanwhile says nothing", () => {
+  test("counts in the ejected share, and outcomes during it are ignored", () => {
     const made = detector(3);
     made.setOrdered(new Map([["e0", 1_000]]), 0);
     expect(fail(made, "e0")).toBeUndefined();
@@ -187,7 +187,7 @@ describe("an ejection by order", () => {
   });
 });
 
-test("whatever happens, no more are ejected than may be, and all come back", () => {
+test("random outcomes never exceed the limit, and all endpoints return", () => {
   const random = seededRandom(4);
   const made = detector(6);
   const outcomes: readonly OutlierOutcome[] = ["success", "failure", "failure", "failure"];

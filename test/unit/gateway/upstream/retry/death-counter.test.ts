@@ -4,7 +4,7 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const SIGNAL = new AbortController().signal;
 
-/** Deaths of endpoints, each some 50 ms after they took requests up. */
+/** Deaths of endpoints, each some 50 ms after they accepted requests. */
 class Deaths {
   readonly clock = new VirtualClock();
   readonly counter = new DeathCounter(this.clock);
@@ -14,7 +14,7 @@ class Deaths {
     await Promise.all([...digests].map((digest) => this.counter.died(digest, address, workedMs, false, SIGNAL)));
   }
 
-  /** Takes place in the order written: `a:rs` is the death of a with r and s on it, `+5` are five seconds. */
+  /** Runs in the order written: `a:rs` is the death of a with r and s on it, `+5` are five seconds. */
   async story(text: string): Promise<this> {
     for (const event of text.split(" ")) {
       if (event.startsWith("+")) await this.clock.advance(Number(event) * 1_000);
@@ -47,7 +47,7 @@ describe("a request that endpoints died with", () => {
     expect(counter.judge("another")).toBe("allowed");
   });
 
-  test("before it was answered is allowed", async () => {
+  test("is allowed after a complete answer", async () => {
     const deaths = await new Deaths().story("a:r");
     deaths.counter.answered("r");
     expect((await deaths.story("+120 b:r")).counter.judge("r")).toBe("allowed");
@@ -57,14 +57,14 @@ describe("a request that endpoints died with", () => {
   test.each([
     [20_000, "denied"],
     [20_001, "allowed"],
-  ])("behind %i ms of work is %s", async (workedMs, verdict) => {
+  ])("after %i ms of work is %s", async (workedMs, verdict) => {
     const deaths = new Deaths();
     for (const address of ["a", "b"]) await deaths.die(address, "r", workedMs);
     expect(deaths.counter.judge("r")).toBe(verdict);
   });
 });
 
-describe("others are known to be lost with a request", () => {
+describe("simultaneous losses are detected", () => {
   test.each([
     ["on its endpoint", "a:rs", true],
     ["on no other one", "a:r", false],

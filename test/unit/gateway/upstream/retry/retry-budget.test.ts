@@ -3,7 +3,7 @@ import { RetryBudget, type RetryPermit } from "../../../../../gateway/upstream/r
 import { DEFAULT_RETRY_BUDGET } from "../../../../support/gateway/default-settings.ts";
 import { seededRandom } from "../../../../support/seeded-random.ts";
 
-describe("the retry budget", () => {
+describe("retry budget", () => {
   test.each([
     [0, 3],
     [10, 3],
@@ -12,7 +12,7 @@ describe("the retry budget", () => {
     [20, 4],
     [100, 20],
     [104, 20],
-  ])("with %i requests that run or wait allows %i retries at once", (requests, expected) => {
+  ])("with %i running and pending requests allows %i concurrent retries", (requests, expected) => {
     const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
     const permits = Array.from({ length: 50 }, () => budget.tryRetry(requests)).filter((permit) => permit);
     expect(permits).toHaveLength(expected);
@@ -20,7 +20,7 @@ describe("the retry budget", () => {
     expect(budget.overflows).toBe(50 - expected);
   });
 
-  test("has room again when a retry is over, once for each", () => {
+  test("has room again when a retry ends, once for each", () => {
     const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
     const permits = Array.from({ length: 3 }, () => budget.tryRetry(0));
     permits[0]?.release();
@@ -29,7 +29,7 @@ describe("the retry budget", () => {
     expect(budget.tryRetry(0)).toBeUndefined();
   });
 
-  test("is never exceeded by a new retry, whatever comes and goes", () => {
+  test("is never exceeded by a new retry", () => {
     const random = seededRandom(6);
     const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
     const held: RetryPermit[] = [];
@@ -48,7 +48,7 @@ describe("the retry budget", () => {
   });
 });
 
-test("a request that recovers from a lost endpoint is counted, and takes no place of the retries", () => {
+test("a recovering request is counted, and takes no place of the retries", () => {
   const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
   const recovering = Array.from({ length: 100 }, () => budget.recover());
   expect(budget).toMatchObject({ activeContinuations: 100, activeRetries: 0, overflows: 0 });

@@ -6,7 +6,7 @@ test.each([
   [10_000, 10_000],
   [0, 1_250],
   [86_400_000, 50_000],
-])("room in %s ms: come back in %i ms, a fifth sooner or later", (expectedMs, comeBack) => {
+])("room in %s ms: retry in %i ms, a fifth sooner or later", (expectedMs, comeBack) => {
   for (const [draw, share] of [
     [0, 0.8],
     [0.5, 1],
@@ -15,7 +15,7 @@ test.each([
     expect(spreadRetryAfterMs(expectedMs, () => draw)).toBeCloseTo(comeBack * share, 6);
 });
 
-test("six tries that come back when they are told to last for more than a minute of an outage, whatever chance does", () => {
+test("six retries at the given times span more than a minute of an outage", () => {
   expect(outageRetryMs(undefined)).toBeUndefined();
   let outageMs = 0;
   for (let retries = 0; retries < 5; retries += 1) outageMs += spreadRetryAfterMs(outageRetryMs(outageMs), () => 0);

@@ -29,10 +29,10 @@ const at = (address: string, more: Partial<FailedAttempt> = {}): FailedAttempt =
   ...{ address, failure: RESET, endedMs: 0, committed: false, continued: false, wentOn: false },
   ...{ accepted: true, gotOn: false, tokens: 0, othersLost: false, jitter: 0, ...more },
 });
-/** An attempt that ended behind three tokens, of which the client had some. */
+/** An attempt that ended after three tokens, of which the client had some. */
 const begun = (address: string, more: Partial<FailedAttempt> = {}) =>
   at(address, { committed: true, gotOn: true, tokens: 3, ...more });
-/** An attempt to continue these tokens that brought nothing. */
+/** An attempt to continue these tokens that sent nothing. */
 const more = (address: string, changes: Partial<FailedAttempt> = {}) =>
   at(address, { committed: true, tokens: 3, continued: true, ...changes });
 
@@ -44,7 +44,7 @@ const cluster = (names: string): EndpointState[] =>
     continues: name.includes("?") ? undefined : !name.includes("~"),
   }));
 
-/** Writes a decision as a line. */
+/** Formats a decision as a line. */
 function written(next: Next): string {
   if (next.kind === "wait") return `wait ${next.untilMs}`;
   const why = next.notContinued ? `, not continued: ${next.notContinued}` : "";
@@ -62,7 +62,7 @@ type Row = readonly [
   more?: Partial<RetryRules> & { readonly nowMs?: number },
 ];
 
-/** Makes a test of each row. */
+/** One test for each row. */
 function decides(rows: readonly Row[]): void {
   for (const [what, history, endpoints, expected, { nowMs = 0, ...rules } = {}] of rows)
     test(what, () => {
@@ -71,7 +71,7 @@ function decides(rows: readonly Row[]): void {
     });
 }
 
-describe("a request of whose answer the client has nothing", () => {
+describe("a request whose client has no part of the answer", () => {
   const abortedAt = (names: string) => [...names].map((name) => at(name, { failure: ABORTED }));
   decides([
     ["begins anywhere", [], "a b", "begin, none"],
@@ -106,7 +106,7 @@ describe("a request of whose answer the client has nothing", () => {
   ]);
 });
 
-describe("a request that lost endpoints before its first word", () => {
+describe("a request that lost endpoints before their first message", () => {
   const lost = (names: string, changes: Partial<FailedAttempt> = { othersLost: true }) =>
     [...names].map((name) => at(name, changes));
   decides([
@@ -277,7 +277,7 @@ describe("an answer that has begun is continued", () => {
   ]);
 });
 
-describe("a request that may be what endpoints died of", () => {
+describe("a request suspected of killing endpoints", () => {
   const judged = (history: readonly FailedAttempt[], verdict: "denied" | { laterMs: number }) =>
     written(nextStep(history, { nowMs: 0, endpoints: cluster("a b c"), verdict }, RULES));
   test.each<readonly [string, readonly FailedAttempt[], string, string]>([
@@ -303,6 +303,6 @@ test.each([
   [3, 350],
   [4, 500],
   [60, 500],
-])("the back-off before retry %i is anywhere below %i ms", (retry, limitMs) => {
+])("the back-off before retry %i is uniform below %i ms", (retry, limitMs) => {
   expect([0, 0.5, 1].map((jitter) => backOffMs(retry, jitter))).toEqual([0, limitMs / 2, limitMs]);
 });

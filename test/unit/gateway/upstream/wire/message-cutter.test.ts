@@ -10,10 +10,10 @@ function cutting(maxBytes = 1_000) {
   return { cutter, found };
 }
 
-test.each([1, 2, 3, 4, 5, 6, 7, 50, BYTES.length])("pieces of %i bytes are cut into the same messages", (size) => {
+test.each([1, 2, 3, 4, 5, 6, 7, 50, BYTES.length])("pieces of %i bytes give the same messages", (size) => {
   const { cutter, found } = cutting();
   for (let at = 0; at < BYTES.length; at += size) {
-    // Whoever reads uses its memory again.
+    // The reader reuses its memory.
     const piece = Buffer.from(BYTES.subarray(at, at + size));
     expect(cutter.take(piece, 0, piece.length)).toBeUndefined();
     piece.fill(0xff);
@@ -21,7 +21,7 @@ test.each([1, 2, 3, 4, 5, 6, 7, 50, BYTES.length])("pieces of %i bytes are cut i
   expect(found).toEqual(MESSAGES);
 });
 
-test("two pieces are cut into the same messages wherever they part", () => {
+test("two pieces give the same messages at any division", () => {
   for (let at = 0; at <= BYTES.length; at += 1) {
     const { cutter, found } = cutting();
     cutter.take(BYTES, 0, at);
@@ -30,13 +30,13 @@ test("two pieces are cut into the same messages wherever they part", () => {
   }
 });
 
-test("a message that is not whole is known to have begun", () => {
+test("an incomplete message is detected", () => {
   const { cutter, found } = cutting();
   cutter.take(BYTES, 0, BYTES.length - 1);
   expect(found).toHaveLength(MESSAGES.length - 1);
 });
 
-test("what is too large or compressed is said before it is there, behind what was well", () => {
+test("a too large or compressed message is reported before it is complete, after valid ones", () => {
   const { cutter, found } = cutting(10);
   const bytes = Buffer.concat([framed(Buffer.from("well")), prefixOf(11)]);
   expect(cutter.take(bytes, 0, bytes.length)).toEqual({ kind: "too_large", bytes: 11 });
@@ -44,7 +44,7 @@ test("what is too large or compressed is said before it is there, behind what wa
   expect(cutting().cutter.take(Buffer.from([1, 0, 0, 0, 0]), 0, 5)).toEqual({ kind: "compressed" });
 });
 
-test("a message in pieces of a byte takes up little more than its bytes", () => {
+test("a message in pieces of a byte takes little more than its bytes", () => {
   const { cutter, found } = cutting(2_000_000);
   const prefix = prefixOf(1_000_000);
   cutter.take(prefix, 0, prefix.length);

@@ -23,7 +23,7 @@ function cutting(most = Number.POSITIVE_INFINITY) {
   return { cutter, found };
 }
 
-/** Gives a piece whose memory is used again. */
+/** Passes a piece whose memory is reused. */
 function take(cutter: FrameCutter, from: number, to: number): boolean {
   const piece = Buffer.from(BYTES.subarray(from, to));
   const taken = cutter.take(piece);
@@ -31,7 +31,7 @@ function take(cutter: FrameCutter, from: number, to: number): boolean {
   return taken;
 }
 
-test("two pieces are cut into the same frames wherever they part", () => {
+test("two pieces give the same frames at any division", () => {
   for (let at = 0; at <= BYTES.length; at += 1) {
     const { cutter, found } = cutting();
     expect([take(cutter, 0, at), take(cutter, at, BYTES.length)]).toEqual([true, true]);
@@ -39,7 +39,7 @@ test("two pieces are cut into the same frames wherever they part", () => {
   }
 });
 
-test("pieces of any size are cut into the same frames", () => {
+test("pieces of any size give the same frames", () => {
   const random = new SeededRandom(3);
   for (let round = 0; round < 200; round += 1) {
     const { cutter, found } = cutting();
@@ -53,7 +53,7 @@ test("pieces of any size are cut into the same frames", () => {
   }
 });
 
-test("behind a frame that ends the connection nothing is cut", () => {
+test("after a frame that ends the connection nothing is parsed", () => {
   for (const size of [1, 7, BYTES.length]) {
     const { cutter, found } = cutting(3);
     for (let at = 0; at < BYTES.length && found.length < 3; at += size) take(cutter, at, at + size);
@@ -61,7 +61,7 @@ test("behind a frame that ends the connection nothing is cut", () => {
   }
 });
 
-test("a frame that is too large is known by its head, wherever that is cut", () => {
+test("a frame that is too large is detected by its head, at any division", () => {
   const head = frameHead(MAX_BYTES + 1, 0, 0, 1);
   for (let at = 0; at <= head.length; at += 1) {
     const { cutter, found } = cutting();

@@ -15,7 +15,7 @@ const hex = (...lines: readonly string[]) => Buffer.from(lines.join("").replaceA
 
 /* The bytes are those of the examples of RFC 7541, appendix C. */
 
-test("C.3 and C.4: requests of one connection, each of which refers to those before it", () => {
+test("C.3 and C.4: requests of one connection, each of which refers to earlier ones", () => {
   const plain = [
     "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
     "8286 84be 5808 6e6f 2d63 6163 6865",
@@ -57,7 +57,7 @@ test("C.6: answers of one connection, whose table has room for a few fields only
   });
 });
 
-test("what is written is read, whatever its length", () => {
+test("written fields of any length are read", () => {
   for (const length of [0, 1, 126, 127, 128, 254, 255, 1_000]) {
     const fields: [string, string][] = [
       [`x-${"n".repeat(length)}`, "v"],
@@ -67,7 +67,7 @@ test("what is written is read, whatever its length", () => {
   }
 });
 
-test("a field that comes twice has both values", () => {
+test("a repeated field has both values", () => {
   const twice = headerBlock([
     ["a", "1"],
     ["a", "2"],
@@ -87,19 +87,19 @@ test.each([
   ["Huffman codes that end in zeros", hex("0081 1800")],
   ["Huffman codes with a whole byte behind them", hex("0082 1fff 00")],
   ["Huffman codes with an end in them", hex("0084 ffff fffc 00")],
-])("%s is no block", (_name, block) => {
+])("%s is malformed", (_name, block) => {
   expect(reading()(block)).toBeUndefined();
 });
 
-test("a small block that stands for more than it may hold is none", () => {
+test("a small block that expands beyond the limit is refused", () => {
   const long = headerBlock([["x".repeat(500), "y".repeat(500)]]);
-  // Added to the table, and referred to again and again.
+  // Added to the table, and referred to repeatedly.
   long[0] = 0x40;
   expect(reading()(Buffer.concat([long, Buffer.alloc(2, 0xbe)]))).toBeDefined();
   expect(reading()(Buffer.concat([long, Buffer.alloc(200, 0xbe)]))).toBeUndefined();
 });
 
-test("whatever the bytes, a block is read or is none, and holds no more than it may", () => {
+test("random bytes are read or refused, never beyond the limit", () => {
   const random = new SeededRandom(11);
   const known = hex("8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf");
   let read = 0;
