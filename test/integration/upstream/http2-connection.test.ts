@@ -29,7 +29,7 @@ const OK: Headers = { ":status": "200" };
 const TRAILERS: Headers = { "grpc-status": "0" };
 const LAST = Flag.END_STREAM | Flag.END_HEADERS;
 
-/** A connection to a port, and what came of it. */
+/** A connection to a port, with its events. */
 async function connected(port: number) {
   const said: string[] = [];
   const socket: Socket = connect(port, "127.0.0.1");
@@ -46,7 +46,7 @@ async function connected(port: number) {
   return { connection, said };
 }
 
-/** Opens a stream, and records what comes of it. */
+/** Opens a stream, and records its events. */
 function opened(connection: Http2Connection, message = Buffer.from("message")) {
   const got: string[] = [];
   let taken = false;
@@ -81,7 +81,7 @@ const answer = (id: number) => [
   headersFrame(id, TRAILERS, LAST),
 ];
 
-test("a whole answer; settings and pings are answered, and what nobody knows is passed over", async () => {
+test("a whole answer; settings and pings are answered, and unknown frames are ignored", async () => {
   const { peer, connection } = await standing([0xf0, 1]);
   const { got, taken } = opened(connection);
   expect(await peer.headersOf(1)).toEqual({
@@ -102,7 +102,7 @@ test("a whole answer; settings and pings are answered, and what nobody knows is 
   expect([ping.payload.toString(), ping.flags]).toEqual(["opaque!!", Flag.ACK]);
 });
 
-test("frames that come byte by byte, padded, in parts and behind as many interim answers as may be", async () => {
+test("frames in single bytes, padded, in parts and after the most interim answers", async () => {
   const { peer, connection } = await standing();
   const { got } = opened(connection);
   await peer.came(FrameType.DATA);
@@ -123,7 +123,7 @@ test("frames that come byte by byte, padded, in parts and behind as many interim
   expect(got).toEqual(ANSWERED);
 });
 
-test("a message goes no faster than the windows of its stream and of the connection let it", async () => {
+test("a message is sent within the windows of its stream and of the connection", async () => {
   const { peer, connection } = await standing([Setting.INITIAL_WINDOW_SIZE, 10]);
   const { taken } = opened(connection, Buffer.alloc(70_000, "m"));
   await until(() => peer.bodyBytes(1) === 10, "the first window is used");
@@ -131,7 +131,7 @@ test("a message goes no faster than the windows of its stream and of the connect
   expect(peer.bodyBytes(1)).toBe(10);
   peer.send(frame(FrameType.WINDOW_UPDATE, 0, 1, uint32(5)));
   await until(() => peer.bodyBytes(1) === 15, "more is sent");
-  // The connection's own window is smaller now than that of the stream.
+  // The connection's own window is now smaller than that of the stream.
   peer.send(frame(FrameType.SETTINGS, 0, 0, settings([Setting.INITIAL_WINDOW_SIZE, 100_000])));
   await until(() => peer.bodyBytes(1) === 65_535, "the connection's window is used");
   await peer.settled();
@@ -147,7 +147,7 @@ test("a message goes no faster than the windows of its stream and of the connect
   ).toHaveLength(1);
 });
 
-test("windows that are made smaller owe what was sent, and frames are as large as they may be", async () => {
+test("reduced windows become negative, and frames have at most the peer's size", async () => {
   const { peer, connection } = await standing([Setting.INITIAL_WINDOW_SIZE, 40_000]);
   opened(connection, Buffer.alloc(70_000, "m"));
   await until(() => peer.bodyBytes(1) === 40_000, "the first window is used");
@@ -160,7 +160,7 @@ test("windows that are made smaller owe what was sent, and frames are as large a
   await until(() => peer.bodyBytes(1) === 40_001, "a byte more may be sent");
 });
 
-test("a big message holds up no small one", async () => {
+test("a big message delays no small one", async () => {
   const { peer, connection } = await standing([Setting.INITIAL_WINDOW_SIZE, 1_000_000]);
   peer.send(frame(FrameType.WINDOW_UPDATE, 0, 0, uint32(10_000_000)));
   await peer.settled();
@@ -171,12 +171,12 @@ test("a big message holds up no small one", async () => {
   expect(order.indexOf(3)).toBeLessThan(5);
 });
 
-test("streams wait for their turn where the other side takes only so many", async () => {
+test("streams wait for their turn beyond the peer's limit", async () => {
   const { peer, connection } = await standing([Setting.MAX_CONCURRENT_STREAMS, 1]);
   const streams = [opened(connection), opened(connection), opened(connection)];
   await peer.settled();
   expect(peer.of(FrameType.HEADERS)).toHaveLength(1);
-  // One that waits and is given up never begins.
+  // A waiting stream that is cancelled never begins.
   streams[1]?.stream.cancel();
   peer.send(...answer(1));
   await until(() => peer.bodyBytes(3) === 7, "the next begins, with its message");
@@ -190,7 +190,7 @@ test("streams wait for their turn where the other side takes only so many", asyn
   await until(() => peer.of(FrameType.HEADERS).length === 4, "more may begin");
 });
 
-test("a side that goes away refuses what it never worked on, and ends the rest", async () => {
+test("a peer that goes away refuses unprocessed streams, and ends the rest", async () => {
   const { peer, connection, said } = await standing();
   const [kept, refused] = [opened(connection), opened(connection)];
   await until(() => peer.of(FrameType.HEADERS).length === 2, "both have begun");
@@ -203,7 +203,7 @@ test("a side that goes away refuses what it never worked on, and ends the rest",
   expect(kept.got).toEqual(ANSWERED);
 });
 
-test("what comes for streams that were given up is passed over, and the connection's window is given back", async () => {
+test("data for cancelled streams is ignored, and returned to the connection's window", async () => {
   const { peer, connection } = await standing();
   const { stream, got } = opened(connection);
   await peer.came(FrameType.DATA);
@@ -222,7 +222,7 @@ test("what comes for streams that were given up is passed over, and the connecti
   await until(() => other.got.includes("ended"), "the other answer ends");
 });
 
-test("one that does not read holds up nobody else, and reads on where it stopped", async () => {
+test("a paused stream delays no other, and resumes where it stopped", async () => {
   const { peer, connection } = await standing();
   const [slow, fast] = [opened(connection), opened(connection)];
   await peer.came(FrameType.DATA, 3);
@@ -243,7 +243,7 @@ test("one that does not read holds up nobody else, and reads on where it stopped
   expect(texts(slow) === texts(fast)).toBe(true);
 });
 
-test("what comes in frames of a byte for a paused reader takes up little more than its bytes, and is read at once", async () => {
+test("one-byte frames for a paused reader take little more than their bytes, and are read at once", async () => {
   const { peer, connection } = await standing();
   const slow = Array.from({ length: 8 }, () => opened(connection));
   await peer.came(FrameType.DATA, 15);
@@ -261,7 +261,7 @@ test("what comes in frames of a byte for a paused reader takes up little more th
   for (const { got } of slow) expect(got.join("").match(/m{65536}/)).not.toBeNull();
 });
 
-test("first windows that change again and again cost no more for many streams than for one", async () => {
+test("repeated changes of the initial window cost no more for many streams than for one", async () => {
   const changes = Array.from({ length: 2_700 }, (_, at) => [Setting.INITIAL_WINDOW_SIZE, 65_535 + (at % 2)] as const);
   const frames = Array.from({ length: 50 }, () => frame(FrameType.SETTINGS, 0, 0, settings(...changes)));
   const cost = async (streams: number) => {
@@ -277,7 +277,7 @@ test("first windows that change again and again cost no more for many streams th
   expect(await cost(900)).toBeLessThan(10 * one);
 });
 
-test("an answer before the message was all sent: the rest is not sent any more", async () => {
+test("an answer before the end of the message: the rest is not sent", async () => {
   const { peer, connection } = await standing([Setting.INITIAL_WINDOW_SIZE, 10]);
   const { got } = opened(connection, Buffer.alloc(100, "m"));
   await until(() => peer.bodyBytes(1) === 10, "the first window is used");
@@ -288,7 +288,7 @@ test("an answer before the message was all sent: the rest is not sent any more",
   expect([got.at(-1), peer.bodyBytes(1)]).toEqual(["ended", 10]);
 });
 
-test("a connection that is lost breaks all its streams, those that wait as well", async () => {
+test("a lost connection breaks all its streams, including waiting ones", async () => {
   const { peer, connection } = await standing([Setting.MAX_CONCURRENT_STREAMS, 1]);
   const streams = [opened(connection), opened(connection)];
   await peer.came(FrameType.DATA);
@@ -297,7 +297,7 @@ test("a connection that is lost breaks all its streams, those that wait as well"
   expect([...streams.map(({ got }) => got), connection.usable]).toEqual([["broken 0 lost"], ["broken 0 lost"], false]);
 });
 
-describe("nonsense in the framing ends the connection", () => {
+describe("an error in the framing ends the connection", () => {
   const GARBAGE = Buffer.from([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
   const HUGE = headerBlock([["x", "y".repeat(16_000)]]);
 
@@ -375,12 +375,12 @@ describe("nonsense in the framing ends the connection", () => {
     await peer.came(FrameType.DATA, 1);
     peer.send(...frames, ...answer(1));
     await until(() => said.includes("closed"), "the connection ends");
-    // Nothing behind it was believed.
+    // Nothing behind it was processed.
     expect([got, connection.usable]).toEqual([["broken 0 lost"], false]);
     expect((await peer.came(FrameType.GOAWAY)).payload.readUInt32BE(4)).toBe(code);
   });
 
-  test("anything before SETTINGS", async () => {
+  test("any frame before SETTINGS", async () => {
     const peer = await RawHttp2Peer.start();
     closing.push(() => peer.close());
     const { said } = await connected(peer.port);
@@ -391,7 +391,7 @@ describe("nonsense in the framing ends the connection", () => {
   });
 });
 
-describe("nonsense on a stream ends that stream", () => {
+describe("an error on a stream ends that stream", () => {
   test.each<readonly [what: string, code: number, frames: Buffer[]]>([
     ["DATA before headers", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.DATA, 0, 1, Buffer.from("a"))]],
     ["headers without a status", ErrorCode.PROTOCOL_ERROR, [headersFrame(1, { a: "b" })]],
@@ -420,7 +420,7 @@ describe("nonsense on a stream ends that stream", () => {
     expect((await peer.came(FrameType.RST_STREAM, 1)).payload.readUInt32BE(0)).toBe(code);
   });
 
-  test("more than the window of a stream that is not read", async () => {
+  test("more than the window of an unread stream", async () => {
     const { peer, connection } = await standing();
     const { stream, got } = opened(connection);
     await peer.came(FrameType.DATA, 1);
@@ -430,7 +430,7 @@ describe("nonsense on a stream ends that stream", () => {
     expect(got.at(-1)).toBe(`broken ${ErrorCode.FLOW_CONTROL_ERROR}`);
   });
 
-  test("a stream that the other side resets says why", async () => {
+  test("a stream reset by the peer has its error code", async () => {
     const { peer, connection } = await standing();
     const { got } = opened(connection);
     await peer.came(FrameType.DATA, 1);
@@ -440,7 +440,7 @@ describe("nonsense on a stream ends that stream", () => {
   });
 });
 
-test("headers as Node's own server makes them small are read as they were written", async () => {
+test("headers compressed by Node's own server are read as written", async () => {
   const random = new SeededRandom(5);
   const text = (most: number) =>
     String.fromCharCode(...Array.from({ length: random.below(most) }, () => 0x21 + random.below(0x5e)));

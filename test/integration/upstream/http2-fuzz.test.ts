@@ -16,7 +16,7 @@ import { sizeOf } from "../../support/size.ts";
 const CONNECTIONS = sizeOf({ quick: 150, exhaustive: 2_000, promised: 12_000 });
 const CALLS = 2;
 const MAX_MESSAGE_BYTES = 1_000_000;
-/** The turns of the event loop that a node waits at most for calls, which may have been cancelled. */
+/** The most turns of the event loop for which a node waits for calls, which may have been cancelled. */
 const MOST_TURNS = 100;
 
 function turn(): Promise<void> {
@@ -27,7 +27,7 @@ async function turns(count: number, until = () => false): Promise<void> {
   for (let at = 0; at < count && !until(); at += 1) await turn();
 }
 
-/** Plays a node that is broken on one connection, which it ends in any case: a call may wait for what never comes. */
+/** Plays a broken node on one connection, which it ends in any case: a call may otherwise wait for ever. */
 async function play(socket: Socket, random: SeededRandom): Promise<void> {
   const frames = new HostileFrames(random);
   let [skipped, begun] = [0, 0];
@@ -60,7 +60,7 @@ async function play(socket: Socket, random: SeededRandom): Promise<void> {
   else socket.end();
 }
 
-/** Makes a call and resolves to how it ended. Some are paused for some turns, and some are cancelled. */
+/** Makes a call and resolves to its outcome. Some are paused for some turns, and some are cancelled. */
 async function call(wire: Http2Wire, random: SeededRandom): Promise<string> {
   const handOver = new HandOver({ lane: new FairLane(), tenant: "t", bytes: 3 });
   const message = new Uint8Array(random.pick([3, 3, 100_000]));
@@ -107,7 +107,7 @@ function bytesInUse(): number {
   return heapUsed + arrayBuffers;
 }
 
-test("H5 whatever frames a node sends, each call ends once, with nothing behind its end", async () => {
+test("H5 with any frames from a node, each call ends once, with nothing after its end", async () => {
   let random = new SeededRandom(0);
   const server = createServer((socket) => void play(socket, random)).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -126,7 +126,7 @@ test("H5 whatever frames a node sends, each call ends once, with nothing behind 
     for (const end of ends) outcomes.set(end, (outcomes.get(end) ?? 0) + 1);
     most = Math.max(most, process.memoryUsage().arrayBuffers);
   }
-  // Answers get through, and fail in several ways.
+  // Some answers succeed, and others fail in several ways.
   expect(outcomes.get("OK")).toBeGreaterThan((CONNECTIONS * CALLS) / 50);
   expect(outcomes.size).toBeGreaterThan(4);
   expect(most).toBeLessThan(64_000_000);

@@ -17,7 +17,7 @@ afterEach(() => {
   for (const close of closing.splice(0).reverse()) close();
 });
 
-/** Makes a call, and says how it ends: `OK`, or the number of its status. */
+/** Makes a call, and returns its outcome: `OK`, or the number of its status. */
 function call(wire: Http2Wire, timeoutMs = 60_000) {
   const handOver = new HandOver({ lane: new FairLane(), tenant: "t", bytes: 3 });
   const request = { message: new Uint8Array(3), headers: {}, deadline: Date.now() + timeoutMs, handOver };
@@ -48,7 +48,7 @@ function wireTo(address: string, options: { readonly pingMs?: number; readonly p
 
 const UNAVAILABLE = "14";
 
-test("a connection whose pings nobody answers is given up with its calls, and the next call gets a new one", async () => {
+test("a connection with unanswered pings ends with its calls, and the next call gets a new one", async () => {
   const node = await WireNode.start({
     models: [],
     play: (played) => {
@@ -71,7 +71,7 @@ test("a connection whose pings nobody answers is given up with its calls, and th
   expect(await call(wire).ended).toBe("OK");
 });
 
-test("a connection on which a call heard nothing has to answer before it gets another call", async () => {
+test("a connection on which a call was silent has to answer before its next call", async () => {
   const node = await WireNode.start({
     models: [],
     play: (played) => {
@@ -88,17 +88,17 @@ test("a connection on which a call heard nothing has to answer before it gets an
   const first = call(wire);
   const beside = call(wire);
   await until(() => first.messages() + beside.messages() === 2, "the answers begin");
-  // From here on the connection brings nothing that could be understood: Node 24 ends it, and Node 20 tells nobody.
+  // From here on the connection brings only malformed bytes: Node 24 ends it, and Node 20 emits no event.
   between.garble();
   first.cancel("silent");
   const second = call(wire);
-  // Only the one that waits is late with connecting.
+  // Only the waiting one reaches the connect timeout.
   expect([second.connected(), beside.connected()]).toEqual([false, true]);
   expect(await second.ended).toBe("OK");
 });
 
-describe("calls that are given up by the hundred, of which a node of Node takes a thousand and ends the connection", () => {
-  /** Starts a node that answers each call of which `ends` says so, and goes on with the others. */
+describe("hundreds of cancelled calls, of which Node's servers accept a thousand before they end the connection", () => {
+  /** Starts a node that answers the calls for which `ends` returns true, and keeps the others open. */
   async function wireToNode(ends: (at: number) => boolean) {
     const node = await WireNode.start({
       models: [],
@@ -111,7 +111,7 @@ describe("calls that are given up by the hundred, of which a node of Node takes 
     return wireTo(node.address);
   }
 
-  /** Opens so many calls at once and gives all of them up when their answers have begun. */
+  /** Opens `count` calls at once and cancels all of them when their answers have begun. */
   async function openAndLeave(wire: Http2Wire, count: number): Promise<void> {
     const calls = Array.from({ length: count }, () => call(wire));
     await until(() => calls.every(({ messages }) => messages() === 1), "the answers begin");
@@ -139,7 +139,7 @@ describe("calls that are given up by the hundred, of which a node of Node takes 
   });
 });
 
-test("where nobody listens calls fail at once, and one that comes back is found", async () => {
+test("without a listener calls fail at once, and a returning one is found", async () => {
   const node = await WireNode.start({ models: [], play: (played) => played.end() });
   const { address } = node;
   closing.push(() => node.stop());
@@ -157,7 +157,7 @@ test("where nobody listens calls fail at once, and one that comes back is found"
   expect(await call(wire).ended).toBe("OK");
 });
 
-test("a call that is given up while it waits for its connection keeps nothing of its message", async () => {
+test("a call cancelled while it waits for its connection retains nothing of its message", async () => {
   const sockets = new Set<Socket>();
   const silent = createServer((socket) => void sockets.add(socket)).listen(0, "127.0.0.1");
   await once(silent, "listening");
@@ -176,13 +176,13 @@ test("a call that is given up while it waits for its connection keeps nothing of
   setFlagsFromString("--expose-gc");
   const collect: unknown = runInNewContext("gc");
   if (typeof collect !== "function") throw new Error("nothing can be collected");
-  // The connection itself is given up much later.
+  // The connection itself is dropped much later.
   await until(() => sockets.size === 1, "it has connected");
   collect();
   expect(messages.map((message) => message.deref()?.length)).toEqual([undefined, undefined, undefined]);
 });
 
-test("a wire that is warmed connects, however short a time ago it could not", async () => {
+test("a warmed wire connects, even right after a failed attempt", async () => {
   const first = await WireNode.start({ models: [], play: (played) => played.end() });
   closing.push(() => first.stop());
   const between = await FaultyWire.start(first.address);
@@ -197,7 +197,7 @@ test("a wire that is warmed connects, however short a time ago it could not", as
   expect(await call(wire).ended).toBe("OK");
 });
 
-test("a wire that was closed ends its calls, and opens no others", async () => {
+test("a closed wire ends its calls, and opens no others", async () => {
   const node = await WireNode.start({ models: [], play: (played) => played.send(started()) });
   closing.push(() => node.stop());
   const wire = wireTo(node.address);
