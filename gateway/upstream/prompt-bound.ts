@@ -27,9 +27,8 @@ export function promptBounds(descriptions: Iterable<ModelDescription | undefined
 }
 
 /**
- * Determines without tokenizing whether a prompt is too long for all endpoints: a text of `bytes` bytes in user
- * messages has at least `bytes` divided by the longest token's size as tokens. Returns undefined where it may fit one,
- * or where no limits are known.
+ * Determines without tokenizing whether a prompt is too long for all endpoints: user texts of `bytes` bytes have at
+ * least `bytes / longestTokenBytes` tokens. Returns undefined where the prompt may fit one, or no limits are reported.
  */
 export function beyondBounds(bytes: number, bounds: readonly PromptBound[]): Beyond | undefined {
   let beyond: Beyond | undefined;

@@ -90,7 +90,7 @@ export class ResumableAnswer {
 
   /**
    * Begins an attempt that continues the answer where `goOn` is set and an answer has begun, and restarts it otherwise.
-   * `canContinue`: the endpoint's own answer can be continued elsewhere. Returns the resumption to request.
+   * `canContinue`: the endpoint has the capability CONTINUATION. Returns the resumption to request.
    */
   begin(canContinue: boolean, goOn: boolean): Resumption {
     const ledger = this.#ledger;

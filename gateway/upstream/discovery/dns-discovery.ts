@@ -15,7 +15,7 @@ const JITTER = 0.2;
 
 /**
  * Envoy's strict DNS: every address of a host is an endpoint, and one that is no longer returned leaves. A failed
- * lookup or an empty answer changes nothing: an outage of name servers says nothing about engines.
+ * lookup or an empty answer changes nothing: an outage of name servers implies nothing about engines.
  */
 export class DnsDiscovery implements Discovery {
   readonly #host: string;

@@ -45,8 +45,7 @@ export class CacheLedger {
     const passed = changed ? undefined : passedBy(shape, seen?.index);
     const losses = this.#lostToServers(shape, seen, { address, nowMs, isPassed: passed !== undefined });
     if (changed) losses.push(changed);
-    // Where no other cause explains the turn that passed through another gateway, later losses are attributed to that
-    // gateway as well.
+    // Without another cause for a loss in the part seen here, the other gateway accounts for that part as well.
     if (passed) losses.push(losses.length > 0 ? passed : { ...passed, fromBytes: 0 });
     // Before the request takes a conversation of its endpoint.
     const told = this.#parts.prefixes.fillOf(address) && this.#told(request, address);

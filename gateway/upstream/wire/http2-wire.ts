@@ -184,7 +184,7 @@ export class Http2Wire implements GenerateWire {
       if (!stopPings) this.#failedMs = performance.now();
       if (this.#standing === link) this.#standing = undefined;
       if (this.#link === link) this.#link = undefined;
-      // No part of these calls was written on a doubtful connection; one that was never established is not tried again.
+      // Waiting calls have written nothing. After an established connection they move to a new one; otherwise they fail.
       this.#beginWaiting(connection, () => (stopPings ? this.#usable() : undefined));
     });
     return link;

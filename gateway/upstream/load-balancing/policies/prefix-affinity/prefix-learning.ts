@@ -13,7 +13,7 @@ const LEARNING_RATE = 0.05;
 /** The share of the expected cached tokens below which the measured ones refute the belief behind the expectation. */
 const REFUTING_SHARE = 0.5;
 
-/** The decay per look in the share of other gateways' requests: the last hundred looks dominate. */
+/** The decay per pick of the counted requests: the last hundred picks dominate. */
 const LOOKS_KEPT = 0.99;
 /** The requests counted before a gateway can be considered the only one. */
 const ENOUGH_REQUESTS = 20;

@@ -31,7 +31,6 @@ export class PrefixPlacement implements Placement {
     this.#work = this.#ledger.add(this.#placed.address, this.#placed.prediction.uncachedTokens);
   }
 
-  // On the path of every delta, where the last event of a message says enough.
   /** Takes the events of one message. Runs for every delta, for which the last event of a message suffices. */
   see(events: readonly Event[]): void {
     if (!this.#prefilled) for (const event of events) this.#observe(event);
