@@ -38,30 +38,29 @@ import {
   type Situation,
 } from "./retry/retry-policy.ts";
 
-/** The rough number of bytes of prompt to a token, by which time limits grow with the prompt. */
+/** The approximate bytes of prompt per token, by which time limits grow with the prompt. */
 const BYTES_PER_TOKEN = 4;
 
-/** A request that an engine shall answer. */
+/** A request for an engine. */
 export type Dispatch = {
-  /** The request as the engine gets it. It is dropped as soon as no try will need it any more. */
+  /** The encoded request. It is dropped as soon as no attempt will need it any more. */
   readonly request: RequestBuffer;
   /** The facts of the prompt for routing. */
   readonly facts: PromptFacts;
-  /** The hints that picking an endpoint may look at. */
   readonly hints: RoutingHints;
-  /** The time that the whole answer may take, in milliseconds from now. */
+  /** The time limit of the whole answer, in milliseconds from now. */
   readonly timeoutMs: number;
-  /** Whether the request may be held while the model has no endpoint, as its caller is shown signs of life. */
+  /** Whether the request may be held while the model has no endpoint, as its caller receives keep-alives. */
   readonly mayHold: boolean;
-  /** Takes the events of the answer. */
+  /** Receives the events of the answer. */
   readonly sink: EventSink;
-  /** The record of the request, which takes note of every call that is made for it. */
+  /** The record of the request, which receives every call made for it. */
   readonly record: CallRecord;
 };
 
 /** The parts that the attempt loops of all requests share. */
 export type AttemptLoopParts = {
-  /** The clock by which requests wait, and by which their deadlines are set. */
+  /** The clock of waits and deadlines. */
   readonly clock: Clock;
   /** The time limits of requests and their calls. */
   readonly timeouts: Timeouts;
@@ -69,9 +68,9 @@ export type AttemptLoopParts = {
   readonly numRetries: number;
   /** The memory for running answers that another endpoint could continue. */
   readonly room: ContinuationRoom;
-  /** Returns a random number that is even over [0, 1). */
+  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
-  /** Counts calls and the ways in which they end. */
+  /** Counts calls and their outcomes. */
   readonly stats: UpstreamStats;
   /** Counts by prompt the endpoints that died with it. */
   readonly deaths: DeathCounter;
@@ -88,14 +87,15 @@ type AttemptStep = Next & { readonly kind: "attempt" };
 type Placed = { readonly place: Place; readonly step: AttemptStep };
 
 /**
- * The life of one request behind its translation:
+ * The life of one request after its translation:
  *
  * 1. refuse a prompt that fits no endpoint;
- * 2. ask the retry policy for the next step, by the attempts that have failed (`nextStep`);
- * 3. give up, or wait until the endpoints change or a back-off is over and ask again, or
+ * 2. request the next step from the retry policy, by the failed attempts (`nextStep`);
+ * 3. give up, or wait until the endpoints change or a back-off ends and repeat 2, or
  * 4. wait for a slot on an endpoint that the policy allows, in the queue of the cluster;
- * 5. call the endpoint: events pass the retry boundary, which holds back what a further attempt would have to take back;
- * 6. return when the answer is complete; otherwise add the attempt to the list and go on at 2.
+ * 5. call the endpoint: events pass the retry boundary, which holds back those that a further attempt would have to
+ *    retract;
+ * 6. return when the answer is complete; otherwise add the attempt to the list and continue at 2.
  */
 export class AttemptLoop {
   readonly #dispatch: Dispatch;
@@ -111,14 +111,14 @@ export class AttemptLoop {
   readonly #gate: RetryBoundary;
   /** The answer, as far as another endpoint could continue it. */
   readonly #answer: ResumableAnswer;
-  /** The attempts that have failed, oldest first: the whole input of the retry policy. */
+  /** The failed attempts, oldest first: the entire input of the retry policy. */
   #history: readonly FailedAttempt[] = [];
   /** The deaths of endpoints that worked on the request. */
   #died: readonly Death[] = [];
-  /** The share of the retry budget that the next or the running attempt has. */
+  /** The share of the retry budget held for the next or the running attempt. */
   #share: { readonly kind: RetryShare; readonly permit: RetryPermit } | undefined;
 
-  /** Begins without an attempt, towards the cluster of `traffic`. Aborting the signal ends the loop. */
+  /** Begins without an attempt, in the cluster of `traffic`. Aborting the signal ends the loop. */
   constructor(dispatch: Dispatch, traffic: ClusterTraffic, parts: AttemptLoopParts, signal: AbortSignal) {
     this.#dispatch = dispatch;
     this.#traffic = traffic;
@@ -139,7 +139,7 @@ export class AttemptLoop {
     });
   }
 
-  /** Has the request answered, once. Resolves when the answer is complete. Throws `ApiError`. */
+  /** Answers the request; called once. Resolves when the answer is complete. Throws `ApiError`. */
   async run(): Promise<void> {
     try {
       this.#refuseTooLong();
@@ -149,7 +149,7 @@ export class AttemptLoop {
         this.#freeShare();
         this.#answer.tryEnded();
         if (end === "cancelled") throw clientClosed();
-        // The client misses nothing of what is lost behind the last event.
+        // A loss after the last event costs the client nothing.
         if (end === "answered" || this.#answer.finished) break;
         this.#history = [...this.#history, await this.#failed(placed, end)];
       }
@@ -161,7 +161,9 @@ export class AttemptLoop {
     }
   }
 
-  /** Resolves to the slot of the next attempt. Throws where the policy gives up, and where the cluster has none in time. */
+  /**
+   * Resolves to the slot of the next attempt. Throws where the policy gives up, and where the cluster has none in time.
+   */
   async #placed(): Promise<Placed> {
     for (;;) {
       if (this.#signal.aborted) throw clientClosed();
@@ -178,13 +180,13 @@ export class AttemptLoop {
         if (place === "all_tried" && step.underWay) continue;
         throw this.#notPlaced(place, step);
       }
-      // Behind an outage any endpoint may come first.
+      // After an outage any endpoint may come first.
       if (!step.continues || this.#continues(place.member.endpoint)) return { place, step };
       place.release();
     }
   }
 
-  /** Resolves to a slot, at once or after a wait in the queue, or to why there is none. */
+  /** Resolves to a slot, at once or after a wait in the queue, or to the reason why there is none. */
   async #acquire({ avoid: tried, underWay }: AttemptStep): Promise<Place | NotAdmitted> {
     const { hints, mayHold, request } = this.#dispatch;
     const { tenant, size: bytes } = request;
@@ -196,7 +198,7 @@ export class AttemptLoop {
     throw clientClosed();
   }
 
-  /** Returns what the next attempt is made of, in its slot, and counts it as begun. */
+  /** Returns the next attempt in its slot, and counts it as begun. */
   #attempt({ place, step }: Placed): AttemptOptions {
     const { clock, stats, timeouts, room } = this.#parts;
     const { request, facts, record } = this.#dispatch;
@@ -232,7 +234,7 @@ export class AttemptLoop {
     };
   }
 
-  /** Resolves to the record of a failed attempt, when it is known which others were lost with it. */
+  /** Resolves to the record of a failed attempt, once the simultaneous losses are counted. */
   async #failed({ place: { member } }: Placed, failure: UpstreamFailure): Promise<FailedAttempt> {
     const { clock, deaths, random } = this.#parts;
     const { begun, tokens, continued, wentOn, workedOn: accepted, gotOn } = this.#answer;
@@ -242,7 +244,7 @@ export class AttemptLoop {
     const isDeath = ending.kind === "reset" || ending.kind === "stalled";
     let othersLost = false;
     if (isDeath && workedMs !== undefined && !member.isLeaving(clock.nowMs())) {
-      // An answer that has got on since it lost another endpoint is not what this one died of.
+      // An answer that has progressed since it lost another endpoint did not cause this loss.
       const blamedMs = continued && gotOn ? Number.POSITIVE_INFINITY : workedMs;
       const death = await deaths.died(this.#digest, address, blamedMs, ending.kind === "stalled", this.#signal);
       this.#died = [...this.#died.filter((one) => one !== death), death];
@@ -257,12 +259,12 @@ export class AttemptLoop {
     };
   }
 
-  /** Returns the state of the cluster and of the prompt at this moment. */
+  /** Returns the current state of the cluster and of the prompt. */
   #situation(): Situation {
     const { clock, deaths } = this.#parts;
     const { cluster } = this.#traffic;
     const state = { nowMs: clock.nowMs(), verdict: deaths.judge(this.#digest) };
-    // The first attempt may go anywhere: the cluster's queue and policy know where.
+    // The first attempt may use any endpoint: the cluster's queue and policy choose it.
     if (this.#history.length === 0) return { ...state, endpoints: [] };
     const available = new Set(cluster.healthyEndpoints);
     const endpoints = cluster.endpoints.map((endpoint) => ({
@@ -295,7 +297,7 @@ export class AttemptLoop {
     });
   }
 
-  /** Makes what keeps the answer of the request. */
+  /** Returns the request's answer for continuation. */
   #resumable(): ResumableAnswer {
     const { room, stats, clock } = this.#parts;
     const { request, facts, record, sink } = this.#dispatch;
@@ -318,7 +320,7 @@ export class AttemptLoop {
     });
   }
 
-  /** Returns the place with an observer that explains to the record what was cached there, and why not more. */
+  /** Returns the place with an observer that records the cached tokens there, and the reason for missing ones. */
   #explained(place: Place): Place {
     const { record, facts } = this.#dispatch;
     const { clock } = this.#parts;
@@ -356,7 +358,7 @@ export class AttemptLoop {
     if (beyond) throw contextExceeded(beyond.tokens, beyond.window);
   }
 
-  /** Makes the error of a request that the policy gives up. */
+  /** Returns the error of a request that the policy gives up. */
   #givenUp({ why, error, laterMs, notContinued }: Next & { readonly kind: "give_up" }): ApiError {
     this.#countNotContinued(notContinued);
     if (why === "suspected") return this.#parts.replies.suspected(laterMs ?? 0);
@@ -367,7 +369,7 @@ export class AttemptLoop {
     return why === "exhausted" ? this.#exhausted(error) : error;
   }
 
-  /** Makes the error of a request that gets no slot for its next attempt. */
+  /** Returns the error of a request that gets no slot for its next attempt. */
   #notPlaced(why: NotAdmitted, { continues, notContinued }: AttemptStep): ApiError {
     const { cluster, admission } = this.#traffic;
     this.#countNotContinued(continues ? "no_endpoint" : notContinued);

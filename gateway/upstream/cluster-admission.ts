@@ -24,13 +24,13 @@ import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit }
 import { OUTPUT_RESERVE_TOKENS, type Pending, PendingQueue } from "./queue/pending-queue.ts";
 import { TenantPlaces } from "./queue/tenant-places.ts";
 
-/** The time between two looks at whether the time of waiting requests is up, in milliseconds. */
+/** The interval between two checks of waiting requests' deadlines, in milliseconds. */
 const RECHECK_MS = 100;
 
-/** The number of requests that are looked at in one turn of those that wait for their prefill. */
+/** The number of requests examined in one turn of those that wait for prefill. */
 const LOOKED_AT_PER_TURN = 256;
 
-/** A cluster whose endpoints requests are let onto, as far as that needs to know it. */
+/** The part of a cluster that admission uses. */
 export type AdmittedCluster<Member = ClusterMember> = Pick<
   Cluster,
   "settings" | "views" | "mayHaveEndpoints" | "announcedMs" | "onMembersChange" | "onHealthChange"
@@ -46,14 +46,14 @@ type Waiting<Member> = Seeker &
   };
 
 /**
- * Lets a cluster's requests onto its endpoints: as many at once as the circuit breaker allows, the others wait in a
- * queue that is bounded and fair between keys. While no endpoint is there, those that may be held wait in the same
- * queue, with bounds of their own, and leave it in the same order.
+ * Admits a cluster's requests to its endpoints: as many at once as the circuit breaker allows; the others wait in a
+ * bounded queue that is fair between keys. While no endpoint is usable, requests that may be held wait in the same
+ * queue, with limits of their own, and leave it in the same order.
  */
 export class ClusterAdmission<Member = ClusterMember> {
-  /** The circuit breaker that counts the cluster's running and waiting requests. */
+  /** The circuit breaker that counts the cluster's running and pending requests. */
   readonly breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
-  /** Knows which endpoints have room; whoever hears of one that it takes none for a while has it held back there. */
+  /** Decides which endpoints have room, and holds back one that announces to refuse requests for a while. */
   readonly room: EndpointRoom;
   readonly #cluster: AdmittedCluster<Member>;
   readonly #balancer: Balancer;
@@ -65,12 +65,12 @@ export class ClusterAdmission<Member = ClusterMember> {
   readonly #waits: PrefillWaits<Waiting<Member>>;
   readonly #search: PlaceSearch<Member>;
   readonly #recheck: RecheckTimer;
-  /** What the endpoints' number of changes was when those were last let go for whom there is none any more. */
+  /** The endpoints' number of changes at the last dismissal of requests without an endpoint. */
   #hopelessAt = 0;
-  /** Whether there may be room that none of those who wait can take. */
+  /** Whether there may be room that no waiting request can take. */
   #hasSpareRoom = false;
 
-  /** Begins without requests. `random` returns numbers that are even over [0, 1). */
+  /** `random` returns numbers uniform over [0, 1). */
   constructor(cluster: AdmittedCluster<Member>, balancer: Balancer, clock: Clock, random: () => number) {
     this.#cluster = cluster;
     this.#balancer = balancer;
@@ -105,7 +105,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     cluster.onHealthChange(() => (this.#queue.size > 0 ? this.#serve() : this.#followEndpoints()));
   }
 
-  /** Returns what the circuit breaker leaves free, by the limits of this moment. */
+  /** Returns the circuit breaker's remaining capacity, by the current limits. */
   breakerState(): CircuitBreakerState {
     this.#followEndpoints();
     return this.breaker.state;
@@ -116,19 +116,19 @@ export class ClusterAdmission<Member = ClusterMember> {
     return this.#queue.size;
   }
 
-  /** Returns the number of requests of one class of service that wait for an endpoint. */
+  /** Returns the number of requests of one priority class that wait for an endpoint. */
   pendingOf(priorityClass: PriorityClass): number {
     return this.#queue.sizeOf(priorityClass);
   }
 
-  /** The room of the requests that are held while no endpoint is there, for statistics. */
+  /** The requests held in an outage, for statistics. */
   get held(): OutageHold<Waiting<Member>>["room"] {
     return this.#outage.room;
   }
 
   /**
-   * Returns for how long no endpoint has been usable, in milliseconds; undefined while one is. It is counted anew when
-   * an endpoint announces itself that is not usable yet.
+   * Returns the duration of the outage in milliseconds; undefined while an endpoint is usable. It restarts when an
+   * endpoint announces itself that is not usable yet.
    */
   outageMs(): number | undefined {
     const { sinceMs } = this.#outage;
@@ -136,23 +136,21 @@ export class ClusterAdmission<Member = ClusterMember> {
     return this.#clock.nowMs() - Math.max(sinceMs, this.#cluster.announcedMs);
   }
 
-  /**
-   * Returns the time after which a request that came now would be served, in milliseconds; undefined while nothing is
-   * known.
-   */
+  /** Returns the expected wait of a request that arrives now, in milliseconds; undefined without an estimate. */
   drainMs(): number | undefined {
     return this.#queue.drainMs(this.#clock.nowMs());
   }
 
   /**
    * Resolves with a place for the request, at once or after its turn in the queue, or with the reason why it gets none.
-   * Aborting the signal takes the request out of the queue at once; the result then means nothing.
+   * Aborting the signal removes the request from the queue at once; the result is then meaningless.
    */
   acquire(request: PlaceRequest, signal: AbortSignal): Promise<Admitted<Member> | NotAdmitted> {
     const demand = this.#places.want(request.tenant, this.#clock.nowMs());
     this.#followEndpoints();
     const { endpoints } = this.room;
-    // Nobody passes those who wait but where they cannot go; bad news may. Coming makes no room.
+    // A request passes waiting ones only where those cannot go. A refusal is returned at once. An arrival makes no
+    // room.
     const mayAsk = request.underWay || this.#queue.size === 0 || endpoints.available.size === 0 || this.#hasSpareRoom;
     const seeker = { request, demand, overdue: false };
     const first = mayAsk ? this.#search.find(seeker, this.#waits.count > 0) : noPick(endpoints, request.tried);
@@ -164,7 +162,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     return new Promise((resolve) => this.#wait(seeker, isWait(first) ? first : undefined, signal, resolve));
   }
 
-  /** Sends all waiting requests away and stops the timer. */
+  /** Refuses all waiting requests and stops the timer. */
   close(): void {
     this.#recheck.disarm();
     this.room.close();
@@ -172,8 +170,8 @@ export class ClusterAdmission<Member = ClusterMember> {
   }
 
   /**
-   * Lets a request wait for its turn, which `wait` says more about where no place alone is waited for, or holds it where
-   * no endpoint is there. `resolve` is called once it is over.
+   * Queues a request, with the prefill wait `wait` if any, or holds it in an outage. `resolve` is called once with the
+   * result.
    */
   #wait(
     seeker: Seeker,
@@ -211,7 +209,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       settle(inOutage ? "none_available" : "key_overflow");
       return;
     }
-    // Also counts the one that finds the queue full.
+    // Also counts the request that finds the queue full.
     permit = this.breaker.tryPending();
     if (!permit && !request.underWay) {
       leave("pending_overflow");
@@ -227,7 +225,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     return {
       key: tenant,
       keyId: hints.keyId,
-      // While requests are held, the share of their tenant bounds those of a key that has no bound of its own.
+      // During an outage, the tenant's share limits the requests of a key without a limit of its own.
       maxPendingPerKey:
         hints.maxPendingRequests ?? (this.#outage.sinceMs === undefined ? undefined : Number.POSITIVE_INFINITY),
       underWay,
@@ -250,7 +248,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     };
   }
 
-  /** Lets the limits follow the endpoints as they come and go. */
+  /** Adjusts the limits as endpoints join and leave. */
   #followEndpoints(): void {
     const { maxRequests, maxPendingRequests, maxHeldRequests } = this.#cluster.settings.circuitBreakers;
     const { available, capacity } = this.room.endpoints;
@@ -261,7 +259,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     this.#outage.note(available.size, this.#clock.nowMs());
   }
 
-  /** Gives free places to those who wait, and lets those go for whom there will be none in time. */
+  /** Assigns free places to waiting requests, and dismisses those that get none in time. */
   #serve(): void {
     if (this.#queue.size === 0) return;
     this.#followEndpoints();
@@ -275,7 +273,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     if (this.#queue.size > 0) this.#recheck.arm(RECHECK_MS);
   }
 
-  /** Refuses waiting requests whose deadline has passed, or lets them wait as overdue. */
+  /** Refuses waiting requests whose deadline has passed, or marks them overdue. */
   #dismissLate(nowMs: number): void {
     for (const item of this.#queue.expire(nowMs)) {
       const { value } = item;
@@ -284,7 +282,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     }
   }
 
-  /** Lets those go that wait for an endpoint which is no more: all others have had their try. */
+  /** Dismisses requests that have attempted all remaining endpoints. */
   #dismissHopeless(): void {
     const { endpoints } = this.room;
     if (endpoints.changes === this.#hopelessAt) return;
@@ -294,10 +292,10 @@ export class ClusterAdmission<Member = ClusterMember> {
     for (const { value } of this.#queue.giveUp(isHopeless)) value.settle("all_tried");
   }
 
-  /** Serves requests in the queue's order, as long as somebody has room. */
+  /** Serves requests in the queue's order, as long as an endpoint has room. */
   #serveInOrder(nowMs: number): void {
     const passedOver: { readonly item: Pending<Waiting<Member>>; readonly wait: PrefillWait | undefined }[] = [];
-    // What is kept for others than a tenant is so for all of its requests.
+    // A reservation for other tenants applies to all requests of a tenant.
     const aside = new Set<string>();
     const look = this.#turns.look();
     let triedAll = 0;
@@ -313,10 +311,10 @@ export class ClusterAdmission<Member = ClusterMember> {
         if (result === "kept_for_others") aside.add(item.key);
         if (isWait(result)) {
           looks += 1;
-          // All that come behind it in its tenant's row wait for their prefill, too.
+          // All later requests of its tenant wait for prefill, too.
           if (result.kind === "prefill" && !look.anyIdle()) aside.add(item.key);
         }
-        // Whoever has room has had its try at this one; it may be another's turn.
+        // This request was tried on every endpoint with room; another may fit.
         if (result === "all_full") triedAll += 1;
         if (triedAll >= this.room.endpoints.available.size) break;
         continue;
@@ -330,7 +328,7 @@ export class ClusterAdmission<Member = ClusterMember> {
   }
 }
 
-/** Returns whether a search found no endpoint at all, so that only an endpoint that comes back helps. */
+/** Returns whether a search found no usable endpoint, so that only a returning endpoint helps. */
 function isOutage(result: Admitted<unknown> | NotAdmitted | NoRoom): boolean {
   return result === "no_endpoints" || result === "none_available";
 }

@@ -9,26 +9,23 @@ import { type TlsSettings, UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { WireKind } from "./wire/wire-settings.ts";
 
-/** What all clusters have in common: the wire, and what tests put their own in place of. */
+/** The parts that all clusters share; tests replace some. */
 export type ClusterSurroundings = {
-  /** Looks up the addresses of a host. Default: the system's resolver. */
+  /** Resolves a host to addresses. Default: the system's resolver. */
   readonly resolve?: Resolve;
-  /** Returns a random number that is even over [0, 1). Default: `Math.random`. */
+  /** Returns a random number uniform over [0, 1). Default: `Math.random`. */
   readonly random?: () => number;
-  /** What carries the calls that generate. Default: `grpc`. */
+  /** The transport of Generate calls. Default: `grpc`. */
   readonly wire?: WireKind;
 };
 
-/**
- * Owns all clusters and endpoints: it finds the cluster of a model by its catalog id, and everything below closes with
- * it.
- */
+/** Owns all clusters and endpoints, finds the cluster of a model by its catalog id, and closes everything. */
 export class ClusterManager {
   readonly #clusters: ReadonlyMap<string, Cluster>;
   readonly #pool: EndpointPool;
-  /** The followed certificates by their set of files: each set is followed once. */
+  /** The watched certificates by their set of files: each set is watched once. */
   readonly #tls = new Map<string, UpstreamTls>();
-  /** The prefill work of all clusters: a node prefills for all its models in one row. */
+  /** The prefill work of all clusters: a node prefills for all its models in one queue. */
   readonly work = new WorkLedger();
 
   /** Opens all clusters. Throws `PemError` when the certificates of a cluster cannot be used. */
@@ -45,40 +42,39 @@ export class ClusterManager {
     this.#clusters = new Map(clusters);
   }
 
-  /** Returns the cluster of a model; undefined when the model has none. */
   cluster(model: string): Cluster | undefined {
     return this.#clusters.get(model);
   }
 
-  /** All clusters, in the order of the configuration. */
+  /** In the order of the configuration. */
   get clusters(): readonly Cluster[] {
     return [...this.#clusters.values()];
   }
 
-  /** All open endpoints, with those that have left their clusters while calls still run on them. */
+  /** All open endpoints, including those that left their clusters with calls still running. */
   get endpoints(): readonly Endpoint[] {
     return this.#pool.endpoints;
   }
 
-  /** The addresses that are drained by hand, those without an endpoint included. */
+  /** The manually drained addresses, including those without an endpoint. */
   get drained(): ReadonlySet<string> {
     return this.#pool.drained;
   }
 
   /**
-   * Has the endpoints at these addresses get no new requests from any cluster, those that come later included, and the
-   * endpoints at all other addresses get them again.
+   * Drains the endpoints at these addresses in every cluster, later ones included, and resumes those at all other
+   * addresses.
    */
   setDrained(addresses: ReadonlySet<string>): void {
     this.#pool.setDrained(addresses);
   }
 
-  /** Whether some cluster has a healthy endpoint, so that some model can be served. */
+  /** Whether some cluster has a healthy endpoint. */
   get ready(): boolean {
     return this.clusters.some((cluster) => cluster.healthyEndpoints.length > 0);
   }
 
-  /** Closes all clusters and endpoints, and ends the calls that run on them. */
+  /** Closes all clusters and endpoints, and ends their calls. */
   close(): void {
     for (const cluster of this.#clusters.values()) cluster.close();
     this.#pool.close();

@@ -13,50 +13,50 @@ import { PrefixWatch } from "./prefixes/prefix-watch.ts";
 import type { ToldPrefixes } from "./prefixes/told-prefixes.ts";
 
 /**
- * The prefill speed of a node that neither reports one nor was measured, in tokens a second: what one GPU does with a
- * model of middle size.
+ * The prefill speed of a node that neither reports one nor was measured, in tokens per second: typical of one GPU with
+ * a model of medium size.
  */
 const DEFAULT_PREFILL_TOKENS_PER_SECOND = 5_000;
 
-/** What a member of a cluster is made of. */
 export type ClusterMemberOptions = {
   /** The endpoint, which other clusters may have as a member, too. */
   readonly endpoint: Endpoint;
-  /** What discovery says about the endpoint at first; `setSpec` tells of changes. */
+  /** The endpoint as first discovered; `setSpec` applies changes. */
   readonly spec: EndpointSpec;
-  /** The settings of the cluster. */
   readonly settings: ClusterSettings;
-  /** The judge of the cluster's endpoints, which may have taken this one out. */
+  /** The cluster's outlier detector, which may have ejected the endpoint. */
   readonly outliers: OutlierDetector;
-  /** The prefill work on all endpoints, which the views for picks show. */
+  /** The prefill work on all endpoints, which the views show. */
   readonly work: WorkLedger;
-  /** Remembers what the endpoint tells of its cache, of the cluster's model. */
+  /** Stores the prefixes that the endpoint reports for the cluster's model. */
   readonly told: ToldPrefixes;
-  /** Whether the endpoint was there when the cluster began: its first healthy moment then begins no slow start. */
+  /**
+   * Whether the endpoint was present at the start of the cluster: its first healthy moment then begins no slow start.
+   */
   readonly initial: boolean;
   /** The clock of the health checks. */
   readonly clock: Clock;
-  /** Returns a random number that is even over [0, 1). */
+  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
-  /** Called when the member's health or compatibility has changed, or is known for the first time. */
+  /** Called when the member's health or compatibility changes, or is first determined. */
   readonly onChange: (member: ClusterMember) => void;
-  /** Called with the view of the member, for the first time and whenever more of it has changed than a count. */
+  /** Called with the view of the member at first, and after every change beyond its counts. */
   readonly onView: (view: EndpointView) => void;
 };
 
-/** The numbers of calls of this gateway to a member of a cluster, for the model of the cluster. */
+/** This gateway's calls to a member of a cluster, for the cluster's model. */
 export type CallCounts = {
-  /** The calls that run. */
+  /** The running calls. */
   readonly active: number;
-  /** The calls that have begun since the endpoint was taken into the cluster. */
+  /** The calls begun since the endpoint joined the cluster. */
   readonly total: number;
-  /** Of `total` those that failed. */
+  /** The failed calls among `total`. */
   readonly failed: number;
-  /** Of `total` those that went on with an answer which another endpoint had begun. */
+  /** The calls among `total` that continued an answer begun on another endpoint. */
   readonly continued: number;
 };
 
-/** What picks see of a member: counts are read where they are kept, all else is as the member last found it. */
+/** The view of a member: counts are read at their source, everything else is as of the last refresh. */
 class MemberView implements EndpointView {
   readonly address: string;
   healthy = false;
@@ -121,9 +121,9 @@ class MemberView implements EndpointView {
   }
 }
 
-/** An endpoint as one cluster sees it: its place there, and the health of the cluster's model on it. */
+/** An endpoint as a member of one cluster, with the health of the cluster's model on it. */
 export class ClusterMember {
-  /** The endpoint that is the member, whose calls and reports are those of all its models. */
+  /** The endpoint, whose calls and reports are those of all its models. */
   readonly endpoint: Endpoint;
   readonly #options: ClusterMemberOptions;
   readonly #checker: HealthChecker;
@@ -131,7 +131,7 @@ export class ClusterMember {
   readonly #view: MemberView;
   readonly #stopListening: () => void;
   readonly #calls = { active: 0, total: 0, failed: 0, continued: 0 };
-  /** The moment at which the view is looked through again, as it changes by time alone. */
+  /** The moment of the next refresh of the view by time alone. */
   #refreshAtMs = Number.POSITIVE_INFINITY;
   #cancelRefresh = () => {};
   #spec: EndpointSpec;
@@ -167,33 +167,32 @@ export class ClusterMember {
     this.#checker.start();
   }
 
-  /** What picks see of the member: one object for as long as it is a member, which is kept up to date. */
+  /** The live view of the member: one object for the lifetime of the member. */
   get view(): EndpointView {
     return this.#view;
   }
 
-  /** What discovery says about the endpoint. */
+  /** The endpoint as discovered. */
   get spec(): EndpointSpec {
     return this.#spec;
   }
 
-  /** Takes what discovery now says about the endpoint; what it has said before changes nothing. */
+  /** Applies the endpoint as discovered; an unchanged spec does nothing. */
   setSpec(spec: EndpointSpec): void {
-    // Whoever joins or leaves has discovery name all others again, and each of them would be looked through.
+    // Discovery repeats all members whenever one joins or leaves; unchanged ones need no refresh.
     if (isDeepStrictEqual(spec, this.#spec)) return;
     this.#spec = spec;
     this.refresh();
   }
 
-  /**
-   * Returns whether the member may get requests at `nowMs`, in milliseconds of the monotonic clock.
-   */
+  /** Returns whether the member may receive requests at the monotonic time `nowMs`. */
   isAvailable(nowMs: number): boolean {
     return this.healthFlags(nowMs).length === 0;
   }
 
   /**
-   * Returns all reasons why the member gets no requests, in Envoy's words and two of our own; empty when it is healthy.
+   * Returns all reasons why the member receives no requests: Envoy's health flags and two additional ones; empty when
+   * it is healthy.
    */
   healthFlags(nowMs: number): readonly string[] {
     const { endpoint, outliers } = this.#options;
@@ -207,45 +206,45 @@ export class ClusterMember {
     return flags.filter(([, set]) => set).map(([flag]) => flag);
   }
 
-  /** The reason why the newest health check failed, for operators; undefined when it passed, or none is over yet. */
+  /** The failure of the newest health check, for operators; undefined when it passed, or none has ended yet. */
   get healthFailure(): string | undefined {
     return this.#mismatch ? "it does not have the model, or speaks another contract" : this.#checker.failure;
   }
 
   /**
-   * Returns whether the node has said itself that it goes, or does not serve the model: a call that ends there is no
-   * surprise.
+   * Returns whether the node has announced that it drains or does not serve the model: a call that ends there is
+   * expected.
    */
   isLeaving(nowMs: number): boolean {
     return this.#checker.refusing || this.#isDraining(nowMs);
   }
 
   /**
-   * The moment at which the member joined, or last began to answer health checks after a time in which it did not, in
-   * milliseconds of the monotonic clock: a node that does not serve yet is likely to do so soon.
+   * The monotonic milliseconds at which the member joined, or last resumed answering health checks: a node that does
+   * not serve yet is likely to do so soon.
    */
   get announcedMs(): number {
     return this.#announcedMs;
   }
 
-  /** Returns the member's health as Envoy prints it: `healthy`, or all flags in a row. */
+  /** Returns the member's health as Envoy prints it: `healthy`, or all flags joined. */
   healthText(nowMs: number): string {
     return this.healthFlags(nowMs).join("") || "healthy";
   }
 
-  /** Returns what the node's newest report says about the model; a report that is too old says nothing. */
+  /** Returns the node's newest load report for the model; a stale report counts as none. */
   load(nowMs: number): EndpointLoad {
     return this.endpoint.report.load(this.#options.settings.model, nowMs);
   }
 
-  /** The number of generations of the model that the node runs at once; at least 1. */
+  /** The number of generations of the model that the node runs concurrently; at least 1. */
   get slots(): number {
     return Math.max(1, this.endpoint.description(this.#options.settings.model)?.maxConcurrentRequests ?? 1);
   }
 
   /**
-   * Finds out what picks see of the member. It is to be called when an ejection of the endpoint began or was ended by
-   * hand; everything else the member notices itself.
+   * Refreshes the view. Called when an ejection of the endpoint begins or is ended manually; the member detects every
+   * other change.
    */
   refresh(): void {
     const { outliers, settings, clock, onView } = this.#options;
@@ -265,7 +264,7 @@ export class ClusterMember {
     onView(view);
   }
 
-  /** Ends the health checks; the endpoint itself stays open, as other clusters may have it. */
+  /** Stops the health checks; the endpoint stays open, as other clusters may have it. */
   close(): void {
     this.#checker.close();
     this.#prefixes?.stop();
@@ -273,14 +272,14 @@ export class ClusterMember {
     this.#cancelRefresh();
   }
 
-  /** The calls of this gateway to the endpoint for the cluster's model. */
+  /** This gateway's calls to the endpoint for the cluster's model. */
   get calls(): CallCounts {
     return this.#calls;
   }
 
   /**
-   * Counts one more call as running here and on the endpoint until the result is ended. `continues` says that it goes on
-   * with an answer which another endpoint began.
+   * Counts one more running call here and on the endpoint until the result is ended. `continues`: the call continues an
+   * answer begun on another endpoint.
    */
   beginCall(continues: boolean): RunningTry {
     const calls = this.#calls;
@@ -300,10 +299,10 @@ export class ClusterMember {
     };
   }
 
-  /** Sees to it that the view is looked through again at the first of these moments that is still to come. */
+  /** Schedules a refresh of the view at the first of these moments that is in the future. */
   #refreshBy(nowMs: number, moments: readonly (number | undefined)[]): void {
     const dueMs = Math.min(...moments.map((ms) => (ms === undefined || ms <= nowMs ? Number.POSITIVE_INFINITY : ms)));
-    // What is looked through too early finds the next moment then: reports move theirs on twice a second.
+    // An early refresh schedules the next one: reports postpone it twice a second.
     if (dueMs >= this.#refreshAtMs) return;
     this.#cancelRefresh();
     this.#refreshAtMs = dueMs;

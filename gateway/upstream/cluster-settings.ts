@@ -33,17 +33,17 @@ const everyCluster = {
     ),
 };
 
-/** The schema of one cluster: which endpoints a model has, and how requests are spread over them. */
+/** The schema of one cluster: its endpoints, and how requests are balanced over them. */
 const clusterSchema = z.discriminatedUnion("type", [
   z.strictObject({ ...everyCluster, ...discoveryShapes.static }),
   z.strictObject({ ...everyCluster, ...discoveryShapes.strictDns }),
   z.strictObject({ ...everyCluster, ...discoveryShapes.file }),
 ]);
 
-/** One cluster as configured: how it is run, and where its endpoints come from. */
+/** One cluster as configured: its settings and its discovery. */
 export type ClusterConfig = z.infer<typeof clusterSchema>;
 
-/** The settings of how one cluster is run, wherever its endpoints come from. */
+/** The settings of one cluster, independent of its discovery type. */
 export type ClusterSettings = Readonly<Pick<ClusterConfig, keyof typeof everyCluster>>;
 
 function refuseSecondCluster(clusters: readonly ClusterConfig[], context: z.RefinementCtx): void {
@@ -73,7 +73,7 @@ function refuseUnequalTls(clusters: readonly ClusterConfig[], context: z.Refinem
   }
 }
 
-/** The schema of the list of all clusters: one for each model at most, and each address secured in one way only. */
+/** The schema of the list of all clusters: at most one for each model, and each address secured in one way only. */
 export const clustersSchema = z
   .array(clusterSchema)
   .superRefine(refuseSecondCluster)

@@ -11,21 +11,20 @@ import { CacheLedger } from "./prefixes/cache-ledger.ts";
 import { RetryBudget } from "./retry/retry-budget.ts";
 import { LOSS_KNOWN_MS } from "./retry/retry-policy.ts";
 
-/** A cluster and everything that decides which of its endpoints a request meets, and whether and when. */
+/** A cluster with the admission, retries and cache accounting of its requests. */
 export class ClusterTraffic {
-  /** The cluster that the traffic belongs to. */
   readonly cluster: Cluster;
-  /** Lets requests onto the endpoints of the cluster, at once or after a wait in its queue. */
+  /** Admits requests to the endpoints of the cluster, at once or after a wait in its queue. */
   readonly admission: ClusterAdmission;
-  /** Bounds the retries of the cluster's requests. */
+  /** The retry budget of the cluster's requests. */
   readonly budget: RetryBudget;
-  /** Explains what the caches of the endpoints did not have. */
+  /** Explains the cache misses of the endpoints. */
   readonly ledger: CacheLedger;
   readonly #onEjection: (ejection: Ejection) => void;
 
   /**
-   * Begins to judge the endpoints of a cluster. `onEjection` is called when one was ejected, or would have been; `work`
-   * is the prefill work of all clusters; `random` returns numbers that are even over [0, 1).
+   * `onEjection` is called when an endpoint was ejected, or would have been; `work` is the prefill work of all
+   * clusters; `random` returns numbers uniform over [0, 1).
    */
   constructor(
     cluster: Cluster,
@@ -49,7 +48,7 @@ export class ClusterTraffic {
     this.#onEjection = onEjection;
   }
 
-  /** Counts how a call on one of the endpoints ended; `failure` is undefined where it ended with the whole answer. */
+  /** Records the end of a call on one of the endpoints; `failure` is undefined where the answer was complete. */
   report(address: string, failure: UpstreamFailure | undefined, nowMs: number): void {
     const ending = failure?.ending ?? { kind: "completed" };
     const ejection = this.cluster.outliers.report(address, outlierOutcome(ending), nowMs);
@@ -57,7 +56,7 @@ export class ClusterTraffic {
     const fullForMs = failure?.error.retryAfterMs;
     const { room } = this.admission;
     if (ending.kind === "status" && ending.notReady && fullForMs !== undefined) room.holdBack(address, fullForMs);
-    // Else the places that have become free there would go to those who wait, each of whom would lose a try by it.
+    // Otherwise waiting requests would get the places freed there, and each would lose an attempt.
     if (ending.kind === "reset" || ending.kind === "connect_failure") room.holdBack(address, LOSS_KNOWN_MS);
   }
 }

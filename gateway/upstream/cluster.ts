@@ -18,38 +18,34 @@ import { OutlierDetector } from "./outlier/outlier-detector.ts";
 import { ToldPrefixes } from "./prefixes/told-prefixes.ts";
 import type { PromptBound } from "./prompt-bound.ts";
 
-/** What a cluster is made of besides its settings: what all clusters share, and how this one is secured. */
+/** The parts of a cluster beside its settings: those that all clusters share, and its TLS. */
 export type ClusterParts = {
-  /** The endpoints of all clusters, of which each address is opened once. */
+  /** The endpoints of all clusters; each address is opened once. */
   readonly pool: EndpointPool;
-  /** Secures connections to the cluster's endpoints; undefined where they speak plain text. */
+  /** The TLS of connections to the cluster's endpoints; undefined for plain text. */
   readonly tls: UpstreamTls | undefined;
-  /** The prefill work on all endpoints, which the views for picks show. */
+  /** The prefill work on all endpoints, which the views show. */
   readonly work: WorkLedger;
   /** The clock of discovery and of health checks. */
   readonly clock: Clock;
-  /** Returns a random number that is even over [0, 1). */
+  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
-  /** Looks up the addresses of a host for clusters that find their endpoints by DNS. */
+  /** Resolves host names for clusters with DNS discovery. */
   readonly resolve: Resolve;
-  /** The log of what became of discovery, and of every change of an endpoint's health. */
+  /** The log of discovery results and of every change of an endpoint's health. */
   readonly log: Logger;
 };
 
-/** The endpoints of one model, as discovery has them now. */
+/** The discovered endpoints of one model. */
 export class Cluster {
-  /** The settings of the cluster, as configured. */
   readonly settings: ClusterSettings;
-  /**
-   * Judges the members by how their calls end. It has to be told of every call's end, and of every interval that is
-   * over.
-   */
+  /** Judges the members by the ends of their calls. The owner reports every call's end, and every elapsed interval. */
   readonly outliers: OutlierDetector;
-  /** Whether the cluster may ever have an endpoint: one without any in its configuration stays so. */
+  /** Whether the cluster can ever have an endpoint; false for an empty static configuration. */
   readonly mayHaveEndpoints: boolean;
-  /** What the members tell of their caches. */
+  /** The prefixes that the members report in their caches. */
   readonly prefixes = new ToldPrefixes();
-  /** What picks see of the members, kept up to date. */
+  /** The members' views, kept up to date. */
   readonly views = new EndpointViews();
   readonly #parts: ClusterParts;
   readonly #tls: EndpointTls | undefined;
@@ -85,12 +81,11 @@ export class Cluster {
     });
   }
 
-  /** The catalog id of the model that the cluster serves. */
+  /** The catalog id of the model. */
   get model(): string {
     return this.settings.model;
   }
 
-  /** The endpoints of the cluster as it sees them. */
   get members(): readonly ClusterMember[] {
     return this.#memberList;
   }
@@ -100,17 +95,17 @@ export class Cluster {
     return this.#members.get(address);
   }
 
-  /** The endpoints of the cluster, whatever their state. */
+  /** The endpoints of the cluster, in any state. */
   get endpoints(): readonly Endpoint[] {
     return this.members.map(({ endpoint }) => endpoint);
   }
 
-  /** The endpoints that may get requests now. */
+  /** The endpoints that may receive requests now. */
   get healthyEndpoints(): readonly Endpoint[] {
     return this.#facts.up;
   }
 
-  /** The record of what the discovery of endpoints brought so far. */
+  /** The results of endpoint discovery so far. */
   get discovery(): DiscoveryStatus {
     return this.#discovery.status;
   }
@@ -128,8 +123,8 @@ export class Cluster {
   }
 
   /**
-   * Calls the listener after an endpoint joined or left, became available or unavailable, or described the model in
-   * another way. Returns the function that ends this.
+   * Calls the listener after an endpoint joined or left, became available or unavailable, or changed its description of
+   * the model. Returns the function that ends this.
    */
   onAvailabilityChange(listener: () => void): () => void {
     this.#availabilityListeners.add(listener);
@@ -137,8 +132,8 @@ export class Cluster {
   }
 
   /**
-   * The moment at which an endpoint last announced itself: it joined, or began to answer health checks after a time in
-   * which it did not, in milliseconds of the monotonic clock; minus infinity where the cluster has no endpoints.
+   * The monotonic milliseconds at which an endpoint last joined, or resumed answering health checks; minus infinity
+   * where the cluster has no endpoints.
    */
   get announcedMs(): number {
     return Math.max(...this.members.map(({ announcedMs }) => announcedMs));
@@ -158,8 +153,8 @@ export class Cluster {
   }
 
   /**
-   * What the endpoints that are up say of the model, as far as it holds on all of them; what was last known while none
-   * is up, and undefined until one has been.
+   * The properties of the model that hold on all available endpoints; the last ones while none is available, and
+   * undefined until one has been.
    */
   get described(): DescribedModel | undefined {
     return this.#facts.described;
@@ -170,15 +165,12 @@ export class Cluster {
     return this.#facts.acceptsImages;
   }
 
-  /** What bounds the prompts that the endpoints of the cluster take; none where one of them does not say enough. */
+  /** The prompt limits of the cluster's endpoints; empty where one of them does not report enough. */
   get promptBounds(): readonly PromptBound[] {
     return this.#facts.promptBounds;
   }
 
-  /**
-   * Stops looking for endpoints and takes all members out; each endpoint that no other cluster has closes with its last
-   * call.
-   */
+  /** Stops discovery and removes all members; an endpoint without another cluster closes with its last call. */
   close(): void {
     this.#discovery.close();
     this.#listeners.clear();
@@ -189,7 +181,7 @@ export class Cluster {
     this.#memberList = [];
   }
 
-  /** Takes the endpoints that discovery has found. A member that stays keeps what is known about it. */
+  /** Applies the discovered endpoints. A member that stays keeps its state. */
   #update(specs: readonly EndpointSpec[]): void {
     const before = this.#members;
     const after = new Map<string, ClusterMember>();
@@ -257,8 +249,8 @@ export class Cluster {
 }
 
 /**
- * Returns the host name by which the endpoints are found, as certificates are for this name and not for the addresses
- * behind it; undefined where endpoints are named one by one.
+ * Returns the host name of DNS discovery, for which certificates are issued, rather than for the addresses; undefined
+ * for endpoints configured one by one.
  */
 function dnsHost(config: ClusterConfig): string | undefined {
   return config.type === "strict_dns" ? config.address.slice(0, config.address.lastIndexOf(":")) : undefined;

@@ -1,20 +1,20 @@
 import { Capability, Modality, type ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
 
-/** What a model can do on every node that serves it. */
+/** The capabilities of a model on every node that serves it. */
 export type DescribedModel = {
-  /** The most tokens of prompt and answer together, on the node that has the fewest. */
+  /** The most tokens of prompt and answer together, on the node with the fewest. */
   readonly contextWindow: number;
-  /** The most tokens of an answer, on the node that has the fewest. */
+  /** The most tokens of an answer, on the node with the fewest. */
   readonly maxOutputTokens: number;
-  /** Whether some node takes images: it is then sent the requests that have any. */
+  /** Whether some node takes images: it receives the requests with images. */
   readonly acceptsImages: boolean;
   /** The capabilities that all nodes have. */
   readonly capabilities: ReadonlySet<Capability>;
 };
 
 /**
- * Returns what holds on all nodes that describe a model; undefined where none of them knows its window. A node that is
- * still to find out about itself says 0, and is left out.
+ * Returns the properties common to all nodes that describe a model; undefined where none of them reports its window. A
+ * node that has not determined its window yet reports 0, and is left out.
  */
 export function describedModel(descriptions: readonly ModelDescription[]): DescribedModel | undefined {
   const known = descriptions.filter(({ contextWindow }) => contextWindow > 0);

@@ -4,48 +4,46 @@ import { encodeResumable } from "./continuation/resumable-message.ts";
 import { type Boundary, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { type Beyond, beyondBounds, type PromptBound, userTextBytes } from "./prompt-bound.ts";
 
-/** The most digests that go to an engine with a request, as the contract has it. */
+/** The most digests sent to an engine with a request, by the contract. */
 const MAX_DIGESTS = 64;
 /** The digests of the beginning of a prompt among them, which other conversations share. */
 const HEAD_DIGESTS = 2;
 const NO_SHAPE: PromptShape = { boundaries: [], lastTurn: undefined };
 
 /**
- * What of a request matters on its way to an engine, where nobody looks at the conversation itself any more. It is
- * plain data, which can go from one thread to another.
+ * The facts of a request for routing, where the conversation itself is no longer read. It is plain data, which can be
+ * passed between threads.
  */
 export type PromptFacts = {
   /** The catalog id of the model. */
   readonly model: string;
-  /** The tenant that the request belongs to. */
   readonly tenant: string;
   /** The digests and sizes of the prompt, by which prefixes are compared. */
   readonly shape: PromptShape;
   /** The digest of the caller's own cache key; empty where the caller gave none. */
   readonly cacheKey: string;
   /**
-   * The time for which the prompt is to stay in an engine's cache, in milliseconds; undefined when the request does not
-   * say.
+   * The time for which the prompt should stay in an engine's cache, in milliseconds; undefined when the request does
+   * not set it.
    */
   readonly ttlMs: number | undefined;
-  /** The least number of bytes in the texts of users, by which a prompt is known that fits no window. */
+  /** The least number of bytes in the users' texts, by which a prompt is refused that fits no window. */
   readonly userTextBytes: number;
   /** Why no endpoint could take the prompt when it was encoded; undefined where one may. */
   readonly beyond: Beyond | undefined;
 };
 
-/** A Generate request in the bytes of the contract, and what matters on its way. */
+/** A Generate request in the bytes of the contract, with its facts for routing. */
 export type EncodedRequest = {
-  /** The whole message, as `messageFor` makes that of a call of; empty where no endpoint could take the prompt. */
+  /** The whole message, from which `messageFor` makes that of a call; empty where no endpoint could take the prompt. */
   readonly bytes: Uint8Array;
-  /** What of it matters on its way. */
   readonly facts: PromptFacts;
 };
 
 /**
- * Encodes a request, with the digests of its prompt. `prefixKey` keys the digests of the prompt: 32 bytes, of
- * its own for every tenant, isolation salt and model. A prompt that is beyond all of `bounds`, those of the endpoints of the
- * model, is not encoded: what is long there would be the dearest of all.
+ * Encodes a request, with the digests of its prompt. `prefixKey` keys the digests of the prompt: 32 bytes, one for each
+ * tenant, isolation salt and model. A prompt beyond all of `bounds`, those of the endpoints of the model, is not
+ * encoded: it would be the most expensive of all.
  */
 export function encodeRequest(
   request: GenerateRequest,

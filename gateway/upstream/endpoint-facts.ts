@@ -5,7 +5,7 @@ import { type PromptBound, promptBounds } from "./prompt-bound.ts";
 
 type Fact = { readonly isUp: boolean; readonly description: ModelDescription | undefined };
 
-/** What was put together from all facts. */
+/** The summary of all facts. */
 type Summary<E> = {
   readonly up: readonly E[];
   readonly described: DescribedModel | undefined;
@@ -14,8 +14,8 @@ type Summary<E> = {
 };
 
 /**
- * Knows which endpoints of a cluster are up, and what they say of its model. What all of them come to is put together
- * when it is asked for after a change, not for every request.
+ * Tracks which endpoints of a cluster are available, and their descriptions of its model. The summary is computed at
+ * the first read after a change, not for every request.
  */
 export class EndpointFacts<E extends Pick<Endpoint, "description"> = Endpoint> {
   readonly #model: string;
@@ -23,47 +23,47 @@ export class EndpointFacts<E extends Pick<Endpoint, "description"> = Endpoint> {
   #summary: Summary<E> | undefined;
   #lastDescribed: DescribedModel | undefined;
 
-  /** Knows no endpoints yet. `model` is the catalog id of the model. */
+  /** `model` is the catalog id of the model. */
   constructor(model: string) {
     this.#model = model;
   }
 
-  /** The endpoints that may get requests now. */
+  /** The endpoints that may receive requests now. */
   get up(): readonly E[] {
     return this.#summed().up;
   }
 
   /**
-   * What the endpoints that are up say of the model, as far as it holds on all of them; what was last known while none
-   * is up, and undefined until one has been.
+   * The properties of the model that hold on all available endpoints; the last ones while none is available, and
+   * undefined until one has been.
    */
   get described(): DescribedModel | undefined {
     return this.#summed().described;
   }
 
-  /** Whether some endpoint takes images, be it up or not. */
+  /** Whether some endpoint takes images, available or not. */
   get acceptsImages(): boolean {
     return this.#summed().acceptsImages;
   }
 
-  /** What bounds the prompts that the endpoints take, be they up or not; none where one of them does not say enough. */
+  /** The prompt limits of the endpoints, available or not; empty where one of them does not report enough. */
   get promptBounds(): readonly PromptBound[] {
     return this.#summed().promptBounds;
   }
 
-  /** Notes whether an endpoint is up, and what it says now. Returns whether one of them has changed. */
+  /** Records whether an endpoint is available, and its description. Returns whether one of them has changed. */
   note(endpoint: E, isUp: boolean): boolean {
     const before = this.#facts.get(endpoint);
     const description = endpoint.description(this.#model);
     if (before?.isUp === isUp && before.description === description) return false;
     this.#facts.set(endpoint, { isUp, description });
-    // So that something is known even if nobody asks before it is down again.
+    // Kept even where no read happens before the endpoint becomes unavailable.
     if (isUp && description) this.#lastDescribed ??= describedModel([description]);
     this.#summary = undefined;
     return true;
   }
 
-  /** Forgets an endpoint that has left. */
+  /** Removes an endpoint that has left. */
   forget(endpoint: E): void {
     if (this.#facts.delete(endpoint)) this.#summary = undefined;
   }

@@ -2,18 +2,18 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
 import type { EndpointOrder, OrderBoard, OrderedEjection } from "./orders/order-board.ts";
 
-/** What orders do to the endpoints of a gateway. */
+/** The part of the clusters that orders act on. */
 type OrderedClusters = Pick<ClusterManager, "clusters" | "drained" | "setDrained">;
 
-/** An ejection as this gateway obeys it: which order it is, and its end in monotonic milliseconds. */
+/** An ejection in force here: its order, and its end in monotonic milliseconds. */
 type Obeyed = { readonly endsAtMs: number | undefined; readonly untilMs: number };
 
-/** Obeys the orders of operators about endpoints: those given here and, over a board, those given at other gateways. */
+/** Applies operators' orders for endpoints: those given here and, over a board, those given at other gateways. */
 export class EndpointOrders {
   readonly #clusters: OrderedClusters;
   readonly #board: OrderBoard | undefined;
   readonly #clock: Pick<Clock, "nowMs">;
-  /** The ejections that were ordered, by address. */
+  /** The ordered ejections, by address. */
   #ejected: ReadonlyMap<string, Obeyed> = new Map();
   #unfollow = () => {};
 
@@ -24,8 +24,8 @@ export class EndpointOrders {
   }
 
   /**
-   * Follows the orders on `board`, and resolves once those that hold are obeyed in `clusters`: a gateway that takes
-   * requests before that would send them where none are to go. Without a board, orders are kept in this process alone.
+   * Follows the orders on `board`, and resolves once those in force are applied to `clusters`: a gateway that takes
+   * requests before that would send them to drained endpoints. Without a board, orders are kept only in this process.
    * `clock` is that of the clusters.
    */
   static async open(
@@ -46,8 +46,8 @@ export class EndpointOrders {
   }
 
   /**
-   * Has an order obeyed by all gateways that share the board. Resolves to false while the store behind it is away: then
-   * the order is obeyed here, and the others follow when the store is back.
+   * Gives an order to all gateways that share the board. Resolves to false while the store behind it is unavailable:
+   * then the order is applied here, and at the others when the store is back.
    */
   async give(given: EndpointOrder): Promise<boolean> {
     if (await this.#board?.give(given)) return true;
@@ -81,7 +81,7 @@ export class EndpointOrders {
     }
   }
 
-  /** Takes the ejections that hold. One that is known already keeps its end, however long its being told took. */
+  /** Applies the ejections in force. A known one keeps its end, regardless of the delay of the message. */
   #setEjected(ejected: readonly OrderedEjection[]): void {
     const obeyed = ejected.map(({ address, endsAtMs, leftMs }) => {
       const known = this.#ejected.get(address);

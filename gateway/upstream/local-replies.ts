@@ -6,7 +6,7 @@ import { overloaded } from "./call/grpc-error.ts";
 import type { ClusterAdmission } from "./cluster-admission.ts";
 import { outageRetryMs, spreadRetryAfterMs, tooManyWaiting } from "./retry/retry-errors.ts";
 
-/** The detail token for each way in which the wait for an endpoint ends badly. */
+/** The detail token for each failure of the wait for an endpoint. */
 const PENDING_DETAIL = {
   pending_overflow: "upstream_pending_overflow",
   pending_timeout: "upstream_pending_timeout",
@@ -15,34 +15,34 @@ const PENDING_DETAIL = {
 /** The part of a cluster's admission that estimates when a request could be served. */
 export type Outlook = Pick<ClusterAdmission, "outageMs" | "drainMs">;
 
-/** Makes the errors of requests that no engine serves now: each says when its caller may come again. */
+/** Makes the errors of requests that no engine serves now, each with the time of a retry. */
 export class LocalReplies {
   readonly #stats: Pick<UpstreamStats, "noneHealthy">;
   readonly #random: () => number;
 
-  /** Counts requests without a healthy endpoint in `stats`; `random` returns numbers that are even over [0, 1). */
+  /** Counts requests without a healthy endpoint in `stats`; `random` returns numbers uniform over [0, 1). */
   constructor(stats: Pick<UpstreamStats, "noneHealthy">, random: () => number) {
     this.#stats = stats;
     this.#random = random;
   }
 
-  /** Makes the error of a count that finds as many under way as may be. */
+  /** Returns the error of a token count beyond the limit on running ones. */
   countOverflow(): ApiError {
     return this.#overloaded("upstream_count_overflow");
   }
 
-  /** Makes the error of a request that may kill engines, and may come again in `laterMs` milliseconds. */
+  /** Returns the error of a request that may kill engines, and may come again in `laterMs` milliseconds. */
   suspected(laterMs: number): ApiError {
     return this.#overloaded("request_of_death_suspected", laterMs);
   }
 
-  /** Makes the error of a request whose tries all failed before anything was said: its caller may come again, later. */
+  /** Returns the error of a request whose attempts all failed before the first delta: its caller may retry later. */
   exhausted(last: ApiError, outlook: Outlook): ApiError {
     if (last.code !== "engine_unavailable" && last.code !== "server_is_overloaded") return last;
     return this.#overloaded(last.detail, last.retryAfterMs ?? outageRetryMs(outlook.outageMs()), last);
   }
 
-  /** Makes the error of a request that gets no place; `outlook` is undefined where the model has no cluster. */
+  /** Returns the error of a request that gets no place; `outlook` is undefined where the model has no cluster. */
   notAdmitted(why: NotAdmitted, model: string, outlook: Outlook | undefined): ApiError {
     const waitMs = outlook && (outageRetryMs(outlook.outageMs()) ?? outlook.drainMs());
     if (why === "key_overflow") return tooManyWaiting(this.#retryAfterMs(waitMs));

@@ -3,18 +3,18 @@ import type { ModelDescription } from "../../proto/gen/svc/inference/v1/node_ser
 
 /** A prompt that no endpoint can take. */
 export type Beyond = {
-  /** The least number of tokens that the prompt has. */
+  /** The least number of tokens of the prompt. */
   readonly tokens: number;
   /** The largest context window, in tokens. */
   readonly window: number;
 };
 
-/** What bounds the prompts that an endpoint takes: its context window, in tokens, and the size of the longest token, in bytes. */
+/** The prompt limits of an endpoint: its context window, in tokens, and the size of the longest token, in bytes. */
 export type PromptBound = Pick<ModelDescription, "contextWindow" | "longestTokenBytes">;
 
 /**
- * Returns the different bounds of some endpoints, by what they say of a model: none where one of them does not say enough.
- * Undefined stands for an endpoint that has not described itself.
+ * Returns the distinct limits of some endpoints, by their descriptions of a model: empty where one of them does not
+ * report enough. Undefined stands for an endpoint without a description.
  */
 export function promptBounds(descriptions: Iterable<ModelDescription | undefined>): readonly PromptBound[] {
   const bounds = new Map<string, PromptBound>();
@@ -27,9 +27,8 @@ export function promptBounds(descriptions: Iterable<ModelDescription | undefined
 }
 
 /**
- * Finds out whether a prompt is too long for all endpoints, without its tokens: the text of user messages has at least as many
- * as the longest token goes into it, and `bytes` of it. Returns undefined where it may fit one, or where nothing is known of
- * them.
+ * Determines without tokenizing whether a prompt is too long for all endpoints: user texts of `bytes` bytes have at
+ * least `bytes / longestTokenBytes` tokens. Returns undefined where the prompt may fit one, or no limits are reported.
  */
 export function beyondBounds(bytes: number, bounds: readonly PromptBound[]): Beyond | undefined {
   let beyond: Beyond | undefined;
@@ -41,7 +40,9 @@ export function beyondBounds(bytes: number, bounds: readonly PromptBound[]): Bey
   return beyond;
 }
 
-/** Returns the least number of bytes in the texts of users, without the white space at their ends: a UTF-16 unit has one. */
+/**
+ * Returns the least number of bytes in the users' texts, without the white space at their ends: a UTF-16 unit has one.
+ */
 export function userTextBytes(messages: readonly Message[]): number {
   let units = 0;
   for (const { role, parts } of messages) {

@@ -6,19 +6,17 @@ import type { Ejection } from "./outlier/outlier-detector.ts";
 import { DeathCounter } from "./retry/death-counter.ts";
 import { TokenCounter } from "./token-counter.ts";
 
-/** The parts of the router. */
 export type RouterOptions = Omit<AttemptLoopParts, "deaths" | "replies"> & {
-  /** The clusters, of which each model has at most one. */
   readonly clusters: ClusterManager;
 };
 
 /**
- * Brings a request to an endpoint of its model's cluster. Until the first delta a failed try is repeated on another
- * endpoint, within the cluster's retry budget; from then on another endpoint goes on with the answer where both can.
- * Where they cannot the answer belongs to one endpoint, whose failure is the answer's failure.
+ * Sends a request to an endpoint of its model's cluster. Until the first delta a failed attempt is repeated on another
+ * endpoint, within the cluster's retry budget; from then on another endpoint continues the answer where both can.
+ * Otherwise the answer fails with its endpoint.
  */
 export class Router {
-  /** Has engines count the tokens of prompts. */
+  /** Counts the tokens of prompts on engines. */
   readonly tokenCounter: TokenCounter;
   readonly #parts: AttemptLoopParts;
   readonly #traffic: ReadonlyMap<string, ClusterTraffic>;
@@ -41,8 +39,8 @@ export class Router {
   }
 
   /**
-   * Has a request answered. Resolves when the answer is complete, and rejects with `ApiError`; aborting the signal ends
-   * the tries.
+   * Answers a request. Resolves when the answer is complete, and rejects with `ApiError`; aborting the signal ends the
+   * attempts.
    */
   dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
     const { model } = dispatch.facts;

@@ -7,22 +7,19 @@ import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { clientClosed } from "./retry/retry-errors.ts";
 
-/** The number of token counts of a model that are under way at once; they take no slot. */
+/** The most running token counts of a model; they take no slot. */
 export const MAX_COUNTS = 128;
 
-/**
- * The time that counting the tokens of a prompt may take, in milliseconds. It is quick: a node that takes longer is not
- * well.
- */
+/** The timeout of a token count, in milliseconds. Counting is quick: a slower node is not healthy. */
 const COUNT_TIMEOUT_MS = 30_000;
 
-/** A prompt whose tokens an engine shall count. */
+/** A prompt whose tokens an engine counts. */
 export type Counting = {
-  /** The prompt as the engine gets it: a CountTokens request in the bytes of the contract. */
+  /** A CountTokens request in the bytes of the contract. */
   readonly request: RequestBuffer;
   /** The catalog id of the model. */
   readonly model: string;
-  /** The record of the request, which takes note of every call that is made for it. */
+  /** The record of the request, which receives every call made for it. */
   readonly record: CallRecord;
 };
 
@@ -30,22 +27,22 @@ export type Counting = {
 export type TokenCounterParts = Pick<AttemptLoopParts, "clock" | "timeouts" | "numRetries" | "replies">;
 
 /**
- * Has engines count the tokens of prompts. A count takes no slot, so that neither queue nor caps have a say, but one of
- * the places that the cluster has for counts.
+ * Counts the tokens of prompts on engines. A count takes no slot, so that neither queue nor caps apply, but one of the
+ * cluster's places for counts.
  */
 export class TokenCounter {
   readonly #traffic: ReadonlyMap<string, ClusterTraffic>;
   readonly #parts: TokenCounterParts;
 
-  /** Counts on the clusters of `traffic`, by the models that they serve. */
+  /** Counts on the clusters of `traffic`, by their models. */
   constructor(traffic: ReadonlyMap<string, ClusterTraffic>, parts: TokenCounterParts) {
     this.#traffic = traffic;
     this.#parts = parts;
   }
 
   /**
-   * Resolves to the tokens of the rendered prompt, as an engine counts them. Throws `ApiError`; aborting the signal ends
-   * the count.
+   * Resolves to the number of tokens of the rendered prompt, as an engine counts them. Throws `ApiError`; aborting the
+   * signal ends the count.
    */
   async count(counting: Counting, signal: AbortSignal): Promise<number> {
     const { replies } = this.#parts;

@@ -63,10 +63,7 @@ test("a state folder that others can write is refused with 2, before anything in
   writeFileSync(join(folder, "sealing-key"), "0".repeat(32));
   chmodSync(folder, 0o777);
   const { code, stderr } = await refusal(...ANY_PORTS, "--state-dir", folder);
-  expect([code, stderr]).toEqual([
-    2,
-    expect.stringContaining("is writable by other users; its mode should be 0700"),
-  ]);
+  expect([code, stderr]).toEqual([2, expect.stringContaining("is writable by other users; its mode should be 0700")]);
   chmodSync(folder, 0o700);
   const open = await refusal(...ANY_PORTS, "--state-dir", folder);
   expect([open.code, open.stderr]).toEqual([1, expect.stringContaining("sealing-key is open to other users")]);

@@ -7,7 +7,7 @@ const ROOT = join(import.meta.dirname, "../..");
 const BANNED =
   /\b(?:whoever|nobody|somebody|everybody|of late|by itself|go(?:es)? by|tells?|told|hears?|heard)\b|(?:^|[^\w])what (?:is|has|was|are|were|have)\b/gi;
 /** The occurrences that are left from before the rule. It falls with every change, and never rises. */
-const LEFT = 606;
+const LEFT = 68;
 
 /** Returns the comments and the names of tests in a source file. */
 function proseOf(text: string): readonly string[] {

@@ -5,37 +5,35 @@ import type { EndpointViews } from "../load-balancing/endpoint-views.ts";
 import { PickableEndpoints } from "../load-balancing/pickable-endpoints.ts";
 import type { CircuitBreaker } from "../queue/circuit-breaker.ts";
 
-/** The longest time for which an endpoint is believed that it has no room, in milliseconds. */
+/** The longest hold-back of an endpoint without room, in milliseconds. */
 const MAX_HOLD_BACK_MS = 60_000;
 
-/** A cluster whose endpoints may have room, as far as finding that out needs to know it. */
+/** The part of a cluster that decides on its endpoints' room. */
 export type RoomyCluster = {
-  /** The settings of the cluster on how many requests run at once. */
   readonly settings: {
     readonly circuitBreakers: {
-      /** The most requests that run at once on an endpoint; without it, as many as it has slots. */
+      /** The most concurrent requests per endpoint; undefined for as many as it has slots. */
       readonly maxRequestsPerEndpoint?: number | undefined;
     };
   };
-  /** The endpoints of the cluster. */
   readonly views: EndpointViews;
 };
 
 /**
- * Knows which endpoints of a cluster have room for one more request: those that run fewer than they may, whose nodes are
- * not beyond their caps, and that have not said that they take none for a while.
+ * Decides which endpoints of a cluster have room for one more request: those below their request limit, whose nodes are
+ * within their caps, and that have not announced to refuse requests for a while.
  */
 export class EndpointRoom {
-  /** The endpoints that a pick may choose, and which of them have room. */
+  /** The available endpoints, and those of them with room. */
   readonly endpoints: PickableEndpoints;
-  /** Counts the requests that run, on each endpoint and in all. */
+  /** Counts the running requests, on each endpoint and in total. */
   readonly breaker: CircuitBreaker;
   readonly #cluster: RoomyCluster;
   readonly #clock: Pick<Clock, "after">;
-  /** The endpoints that have said that they have no room for a while, with what cancels the end of that. */
+  /** The held-back endpoints, each with the cancel function of its timer. */
   readonly #heldBack = new Map<string, () => void>();
 
-  /** Begins to follow the endpoints. `onRoom` is called whenever one of them has room that had none. */
+  /** Follows the endpoints. `onRoom` is called whenever an endpoint without room gains some. */
   constructor(cluster: RoomyCluster, breaker: CircuitBreaker, clock: Pick<Clock, "after">, onRoom: () => void) {
     this.breaker = breaker;
     this.#cluster = cluster;
@@ -47,30 +45,30 @@ export class EndpointRoom {
     views.follow({ changed() {}, left: ({ address }) => this.#endHoldBack(address) });
   }
 
-  /** Returns the number of requests that an endpoint takes at once. */
+  /** Returns the number of requests that an endpoint takes concurrently. */
   capOf({ slots }: EndpointView): number {
     return this.#cluster.settings.circuitBreakers.maxRequestsPerEndpoint ?? slots;
   }
 
-  /** Returns whether an endpoint has room for one more request, whatever the cluster has. */
+  /** Returns whether an endpoint has room for one more request, regardless of the cluster's limit. */
   has(view: EndpointView): boolean {
     const { address } = view;
     if (this.#heldBack.has(address) || this.breaker.requestsOn(address) >= this.capOf(view)) return false;
     return isWithinCaps(view);
   }
 
-  /** Whether one more request may run, and some endpoint has room for it. */
+  /** Whether the cluster may run one more request and some endpoint has room for it. */
   get any(): boolean {
     return !this.breaker.isFull && this.endpoints.roomy.size > 0;
   }
 
-  /** Finds out again whether an endpoint has room, where it still is one of the cluster's. */
+  /** Re-evaluates an endpoint's room, if it is still in the cluster. */
   reconsider(address: string): void {
     const view = this.#cluster.views.get(address);
     if (view) this.endpoints.reconsider(view);
   }
 
-  /** Keeps requests away from an endpoint that has said that it takes none for `ms` milliseconds; at most 60 s. */
+  /** Keeps requests from an endpoint that announced to refuse them for `ms` milliseconds; at most 60 s. */
   holdBack(address: string, ms: number): void {
     this.#heldBack.get(address)?.();
     const cancel = this.#clock.after(Math.min(ms, MAX_HOLD_BACK_MS), () => this.#endHoldBack(address));
@@ -78,7 +76,6 @@ export class EndpointRoom {
     this.reconsider(address);
   }
 
-  /** Stops all timers. */
   close(): void {
     for (const cancel of this.#heldBack.values()) cancel();
   }

@@ -5,67 +5,65 @@ import type { PlaceRequest } from "./place-search.ts";
 
 /** A request that may be held while a cluster has no endpoint. */
 export type Holdable = {
-  /** What asks for a place. */
   request: PlaceRequest;
-  /** The room of the request while it is held; undefined while it waits as usual. */
+  /** The permit of the request while it is held; undefined while it waits as usual. */
   held: Permit | undefined;
-  /** The moment until which the request is held at most, once it has been held, in monotonic milliseconds. */
+  /** The monotonic milliseconds at which the hold ends at the latest; undefined for a request never held. */
   holdUntilMs: number | undefined;
 };
 
-/** What requests are held by. */
 export type OutageHoldParts<Value extends Holdable> = {
-  /** How many requests are held, and for how long. */
+  /** The limits on held requests. */
   readonly settings: {
-    /** The most requests that are held at once. */
+    /** The most requests held at once. */
     readonly maxHeldRequests: number;
-    /** The longest time for which a request is held, in milliseconds. */
+    /** The longest hold of a request, in milliseconds. */
     readonly noEndpointHoldMs: number;
   };
-  /** The queue in which those wait that are held, as all others do. */
+  /** The cluster's queue, in which held requests wait like all others. */
   readonly queue: Pick<PendingQueue<Value>, "order" | "reschedule">;
   /** Returns whether the cluster may have an endpoint again. */
   readonly mayHaveEndpoints: () => boolean;
 };
 
 /**
- * Knows since when a cluster has no endpoint, and holds its requests meanwhile: they wait in the cluster's queue, longer
- * than they would for an endpoint that is there, and within bounds of their own.
+ * Tracks the outage of a cluster, and holds its requests meanwhile: they wait in the cluster's queue, longer than they
+ * would for a present endpoint, and within limits of their own.
  */
 export class OutageHold<Value extends Holdable> {
   readonly #parts: OutageHoldParts<Value>;
   readonly #room: HeldRoom;
   #sinceMs: number | undefined;
 
-  /** Begins with endpoints, and holds nothing. */
+  /** Begins without an outage. */
   constructor(parts: OutageHoldParts<Value>) {
     this.#parts = parts;
     this.#room = new HeldRoom(parts.settings.maxHeldRequests);
   }
 
-  /** The room of the requests that are held, for statistics. */
+  /** The held requests, for statistics. */
   get room(): Pick<HeldRoom, "requests" | "bytes"> {
     return this.#room;
   }
 
-  /** The moment since which no endpoint is usable, in monotonic milliseconds; undefined while one is. */
+  /** The monotonic milliseconds at which the last usable endpoint was lost; undefined while one is usable. */
   get sinceMs(): number | undefined {
     return this.#sinceMs;
   }
 
-  /** Notes how many endpoints are usable at `nowMs`: an outage begins without any, and ends with the first. */
+  /** Records the number of usable endpoints at `nowMs`: an outage begins at 0, and ends with the first endpoint. */
   note(usable: number, nowMs: number): void {
     if (usable > 0 && this.#sinceMs !== undefined) {
       this.#sinceMs = undefined;
       this.#resume(nowMs);
     } else if (usable === 0 && this.#sinceMs === undefined) {
       this.#sinceMs = nowMs;
-      // Who finds no room, or may not be held, has the time left that a wait may take.
+      // A request without room, or that may not be held, keeps its deadline.
       for (const item of this.#parts.queue.order()) this.hold(item, nowMs);
     }
   }
 
-  /** Holds a request from now on, as no endpoint is there. Returns false where it may not be, or finds no room. */
+  /** Holds a request during the outage. Returns false where it may not be held, or there is no room. */
   hold(item: Pending<Value>, nowMs: number): boolean {
     const { value } = item;
     const { tenant, bytes, mayHold } = value.request;
@@ -77,14 +75,14 @@ export class OutageHold<Value extends Holdable> {
     value.holdUntilMs = holdUntilMs;
     item.hasFixedDeadline = true;
     queue.reschedule(item, holdUntilMs);
-    // An endpoint that comes back after an outage may do better than before.
+    // An endpoint that returns after an outage may succeed where it failed before.
     value.request = { ...value.request, tried: new Set() };
     return true;
   }
 
   /**
-   * Lets those wait in the queue who were held, now that an endpoint is there: for as long again as they may be held, as
-   * what has gathered in an outage takes its time.
+   * Makes held requests wait as usual once an endpoint is present. Each may wait for another hold time, as the backlog
+   * of an outage takes long to serve.
    */
   #resume(nowMs: number): void {
     const { settings, queue } = this.#parts;

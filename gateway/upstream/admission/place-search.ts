@@ -14,74 +14,71 @@ export type PlaceRequest = {
   readonly route: Route;
   /** The tenant that the request belongs to: the queue is fair between tenants. */
   readonly tenant: string;
-  /** What the queue and the picking of an endpoint may look at. */
   readonly hints: RoutingHints;
-  /** The addresses of the endpoints that are not to get the request. They no longer count once it is held in an outage. */
+  /** The addresses that must not receive the request. Cleared when the request is held in an outage. */
   readonly tried: ReadonlySet<string>;
-  /** The longest time that the request waits for a place on an endpoint that is there, in milliseconds. */
+  /** The longest wait for a place on a present endpoint, in milliseconds. */
   readonly timeoutMs: number;
-  /** Whether the request may be held while no endpoint is there, as its caller is shown signs of life. */
+  /** Whether the request may be held in an outage, as its caller receives keep-alives. */
   readonly mayHold: boolean;
-  /** The size of the request in bytes, roughly. */
+  /** The approximate size of the request in bytes. */
   readonly bytes: number;
   /**
-   * Whether the request goes on with an answer that is under way, and has lost its engine: it goes before all that are
-   * new, whoever's they are, and no bound of the queue refuses it.
+   * Whether the request continues an answer whose engine was lost: it precedes all new requests of all tenants, and no
+   * queue limit refuses it.
    */
   readonly underWay: boolean;
 };
 
-/** A request that looks for a place, when it comes or after a wait. */
+/** A request that searches for a place, on arrival or after a wait. */
 export type Seeker = {
-  /** What is asked for. */
   readonly request: PlaceRequest;
-  /** Knows whether the tenant of the request may have one more place. */
+  /** Decides whether the request's tenant may have one more place. */
   readonly demand: PlaceDemand;
-  /** Whether the request has waited for its prefill for as long as it may. */
+  /** Whether the request's wait for prefill has reached its limit. */
   readonly overdue: boolean;
 };
 
-/** A place on an endpoint, held by one try of a request. */
+/** A place on an endpoint, held by one attempt of a request. */
 export type Admitted<Member> = {
   /** The member of the cluster that the place is on. */
   readonly member: Member;
   /**
-   * Follows the try for the load-balancing policy, from the admission to the release of the place; undefined when the
-   * policy learns nothing from tries.
+   * Follows the attempt for the load-balancing policy, from admission to release; undefined when the policy learns
+   * nothing from attempts.
    */
   readonly placement: Pick<Placement, "see"> | undefined;
-  /** Whether the request had waited for its prefill for as long as it may. */
+  /** Whether the request's wait for prefill had reached its limit. */
   readonly overdue: boolean;
-  /** Gives the place back when the try is over. A second call does nothing. */
+  /** Returns the place at the end of the attempt. Idempotent. */
   release(): void;
 };
 
-/** The reason for which a request gets no place. */
+/** The reason why a request gets no place. */
 export type NotAdmitted = Exclude<NoPick, "all_full"> | "pending_overflow" | "pending_timeout" | "key_overflow";
 
 /**
- * What a search for a place comes to where the request may wait: no endpoint has room, or what there is is kept for other
- * tenants, or it is not the turn of a prompt that needs much prefill.
+ * The reason for a wait: no endpoint has room, the room is reserved for other tenants, or the prompt needs much prefill
+ * and is not next.
  */
 export type NoRoom = "all_full" | "kept_for_others" | PrefillWait;
 
-/** What places are found by. */
 export type PlaceSearchParts<Member> = {
-  /** Returns the member of the cluster at an address; undefined where it has none there. */
+  /** Returns the member of the cluster at an address; undefined where there is none. */
   readonly member: (address: string) => Member | undefined;
-  /** Picks the endpoint that suits a request best. */
+  /** Picks the most suitable endpoint for a request. */
   readonly balancer: Balancer;
-  /** Knows which endpoints have room, and counts the requests that run. */
+  /** Decides which endpoints have room, and counts the running requests. */
   readonly room: EndpointRoom;
-  /** Knows whose turn it is of the prompts that need much prefill; undefined where nobody waits for that. */
+  /** Orders the prompts that need much prefill; undefined where none waits for prefill. */
   readonly turns: PrefillTurns | undefined;
-  /** The clock by which turns are measured. */
+  /** The clock of the turns. */
   readonly clock: Pick<Clock, "nowMs">;
-  /** Called after a place was given back. */
+  /** Called after a place was released. */
   readonly onRelease: () => void;
 };
 
-/** Finds places on the endpoints of a cluster, as they are at this moment: it has nobody wait. */
+/** Finds places on the endpoints of a cluster in their current state; a search never waits. */
 export class PlaceSearch<Member> {
   readonly #parts: PlaceSearchParts<Member>;
 
@@ -90,8 +87,8 @@ export class PlaceSearch<Member> {
   }
 
   /**
-   * Takes a place for a request, or says why there is none. `isLast` says that others wait for their prefill, behind whom
-   * this request comes with its own.
+   * Takes a place for a request, or returns why there is none. `isLast` says that other requests wait for prefill, and
+   * that this one comes after them.
    */
   find(seeker: Seeker, isLast = false): Admitted<Member> | NotAdmitted | NoRoom {
     const { balancer, room, clock } = this.#parts;
@@ -104,7 +101,7 @@ export class PlaceSearch<Member> {
     return this.#turnOf(seeker, choice.pick, isLast) ?? this.#take(seeker, choice.pick);
   }
 
-  /** Returns what a request has to wait for before it goes where the policy picked; undefined where it may go now. */
+  /** Returns the wait of a request before it goes to the picked endpoint; undefined where it may go now. */
   #turnOf({ request, overdue }: Seeker, pick: PolicyPick, isLast: boolean): PrefillWait | undefined {
     const { balancer, room, turns } = this.#parts;
     const { route, tried, underWay } = request;
@@ -120,17 +117,17 @@ export class PlaceSearch<Member> {
     });
   }
 
-  /** Takes a place for a request where the policy picked. */
+  /** Takes a place for a request on the picked endpoint. */
   #take({ demand, overdue }: Seeker, { endpoint, placement }: PolicyPick): Admitted<Member> | NoRoom {
     const { room, onRelease } = this.#parts;
     const { address } = endpoint;
     const member = this.#parts.member(address);
-    // A place that is taken for one which has left meanwhile would never be given back.
+    // A place on an endpoint that has left meanwhile would never be released.
     const permit = member && room.breaker.tryRequest(address, room.capOf(endpoint));
     if (!member || !permit) return "all_full";
     room.reconsider(address);
     demand.take();
-    // At once: whoever is let in behind this request in the same turn is to know of its work.
+    // Synchronously: requests admitted after this one in the same turn must see its work.
     placement?.begin();
     let held = true;
     const release = () => {
@@ -146,12 +143,12 @@ export class PlaceSearch<Member> {
   }
 }
 
-/** Returns whether a request that looked for a place has to wait for its turn. */
+/** Returns whether the result of a search is a wait of any kind. */
 export function isNoRoom(result: Admitted<unknown> | NotAdmitted | NoRoom): result is NoRoom {
   return result === "all_full" || result === "kept_for_others" || isWait(result);
 }
 
-/** Returns whether a request that looked for a place has to wait for its prefill, or for one endpoint's place. */
+/** Returns whether the result of a search is a wait for prefill, or for a place on one endpoint. */
 export function isWait(result: Admitted<unknown> | NotAdmitted | NoRoom): result is PrefillWait {
   return typeof result === "object" && "kind" in result;
 }

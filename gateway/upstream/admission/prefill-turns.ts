@@ -3,75 +3,78 @@ import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import type { PolicyPick } from "../load-balancing/policy.ts";
 
 /**
- * How far apart the gateways that share an endpoint look whether it is idle, on the average, in milliseconds: some times
- * as long as it takes until a node has told the others of what one of them has sent it. And the longest time for which
- * one of them waits for the others; an endpoint is idle with some seconds of work left, which pass meanwhile.
+ * The mean interval between the idle checks of gateways that share an endpoint, in milliseconds: several times the
+ * delay until a node reports one gateway's requests to the others.
  */
 const APART_MS = 1_000;
+/**
+ * The longest wait of a gateway for the others, in milliseconds; an endpoint counts as idle with some seconds of work
+ * left, so that it does not run dry meanwhile.
+ */
 const MAX_APART_MS = 5_000;
 
-/** The time of its prefill above which a prompt is a long one, in seconds. */
+/** The prefill time above which a prompt is long, in seconds. */
 const LONG_SECONDS = 2;
-/** The prefill ahead with which an endpoint is sent no long prompt, in seconds. */
+/** The outstanding prefill with which an endpoint receives no long prompt, in seconds. */
 const MAX_AHEAD_SECONDS = 2;
 
-/** What a request waits for although some endpoint would take it: going there now would cost others more than it gains. */
+/**
+ * The wait of a request although some endpoint has room: going there now would cost other requests more than it gains.
+ */
 export type PrefillWait = {
   /**
-   * `place`: the endpoint that holds most of the prompt takes no more requests, and all others would prefill much.
-   * `prefill`: the prompt needs much prefill wherever it goes, and the endpoint has enough of that to do.
+   * `place`: the endpoint that holds most of the prompt is full, and all others would prefill much. `prefill`: the
+   * prompt needs much prefill on any endpoint, and the endpoint is busy with prefill.
    */
   readonly kind: "place" | "prefill";
-  /** The address of the endpoint that is waited for; undefined where any of them will do. */
+  /** The address of the awaited endpoint; undefined where any will do. */
   readonly address: string | undefined;
-  /** The time that the prefill takes on that endpoint, in seconds, when its turn comes. */
+  /** The expected prefill time on that endpoint, in seconds. */
   readonly seconds: number;
 };
 
-/** What turns are given by. */
 export type PrefillTurnParts = {
-  /** The endpoints of the cluster. */
   readonly views: { get(address: string): EndpointView | undefined; [Symbol.iterator](): Iterator<EndpointView> };
   /** Returns whether an endpoint takes one more request. */
   readonly hasRoom: (endpoint: EndpointView) => boolean;
-  /** The clock by which gateways that share an endpoint wait for each other. */
+  /** The clock by which gateways that share an endpoint take turns. */
   readonly clock: Clock;
-  /** Returns a random number that is even over [0, 1). */
+  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
 };
 
-/** One look at those who wait, all in the same turn of the event loop. */
+/** One pass over the waiting requests, within one turn of the event loop. */
 export type PrefillLook = {
-  /** Returns whether any endpoint could begin with a long prefill now. */
+  /** Returns whether any endpoint can begin a long prefill now. */
   anyIdle(): boolean;
-  /** Returns whether what a request waited for is there, as far as that shows without another pick. */
+  /** Returns whether a request's wait may be over, as far as can be determined without another pick. */
   isOver(wait: PrefillWait): boolean;
 };
 
-/** The prompt of a request, as far as its turn needs to know it. */
+/** The properties of a prompt that decide its turn. */
 export type PrefillPrompt = {
-  /** The tokens that the whole prompt is expected to have. */
+  /** The expected number of tokens of the whole prompt. */
   readonly tokens: number;
-  /** Whether others wait for their prefill already, behind whom this prompt comes with its own. */
+  /** Whether other requests wait for prefill, and this prompt comes after them. */
   readonly isLast: boolean;
-  /** Whether the request has waited for as long as it may: then it goes to whichever endpoint is the first to be idle. */
+  /** Whether the request's wait has reached its limit: then it goes to the first endpoint that is idle. */
   readonly overdue: boolean;
-  /** Picks among all endpoints, those without room included; undefined where there is none. */
+  /** Picks among all endpoints, including those without room; undefined where there is none. */
   readonly pickAnywhere: () => PolicyPick | undefined;
 };
 
 /**
- * Lets prompts that need much prefill onto an endpoint one after the other. A node prefills in one row: behind several
- * long ones, prompts that are cached already wait until they are evicted, and then all are long ones. What waits in the
- * gateway instead keeps its order, and goes where it is best when its turn comes.
+ * Sends prompts that need much prefill to an endpoint one at a time. A node prefills sequentially: behind several long
+ * prompts, cached ones wait until they are evicted, and become long, too. Waiting in the gateway instead, they keep
+ * their order, and go to the best endpoint at their turn.
  *
- * It knows no more than the policy tells: where that expects nothing of caches, nobody waits.
+ * The policy's expectation is the only input: without one, no request waits.
  */
 export class PrefillTurns {
   readonly #parts: PrefillTurnParts;
   /**
-   * For each endpoint that was busy when it was last looked at, from when on it is idle, in milliseconds of the monotonic
-   * clock; undefined while it still is busy.
+   * For each endpoint that was busy at the last check, the monotonic milliseconds at which it counts as idle; undefined
+   * while it is busy.
    */
   readonly #idleFromMs = new Map<string, number | undefined>();
 
@@ -79,18 +82,18 @@ export class PrefillTurns {
     this.#parts = parts;
   }
 
-  /** Forgets the endpoints that have left. */
+  /** Removes the endpoints that have left. */
   forgetLeft(): void {
     const { views } = this.#parts;
     for (const address of this.#idleFromMs.keys()) if (!views.get(address)) this.#idleFromMs.delete(address);
   }
 
-  /** Returns what a request has to wait for before it goes where the policy picked; undefined where it may go now. */
+  /** Returns the wait of a request before it goes to the picked endpoint; undefined where it may go now. */
   waitFor({ endpoint, uncachedTokens = 0 }: PolicyPick, prompt: PrefillPrompt): PrefillWait | undefined {
     const seconds = uncachedTokens / endpoint.prefillTokensPerSecond;
     if (!this.#isLong(seconds)) return undefined;
     if (prompt.isLast || !this.#isIdle(endpoint)) {
-      // Of a prompt of which the endpoint holds little, another one will do as well.
+      // Where the endpoint holds little of the prompt, any other will do as well.
       const isAnyAsGood = prompt.overdue || uncachedTokens > prompt.tokens / 2;
       const address = isAnyAsGood ? undefined : endpoint.address;
       return { kind: "prefill", address, seconds };
@@ -104,7 +107,7 @@ export class PrefillTurns {
     return { kind, address: best.endpoint.address, seconds: bestSeconds };
   }
 
-  /** Begins to look at those who wait: whoever is let in meanwhile makes endpoints busier, and none idle. */
+  /** Begins a pass over the waiting requests: admissions during the pass make endpoints busier, and none idle. */
   look(): PrefillLook {
     const { views, hasRoom } = this.#parts;
     let noneIdle = false;
@@ -130,9 +133,8 @@ export class PrefillTurns {
   }
 
   /**
-   * Returns whether an endpoint has little to prefill. Gateways that share it see at the same moment that this has come,
-   * and would all send it a long prompt: each of them takes it for idle at a random moment of its own, and then no more
-   * if another one came first.
+   * Returns whether an endpoint has little to prefill. Gateways that share it would detect this at the same moment, and
+   * each send it a long prompt: each waits for a random time, and then checks whether another was first.
    */
   #isIdle({ address, outstandingPrefillTokens, prefillTokensPerSecond, gateways }: EndpointView): boolean {
     const { clock, random } = this.#parts;

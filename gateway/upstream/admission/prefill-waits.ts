@@ -2,49 +2,46 @@ import type { Pending, PendingQueue } from "../queue/pending-queue.ts";
 import type { PlaceRequest } from "./place-search.ts";
 import type { PrefillWait } from "./prefill-turns.ts";
 
-/** The rank of a request that waits for a place alone: higher ranks are served first. */
+/** The rank of a request that waits only for a place: higher ranks are served first. */
 export const FIRST_RANK = 0;
 
 /**
- * The times of its own prefill by which a request comes later than it arrived, among those of its tenant that wait for
- * their prefill: so that short ones do not wait for long behind long ones.
+ * The delay of a request among those of its tenant that wait for prefill, in multiples of its own prefill time: short
+ * ones must not wait long behind long ones.
  */
 const OWN_PREFILL_WEIGHT = 8;
 
 /** A request that may have to wait for its prefill. */
 export type PrefillWaiter = {
-  /** What asks for a place. */
   readonly request: Pick<PlaceRequest, "route" | "timeoutMs" | "mayHold">;
-  /** What the request waits for, where that is the prefill or the place of an endpoint, not any place. */
+  /** The wait for prefill or for a place on one endpoint; undefined for any place. */
   wait: PrefillWait | undefined;
-  /** Whether the request has waited for that for as long as it may. */
+  /** Whether that wait has reached its limit. */
   overdue: boolean;
 };
 
-/** What waits are ordered by. */
 export type PrefillWaitsParts<Value extends PrefillWaiter> = {
-  /** The queue in which they wait. */
+  /** The cluster's queue. */
   readonly queue: Pick<PendingQueue<Value>, "reschedule" | "rerank" | "pushAgain">;
-  /** The time after which a request that waits for its prefill is overdue, in milliseconds. */
+  /** The time after which a wait for prefill is overdue, in milliseconds. */
   readonly workingSetWaitMs: number;
 };
 
-/** Gives the requests that wait for their prefill their time and their rank in a cluster's queue. */
+/** Sets deadline and rank of the requests that wait for prefill in a cluster's queue. */
 export class PrefillWaits<Value extends PrefillWaiter> {
   readonly #parts: PrefillWaitsParts<Value>;
   #count = 0;
 
-  /** Begins with nobody who waits. */
   constructor(parts: PrefillWaitsParts<Value>) {
     this.#parts = parts;
   }
 
-  /** The number of requests that wait for their prefill, not for a place alone. */
+  /** The number of requests that wait for prefill, excluding those that wait only for a place. */
   get count(): number {
     return this.#count;
   }
 
-  /** Has a request that waits, or begins to, wait for its prefill; for a place alone where `wait` is undefined. */
+  /** Starts or updates the wait of a request for its prefill; only for a place where `wait` is undefined. */
   waitFor(item: Pending<Value>, wait: PrefillWait | undefined, nowMs: number): void {
     const { queue } = this.#parts;
     const { value } = item;
@@ -63,8 +60,8 @@ export class PrefillWaits<Value extends PrefillWaiter> {
   }
 
   /**
-   * Lets a request that has waited for its prefill for as long as it may, and that the queue has let go of, take any
-   * endpoint's turn. In its row it is due now, and keeps its place: only turns that were due before it come first.
+   * Marks a request whose wait for prefill reached its limit, and that the queue released, so that it takes any idle
+   * endpoint. It becomes due now, and keeps its position: only requests due earlier precede it.
    */
   beOverdue(item: Pending<Value>, nowMs: number): void {
     const { queue, workingSetWaitMs } = this.#parts;
@@ -74,7 +71,7 @@ export class PrefillWaits<Value extends PrefillWaiter> {
     queue.pushAgain(item);
   }
 
-  /** Returns the time after which a request is overdue: of a caller who is shown no signs of life the patience is short. */
+  /** Returns the time after which a request is overdue: short for a caller who receives no keep-alives. */
   #waitMsOf({ request: { mayHold, timeoutMs } }: Value): number {
     const { workingSetWaitMs } = this.#parts;
     return mayHold ? workingSetWaitMs : Math.min(workingSetWaitMs, timeoutMs / 2);

@@ -1,19 +1,19 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
-/** The one timer of the next look at those who wait: it is armed once, however many ask for a look. */
+/** The single timer of the next pass over the waiting requests, armed once however often it is requested. */
 export class RecheckTimer {
   readonly #clock: Pick<Clock, "after">;
   readonly #onDue: () => void;
   #cancel: (() => void) | undefined;
   #isDueNow = false;
 
-  /** Begins without a look that is due. `onDue` is called whenever one is. */
+  /** `onDue` is called when the timer fires. */
   constructor(clock: Pick<Clock, "after">, onDue: () => void) {
     this.#clock = clock;
     this.#onDue = onDue;
   }
 
-  /** Has a look taken in `ms` milliseconds, unless one is due anyway. */
+  /** Schedules a pass in `ms` milliseconds, unless one is scheduled. */
   arm(ms: number): void {
     this.#cancel ??= this.#clock.after(ms, () => {
       this.#cancel = undefined;
@@ -22,7 +22,7 @@ export class RecheckTimer {
     });
   }
 
-  /** Has the next look taken with the timers of this moment, however far off it was. */
+  /** Schedules the next pass with the timers due now, replacing a later one. */
   armNow(): void {
     if (this.#isDueNow) return;
     this.disarm();
@@ -30,7 +30,7 @@ export class RecheckTimer {
     this.arm(0);
   }
 
-  /** Has no look taken any more. */
+  /** Cancels the scheduled pass. */
   disarm(): void {
     this.#cancel?.();
     this.#cancel = undefined;

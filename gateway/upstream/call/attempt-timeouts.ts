@@ -3,38 +3,38 @@ import type { Event, Progress } from "../../../proto/gen/svc/inference/v1/infere
 import { acceptTimeoutMs, perTryTimeoutMs, type Timeouts } from "./timeouts.ts";
 
 /**
- * The lateness of a look, in milliseconds, from which this process was held up: what the node has said meanwhile may
- * lie unread. It gets as much again to be read.
+ * The lateness of a timer, in milliseconds, from which this process counts as stalled: the node's messages may be
+ * unread. They get as much time again to be read.
  */
 const HELD_UP_MS = 50;
 
-/** The time limit that a call on an endpoint has gone beyond. */
+/** The time limit that a call on an endpoint has exceeded. */
 export type Expired = "connect" | "hand_over" | "accept" | "per_try" | "idle" | "inter_token";
 
 /** The size of a request, with which its time limits grow. */
 export type RequestSize = {
-  /** The size of the whole request in bytes, roughly. */
+  /** The approximate size of the whole request in bytes. */
   readonly bytes: number;
-  /** The rough length of the prompt in tokens. */
+  /** The approximate length of the prompt in tokens. */
   readonly inputTokens: number;
 };
 
 /**
- * Watches that an endpoint gets on: that it is connected to, takes the call, that its first delta comes, that it never
- * falls silent. An endpoint whose progress moves may take as long as it needs to its first delta. One timer looks again
- * when the earliest limit could be reached; on the path of a delta only numbers are written.
+ * Watches the progress of a call on an endpoint: connection, acceptance, first delta, and no silence after it. An
+ * endpoint whose progress counter advances may take any time to its first delta. One timer fires at the earliest
+ * possible limit; for a delta only numbers are written.
  */
 export class AttemptTimeouts {
   readonly #clock: Clock;
   readonly #timeouts: Timeouts;
-  /** The time that handing over may take, and as much again until the first sign of life, in milliseconds. */
+  /** The limit on the hand-over, and again on the wait for the first message after it, in milliseconds. */
   readonly #acceptMs: number;
-  /** The time until the first delta in which no progress moves, in milliseconds. */
+  /** The limit on the time without progress until the first delta, in milliseconds. */
   readonly #perTryMs: number;
   readonly #connected: () => boolean;
   readonly #onExpired: (limit: Expired) => void;
   readonly #sentMs: number;
-  /** The moment at which the message began to be written; undefined while others go before it. */
+  /** The moment at which writing of the message began; undefined while it waits behind others. */
   #begunMs: number | undefined;
   /** The moment at which the connection had taken the whole message; undefined until then. */
   #handedOverMs: number | undefined;
@@ -42,19 +42,19 @@ export class AttemptTimeouts {
   #lastSignMs: number;
   #lastDeltaMs: number | undefined;
   #progress: Progress | undefined;
-  /** The moment at which the progress moved last; undefined while none has come. */
+  /** The moment of the latest progress; undefined while none has come. */
   #movedMs: number | undefined;
-  /** Whether our own client reads slowly, so that the silence of the endpoint is our doing. */
+  /** Whether the gateway's own client reads slowly, which then causes the endpoint's silence. */
   #held = false;
-  /** The moment at which the next look is due. */
+  /** The moment at which the timer fires next. */
   #lookMs = 0;
-  /** The limit that was given more time because this process was held up, by when it was due. */
+  /** The due time of the limit that was extended because this process was stalled. */
   #graceOf: number | undefined;
   #cancel: () => void = () => {};
 
   /**
-   * Begins to watch a call that is about to be sent. `connected` says whether the connection of the call stands;
-   * the library has no time limit for that.
+   * Begins to watch a call that is about to be sent. `connected` returns whether the connection of the call is
+   * established; grpc-js has no time limit for that.
    */
   constructor(
     clock: Clock,
@@ -74,37 +74,37 @@ export class AttemptTimeouts {
     this.#sleep(this.#longestWaitMs(Math.min(timeouts.connectMs, this.#acceptMs)));
   }
 
-  /** The time since the endpoint showed its first sign of life, in milliseconds; undefined where it has shown none. */
+  /** The time since the endpoint's first message, in milliseconds; undefined before it. */
   get workedMs(): number | undefined {
     return this.#acceptedMs === undefined ? undefined : this.#clock.nowMs() - this.#acceptedMs;
   }
 
   /**
-   * The time from the endpoint's first sign of life to its newest, in milliseconds; undefined where it has shown none.
-   * The request that it worked on when it fell silent may be the cause.
+   * The time from the endpoint's first message to its latest, in milliseconds; undefined before the first. The request
+   * may have caused the silence that follows.
    */
   get aliveMs(): number | undefined {
     return this.#acceptedMs === undefined ? undefined : this.#lastSignMs - this.#acceptedMs;
   }
 
-  /** The message begins to be written to the connection. */
+  /** Records that writing of the message to the connection has begun. */
   handOverBegun(): void {
     this.#begunMs = this.#clock.nowMs();
   }
 
-  /** The connection has taken the whole message: from now on it is the node's turn to say something. */
+  /** Records that the connection has taken the whole message: from now on the node has to respond. */
   handedOver(): void {
     this.#handedOverMs = this.#clock.nowMs();
   }
 
   /**
-   * Takes the events of one message, and the number of its tokens. It runs on the path of every delta, where the first
-   * event says enough. Progress that has not got on is no sign of life: a timer can send it. Tokens are one, whatever
-   * holds back the text that they make.
+   * Takes the events of one message, and the number of its tokens. Runs for every delta, for which the first event
+   * suffices. Progress that has not advanced is no sign of life: a timer can send it. Tokens are one, whatever holds
+   * back their text.
    */
   seen(events: readonly Event[], tokens = 0): void {
     const hasDelta = events.some(isDelta);
-    // Every progress is to be remembered, wherever it stands.
+    // Every progress event is recorded, at any position.
     const signs = hasDelta ? events.length : events.filter((event) => this.#isSignOfLife(event)).length;
     if (signs + tokens === 0) return;
     this.#lastSignMs = this.#clock.nowMs();
@@ -112,25 +112,25 @@ export class AttemptTimeouts {
     if (hasDelta) this.#lastDeltaMs = this.#lastSignMs;
   }
 
-  /** Takes a message of deltas that is not the call's first one. It runs on the path of every delta. */
+  /** Takes a message of deltas that is not the call's first one. Runs for every delta. */
   deltas(): void {
     this.#lastSignMs = this.#clock.nowMs();
     this.#lastDeltaMs = this.#lastSignMs;
   }
 
-  /** Stops judging the endpoint's silence, as our own client reads slowly: no limit is reached until `goOn`. */
+  /** Suspends all limits, as the gateway's own client reads slowly, until `goOn`. */
   hold(): void {
     this.#held = true;
   }
 
-  /** Judges the endpoint's silence again after `hold`, as if its newest sign of life had come now. */
+  /** Resumes the limits after `hold`, as if the endpoint's latest message had come now. */
   goOn(): void {
     this.#held = false;
     this.#lastSignMs = this.#clock.nowMs();
     if (this.#lastDeltaMs !== undefined) this.#lastDeltaMs = this.#lastSignMs;
   }
 
-  /** Stops watching, as the call is over. No limit is reported afterwards. */
+  /** Stops watching at the end of the call. No limit is reported afterwards. */
   close(): void {
     this.#cancel();
   }
@@ -156,7 +156,7 @@ export class AttemptTimeouts {
     const [limit, dueMs] = this.#earliest();
     const heldUp = nowMs - this.#lookMs >= HELD_UP_MS && this.#graceOf !== dueMs;
     if (!this.#held && dueMs <= nowMs && heldUp) {
-      // Once for each limit: a process that is late all the time must not wait for ever.
+      // Once per limit: a process that is always late must not extend it for ever.
       this.#graceOf = dueMs;
       this.#sleep(HELD_UP_MS);
       return;
@@ -170,8 +170,8 @@ export class AttemptTimeouts {
   }
 
   /**
-   * Returns how long to sleep, in milliseconds: no longer than until the earliest limit that could begin meanwhile, as
-   * one that is shorter than the present one must not end late.
+   * Returns the timer's delay in milliseconds: at most until the earliest limit that could start meanwhile, as one
+   * shorter than the present one must not fire late.
    */
   #longestWaitMs(waitMs: number): number {
     const { perTryIdleMs, interTokenMs } = this.#timeouts;
@@ -191,7 +191,7 @@ export class AttemptTimeouts {
     return next[1] < idle[1] ? next : idle;
   }
 
-  /** The limits until the first sign of life. A node is not late with a message that it has not received. */
+  /** The limits until the first message. A node is not late with a message that it has not received. */
   #untilAccepted(): readonly [Expired, number] {
     const { connectMs, pendingMs } = this.#timeouts;
     if (!this.#connected()) return ["connect", this.#sentMs + connectMs];

@@ -4,36 +4,43 @@ import type { CacheNote } from "../prefixes/cache-note.ts";
 import type { CallHeaders } from "../wire/generate-wire.ts";
 import type { UpstreamFailure } from "./grpc-error.ts";
 
-/** How one try of a request on one endpoint ended; `cancelled` where the client left, or this gateway has to stop. */
+/**
+ * The end of one attempt of a request on one endpoint; `cancelled` where the client disconnected, or this gateway has
+ * to stop.
+ */
 export type AttemptEnd = UpstreamFailure | "answered" | "cancelled";
 
 /** Follows one Generate call for the record of its request. */
 export type AttemptTrace = {
-  /** The headers that go along with the call as metadata. */
+  /** The headers sent with the call as metadata. */
   readonly headers: CallHeaders;
-  /** Notes how the call ended; called once, when it is over. */
+  /** Called once with the end of the call. */
   ended(how: AttemptEnd): void;
 };
 
-/** The record of a request, which is told of every call that is made to an engine for it. */
+/** The record of a request, which receives every call made to an engine for it. */
 export type CallRecord = {
   /**
-   * Notes that a Generate call is about to be sent to the endpoint at `address`, and returns who follows it.
-   * `continuedTokens` is how many tokens of an answer that another engine began it is to go on from; undefined where it
-   * begins the answer.
+   * Records that a Generate call is about to be sent to the endpoint at `address`, and returns its trace.
+   * `continuedTokens` is the number of tokens of an answer begun by another engine; undefined where the call begins the
+   * answer.
    */
   generateSent(address: string, continuedTokens?: number): AttemptTrace;
   /**
-   * Notes that a CountTokens call is about to be sent to the endpoint at `address`. Returns the headers that go along
-   * with it.
+   * Records that a CountTokens call is about to be sent to the endpoint at `address`. Returns the headers sent with it.
    */
   countSent(address: string): CallHeaders;
-  /** The answer is not kept, or no longer, so that no other engine could go on with it; `why` is the reason. */
+  /**
+   * Records that the answer is not, or no longer, kept, so that no other engine could continue it; `why` is the reason.
+   */
   notKept(why: NotKept): void;
-  /** Notes that the request got its place only after it had waited for its prefill for as long as it may. */
+  /** Records that the request got its place only after its wait for prefill had reached the limit. */
   overdue(): void;
-  /** Notes what was in the cache of the endpoint that was called last, and why not more. */
+  /** Records the cached tokens on the last called endpoint, and the reason for any missing ones. */
   cached(note: CacheNote): void;
-  /** A call has failed with the token `detail`. Another one may follow, whose end says nothing of this failure. */
+  /**
+   * Records that a call has failed with the token `detail`. Another call may follow, whose end does not include this
+   * failure.
+   */
   tryFailed(detail: Detail): void;
 };

@@ -9,21 +9,20 @@ import { HandOver } from "../wire/hand-over.ts";
 import { fromGrpc, stalled, type UpstreamFailure } from "./grpc-error.ts";
 import type { RequestBuffer } from "./request-buffer.ts";
 
-/** What one CountTokens call is made of. */
 export type CountTokensOptions = {
-  /** The headers that go along with the call as metadata. */
+  /** The headers sent with the call as metadata. */
   readonly headers: CallHeaders;
   /** The deadline of the count, in milliseconds of the wall clock. */
   readonly deadline: number;
-  /** The clock by which the connection is watched. */
+  /** The clock of the connection timeout. */
   readonly clock: Clock;
-  /** The time that connecting to the endpoint may take, in milliseconds. */
+  /** The connection timeout, in milliseconds. */
   readonly connectMs: number;
 };
 
 /**
- * Makes one CountTokens call with a request in the bytes of the contract, and resolves to the tokens or to what went
- * wrong. Never rejects; aborting the signal cancels the call.
+ * Makes one CountTokens call with a request in the bytes of the contract, and resolves to the tokens or to the failure.
+ * Never rejects; aborting the signal cancels the call.
  */
 export function callCountTokens(
   endpoint: Endpoint,
@@ -34,7 +33,7 @@ export function callCountTokens(
   const { path, responseDeserialize } = InferenceServiceService.countTokens;
   return new Promise((resolve) => {
     let failure: UpstreamFailure | undefined;
-    // No sign of life comes before the count: over a connection that stood, the endpoint has had the prompt in its hands.
+    // No message precedes the count: over an established connection, the endpoint has received the prompt.
     const reached = endpoint.connected;
     const handOver = new HandOver({ lane: endpoint.handOvers, tenant: request.tenant, bytes: request.size });
     const call = endpoint.client.makeUnaryRequest(

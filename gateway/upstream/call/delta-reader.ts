@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 
 /*
- * The tags of the fields that a message of deltas has, in the bytes of the contract: GenerateResponse.events and
- * .tokens, Event.block_delta, BlockDelta.index and .text.
+ * The tags of the fields of a message of deltas, in the bytes of the contract: GenerateResponse.events and .tokens,
+ * Event.block_delta, BlockDelta.index and .text.
  */
 const EVENTS = 0x0a;
 const TOKENS = 0x12;
@@ -14,10 +14,10 @@ const NOTHING = Buffer.alloc(0);
 const NO_TEXTS: readonly string[] = [];
 const NO_TOKENS: readonly number[] = [];
 
-/** The most bytes of a varint that is read here: five hold any number below 2^32. */
+/** The most bytes of a varint read here: five hold any number below 2^32. */
 const MAX_VARINT_BYTES = 5;
 
-/** What a message has that goes on with the open block and says nothing else. */
+/** A message that only continues the open block. */
 export type Deltas = {
   /** The texts of its deltas, in order; none is empty. */
   readonly texts: readonly string[];
@@ -26,9 +26,9 @@ export type Deltas = {
 };
 
 /**
- * Reads messages that do nothing but go on with the open block, straight from their bytes: nearly all messages of an
- * answer are of this kind, and no object of the contract is made for them. It never has to know the whole contract:
- * whatever is not exactly of this shape is left to the decoder.
+ * Reads messages that only continue the open block, directly from their bytes: nearly all messages of an answer are of
+ * this kind, and no object of the contract is allocated for them. Any message of another shape is left to the decoder,
+ * so that the reader need not cover the whole contract.
  */
 export class DeltaReader implements Deltas {
   /** The texts of the newest message. */
@@ -39,23 +39,22 @@ export class DeltaReader implements Deltas {
   #at = 0;
 
   /**
-   * Reads a message whole, which is the bytes from `from` to before `end`. Returns whether it has deltas of the block
-   * `index`, perhaps tokens behind them, and not a byte beside; where it has, `texts` and `tokens` are its own until the
-   * next call.
+   * Reads a whole message, the bytes from `from` to before `end`. Returns whether it consists of deltas of the block
+   * `index`, and optionally tokens behind them; if so, `texts` and `tokens` are valid until the next call.
    */
   read(bytes: Buffer, from: number, end: number, index: number): boolean {
     this.#bytes = bytes;
     this.#at = from;
     const isWhole = this.#deltas(index, end);
-    // What was received with it would stay as long as the stream waits for its next message.
+    // The buffer received with it would be retained until the stream's next message.
     this.#bytes = NOTHING;
     return isWhole;
   }
 
-  /** Reads the events and the tokens behind them. Returns whether there is nothing else up to `end`. */
+  /** Reads the events and the tokens behind them. Returns whether they fill the message up to `end`. */
   #deltas(index: number, end: number): boolean {
     this.tokens = NO_TOKENS;
-    // A literal has room for what it holds; what is pushed to an empty list makes room for seventeen.
+    // A literal allocates exactly its elements; a push to an empty array allocates seventeen.
     let texts: string[] | undefined;
     while (this.#at < end && this.#bytes[this.#at] === EVENTS) {
       this.#at += 1;
@@ -74,7 +73,7 @@ export class DeltaReader implements Deltas {
     if (eventEnd < 0 || this.#bytes[this.#at] !== BLOCK_DELTA) return undefined;
     this.#at += 1;
     if (this.#length(eventEnd) !== eventEnd) return undefined;
-    // An index of 0 is left out by most encoders and written by some.
+    // An index of 0 is omitted by most encoders and written by some.
     let named = 0;
     if (this.#bytes[this.#at] === INDEX) {
       this.#at += 1;
@@ -85,7 +84,7 @@ export class DeltaReader implements Deltas {
     return this.#length(eventEnd) === eventEnd ? this.#text(eventEnd) : undefined;
   }
 
-  /** Reads the text up to `end`. Returns undefined where it is empty or no UTF-8. */
+  /** Reads the text up to `end`. Returns undefined where it is empty or not UTF-8. */
   #text(end: number): string | undefined {
     const bytes = this.#bytes;
     const start = this.#at;
@@ -97,7 +96,7 @@ export class DeltaReader implements Deltas {
     return bytes.toString("latin1", start, end);
   }
 
-  /** Reads the tokens, packed, which are to be the last that the message has. */
+  /** Reads the packed tokens, which must be the last field of the message. */
   #readTokens(end: number): boolean {
     if (this.#bytes[this.#at] !== TOKENS) return false;
     this.#at += 1;
@@ -113,7 +112,7 @@ export class DeltaReader implements Deltas {
     return true;
   }
 
-  /** Reads the length of a field. Returns where the field ends, at `end` at the most; -1 for nonsense. */
+  /** Reads the length of a field. Returns the end of the field, at most `end`; -1 if malformed. */
   #length(end: number): number {
     const length = this.#varint(end);
     return length < 0 || this.#at + length > end ? -1 : this.#at + length;

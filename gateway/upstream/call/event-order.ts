@@ -7,30 +7,25 @@ type Position =
   | { readonly at: "end" };
 
 /**
- * Checks that an engine keeps the order of events that the contract promises, so that nothing behind it has to. Each
- * call has a checker of its own.
+ * Checks the order of events that the contract promises, so that no later stage has to. Each call has its own checker.
  */
 export class EventOrder {
   #position: Position = { at: "start" };
   #deltaSeen = false;
 
   /**
-   * The index of the open block, from the first delta of the call on: another delta of it may come now. -1 where no block
-   * is open, and until that first delta.
+   * The index of the open block, from the first delta of the call on: another delta of it is allowed now. -1 where no
+   * block is open, and until that first delta.
    */
   get deltaBlock(): number {
     return this.#deltaSeen && this.#position.at === "in_block" ? this.#position.index : -1;
   }
 
-  /** Whether the answer is complete. */
   get finished(): boolean {
     return this.#position.at === "end";
   }
 
-  /**
-   * Returns whether `event` may come now, and moves on to behind it. Events of kinds that this gateway does not know
-   * yet may always come.
-   */
+  /** Returns whether `event` is allowed now, and advances behind it. Events of unknown kinds are always allowed. */
   allows(event: Event): boolean {
     const kind = event.kind;
     const position = this.#position;

@@ -12,53 +12,49 @@ import type { RequestBuffer } from "./request-buffer.ts";
 import type { Timeouts } from "./timeouts.ts";
 
 /**
- * The trailer by which a node that ends a call says that it wants no more of them, as Envoy's
+ * The trailer by which a node that ends a call announces to refuse further ones, as Envoy's
  * `x-envoy-immediate-health-check-fail`.
  */
 const IMMEDIATE_FAIL_TRAILER = "x-svc-immediate-health-check-fail";
 
-/** Holds the engine back while the client's reader is slow. */
+/** Flow control of the engine's stream while the client reads slowly. */
 export type Flow = {
-  /** Stops reading from the engine; its silence counts against no time limit then. */
+  /** Stops reading from the engine, and suspends its time limits. */
   pause(): void;
-  /** Reads on after `pause`. */
+  /** Resumes reading after `pause`. */
   resume(): void;
 };
 
-/** What one Generate call is made of. */
 export type GenerateCallOptions = {
-  /** The endpoint that is called. */
   readonly endpoint: Endpoint;
-  /** The request that the call is made for. */
   readonly request: RequestBuffer;
-  /** Returns the message for the engine, of what is held of the request; it is asked once, when the call is opened. */
+  /** Returns the message for the engine, from the bytes of the request; called once, when the call is opened. */
   readonly message: (held: Uint8Array) => Uint8Array;
-  /** The headers that go along with the call as metadata. */
+  /** The headers sent with the call as metadata. */
   readonly headers: CallHeaders;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly deadline: number;
-  /** The clock by which the call is watched. */
+  /** The clock of the time limits. */
   readonly clock: Clock;
-  /** The time limits that the call is watched by. */
   readonly timeouts: Timeouts;
-  /** The rough length of the prompt in tokens, with which the limit on the first delta grows. */
+  /** The approximate length of the prompt in tokens, with which the limit on the first delta grows. */
   readonly inputTokens: number;
   /**
-   * Takes the events of one message, checked to be in order, and the tokens behind them. Returns what is wrong with them,
-   * upon which the call is broken off; undefined where nothing is.
+   * Takes the events of one message, checked to be in order, and the tokens behind them. Returns a failure, which
+   * cancels the call; undefined where there is none.
    */
   readonly onEvents: (events: readonly Event[], tokens: readonly number[], flow: Flow) => UpstreamFailure | undefined;
   /**
-   * Takes deltas of the open block, behind the first one of the call. It runs on the path of nearly every delta, straight
-   * from the bytes that came: an async iterator in between costs as much again. Returns false where it has not taken
-   * them: then they come as events.
+   * Takes deltas of the open block, after the first one of the call. Runs for nearly every delta, directly from the
+   * received bytes: an async iterator in between costs as much again. Returns false where it has not taken them: then
+   * they are passed as events.
    */
   readonly onDeltas: (deltas: Deltas, flow: Flow) => boolean;
 };
 
 /**
  * Makes one Generate call on one endpoint, from opening it to its end. Resolves to undefined when the answer was
- * complete, else to what went wrong. Never rejects. Aborting the signal cancels the call, and the node is told at once.
+ * complete, else to the failure. Never rejects. Aborting the signal cancels the call, which the node receives at once.
  */
 export function callGenerate(options: GenerateCallOptions, signal: AbortSignal): Promise<UpstreamFailure | undefined> {
   return new Promise((resolve) => {
@@ -66,7 +62,7 @@ export function callGenerate(options: GenerateCallOptions, signal: AbortSignal):
   });
 }
 
-/** A Generate call that runs: what the wire brings, judged by the order of events and the time limits. */
+/** A running Generate call: checks the received messages by the order of events and the time limits. */
 class GenerateCall implements WireListener {
   readonly #options: GenerateCallOptions;
   readonly #signal: AbortSignal;
@@ -78,7 +74,7 @@ class GenerateCall implements WireListener {
   readonly #flow: Flow;
   #call: WireCall | undefined;
   #failure: UpstreamFailure | undefined;
-  /** Whether the call has failed or was cancelled: what was already on its way is of no interest. */
+  /** Whether the call has failed or was cancelled: messages still in flight are ignored. */
   #broken = false;
   #letGo = () => {};
 
@@ -96,7 +92,7 @@ class GenerateCall implements WireListener {
     const isBig = isBigMessage(request.size);
     this.#watch = new AttemptTimeouts(clock, timeouts, size, connected, (limit) => {
       const failure = limit === "hand_over" ? notHandedOver(isBig) : stalled(limit);
-      // A connection that takes a big message slowly is no silent one: what asks whether it lives waits behind it.
+      // A connection that takes a big message slowly is not silent: a ping would wait behind the message.
       const why = limit === "hand_over" && isBig ? undefined : "silent";
       this.#breakOff({ ...failure, workedMs: this.#watch.aliveMs }, why);
     });
@@ -127,9 +123,8 @@ class GenerateCall implements WireListener {
     this.#letGo = onAbort(this.#signal, () => this.#cancel());
   }
 
-  /** Takes the end of the call. */
   ended({ error, trailers }: WireEnd): void {
-    // What led to cancelling a call is the better reason.
+    // The cause of a cancellation is the better reason.
     if (error) {
       const { workedMs } = this.#watch;
       this.#failure ??= { ...fromGrpc(error, workedMs !== undefined), workedMs };
@@ -142,7 +137,7 @@ class GenerateCall implements WireListener {
     this.#resolve(this.#failure);
   }
 
-  /** Takes one message. It runs on the path of every delta. */
+  /** Takes one message. Runs for every delta. */
   message(bytes: Buffer, from: number, to: number): void {
     if (this.#broken) return;
     try {
@@ -155,7 +150,7 @@ class GenerateCall implements WireListener {
     }
   }
 
-  /** Takes a message that is not one of deltas alone, or is the first of them. */
+  /** Takes a message that is not one of deltas only, or is the first of them. */
   #take(message: Buffer): void {
     const decoded = decode(message);
     if (!decoded) {
@@ -184,7 +179,7 @@ class GenerateCall implements WireListener {
   }
 }
 
-/** Returns the message in its bytes; undefined where they are none. */
+/** Returns the decoded message; undefined for malformed bytes. */
 function decode(bytes: Buffer): GenerateResponse | undefined {
   try {
     return GenerateResponse.decode(bytes);

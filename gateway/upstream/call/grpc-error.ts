@@ -11,26 +11,26 @@ import type { Expired } from "./attempt-timeouts.ts";
 const DOMAIN = "svc.inference";
 const TYPE_PREFIX = "type.googleapis.com/google.rpc.";
 
-/** What a failed call means for the request and for the endpoint. */
+/** The meaning of a failed call for the request and for the endpoint. */
 export type UpstreamFailure = {
-  /** The error that the caller gets, where no other endpoint does better. */
+  /** The error that the caller gets, unless another endpoint succeeds. */
   readonly error: ApiError;
-  /** Whether another endpoint may do better, as long as no delta has been passed on. */
+  /** Whether another endpoint may succeed, as long as no delta has been passed on. */
   readonly retriable: boolean;
-  /** What the failure says about the endpoint. */
+  /** The meaning of the failure for the endpoint. */
   readonly ending: CallEnding;
   /**
    * The time for which the endpoint had worked on the call, in milliseconds; undefined where it never did, or where
    * that is not to blame.
    */
   readonly workedMs?: number | undefined;
-  /** Whether the endpoint was to go on with an answer and told another one. Default: false. */
+  /** Whether the endpoint was to continue an answer and sent a different one. Default: false. */
   readonly otherAnswer?: boolean;
 };
 
 /**
- * Returns what a gRPC failure means, in the gateway's words. Texts of the engine or of the library go no further: they
- * may name hosts. `accepted` says that the endpoint had shown a sign of life on this call.
+ * Converts a gRPC failure. Texts of the engine or of the library are not passed on: they may name hosts. `accepted`:
+ * the endpoint had sent a message on this call.
  */
 export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailure {
   const info = errorInfo(cause);
@@ -70,15 +70,15 @@ export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailur
 }
 
 /**
- * Returns what the status of a call means. `said` is true where the node itself ended the call, with a reason;
- * otherwise it was grpc-js, which lost the connection, say.
+ * Converts the status of a call. `said` is true where the node itself ended the call, with a reason; otherwise grpc-js
+ * did, for example after losing the connection.
  */
 function byStatus(cause: ServiceError, said: boolean, accepted: boolean): UpstreamFailure {
   const ending = { kind: "status", code: cause.code, notReady: false } as const;
   switch (cause.code) {
     case status.UNAVAILABLE:
       if (said) return elsewhere(engineLost("upstream_reset", cause), ending);
-      // Nobody knows whether a request that was never taken up had anything to do with it.
+      // Whether a request that was never accepted caused the failure is unknown.
       return accepted
         ? elsewhere(engineLost("upstream_reset", cause), { kind: "reset" })
         : elsewhere(engineLost("upstream_connect_failure", cause), { kind: "connect_failure" });
@@ -87,7 +87,7 @@ function byStatus(cause: ServiceError, said: boolean, accepted: boolean): Upstre
       return final(refused("timeout", text, "upstream_timeout", cause), { kind: "cancelled" });
     }
     case status.RESOURCE_EXHAUSTED: {
-      // Only grpc-js' words tell these apart; the limit in them is that of the side which refused the message.
+      // Only the text of grpc-js distinguishes these; the limit in it is that of the side which refused the message.
       if (cause.details.endsWith(` vs ${MAX_REPLY_BYTES})`)) return protocolViolation(cause);
       const fullForMs = retryAfterMs(cause);
       if (fullForMs !== undefined || cause.details.startsWith("Bandwidth exhausted"))
@@ -104,7 +104,7 @@ function byStatus(cause: ServiceError, said: boolean, accepted: boolean): Upstre
 }
 
 /**
- * Returns the failure of a stream that broke the order of events, ended without `finished`, or sent what cannot be a
+ * Returns the failure of a stream that broke the order of events, ended without `finished`, or sent a malformed
  * message.
  */
 export function protocolViolation(cause?: ServiceError): UpstreamFailure {
@@ -112,8 +112,8 @@ export function protocolViolation(cause?: ServiceError): UpstreamFailure {
 }
 
 /**
- * Returns the failure of a call that was to go on with an answer and told another one. Which of the engines is to blame
- * cannot be seen.
+ * Returns the failure of a call that was to continue an answer and sent a different one. Which engine is to blame
+ * cannot be determined.
  */
 export function otherAnswer(): UpstreamFailure {
   return { ...final(engineLost("upstream_other_answer"), { kind: "cancelled" }), otherAnswer: true };
@@ -128,28 +128,28 @@ const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {
   inter_token: "upstream_inter_token_timeout",
 };
 
-/** Returns the failure of a call on an endpoint that went silent, or never was there. */
+/** Returns the failure of a call on an endpoint that went silent, or never connected. */
 export function stalled(limit: Exclude<Expired, "hand_over">): UpstreamFailure {
   const kind = limit === "connect" ? "connect_failure" : "stalled";
   return elsewhere(engineLost(EXPIRED_DETAIL[limit]), { kind });
 }
 
 /**
- * Returns the failure of a call whose endpoint never had the whole request, and is not to blame: it is this process, or
- * the way there, that has too much to carry. A big request would weigh on another way as well. A small one finds a way
- * that is open: grpc-js may keep a connection that has brought nonsense, and Node 20 does not say that it takes nothing.
+ * Returns the failure of a call whose endpoint never received the whole request, and is not to blame: this process or
+ * the network is overloaded. A big request would load another connection as well. A small one can be retried: grpc-js
+ * may keep a connection that has sent malformed data, and Node 20 does not report that it takes nothing.
  */
 export function notHandedOver(isBig: boolean): UpstreamFailure {
   const failure = final(overloaded(EXPIRED_DETAIL.hand_over, undefined), { kind: "cancelled" });
   return { ...failure, retriable: !isBig };
 }
 
-/** Returns the failure of a call that a fault of ours ended while an answer came in. */
+/** Returns the failure of a call that an internal error of the gateway ended during the answer. */
 export function ourFault(thrown: unknown): UpstreamFailure {
   return final(toApiError(thrown), { kind: "cancelled" });
 }
 
-/** Returns the gRPC status of the call, by its name. A call that we broke off was cancelled, whatever for. */
+/** Returns the name of the call's gRPC status. A call that the gateway ended was cancelled, for any reason. */
 export function grpcStatusOf({ error: { cause } }: UpstreamFailure): string {
   const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
   return (typeof code === "number" && status[code]) || "CANCELLED";
@@ -159,7 +159,7 @@ function refused(code: ErrorCode, text: string, detail: Detail, cause: unknown):
   return new ApiError(code, text, { detail, cause });
 }
 
-/** What an engine's refusal is about, in words for the caller. */
+/** The subject of an engine's refusal, in words for the caller. */
 const REFUSED_FOR: Readonly<Record<string, string>> = {
   system_message: "where a system message stands",
   turns: "the order of roles",
@@ -168,8 +168,8 @@ const REFUSED_FOR: Readonly<Record<string, string>> = {
 };
 
 /**
- * Makes the error for a request that the model cannot process. The engine says which message it stumbled over, and why:
- * in words that it has looked for in the model's own chat template, or by one of a few names.
+ * Returns the error for a request that the model cannot process. The engine names the message and the reason: in words
+ * that it found in the model's own chat template, or by one of a few names.
  */
 function cannotProcess(cause: unknown, info?: ErrorInfo): ApiError {
   const { field = "", template_says: says = "", about = "" } = info?.metadata ?? {};
@@ -191,8 +191,8 @@ function templateWords(field: string, says: string): string {
 }
 
 /**
- * Makes the error for a request that no endpoint can take now. The caller may come again after `retryAfterMs`
- * milliseconds, where that is known.
+ * Returns the error for a request that no endpoint can take now. The caller may retry after `retryAfterMs`
+ * milliseconds, if given.
  */
 export function overloaded(detail: Detail, retryAfterMs: number | undefined, cause?: unknown): ApiError {
   const text = "The model is not available or overloaded at the moment. Please try again later.";
@@ -203,7 +203,7 @@ export function overloaded(detail: Detail, retryAfterMs: number | undefined, cau
   });
 }
 
-/** Makes the error for a prompt that is too long. Real clients match on its words and then shorten their history. */
+/** Returns the error for a prompt that is too long. Real clients match on its words and then shorten their history. */
 export function contextExceeded(tokens: number | string, window: number | string, cause?: unknown): ApiError {
   return new ApiError(
     "context_length_exceeded",
@@ -223,7 +223,9 @@ function wholeNumber(text: string | undefined): string {
   return text !== undefined && /^\d{1,15}$/.test(text) ? text : "unknown";
 }
 
-/** Makes the error for a schema that the engine cannot use: that of a tool, where it names one, else of the answer. */
+/**
+ * Returns the error for a schema that the engine cannot use: that of a tool, where it names one, else of the answer.
+ */
 function unusableSchema(info: ErrorInfo, cause: unknown): ApiError {
   const field = /^tools(?:\[(\d{1,4})\]|\.(\d{1,4}))?(?:\.|$)/.exec(info.metadata.field ?? "");
   const text = schemaWording(info);
@@ -238,8 +240,8 @@ function unusableSchema(info: ErrorInfo, cause: unknown): ApiError {
 }
 
 /**
- * Returns the words for a schema that the engine cannot use, of the facts that it gives. It says where in the schema it
- * stumbled, with a pointer that it has cleaned of caller text.
+ * Returns the words for a schema that the engine cannot use, from the facts that it gives: the position in the schema,
+ * as a pointer without caller text.
  */
 function schemaWording({ metadata: { pointer, fault, max_bytes: maxBytes } }: ErrorInfo): string {
   const where = pointer && /^[A-Za-z0-9_$/~.-]{1,256}$/.test(pointer) ? ` at ${pointer}` : "";
@@ -255,7 +257,9 @@ function errorInfo(cause: ServiceError): ErrorInfo | undefined {
   return info?.domain === DOMAIN ? info : undefined;
 }
 
-/** Returns when the node expects to have room again, in milliseconds from now; undefined where it does not say. */
+/**
+ * Returns when the node expects to have room again, in milliseconds from now; undefined where it does not report it.
+ */
 function retryAfterMs(cause: ServiceError): number | undefined {
   const delay = packed(cause, "RetryInfo", RetryInfo.decode)?.retryDelay;
   return delay && durationMs(delay);

@@ -1,19 +1,15 @@
 /**
- * Holds a request for as long as some try may need it. It is the one holder of its bytes, which may be tens of
+ * Holds a request as long as an attempt may need it. It is the only holder of the bytes, which may be tens of
  * megabytes: a sender reads them when it writes them, and keeps no reference.
  */
 export class RequestBuffer {
-  /** The tenant that the request belongs to. */
   readonly tenant: string;
-  /** The size of the message in bytes. */
   readonly size: number;
   #bytes: Uint8Array | undefined;
   #isTaken = false;
   readonly #onTaken: () => void;
 
-  /**
-   * Begins to hold the message of a tenant. `onTaken` is called once, when an engine has it for good.
-   */
+  /** `onTaken` is called once, when an engine has taken the message permanently. */
   constructor(bytes: Uint8Array, tenant: string, onTaken = () => {}) {
     this.tenant = tenant;
     this.size = bytes.byteLength;
@@ -21,20 +17,20 @@ export class RequestBuffer {
     this.#onTaken = onTaken;
   }
 
-  /** The message for the engine, in the bytes of the contract. Throws once it is dropped. */
+  /** The message for the engine, in the bytes of the contract. Throws after `drop`. */
   get bytes(): Uint8Array {
     if (!this.#bytes) throw new Error("the request was dropped");
     return this.#bytes;
   }
 
-  /** Whether an engine has the message for good. */
+  /** Whether an engine has taken the message permanently. */
   get isTaken(): boolean {
     return this.#isTaken;
   }
 
   /**
-   * Notes that an engine has the message for good, so that it is no longer one on its way; it is held all the same,
-   * should another engine have to go on. A second call does nothing.
+   * Records that an engine has taken the message permanently, so that it no longer counts as in transit; it is held
+   * nevertheless, in case another engine has to continue. Idempotent.
    */
   taken(): void {
     if (this.#isTaken) return;
@@ -42,7 +38,7 @@ export class RequestBuffer {
     this.#onTaken();
   }
 
-  /** Lets the message go: no try will need it any more. A second call does nothing. */
+  /** Releases the message: no attempt will need it any more. Idempotent. */
   drop(): void {
     this.#bytes = undefined;
     this.taken();

@@ -2,60 +2,57 @@ import type { Event } from "../../../proto/gen/svc/inference/v1/inference_servic
 import type { Deltas } from "./delta-reader.ts";
 import type { Flow } from "./generate-call.ts";
 
-/** Takes the events of one answer, in order, on the path of every delta. */
+/** Receives the events of one answer, in order, for every delta. */
 export type EventSink = {
-  /** Takes the next events of the answer; `flow` holds the engine back while the client reads slowly. */
+  /** Takes the next events of the answer; `flow` pauses the engine while the client reads slowly. */
   events(events: readonly Event[], flow: Flow): void;
   /**
-   * Takes deltas of the block that is open, behind others of the answer; they are the caller's, and hold for the time of
-   * the call. Default: the same deltas come as events.
+   * Takes deltas of the open block, after others of the answer; they are valid only during the call. Default: the same
+   * deltas come as events.
    */
   deltas?(deltas: Deltas, flow: Flow): void;
   /**
-   * Forgets all events so far. A sink has it only where nothing of them has left the gateway; then a try may be
-   * repeated to the end.
+   * Discards all events so far. A sink has it only where none of them has left the gateway; then an attempt may be
+   * repeated until the end.
    */
   restart?(): void;
-  /** Notes that the next events come from another endpoint, which goes on with the answer. Default: it makes no difference. */
+  /** Called before the first events of another endpoint, which continues the answer. Default: no difference. */
   wentOn?(): void;
 };
 
 /**
- * Passes on nothing of a try that a repeated try would have to take back: block starts wait for their first delta.
- * `started` and `progress` go through; encoders ignore a second `started`.
+ * Holds back the events of an attempt that a repeated attempt would have to retract: block starts wait for their first
+ * delta. `started` and `progress` pass; encoders ignore a second `started`.
  */
 export class RetryBoundary {
   readonly #sink: EventSink;
   readonly #onCommit: () => void;
   #held: Event[] | undefined = [];
 
-  /**
-   * Makes a gate in front of `sink`. `onCommit` is called once, just before something is passed on that cannot be taken
-   * back; perhaps never.
-   */
+  /** `onCommit` is called at most once, before the first event is passed on that cannot be retracted. */
   constructor(sink: EventSink, onCommit: () => void) {
     this.#sink = sink;
     this.#onCommit = onCommit;
   }
 
-  /** Whether something has been passed on that cannot be taken back. */
+  /** Whether an event has been passed on that cannot be retracted. */
   get committed(): boolean {
     return this.#held === undefined && !this.#sink.restart;
   }
 
-  /** Whether deltas may be handed to `passDeltas`: others have gone before them, and the sink takes them. */
+  /** Whether deltas may be passed to `passDeltas`: others have preceded them, and the sink takes them. */
   get takesDeltas(): boolean {
     return this.#held === undefined && this.#sink.deltas !== undefined;
   }
 
-  /** Passes on deltas of the block that is open, where `takesDeltas`. It runs on the path of nearly every delta. */
+  /** Passes on deltas of the open block, where `takesDeltas`. Runs for nearly every delta. */
   passDeltas(deltas: Deltas, flow: Flow): void {
     this.#sink.deltas?.(deltas, flow);
   }
 
   /**
-   * Takes the next events of the try that runs, and passes on what need not be taken back; a `started` begins a new
-   * try.
+   * Takes the next events of the running attempt, and passes on those that need no retraction; a `started` begins a new
+   * attempt.
    */
   pass(events: readonly Event[], flow: Flow): void {
     if (this.committed) {
@@ -78,7 +75,7 @@ export class RetryBoundary {
     }
   }
 
-  /** Begins a try: what an earlier one left behind is void. */
+  /** Begins an attempt: the held events of an earlier one are discarded. */
   #begin(): void {
     this.#held = [];
     this.#sink.restart?.();

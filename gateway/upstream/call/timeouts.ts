@@ -3,28 +3,28 @@ import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 
 const MIB = 1024 * 1024;
 
-/** The longest time from the first byte of a request to the end of its headers, in milliseconds. */
+/** The limit on the headers of a request, from its first byte, in milliseconds. */
 const REQUEST_HEADERS_MS = 10_000;
-/** The longest time for which a stream waits for a client that reads nothing, in milliseconds. */
+/** The limit on a client that reads nothing, in milliseconds. */
 const CLIENT_WRITE_STALL_MS = 30_000;
-/** The longest time that connecting to an endpoint may take, in milliseconds. */
+/** The limit on connecting to an endpoint, in milliseconds. */
 const CONNECT_MS = 2_000;
-/** The longest time that handing a small request over may take, and as much again until a sign of life, in milliseconds. */
+/** The limit on handing over a small request, and again on the wait for the first message, in milliseconds. */
 const ACCEPT_MS = 5_000;
-/** The time that every MiB of a request adds to both, in milliseconds: it has to be carried, read and checked. */
+/** The time that every MiB of a request adds to both, in milliseconds: it has to be sent, read and checked. */
 const ACCEPT_PER_MIB_MS = 1_000;
-/** The least time to the first delta without progress, in milliseconds. */
+/** The least limit on the first delta without progress, in milliseconds. */
 const PER_TRY_MS = 30_000;
 /** The time that every thousand tokens of the prompt add to it, in milliseconds. */
 const PER_TRY_PER_THOUSAND_TOKENS_MS = 500;
-/** The most that it grows to, in milliseconds. */
+/** Its maximum, in milliseconds. */
 const MAX_PER_TRY_MS = 600_000;
-/** The least time between two deltas that an endpoint has, in milliseconds. */
+/** The least limit between two deltas of an endpoint, in milliseconds. */
 const INTER_TOKEN_MS = 60_000;
 /** The share of the keep-alive interval after which the status line of a stream is sent even without a delta. */
 const HEADER_COMMIT_SHARE = 0.8;
 
-/** The schema of the settings of the time limits of a request. */
+/** The schema of the time limits of a request. */
 export const timeoutsSchema = z
   .strictObject({
     requestTimeoutMs: milliseconds(
@@ -54,55 +54,50 @@ export const timeoutsSchema = z
 
 /** Every time limit of a request on its way through the gateway, in milliseconds. */
 export type Timeouts = {
-  /** The time from the first byte of a request until its headers are complete, in milliseconds. */
+  /** From the first byte of a request until its headers are complete, in milliseconds. */
   readonly requestHeadersTimeoutMs: number;
-  /** The time from the first byte of a request until its body is complete, in milliseconds. */
+  /** From the first byte of a request until its body is complete, in milliseconds. */
   readonly requestTimeoutMs: number;
-  /** The time from the admission of a request until an endpoint takes it, in milliseconds. */
+  /** From the admission of a request until it is sent to an endpoint, in milliseconds. */
   readonly pendingMs: number;
-  /** The time that opening a connection to an endpoint may take, in milliseconds. */
+  /** On opening a connection to an endpoint, in milliseconds. */
   readonly connectMs: number;
   /**
-   * The time that handing over a small request may take, and as much again until the engine says `Started`, or that the
-   * call is in its queue, in milliseconds.
+   * On handing over a small request, and again on the wait for `Started` or a place in the engine's queue, in
+   * milliseconds.
    */
   readonly acceptMs: number;
   /** The time that every MiB of the request adds to `acceptMs`, in milliseconds. */
   readonly acceptPerMiBMs: number;
-  /**
-   * The time until the first delta, from the acceptance by an engine or the newest movement of its progress; it grows
-   * with the prompt.
-   */
+  /** Until the first delta, from the acceptance by an engine or its latest progress; it grows with the prompt. */
   readonly perTry: PerTryTimeout;
-  /**
-   * The time between any two signs of life of an engine, in milliseconds; progress counts only if its counter advanced.
-   */
+  /** Between any two signs of life of an engine, in milliseconds; progress counts only if its counter advanced. */
   readonly perTryIdleMs: number;
-  /** The time between two deltas while decoding, in milliseconds. */
+  /** Between two deltas while decoding, in milliseconds. */
   readonly interTokenMs: number;
-  /** The time from the admission of a request until the end of a streamed answer, in milliseconds. */
+  /** From the admission of a request until the end of a streamed answer, in milliseconds. */
   readonly maxStreamDurationMs: number;
-  /** The time from the admission of a request until the end of an answer in one piece, in milliseconds. */
+  /** From the admission of a request until the end of a unary answer, in milliseconds. */
   readonly maxRequestDurationMs: number;
-  /** The time for which a client's socket may take nothing, in milliseconds. */
+  /** The time for which a client's socket may accept no data, in milliseconds. */
   readonly clientWriteStallMs: number;
-  /** The silence on a stream after which the client is sent a sign of life, in milliseconds. */
+  /** The silence on a stream after which the client receives a keep-alive, in milliseconds. */
   readonly keepAliveIntervalMs: number;
-  /** The time from the admission of a request until the status line is sent, even without a delta, in milliseconds. */
+  /** From the admission of a request until the status line is sent, even without a delta, in milliseconds. */
   readonly headerCommitMs: number;
 };
 
 /** The time to the first token, in milliseconds: it grows with the prompt. */
 export type PerTryTimeout = {
-  /** The time that every prompt has, in milliseconds. */
+  /** The time for every prompt, in milliseconds. */
   readonly baseMs: number;
   /** The time that every thousand tokens of the prompt add, in milliseconds. */
   readonly perThousandTokensMs: number;
-  /** The longest time that any prompt has, in milliseconds. */
+  /** The longest time for any prompt, in milliseconds. */
   readonly maxMs: number;
 };
 
-/** Returns all time limits by those that are configured. */
+/** Returns all time limits for the configured ones. */
 export function timeoutsOf({
   requestTimeoutMs,
   pendingTimeoutMs,
@@ -134,8 +129,8 @@ export function timeoutsOf({
 }
 
 /**
- * Returns how long handing over a request of about `bytes` bytes may take, in milliseconds, and as much again the wait
- * from then on until the engine shows a sign of life.
+ * Returns the limit on handing over a request of about `bytes` bytes, in milliseconds, and again on the wait for the
+ * engine's first message.
  */
 export function acceptTimeoutMs(
   bytes: number,
@@ -144,7 +139,7 @@ export function acceptTimeoutMs(
   return acceptMs + (bytes / MIB) * acceptPerMiBMs;
 }
 
-/** Returns how long a try may take to its first delta, in milliseconds, for a prompt of about `inputTokens` tokens. */
+/** Returns the limit on the first delta of an attempt, in milliseconds, for a prompt of about `inputTokens` tokens. */
 export function perTryTimeoutMs(inputTokens: number, { baseMs, perThousandTokensMs, maxMs }: PerTryTimeout): number {
   return Math.min(maxMs, baseMs + (Math.max(0, inputTokens) * perThousandTokensMs) / 1_000);
 }

@@ -2,72 +2,70 @@ import type { BlockStarted, Event, Started } from "../../../proto/gen/svc/infere
 import { TextDigest } from "./text-digest.ts";
 import { TokenLog } from "./token-log.ts";
 
-/** What is known of a block of an answer that has been passed on, in place of its text. */
+/** The properties of a block of an answer that has been passed on, without its text. */
 export type PassedBlock = {
-  /** The kind of the block. */
   readonly kind: "text" | "reasoning" | "toolCall";
-  /** The id of the call; empty where the block is none. */
+  /** Empty where the block is no tool call. */
   readonly callId: string;
-  /** The name of the tool that is called; empty where the block is no call. */
+  /** The name of the called tool; empty where the block is no tool call. */
   readonly name: string;
-  /** The digest of the text that has been passed on. */
+  /** The digest of the text passed on. */
   readonly digest: TextDigest;
   /** The number of tokens whose log probabilities have been passed on. */
   logprobs: number;
-  /** Whether the block was whole when it ended; undefined while it is open. */
+  /** Whether the block was complete when it ended; undefined while it is open. */
   complete: boolean | undefined;
 };
 
-/** Returns what is known of a block that begins; undefined where it has no kind that this gateway knows. */
+/** Returns the properties of a block that begins; undefined for an unknown kind. */
 export function newBlock({ block }: BlockStarted): PassedBlock | undefined {
   if (!block) return undefined;
   const { callId, name } = block.$case === "toolCall" ? block.value : { callId: "", name: "" };
   return { kind: block.$case, callId, name, digest: new TextDigest(), logprobs: 0, complete: undefined };
 }
 
-/** Returns whether two blocks are of one kind, and the same call where they are calls. */
+/** Returns whether two blocks are of one kind, and for tool calls the same call. */
 export function isSameBlock(one: PassedBlock, other: PassedBlock): boolean {
   return one.kind === other.kind && one.callId === other.callId && one.name === other.name;
 }
 
 /**
- * Keeps what another engine needs to go on with an answer, and what tells whether it really went on with this one: the
- * tokens, and of the text that was passed on a digest for each block. It never keeps text.
+ * Stores the state that another engine needs to continue an answer, and by which the gateway verifies the continuation:
+ * the tokens, and a digest of each block's text. It never stores text.
  */
 export class AnswerLedger {
-  /** The tokens that the engine has told. They may be ahead of the text. */
+  /** The tokens that the engine has sent. They may be ahead of the text. */
   readonly tokens = new TokenLog();
   readonly #blocks: PassedBlock[] = [];
   #open: PassedBlock | undefined;
   #started: Started | undefined;
   #finished = false;
 
-  /** The first word of the engine that began the answer; undefined until it has come. */
+  /** The first event of the engine that began the answer; undefined before it. */
   get started(): Started | undefined {
     return this.#started;
   }
 
-  /** The blocks that have been passed on, in their order; the last one may be open. */
+  /** The blocks passed on, in their order; the last one may be open. */
   get blocks(): readonly PassedBlock[] {
     return this.#blocks;
   }
 
-  /** Whether the answer is complete. */
   get finished(): boolean {
     return this.#finished;
   }
 
-  /** Notes the tokens of one message. It runs on the path of every delta. */
+  /** Adds the tokens of one message. Runs for every delta. */
   tell(tokens: readonly number[]): void {
     for (const token of tokens) this.tokens.push(token);
   }
 
-  /** Notes deltas of the open block that have been passed on, by their texts. It runs on the path of nearly every delta. */
+  /** Adds deltas of the open block that have been passed on, by their texts. Runs for nearly every delta. */
   noteTexts(texts: readonly string[]): void {
     for (const text of texts) this.#open?.digest.add(text);
   }
 
-  /** Notes events that have been passed on. */
+  /** Adds events that have been passed on. */
   note(events: readonly Event[]): void {
     for (const { kind } of events) {
       if (kind?.$case === "blockDelta") {

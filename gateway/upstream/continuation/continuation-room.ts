@@ -1,56 +1,54 @@
 /**
- * The reason why an answer is not kept, or no longer: no room for it, no room left to its tenant, a process that is in
- * trouble as it begins (`overload`), or one that was so short of memory that it was let go of (`released`).
+ * The reason why an answer is not, or no longer, kept: no room for it, no room left to its tenant, an overloaded
+ * process at its beginning (`overload`), or released for lack of memory (`released`).
  */
 export type NotKept = "no_room" | "no_room_for_key" | "overload" | "released";
 
-/** The share of the process' memory that kept answers get where the configuration gives them no size. */
+/** The default share of the process' memory for kept answers. */
 const MEMORY_SHARE = 0.125;
-/** The most that kept answers get where the configuration gives them no size, in bytes. */
+/** The largest default for kept answers, in bytes. */
 const MAX_BYTES = 268_435_456;
 
-/** Returns the bytes that kept answers get where the configuration gives them none, of a process with `memoryBytes`. */
+/** Returns the default size for kept answers, of a process with `memoryBytes`. */
 export function continuationBytes(memoryBytes: number): number {
   return Math.floor(Math.min(MAX_BYTES, MEMORY_SHARE * memoryBytes));
 }
 
-/** The bounds of what is kept of running answers. */
+/** The limits on kept answers. */
 export type ContinuationRoomOptions = {
-  /** The most bytes that all answers together may take up; 0 keeps none. */
+  /** The most bytes of all answers together; 0 keeps none. */
   readonly maxBytes: number;
-  /** The share of these bytes, above 0 to 1, that the answers of one tenant may take up. A single one may be larger. */
+  /** The share of these bytes, above 0 to 1, for the answers of one tenant. A single one may be larger. */
   readonly maxShareOfKey: number;
-  /** Returns whether the process is in trouble, so that no further answer is to be kept. Default: it never is. */
+  /** Returns whether the process is overloaded, so that no further answer is kept. Default: never. */
   readonly inTrouble?: () => boolean;
-  /** Called whenever an answer finds no room among those of all tenants. Default: nobody is told. */
+  /** Called whenever an answer finds no room among those of all tenants. Default: no call. */
   readonly onFull?: () => void;
 };
 
-/** An answer that takes up room. */
 type Held = {
   readonly tenant: string;
-  /** The room that the answer takes up, in bytes. */
+  /** The size of the answer in bytes. */
   bytes: number;
-  /** Lets go of the answer. Returns false where that cannot be at the moment, as another engine is taking it up. */
+  /** Releases the answer. Returns false while another engine continues it. */
   readonly letGo: () => boolean;
 };
 
 /** The room of one answer. */
 export type KeptAnswer = {
-  /** Takes `bytes` more. Returns why there is no room for them; undefined where they are taken. */
+  /** Takes `bytes` more. Returns the reason where there is no room for them; undefined where they are taken. */
   grow(bytes: number): NotKept | undefined;
-  /** Gives everything back. A second call does nothing. */
+  /** Releases all bytes. Idempotent. */
   release(): void;
 };
 
-/** Counts the memory of what is kept of running answers so that another engine can go on with them. */
+/** Counts the memory of running answers kept so that another engine can continue them. */
 export class ContinuationRoom {
   readonly #options: ContinuationRoomOptions;
   readonly #bytesOf = new Map<string, number>();
   readonly #held = new Set<Held>();
   #bytes = 0;
 
-  /** Keeps nothing at first. */
   constructor(options: ContinuationRoomOptions) {
     this.#options = options;
   }
@@ -60,24 +58,23 @@ export class ContinuationRoom {
     return this.#options.maxBytes > 0;
   }
 
-  /** The most bytes that all answers together may take up. */
   get maxBytes(): number {
     return this.#options.maxBytes;
   }
 
-  /** The bytes that all answers together take up now. */
+  /** The bytes of all kept answers. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** The number of answers that are kept now. */
+  /** The number of kept answers. */
   get answers(): number {
     return this.#held.size;
   }
 
   /**
-   * Takes room for an answer of a tenant, of `bytes` at first. Returns the reason where there is none. `letGo` is called
-   * when memory runs short: it has to release the room, or to return false where the answer cannot be let go of now.
+   * Takes room for an answer of a tenant, of `bytes` at first. Returns the reason where there is none. `letGo` is
+   * called when memory runs short: it must release the room, or return false where the answer is in use.
    */
   keep(tenant: string, bytes: number, letGo: () => boolean): KeptAnswer | NotKept {
     const lack = this.#options.inTrouble?.() ? "overload" : this.#lacks(tenant, bytes);
@@ -100,8 +97,8 @@ export class ContinuationRoom {
   }
 
   /**
-   * Lets go of answers, the largest first, until `share` of the bytes that are kept has been given back, from 0 to 1.
-   * Returns how many answers were let go of.
+   * Releases answers, the largest first, until `share` of the kept bytes has been freed, from 0 to 1. Returns the
+   * number of released answers.
    */
   letGoOf(share: number): number {
     const enough = (1 - share) * this.#bytes;

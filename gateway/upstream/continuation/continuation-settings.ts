@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** The schema of the settings on how answers outlive their engines. */
+/** The schema of the settings on continued answers. */
 export const continuationSchema = z
   .strictObject({
     maxBytes: z
@@ -16,5 +16,5 @@ export const continuationSchema = z
     "How answers are continued at another engine when theirs is lost, falls silent or drains, where both engines can: the client sees a pause. An answer is continued up to 16 times; one that loses two engines in a row without a new token is not, unless other requests or engines were lost with it.",
   );
 
-/** The share of the memory for kept answers, up to 1, that those of one owner's keys take up. */
+/** The share of the memory for kept answers, up to 1, that one tenant's answers may take. */
 export const KEPT_SHARE_OF_KEY = 0.5;

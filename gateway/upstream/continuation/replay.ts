@@ -2,25 +2,25 @@ import type { BlockDelta, BlockStarted, Event } from "../../../proto/gen/svc/inf
 import { type AnswerLedger, isSameBlock, newBlock, type PassedBlock } from "./answer-ledger.ts";
 
 /**
- * Follows the events of an engine that goes on with an answer, and lets through what its caller does not have yet. The
- * engine tells the whole answer again: up to where the caller is it has to have the same blocks, calls and text, however
- * they are cut into deltas, and the same tokens as it was given.
+ * Follows the events of an engine that continues an answer, and returns those that its caller does not have yet. The
+ * engine repeats the whole answer: up to the caller's position it must have the same blocks, calls and text, in any
+ * division into deltas, and the given tokens.
  */
 export class Replay {
   readonly #ledger: AnswerLedger;
-  /** The number of tokens that the engine was given. */
+  /** The number of tokens given to the engine. */
   readonly #given: number;
   /** The blocks that the caller has, of which the last may be open. */
   readonly #passed: readonly PassedBlock[];
-  /** The number of tokens that the engine has told. */
+  /** The number of tokens that the engine has sent. */
   #told = 0;
   /** The number of blocks that the engine has begun. */
   #begun = 0;
-  /** The block that the engine tells now. */
+  /** The block that the engine is sending. */
   #block: PassedBlock | undefined;
   #caughtUp: boolean;
 
-  /** Begins to follow an engine that was given all that `ledger` has. */
+  /** Begins to follow an engine that was given the tokens of `ledger`. */
   constructor(ledger: AnswerLedger) {
     this.#ledger = ledger;
     this.#given = ledger.tokens.size;
@@ -28,25 +28,22 @@ export class Replay {
     this.#caughtUp = this.#passed.length === 0;
   }
 
-  /** Whether the engine has told all that the caller has: what follows is new. */
+  /** Whether the engine has repeated everything that the caller has: all further events are new. */
   get caughtUp(): boolean {
     return this.#caughtUp;
   }
 
-  /** Whether the engine has told again all tokens that it was given: those that follow are new. */
+  /** Whether the engine has repeated all given tokens: all further ones are new. */
   get toldAgain(): boolean {
     return this.#told >= this.#given;
   }
 
-  /** Whether the engine has generated tokens of its own. */
+  /** Whether the engine has generated new tokens. */
   get gotOn(): boolean {
     return this.#told > this.#given;
   }
 
-  /**
-   * Returns those tokens of the next message that the engine was not given; undefined where it has told others than
-   * those that it was given.
-   */
+  /** Returns the new tokens of the next message; undefined where a repeated one differs from that given. */
   newTokens(tokens: readonly number[]): readonly number[] | undefined {
     if (this.toldAgain) {
       this.#told += tokens.length;
@@ -59,10 +56,7 @@ export class Replay {
     return tokens.slice(again);
   }
 
-  /**
-   * Returns those of the next events that the caller does not have; undefined where the answer is another one. The
-   * second `started` of an answer is nothing that a caller has to know.
-   */
+  /** Returns the new events among the next; undefined where the answer differs. A second `started` is not passed on. */
   newEvents(events: readonly Event[]): readonly Event[] | undefined {
     const fresh: Event[] = [];
     for (const event of events) {
@@ -79,7 +73,7 @@ export class Replay {
     return fresh;
   }
 
-  /** Takes an event that tells again what the caller has. Returns what of it is new; undefined where nothing is. */
+  /** Takes an event that repeats a part of the answer. Returns its new part; undefined where there is none. */
   #again(event: Event): Event | "differs" | undefined {
     const { kind } = event;
     switch (kind?.$case) {
@@ -90,7 +84,7 @@ export class Replay {
       case "blockEnded":
         return this.#ends(kind.value.complete);
       default:
-        // It ends before it has told all.
+        // It ends before the caller's position.
         return "differs";
     }
   }
@@ -126,7 +120,7 @@ export class Replay {
     return undefined;
   }
 
-  /** Looks whether the open block that the caller has is told again to where the caller is. */
+  /** Compares the open block with that of the caller, up to the caller's position. */
   #look(block: PassedBlock, passed: PassedBlock): "differs" | undefined {
     if (passed.complete !== undefined || block.digest.length < passed.digest.length) return undefined;
     this.#caughtUp = true;

@@ -4,53 +4,51 @@ import type { ContinuationRoom, KeptAnswer, NotKept } from "./continuation-room.
 import { Replay } from "./replay.ts";
 import type { Resumption } from "./resumable-message.ts";
 
-/** What an answer takes up beside its request and its tokens, in bytes: what is known of its blocks, and of itself. */
+/** The bytes of an answer beside its request and its tokens: the properties of its blocks, and its own. */
 const ANSWER_BYTES = 2_048;
 
-/** The parts of one kept answer. */
 export type ResumableAnswerOptions = {
   /** The room that all kept answers share. */
   readonly room: ContinuationRoom;
-  /** The tenant that the answer belongs to. */
   readonly tenant: string;
   /** The size of the encoded request in bytes, which is kept along with the answer. */
   readonly requestBytes: number;
-  /** Called when the answer cannot be kept, with the reason: it then fails with its engine. */
+  /** Called with the reason when the answer cannot be kept: it then fails with its engine. */
   readonly onNotKept: (why: NotKept) => void;
-  /** Called each time when an engine that goes on with the answer brings what its caller does not have yet. */
+  /** Called for each engine that continues the answer, at its first new event. */
   readonly onGoesOn: () => void;
 };
 
 /**
- * One answer that may outlive the engine that began it. It stands on the path of every event: it keeps what another
- * engine needs to go on, and of that other engine lets through what the caller does not have yet.
+ * One answer that may outlive the engine that began it. It processes every event: it stores the state that another
+ * engine needs to continue, and of that engine passes only the events that the caller does not have yet.
  */
 export class ResumableAnswer {
   readonly #options: ResumableAnswerOptions;
   /** The answer so far; undefined where it is not kept. */
   #ledger: AnswerLedger | undefined;
   #kept: KeptAnswer | undefined;
-  /** The memory of the tokens that has been taken from the room, in bytes. */
+  /** The memory of the tokens taken from the room, in bytes. */
   #tokenBytes = 0;
   #replay: Replay | undefined;
-  /** Whether the engine that goes on has brought something new. */
+  /** Whether the continuing engine has sent new events. */
   #goesOn = false;
   #workedOn = false;
-  /** Whether a try has ended, and no other one has begun yet. */
+  /** Whether an attempt has ended, and the next has not begun. */
   #isBetween = false;
-  /** The number of tokens that were there when the try that runs began. */
+  /** The number of tokens at the beginning of the running attempt. */
   #tokensBefore = 0;
 
   constructor(options: ResumableAnswerOptions) {
     this.#options = options;
   }
 
-  /** Whether the answer is kept, so that another engine could go on with it. */
+  /** Whether the answer is kept, so that another engine could continue it. */
   get kept(): boolean {
     return this.#ledger !== undefined;
   }
 
-  /** Whether there is anything to go on with: an engine has told tokens of the answer. */
+  /** Whether there is an answer to continue: an engine has sent tokens of it. */
   get begun(): boolean {
     return this.#ledger?.started !== undefined && this.#ledger.tokens.size > 0;
   }
@@ -60,7 +58,7 @@ export class ResumableAnswer {
     return this.#ledger?.finished ?? false;
   }
 
-  /** The revision of the model that began the answer; empty where that is not known. */
+  /** The revision of the model that began the answer; empty where unknown. */
   get revision(): string {
     return this.#ledger?.started?.modelRevision ?? "";
   }
@@ -70,29 +68,29 @@ export class ResumableAnswer {
     return this.#ledger?.tokens.size ?? 0;
   }
 
-  /** Whether the engine of the try that runs, or has just ended, has said anything. */
+  /** Whether the engine of the running or last attempt has sent anything. */
   get workedOn(): boolean {
     return this.#workedOn;
   }
 
-  /** Whether the engine that was to go on with the answer has brought more of it than the caller had. */
+  /** Whether the engine that was to continue the answer has sent more than the caller had. */
   get wentOn(): boolean {
     return this.#goesOn;
   }
 
-  /** Whether the try that runs, or has just ended, goes on with what another engine had begun. */
+  /** Whether the running or last attempt continues an answer begun by another engine. */
   get continued(): boolean {
     return this.#replay !== undefined;
   }
 
-  /** Whether an engine has generated tokens of its own in the try that runs, or has just ended. */
+  /** Whether the engine of the running or last attempt has generated new tokens. */
   get gotOn(): boolean {
     return this.#replay ? this.#replay.gotOn : this.tokens > this.#tokensBefore;
   }
 
   /**
-   * Begins a try that goes on with the answer where `goOn` says so and one is under way, and begins anew otherwise.
-   * `canContinue` says whether the endpoint can be continued. Returns what it is to be asked for.
+   * Begins an attempt that continues the answer where `goOn` is set and an answer has begun, and restarts it otherwise.
+   * `canContinue`: the endpoint has the capability CONTINUATION. Returns the resumption to request.
    */
   begin(canContinue: boolean, goOn: boolean): Resumption {
     const ledger = this.#ledger;
@@ -113,8 +111,8 @@ export class ResumableAnswer {
   }
 
   /**
-   * Takes the next message of the try that runs, on the path of every delta. Returns the events to pass on; undefined
-   * where an engine that was to go on with the answer tells another one.
+   * Takes the next message of the running attempt, for every delta. Returns the events to pass on; undefined where an
+   * engine that was to continue the answer sends a different one.
    */
   take(events: readonly Event[], tokens: readonly number[]): readonly Event[] | undefined {
     const ledger = this.#ledger;
@@ -129,9 +127,8 @@ export class ResumableAnswer {
   }
 
   /**
-   * Takes deltas of the open block of the try that runs by their texts, which are all to be passed on, and the tokens
-   * behind them; it runs on the path of nearly every delta. Returns false, and has taken nothing, where `take` has to
-   * compare them with what the caller has.
+   * Takes deltas of the open block by their texts, all of which are passed on, and the tokens behind them; runs for
+   * nearly every delta. Returns false, and takes nothing, where `take` has to compare them with the caller's part.
    */
   takeDeltas(texts: readonly string[], tokens: readonly number[]): boolean {
     const ledger = this.#ledger;
@@ -146,12 +143,12 @@ export class ResumableAnswer {
     return true;
   }
 
-  /** Notes that the try has ended: until it is decided whether another one goes on, the answer is not let go of. */
+  /** Records the end of an attempt: until the next step is decided, the answer is not released. */
   tryEnded(): void {
     this.#isBetween = true;
   }
 
-  /** Forgets the answer and gives its room back: no engine can go on with it any more. A second call does nothing. */
+  /** Discards the answer and releases its room: no engine can continue it any more. Idempotent. */
   forget(): void {
     this.#ledger = undefined;
     this.#kept?.release();
@@ -166,7 +163,7 @@ export class ResumableAnswer {
     tokens: readonly number[],
   ): readonly Event[] | undefined {
     const newTokens = replay.newTokens(tokens);
-    // Behind what the caller had, a delta costs no more than one of an answer that nobody continues.
+    // After the caller's position, a delta costs no more than one of an uncontinued answer.
     const fresh = this.#goesOn ? events : newTokens && replay.newEvents(events);
     if (!newTokens || !fresh) return undefined;
     ledger.tell(newTokens);
@@ -190,8 +187,8 @@ export class ResumableAnswer {
   }
 
   /**
-   * Lets go of the answer, as memory is short. Returns false while another engine takes it up: whoever has forgotten what
-   * the caller has could not tell what is new.
+   * Releases the answer, as memory is short. Returns false while another engine repeats it: without the caller's part,
+   * the new one could not be determined.
    */
   #letGo(): boolean {
     if (this.#isBetween || (this.#replay && !this.#goesOn)) return false;
@@ -200,11 +197,11 @@ export class ResumableAnswer {
     return true;
   }
 
-  /** Takes room for the tokens that have come; an answer that finds none is kept no longer. */
+  /** Takes room for received tokens; an answer without room is no longer kept. */
   #grow(ledger: AnswerLedger): void {
     const { bytes } = ledger.tokens;
     if (bytes === this.#tokenBytes) return;
-    // Until then it takes the ledger to know what is new.
+    // Until then the ledger is needed to determine the new part.
     if (this.#replay && !this.#replay.caughtUp) return;
     const lack = this.#kept?.grow(bytes - this.#tokenBytes);
     this.#tokenBytes = bytes;
@@ -215,8 +212,8 @@ export class ResumableAnswer {
 }
 
 /**
- * Returns an event of an engine that went on with an answer as the engine would tell it that began it: what was cached
- * of the prompt is what that one found.
+ * Returns an event of a continuing engine as the first engine would have sent it: the cached tokens are those of the
+ * first one.
  */
 function asOneAnswer(event: Event, { started }: AnswerLedger): Event {
   const cachedInputTokens = started?.cachedInputTokens;

@@ -3,28 +3,28 @@ import { type Continuation, GenerateRequest } from "../../../proto/gen/svc/infer
 
 /** The tag of the field `resumable` of a GenerateRequest: number 14, a varint. */
 const RESUMABLE_TAG = 14 << 3;
-/** The size of that field in bytes: its tag and its value have one each. */
+/** The size of that field in bytes: one each for tag and value. */
 const RESUMABLE_BYTES = 2;
 
 /**
- * The size of the largest message whose room is kept for the next one, in bytes. Growing into new room costs as much as
- * encoding, and each message is copied out of it; what is translated beside others is no larger.
+ * The size of the largest message whose buffer is kept for the next one, in bytes. Growing a new buffer costs as much
+ * as encoding, and each message is copied out of it; concurrently translated messages are no larger.
  */
 const KEPT_BYTES = 256 * 1024;
 
-/** Has the room in which messages are encoded, one at a time. */
+/** The buffer in which messages are encoded, one at a time. */
 let writer = new BinaryWriter();
 
-/** What an engine is asked for beside the answer: nothing, the tokens of it, or to go on with one. */
+/** The request to the engine beside the answer: nothing, the tokens of it, or the continuation of one. */
 export type Resumption = "none" | "resumable" | Continuation;
 
 /**
- * Encodes a request, whose field `resumable` comes last and is true. Whether it is sent is decided for each call, by
- * `messageFor`; the message itself may have tens of megabytes, and is never written or copied for that.
+ * Encodes a request, whose field `resumable` comes last and is true. `messageFor` decides for each call whether it is
+ * sent; the message itself may have tens of megabytes, and is not written or copied for that.
  */
 export function encodeResumable(request: GenerateRequest): Uint8Array {
   const used = writer;
-  // Of one that could not be encoded nothing may be left in the next one.
+  // A failed encoding must leave nothing in the next one.
   writer = new BinaryWriter();
   const bytes = GenerateRequest.encode(request, used).uint32(RESUMABLE_TAG).bool(true).finish();
   if (bytes.byteLength <= KEPT_BYTES) writer = used;
@@ -32,8 +32,8 @@ export function encodeResumable(request: GenerateRequest): Uint8Array {
 }
 
 /**
- * Returns the message of one call, out of what `encodeResumable` gave. Messages of the contract merge where one is
- * written behind the other, so that a continuation needs no second look at the request.
+ * Returns the message of one call, from the result of `encodeResumable`. Concatenated messages of the contract merge,
+ * so that a continuation does not decode the request again.
  */
 export function messageFor(encoded: Uint8Array, resumption: Resumption): Uint8Array {
   if (resumption === "resumable") return encoded;

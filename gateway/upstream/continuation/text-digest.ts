@@ -4,8 +4,8 @@ const FACTOR_B = 0x9e37_79b1;
 const OFFSET_A = 0x811c_9dc5 | 0;
 
 /**
- * A digest of 64 bits over a text that comes in pieces; how it is cut makes no difference. It tells texts apart that
- * differ by accident, for two multiplications a character, and is no protection against those who make texts up.
+ * A digest of 64 bits over a text in pieces, independent of the division into pieces. It distinguishes texts that
+ * differ by accident, for two multiplications per character, and is not collision resistant.
  */
 export class TextDigest {
   #a = OFFSET_A;
@@ -17,9 +17,9 @@ export class TextDigest {
     return this.#length;
   }
 
-  /** Takes the next piece of the text: of `text`, the code units before `end`. Default: all of them. */
+  /** Adds the next piece: of `text`, the code units before `end`. Default: all of them. */
   add(text: string, end = text.length): void {
-    // Both halves fit into V8's small integers: nothing is allocated on the path of every delta.
+    // Both halves fit into V8's small integers: no delta allocates.
     let a = this.#a;
     let b = this.#b;
     for (let at = 0; at < end; at += 1) {
@@ -32,7 +32,7 @@ export class TextDigest {
     this.#length += end;
   }
 
-  /** Returns whether both are digests of the same text, as far as a digest can tell. */
+  /** Returns whether both are digests of the same text. */
   equals(other: TextDigest): boolean {
     return this.#length === other.#length && this.#a === other.#a && this.#b === other.#b;
   }

@@ -1,6 +1,6 @@
-/** The tokens in the first chunk of a log, a power of two: many answers are short, and many streams wait for their next. */
+/** The tokens in the first chunk of a log, a power of two: many answers are short, and many streams are idle. */
 const FIRST_TOKENS = 64;
-/** The tokens in the largest chunks of a log: so many that what a chunk costs beside them is lost in them. */
+/** The tokens in the largest chunks of a log, so many that a chunk's overhead is negligible. */
 const CHUNK_TOKENS = 2_048;
 /** The number of chunks up to the first of the largest ones; each has twice the tokens of the one before. */
 const GROWING_CHUNKS = Math.log2(CHUNK_TOKENS / FIRST_TOKENS) + 1;
@@ -10,7 +10,7 @@ const GROWING_TOKENS = 2 * CHUNK_TOKENS - FIRST_TOKENS;
 const BYTES_PER_TOKEN = 4;
 const NOTHING = new Uint32Array(0);
 
-/** Keeps the tokens of one answer in their order, in 4 bytes each. Nothing of it is ever moved as it grows. */
+/** Stores the tokens of one answer in order, in 4 bytes each. Growth moves none of them. */
 export class TokenLog {
   #chunks: Uint32Array[] | undefined;
   #last = NOTHING;
@@ -19,17 +19,16 @@ export class TokenLog {
   #size = 0;
   #bytes = 0;
 
-  /** The number of tokens. */
   get size(): number {
     return this.#size;
   }
 
-  /** The memory that the log takes up, in bytes; it grows by whole chunks. */
+  /** The memory of the log, in bytes; it grows by whole chunks. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Adds a token behind the others. It runs for every token of every answer. */
+  /** Appends a token. Runs for every token of every answer. */
   push(token: number): void {
     if (this.#used === this.#last.length) this.#grow();
     this.#last[this.#used] = token;
@@ -59,7 +58,7 @@ export class TokenLog {
     this.#last = new Uint32Array(Math.min(2 * this.#last.length || FIRST_TOKENS, CHUNK_TOKENS));
     this.#bytes += this.#last.length * BYTES_PER_TOKEN;
     this.#used = 0;
-    // A literal has room for what it holds, which is all that most answers need.
+    // A literal allocates exactly its elements, which suffices for most answers.
     if (this.#chunks) this.#chunks.push(this.#last);
     else this.#chunks = [this.#last];
   }

@@ -1,6 +1,6 @@
 import type { DiscoveryStatus } from "./discovery.ts";
 
-/** Counts what became of the attempts of one discovery, and tells when its fault changes. */
+/** Counts the results of one discovery's attempts, and reports changes of its fault. */
 export class DiscoveryRecord {
   readonly #onFault: (fault: string | undefined) => void;
   #attempts = 0;
@@ -13,7 +13,6 @@ export class DiscoveryRecord {
     this.#onFault = onFault;
   }
 
-  /** The record of the attempts so far. */
   get status(): DiscoveryStatus {
     return {
       attempts: this.#attempts,
@@ -24,19 +23,19 @@ export class DiscoveryRecord {
     };
   }
 
-  /** Counts an attempt that brought endpoints. */
+  /** Counts an attempt that returned endpoints. */
   succeeded(): void {
     this.#successes += 1;
     this.#end(undefined);
   }
 
-  /** Counts an attempt that learned nothing; `fault` says why, for the operator. */
+  /** Counts an attempt without a result; `fault` is the reason, for operators. */
   failed(fault: string): void {
     this.#failures += 1;
     this.#end(fault);
   }
 
-  /** Counts an attempt that learned what is of no use; `fault` says why, for the operator. */
+  /** Counts an attempt with an unusable result; `fault` is the reason, for operators. */
   rejected(fault: string): void {
     this.#rejected += 1;
     this.#end(fault);

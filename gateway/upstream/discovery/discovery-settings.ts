@@ -3,7 +3,7 @@ import { hostPortSchema } from "../../../deploy/runtime/config/host-port-schema.
 import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 import { type EndpointSpec, endpointsSchema } from "./endpoint-schema.ts";
 
-/** The schemas of the settings of each type of discovery, on top of what every cluster has. */
+/** The schemas of each discovery type's settings, beside those of every cluster. */
 export const discoveryShapes = {
   static: {
     type: z.literal("static").default("static").describe("The endpoints stand in the configuration."),
@@ -30,23 +30,22 @@ export const discoveryShapes = {
   },
 };
 
-/** How the endpoints of a cluster are found by the name of a host. */
+/** The settings of DNS discovery. */
 export type DnsSettings = {
   /** The host and port, as `host:port`. */
   readonly address: string;
-  /** The time after which the host is looked up again, in milliseconds. */
+  /** The interval between lookups of the host, in milliseconds. */
   readonly dnsRefreshRateMs: number;
-  /** The addresses of the host that count, by their family. */
   readonly dnsLookupFamily: DnsLookupFamily;
 };
 
 /**
- * The addresses of a host that count, Envoy's `dns_lookup_family`. A node that has addresses of both families would be
- * two endpoints: so preferring one means the other counts only where there is none of the first.
+ * The address families of a host, Envoy's `dns_lookup_family`. A node with addresses of both families would be two
+ * endpoints: a preferred family therefore excludes the other, unless there is no address of the first.
  */
 export type DnsLookupFamily = "v4_preferred" | "v4_only" | "v6_only" | "all";
 
-/** The settings of where the endpoints of a cluster come from. */
+/** The settings of a cluster's discovery. */
 export type DiscoverySettings =
   | { readonly type: "static"; readonly endpoints: readonly EndpointSpec[] }
   | ({ readonly type: "strict_dns" } & DnsSettings)

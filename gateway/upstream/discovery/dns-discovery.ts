@@ -4,18 +4,18 @@ import { DiscoveryRecord } from "./discovery-record.ts";
 import type { DnsLookupFamily, DnsSettings } from "./discovery-settings.ts";
 import { type EndpointSpec, endpointSchema } from "./endpoint-schema.ts";
 
-/** The time, in milliseconds, after which a lookup without an answer counts as failed. */
+/** The timeout of a lookup, in milliseconds. */
 const LOOKUP_TIMEOUT_MS = 5_000;
 /**
- * The most refresh times between two lookups: while lookups fail they become rarer, as with Envoy's
+ * The longest interval between two lookups, in refresh intervals: failing lookups back off, as with Envoy's
  * `dns_failure_refresh_rate`.
  */
 const MAX_BACK_OFF = 10;
 const JITTER = 0.2;
 
 /**
- * Envoy's strict DNS: every address of a host is an endpoint, and one that is no longer answered leaves. A failed
- * lookup or an empty answer changes nothing: that name servers are gone says nothing about engines.
+ * Envoy's strict DNS: every address of a host is an endpoint, and one that is no longer returned leaves. A failed
+ * lookup or an empty answer changes nothing: an outage of name servers implies nothing about engines.
  */
 export class DnsDiscovery implements Discovery {
   readonly #host: string;
@@ -41,12 +41,11 @@ export class DnsDiscovery implements Discovery {
     void this.#refresh();
   }
 
-  /** The record of the lookups so far. */
   get status(): DiscoveryStatus {
     return this.#record.status;
   }
 
-  /** Stops looking the host up; a lookup that runs is ignored. */
+  /** Stops the lookups; the result of a running one is ignored. */
   close(): void {
     this.#closed = true;
     this.#cancel();
@@ -62,7 +61,7 @@ export class DnsDiscovery implements Discovery {
     this.#cancel = this.#options.clock.after(this.#delayMs(), () => void this.#refresh());
   }
 
-  /** Looks the host up once. Resolves to its addresses, or to the code that says why there are none. */
+  /** Looks the host up once. Resolves to its addresses, or to the error code where there are none. */
   async #ask(): Promise<readonly string[] | string> {
     const { clock, resolve } = this.#options;
     try {
@@ -108,7 +107,7 @@ function inTime<T>(work: Promise<T>, clock: Clock): Promise<T> {
   });
 }
 
-/** Returns the code of an error, such as ENOTFOUND; the text of a resolver says no more. */
+/** Returns the code of an error, such as ENOTFOUND; a resolver's text adds nothing. */
 function codeOf(error: unknown): string {
   if (error instanceof Error && "code" in error && typeof error.code === "string") return error.code;
   return error instanceof Error && error.message === "timeout" ? "timeout" : "failed";

@@ -4,12 +4,12 @@ import { type EndpointSpec, endpointsSchema } from "./endpoint-schema.ts";
 
 const schema = z.strictObject({ endpoints: endpointsSchema });
 
-/** An endpoint file that cannot be used. The message names the path of the bad key. */
+/** An unusable endpoint file. The message names the path of the bad key. */
 export class EndpointFileError extends Error {
   override readonly name = "EndpointFileError";
 }
 
-/** Returns the endpoints that a file's text lists, in YAML or JSON. Throws `EndpointFileError`. */
+/** Returns the endpoints in a file's text, in YAML or JSON. Throws `EndpointFileError`. */
 export function parseEndpointFile(text: string): readonly EndpointSpec[] {
   let document: unknown;
   try {

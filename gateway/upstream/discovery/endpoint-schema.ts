@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { hostPortSchema } from "../../../deploy/runtime/config/host-port-schema.ts";
 
-/** The schema of one endpoint of a cluster, as configuration and endpoint files name it. */
+/** The schema of one endpoint of a cluster, in configuration and endpoint files. */
 export const endpointSchema = z.strictObject({
   address: hostPortSchema.describe("The host and port of an engine node's gRPC, as host:port."),
   loadBalancingWeight: z
@@ -23,5 +23,5 @@ export const endpointsSchema = z
   .array(endpointSchema)
   .refine((all) => new Set(all.map(({ address }) => address)).size === all.length, "an address stands there twice");
 
-/** What is said about one endpoint of a cluster, with its defaults. */
+/** The settings of one endpoint of a cluster, with defaults. */
 export type EndpointSpec = Readonly<z.infer<typeof endpointSchema>>;

@@ -6,8 +6,8 @@ import { DiscoveryRecord } from "./discovery-record.ts";
 import { EndpointFileError, parseEndpointFile } from "./endpoint-file.ts";
 
 /**
- * Follows the endpoints in a file, as Envoy's file-based EDS; the file is to be changed by moving a new one into its
- * place. A file that is missing or bad changes nothing.
+ * Follows the endpoints in a file, as Envoy's file-based EDS; operators replace the file by a rename. A missing or bad
+ * file changes nothing.
  */
 export class FileDiscovery implements Discovery {
   readonly #file: string;
@@ -25,12 +25,10 @@ export class FileDiscovery implements Discovery {
     void this.#followed.look();
   }
 
-  /** The record of the attempts to read the file so far. */
   get status(): DiscoveryStatus {
     return this.#record.status;
   }
 
-  /** Stops following the file. */
   close(): void {
     this.#closed = true;
     this.#followed.close();

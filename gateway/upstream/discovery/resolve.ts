@@ -1,17 +1,15 @@
 import { lookup } from "node:dns/promises";
 
-/** Looks up all IP addresses of a host. Rejects when there are none, or nobody says. */
+/** Looks up all IP addresses of a host. Rejects when there are none, or the lookup fails. */
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
 /**
- * The most lookups at a time. The system's resolver waits for answers in Node's few worker threads, which others need,
- * too.
+ * The most concurrent lookups. The system's resolver blocks some of Node's few worker threads, which others need, too.
  */
 const MAX_LOOKUPS = 2;
 
 /**
- * Returns the system's resolver, with its hosts file and search domains, as other programs on the machine have it. Who
- * asks for a host that is being looked up gets the same answer.
+ * Returns the system's resolver, with its hosts file and search domains. Concurrent lookups of one host share a result.
  */
 export function systemResolve(): Resolve {
   const underWay = new Map<string, Promise<readonly string[]>>();

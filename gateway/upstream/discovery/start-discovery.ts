@@ -3,10 +3,7 @@ import type { DiscoverySettings } from "./discovery-settings.ts";
 import { DnsDiscovery } from "./dns-discovery.ts";
 import { FileDiscovery } from "./file-discovery.ts";
 
-/**
- * Begins to look for endpoints in the way that the settings name. Endpoints that stand in the settings themselves are
- * told before this returns.
- */
+/** Starts the discovery of the configured type. Statically configured endpoints are reported before this returns. */
 export function startDiscovery(settings: DiscoverySettings, options: DiscoveryOptions): Discovery {
   switch (settings.type) {
     case "static":

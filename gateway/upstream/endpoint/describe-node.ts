@@ -2,20 +2,22 @@ import { type Client, type ServiceError, status } from "@grpc/grpc-js";
 import { type ModelDescription, NodeServiceService } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { healthFailure } from "./health-failure.ts";
 
-/** What a node said about itself: its models, or nothing, and then `why` says what kept it, for operators. */
+/** A node's answer: the description of its models, or none, with the reason `why` for operators. */
 export type NodeAnswer =
   | {
       readonly kind: "described";
-      /** What the node says of each of its models. */
       readonly models: readonly ModelDescription[];
-      /** The time at which the node's process began to serve, in milliseconds of its wall clock; 0 where it does not say. */
+      /**
+       * The time at which the node's process began to serve, in milliseconds of its wall clock; 0 where it does not
+       * report it.
+       */
       readonly startedAtMs: number;
     }
   /** A node that speaks gRPC, but not this contract. */
   | { readonly kind: "unknown_contract" }
   | { readonly kind: "unreachable"; readonly why: string };
 
-/** Asks a node what it serves, until `deadline` in milliseconds of the wall clock. Never rejects. */
+/** Requests a node's description, until `deadline` in milliseconds of the wall clock. Never rejects. */
 export function describeNode(client: Client, deadline: number): Promise<NodeAnswer> {
   const { path, requestSerialize, responseDeserialize } = NodeServiceService.describeNode;
   return new Promise((resolve) => {

@@ -2,32 +2,35 @@ import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_lo
 import { type Evictions, evictionsWith } from "./evictions.ts";
 import { averageLoad, type LoadAverage } from "./load-average.ts";
 
-/** The age, in milliseconds, from which a report says nothing any more. */
+/** The age, in milliseconds, at which a report expires. */
 const EXPIRY_MS = 10_000;
 
-/** What a node says about its load; a figure is 0 or undefined where the node says nothing. */
+/** A node's reported load; a figure is 0 or undefined where the node does not report it. */
 export type EndpointLoad = {
-  /** The number of calls that run, of all gateways. */
+  /** The number of running calls, of all gateways. */
   readonly running: number;
-  /** The number of calls that wait in the queue of the node, of all gateways. */
+  /** The number of calls in the node's queue, of all gateways. */
   readonly waiting: number;
   /** The share of the KV cache that running calls hold, from 0 to 1. */
   readonly kvUse: number;
   /** The prompt tokens that have yet to be prefilled and are in no cache. */
   readonly queuedUncachedTokens: number;
-  /** The prompt tokens that the node reads in a second. */
+  /** The prefill speed, in tokens per second. */
   readonly prefillTokensPerSecond: number | undefined;
-  /** The tokens that one generation gets in a second. */
+  /** The decode speed of one generation, in tokens per second. */
   readonly decodeTokensPerSecond: number | undefined;
-  /** The number of gateways that follow the load of the node, this one among them. */
+  /** The number of gateways that follow the load of the node, including this one. */
   readonly readers: number;
-  /** The time for which the cache has kept unused prefixes before it evicted them, in milliseconds. */
+  /** The time for which the cache kept unused prefixes before it evicted them, in milliseconds. */
   readonly retentionMs: number | undefined;
-  /** The monotonic milliseconds at which what the cache has evicted was used last: what was used since is still there. */
+  /**
+   * The monotonic milliseconds of the last use of the prefixes evicted most recently: prefixes used later are still
+   * cached.
+   */
   readonly evictedBeforeMs: number | undefined;
 };
 
-/** What is known of a node that has not reported. */
+/** The load of a node without a report. */
 export const UNKNOWN_LOAD: EndpointLoad = {
   running: 0,
   waiting: 0,
@@ -40,23 +43,23 @@ export const UNKNOWN_LOAD: EndpointLoad = {
   evictedBeforeMs: undefined,
 };
 
-/** The newest ORCA report of a node, as long as it is fresh. */
+/** The newest ORCA report of a node, until it expires. */
 export class LastReport {
   readonly #onChange: () => void;
-  /** What the report says of each model that was asked for: a report is read more often than one comes. */
+  /** The report's load of each requested model: a report is read more often than one arrives. */
   readonly #loads = new Map<string, EndpointLoad>();
-  /** What is known of the evictions of each of these models, over all reports. */
+  /** The evictions of each of these models, over all reports. */
   readonly #evictions = new Map<string, Evictions | undefined>();
   #report: OrcaLoadReport | undefined;
   #atMs = 0;
   #average: LoadAverage | undefined;
 
-  /** Starts without a report. `onChange` is called whenever there is a new one, or none any more. */
+  /** Starts without a report. `onChange` is called for every new report, and when the report is cleared. */
   constructor(onChange: () => void = () => {}) {
     this.#onChange = onChange;
   }
 
-  /** Takes a report that came at `nowMs`, in milliseconds of the monotonic clock. */
+  /** Takes a report that arrived at the monotonic time `nowMs`. */
   set(report: OrcaLoadReport, nowMs: number): void {
     this.#report = report;
     this.#loads.clear();
@@ -66,40 +69,34 @@ export class LastReport {
     this.#onChange();
   }
 
-  /**
-   * The mean number of running and waiting calls over the last minutes, of all models together; 0 where nothing was
-   * reported.
-   */
+  /** The mean number of running and waiting calls over the last minutes, of all models together; 0 without a report. */
   get meanRequests(): number {
     return this.#average?.value ?? 0;
   }
 
-  /** Forgets the report, as the connection is gone: behind the next one may be another node. */
+  /** Removes the report when the connection is lost: the next one may reach another node. */
   clear(): void {
     this.#report = undefined;
     this.#evictions.clear();
     this.#onChange();
   }
 
-  /** Returns whether there is a report that is not too old at `nowMs`, in milliseconds of the monotonic clock. */
+  /** Returns whether there is an unexpired report at the monotonic time `nowMs`. */
   isFresh(nowMs: number): boolean {
     return this.#report !== undefined && nowMs - this.#atMs < EXPIRY_MS;
   }
 
-  /**
-   * The moment at which the report will be too old, in milliseconds of the monotonic clock; undefined where there is
-   * none.
-   */
+  /** The monotonic milliseconds at which the report expires; undefined where there is none. */
   get freshUntilMs(): number | undefined {
     return this.#report && this.#atMs + EXPIRY_MS;
   }
 
-  /** Returns whether a fresh report says that the node drains. */
+  /** Returns whether an unexpired report announces that the node drains. */
   isDraining(nowMs: number): boolean {
     return (this.#fresh(nowMs)?.namedMetrics["svc.draining"] ?? 0) > 0;
   }
 
-  /** Returns what the node says for the model, where it tells its models apart, else for all of them together. */
+  /** Returns the load of the model, where the node reports by model, else that of the node. */
   load(model: string, nowMs: number): EndpointLoad {
     const report = this.#fresh(nowMs);
     if (!report) return UNKNOWN_LOAD;
@@ -118,7 +115,7 @@ export class LastReport {
   }
 }
 
-/** Returns what a report says for the model, where the node tells its models apart, else for all of them together. */
+/** Returns a report's load of the model, where the node reports by model, else that of the node. */
 function loadOf(report: OrcaLoadReport, model: string): Omit<EndpointLoad, "evictedBeforeMs"> {
   const named = (name: string) => metric(report, name, model);
   const total = named("svc.kv_tokens_total");
@@ -136,8 +133,8 @@ function loadOf(report: OrcaLoadReport, model: string): Omit<EndpointLoad, "evic
 }
 
 /**
- * Returns what a report says under `name` for the model, else for the node. Without a model, and where the node says
- * nothing, it is the sum over the models of the node. 0 where nothing is said.
+ * Returns a report's value of `name` for the model, else for the node. Without a model, and where the node has no
+ * value, it is the sum over the node's models. 0 where none is reported.
  */
 function metric({ namedMetrics }: OrcaLoadReport, name: string, model?: string): number {
   const said = amount(model && namedMetrics[`${name}/${model}`]) ?? amount(namedMetrics[name]);
@@ -148,7 +145,7 @@ function metric({ namedMetrics }: OrcaLoadReport, name: string, model?: string):
 }
 
 /**
- * Returns a number that is safe for the arithmetic of the policies, which a mistake of a node must not reach; undefined
+ * Returns a number that is safe for the arithmetic of the policies, which an invalid report must not reach; undefined
  * for any other value.
  */
 function amount(value: number | string | undefined): number | undefined {

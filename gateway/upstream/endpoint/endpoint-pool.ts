@@ -14,24 +14,24 @@ type Entry = {
   reports: LoadReports | undefined;
 };
 
-/** What a pool of endpoints works with. */
 export type EndpointPoolOptions = {
-  /** The clock by which load reports are asked for again. */
+  /** The clock of the load reports. */
   readonly clock: Clock;
-  /** Returns a random number that is even over [0, 1). */
+  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
-  /** What carries the calls that generate. Default: `grpc`. */
+  /** The transport of Generate calls. Default: `grpc`. */
   readonly wire?: WireKind;
   /** Called with the address of an endpoint that was closed. */
   readonly onGone: (address: string) => void;
-  /** The log, which is warned once when an endpoint on another machine is spoken to in plain text. */
+  /** Receives one warning when an endpoint on another machine is connected in plain text. */
   readonly log: Logger;
 };
 
 /**
  * Holds all endpoints, each address once: a node that serves several models is one endpoint with one channel. Where
- * clusters secure an address differently there is one endpoint for each way: none of them may get a connection that it
- * would not have made. An endpoint that no cluster has any more keeps its channel until its last call has ended.
+ * clusters secure an address differently there is one endpoint for each TLS setting, so that no cluster uses a
+ * connection which it would not have made. An endpoint without a cluster keeps its channel until its last call has
+ * ended.
  */
 export class EndpointPool {
   readonly #options: EndpointPoolOptions;
@@ -44,19 +44,19 @@ export class EndpointPool {
     this.#options = options;
   }
 
-  /** All open endpoints, with those that no cluster has any more but whose calls still run. */
+  /** All open endpoints, including those without a cluster whose calls still run. */
   get endpoints(): readonly Endpoint[] {
     return [...this.#entries.keys()];
   }
 
-  /** The addresses that are drained by hand, those without an endpoint included. */
+  /** The manually drained addresses, including those without an endpoint. */
   get drained(): ReadonlySet<string> {
     return this.#drained;
   }
 
   /**
-   * Has the endpoints at these addresses get no new calls, and those at all others get them again. It holds for endpoints
-   * that come later, too: a node that is away for a moment, or that DNS forgets, comes back drained.
+   * Drains the endpoints at these addresses, and resumes those at all others. It applies to later endpoints, too: a
+   * node that leaves for a moment, or disappears from DNS, returns drained.
    */
   setDrained(addresses: ReadonlySet<string>): void {
     this.#drained = addresses;
@@ -88,7 +88,7 @@ export class EndpointPool {
     endpoint.whenIdle(() => this.#close(endpoint));
   }
 
-  /** Closes all endpoints, and ends the calls that run on them. */
+  /** Closes all endpoints, and ends their calls. */
   close(): void {
     for (const { endpoint, reports } of this.#entries.values()) {
       reports?.close();

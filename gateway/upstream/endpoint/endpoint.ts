@@ -12,14 +12,14 @@ import { LastReport } from "./endpoint-load.ts";
 
 /** The size of the largest request message, in bytes. A prompt of a million tokens is several MB. */
 const MAX_REQUEST_BYTES = 64 * 1024 * 1024;
-/** The size of the largest reply message, in bytes. No single message of a stream comes near this. */
+/** The size of the largest reply message, in bytes, far above any single message of a stream. */
 export const MAX_REPLY_BYTES = 8 * 1024 * 1024;
 
-/** How connections to an endpoint are secured. */
+/** The TLS of connections to an endpoint. */
 export type EndpointTls = {
-  /** The certificates to trust and to show. */
+  /** The certificates to trust and to present. */
   readonly credentials: ChannelCredentials;
-  /** Returns the PEM texts of these certificates that new connections are to use now. */
+  /** Returns the current PEM texts of these certificates, for new connections. */
   readonly pems: () => Pems;
   /** The name that the certificate of the endpoint must be for; undefined for the host of its address. */
   readonly serverName: string | undefined;
@@ -27,22 +27,22 @@ export type EndpointTls = {
 
 /** A call that counts as running on its endpoint until it is ended. */
 export type EndpointCall = {
-  /** Takes the call off the endpoint, however it ended. A second call does nothing. */
+  /** Removes the call from the endpoint, with any result. Idempotent. */
   end(): void;
 };
 
 /**
- * One engine node at its address: its channel, what it said about itself, and the calls that run on it. What is known
- * about one of its models in particular is with the cluster of the model.
+ * One engine node at its address: its channel, its description and its running calls. State of a single model belongs
+ * to the model's cluster.
  */
 export class Endpoint {
   /** The address of the node, `host:port`. */
   readonly address: string;
   /** The newest load report of the node. */
   readonly report = new LastReport(() => this.#tell());
-  /** Lets big messages to the node go one after the other. */
+  /** Serializes big messages to the node. */
   readonly handOvers = new FairLane();
-  /** Carries the calls that generate. */
+  /** The transport of Generate calls. */
   readonly wire: GenerateWire;
   readonly #tls: EndpointTls | undefined;
   #client: Client | undefined;
@@ -56,8 +56,8 @@ export class Endpoint {
   #active = 0;
 
   /**
-   * Speaks to `host:port`; without `tls` in plain text. Calls that generate go over the `wire`, by default `fast`, which
-   * keeps their deadlines by `clock`, by default the system's.
+   * Connects to `host:port`; without `tls` in plain text. Generate calls use the `wire`, by default `fast`, which
+   * measures their deadlines by `clock`, by default the system's.
    */
   constructor(address: string, tls?: EndpointTls, wire: WireKind = "fast", clock: Clock = systemClock) {
     this.address = address;
@@ -68,7 +68,7 @@ export class Endpoint {
         : new GrpcJsWire(() => this.client);
   }
 
-  /** The gRPC client on the endpoint's one channel, which is for calls of all models. It is made when it is first used. */
+  /** The gRPC client on the endpoint's one channel, for calls of all models, created at its first use. */
   get client(): Client {
     if (!this.#client) {
       this.#client = this.#connected();
@@ -83,44 +83,43 @@ export class Endpoint {
       ...(tls?.serverName !== undefined && { "grpc.ssl_target_name_override": tls.serverName }),
       "grpc.max_send_message_length": MAX_REQUEST_BYTES,
       "grpc.max_receive_message_length": MAX_REPLY_BYTES,
-      // Retries are the router's: grpc-js would keep a copy of every prompt for them, and commits at other moments.
+      // The router retries: grpc-js would keep a copy of every prompt for retries, and commits at other moments.
       "grpc.enable_retries": 0,
-      // A call that buffers nothing for retries of its own tells when its message has been written.
+      // Only a call that buffers nothing for its own retries reports when its message has been written.
       "grpc.per_rpc_retry_buffer_size": 0,
       "grpc.enable_channelz": 0,
-      // Nodes are spoken to directly, as by the wire that is not grpc-js: a proxy of the environment is for the world outside.
+      // Nodes are connected directly, as by the other wire: a proxy in the environment is for external hosts.
       "grpc.enable_http_proxy": 0,
-      // Also what ends a connection that brings nonsense: Node stops reading it and tells nobody, so that its calls hang
-      // until the next ping fails, or their idle limit.
+      // Also ends a connection that sends malformed data: Node stops reading it without an event, so that its calls
+      // hang until the next ping fails, or their idle limit.
       "grpc.keepalive_time_ms": 20_000,
       "grpc.keepalive_timeout_ms": 10_000,
       "grpc.keepalive_permit_without_calls": 1,
       "grpc.initial_reconnect_backoff_ms": 100,
       "grpc.max_reconnect_backoff_ms": 2_000,
-      // Each endpoint has a channel of its own, as load is counted per endpoint.
+      // Each endpoint has its own channel, as load is counted per endpoint.
       "grpc.use_local_subchannel_pool": 1,
     });
   }
 
-  /** Whether the channel to the endpoint stands, with TLS and the settings of HTTP/2 agreed. */
+  /** Whether the channel to the endpoint is established, with TLS and HTTP/2 settings exchanged. */
   get connected(): boolean {
     return this.#client?.getChannel().getConnectivityState(false) === connectivityState.READY;
   }
 
-  /** The number of calls of this gateway that run on the endpoint, of all its models. */
+  /** The number of this gateway's running calls on the endpoint, of all its models. */
   get activeRequests(): number {
     return this.#active;
   }
 
-  /**
-   * Returns the node's own description of a model, from when it was last asked; undefined when it named no such model.
-   */
+  /** Returns the node's newest description of a model; undefined when it included no such model. */
   description(model: string): ModelDescription | undefined {
     return this.#descriptions.get(model);
   }
 
   /**
-   * Asks the node what it serves, until `deadline` in milliseconds of the wall clock. Callers at one time share a call.
+   * Requests the node's description, until `deadline` in milliseconds of the wall clock. Concurrent callers share a
+   * call.
    */
   describe(deadline: number): Promise<NodeAnswer> {
     this.#describing ??= describeNode(this.client, deadline).then((answer) => {
@@ -136,41 +135,42 @@ export class Endpoint {
   }
 
   /**
-   * The time at which the node's process began to serve, in milliseconds of its wall clock, as it was last asked: another
-   * one is another process, with an empty cache. 0 where the node does not say.
+   * The time at which the node's process began to serve, in milliseconds of its wall clock, by its newest description:
+   * another value is another process, with an empty cache. 0 where the node does not report it.
    */
   get startedAtMs(): number {
     return this.#startedAtMs;
   }
 
-  /** Whether an operator has drained the endpoint by hand. */
+  /** Whether an operator has drained the endpoint. */
   get drained(): boolean {
     return this.#drained;
   }
 
-  /** Drains the endpoint by hand, so that it gets no new calls, or ends that draining. */
+  /** Drains the endpoint manually, so that it gets no new calls, or ends that. */
   setDrained(drained: boolean): void {
     this.#drained = drained;
     this.#tell();
   }
 
   /**
-   * Returns whether the endpoint gets no new calls because an operator has drained it or its node says that it drains.
+   * Returns whether the endpoint gets no new calls because an operator has drained it or its node reports that it
+   * drains.
    */
   isDraining(nowMs: number): boolean {
     return this.#drained || this.report.isDraining(nowMs);
   }
 
   /**
-   * Calls the listener whenever something is known anew of the endpoint: its node's description or load report, or that
-   * it is drained by hand. Returns the function that ends this.
+   * Calls the listener after every change of the node's description, its load report, or the manual drain. Returns the
+   * function that ends this.
    */
   onNews(listener: () => void): () => void {
     this.#newsListeners.add(listener);
     return () => this.#newsListeners.delete(listener);
   }
 
-  /** Tells the health checks that the node has told a call that it must get no more. */
+  /** Called when the node has ended a call with the request to get no more; fails its health checks. */
   failHealthNow(): void {
     for (const listener of this.#failNow) listener();
   }
@@ -196,8 +196,8 @@ export class Endpoint {
   }
 
   /**
-   * Calls `run` as soon as no call runs on the endpoint, perhaps at once. It takes the place of an earlier `run` that
-   * was not called yet; undefined only takes that one back.
+   * Calls `run` as soon as no call runs on the endpoint, perhaps at once. It replaces an earlier pending `run`;
+   * undefined only cancels that.
    */
   whenIdle(run: (() => void) | undefined): void {
     this.#whenIdle = run;
@@ -208,7 +208,7 @@ export class Endpoint {
     for (const listener of this.#newsListeners) listener();
   }
 
-  /** Closes the channel and the wire: no call can be made on them any more. */
+  /** Closes the channel and the wire: no further call is possible. */
   close(): void {
     this.wire.close();
     this.#client?.close();

@@ -1,15 +1,17 @@
-/** The evictions of a cache that keeps what was used last, as far as its node tells of them. */
+/** The evictions of an LRU cache, as reported by its node. */
 export type Evictions = {
-  /** The time for which what was evicted had not been used, in milliseconds, as the node tells it. */
+  /** The time for which evicted prefixes had not been used, in milliseconds, as reported. */
   readonly retentionMs: number;
-  /** Monotonic milliseconds at which what was evicted was used last: what was used since is still there. */
+  /**
+   * Monotonic milliseconds of the last use of the prefixes evicted most recently: prefixes used later are still cached.
+   */
   readonly usedBeforeMs: number;
 };
 
 /**
- * Returns what is known of evictions with one more report, which came at the monotonic time `atMs`; undefined where the
- * node does not say, or has evicted nothing. As long as a node says the same it has evicted nothing more: what it keeps
- * grows older then than what it evicted.
+ * Returns the evictions after one more report, which arrived at the monotonic time `atMs`; undefined where the node
+ * does not report them, or has evicted nothing. While a node repeats the same report it has evicted nothing more: the
+ * kept prefixes then grow older than the evicted ones.
  */
 export function evictionsWith(
   before: Evictions | undefined,

@@ -1,6 +1,6 @@
 import { status } from "@grpc/grpc-js";
 
-/** What grpc-js and the system say of a connection, and what that means for who runs the gateway; first match wins. */
+/** Connection errors of grpc-js and the system, and their meaning for operators; first match wins. */
 const CONNECTION: readonly (readonly [RegExp, string])[] = [
   [/self-signed|unable to (get|verify)|issuer/, "its certificate is not signed by the authority in tls.caFile"],
   [/ERR_TLS_CERT_ALTNAME_INVALID/, "its certificate is for another name: see tls.serverName"],
@@ -11,14 +11,11 @@ const CONNECTION: readonly (readonly [RegExp, string])[] = [
   [/ECONNREFUSED/, "connection refused"],
   [/ENOTFOUND|EAI_AGAIN|Name resolution/, "its host name has no address"],
   [/EHOSTUNREACH|ENETUNREACH|ETIMEDOUT/, "unreachable"],
-  // What a peer does that wants TLS, or another certificate, and does not say so.
+  // The behaviour of a peer that requires TLS, or another certificate, and sends no error.
   [/Failed to connect/, "it closes the connection while it is set up: see tls"],
 ];
 
-/**
- * Returns why a node is not healthy, as an operator would say it, from a call of ours that failed. It is shown to
- * operators only.
- */
+/** Returns why a node is not healthy, in words for operators, from a failed call. It is shown to operators only. */
 export function healthFailure({ code, details }: { readonly code: status; readonly details: string }): string {
   if (code === status.DEADLINE_EXCEEDED) return "no answer in time";
   if (code === status.PERMISSION_DENIED) return "it answers with PERMISSION_DENIED: see its tls.allowedClientNames";

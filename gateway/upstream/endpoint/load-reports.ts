@@ -5,36 +5,35 @@ import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_lo
 import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
 import type { Endpoint } from "./endpoint.ts";
 
-/** The longest time between two reports of a node, in milliseconds; it also reports when something has changed much. */
+/** The report interval of a node, in milliseconds; it also reports large changes. */
 const REPORT_INTERVAL_MS = 500;
-/** The longest time between two reports where there are very many nodes: a report counts for twice as long. */
+/** The longest report interval with very many nodes: a report expires after twice as long. */
 const MAX_REPORT_INTERVAL_MS = 5_000;
-/** What each node adds to that time where there are many, in milliseconds: all together report 500 times a second. */
+/** The milliseconds that each node adds to the interval with many nodes: all together send 500 reports per second. */
 const INTERVAL_MS_PER_NODE = 2;
 const MIN_RECONNECT_MS = 250;
 const MAX_RECONNECT_MS = 5_000;
 /**
- * The time after which a node without load reports is asked again, in milliseconds: it may have been replaced by one
- * with.
+ * The time after which a node without load reports is asked again, in milliseconds: one with reports may have replaced
+ * it.
  */
 const ASK_AGAIN_MS = 60_000;
 
-/** What following the load of a node takes. */
 export type LoadReportsOptions = {
-  /** The endpoint that is asked, and that keeps the newest report. */
+  /** The endpoint that stores the newest report. */
   readonly endpoint: Endpoint;
-  /** The clock that dates reports, and by which a stream that ended is opened again. */
+  /** The clock of the reports' age and of the backoff. */
   readonly clock: Clock;
-  /** Returns a random number that is even over [0, 1). */
+  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
-  /** Returns how many nodes are followed, this one among them. */
+  /** Returns the number of followed nodes, including this one. */
   readonly nodes: () => number;
 };
 
 /**
- * Follows the load of a node by ORCA's out-of-band reports. Nothing depends on them but the quality of picks: a node
- * that has none is as good as any. A node is asked to report every half a second; beyond 250 nodes less often, down to
- * every 5 s, as a gateway would be busy with reports alone. What changes much the node tells at once in any case.
+ * Follows the load of a node by ORCA's out-of-band reports. Only the quality of picks depends on them: a node without
+ * reports is as usable as any. A node is asked to report every half second; beyond 250 nodes less often, down to every
+ * 5 s, as a gateway would be busy with reports alone. A node reports large changes at once in any case.
  */
 export class LoadReports {
   readonly #options: LoadReportsOptions;
@@ -48,7 +47,7 @@ export class LoadReports {
     this.#open();
   }
 
-  /** Stops following the node's load; the newest report stays until it is too old. */
+  /** Stops following the node's load; the newest report stays until it expires. */
   close(): void {
     this.#closed = true;
     this.#cancelTimer();
@@ -66,7 +65,7 @@ export class LoadReports {
       this.#reconnectMs = MIN_RECONNECT_MS;
       endpoint.report.set(report, clock.nowMs());
     });
-    // Said again by the status, which also tells of a stream that the node ended well-mannered.
+    // Repeated by the status, which also reports a stream that the node ended normally.
     call.on("error", () => {});
     call.on("status", ({ code }) => {
       endpoint.report.clear();

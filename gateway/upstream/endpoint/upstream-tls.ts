@@ -5,7 +5,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
 const file = (text: string) => z.string().min(1).describe(text);
 
-/** The schema of the settings on whom a cluster trusts and what it shows, Envoy's `UpstreamTlsContext`. */
+/** The schema of a cluster's certificates, Envoy's `UpstreamTlsContext`. */
 export const tlsSchema = z
   .strictObject({
     caFile: file(
@@ -29,27 +29,25 @@ export const tlsSchema = z
   })
   .describe("How connections to the endpoints are secured; the files are followed while they change.");
 
-/** The settings on whom a cluster trusts and what it shows: paths of PEM files. */
+/** The certificates that a cluster trusts and presents: paths of PEM files. */
 export type TlsSettings = Readonly<z.infer<typeof tlsSchema>>;
 
-/** What securing the connections of a cluster takes. */
 export type UpstreamTlsOptions = {
-  /** The settings on whom the cluster trusts and what it shows. */
   readonly settings: TlsSettings;
   /** The path of the settings in the configuration, for messages. */
   readonly path: string;
-  /** The clock by which the files are looked at again. */
+  /** The clock of the file watches. */
   readonly clock: Clock;
   /**
-   * Called when files have changed: with undefined when they were taken, else with why they cannot be used, and then
-   * the last good ones stay.
+   * Called when files have changed: with undefined when they were loaded, else with the reason why they cannot be used,
+   * and then the last good ones stay.
    */
   readonly onReload: (fault: string | undefined) => void;
 };
 
 /**
- * Keeps the certificates of connections to endpoints, and follows their files: new connections use the new ones, those
- * that are open stay as they are.
+ * Holds the certificates of connections to endpoints, and watches their files: new connections use the new ones, open
+ * ones stay as they are.
  */
 export class UpstreamTls {
   /** The credentials for channels, whose certificates follow the files. */
@@ -58,7 +56,7 @@ export class UpstreamTls {
   readonly #caListeners = new Set<experimental.CaCertificateUpdateListener>();
   readonly #identityListeners = new Set<experimental.IdentityCertificateUpdateListener>();
 
-  /** Reads the files. Throws `PemError` when they cannot be used now. */
+  /** Reads the files. Throws `PemError` when they cannot be used. */
   constructor({ settings, path, clock, onReload }: UpstreamTlsOptions) {
     const { caFile, certFile, keyFile } = settings;
     const files = [
@@ -73,17 +71,17 @@ export class UpstreamTls {
     this.credentials = createCertificateProviderChannelCredentials(provider, certFile === undefined ? null : provider);
   }
 
-  /** The PEM texts that new connections are to use now. */
+  /** The current PEM texts for new connections. */
   get pems(): Pems {
     return this.#pems.now;
   }
 
-  /** Stops following the files; channels go on with the newest certificates. */
+  /** Stops watching the files; channels continue with the newest certificates. */
   close(): void {
     this.#pems.close();
   }
 
-  /** Makes what grpc-js asks for certificates at every new connection. */
+  /** Returns the provider that grpc-js asks for certificates at every new connection. */
   #provider(): experimental.CertificateProvider {
     return {
       addCaCertificateListener: (listener) => {

@@ -9,37 +9,34 @@ import { HealthState } from "./health-state.ts";
 
 type HealthReply = ReturnType<typeof HealthService.watch.responseDeserialize>;
 
-/** The time for which a watch must have held to be begun anew at once when it breaks, in milliseconds. */
+/** The lifetime from which a broken watch is reopened at once, in milliseconds. */
 const STEADY_WATCH_MS = 1_000;
 const MIN_REWATCH_MS = 100;
 const JITTER = 0.2;
 /**
- * The time by which the end of a check may be late, in milliseconds. Beyond it this process was held up, and what the
- * node has answered may lie unread.
+ * The tolerated lateness of the end of a check, in milliseconds. Beyond it this process was stalled, and the node's
+ * answer may be unread.
  */
 const HELD_UP_MS = 250;
 
-/** What checking the health of one model on one endpoint takes. */
 export type HealthCheckerOptions = {
-  /** The endpoint that is checked. */
   readonly endpoint: Endpoint;
-  /** The catalog id of the model that is checked. */
+  /** The catalog id of the checked model. */
   readonly model: string;
-  /** The settings of the checks: how often, how long, and after how many the health changes. */
+  /** The interval, timeout and thresholds of the checks. */
   readonly settings: HealthCheckSettings;
-  /** The clock by which checks are made. */
   readonly clock: Clock;
-  /** Returns a random number that is even over [0, 1). */
+  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
   /** Called when health or compatibility may have changed. */
   readonly onResult: () => void;
 };
 
 /**
- * Checks the health of one model on one endpoint by `grpc.health.v1.Health`. `Watch` tells a change as soon as the node
- * knows it; `Check` from time to time finds the node that tells nothing any more. What the node says against itself
- * counts at once; failures to reach it, and good news, count by the thresholds. Before an endpoint is healthy it has
- * described itself, and again after every loss of the connection: behind the address there may then be another node.
+ * Checks the health of one model on one endpoint by `grpc.health.v1.Health`. `Watch` reports a change at once; a
+ * periodic `Check` detects a node that has gone silent. A node's own NOT_SERVING counts at once; unreachability and
+ * passes count by the thresholds. An endpoint becomes healthy only after it has described itself, and again after every
+ * loss of the connection: another node may then be at the address.
  */
 export class HealthChecker {
   readonly #options: HealthCheckerOptions;
@@ -49,17 +46,17 @@ export class HealthChecker {
   #watchSupported = true;
   #rewatchMs = MIN_REWATCH_MS;
   /**
-   * Whether the node speaks the contract and has the model; undefined while it has yet to be asked, for the first time
-   * or again.
+   * Whether the node speaks the contract and has the model; undefined before its description, and after a lost
+   * connection.
    */
   #compatible: boolean | undefined;
   #mismatch = false;
   #failure: string | undefined;
-  /** The status that the node itself named last; undefined while it has named none. */
+  /** The node's last reported status; undefined before any. */
   #said: HealthCheckResponse_ServingStatus | undefined;
-  /** Whether the newest check was answered by the node, whatever it said. */
+  /** Whether the node answered the newest check, with any result. */
   #answers = false;
-  /** A number that changes whenever answers which are still under way become worthless. */
+  /** Incremented to invalidate answers still in flight. */
   #epoch = 0;
   #cancelRewatch: () => void = () => {};
   #cancelCheck: () => void = () => {};
@@ -86,17 +83,16 @@ export class HealthChecker {
     return this.#failure;
   }
 
-  /** Whether the node itself has said that it does not serve, and nothing else since. */
+  /** Whether the node's last status was that it does not serve. */
   get refusing(): boolean {
     return this.#said !== undefined && this.#said !== HealthCheckResponse_ServingStatus.SERVING;
   }
 
-  /** Whether the node has answered the newest check, whatever it said. */
+  /** Whether the node answered the newest check, with any result. */
   get answers(): boolean {
     return this.#answers;
   }
 
-  /** Begins to watch and to check. */
   start(): void {
     this.#openWatch();
     this.#armCheck();
@@ -124,7 +120,7 @@ export class HealthChecker {
       this.#rewatchMs = MIN_REWATCH_MS;
       this.#heard(reply.status);
     });
-    // Said again by the status, which also tells of a stream that the node ended well-mannered.
+    // Repeated by the status, which also reports a stream that the node ended normally.
     call.on("error", () => {});
     call.on("status", (ended: StatusObject) => {
       if (!this.#closed) this.#watchEnded(ended);
@@ -157,7 +153,7 @@ export class HealthChecker {
     if (now === HealthCheckResponse_ServingStatus.SERVING) {
       this.#passed();
     } else {
-      // Not serving by another reason than that it does not have the model at all?
+      // SERVICE_UNKNOWN may come from a node without the model: its description decides.
       if (now === HealthCheckResponse_ServingStatus.SERVICE_UNKNOWN) this.#askWhatItServes();
       this.#failNow("it says that it does not serve the model");
     }
@@ -177,12 +173,12 @@ export class HealthChecker {
 
   #pass(): void {
     this.#failure = undefined;
-    // The checks have a connection of their own: that for calls may have been lost with the node before this one.
+    // The checks have their own connection: the one for calls may have been lost with the previous node.
     this.#options.endpoint.wire.warm();
     this.#result(() => this.#state.pass());
   }
 
-  /** Counts a check that passed. A node that serves counts as well only once it has said what it serves. */
+  /** Counts a check that passed. A serving node counts as well only after its description. */
   #passed(): void {
     if (this.#compatible) {
       this.#pass();
@@ -201,7 +197,7 @@ export class HealthChecker {
   #askWhatItServes(): void {
     const watch = this.#watch;
     void this.#describe().then((answer) => {
-      // A node that does not know yet what it will serve says so with an empty list.
+      // A node that has not determined its models yet describes itself with an empty list.
       if (this.#closed || this.#watch !== watch || answer.kind === "unreachable") return;
       if (answer.kind === "described" && answer.models.length === 0) return;
       this.#result(() => {
@@ -230,7 +226,7 @@ export class HealthChecker {
 
   #check(): void {
     const { endpoint, model, clock, settings } = this.#options;
-    // While the watch is being begun anew, that is the check.
+    // While the watch is being reopened, it replaces the check.
     if (this.#watchSupported && !this.#watch) {
       this.#armCheck();
       return;
@@ -263,7 +259,7 @@ export class HealthChecker {
 
   #result(change: () => void): void {
     change();
-    // Doubt is settled soon, not at the next ordinary check; but what flaps faster than that gets no second pass.
+    // Doubt shortens the time to the next check; faster flapping gets no second pass.
     if (!this.#state.well) this.#armCheck();
     this.#options.onResult();
   }

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 
-/** The schema of the settings of active health checks, Envoy's `health_checks`. */
+/** The schema of active health checks, Envoy's `health_checks`. */
 export const healthCheckSchema = z
   .strictObject({
     intervalMs: milliseconds(
@@ -34,8 +34,8 @@ export const healthCheckSchema = z
   .prefault({})
   .describe("How the health of the model is checked on each endpoint.");
 
-/** The settings of how the health of a model on an endpoint is checked. */
+/** The settings of a cluster's active health checks. */
 export type HealthCheckSettings = Readonly<z.infer<typeof healthCheckSchema>>;
 
-/** The numbers of checks in a row that change the health of a model on an endpoint. */
+/** The numbers of consecutive checks that change the health of a model on an endpoint. */
 export type HealthThresholds = Pick<HealthCheckSettings, "unhealthyThreshold" | "healthyThreshold">;

@@ -1,25 +1,25 @@
 import type { HealthThresholds } from "./health-settings.ts";
 
 /**
- * Judges a row of health checks by Envoy's thresholds. The very first check decides alone: who waits for it has no
- * older knowledge to protect.
+ * Judges consecutive health checks by Envoy's thresholds. The first check decides alone: there is no earlier status to
+ * protect.
  */
 export class HealthState {
   readonly #thresholds: HealthThresholds;
   #status: "pending" | "healthy" | "unhealthy" = "pending";
-  /** The number of checks in a row that spoke against the status. */
+  /** The number of consecutive checks against the status. */
   #against = 0;
 
   constructor(thresholds: HealthThresholds) {
     this.#thresholds = thresholds;
   }
 
-  /** Whether the checks so far found it healthy; false before the first one. */
+  /** Whether the status is healthy; false before the first check. */
   get healthy(): boolean {
     return this.#status === "healthy";
   }
 
-  /** Whether the checks so far found it healthy, and the newest one spoke for that, too. */
+  /** Whether the status is healthy and the newest check passed. */
   get well(): boolean {
     return this.#status === "healthy" && this.#against === 0;
   }
@@ -34,7 +34,7 @@ export class HealthState {
     this.#count("unhealthy", this.#thresholds.unhealthyThreshold);
   }
 
-  /** Makes the state unhealthy at once, without a second look, as when the node itself says that it does not serve. */
+  /** Makes the state unhealthy at once, regardless of thresholds, for example after the node's own NOT_SERVING. */
   failNow(): void {
     this.#become("unhealthy");
   }

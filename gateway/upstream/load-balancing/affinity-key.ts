@@ -1,31 +1,26 @@
-/** The source that an affinity key was made from, for the log. */
 export type AffinitySource = "cache_key" | "session" | "conversation";
 
-/** A key that keeps requests together which an engine's cache helps. */
+/** A key shared by requests that should reach the same endpoint's prefix cache. */
 export type AffinityKey = {
-  /** The source that the key was made from, for the log. */
   readonly source: AffinitySource;
-  /**
-   * A keyed digest that all gateways make alike for the same session of the same caller. It tells nothing about either.
-   */
+  /** A keyed digest, equal on all gateways for the same session of the same caller. Neither can be derived from it. */
   readonly key: string;
 };
 
-/** What an affinity key can be made from. */
+/** The inputs of an affinity key. */
 export type AffinityInput = {
   /** The request's `CacheHints.affinity_key`, which is a keyed digest already; empty where the caller gave none. */
   readonly cacheKey: string;
-  /** The caller's headers as Node gives them: names are in lower case. */
+  /** The request's headers, names in lower case. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** The tenant that the request belongs to. */
   readonly tenant: string;
-  /** A digest of what stays the same through the conversation. */
+  /** A digest of the part of the prompt that is constant through the conversation. */
   readonly conversationHead: string;
 };
 
 /**
- * The headers by which agents name their session. The first entry that a request has counts, and all headers of an
- * entry make the key. `x-client-request-id` is none of them: some clients send another one with every request.
+ * The headers in which agents send their session id. The first entry present in a request is used, and all headers of
+ * an entry make the key. `x-client-request-id` is absent: some clients change it with every request.
  */
 const SESSION_HEADERS: readonly (readonly string[])[] = [
   ["x-claude-code-session-id", "x-claude-code-agent-id"],
@@ -36,9 +31,8 @@ const SESSION_HEADERS: readonly (readonly string[])[] = [
 ];
 
 /**
- * Makes the key that keeps the turns of a session together: from the caller's cache key, else from the session that its
- * headers name, else from the conversation, which takes nothing from the client. `digest` makes a keyed digest of its
- * parts.
+ * Returns the key shared by the turns of a session: from the caller's cache key, else from the session headers, else
+ * from the head of the conversation. `digest` returns a keyed digest of its parts.
  */
 export function affinityKey(input: AffinityInput, digest: (...parts: readonly string[]) => string): AffinityKey {
   const { tenant } = input;

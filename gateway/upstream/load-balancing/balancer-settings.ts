@@ -1,7 +1,6 @@
 import * as z from "zod";
 import { LB_POLICIES, POLICIES } from "./policies.ts";
 
-/** The schemas of a cluster's settings on how an endpoint is picked. */
 export const balancerShape = {
   lbPolicy: z
     .enum(LB_POLICIES)

@@ -10,16 +10,15 @@ import type { Policy, PolicyPick } from "./policy.ts";
 import type { Route } from "./route.ts";
 import type { WorkLedger } from "./work-ledger.ts";
 
-/** The tokens to a byte of prompt where the policy has learned nothing better: about what English and code come to. */
+/** The tokens per byte of prompt before the policy has measured any: typical of English text and code. */
 const TOKENS_PER_BYTE = 0.25;
 
-/** A cluster whose endpoints are picked, as far as picking needs to know it. */
+/** The part of a cluster that its balancer uses. */
 export type BalancedCluster = {
-  /** The settings on how an endpoint is picked. */
   readonly settings: { readonly lbPolicy: LbPolicy };
-  /** What picks see of the members, kept up to date. */
+  /** The members' views, kept up to date. */
   readonly views: EndpointViews;
-  /** What the members tell of their caches. */
+  /** The prefixes that the members report in their caches. */
   readonly prefixes: HeldPrefixes;
 };
 
@@ -28,10 +27,7 @@ export class Balancer {
   readonly #clock: Clock;
   readonly #policy: Policy;
 
-  /**
-   * Makes the balancer of one cluster. `work` is the prefill work on all endpoints of all clusters; `random` returns
-   * numbers that are even over [0, 1).
-   */
+  /** `work` is the prefill work on all endpoints of all clusters; `random` returns numbers uniform over [0, 1). */
   constructor(cluster: BalancedCluster, work: WorkLedger, clock: Clock, random: () => number) {
     this.#clock = clock;
     const { settings, prefixes, views } = cluster;
@@ -40,7 +36,7 @@ export class Balancer {
   }
 
   /**
-   * Guesses the number of tokens of a prompt without its tokenizer: from what the policy has learned, else from the
+   * Estimates the number of tokens of a prompt without its tokenizer: by the policy's measured ratio, else by the
    * prompt's bytes.
    */
   expectedTokens(route: Route): number {
@@ -48,14 +44,14 @@ export class Balancer {
   }
 
   /**
-   * Picks an endpoint for one try of a request, or says why there is none. `tried` holds the addresses of the endpoints
-   * that have had their try.
+   * Picks an endpoint for one attempt of a request, or returns why there is none. `tried` holds the addresses of the
+   * endpoints already attempted.
    */
   pick(endpoints: PickableEndpoints, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
     return this.#pick(endpoints, endpoints.roomy, route, tried);
   }
 
-  /** Picks as `pick` does, but also among the endpoints that have no room. */
+  /** Picks as `pick` does, but includes endpoints without room. */
   pickAnywhere(endpoints: PickableEndpoints, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
     return this.#pick(endpoints, endpoints.available, route, tried);
   }

@@ -2,27 +2,26 @@ import { createHash, type Hash, hash } from "node:crypto";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 
-/** The bytes of a key. */
 const KEY_BYTES = 32;
 /**
- * The bytes of a digest: half of SHA-256, enough that no two prompts meet by accident. The other half is told to nobody,
- * without which no digest can be gone on with; so the key in front is enough, and HMAC's second hash is not needed.
+ * The bytes of a digest: half of SHA-256, enough to rule out accidental collisions. The other half is never disclosed,
+ * so that no digest can be extended; a key prefix is then sufficient, and HMAC's second hash is not needed.
  */
 const DIGEST_BYTES = 16;
 /** The bytes of text that an image counts as: about 1,500 tokens. */
 const IMAGE_BYTES = 6_000;
 
-/** A place in a prompt at which a later prompt may branch off, or go on. */
+/** A position in a prompt at which a later prompt may branch off or continue. */
 export type Boundary = {
   /** A keyed digest of everything before the boundary. */
   readonly hash: string;
   /** The size of everything before the boundary, in bytes. */
   readonly bytes: number;
-  /** Whether the caller marked the boundary as the end of a prefix that will come again. */
+  /** Whether the caller marked the boundary as the end of a prefix that will be repeated. */
   readonly marked: boolean;
 };
 
-/** The places at which a prompt can be shared with others in a cache, known without a look at its tokens. */
+/** The positions at which a prompt can share cached tokens with other prompts, found without tokenizing it. */
 export type PromptShape = {
   /** The boundary after the tools and the leading system messages, then one after each message. Never empty. */
   readonly boundaries: readonly Boundary[];
@@ -33,11 +32,11 @@ export type PromptShape = {
 };
 
 /**
- * Digests a prompt cumulatively. The next turn of an agent repeats every message and adds some, so that the digests of
- * this turn come again, exactly. Cache breakpoints are left out of the digests: agents move them from turn to turn.
+ * Digests a prompt cumulatively. The next turn of an agent repeats every message and appends some, so that it repeats
+ * the digests of this turn exactly. Cache breakpoints are not digested: agents move them from turn to turn.
  *
- * `key` is 32 bytes, of its own for every tenant, isolation salt and model revision. Digests under different keys never
- * match, and without the key they tell nothing about the text.
+ * `key` is 32 bytes, one for each tenant, isolation salt and model revision. Digests under different keys never match,
+ * and without the key they disclose nothing of the text.
  */
 export function promptShape(
   { messages, tools }: Pick<GenerateRequest, "messages" | "tools">,
@@ -68,12 +67,11 @@ export function promptShape(
   return { boundaries, lastTurn };
 }
 
-/** Returns the size of a whole prompt in bytes. */
 export function promptBytes({ boundaries }: PromptShape): number {
   return boundaries.at(-1)?.bytes ?? 0;
 }
 
-/** Returns the digest that stays the same through a conversation: that of its system part, tools and first message. */
+/** Returns the digest that is constant through a conversation: that of its tools, system part and first message. */
 export function headOf({ boundaries }: PromptShape): string {
   return (boundaries[1] ?? boundaries[0])?.hash ?? "";
 }
@@ -117,29 +115,29 @@ function addPart(section: Section, { kind }: Part): void {
   }
 }
 
-/** The size of what is gathered before it is digested, in bytes: nearly all messages of a conversation are shorter. */
+/** The size of the buffer for fields before they are digested, in bytes: nearly all messages are shorter. */
 const GATHERED_BYTES = 64 * 1024;
-/** The most bytes of UTF-8 that a character of a string can take. */
+/** The most bytes that one UTF-16 code unit takes in UTF-8. */
 const MAX_CHARACTER_BYTES = 3;
 
-/** Where a section is gathered behind the key; one is digested at a time. */
+/** The buffer of the section being digested, behind the key; one section is digested at a time. */
 const gathered = Buffer.allocUnsafeSlow(KEY_BYTES + GATHERED_BYTES);
 const digested = Buffer.alloc(32);
 
 /**
- * Digests and measures what stands between two boundaries, by SHA-256. The fields of a section are gathered behind the
- * key and digested in one step: a digest that takes pieces costs several times as much as hashing a short text. Behind
- * the fields stands their outline, which tells where each of them ends; it is what follows the last zero byte.
+ * Digests and measures the text between two boundaries, by SHA-256. The fields of a section are collected behind the
+ * key and digested in one call: an incremental digest costs several times as much as hashing a short text. The fields
+ * are followed by their outline, which holds the length of each; it begins at the last zero byte.
  */
 class Section {
-  /** Where what is gathered ends. */
+  /** The end of the collected bytes. */
   #at = KEY_BYTES;
-  /** Takes what does not fit; undefined as long as everything has. */
+  /** Receives the fields that exceed the buffer; undefined while all have fitted. */
   #overflow: Hash | undefined;
   #outline = "\0";
   #bytes = 0;
 
-  /** Begins a section under the key that stands in `gathered`. */
+  /** Begins a section under the key in `gathered`; `before` is the digest of the previous boundary. */
   constructor(before: string) {
     this.#put(before);
   }
@@ -149,14 +147,14 @@ class Section {
   }
 
   /**
-   * Digests fields, and counts their bytes. The tag says what they are, in words and numbers of the gateway's own; the
-   * lengths keep ("ab", "c") and ("a", "bc") apart.
+   * Digests fields, and counts their bytes. The tag holds only words and numbers of the gateway; the lengths
+   * distinguish ("ab", "c") from ("a", "bc").
    */
   add(tag: string, ...fields: readonly (string | Buffer)[]): void {
     this.#bytes += this.#fields(tag, fields);
   }
 
-  /** Digests what tells an image from others, and counts the image. */
+  /** Digests the identity of an image, and counts the image. */
   addImage(tag: string, ...fields: readonly (string | Buffer)[]): void {
     this.#fields(tag, fields);
     this.#bytes += IMAGE_BYTES;
@@ -165,12 +163,12 @@ class Section {
   digest(): string {
     this.#put(this.#outline);
     if (this.#overflow) return this.#flushed().digest().toString("base64url", 0, DIGEST_BYTES);
-    // Asking for a text of bytes, and making them of it, costs half of asking for the bytes.
+    // Reading the digest as a binary string and converting it costs half of reading it as a buffer.
     digested.write(hash("sha256", gathered.subarray(0, this.#at), "binary"), "latin1");
     return digested.toString("base64url", 0, DIGEST_BYTES);
   }
 
-  /** Takes fields into the section and its outline. Returns their size in bytes. */
+  /** Adds fields to the section and its outline. Returns their size in bytes. */
   #fields(tag: string, fields: readonly (string | Buffer)[]): number {
     let all = 0;
     this.#outline += tag;
@@ -183,7 +181,7 @@ class Section {
     return all;
   }
 
-  /** Takes a field. Returns its size in bytes. */
+  /** Adds a field. Returns its size in bytes. */
   #put(field: string | Buffer): number {
     const mostBytes = typeof field === "string" ? field.length * MAX_CHARACTER_BYTES : field.length;
     if (mostBytes > gathered.length - this.#at) this.#flushed();
@@ -196,7 +194,7 @@ class Section {
     return bytes;
   }
 
-  /** Digests what is gathered, to make room. Returns what takes the rest. */
+  /** Digests the collected bytes to free the buffer. Returns the digest that takes the rest. */
   #flushed(): Hash {
     const from = this.#overflow ? KEY_BYTES : 0;
     this.#overflow ??= createHash("sha256");

@@ -1,42 +1,41 @@
-/** What an endpoint has told that it holds of one prefix. */
+/** The part of a prefix that an endpoint reports in its cache. */
 export type HeldPrefix = {
   /** The address of the endpoint, `host:port`. */
   readonly address: string;
-  /** The number of tokens from the begin of the prompt to the place of the digest, all of which are held. */
+  /** The number of tokens from the beginning of the prompt to the digest, all of them cached. */
   readonly tokens: number;
   /**
-   * The number of tokens that are held behind that place, of the newest prompt and answer that went on there, up to
-   * their next digest; 0 where all is held up to that one. With them a prompt that has no later digest is expected to
-   * find `tokens` and these in the cache.
+   * The number of cached tokens behind the digest, of the newest prompt and answer that continued there, up to their
+   * next digest; 0 where that digest is cached, too. A prompt without a later digest is expected to find `tokens` and
+   * these in the cache.
    */
   readonly tailTokens: number;
 };
 
-/** How full an endpoint's KV cache is, with what is cached and what running generations take up. */
+/** The occupancy of an endpoint's KV cache, by cached prefixes and running generations. */
 export type CacheFill = {
-  /** The number of tokens that are taken up, for all models of the node together. */
+  /** The occupied tokens, for all models of the node together. */
   readonly usedTokens: number;
-  /** The number of tokens that there is room for; 0 where the node does not know. */
+  /** The capacity in tokens; 0 where the node does not report it. */
   readonly totalTokens: number;
 };
 
 /**
- * What the endpoints of a cluster tell of their caches, by the digests of prompts. It is exact for the endpoints that
- * tell, and says nothing of the others. Asking costs nothing that grows with the number of endpoints, but for those
- * that hold the prefix.
+ * The prefixes that the endpoints of a cluster report in their caches, by digest. Exact for the endpoints that report,
+ * and empty for the others. A lookup costs time only for the endpoints that hold the prefix.
  */
 export type HeldPrefixes = {
   /**
-   * Returns the endpoints that hold the prefix with this digest (`Boundary.hash`), each once. An endpoint that tells and
+   * Returns the endpoints that hold the prefix with this digest (`Boundary.hash`), each once. A reporting endpoint that
    * is not among them does not hold it.
    */
   holders(digest: string): Iterable<HeldPrefix>;
   /**
-   * Returns how full an endpoint's cache is; undefined where the endpoint does not tell what it holds, or its connection
-   * is down: then what is not known to be held may yet be held.
+   * Returns the occupancy of an endpoint's cache; undefined where the endpoint does not report its cache, or its
+   * connection is down: a prefix that is not listed may then still be cached.
    */
   fillOf(address: string): CacheFill | undefined;
 };
 
-/** The prefixes of a cluster of which no endpoint tells anything. */
+/** The prefixes of a cluster in which no endpoint reports its cache. */
 export const NOTHING_TOLD: HeldPrefixes = { holders: () => [], fillOf: () => undefined };

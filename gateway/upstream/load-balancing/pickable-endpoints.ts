@@ -2,22 +2,22 @@ import { type Candidates, EndpointList } from "./candidates.ts";
 import { type EndpointView, isAvailable } from "./endpoint-view.ts";
 import type { ViewFollower } from "./endpoint-views.ts";
 
-/** The rules of the owner of the endpoints on what an endpoint takes, beside its view. */
+/** The owner's rules on the capacity of an endpoint, beside its view. */
 export type RoomRules = {
   /**
-   * Returns whether all caps of the endpoint's own (circuit breaker, the node's queue, KV cache) leave it room for one
-   * more request. By default every endpoint has room.
+   * Returns whether the endpoint's circuit breaker, queue and KV cache have room for one more request. The default is
+   * true.
    */
   readonly hasRoom?: (endpoint: EndpointView) => boolean;
-  /** Returns the number of requests that the endpoint takes at once. By default that is the number of its slots. */
+  /** Returns the number of requests that the endpoint takes concurrently. The default is its number of slots. */
   readonly capOf?: (endpoint: EndpointView) => number;
-  /** Called whenever an endpoint that had no room has some. */
+  /** Called when an endpoint without room gains some. */
   readonly onRoom?: () => void;
 };
 
 /**
- * The endpoints of a cluster that a pick may choose, and those of them that have room. It follows an `EndpointViews` and
- * is kept up to date one endpoint at a time, at a cost that does not grow with their number.
+ * The available endpoints of a cluster, and those of them with room. Follows an `EndpointViews` one endpoint at a time,
+ * at a cost independent of their number.
  */
 export class PickableEndpoints implements ViewFollower {
   readonly #hasRoom: (endpoint: EndpointView) => boolean;
@@ -25,44 +25,44 @@ export class PickableEndpoints implements ViewFollower {
   readonly #onRoom: () => void;
   readonly #available = new EndpointList();
   readonly #roomy = new EndpointList();
-  /** All endpoints of the cluster, each with the requests that it takes at once as last counted in `#capacity`. */
+  /** The last counted capacity of each endpoint of the cluster. */
   readonly #caps = new Map<string, number>();
   #capacity = 0;
   #changes = 0;
 
-  /** Starts without endpoints: `EndpointViews.follow` brings them. */
+  /** Starts empty: `EndpointViews.follow` adds the endpoints. */
   constructor(rules: RoomRules = {}) {
     this.#hasRoom = rules.hasRoom ?? (() => true);
     this.#capOf = rules.capOf ?? (({ slots }) => slots);
     this.#onRoom = rules.onRoom ?? (() => {});
   }
 
-  /** The number of endpoints of the cluster, whatever their health. */
+  /** The number of endpoints of the cluster, regardless of health. */
   get total(): number {
     return this.#caps.size;
   }
 
-  /** The endpoints that a pick may choose, be they full or not. */
+  /** The endpoints that a pick may choose, with or without room. */
   get available(): Candidates & { readonly size: number } {
     return this.#available;
   }
 
-  /** Those of the available endpoints that have room for one more request. */
+  /** The available endpoints with room for one more request. */
   get roomy(): Candidates & { readonly size: number } {
     return this.#roomy;
   }
 
-  /** The number of requests that the available endpoints take at once. */
+  /** The number of requests that the available endpoints take concurrently. */
   get capacity(): number {
     return this.#capacity;
   }
 
-  /** A number that grows whenever other endpoints are available than before, or an endpoint joined or left. */
+  /** Increases when an endpoint joins, leaves, or becomes available or unavailable. */
   get changes(): number {
     return this.#changes;
   }
 
-  /** Takes in an endpoint, or what has changed of it. */
+  /** Adds or updates an endpoint. */
   changed(view: EndpointView): void {
     const { address } = view;
     const was = this.#available.get(address) !== undefined;
@@ -78,7 +78,6 @@ export class PickableEndpoints implements ViewFollower {
     this.reconsider(view);
   }
 
-  /** Lets go of an endpoint that has left. */
   left({ address }: EndpointView): void {
     const cap = this.#caps.get(address);
     if (cap === undefined) return;
@@ -89,7 +88,7 @@ export class PickableEndpoints implements ViewFollower {
     this.#changes += 1;
   }
 
-  /** Finds out again whether an endpoint has room, after something else than its view has changed. */
+  /** Re-evaluates an endpoint's room after a change outside its view. */
   reconsider(view: EndpointView): void {
     const { address } = view;
     const had = this.#roomy.get(address) !== undefined;

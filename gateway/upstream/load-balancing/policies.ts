@@ -3,10 +3,9 @@ import { prefixAffinity } from "./policies/prefix-affinity/prefix-affinity.ts";
 import { roundRobin } from "./policies/round-robin.ts";
 import type { Policy, PolicyParts, PolicyRow } from "./policy.ts";
 
-/** The name of a load-balancing policy, as the configuration calls it. */
 export type LbPolicy = "prefix_affinity" | "least_request" | "round_robin";
 
-/** All load-balancing policies by their names. A new one is a file and a row here. */
+/** All load-balancing policies by name. A new policy is a file and a row here. */
 export const POLICIES: Readonly<Record<LbPolicy, PolicyRow>> = {
   prefix_affinity: prefixAffinity,
   least_request: leastRequest,
@@ -16,7 +15,6 @@ export const POLICIES: Readonly<Record<LbPolicy, PolicyRow>> = {
 /** The names of all policies, in the order of the table. */
 export const LB_POLICIES: readonly LbPolicy[] = ["prefix_affinity", "least_request", "round_robin"];
 
-/** Makes the policy of this name. */
 export function createPolicy(name: LbPolicy, parts: PolicyParts): Policy {
   return POLICIES[name].create(parts);
 }

@@ -1,9 +1,9 @@
 import type { EndpointView } from "./endpoint-view.ts";
 
 /**
- * Returns the `count` endpoints that own a key by weighted rendezvous hashing, the first owner first. All gateways with
- * the same endpoints agree; an endpoint that joins or leaves moves only the keys that are then, or were, its own. The
- * key must not be a caller's text: the hash resists no attack.
+ * Returns the `count` owners of a key by weighted rendezvous hashing, the first owner first. All gateways with the same
+ * endpoints agree; an endpoint that joins or leaves moves only its own keys. The key must not be a caller's text: the
+ * hash is not collision resistant.
  */
 export function ownersOf(key: string, endpoints: readonly EndpointView[], count: number): readonly EndpointView[] {
   const seed = fnv1a(key);
@@ -18,7 +18,7 @@ export function ownersOf(key: string, endpoints: readonly EndpointView[], count:
   return best.map(({ endpoint }) => endpoint);
 }
 
-/** Returns a number for a text that is the same everywhere, and even over (0, 1) for all texts together. */
+/** Returns a deterministic number for a text, uniform over (0, 1) for all texts. */
 export function hashShare(text: string): number {
   return shareOf(fnv1a(text));
 }
@@ -32,7 +32,7 @@ function fnv1a(text: string, seed = FNV_OFFSET): number {
   return hash;
 }
 
-/** Spreads the bits of a hash (MurmurHash3's finalizer), so that texts that differ in one character are far apart. */
+/** Mixes the bits of a hash (MurmurHash3's finalizer), so that texts that differ in one character are far apart. */
 function shareOf(hash: number): number {
   let mixed = hash ^ (hash >>> 16);
   mixed = Math.imul(mixed, 0x85ebca6b);

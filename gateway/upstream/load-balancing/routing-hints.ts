@@ -1,20 +1,17 @@
 import type { PriorityClass } from "../../../deploy/runtime/queue/class-share.ts";
 
-/** What the routing of a request may look at beside the request itself. None of it leaves the gateway. */
+/** Routing inputs beside the request. None of them leaves the gateway. */
 export type RoutingHints = {
-  /** Makes a keyed digest that tells nothing about its parts. */
+  /** Returns a keyed digest from which its parts cannot be derived. */
   readonly digest: (...parts: readonly string[]) => string;
-  /** The headers of the caller, in which agents name their sessions. */
+  /** The caller's headers, in which agents send their session ids. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** The class of service of the request while it waits. */
+  /** The priority class of the request in the queue. */
   readonly priorityClass: PriorityClass;
-  /** The share that the request's tenant has among waiting tenants of the same class; above 0. */
+  /** The weight of the request's tenant among waiting tenants of the same class; above 0. */
   readonly weight: number;
-  /** The id of the API key whose waiting requests are counted together; several keys may belong to one tenant. */
+  /** The id of the API key whose pending requests are counted together; several keys may belong to one tenant. */
   readonly keyId: string;
-  /**
-   * The number of requests of the API key that may wait for the model; undefined for as many as the cluster lets every
-   * key have.
-   */
+  /** The most pending requests of the API key for the model; undefined for the cluster's limit per key. */
   readonly maxPendingRequests: number | undefined;
 };

@@ -1,23 +1,20 @@
-/** The share of one request in an endpoint's prefill work. */
+/** The prefill work of one request on an endpoint. */
 export type Work = {
-  /** Sets the tokens of the request that are still to be prefilled, as now known. Numbers below 0 count as 0. */
+  /** Sets the tokens of the request that are still to be prefilled. Negative numbers count as 0. */
   remain(tokens: number): void;
-  /**
-   * Takes the request's share out of the ledger: at the first delta, or when the call is over. A second call does
-   * nothing.
-   */
+  /** Removes the request's work from the ledger, at the first delta or at the end of the call. Idempotent. */
   done(): void;
 };
 
-/** The share of a new measurement in the learned speed. */
+/** The weight of a new measurement in the moving average. */
 const LEARNING_RATE = 0.2;
-/** The tokens below which a measurement says more about the fixed cost of a call than about speed. */
+/** The tokens below which a measurement reflects the fixed cost of a call more than the speed. */
 const MIN_MEASURED_TOKENS = 256;
 
 /**
- * Keeps account of what this gateway has sent to each endpoint and is not yet prefilled, in tokens, and of how fast
- * each endpoint prefills. Reports of the nodes are old by the time they are read; without a ledger of its own a gateway
- * would send everything to the endpoint that last looked idle.
+ * Counts the tokens that this gateway has sent to each endpoint and that are not yet prefilled, and measures each
+ * endpoint's prefill speed. Nodes' reports lag; without its own ledger a gateway would send everything to the endpoint
+ * last reported idle.
  */
 export class WorkLedger {
   readonly #outstanding = new Map<string, number>();
@@ -29,7 +26,7 @@ export class WorkLedger {
     return this.#outstanding.get(address) ?? 0;
   }
 
-  /** Adds a request with `tokens` to be prefilled to an endpoint's work. Returns its share, which is to be ended. */
+  /** Adds a request with `tokens` to prefill to an endpoint's work. The caller ends the returned work with `done`. */
   add(address: string, tokens: number): Work {
     let open = true;
     let mine = 0;
@@ -50,9 +47,8 @@ export class WorkLedger {
   }
 
   /**
-   * Returns how fast an endpoint prefills, in tokens per second, as measured. For an endpoint that was not measured yet
-   * it is the mean of the others, so that it is taken for neither slow nor fast; undefined until any endpoint was
-   * measured.
+   * Returns an endpoint's measured prefill speed, in tokens per second. An endpoint without a measurement gets the mean
+   * of the others, and so counts neither as slow nor as fast; undefined before any measurement.
    */
   speed(address: string): number | undefined {
     const own = this.#speeds.get(address);
@@ -60,7 +56,7 @@ export class WorkLedger {
     return this.#sumOfSpeeds / this.#speeds.size;
   }
 
-  /** Tells that an endpoint prefilled `tokens`, cached ones not counted, in `prefillMs` milliseconds. */
+  /** Records that an endpoint prefilled `tokens`, cached ones not counted, in `prefillMs` milliseconds. */
   measured(address: string, tokens: number, prefillMs: number): void {
     if (tokens < MIN_MEASURED_TOKENS || prefillMs <= 0) return;
     const speed = (tokens * 1_000) / prefillMs;
@@ -70,11 +66,11 @@ export class WorkLedger {
     this.#sumOfSpeeds += learned - (known ?? 0);
   }
 
-  /** Drops the speed of an endpoint that has left. Its open work counts down to nothing on its own. */
+  /** Removes the speed of an endpoint that has left. Its open work counts down as the calls end. */
   forget(address: string): void {
     this.#sumOfSpeeds -= this.#speeds.get(address) ?? 0;
     this.#speeds.delete(address);
-    // What rounding has left over.
+    // The remainder of rounding.
     if (this.#speeds.size === 0) this.#sumOfSpeeds = 0;
   }
 

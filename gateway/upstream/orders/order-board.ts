@@ -1,24 +1,24 @@
-/** An order of an operator about the endpoints at an address. */
+/** An operator's order for the endpoints at an address. */
 export type EndpointOrder = {
   /** The address of the endpoints, `host:port`. */
   readonly address: string;
 } & (
   | {
       /**
-       * Whether the endpoints are to get no new requests (`drain`), whether that is taken back (`undrain`), or whether
-       * their ejection, by an order or by how their calls ended, is to end (`uneject`).
+       * `drain`: the endpoints get no new requests; `undrain`: ends that; `uneject`: ends their ejection, whether
+       * ordered or by outlier detection.
        */
       readonly order: "drain" | "undrain" | "uneject";
     }
   | {
-      /** Says that the endpoints are to get no new requests for a while, as those that were found to be outliers. */
+      /** `eject`: the endpoints get no new requests for a while, as ejected outliers. */
       readonly order: "eject";
-      /** The time after which they get requests again, in milliseconds. */
+      /** The duration of the ejection, in milliseconds. */
       readonly forMs: number;
     }
 );
 
-/** An ejection that an operator has ordered, and that has not ended. */
+/** An ordered ejection that has not ended. */
 export type OrderedEjection = {
   /** The address of the endpoints, `host:port`. */
   readonly address: string;
@@ -28,32 +28,32 @@ export type OrderedEjection = {
   readonly leftMs: number;
 };
 
-/** The orders that hold until they are taken back, or end. */
+/** The orders in force, until they are revoked or end. */
 export type StandingOrders = {
-  /** The addresses that are drained. */
+  /** The drained addresses. */
   readonly drained: readonly string[];
-  /** The ejections that were ordered. */
+  /** The ordered ejections. */
   readonly ejected: readonly OrderedEjection[];
 };
 
-/** The gateway as one who follows the orders that were given to any gateway. */
+/** A gateway that follows the orders given at any gateway. */
 export type OrderFollower = {
-  /** Called with all orders that hold: at first, and whenever that may have changed. */
+  /** Called with all orders in force, at first and after every possible change. */
   standing(orders: StandingOrders): void;
-  /** Called when whatever ejected the endpoints at an address is to be forgotten. */
+  /** Called when every ejection of the endpoints at an address must end. */
   unejected(address: string): void;
 };
 
 /**
- * Carries the orders of operators among gateways that share a store. It keeps which orders hold for those that start
+ * Distributes operators' orders among gateways that share a store, and keeps the orders in force for those that start
  * later. An order reaches the gateway that gave it as it reaches all others, as a follower.
  */
 export type OrderBoard = {
-  /** Resolves to whether the order was taken; false while the store is away. It never rejects. */
+  /** Resolves to whether the order was stored; false while the store is unavailable. Never rejects. */
   give(order: EndpointOrder): Promise<boolean>;
   /**
-   * Calls `follower` with orders from now on. Resolves once it has been called with those that hold now, or when the
-   * store is away, and it will be called later. The result ends the following.
+   * Calls `follower` with orders from now on. Resolves after the first call with the orders in force, or while the
+   * store is unavailable, and then calls it later. The result ends the following.
    */
   follow(follower: OrderFollower): Promise<() => void>;
 };

@@ -2,37 +2,37 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { RedisState } from "../../state/redis-state.ts";
 import type { EndpointOrder, OrderBoard, OrderedEjection, OrderFollower } from "./order-board.ts";
 
-/** The name of the set of all addresses that are drained by order. */
+/** The name of the set of all drained addresses. */
 const DRAINED = "orders:drained";
-/** The name of the sorted set of all addresses that are ejected by order, each with its end by the store's own time. */
+/** The name of the sorted set of all ejected addresses, each with its end by the store's own time. */
 const EJECTED = "orders:ejected";
-/** The channel of the messages about orders: an address whose ejection is to end, or nothing where the sets have changed. */
+/** The channel of order messages: an address whose ejection ends, or empty where the sets have changed. */
 const CHANNEL = "orders";
-/** The time between two looks at the sets, in milliseconds, as messages may be lost. */
+/** The polling interval of the sets, in milliseconds, as messages may be lost. */
 const LOOK_MS = 1_000;
 
 /**
- * Keeps which orders hold in the store that gateways of several hosts share, where they stay until they are taken back,
- * or end. What is ordered while the store is away is taken there when it is back.
+ * Stores the orders in force in the store that gateways of several hosts share, until they are revoked or end. An order
+ * given while the store is unavailable is stored when it is back.
  */
 export class RedisOrders implements OrderBoard {
   readonly #state: RedisState;
   readonly #clock: Pick<Clock, "after" | "nowMs">;
-  /** The orders that the store does not have yet: by address, whether it is to be drained. */
+  /** The drains not yet stored: by address, whether it is drained. */
   readonly #owedDrains = new Map<string, boolean>();
-  /** The same of ejections: by address, their end in monotonic milliseconds; undefined where one is taken back. */
+  /** The ejections not yet stored: by address, their end in monotonic milliseconds; undefined for a revoked one. */
   readonly #owedEjections = new Map<string, number | undefined>();
   readonly #followers = new Set<OrderFollower>();
   #looked: Promise<void> = Promise.resolve();
   #cancelLook = () => {};
 
-  /** Makes the board of the gateway that is connected to `state`; `clock` says when the store is looked at again. */
+  /** `clock` sets the polling of the store. */
   constructor(state: RedisState, clock: Pick<Clock, "after" | "nowMs">) {
     this.#state = state;
     this.#clock = clock;
   }
 
-  /** Resolves to whether the store has the order. */
+  /** Resolves to whether the order was stored. */
   async give(given: EndpointOrder): Promise<boolean> {
     const { order, address } = given;
     if (order === "drain" || order === "undrain") {
@@ -45,12 +45,12 @@ export class RedisOrders implements OrderBoard {
     if (this.#owedEjections.has(address)) return false;
     if (order === "eject") return true;
     const told = await this.#tell(address);
-    // Its own message may be lost, too.
+    // The gateway's own message may be lost, too.
     if (told) for (const follower of this.#followers) follower.unejected(address);
     return told;
   }
 
-  /** Tells `follower` what the store has of orders, within a second of each. */
+  /** Calls `follower` with the store's orders, within a second of each. */
   async follow(follower: OrderFollower): Promise<() => void> {
     this.#followers.add(follower);
     this.#state.subscribe(CHANNEL, (address) => {
@@ -69,13 +69,13 @@ export class RedisOrders implements OrderBoard {
     this.#cancelLook = this.#clock.after(LOOK_MS, () => void this.#look().then(() => this.#lookLater()));
   }
 
-  /** Looks once what was asked for before has been looked at. Never rejects. */
+  /** Polls after the pending poll has ended. Never rejects. */
   #look(): Promise<void> {
     this.#looked = this.#looked.then(() => this.#exchange()).catch(() => {});
     return this.#looked;
   }
 
-  /** Gives the store what it lacks, and tells followers what it has. Rejects where the store is away. */
+  /** Stores the missing orders, and calls followers with the stored ones. Rejects while the store is unavailable. */
   async #exchange(): Promise<void> {
     const state = this.#state;
     const [drainedName, ejectedName] = [state.nameOf(DRAINED), state.nameOf(EJECTED)];
@@ -104,7 +104,7 @@ export class RedisOrders implements OrderBoard {
     for (const follower of this.#followers) follower.standing({ drained: [...drained], ejected });
   }
 
-  /** Tells the store when an ejection ends, by its own time, or that one is taken back. */
+  /** Stores the end of an ejection, by the store's own time, or its revocation. */
   async #giveEjection(address: string, endMs: number | undefined): Promise<void> {
     const name = this.#state.nameOf(EJECTED);
     const leftMs = endMs === undefined ? 0 : endMs - this.#clock.nowMs();
@@ -116,7 +116,7 @@ export class RedisOrders implements OrderBoard {
     await this.#state.ask((client) => client.zadd(name, Math.round(nowMs + leftMs), address));
   }
 
-  /** Sends a message to all who share the store. Resolves to whether the store took it. */
+  /** Publishes a message to all gateways that share the store. Resolves to whether the store accepted it. */
   async #tell(message: string): Promise<boolean> {
     const channel = this.#state.nameOf(CHANNEL);
     return await this.#state
@@ -128,12 +128,12 @@ export class RedisOrders implements OrderBoard {
   }
 }
 
-/** Returns the time that a store tells as seconds and microseconds, in milliseconds since the epoch. */
+/** Returns a store's time of seconds and microseconds in milliseconds since the epoch. */
 function msOf([seconds = 0, microseconds = 0]: readonly (number | string)[]): number {
   return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
 }
 
-/** Returns the ejections that have not ended, of a list of addresses, each followed by its end. */
+/** Returns the ejections that have not ended, from a list of addresses, each followed by its end. */
 function ejectionsOf(ends: readonly string[], nowMs: number): OrderedEjection[] {
   return ends.flatMap((address, at) => {
     const endsAtMs = Number(ends[at + 1]);

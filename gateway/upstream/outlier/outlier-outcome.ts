@@ -1,27 +1,24 @@
 import { status } from "@grpc/grpc-js";
 
-/** How a call on an endpoint ended, as far as the endpoint is concerned. */
+/** The end of a call on an endpoint, as far as it concerns the endpoint. */
 export type CallEnding =
   | { readonly kind: "completed" }
-  /**
-   * The node ended the call with a status; `notReady` where it said that its queue is full, it drains, or it still
-   * loads.
-   */
+  /** The node ended the call with a status; `notReady`: its queue is full, it drains, or it still loads. */
   | { readonly kind: "status"; readonly code: status; readonly notReady: boolean }
   | { readonly kind: "connect_failure" }
   /** The connection was lost with the call on it. */
   | { readonly kind: "reset" }
-  /** The node sent no `Started`, no first delta, or no sign of progress in time. */
+  /** The node sent no `Started`, no first delta, or no progress in time. */
   | { readonly kind: "stalled" }
   | { readonly kind: "protocol_violation" }
   | { readonly kind: "version_mismatch" }
-  /** The gateway ended the call: the client left, reads too slowly, or the time of the whole request is up. */
+  /** The gateway ended the call: the client disconnected, reads too slowly, or the request's time is over. */
   | { readonly kind: "cancelled" };
 
-/** What an ending says about the health of an endpoint; `neutral` says nothing. */
+/** The meaning of an ending for the health of an endpoint; `neutral` has none. */
 export type OutlierOutcome = "success" | "failure" | "neutral";
 
-/** The gRPC statuses that are the endpoint's own fault; all others are the request's, or ours. */
+/** The gRPC statuses caused by the endpoint; all others are caused by the request, or by the gateway. */
 const FAILURES: ReadonlySet<status> = new Set([
   status.UNAVAILABLE,
   status.INTERNAL,
@@ -31,8 +28,8 @@ const FAILURES: ReadonlySet<status> = new Set([
 ]);
 
 /**
- * Returns what an ending says about the endpoint. A full queue is load, not ill health, and a bad request is nobody's
- * fault here; so both are neutral.
+ * Returns the meaning of an ending for the endpoint. A full queue is load, not ill health, and a bad request is not the
+ * endpoint's fault; so both are neutral.
  */
 export function outlierOutcome(ending: CallEnding): OutlierOutcome {
   switch (ending.kind) {

@@ -2,8 +2,8 @@ import * as z from "zod";
 import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 
 /**
- * The schema of the settings of outlier detection, Envoy's `outlier_detection`. For few, expensive nodes the defaults
- * are faster to eject and to try again than Envoy's, and let more of them be ejected at a time.
+ * The schema of outlier detection, Envoy's `outlier_detection`. For few, expensive nodes the defaults eject and retry
+ * sooner than Envoy's, and eject more of them at a time.
  */
 export const outlierSchema = z
   .strictObject({
@@ -31,5 +31,4 @@ export const outlierSchema = z
   .prefault({})
   .describe("When an endpoint whose calls fail gets no requests for a while.");
 
-/** The settings of outlier detection, checked, with their defaults. */
 export type OutlierSettings = Readonly<z.infer<typeof outlierSchema>>;

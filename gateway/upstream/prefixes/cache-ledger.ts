@@ -6,17 +6,17 @@ import { isTaken, KeptConversations, type KeptTurn } from "./kept-conversations.
 import { type DeepestUse, ReadPrompts, type ReadPromptsParts } from "./read-prompts.ts";
 import { SentRequest } from "./sent-request.ts";
 
-/** What a ledger asks of the cluster whose requests it follows. */
+/** The cluster state that a ledger reads. */
 export type CacheLedgerParts = ReadPromptsParts & {
-  /** Returns how many conversations an endpoint keeps whole; 0 where it caches by blocks, or as much is not known. */
+  /** Returns how many whole conversations an endpoint keeps; 0 where it caches by blocks, or does not report it. */
   readonly keptConversationsOf: (address: string) => number;
-  /** What endpoints tell of their caches. */
+  /** The prefixes that the endpoints report in their caches. */
   readonly prefixes: HeldPrefixes;
 };
 
 /**
- * Explains for each request of a cluster what its endpoint's cache did not have. It knows digests only, is bounded, and
- * costs a few looks into maps for each request.
+ * Explains the cache misses of each request of a cluster. It stores only digests, is bounded, and costs a few map
+ * lookups for each request.
  */
 export class CacheLedger {
   readonly #parts: CacheLedgerParts;
@@ -24,7 +24,6 @@ export class CacheLedger {
   readonly #kept = new KeptConversations();
   readonly #changed: ChangedPrompts;
 
-  /** Begins without a memory. */
   constructor(parts: CacheLedgerParts) {
     this.#parts = parts;
     this.#read = new ReadPrompts(parts);
@@ -35,8 +34,8 @@ export class CacheLedger {
   }
 
   /**
-   * Begins to follow a request that goes to the endpoint at `address` at the monotonic time `nowMs`. Returns what explains
-   * its cached tokens, to be asked once when the engine has told them, and is to be told of its prefill and its answer.
+   * Begins to follow a request sent to the endpoint at `address` at the monotonic time `nowMs`. The caller reports
+   * prefill and answer to the result, and reads the explanation once when the engine has reported the cached tokens.
    */
   sent(request: LedgerRequest, address: string, nowMs: number): SentRequest {
     const { shape } = request;
@@ -46,9 +45,9 @@ export class CacheLedger {
     const passed = changed ? undefined : passedBy(shape, seen?.index);
     const losses = this.#lostToServers(shape, seen, { address, nowMs, isPassed: passed !== undefined });
     if (changed) losses.push(changed);
-    // Where nothing else can be said of what came by here, what came of it since is the other gateway's doing as well.
+    // Without another cause for a loss in the part seen here, the other gateway accounts for that part as well.
     if (passed) losses.push(losses.length > 0 ? passed : { ...passed, fromBytes: 0 });
-    // Before the request takes up a conversation of its endpoint.
+    // Before the request takes a conversation of its endpoint.
     const told = this.#parts.prefixes.fillOf(address) && this.#told(request, address);
     const kept = this.#keptTurn(request, address, nowMs);
     const expected = told ?? kept?.expectedTokens ?? this.#read.believed(shape, address, seen?.index ?? -1, nowMs);
@@ -68,7 +67,10 @@ export class CacheLedger {
     return this.#kept.begin(request, { address, most, life: lifeOf(address), goneBeforeMs });
   }
 
-  /** Returns what endpoints have lost or hold elsewhere; `isPassed` where the turn before came by another gateway. */
+  /**
+   * Returns the parts that endpoints have lost or hold elsewhere; `isPassed`: the previous turn passed through another
+   * gateway.
+   */
   #lostToServers(
     { boundaries, lastTurn }: PromptShape,
     seen: DeepestUse | undefined,
@@ -85,9 +87,9 @@ export class CacheLedger {
     const usedOn = use.prompt.address;
     if (lifeOf(usedOn) !== use.prompt.life) return [{ ...loss, reason: "node_restarted" }];
     const elsewhere = this.#heldElsewhere(boundaries, index, address);
-    // What is behind the part that another one holds, that one has evicted as well.
+    // The part behind that held by the other endpoint was evicted there as well.
     if (elsewhere) return [elsewhere, { ...loss, reason: "evicted", fromTokens: elsewhere.upToTokens }];
-    // Where endpoints do not tell, nobody here knows where the other gateway has sent the conversation.
+    // Where endpoints do not report, the other gateway's placement of the conversation is unknown.
     if (isPassed && !prefixes.fillOf(address)) return [];
     if (usedOn === address || prefixes.fillOf(usedOn) || this.#read.isGone(use.prompt))
       return [{ ...loss, reason: "evicted" }];
@@ -95,8 +97,8 @@ export class CacheLedger {
   }
 
   /**
-   * Returns the longest part of a prompt, up to the boundary at `lastIndex`, that another endpoint than the one at
-   * `address` tells that it holds; undefined where the one at `address` tells that it holds as much itself.
+   * Returns the longest part of a prompt, up to the boundary at `lastIndex`, that an endpoint other than the one at
+   * `address` reports; undefined where the one at `address` reports as much.
    */
   #heldElsewhere(boundaries: readonly Boundary[], lastIndex: number, address: string): Loss | undefined {
     let upToBytes = boundaries[lastIndex]?.bytes ?? 0;
@@ -110,13 +112,13 @@ export class CacheLedger {
         isHeldHere = true;
       }
       if (isHeldHere) return undefined;
-      // What an endpoint holds behind a digest ends at the next one.
+      // The tail behind a digest ends at the next digest.
       upToBytes = boundaries[index]?.bytes ?? 0;
     }
     return undefined;
   }
 
-  /** Returns the tokens of a prompt that an endpoint tells that it has, as far as it uses them. */
+  /** Returns the tokens of a prompt that an endpoint reports as cached, as far as it reuses them. */
   #told({ shape, cacheKey }: LedgerRequest, address: string): number {
     const { boundaries, lastTurn } = shape;
     const { prefixes, keptConversationsOf } = this.#parts;
@@ -133,7 +135,10 @@ export class CacheLedger {
   }
 }
 
-/** Returns what of the last turn never came by here, of a prompt that was seen up to a boundary; undefined for nothing. */
+/**
+ * Returns the part of the last turn that this gateway did not see, of a prompt seen up to a boundary; undefined if
+ * none.
+ */
 function passedBy({ boundaries, lastTurn }: PromptShape, seenIndex = -1): Loss | undefined {
   if (lastTurn === undefined || seenIndex >= lastTurn) return undefined;
   const fromBytes = boundaries[seenIndex]?.bytes ?? 0;

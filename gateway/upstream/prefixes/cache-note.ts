@@ -1,9 +1,10 @@
 /**
- * Why a prompt was not in the cache as far as it might have been. `hit`: it was; `new`: nobody could have it, as it
- * begins a conversation. `client_changed`: the client changed a message that was sent before; `compaction`: it sent a
- * much shorter history instead. `evicted`: the endpoint pushed it out; `moved`: another endpoint has it, which was too
- * busy or full; `belief_expired`: another endpoint had it, so long ago that it was not counted on; `node_restarted`: the
- * endpoint that had it has left or began anew; `other_gateway`: the turn before this one came by another gateway.
+ * Why fewer tokens of a prompt were cached than possible. `hit`: none were missing; `new`: the prompt begins a
+ * conversation, which no endpoint can hold. `client_changed`: the client changed a message that was sent before;
+ * `compaction`: it sent a much shorter history instead. `evicted`: the endpoint evicted it; `moved`: another endpoint
+ * holds it, which was too busy or full; `belief_expired`: another endpoint held it, but was last used too long ago to
+ * rely on; `node_restarted`: the endpoint that held it has left or restarted; `other_gateway`: the previous turn passed
+ * through another gateway.
  */
 export type CacheReason =
   | "hit"
@@ -16,36 +17,36 @@ export type CacheReason =
   | "node_restarted"
   | "other_gateway";
 
-/** What was expected in the cache for a request, what was there, and why it was less than it might have been. */
+/** The expected and the measured cached tokens of a request, and the reason for the difference. */
 export type CacheNote = {
-  /** The tokens of the prompt that were expected in the cache of the endpoint. */
+  /** The tokens of the prompt expected in the endpoint's cache. */
   readonly expectedTokens: number;
-  /** The tokens of the prompt that were in the cache, as the engine measured. */
+  /** The tokens of the prompt found in the cache, as the engine measured. */
   readonly cachedTokens: number;
-  /** The tokens that might have been in the cache and were not; 0 where nothing needs explaining. */
+  /** The tokens that could have been cached and were not; 0 where nothing needs explaining. */
   readonly lostTokens: number;
-  /** The one reason: that of the most lost tokens. */
+  /** The single reason: that of the most lost tokens. */
   readonly reason: CacheReason;
   /**
-   * The number of the first boundary that is another one than in the prompt before: 0 is the tools and leading system
-   * messages, n the nth message behind them; of a change in the middle of a long prompt, the last that it can be.
-   * Undefined for every reason that is not the client's.
+   * The index of the first boundary that differs from the previous prompt: 0 is the tools and leading system messages,
+   * n the nth message behind them. For a change in the middle of a long prompt, the last possible index. Undefined
+   * unless the client caused the loss.
    */
   readonly changedMessage: number | undefined;
 };
 
-/** A part of a prompt that may have been lost, and why: how many tokens that were is known once some are measured. */
+/** A part of a prompt that may have been lost, and why; the number of lost tokens follows from the measurement. */
 export type Loss = {
-  /** The reason, if this turns out to be the most that was lost. */
+  /** The reason, if this is the largest loss. */
   readonly reason: CacheReason;
   /** The size of the prompt up to the end of the part, in bytes. */
   readonly upToBytes: number;
-  /** The size of the prompt before the part, in bytes; undefined where all before it may be lost, too. */
+  /** The size of the prompt before the part, in bytes; undefined where all of it may be lost, too. */
   readonly fromBytes: number | undefined;
-  /** The tokens before what was lost, where they are known better than by bytes. */
+  /** The tokens before the lost part, where known more exactly than by bytes. */
   readonly fromTokens?: number | undefined;
-  /** The tokens up to the end of the part, where they are known better than by bytes. */
+  /** The tokens up to the end of the part, where known more exactly than by bytes. */
   readonly upToTokens: number | undefined;
-  /** The number of the first boundary that the client changed, as `CacheNote` has it. */
+  /** The index of the first boundary that the client changed, as in `CacheNote`. */
   readonly changedMessage?: number;
 };

@@ -3,39 +3,38 @@ import { type Boundary, headOf, type PromptShape, promptBytes } from "../load-ba
 import type { Loss } from "./cache-note.ts";
 import { bytesUpTo, type LastPrompt, LastPrompts, lastPrompt, sameIn } from "./last-prompts.ts";
 
-/** The most conversations whose last prompt is remembered, up to 10 KB each. */
+/** The most conversations whose last prompt is stored, up to 10 KB each. */
 const MAX_CONVERSATIONS = 5_000;
 
 /** The request that is followed. */
 export type LedgerRequest = {
-  /** The digests and sizes of the prompt. */
   readonly shape: PromptShape;
   /** A digest of the caller, session or conversation that the request belongs to. */
   readonly affinityKey: string;
-  /** The digest of the caller's own cache key, which nodes are told; empty where the caller gave none. */
+  /** The digest of the caller's own cache key, which nodes receive; empty where the caller gave none. */
   readonly cacheKey: string;
 };
 
-/** A request with the names by which its last prompts are remembered: its conversation, and its agent with a system part. */
+/** A request with the keys of its last prompts: its conversation, and its agent with a system part. */
 export type NamedRequest = Omit<LedgerRequest, "cacheKey"> & { readonly conversation: string; readonly agent: string };
 
-/** Remembers the last prompts of conversations, by digests and bounded, and finds what clients have changed in them. */
+/** Stores the last prompts of conversations as digests, bounded, and finds the changes that clients made to them. */
 export class ChangedPrompts {
   readonly #isHeld: (digest: string) => boolean;
   readonly #conversations = new LastPrompts(MAX_CONVERSATIONS);
-  /** The newest prompt by affinity key and system part: a conversation that is summarised begins with another message. */
+  /** The newest prompt by affinity key and system part: a summarised conversation begins with another message. */
   readonly #newestOfAgent = new LRUCache<string, LastPrompt>({ max: MAX_CONVERSATIONS });
-  /** The last prompts by affinity key: with other tools or another system message nothing of a prompt is the same. */
+  /** The last prompts by affinity key: with other tools or another system message no part of a prompt is the same. */
   readonly #lastOfKey = new LastPrompts(MAX_CONVERSATIONS);
 
-  /** Begins without a memory. `isHeld` returns whether an endpoint tells that it holds what a digest stands for. */
+  /** `isHeld` returns whether an endpoint reports the prefix with a digest. */
   constructor(isHeld: (digest: string) => boolean) {
     this.#isHeld = isHeld;
   }
 
   /**
-   * Returns what of the conversation's last prompt is not in this one, where this request is the first without it. Where
-   * there are several gateways, an earlier one that came by another may have been.
+   * Returns the part of the conversation's last prompt that is missing from this one, if this is the first request
+   * without it. With several gateways, an earlier request through another gateway may have been the first.
    */
   changedIn(request: NamedRequest, seenIndex: number | undefined, gateways: number): Loss | undefined {
     const { shape } = request;
@@ -46,31 +45,33 @@ export class ChangedPrompts {
     if (!last || !changed || (seenIndex ?? -1) >= message) return undefined;
     const turn = shape.lastTurn ?? -1;
     if (message > turn) return changed;
-    // What is held and was not seen here came by another gateway; one that is alone forgets what is in the middle.
+    // A reported prefix that this gateway has not seen passed through another gateway; a single gateway forgets the
+    // middle.
     if (this.#isHeld(shape.boundaries[hasOthers ? message : turn]?.hash ?? "")) return undefined;
-    // Later turns of other gateways would have pushed out the last prompt of this one.
+    // Later turns through other gateways would have replaced the last prompt of this one.
     const isPassed = hasOthers && turn >= last.from + last.tail.length;
     return isPassed && !this.#isHeld(last.tail.at(-1)?.hash ?? "") ? undefined : changed;
   }
 
   /**
-   * Returns the prompt that a request goes on from, as far as that can be told; undefined for none. `isAlone` says that no
-   * turn came by another gateway.
+   * Returns the prompt that a request continues, as far as that can be determined; undefined for none. `isAlone`: no
+   * turn passed through another gateway.
    */
   #lastOf({ shape, affinityKey, conversation, agent }: NamedRequest, isAlone: boolean): LastPrompt | undefined {
     const last = this.#conversations.of(conversation, shape);
     if (last) return last;
     const ofAgent = this.#newestOfAgent.get(agent);
-    // What is no summary and goes on with nothing may be another conversation of the same agent.
+    // A prompt that is no summary and continues none may be another conversation of the same agent.
     if (ofAgent)
       return shape.lastTurn === undefined && changeOf(ofAgent, shape)?.reason !== "compaction" ? undefined : ofAgent;
     const ofKey = this.#lastOfKey.branches(affinityKey);
     const alike = ofKey.find((one) => isOfSameSizes(one, shape));
-    // Who has seen all turns of a session knows that the client made this one of them; what is summarised is long.
+    // A gateway that has seen all turns of a session can attribute the change to the client; a summarised prompt is
+    // long.
     return alike ?? (isAlone && shape.lastTurn !== undefined ? longest(ofKey) : undefined);
   }
 
-  /** Notes the prompt of a request, as the last one of its conversation. */
+  /** Stores the prompt of a request as the last one of its conversation. */
   note({ shape, affinityKey, conversation, agent }: NamedRequest): void {
     const last = lastPrompt(shape);
     this.#conversations.note(conversation, shape, last);
@@ -79,7 +80,7 @@ export class ChangedPrompts {
   }
 }
 
-/** Returns a request with the names by which it is remembered. */
+/** Returns a request with the keys under which it is stored. */
 export function named({ shape, affinityKey }: LedgerRequest): NamedRequest {
   return {
     shape,
@@ -89,13 +90,13 @@ export function named({ shape, affinityKey }: LedgerRequest): NamedRequest {
   };
 }
 
-/** Returns what of a conversation's last prompt is not in its next one; undefined where all of it is. */
+/** Returns the part of a conversation's last prompt that is missing from its next one; undefined if none. */
 function changeOf(last: LastPrompt, shape: PromptShape): Loss | undefined {
   const { tail, from, begin } = last;
   const same = sameIn(last, shape);
   const end = tail.at(-1);
   if (same === from + tail.length - 1 || !end) return undefined;
-  // Between the begin and the tail nothing is remembered: there the change is taken to be as late as it can be.
+  // Nothing is stored between beginning and tail: there the change is assumed to be as late as possible.
   const changedMessage = same === begin.length - 1 ? Math.max(from, same + 1) : same + 1;
   return {
     reason: promptBytes(shape) < end.bytes / 2 ? "compaction" : "client_changed",

@@ -4,20 +4,19 @@ import type { Placement } from "../load-balancing/policy.ts";
 import type { CacheNote } from "./cache-note.ts";
 import type { SentRequest } from "./sent-request.ts";
 
-/** What explaining the cache of a try takes. */
+/** The inputs of explaining an attempt's cache. */
 export type ExplainedOptions = {
-  /** The request, as it was sent. */
   readonly sent: SentRequest;
-  /** Told once what was cached, and why not more. */
+  /** Called once with the explanation of the cached tokens. */
   readonly onNote: (note: CacheNote) => void;
-  /** The clock by which it is remembered when a prompt was used. */
+  /** The clock of the uses of a prompt. */
   readonly clock: MonotonicClock;
 };
 
 /**
- * Returns what follows a try as `placement` does, tells `sent` when the prompt is read and when its answer has ended, and
- * has it explain what the engine tells of its cache, at its first word of it. An engine that tells nothing of that until the
- * end is explained by its usage.
+ * Returns a placement that wraps `placement`: it reports the end of prefill and answer to `sent`, and takes its
+ * explanation at the engine's first report of cached tokens. An engine without such a report until the end is explained
+ * by its usage.
  */
 export function explained(
   placement: Pick<Placement, "see"> | undefined,
@@ -36,13 +35,13 @@ export function explained(
       inputTokens = kind.value.inputTokens;
       tell(countsOf(kind.value));
     }
-    // What a node has only begun to read, nobody finds in its cache.
+    // A prompt whose prefill has only begun is not yet found in the node's cache.
     if (kind?.$case !== "blockStarted" && kind?.$case !== "blockDelta") return;
     isRead = true;
     sent.prefilled(inputTokens, clock.nowMs());
   };
   const end = ({ usage }: Finished) => {
-    // Who had to wait in the node's queue hears of its cached tokens at the end only.
+    // A request that waited in the node's queue receives its cached tokens only at the end.
     tell(usage);
     if (usage) sent.answered(usage, clock.nowMs());
   };

@@ -2,37 +2,36 @@ import { LRUCache } from "lru-cache";
 import { type Boundary, type PromptShape, promptBytes } from "../load-balancing/boundary-hashes.ts";
 import type { LedgerRequest } from "./changed-prompts.ts";
 
-/** The most endpoints whose conversations are remembered: of those that are gone nobody says so. */
+/** The most endpoints whose conversations are stored: the removal of an endpoint is not reported here. */
 const MAX_ENDPOINTS = 1_024;
-/** The most conversations that are remembered of an endpoint, up to 10 KB each. */
+/** The most conversations stored per endpoint, up to 10 KB each. */
 const MAX_CONVERSATIONS = 1_024;
-/** The boundaries at the beginning and at the end of a conversation that are remembered. */
+/** The boundaries stored from the beginning and the end of a conversation. */
 const REMEMBERED = { head: 2, tail: 62 };
-/** How many times as long as a part of it a prompt may be to take a conversation for that part, which loses the rest. */
+/** The largest ratio of a prompt to its part at which it takes a conversation for that part, and loses the rest. */
 const MOST_TIMES = 2;
-/** What a part of a prompt has more than another one to be preferred: about 32 tokens, as bytes of text. */
+/** The advantage in bytes by which one part of a prompt is preferred to another: about 32 tokens. */
 const NEARLY_BYTES = 128;
 
-/** What of a request matters for what an endpoint finds of its prompt. */
+/** The parts of a request by which an endpoint finds its prompt. */
 export type Asked = Pick<LedgerRequest, "shape" | "cacheKey">;
 
-/** What is known of an endpoint, and of the moment at which a request goes there. */
+/** An endpoint's state at the moment at which a request is sent there. */
 export type Keeper = {
-  /** The address of the endpoint. */
   readonly address: string;
-  /** How many conversations it keeps. */
+  /** The most conversations that the endpoint keeps. */
   readonly most: number;
-  /** What changes whenever it begins with an empty cache. */
+  /** Changes whenever the endpoint starts with an empty cache. */
   readonly life: number | undefined;
-  /** Monotonic milliseconds before which it has pushed out what nobody has used since. */
+  /** The monotonic milliseconds before which it has evicted everything not used since. */
   readonly goneBeforeMs: number;
 };
 
 /** A conversation in the cache of an endpoint. */
 type Conversation = {
-  /** Whether a request has it; no other one can. */
+  /** Whether a request uses it; no other request can. */
   busy: boolean;
-  /** The boundaries of its newest prompt that are remembered; none while none is read. */
+  /** The stored boundaries of its newest prompt; empty before the first prefill. */
   head: readonly Boundary[];
   tail: readonly Boundary[];
   /** The index of the first boundary in `tail`. */
@@ -41,35 +40,35 @@ type Conversation = {
   inputTokens: number;
   answerTokens: number;
   cacheKey: string;
-  /** Monotonic milliseconds at which it was last used. */
+  /** Monotonic milliseconds of the last use. */
   atMs: number;
 };
 
 type Kept = { readonly life: number | undefined; readonly conversations: Set<Conversation> };
 
-/** A request that an endpoint has taken up. */
+/** A request that an endpoint has started. */
 export type KeptTurn = {
-  /** The tokens of its prompt that the endpoint is expected to have. */
+  /** The tokens of its prompt expected in the endpoint's cache. */
   readonly expectedTokens: number;
-  /** Notes that the endpoint did not have the conversation that was expected, whatever else it found. */
+  /** Records that the endpoint did not hold the expected conversation, whatever else it found. */
   missed(): void;
-  /** Notes that the endpoint has read the prompt, of so many tokens. */
+  /** Records that the endpoint has prefilled the prompt of `inputTokens` tokens. */
   read(inputTokens: number): void;
-  /** Notes that the whole answer is there, of which so many tokens stay for the next turn. */
+  /** Records that the answer is complete, and how many of its tokens stay cached for the next turn. */
   answered(tokens: number): void;
-  /** Notes at that monotonic time in milliseconds that the request is over, however it ended. A second call does nothing. */
+  /** Records the end of the request, with any result. Idempotent. */
   ended(nowMs: number): void;
 };
 
 /**
- * Follows which conversations those endpoints have that cache whole ones and not blocks, by what this gateway has sent
- * them: the endpoint takes a conversation as `ModelDescription.kept_conversations` says, and gives up the one that was
- * used longest ago for one more than it keeps. It is bounded, and knows digests only.
+ * Tracks the conversations on endpoints that cache whole conversations rather than blocks, by the requests that this
+ * gateway sent: an endpoint assigns a conversation as described at `ModelDescription.kept_conversations`, and evicts
+ * the least recently used one beyond its limit. It is bounded, and stores only digests.
  */
 export class KeptConversations {
   readonly #kept = new LRUCache<string, Kept>({ max: MAX_ENDPOINTS });
 
-  /** Begins a request, and returns what follows it. */
+  /** Begins a request, and returns the turn that follows it. */
   begin(asked: Asked, keeper: Keeper): KeptTurn {
     const { conversations } = this.#of(keeper);
     const found = findIn(conversations, asked);
@@ -101,7 +100,7 @@ export class KeptConversations {
       ended(nowMs) {
         if (isOver) return;
         isOver = true;
-        // Of what was never read nothing stays.
+        // A conversation that was never prefilled leaves nothing.
         if (!conversations.delete(conversation) || conversation.inputTokens === 0) return;
         conversation.busy = false;
         conversation.atMs = nowMs;
@@ -110,7 +109,7 @@ export class KeptConversations {
     };
   }
 
-  /** Returns whether an endpoint has a conversation that the caller names by the same cache key. */
+  /** Returns whether an endpoint holds a conversation with the caller's cache key. */
   names(address: string, cacheKey: string): boolean {
     if (cacheKey === "") return false;
     for (const conversation of this.#kept.get(address)?.conversations ?? [])
@@ -129,9 +128,9 @@ export class KeptConversations {
 }
 
 /**
- * Returns whether an endpoint that keeps whole conversations takes one for a part of a prompt, up to the boundary at an
- * index. It does where the prompt goes on with all of it, where both have one cache key, or where the part is half of the
- * prompt: else the rest of the conversation is worth more.
+ * Returns whether an endpoint that keeps whole conversations uses one for a part of a prompt, up to the boundary at an
+ * index. It does where the prompt continues all of it, where both have one cache key, or where the part is half of the
+ * prompt: otherwise the rest of the conversation is worth more.
  */
 export function isTaken(
   shape: PromptShape,
@@ -145,7 +144,7 @@ function fresh(): Conversation {
   return { busy: false, head: [], tail: [], from: 0, inputTokens: 0, answerTokens: 0, cacheKey: "", atMs: 0 };
 }
 
-/** What a conversation has of a prompt; `isOwn` says that all of its newest prompt. */
+/** The part of a prompt that a conversation holds; `isOwn`: all of its newest prompt. */
 type Found = {
   readonly conversation: Conversation;
   readonly bytes: number;
@@ -154,8 +153,8 @@ type Found = {
 };
 
 /**
- * Finds the conversation that an endpoint takes for a prompt: of those that have nearly the most of it, the one that the
- * prompt goes on with, or else the one that was used longest ago.
+ * Finds the conversation that an endpoint uses for a prompt: of those that hold nearly the most of it, the one that the
+ * prompt continues, else the least recently used.
  */
 function findIn(conversations: Iterable<Conversation>, asked: Asked): Found | undefined {
   let best: Found | undefined;
@@ -169,7 +168,7 @@ function findIn(conversations: Iterable<Conversation>, asked: Asked): Found | un
   return best;
 }
 
-/** Returns what a conversation has of a prompt that would take it; undefined for one that would not. */
+/** Returns the part of a prompt that a usable conversation holds; undefined for an unusable one. */
 function partOf(conversation: Conversation, { shape, cacheKey }: Asked): Found | undefined {
   const index = commonIndex(conversation, shape.boundaries);
   const { bytes = 0 } = shape.boundaries[index] ?? {};
@@ -185,7 +184,7 @@ function partOf(conversation: Conversation, { shape, cacheKey }: Asked): Found |
 
 /** Returns the index of the last boundary that a conversation and a prompt have in common; -1 for none. */
 function commonIndex({ head, tail, from }: Conversation, boundaries: readonly Boundary[]): number {
-  // A digest is of everything before it: where one is the same, all before it are.
+  // A digest covers everything before it: if one is equal, all before it are.
   let low = 0;
   let high = Math.min(tail.length, boundaries.length - from);
   while (low < high) {
@@ -203,7 +202,7 @@ function remember(conversation: Conversation, { boundaries }: PromptShape): void
   conversation.tail = boundaries.slice(conversation.from);
 }
 
-/** Gives up conversations until there are so many at most: those that no request has, the one used longest ago first. */
+/** Evicts conversations down to `most`: unused by any request, the least recently used first. */
 function makeRoom(conversations: Set<Conversation>, most: number): void {
   for (const conversation of conversations) {
     if (conversations.size <= most) return;

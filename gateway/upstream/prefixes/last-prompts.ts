@@ -1,11 +1,11 @@
 import { LRUCache } from "lru-cache";
 import type { Boundary, PromptShape } from "../load-balancing/boundary-hashes.ts";
 
-/** The boundaries at the end of a conversation's last prompt by which it is found what was changed in it. */
+/** The number of boundaries stored from the end of a conversation's last prompt, to locate changes. */
 export const COMPARED_TAIL = 62;
-/** The boundaries at its beginning by whose sizes it is found that a prompt is the same behind another system part. */
+/** The number of boundaries stored from its beginning, whose sizes identify a prompt behind another system part. */
 const COMPARED_BEGIN = 8;
-/** The most conversations of which several branches are remembered, and the branches beside the newest one. */
+/** The most conversations with several branches stored, and the most branches beside the newest one. */
 const MAX_BRANCHED = 500;
 const MAX_OTHERS = 3;
 
@@ -19,16 +19,16 @@ export type LastPrompt = {
   readonly begin: readonly Boundary[];
 };
 
-/** Returns what is remembered of a prompt. */
+/** Returns the stored part of a prompt. */
 export function lastPrompt({ boundaries }: PromptShape): LastPrompt {
   const from = Math.max(0, boundaries.length - COMPARED_TAIL);
   return { tail: boundaries.slice(from), from, begin: boundaries.slice(0, COMPARED_BEGIN) };
 }
 
-/** Returns the index of the last boundary of an earlier prompt that is surely the same in a later one; -1 for none. */
+/** Returns the index of the last boundary of an earlier prompt that is certainly equal in a later one; -1 for none. */
 export function sameIn({ tail, from, begin }: LastPrompt, { boundaries }: PromptShape): number {
-  // Each digest is of all in front of it: one that is the same says that all before are, and one that is not, that
-  // none behind it is.
+  // A digest covers everything before it: an equal one proves all before it equal, an unequal one all behind it
+  // unequal.
   const other = begin.findIndex(({ hash }, index) => boundaries[index]?.hash !== hash);
   if (other >= 0) return other - 1;
   const same = tail.findLastIndex(({ hash }, index) => boundaries[from + index]?.hash === hash);
@@ -41,20 +41,20 @@ export function bytesUpTo({ tail, from, begin }: LastPrompt, index: number): num
 }
 
 /**
- * Remembers the last prompts of conversations. A client may go back to an early place of a conversation, go on from
- * there for long, and then take up what it had left: so a conversation has branches, and the last few are remembered.
+ * Stores the last prompts of conversations. A client may return to an early position of a conversation, continue from
+ * there for long, and then resume the abandoned part: a conversation therefore has branches, of which the last few are
+ * stored.
  */
 export class LastPrompts {
   readonly #newest: LRUCache<string, LastPrompt>;
-  /** The last prompts of the branches that a conversation has beside the newest one, the newest first. */
+  /** The last prompts of a conversation's branches beside the newest one, the newest first. */
   readonly #others = new LRUCache<string, readonly LastPrompt[]>({ max: MAX_BRANCHED });
 
-  /** Begins without a memory of at most `maxConversations`. */
   constructor(maxConversations: number) {
     this.#newest = new LRUCache({ max: maxConversations });
   }
 
-  /** Returns the prompt of a conversation that another one has most in common with, of several the newest. */
+  /** Returns the prompt of a conversation that has most in common with `shape`, the newest of equals. */
   of(conversation: string, shape: PromptShape): LastPrompt | undefined {
     let best = this.#newest.get(conversation);
     const others = best && this.#others.get(conversation);
@@ -67,7 +67,7 @@ export class LastPrompts {
     return best;
   }
 
-  /** Notes `prompt`, which is what is remembered of `shape`, as that of the newest branch of a conversation. */
+  /** Stores `prompt`, the stored part of `shape`, as that of the newest branch of a conversation. */
   note(conversation: string, shape: PromptShape, prompt: LastPrompt): void {
     const before = this.of(conversation, shape);
     const newest = this.#newest.get(conversation);
@@ -75,14 +75,14 @@ export class LastPrompts {
     this.#newest.set(conversation, prompt);
     if (!before || !newest) return;
     const end = before.tail.at(-1)?.bytes ?? 0;
-    // What keeps less than half of the prompt that it goes on from leaves a branch to which the client may come back.
+    // A prompt that keeps less than half of the previous one leaves a branch to which the client may return.
     const isBranch = bytesUpTo(before, sameIn(before, shape)) < end / 2;
     if (!isBranch && before === newest) return;
     const left = [newest, ...(others ?? [])].filter((last) => isBranch || last !== before);
     if (left.length > 0) this.#others.set(conversation, left.slice(0, MAX_OTHERS));
   }
 
-  /** Returns the last prompts of all branches of a conversation that are remembered, the newest first. */
+  /** Returns the stored last prompts of all branches of a conversation, the newest first. */
   branches(conversation: string): readonly LastPrompt[] {
     const newest = this.#newest.get(conversation);
     return newest ? [newest, ...(this.#others.get(conversation) ?? [])] : [];

@@ -10,28 +10,29 @@ import type { ToldPrefixes } from "./told-prefixes.ts";
 
 const MIN_REWATCH_MS = 100;
 const MAX_REWATCH_MS = 10_000;
-/** The time for which a watch must have told something to be begun anew without a longer wait, in milliseconds. */
+/** The lifetime from which a watch is reopened without a longer backoff, in milliseconds. */
 const STEADY_MS = 5_000;
-/** The time after which a node that cannot tell what it holds is asked again, in milliseconds: another may have its place. */
+/**
+ * The time after which a node without the capability is asked again, in milliseconds: another node may have replaced
+ * it.
+ */
 const ASK_AGAIN_MS = 60_000;
 
-/** What following the prefixes of a model on one endpoint takes. */
 export type PrefixWatchOptions = {
-  /** The endpoint that is asked. */
   readonly endpoint: Endpoint;
   /** The catalog id of the model. */
   readonly model: string;
-  /** Remembers what the endpoint tells. */
+  /** Stores the prefixes that the endpoint reports. */
   readonly told: ToldPrefixes;
-  /** The clock by which a stream that ended is opened again. */
+  /** The clock of the backoff. */
   readonly clock: Clock;
-  /** Returns a random number that is even over [0, 1). */
+  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
 };
 
 /**
- * Follows which prefixes of a model an endpoint holds, where the model has the capability. What was told is forgotten
- * with the stream that told it: behind the next one may be another node, or the same one with an empty cache.
+ * Follows the cached prefixes of a model on an endpoint, where the model has the capability. Reported prefixes are
+ * removed with the stream that reported them: the next one may reach another node, or the same one with an empty cache.
  */
 export class PrefixWatch {
   readonly #options: PrefixWatchOptions;
@@ -44,7 +45,7 @@ export class PrefixWatch {
     this.#options = options;
   }
 
-  /** Begins to follow, or goes on; an endpoint that has not described the capability is left in peace. */
+  /** Starts or resumes; an endpoint that has not described the capability gets no watch. */
   follow(): void {
     if (this.#follows) return;
     const { endpoint, model } = this.#options;
@@ -53,7 +54,7 @@ export class PrefixWatch {
     this.#open();
   }
 
-  /** Stops following, and forgets what was told. */
+  /** Stops, and removes the reported prefixes. */
   stop(): void {
     this.#follows = false;
     this.#cancelTimer();
@@ -69,7 +70,7 @@ export class PrefixWatch {
     call.on("data", (message: WatchPrefixesResponse) => {
       if (this.#call === call) told.take(endpoint.address, message);
     });
-    // Said again by the status, which also tells of a stream that the node ended well-mannered.
+    // Repeated by the status, which also reports a stream that the node ended normally.
     call.on("error", () => {});
     call.on("status", ({ code }: StatusObject) => {
       if (this.#call !== call) return;

@@ -3,29 +3,26 @@ import type { PromptShape } from "../load-balancing/boundary-hashes.ts";
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import { COMPARED_TAIL } from "./last-prompts.ts";
 
-/** The most prefixes whose last use is remembered, some 200 bytes each. */
+/** The most prefixes whose last use is stored, some 200 bytes each. */
 const MAX_PLACES = 100_000;
-/** The most endpoints whose last use of a prefix is remembered. */
+/** The most endpoints whose last use of a prefix is stored. */
 const MAX_USERS = 4;
 /**
- * The boundaries at the beginning and at the end of a prompt whose last use is remembered: those in between were at the
- * end of an earlier turn's.
+ * The boundaries at the beginning and the end of a prompt whose last use is stored: those in between were at the end of
+ * an earlier turn's.
  */
 const USED = { head: 2, tail: 8 };
 
-/** A prompt that an endpoint has read, and what became of it there since. */
+/** A prompt that an endpoint has prefilled, and its later use there. */
 export type ReadPrompt = {
-  /** The address of the endpoint. */
   readonly address: string;
-  /** What said then that the endpoint had not begun anew; undefined for one that was not there. */
+  /** The endpoint's `lifeOf` at that time; undefined for one that was absent. */
   readonly life: number | undefined;
-  /** The digest of the whole prompt. */
   readonly digest: string;
-  /** The tokens of the whole prompt. */
   readonly inputTokens: number;
-  /** Monotonic milliseconds at which the endpoint last used it: at the end of its prefill, and at that of its answer. */
+  /** Monotonic milliseconds of the endpoint's last use of it: at the end of its prefill, and at that of its answer. */
   atMs: number;
-  /** The tokens of the answer that stay behind the prompt, for the turn that goes on with it; 0 until it has ended. */
+  /** The tokens of the answer that stay behind the prompt, for the turn that continues it; 0 before the answer ends. */
   answerTokens: number;
 };
 
@@ -33,46 +30,52 @@ export type ReadPrompt = {
 export type Use = {
   /** The prompt that the prefix was a part of. */
   readonly prompt: ReadPrompt;
-  /** The tokens of the prefix. */
   readonly tokens: number;
-  /** The last use before on another endpoint, which may still have it: of a beginning that many conversations have, say. */
+  /**
+   * The previous use on another endpoint, which may still hold it: of a beginning shared by many conversations, for
+   * example.
+   */
   readonly before: Use | undefined;
 };
 
-/** The longest part of a prompt that some endpoint has read before. */
+/** The longest part of a prompt that some endpoint has prefilled before. */
 export type DeepestUse = {
   /** The index of the boundary at its end. */
   readonly index: number;
-  /** Its last use. */
   readonly use: Use;
 };
 
-/** What the memory of prompts asks of the cluster whose endpoints read them. */
+/** The cluster state that the memory of prompts reads. */
 export type ReadPromptsParts = {
   /**
-   * Returns what changes whenever an endpoint begins with an empty cache, as the time at which its node started;
-   * undefined for one that is not there.
+   * Returns a value that changes whenever an endpoint starts with an empty cache, such as the start time of its node;
+   * undefined for an absent endpoint.
    */
   readonly lifeOf: (address: string) => number | undefined;
-  /** Returns for how long a prefix is believed to stay on an endpoint that does not tell, in milliseconds. */
+  /** Returns the assumed lifetime of a prefix on an endpoint that does not report its cache, in milliseconds. */
   readonly believedMs: (address: string) => number;
-  /** Returns the number of tokens by which an endpoint caches prefixes; 0 or 1 where a part of a block may be found, too. */
+  /**
+   * Returns the number of tokens by which an endpoint caches prefixes; 0 or 1 where a part of a block can be found,
+   * too.
+   */
   readonly blockTokensOf: (address: string) => number;
-  /** Returns what an endpoint tells of its gateways and of what it has evicted; undefined if it is gone. */
+  /** Returns an endpoint's report of its gateways and evictions; undefined if it has left. */
   readonly viewOf: (address: string) => Pick<EndpointView, "gateways" | "evictedBeforeMs"> | undefined;
 };
 
-/** Remembers which endpoints have read which prompts, by digests and bounded, and says what of one is still there. */
+/**
+ * Stores which endpoints have prefilled which prompts, as digests and bounded, and estimates how much of one is still
+ * cached.
+ */
 export class ReadPrompts {
   readonly #parts: ReadPromptsParts;
   readonly #uses = new LRUCache<string, Use>({ max: MAX_PLACES });
 
-  /** Begins without a memory. */
   constructor(parts: ReadPromptsParts) {
     this.#parts = parts;
   }
 
-  /** Notes that an endpoint has read a prompt. Returns the note, to be kept true. */
+  /** Records that an endpoint has prefilled a prompt. Returns the record, which the caller updates. */
   read({ boundaries }: PromptShape, address: string, inputTokens: number, atMs: number): ReadPrompt {
     const { hash: digest = "", bytes = 0 } = boundaries.at(-1) ?? {};
     const prompt = { address, life: this.#parts.lifeOf(address), digest, inputTokens, atMs, answerTokens: 0 };
@@ -87,7 +90,7 @@ export class ReadPrompts {
     return prompt;
   }
 
-  /** Returns the longest part of a prompt that some endpoint has read before. */
+  /** Returns the longest part of a prompt that some endpoint has prefilled before. */
   deepest({ boundaries }: PromptShape): DeepestUse | undefined {
     for (let index = boundaries.length - 1; index >= 0; index -= 1) {
       if (index >= USED.head && index < boundaries.length - COMPARED_TAIL) index = USED.head - 1;
@@ -97,12 +100,15 @@ export class ReadPrompts {
     return undefined;
   }
 
-  /** Returns the tokens that an endpoint which does not tell has, by what it has read up to the boundary at `seenIndex`. */
+  /**
+   * Returns the tokens that an endpoint which does not report its cache is believed to hold, by its prefills up to the
+   * boundary at `seenIndex`.
+   */
   believed({ boundaries, lastTurn }: PromptShape, address: string, seenIndex: number, nowMs: number): number {
     for (let index = seenIndex; index >= 0; index -= 1) {
       const boundary = boundaries[index];
       const own = boundary && useOn(this.#uses.get(boundary.hash), address);
-      // What is gone may have a beginning that others have used since.
+      // An evicted prompt may have a beginning that others have used since.
       if (own && this.#isThere(own.prompt, nowMs)) {
         const goesOn = own.prompt.digest === boundary.hash && index <= (lastTurn ?? -1);
         const tokens = own.tokens + (goesOn ? own.prompt.answerTokens : 0);
@@ -114,34 +120,34 @@ export class ReadPrompts {
     return 0;
   }
 
-  /** Returns whether an endpoint has pushed out what was last used then, by its own word of what it has evicted. */
+  /** Returns whether an endpoint has evicted the prompt, by its own report of evictions. */
   isGone({ address, atMs }: ReadPrompt): boolean {
     const { evictedBeforeMs } = this.#parts.viewOf(address) ?? {};
     return evictedBeforeMs !== undefined && atMs < evictedBeforeMs;
   }
 
-  /** Returns whether what was used last then is still believed to be there, on an endpoint that does not tell. */
+  /** Returns whether the prompt is still believed cached, on an endpoint that does not report its cache. */
   isBelieved({ address, atMs }: ReadPrompt, nowMs: number): boolean {
     return nowMs - atMs < this.#parts.believedMs(address);
   }
 
-  /** Returns whether what was used last then is still believed to be where it was. */
+  /** Returns whether the prompt is still believed cached where it was. */
   #isThere(prompt: ReadPrompt, nowMs: number): boolean {
     return prompt.life === this.#parts.lifeOf(prompt.address) && this.isBelieved(prompt, nowMs) && !this.isGone(prompt);
   }
 }
 
-/** Returns the last use on an endpoint; undefined where none is remembered. */
+/** Returns the last use on an endpoint; undefined where none is stored. */
 function useOn(use: Use | undefined, address: string): Use | undefined {
   let on = use;
   while (on && on.prompt.address !== address) on = on.before;
   return on;
 }
 
-/** Returns the last uses on other endpoints than the one at `address`, `most` of them. */
+/** Returns the last uses on endpoints other than the one at `address`, at most `most` of them. */
 function usesElsewhere(use: Use | undefined, address: string, most: number): Use | undefined {
   if (!use || most === 0) return undefined;
-  // Mostly a conversation goes on where it was: then nothing is made.
+  // Conversations mostly continue on their endpoint: then nothing is allocated.
   if (use.prompt.address === address) return use.before;
   const before = usesElsewhere(use.before, address, most - 1);
   return before === use.before ? use : { ...use, before };

@@ -3,49 +3,45 @@ import type { CacheFill, HeldPrefix, HeldPrefixes } from "../load-balancing/held
 
 /** The bytes of a digest. */
 const DIGEST_BYTES = 16;
-/** The most prefixes that one cluster remembers, of all its endpoints together: about 200 MB of them. */
+/** The most prefixes stored for one cluster, of all its endpoints together: about 200 MB. */
 const MAX_TOLD = 1_000_000;
 const NOBODY: readonly HeldPrefix[] = [];
 
-/** What one endpoint has told. */
+/** The reported prefixes of one endpoint. */
 type Told = { fill: CacheFill; readonly digests: Set<string> };
 
-/**
- * Remembers what the endpoints of a cluster have told of their caches. It is bounded: of more prefixes than it can
- * remember it takes none of those that are new.
- */
+/** Stores the prefixes that the endpoints of a cluster report. It is bounded: when full, it ignores new prefixes. */
 export class ToldPrefixes implements HeldPrefixes {
   readonly #maxTold: number;
   readonly #holders = new Map<string, readonly HeldPrefix[]>();
   readonly #told = new Map<string, Told>();
   #size = 0;
 
-  /** Begins with nothing told. */
   constructor(maxTold = MAX_TOLD) {
     this.#maxTold = maxTold;
   }
 
-  /** The number of prefixes that are remembered, each as often as endpoints hold it. */
+  /** The number of stored prefixes, each counted once per endpoint that holds it. */
   get size(): number {
     return this.#size;
   }
 
-  /** Returns the endpoints that have told that they hold the prefix with this digest (`Boundary.hash`), each once. */
+  /** Returns the endpoints that report the prefix with this digest (`Boundary.hash`), each once. */
   holders(digest: string): readonly HeldPrefix[] {
     return this.#holders.get(digest) ?? NOBODY;
   }
 
-  /** Returns how full an endpoint's cache is; undefined while it does not tell what it holds. */
+  /** Returns the occupancy of an endpoint's cache; undefined while the endpoint does not report it. */
   fillOf(address: string): CacheFill | undefined {
     return this.#told.get(address)?.fill;
   }
 
-  /** Returns the number of prefixes that an endpoint has told that it holds; undefined while it does not tell. */
+  /** Returns the number of prefixes that an endpoint reports; undefined while it reports none. */
   countOf(address: string): number | undefined {
     return this.#told.get(address)?.digests.size;
   }
 
-  /** Takes the next message of the endpoint at `address`. */
+  /** Applies the next message of the endpoint at `address`. */
   take(address: string, { reset, held, dropped, kvTokensUsed, kvTokensTotal }: WatchPrefixesResponse): void {
     if (reset) this.forget(address);
     const fill = { usedTokens: kvTokensUsed, totalTokens: kvTokensTotal };
@@ -58,7 +54,7 @@ export class ToldPrefixes implements HeldPrefixes {
       this.#hold(digest.toString("base64url"), { address, tokens, tailTokens }, told);
   }
 
-  /** Forgets all that the endpoint at `address` has told. */
+  /** Removes all reported prefixes of the endpoint at `address`. */
   forget(address: string): void {
     const told = this.#told.get(address);
     if (!told) return;

@@ -3,7 +3,7 @@ import { MAX_PENDING_REQUESTS, PENDING_PER_SLOT } from "./circuit-breaker.ts";
 
 const limit = (text: string) => z.int().min(0).optional().describe(text);
 
-/** The schemas of the settings on how many requests run and wait, Envoy's `circuit_breakers.thresholds`. */
+/** The schemas of the limits on running and pending requests, Envoy's `circuit_breakers.thresholds`. */
 export const circuitBreakerShape = {
   maxRequests: limit(
     "The number of the cluster's requests that run at once; without it, as many as the available endpoints have slots.",

@@ -1,50 +1,46 @@
 /**
- * The numbers of requests of a cluster that may run and wait, as in Envoy's `circuit_breakers.thresholds`; each is at
- * least 0.
+ * The limits on a cluster's running and pending requests, as in Envoy's `circuit_breakers.thresholds`; each is at least
+ * 0.
  */
 export type CircuitBreakerLimits = {
-  /** The number of requests of the cluster that may run at once on its endpoints. */
   readonly maxRequests: number;
-  /** The number of requests of the cluster that may wait for an endpoint. */
   readonly maxPendingRequests: number;
 };
 
-/** The number of requests that may wait for each slot of the endpoints, which say what a cluster can run. */
+/** The number of pending requests for each slot of the endpoints. */
 export const PENDING_PER_SLOT = 4;
-/** The number of requests that may wait however many slots there are: more are too many for one process. */
+/** The most pending requests, regardless of slots: one process cannot hold more. */
 export const MAX_PENDING_REQUESTS = 512;
 
 /**
- * Returns the limits that the slots of a cluster's available endpoints ask for: one running request and four waiting
- * ones for each slot, and no more than 512 waiting ones.
+ * Returns the limits for the slots of a cluster's available endpoints: one running and four pending requests for each
+ * slot, and at most 512 pending ones.
  */
 export function limitsForSlots(slots: number): CircuitBreakerLimits {
   return { maxRequests: slots, maxPendingRequests: Math.min(PENDING_PER_SLOT * slots, MAX_PENDING_REQUESTS) };
 }
 
-/** A place under a limit, which its holder gives back. */
+/** A place under a limit, which its holder releases. */
 export type Permit = {
-  /** Gives the place back. A second call does nothing. */
+  /** Idempotent. */
   release(): void;
 };
 
-/** What a circuit breaker leaves free, as Envoy's `remaining_*` and `*_open` say it. */
+/** The remaining capacity of a circuit breaker, as Envoy's `remaining_*` and `*_open`. */
 export type CircuitBreakerState = {
-  /** The number of requests that may yet run. */
   readonly remainingRequests: number;
-  /** The number of requests that may yet wait. */
   readonly remainingPending: number;
   /** Whether no further request may run. */
   readonly requestsOpen: boolean;
   /** Whether no further request may wait. */
   readonly pendingOpen: boolean;
-  /** The number of requests since the start that were not let run. */
+  /** The number of requests refused a run since the start. */
   readonly requestOverflows: number;
-  /** The number of requests since the start that were not let wait. */
+  /** The number of requests refused a wait since the start. */
   readonly pendingOverflows: number;
 };
 
-/** Counts a cluster's requests against its limits, which may change at any time; requests that run then go on. */
+/** Counts a cluster's requests against its limits, which may change at any time; running requests are not affected. */
 export class CircuitBreaker {
   #limits: CircuitBreakerLimits;
   #requests = 0;
@@ -58,42 +54,42 @@ export class CircuitBreaker {
     this.#limits = limits;
   }
 
-  /** Takes other limits. Requests that run or wait already go on. */
+  /** Replaces the limits. Running and pending requests are not affected. */
   setLimits(limits: CircuitBreakerLimits): void {
     this.#limits = limits;
   }
 
-  /** The number of requests that may run at once, by the limits of this moment. */
+  /** The current limit on running requests. */
   get maxRequests(): number {
     return this.#limits.maxRequests;
   }
 
-  /** Whether as many requests run as may, so that none of the endpoints has a place. */
+  /** Whether the limit on running requests is reached. */
   get isFull(): boolean {
     return this.#requests >= this.#limits.maxRequests;
   }
 
-  /** The number of requests that run or wait. */
+  /** The number of running and pending requests. */
   get activeAndPending(): number {
     return this.#requests + this.#pending;
   }
 
   /**
    * Returns whether the cluster has room for one more request, and so has the endpoint, which takes at most
-   * `maxRequests` at once.
+   * `maxRequests` concurrently.
    */
   hasRoom(address: string, maxRequests: number): boolean {
     return !this.isFull && this.requestsOn(address) < maxRequests;
   }
 
-  /** Returns the number of requests that run on an endpoint. */
+  /** Returns the number of running requests on an endpoint. */
   requestsOn(address: string): number {
     return this.#onEndpoint.get(address) ?? 0;
   }
 
   /**
-   * Takes a place for a request on an endpoint that takes at most `maxRequests` at once. Returns undefined, and counts
-   * an overflow, when there is none.
+   * Takes a place for a request on an endpoint that takes at most `maxRequests` concurrently. Returns undefined, and
+   * counts an overflow, when there is none.
    */
   tryRequest(address: string, maxRequests: number): Permit | undefined {
     if (!this.hasRoom(address, maxRequests)) {
@@ -110,14 +106,12 @@ export class CircuitBreaker {
     });
   }
 
-  /** The number of token counts that are under way. */
+  /** The number of running token counts. */
   get activeCounts(): number {
     return this.#counts;
   }
 
-  /**
-   * Takes a place for a token count, of which at most `maxCounts` are under way. Returns undefined when there is none.
-   */
+  /** Takes a place for a token count, of which at most `maxCounts` run. Returns undefined when there is none. */
   tryCount(maxCounts: number): Permit | undefined {
     if (this.#counts >= maxCounts) return undefined;
     this.#counts += 1;
@@ -126,7 +120,7 @@ export class CircuitBreaker {
     });
   }
 
-  /** Takes a place for a request that waits. Returns undefined, and counts an overflow, when there is none. */
+  /** Takes a place for a pending request. Returns undefined, and counts an overflow, when there is none. */
   tryPending(): Permit | undefined {
     if (this.#pending >= this.#limits.maxPendingRequests) {
       this.#pendingOverflows += 1;
@@ -138,7 +132,7 @@ export class CircuitBreaker {
     });
   }
 
-  /** The room that is left under the limits of this moment. */
+  /** The remaining capacity under the current limits. */
   get state(): CircuitBreakerState {
     const remainingRequests = Math.max(0, this.#limits.maxRequests - this.#requests);
     const remainingPending = Math.max(0, this.#limits.maxPendingRequests - this.#pending);
@@ -153,7 +147,7 @@ export class CircuitBreaker {
   }
 }
 
-/** Makes a permit of which the first release calls `giveBack`. */
+/** Returns a permit whose first release calls `giveBack`. */
 export function permit(giveBack: () => void): Permit {
   let held = true;
   return {

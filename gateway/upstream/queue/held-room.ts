@@ -1,7 +1,7 @@
 import { type Permit, permit } from "./circuit-breaker.ts";
 import { RESERVED_SHARE } from "./tenant-places.ts";
 
-/** The most bytes that the bodies of all held requests of a cluster come to. */
+/** The most bytes of all held requests' bodies in a cluster. */
 export const MAX_HELD_BYTES = 64 * 1024 * 1024;
 
 type Held = { readonly requests: number; readonly bytes: number };
@@ -9,26 +9,26 @@ type Held = { readonly requests: number; readonly bytes: number };
 const NONE: Held = { requests: 0, bytes: 0 };
 
 /**
- * Counts the requests that are held while a cluster has no endpoint, and their bytes. Whoever comes first may wait for
- * minutes; so some room is kept from every tenant, for those that come later. One request of a tenant is held whatever
- * its size, where all together leave it room.
+ * Counts the requests held during an outage, and their bytes. A held request may wait for minutes, so some room is
+ * reserved from every tenant for later requests. One request of a tenant is held regardless of its size, where the
+ * total leaves room.
  */
 export class HeldRoom {
   readonly #maxRequests: number;
   readonly #tenants = new Map<string, Held>();
   #all = NONE;
 
-  /** Holds nothing at first, and at most `maxRequests` requests at once. */
+  /** `maxRequests` requests are held at most. */
   constructor(maxRequests: number) {
     this.#maxRequests = maxRequests;
   }
 
-  /** The number of requests that are held. */
+  /** The number of held requests. */
   get requests(): number {
     return this.#all.requests;
   }
 
-  /** The bytes that the bodies of all held requests come to. */
+  /** The bytes of all held requests' bodies. */
   get bytes(): number {
     return this.#all.bytes;
   }

@@ -1,58 +1,62 @@
 import type { PriorityClass } from "../../../deploy/runtime/queue/class-share.ts";
 import { FairQueue } from "../../../deploy/runtime/queue/fair-queue.ts";
 
-/** The share that the newest interval between two served requests has in their average: the last dozen or so count. */
+/** The weight of the newest interval between two served requests in the average: the last dozen dominate. */
 const NEWEST_SHARE = 0.15;
 
-/** The tokens that every request costs in the queue for its answer, on top of its prompt's tokens. */
+/** The tokens that every request costs in the queue for its answer, in addition to its prompt's tokens. */
 export const OUTPUT_RESERVE_TOKENS = 1_024;
 
 /** A request that waits for an endpoint. */
 export type Pending<T> = {
   /** The tenant that the request belongs to: the queue is fair between tenants. */
   readonly key: string;
-  /** The API key that the request came with; a tenant may have several. */
+  /** The request's API key; a tenant may have several. */
   readonly keyId: string;
-  /** The number of requests of the API key that may wait; undefined for as many as the cluster lets every key have. */
+  /** The most pending requests of the API key; undefined for the cluster's limit per key. */
   readonly maxPendingPerKey: number | undefined;
   /**
-   * Whether the request goes on with an answer that is under way: it is served before all that are not, no bound keeps
-   * it out, and nobody's coming drops it.
+   * Whether the request continues an answer under way: it is served before all that do not, no limit refuses it, and no
+   * other request displaces it.
    */
   readonly underWay: boolean;
-  /** The class of service that the request belongs to. */
   readonly priorityClass: PriorityClass;
-  /** The share that the tenant has beside others of its class; above 0. */
+  /** The weight of the tenant among others of its class; above 0. */
   readonly weight: number;
   /**
-   * The place of the request among those of its tenant: a higher rank is served earlier. Of one that waits, only
+   * The rank of the request among those of its tenant: a higher rank is served earlier. While the request waits, only
    * `PendingQueue.rerank` changes it.
    */
   rank: number;
-  /** The tokens that are expected to be prefilled for the request, and the reserve for its answer; above 0. */
+  /** The expected tokens to prefill for the request, and the reserve for its answer; above 0. */
   readonly cost: number;
   /** Monotonic milliseconds at which the request began to wait. */
   readonly queuedMs: number;
-  /** Monotonic milliseconds at which the request gives up. Of one that waits, only `PendingQueue.reschedule` changes it. */
+  /**
+   * Monotonic milliseconds at which the wait ends. While the request waits, only `PendingQueue.reschedule` changes it.
+   */
   deadlineMs: number;
-  /** Whether a prefill wait leaves the deadline as it is: an outage or an earlier prefill wait has moved it, or the answer is under way. */
+  /**
+   * Whether a prefill wait leaves the deadline as it is: an outage or an earlier prefill wait has moved it, or the
+   * answer is under way.
+   */
   hasFixedDeadline: boolean;
-  /** Whatever the owner of the queue keeps with the request. */
+  /** The value that the owner of the queue stores with the request. */
   readonly value: T;
 };
 
 /**
- * The answer to a request that asked to wait. `dropped` is the waiting request that had to make room for it, undefined
- * when none had to; `limit` says whether the key or the cluster had no room.
+ * The result of adding a request. `dropped` is the waiting request that was dropped for it, undefined if none was;
+ * `limit` is the limit that refused it, the key's or the cluster's.
  */
 export type Enqueued<T> =
   | { readonly queued: true; readonly dropped: Pending<T> | undefined }
   | { readonly queued: false; readonly limit: "key" | "cluster" };
 
 /**
- * The one long queue in front of a cluster, fair as every `FairQueue`. It is bounded: when it is full, a key with fewer
- * requests than the largest one gets in, and the request of the largest key that would have given up first makes room.
- * Among the requests of one key and rank the oldest is next.
+ * The queue of a cluster, fair as every `FairQueue`. It is bounded: when it is full, a key with fewer requests than the
+ * largest one is admitted, and the request of the largest key with the earliest deadline is dropped. Among the requests
+ * of one key and rank the oldest is next.
  */
 export class PendingQueue<T> {
   readonly #maxPendingPerKey: number;
@@ -61,30 +65,30 @@ export class PendingQueue<T> {
   readonly #underWay = new FairQueue<Pending<T>>();
   readonly #drain = new DrainEstimate();
   #maxPending = 0;
-  /** A moment before which nobody's time is up, in milliseconds of the monotonic clock. */
+  /** A monotonic time before which no deadline passes, in milliseconds. */
   #noneLateUntilMs = Number.NEGATIVE_INFINITY;
 
-  /** Makes an empty queue; `maxPendingPerKey` requests of a key may wait, unless the key has a number of its own. */
+  /** `maxPendingPerKey` is the limit for each key without one of its own. */
   constructor(maxPendingPerKey: number) {
     this.#maxPendingPerKey = maxPendingPerKey;
   }
 
-  /** The number of requests that wait. */
+  /** The number of waiting requests. */
   get size(): number {
     return this.#waiting.size + this.#underWay.size;
   }
 
-  /** The number of requests of one class of service that wait. */
+  /** The number of waiting requests of one priority class. */
   sizeOf(priorityClass: PriorityClass): number {
     return this.#waiting.sizeOf(priorityClass) + this.#underWay.sizeOf(priorityClass);
   }
 
-  /** Sets the number of requests that may wait, 0 at first. Requests that wait already stay. */
+  /** Sets the limit on waiting requests, 0 at first. Requests that already wait stay. */
   setMaxPending(maxPending: number): void {
     this.#maxPending = maxPending;
   }
 
-  /** Adds a request. Requests whose time is up have to be taken out before, by `expire`. */
+  /** Adds a request. `expire` must be called before, for requests past their deadline. */
   push(item: Pending<T>): Enqueued<T> {
     this.reschedule(item, item.deadlineMs);
     if (item.underWay) {
@@ -102,15 +106,15 @@ export class PendingQueue<T> {
     return { queued: true, dropped };
   }
 
-  /** Has a request that waits give up at another moment, in milliseconds of the monotonic clock. */
+  /** Moves the deadline of a waiting request, in milliseconds of the monotonic clock. */
   reschedule(item: Pending<T>, deadlineMs: number): void {
     item.deadlineMs = deadlineMs;
     this.#noneLateUntilMs = Math.min(this.#noneLateUntilMs, deadlineMs);
   }
 
   /**
-   * Takes out the request that is to be served next, of none of the tenants in `aside`; undefined where there is none.
-   * Requests whose time is up have to be taken out before.
+   * Removes and returns the next request, of none of the tenants in `aside`; undefined where there is none. `expire`
+   * must be called before, for requests past their deadline.
    */
   next(aside?: ReadonlySet<string>): Pending<T> | undefined {
     return this.#underWay.next(aside) ?? this.#waiting.next(aside);
@@ -122,12 +126,12 @@ export class PendingQueue<T> {
     this.#underWay.putBack(items.filter(({ underWay }) => underWay));
   }
 
-  /** Takes out a request whose caller gave up. Returns false when it was not waiting any more. */
+  /** Removes a request whose caller gave up. Returns false when it was no longer waiting. */
   cancel(item: Pending<T>): boolean {
     return (item.underWay ? this.#underWay : this.#waiting).remove(item);
   }
 
-  /** Gives a request another rank among those of its tenant, also one that does not wait yet. */
+  /** Changes the rank of a request among those of its tenant, also before it waits. */
   rerank(item: Pending<T>, rank: number): void {
     if (item.rank === rank) return;
     item.rank = rank;
@@ -135,7 +139,7 @@ export class PendingQueue<T> {
     if (queue.remove(item)) queue.push(item);
   }
 
-  /** Adds a request again that was taken out by `expire`: no bound keeps it out. */
+  /** Adds a request back that `expire` removed, regardless of limits. */
   pushAgain(item: Pending<T>): void {
     this.reschedule(item, item.deadlineMs);
     (item.underWay ? this.#underWay : this.#waiting).push(item);
@@ -147,26 +151,26 @@ export class PendingQueue<T> {
   }
 
   /**
-   * Returns the time until one more request would be served than wait now, in milliseconds; undefined while nothing is
-   * known.
+   * Returns the expected time until one more request than now waiting is served, in milliseconds; undefined without an
+   * estimate.
    */
   drainMs(nowMs: number): number | undefined {
     return this.#drain.waitMs(this.size, nowMs);
   }
 
-  /** Returns the requests that wait, in about the order in which they are served. */
+  /** Returns the waiting requests, in approximate order of service. */
   order(): readonly Pending<T>[] {
     return [...this.#underWay.order(), ...this.#waiting.order()];
   }
 
-  /** Takes out and returns the requests for which `isHopeless` holds. */
+  /** Removes and returns the requests for which `isHopeless` holds. */
   giveUp(isHopeless: (value: T) => boolean): Pending<T>[] {
     const hopeless = this.#items().filter(({ value }) => isHopeless(value));
     for (const item of hopeless) this.cancel(item);
     return hopeless;
   }
 
-  /** Takes out and returns the requests whose time is up. */
+  /** Removes and returns the requests past their deadline. */
   expire(nowMs: number): Pending<T>[] {
     if (nowMs < this.#noneLateUntilMs) return [];
     const late: Pending<T>[] = [];
@@ -192,7 +196,7 @@ function earliest<T>(items: readonly Pending<T>[]): Pending<T> | undefined {
   );
 }
 
-/** Estimates when a queue will have served the requests that wait, by how fast it has served the last ones. */
+/** Estimates when a queue will have served its waiting requests, by the recent rate of service. */
 class DrainEstimate {
   #intervalMs: number | undefined;
   #lastMs: number | undefined;
@@ -207,18 +211,17 @@ class DrainEstimate {
     this.#lastMs = nowMs;
   }
 
-  /** Forgets when the last request was served: after a time in which nobody waited that says nothing. */
+  /** Discards the time of the last service: after an idle time the interval carries no information. */
   pause(): void {
     this.#lastMs = undefined;
   }
 
   /**
-   * Returns the time until one more than `waiting` requests would be served, in milliseconds; undefined while nothing
-   * is known.
+   * Returns the time until one more than `waiting` requests are served, in milliseconds; undefined without an estimate.
    */
   waitMs(waiting: number, nowMs: number): number | undefined {
     if (this.#intervalMs === undefined) return undefined;
-    // The queue may just have come to a stop.
+    // The queue may just have stalled.
     const sinceMs = waiting === 0 || this.#lastMs === undefined ? 0 : nowMs - this.#lastMs;
     return (waiting + 1) * Math.max(this.#intervalMs, sinceMs);
   }

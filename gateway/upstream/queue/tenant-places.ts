@@ -1,42 +1,40 @@
-/** The time for which what a tenant wanted is reckoned with: at least once, and less than twice as long, in milliseconds. */
+/** The period of a tenant's peak demand, in milliseconds: a peak counts for one to two periods. */
 const PERIOD_MS = 30_000;
 
-/** The share of all places that no tenant fills alone. */
+/** The largest share of all places reserved for other tenants. */
 export const RESERVED_SHARE = 0.5;
 
 /** The requests of one tenant. */
 type Tenant = {
-  /** The number of places that the tenant holds. */
   held: number;
   /** The number of requests that hold a place or wait for one. */
   wanted: number;
-  /** The most of these at one time in this period, and in the one before. */
+  /** The peak of `wanted` in this period, and in the previous one. */
   most: number;
   mostBefore: number;
 };
 
-/** The wish of one request for a place. */
+/** One request's demand for a place. */
 export type PlaceDemand = {
-  /** Returns whether the request may take one of `places` places, at `nowMs` in milliseconds of the monotonic clock. */
+  /** Returns whether the request may take one of `places` places, at the monotonic time `nowMs`. */
   mayTake(places: number, nowMs: number): boolean;
-  /** Notes that the request has taken a place. It is called once at most. */
+  /** Records that the request has taken a place. Called at most once. */
   take(): void;
-  /** Notes that the request has given back its place, or wants none any more. A second call does nothing. */
+  /** Records that the request has released its place, or no longer wants one. Idempotent. */
   end(): void;
 };
 
 /**
- * Counts the places that each tenant holds and wants, and keeps some of all places from whoever has most of them, as many as
- * the others have wanted of late: a queue is fair to those who wait, but a tenant that has all places makes everybody else
- * wait for its answers to end.
+ * Counts the places that each tenant holds and wants, and reserves some for tenants that recently wanted them: a queue
+ * is fair to waiting requests, but a tenant that holds all places makes all others wait for its answers to end.
  */
 export class TenantPlaces {
   readonly #tenants = new Map<string, Tenant>();
   #periodMs = Number.NEGATIVE_INFINITY;
-  /** The sum of what each tenant has wanted of late. */
+  /** The sum of all tenants' recent peaks. */
   #wanted = 0;
 
-  /** Notes that a request of the tenant wants a place, at `nowMs` in milliseconds of the monotonic clock. */
+  /** Records that a request of the tenant wants a place, at the monotonic time `nowMs`. */
   want(name: string, nowMs: number): PlaceDemand {
     this.#turnOver(nowMs);
     const tenant = this.#tenants.get(name) ?? { held: 0, wanted: 0, most: 0, mostBefore: 0 };
@@ -60,13 +58,13 @@ export class TenantPlaces {
     };
   }
 
-  /** Returns how many of `places` places are kept for others than the tenant. */
+  /** Returns how many of `places` places are reserved for other tenants. */
   #forOthers(tenant: Tenant, places: number, nowMs: number): number {
     this.#turnOver(nowMs);
     return Math.min(this.#wanted - ofLate(tenant), Math.floor(places * RESERVED_SHARE));
   }
 
-  /** Begins a new period where the last one is over, and forgets who has wanted nothing for two. */
+  /** Begins a new period when the last one is over, and removes tenants without demand for two periods. */
   #turnOver(nowMs: number): void {
     const sinceMs = nowMs - this.#periodMs;
     if (sinceMs < PERIOD_MS) return;
@@ -81,7 +79,7 @@ export class TenantPlaces {
   }
 }
 
-/** Returns the most places that a tenant has wanted at one time of late. */
+/** Returns the peak of a tenant's demand in this and the previous period. */
 function ofLate({ most, mostBefore }: Tenant): number {
   return Math.max(most, mostBefore);
 }

@@ -3,16 +3,16 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { sleep } from "../../../deploy/runtime/time/sleep.ts";
 
-/** The number of endpoints after which a request is denied that was alone on one of them when it died. */
+/** The number of deaths after which a request is denied that was alone on one of the endpoints. */
 export const MOST_DEATHS_ALONE = 2;
 /**
- * The number of endpoints after which a request is denied that always died with other requests or endpoints. Where nodes
- * are killed one after another for reasons of their own, four in a row befall one of a thousand innocent requests.
+ * The number of deaths after which a request is denied that always died with other requests or endpoints. Where nodes
+ * are killed one after another for unrelated reasons, one in a thousand innocent requests is hit four times in a row.
  */
 export const MOST_DEATHS = 6;
-/** The time for which a request stays away that may be to blame, in milliseconds: about what a node takes to start. */
+/** The time for which a suspected request is refused, in milliseconds: about the start time of a node. */
 export const APART_MS = 10_000;
-/** The time that an endpoint may have worked on a request and its death still be blamed on it, in milliseconds. */
+/** The longest work on a request for which an endpoint's death is attributed to it, in milliseconds. */
 const BLAMED_MS = 20_000;
 /** The time for which a death is remembered, in milliseconds. */
 const REMEMBERED_MS = 120_000;
@@ -22,38 +22,37 @@ const DENIED_MS = 600_000;
 const ONE_DEATH_MS = 1_000;
 const MAX_PROMPTS = 1_024;
 
-/** The judgement on a request; `laterMs` is the time for which it is to stay away, in milliseconds. */
+/** The verdict on a request; `laterMs` is the time for which it is refused, in milliseconds. */
 export type Verdict = "allowed" | "denied" | { readonly laterMs: number };
 
-/** The death of one endpoint. */
 export type Death = {
-  /** The address of the endpoint. */
+  /** The address of the endpoint, `host:port`. */
   readonly address: string;
   /** The moment of the death, in milliseconds of the monotonic clock. */
   readonly atMs: number;
-  /** The number of requests that the endpoint worked on, as far as they are counted by now. */
+  /** The number of requests that the endpoint worked on, as counted so far. */
   requests: number;
 };
 
 /**
- * Counts by prompt digest the endpoints that died while they worked on it, without an answer in between. A request that
- * was alone on one of them is denied after the second death. One that never was, or beside which other endpoints died,
- * may be innocent: from the second death on it stays away for 10 s each time, and is denied after the sixth.
+ * Counts by prompt digest the endpoints that died while working on a request, without an answer in between. A request
+ * that was alone on one of them is denied after the second death. One that never was alone, or beside which other
+ * endpoints died, may be innocent: from the second death on it is refused for 10 s each time, and denied after the
+ * sixth.
  */
 export class DeathCounter {
   readonly #clock: Clock;
   readonly #deathsOf = new LRUCache<string, readonly Death[]>({ max: MAX_PROMPTS });
   #recent: readonly Death[] = [];
 
-  /** Begins without deaths. */
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   /**
-   * Counts the death of an endpoint that had worked on a request for `workedMs` milliseconds. Resolves to the death when
-   * the other requests of the endpoint are counted, too: with `silent`, where each of them runs into its own time limit,
-   * a second later. Aborting the signal ends this wait.
+   * Counts the death of an endpoint that had worked on a request for `workedMs` milliseconds. Resolves to the death
+   * when the other requests of the endpoint are counted, too: a second later with `silent`, where each of them reaches
+   * its own time limit. Aborting the signal ends this wait.
    */
   async died(digest: string, address: string, workedMs: number, silent: boolean, signal: AbortSignal): Promise<Death> {
     const death = this.#deathOf(address, this.#clock.nowMs());
@@ -69,12 +68,12 @@ export class DeathCounter {
     return last !== undefined && (last.requests > 1 || this.#othersDied(deaths, last));
   }
 
-  /** Forgets the deaths of a request, as it was answered to its end. */
+  /** Removes the deaths of a request that was answered completely. */
   answered(digest: string): void {
     this.#deathsOf.delete(digest);
   }
 
-  /** Returns the judgement on a request at this moment. */
+  /** Returns the current verdict on a request. */
   judge(digest: string): Verdict {
     const deaths = this.#of(digest);
     const last = deaths.at(-1);
@@ -108,7 +107,7 @@ export class DeathCounter {
     const known = this.#recent.find((death) => death.address === address && nowMs - death.atMs < ONE_DEATH_MS);
     if (known) return known;
     const death: Death = { address, atMs: nowMs, requests: 0 };
-    // The last death of a remembered request is at most that old, and looks back as far again.
+    // The last death of a remembered request has at most that age, and looks back as far again.
     this.#recent = [...this.#recent.filter(({ atMs }) => nowMs - atMs < 2 * REMEMBERED_MS), death];
     return death;
   }

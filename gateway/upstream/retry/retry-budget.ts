@@ -1,8 +1,8 @@
 import type { RetryBudgetSettings } from "./retry-settings.ts";
 
-/** A place in the retry budget, held by a retry under way. */
+/** A place in the retry budget, held by a running retry. */
 export type RetryPermit = {
-  /** Gives the place back when the retry is over. A second call does nothing. */
+  /** Releases the place at the end of the retry. Idempotent. */
   release(): void;
 };
 
@@ -17,24 +17,27 @@ export class RetryBudget {
     this.#settings = settings;
   }
 
-  /** The number of retries that are under way. */
+  /** The number of running retries. */
   get activeRetries(): number {
     return this.#active;
   }
 
-  /** The number of requests that recover from the loss of their endpoint: they wait for another one, or it has not got on yet. */
+  /**
+   * The number of requests recovering from the loss of their endpoint: they wait for another one, or it has generated
+   * nothing yet.
+   */
   get activeContinuations(): number {
     return this.#continuations;
   }
 
-  /** The number of retries so far that the budget did not allow: Envoy's `upstream_rq_retry_overflow`. */
+  /** The number of retries refused by the budget: Envoy's `upstream_rq_retry_overflow`. */
   get overflows(): number {
     return this.#overflows;
   }
 
   /**
-   * Takes a place in the budget; undefined where there is none now. `activeAndPending` is the number of requests of the
-   * cluster that run or wait, retries included.
+   * Takes a place in the budget; undefined where there is none. `activeAndPending` is the number of the cluster's
+   * running and pending requests, retries included.
    */
   tryRetry(activeAndPending: number): RetryPermit | undefined {
     const { budgetPercent, minRetryConcurrency } = this.#settings;
@@ -50,8 +53,8 @@ export class RetryBudget {
   }
 
   /**
-   * Counts a request that recovers from the loss of its endpoint: its answer is continued, or it is begun anew. It needs
-   * no place, as it takes that of the attempt which was lost, and leaves those of the retries free.
+   * Counts a request that recovers from the loss of its endpoint: its answer is continued, or restarted. It needs no
+   * place, as it takes that of the lost attempt, and leaves those of the retries free.
    */
   recover(): RetryPermit {
     this.#continuations += 1;
@@ -61,7 +64,7 @@ export class RetryBudget {
   }
 }
 
-/** Makes a place in the budget; `release` is called at most once. */
+/** Returns a place in the budget; `release` is called at most once. */
 function permit(release: () => void): RetryPermit {
   let held = true;
   return {

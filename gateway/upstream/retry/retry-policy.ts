@@ -12,18 +12,17 @@ const MAX_INTERVAL_MS = 500;
 const MOST_LOSSES = 16;
 
 /**
- * The time in which the health checks notice that an endpoint was lost or cannot be connected to, in milliseconds. An
- * endpoint that has just failed is asked again only after it.
+ * The time in which the health checks detect a lost or unreachable endpoint, in milliseconds. A failed endpoint is
+ * retried only after it.
  */
 export const LOSS_KNOWN_MS = 250;
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** An attempt that has failed. The list of them is the whole memory of the retry policy. */
+/** A failed attempt. The list of them is the entire state of the retry policy. */
 export type FailedAttempt = {
   /** The address of the endpoint, `host:port`. */
   readonly address: string;
-  /** How the attempt ended. */
   readonly failure: UpstreamFailure;
   /** The moment of its end, in milliseconds of the monotonic clock. */
   readonly endedMs: number;
@@ -31,7 +30,7 @@ export type FailedAttempt = {
   readonly committed: boolean;
   /** Whether the attempt was to continue the answer of an earlier one. */
   readonly continued: boolean;
-  /** Whether the attempt was to continue an answer, and brought more of it than the client had. */
+  /** Whether the attempt was to continue an answer, and sent more of it than the client had. */
   readonly wentOn: boolean;
   /** Whether the endpoint sent anything. */
   readonly accepted: boolean;
@@ -41,7 +40,7 @@ export type FailedAttempt = {
   readonly tokens: number;
   /** Whether other requests, or other endpoints, were lost with it. */
   readonly othersLost: boolean;
-  /** A random number over [0, 1), by which the wait after the attempt is drawn. */
+  /** A random number over [0, 1), from which the wait after the attempt follows. */
   readonly jitter: number;
 };
 
@@ -55,21 +54,20 @@ export type EndpointState = {
   readonly continues: boolean | undefined;
 };
 
-/** The state of the world at the moment of a decision. */
+/** The state of the cluster and the prompt at the moment of a decision. */
 export type Situation = {
   /** The moment, in milliseconds of the monotonic clock. */
   readonly nowMs: number;
-  /** The endpoints of the cluster. */
   readonly endpoints: readonly EndpointState[];
-  /** The judgement on the prompt by the endpoints that died with it. */
+  /** The verdict on the prompt by the endpoints that died with it. */
   readonly verdict: Verdict;
 };
 
-/** The rules of one request. */
+/** The retry settings of one request. */
 export type RetryRules = {
   /** The most attempts after the first one, where no endpoint was lost. */
   readonly numRetries: number;
-  /** Whether the client is sent signs of life while the request waits. */
+  /** Whether the client receives keep-alives while the request waits. */
   readonly mayHold: boolean;
   /** The time for which a request that has lost an endpoint is retried, in milliseconds. */
   readonly holdMs: number;
@@ -89,7 +87,7 @@ export type Next =
       readonly kind: "attempt";
       /** Whether the attempt continues the answer, or begins it. */
       readonly continues: boolean;
-      /** The addresses of the endpoints that are not to get the attempt. */
+      /** The addresses that must not receive the attempt. */
       readonly avoid: ReadonlySet<string>;
       /** Whether the request has lost an endpoint: it is queued ahead of new ones, and is held in an outage. */
       readonly underWay: boolean;
@@ -98,19 +96,19 @@ export type Next =
       /** Why an answer that had begun is not continued; undefined where none had, or it is. */
       readonly notContinued?: ContinuationOutcome | undefined;
     }
-  /** The decision is to be made again at `untilMs`, or when the endpoints of the cluster change before. */
+  /** The decision is repeated at `untilMs`, or when the endpoints of the cluster change before. */
   | {
       readonly kind: "wait";
       /** The end of the wait, in milliseconds of the monotonic clock. */
       readonly untilMs: number;
-      /** How the attempt that is waited for counts towards the retry budget, from now on. */
+      /** How the awaited attempt counts towards the retry budget, from now on. */
       readonly share: RetryShare;
     }
   | {
       readonly kind: "give_up";
       /** `final` and `exhausted`: see `error`. The others: the request may kill endpoints. */
       readonly why: "final" | "exhausted" | "denied" | "suspected";
-      /** The failure that the client gets; with `exhausted` it is said when to try again. */
+      /** The failure that the client gets; with `exhausted` it includes when to retry. */
       readonly error?: ApiError;
       /** With `suspected`: the time after which the request may come again, in milliseconds. */
       readonly laterMs?: number;
@@ -119,14 +117,15 @@ export type Next =
     };
 
 /**
- * Decides the next step of a request by its failed attempts, oldest first. It is a pure function: a wait is ended by
- * asking it again.
+ * Decides the next step of a request by its failed attempts, oldest first. It is a pure function: a wait ends by
+ * calling it again.
  *
- * 1. An answer that has begun is continued at another endpoint of its revision, where there is one in time.
- * 2. Otherwise, what the client has nothing of is begun anew at an endpoint that has not failed it, `numRetries` times.
- * 3. A request that loses endpoints is begun anew for `holdMs`, also where all endpoints have failed it once, but not
+ * 1. An answer that has begun is continued on another endpoint of its revision, where there is one in time.
+ * 2. Otherwise, an answer of which the client has nothing is restarted on an endpoint that has not failed it,
+ *    `numRetries` times.
+ * 3. A request that loses endpoints is restarted for `holdMs`, also where all endpoints have failed it once, but not
  *    where an endpoint died with this request alone.
- * 4. All else ends with the failure.
+ * 4. Every other case ends with the failure.
  */
 export function nextStep(history: readonly FailedAttempt[], situation: Situation, rules: RetryRules): Next {
   const { verdict, nowMs } = situation;
@@ -144,16 +143,16 @@ export function nextStep(history: readonly FailedAttempt[], situation: Situation
 }
 
 /**
- * Returns the attempt by which the answer was lost: of the attempts that failed since, none brought anything of it.
- * Undefined where no attempt has failed.
+ * Returns the attempt by which the answer was lost: the attempts that failed since sent nothing of it. Undefined where
+ * no attempt has failed.
  */
 export function lossOf(history: readonly FailedAttempt[]): FailedAttempt | undefined {
   return sinceLoss(history)[0];
 }
 
 /**
- * Returns the wait before retry number `retry`, which counts from 1, in milliseconds; 0 before number 0. It is Envoy's fully jittered
- * back-off: even over `[0, (2^retry - 1) * base)`, and never above the longest interval.
+ * Returns the wait before retry number `retry`, counted from 1, in milliseconds; 0 before number 0. Envoy's fully
+ * jittered back-off: uniform over `[0, (2^retry - 1) * base)`, and never above the longest interval.
  */
 export function backOffMs(retry: number, jitter: number): number {
   return jitter * Math.min(MAX_INTERVAL_MS, (2 ** retry - 1) * BASE_INTERVAL_MS);
@@ -161,7 +160,10 @@ export function backOffMs(retry: number, jitter: number): number {
 
 const FIRST: Next = { kind: "attempt", continues: false, avoid: NONE, underWay: false, share: "none" };
 
-/** Decides how the answer is continued; returns why it is not, and undefined where there is none to continue. */
+/**
+ * Decides how the answer is continued; returns the reason where it is not, and undefined where there is none to
+ * continue.
+ */
 function continuation(
   history: readonly FailedAttempt[],
   last: FailedAttempt,
@@ -200,7 +202,7 @@ function notContinuable(history: readonly FailedAttempt[], last: FailedAttempt):
   return tooOften ? "lost_too_often" : undefined;
 }
 
-/** Decides how the request is begun anew. */
+/** Decides how the request is restarted. */
 function retry(
   history: readonly FailedAttempt[],
   last: FailedAttempt,
@@ -235,7 +237,10 @@ function retry(
   return attempt(mayWait ? LOSS_KNOWN_MS : afterMs, tried);
 }
 
-/** Returns until when a request that has lost an endpoint is retried, in monotonic milliseconds; 0 where it has lost none. */
+/**
+ * Returns until when a request that has lost an endpoint is retried, in monotonic milliseconds; 0 where it has lost
+ * none.
+ */
 function retriedUntilMs(history: readonly FailedAttempt[], { mayHold, holdMs }: RetryRules): number {
   const sinceLast = history.slice(
     Math.max(
@@ -247,7 +252,7 @@ function retriedUntilMs(history: readonly FailedAttempt[], { mayHold, holdMs }: 
   return loss ? loss.endedMs + holdMs : 0;
 }
 
-/** Returns whether the endpoint was lost or fell silent: it did not refuse the request itself. */
+/** Returns whether the endpoint was lost or fell silent, rather than refusing the request. */
 function isLoss({ ending: { kind } }: UpstreamFailure): boolean {
   return kind === "reset" || kind === "connect_failure" || kind === "stalled";
 }
@@ -266,7 +271,7 @@ function sinceLoss(history: readonly FailedAttempt[]): readonly FailedAttempt[] 
   );
 }
 
-/** Returns how many endpoints were lost in a row without a new token, those left out that had said that they would go. */
+/** Returns the number of consecutive losses without a new token, excluding endpoints that had announced to leave. */
 function fruitlessLosses(history: readonly FailedAttempt[]): number {
   let losses = 0;
   for (const { tokens, accepted, gotOn, failure } of history) {

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** The schema of the settings of the retry budget, Envoy's `retry_budget`. */
+/** The schema of the retry budget, Envoy's `retry_budget`. */
 export const retryBudgetSchema = z
   .strictObject({
     budgetPercent: z
@@ -14,10 +14,9 @@ export const retryBudgetSchema = z
   .prefault({})
   .describe("How many retries the cluster may have under way; one that finds no room fails its request.");
 
-/** The settings of how many retries a cluster may have under way. */
 export type RetryBudgetSettings = Readonly<z.infer<typeof retryBudgetSchema>>;
 
-/** The schema of the settings of retries, Envoy's `retry_policy` as far as generation allows one. */
+/** The schema of retries, Envoy's `retry_policy` as far as generation allows one. */
 export const retrySchema = z
   .strictObject({
     numRetries: z

@@ -3,7 +3,7 @@ import type { WireEnd } from "./generate-wire.ts";
 import { ErrorCode } from "./http2/frames.ts";
 import type { Headers } from "./http2/header-reader.ts";
 
-/** What gRPC makes of an answer that has a status of HTTP and none of its own. */
+/** The gRPC status of an answer with an HTTP status and no gRPC status. */
 const BY_HTTP_STATUS: Readonly<Record<number, status>> = {
   400: status.INTERNAL,
   401: status.UNAUTHENTICATED,
@@ -15,7 +15,7 @@ const BY_HTTP_STATUS: Readonly<Record<number, status>> = {
   504: status.UNAVAILABLE,
 };
 
-/** What gRPC makes of a stream that was reset, by the code of HTTP/2. */
+/** The gRPC status of a reset stream, by the HTTP/2 error code. */
 const BY_RESET: Readonly<Record<number, readonly [status, string]>> = {
   [ErrorCode.REFUSED_STREAM]: [status.UNAVAILABLE, "Stream refused by server"],
   [ErrorCode.CANCEL]: [status.CANCELLED, "Call cancelled"],
@@ -23,12 +23,12 @@ const BY_RESET: Readonly<Record<number, readonly [status, string]>> = {
   [ErrorCode.INADEQUATE_SECURITY]: [status.PERMISSION_DENIED, "Protocol not secure enough"],
 };
 
-/** Makes the error of a call that ended with a status of gRPC, as grpc-js makes it. */
+/** Returns the error of a call that ended with a gRPC status, in the form of grpc-js. */
 export function failedCall(code: status, details: string, metadata = new Metadata()): ServiceError {
   return Object.assign(new Error(`${code} ${status[code]}: ${details}`), { code, details, metadata });
 }
 
-/** Returns the end that the trailers of a call tell of; undefined where they have no status. */
+/** Returns the end of a call by its trailers; undefined where they have no status. */
 export function endOf(trailers: Headers): WireEnd | undefined {
   const code = trailers["grpc-status"];
   if (code === undefined) return undefined;
@@ -38,7 +38,7 @@ export function endOf(trailers: Headers): WireEnd | undefined {
   return { error: failedCall(known, detailsOf(trailers["grpc-message"]), metadata), trailers: metadata };
 }
 
-/** Returns the end of a call whose stream is over without a status of its own. */
+/** Returns the end of a call whose stream ended without a gRPC status. */
 export function endWithoutStatus(lost: boolean, httpStatus: number | undefined, resetCode: number): WireEnd {
   return { error: errorWithoutStatus(lost, httpStatus, resetCode), trailers: new Metadata() };
 }
@@ -51,7 +51,7 @@ function errorWithoutStatus(lost: boolean, httpStatus: number | undefined, reset
   return failedCall(code, details);
 }
 
-/** Returns the words of a status, which are written with percent signs; as they came where that was not done well. */
+/** Returns the percent-decoded message of a status; unchanged where it is badly encoded. */
 function detailsOf(message: string | undefined): string {
   if (message === undefined) return "";
   try {

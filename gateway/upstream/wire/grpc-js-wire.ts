@@ -9,23 +9,22 @@ import {
   type WireRequest,
 } from "./generate-wire.ts";
 
-/** Makes gRPC metadata out of the headers of a call. */
+/** Converts the headers of a call to gRPC metadata. */
 export function metadataOf(headers: CallHeaders): Metadata {
   const metadata = new Metadata();
   for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
   return metadata;
 }
 
-/** Carries Generate calls over the channel of grpc-js that the endpoint has for all else, too. */
+/** Sends Generate calls over the endpoint's grpc-js channel, which all other calls use, too. */
 export class GrpcJsWire implements GenerateWire {
   readonly #client: () => Client;
 
-  /** Makes a wire over the client that `client` returns, which is asked for at each use. */
+  /** `client` is called at each use. */
   constructor(client: () => Client) {
     this.#client = client;
   }
 
-  /** Opens a call. */
   open({ message, headers, deadline, handOver }: WireRequest, listener: WireListener): WireCall {
     const client = this.#client();
     const call = client.makeServerStreamRequest(
@@ -66,7 +65,7 @@ export class GrpcJsWire implements GenerateWire {
       },
       cancel: () => {
         call.cancel();
-        // The call may be over while its last messages wait behind a paused stream: then nothing more will come.
+        // The call may have ended while its last messages wait behind a paused stream: then no further event follows.
         if (last) end(last.metadata);
       },
       pause: () => void call.pause(),
@@ -74,7 +73,7 @@ export class GrpcJsWire implements GenerateWire {
     };
   }
 
-  /** Does nothing: the checks of health have connected. */
+  /** Does nothing: the health checks have connected. */
   warm(): void {}
 
   /** Does nothing: the channel is the endpoint's. */

@@ -9,43 +9,41 @@ import { framed, MessageCutter, prefixOf } from "./message-cutter.ts";
 
 /** The size, in bytes, up to which a message is copied behind its prefix: one write is cheaper than two. */
 const COPIED_BYTES = 64 * 1024;
-/** The longest time that a timer can wait, in milliseconds. */
+/** The longest delay of a timer, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** What one call over HTTP/2 is made of. */
 export type Http2CallOptions = {
-  /** The call as it is to be put on the wire. */
   readonly request: WireRequest;
-  /** Takes what comes of the call. */
+  /** Receives the events of the call. */
   readonly listener: WireListener;
-  /** The size of the largest message that may come, in bytes. */
+  /** The size of the largest reply message, in bytes. */
   readonly maxMessageBytes: number;
-  /** The clock by which the deadline of the call is kept. */
+  /** The clock of the call's deadline. */
   readonly clock: Clock;
-  /** Called with the connection of the call when it is given up because it said nothing. */
+  /** Called with the connection of the call when it is cancelled for silence. */
   readonly onSilent: (connection: Http2Connection) => void;
 };
 
-/** One Generate call over HTTP/2, which waits for its stream first. */
+/** One Generate call over HTTP/2, which first waits for its stream. */
 export class Http2Call implements WireCall, StreamListener {
   readonly #listener: WireListener;
   readonly #maxMessageBytes: number;
   readonly #onSilent: (connection: Http2Connection) => void;
   readonly #cutter: MessageCutter;
   readonly #stopDeadline: () => void;
-  /** What is to be sent; let go with the message, which nobody else keeps. */
+  /** The request to send; released with the message, to which this is the only reference. */
   #request: WireRequest | undefined;
   /** The stream of the call; undefined while the call waits for its connection. */
   #stream: Http2Stream | undefined;
   #connection: Http2Connection | undefined;
   #paused = false;
-  /** The status of HTTP; undefined until it has come. */
+  /** The HTTP status; undefined before the headers. */
   #httpStatus: number | undefined;
-  /** The end that the trailers tell of, while messages may wait behind a paused stream; undefined until they have come. */
+  /** The end by the trailers, while messages may wait behind a paused stream; undefined before the trailers. */
   #told: WireEnd | undefined;
   #over = false;
 
-  /** Makes a call that has no stream yet. Its deadline counts from now on. */
+  /** The deadline counts from now on. */
   constructor(options: Http2CallOptions) {
     const { request, listener, maxMessageBytes, clock } = options;
     this.#request = request;
@@ -59,17 +57,17 @@ export class Http2Call implements WireCall, StreamListener {
     this.#stopDeadline = clock.after(leftMs, () => this.fail(status.DEADLINE_EXCEEDED, "Deadline exceeded"));
   }
 
-  /** Whether the call has its stream, which it gets on a connection that stands. */
+  /** Whether the call has its stream, which it gets on an established connection. */
   get connected(): boolean {
     return this.#stream !== undefined;
   }
 
-  /** What is still to be sent; undefined once the message has gone, or the call has ended. */
+  /** The request to send; undefined once the message is sent, or the call has ended. */
   get request(): WireRequest | undefined {
     return this.#request;
   }
 
-  /** Opens a stream on the connection with this block of headers, and sends the message when it is its turn. */
+  /** Opens a stream on the connection with this header block, and sends the message at its turn. */
   begin(connection: Http2Connection, block: Buffer): void {
     this.#connection = connection;
     const stream = connection.open(block, this);
@@ -84,7 +82,7 @@ export class Http2Call implements WireCall, StreamListener {
     this.fail(status.CANCELLED, "Cancelled on client");
   }
 
-  /** Ends the call with a status of our own, and tells the node where it knows of the call. */
+  /** Ends the call with a status of the gateway, and resets the stream where there is one. */
   fail(code: status, details: string): void {
     this.#end({ error: failedCall(code, details), trailers: this.#told?.trailers ?? new Metadata() });
   }
@@ -95,13 +93,13 @@ export class Http2Call implements WireCall, StreamListener {
     this.#stream?.pause();
   }
 
-  /** Reads on. */
+  /** Resumes reading. */
   resume(): void {
     this.#paused = false;
     this.#stream?.resume();
   }
 
-  /** Has the message sent. It has a scope to itself: what follows the stream would else keep the message, too. */
+  /** Sends the message. A separate scope: the closures of the stream would otherwise retain the message. */
   #handOver(stream: Http2Stream): void {
     if (!this.#request) return;
     const { message, handOver } = this.#request;
@@ -120,9 +118,9 @@ export class Http2Call implements WireCall, StreamListener {
     this.#httpStatus = Number(headers[":status"]);
   }
 
-  /** Takes a part of the answer. It runs on the path of every delta. */
+  /** Takes a part of the answer. Runs for every delta. */
   data(bytes: Buffer, from: number, to: number): void {
-    // What is no answer of gRPC has no messages.
+    // An answer that is not gRPC has no messages.
     if (this.#over || this.#httpStatus !== 200) return;
     const fault = this.#cutter.take(bytes, from, to);
     if (fault?.kind === "compressed")
@@ -133,14 +131,14 @@ export class Http2Call implements WireCall, StreamListener {
     }
   }
 
-  /** Takes the status of the call, behind which messages may wait that were not read. */
+  /** Takes the status of the call, behind which unread messages may wait. */
   trailers(trailers: Headers): void {
     const end = endOf(trailers);
     if (end?.error) this.#end(end);
     else this.#told = end;
   }
 
-  /** Takes the end of the answer: half a message before it is no message, as with grpc-js. */
+  /** Takes the end of the answer: an incomplete message before it is dropped, as with grpc-js. */
   ended(): void {
     this.#end(this.#told ?? endWithoutStatus(false, this.#httpStatus, 0));
   }
@@ -155,7 +153,7 @@ export class Http2Call implements WireCall, StreamListener {
     this.#over = true;
     this.#request = undefined;
     this.#stopDeadline();
-    // Of one that is over this tells nobody.
+    // Does nothing for a stream that has ended.
     this.#stream?.cancel();
     this.#listener.ended(end);
   }

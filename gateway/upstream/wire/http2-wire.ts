@@ -11,80 +11,80 @@ import { ErrorCode } from "./http2/frames.ts";
 import { headerBlock } from "./http2/header-writer.ts";
 import { Http2Call } from "./http2-call.ts";
 
-/** The room that connections read into, one after the other: what one has brought is read before the next is asked. */
+/** The read buffer that all connections share: the bytes of one are processed before the next is read. */
 const READ_ROOM = Buffer.allocUnsafeSlow(64 * 1024);
-/** The longest time that connecting may take, in milliseconds; calls have shorter limits of their own. */
+/** The longest time for connecting, in milliseconds; calls have shorter limits of their own. */
 const CONNECT_MS = 20_000;
-/** The time after a connection could not be made in which no other is tried, in milliseconds. */
+/** The time after a failed connection before the next attempt, in milliseconds. */
 const RECONNECT_MS = 100;
-/** The time in which a connection has to answer that is in doubt, in milliseconds. */
+/** The time in which a doubtful connection has to answer, in milliseconds. */
 const PROBE_MS = 1_000;
-/** The longest number of milliseconds that the header of a deadline can hold. */
+/** The largest number of milliseconds in the deadline header. */
 const MAX_TIMEOUT_MS = 99_999_999;
 
-/** What a call says that has found no connection. */
+/** The status message of a call without a connection. */
 const NO_CONNECTION = "No connection established";
 
-/** How connections of a wire are secured. */
+/** The TLS of a wire's connections. */
 export type WireTls = {
-  /** Returns the certificates that new connections trust and show. */
+  /** Returns the certificates that new connections trust and present. */
   readonly pems: () => Pems;
   /** The name that the certificate of the endpoint must be for; undefined for the host of its address. */
   readonly serverName: string | undefined;
 };
 
-/** What a wire over HTTP/2 goes by. */
 export type Http2WireOptions = {
   /** The address of the endpoint, `host:port`; an IPv6 address stands in brackets. */
   readonly address: string;
-  /** How connections are secured; undefined for plain text. */
+  /** The TLS of connections; undefined for plain text. */
   readonly tls: WireTls | undefined;
-  /** The size of the largest message that may come, in bytes. */
+  /** The size of the largest reply message, in bytes. */
   readonly maxMessageBytes: number;
   /**
-   * The clock by which the deadlines of calls are kept. Default: the system's. What keeps the connection itself goes by
-   * the machine's time, as with grpc-js: the other side of it does, too.
+   * The clock of the calls' deadlines. Default: the system's. The timers of the connection itself use the system's
+   * clock, as with grpc-js: its peer does, too.
    */
   readonly clock?: Clock;
-  /** The time between two pings, in milliseconds, which a node may ask to double. Default: 20 s. */
+  /** The interval between two pings, in milliseconds, which a node may ask to double. Default: 20 s. */
   readonly pingMs?: number;
-  /** The time in which a ping has to be answered, in milliseconds. Default: 10 s. */
+  /** The timeout of a ping, in milliseconds. Default: 10 s. */
   readonly pingTimeoutMs?: number;
 };
 
-/** A connection to the node, and the socket that it goes over. */
+/** A connection to the node, and its socket. */
 type Link = { readonly connection: Http2Connection; readonly socket: Socket };
 
 /**
- * Carries Generate calls over HTTP/2, without the layers of a gRPC library around each message. It connects when it is
- * warmed or at its first call, and again at the next one after a connection was lost or is to get no more: also where so
- * many calls were given up on one, or run on it, that the node would not take it if all of them were given up at once.
+ * Sends Generate calls over HTTP/2, without the layers of a gRPC library around each message. It connects when warmed
+ * or at its first call, and again at the next one after a connection was lost or takes no more calls: also where so
+ * many calls were cancelled on one, or run on it, that the node would refuse the resets if all of them were cancelled
+ * at once.
  */
 export class Http2Wire implements GenerateWire {
   readonly #options: Http2WireOptions;
   readonly #clock: Clock;
   readonly #pingTimeoutMs: number;
-  /** The headers that all calls have alike. */
+  /** The headers that all calls share. */
   readonly #sameHeaders: Buffer;
   #pingMs: number;
   /** The connection for new calls; undefined where there is none. */
   #link: Link | undefined;
-  /** The same once it stands: the node has answered in HTTP/2. */
+  /** The same once it is established: the node has answered in HTTP/2. */
   #standing: Link | undefined;
   /**
-   * The calls that wait for their connection to stand, by connection: how many a node takes at once is not
-   * known before, and it refuses the others.
+   * The calls that wait until their connection is established, by connection: the node's stream limit is unknown
+   * before, and it refuses calls beyond it.
    */
   readonly #waiting = new Map<Http2Connection, Http2Call[]>();
-  /** All connections that are open: of those that get no new calls some may still run. */
+  /** All open connections: calls may still run on those that get no new ones. */
   readonly #sockets = new Set<Socket>();
-  /** The moment at which a connection could not be made, in milliseconds of the monotonic clock. */
+  /** The moment of the last failed connection, in milliseconds of the monotonic clock. */
   #failedMs = Number.NEGATIVE_INFINITY;
   #closed = false;
-  /** Made once: one that was made with a call would keep the message of the call. */
+  /** Created once: a closure created with a call would retain the message of the call. */
   readonly #onSilent = (connection: Http2Connection) => this.#probe(connection);
 
-  /** Makes a wire that has no connection yet. */
+  /** Starts without a connection. */
   constructor(options: Http2WireOptions) {
     const { address, tls, clock, pingMs, pingTimeoutMs } = options;
     this.#options = options;
@@ -102,7 +102,7 @@ export class Http2Wire implements GenerateWire {
     ]);
   }
 
-  /** Whether the connection for new calls stands. */
+  /** Whether the connection for new calls is established. */
   get connected(): boolean {
     return this.#standing !== undefined && this.#standing === this.#link && this.#standing.connection.usable;
   }
@@ -120,22 +120,24 @@ export class Http2Wire implements GenerateWire {
   }
 
   /**
-   * Connects, so that the next call finds a connection: also where none could be made a moment ago, as whoever asks knows
-   * better.
+   * Connects, so that the next call finds a connection: also right after a failed one, as the caller has newer
+   * information.
    */
   warm(): void {
     this.#failedMs = Number.NEGATIVE_INFINITY;
     this.#usable();
   }
 
-  /** Closes all connections, and ends the calls that run on them. */
+  /** Closes all connections, and ends their calls. */
   close(): void {
     this.#closed = true;
     this.#link = undefined;
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Returns the connection for new calls, which may still be under way; undefined where none is to be tried now. */
+  /**
+   * Returns the connection for new calls, which may still be connecting; undefined during the delay after a failure.
+   */
   #usable(): Http2Connection | undefined {
     const current = this.#link?.connection;
     if (current?.usable) {
@@ -169,11 +171,11 @@ export class Http2Wire implements GenerateWire {
     if (!(socket instanceof TLSSocket)) connection.begin();
     else
       socket.once("secureConnect", () => {
-        // Whoever does not speak HTTP/2 would be sent it all the same.
+        // A peer that does not speak HTTP/2 would receive it all the same.
         if (socket.alpnProtocol === "h2") connection.begin();
         else socket.destroy();
       });
-    // Each call hears of it by itself.
+    // Each call receives the error separately.
     socket.on("error", () => {});
     socket.once("close", () => {
       clearTimeout(connecting);
@@ -182,13 +184,13 @@ export class Http2Wire implements GenerateWire {
       if (!stopPings) this.#failedMs = performance.now();
       if (this.#standing === link) this.#standing = undefined;
       if (this.#link === link) this.#link = undefined;
-      // Nothing of them was written on a connection that was in doubt; one that was never made is no better a second time.
+      // Waiting calls have written nothing. After an established connection they move to a new one; otherwise they fail.
       this.#beginWaiting(connection, () => (stopPings ? this.#usable() : undefined));
     });
     return link;
   }
 
-  /** Puts the calls that have waited for a connection on another one, or on itself; ends them where there is none. */
+  /** Moves the calls that waited for a connection to another one, or to itself; ends them where there is none. */
   #beginWaiting(connection: Http2Connection, on: () => Http2Connection | undefined): void {
     const waiting = this.#waiting.get(connection) ?? [];
     this.#waiting.delete(connection);
@@ -196,8 +198,8 @@ export class Http2Wire implements GenerateWire {
   }
 
   /**
-   * Puts calls on a connection, or those behind them on another one where that has no room for more; they wait with others
-   * where it does not stand, and end where there is none.
+   * Begins calls on a connection, and those beyond its room on another one; they wait where it is not established, and
+   * end where there is none.
    */
   #put(calls: readonly Http2Call[], connection: Http2Connection | undefined): void {
     let on = connection;
@@ -213,8 +215,8 @@ export class Http2Wire implements GenerateWire {
   }
 
   /**
-   * Has new calls wait until the node has answered on this connection. Where no answer comes they go over another one;
-   * what runs on this one stays until its own limits, or the next ping.
+   * Delays new calls until the node has answered on this connection. Without an answer they use another one; running
+   * calls stay on this one until their own limits, or the next ping.
    */
   #probe(connection: Http2Connection): void {
     if (this.#waiting.has(connection) || !connection.usable) return;
@@ -228,12 +230,12 @@ export class Http2Wire implements GenerateWire {
     timer.unref();
     connection.ping(() => {
       clearTimeout(timer);
-      // It may have come too late.
+      // The answer may have come too late.
       if (this.#waiting.get(connection) === waiting) this.#beginWaiting(connection, () => connection);
     });
   }
 
-  /** Asks again and again whether the node is still there. Returns what ends that. */
+  /** Pings the node periodically. Returns the function that stops this. */
   #ping({ connection, socket }: Link): () => void {
     let overdue: NodeJS.Timeout | undefined;
     const timer = setInterval(() => {
@@ -252,7 +254,7 @@ export class Http2Wire implements GenerateWire {
     };
   }
 
-  /** Connects to the node; `onBytes` gets what the connection brings, which holds for the time of the call. */
+  /** Connects to the node; `onBytes` receives the bytes read, which are valid only during the call. */
   #socket(onBytes: (bytes: Buffer) => void): Socket {
     const { address, tls } = this.#options;
     const colon = address.lastIndexOf(":");
@@ -269,7 +271,7 @@ export class Http2Wire implements GenerateWire {
     const socket = tlsConnect({
       ...{ host, port, ...tls.pems() },
       ALPNProtocols: ["h2"],
-      // An address is no name that could be asked for.
+      // SNI allows no IP address.
       ...(isIP(name) === 0 && { servername: name }),
       checkServerIdentity: (_host, certificate) => checkServerIdentity(name, certificate),
     });
@@ -284,7 +286,7 @@ export class Http2Wire implements GenerateWire {
   }
 }
 
-/** Returns a call that fails in the next turn of the event loop, as it has no connection. */
+/** Returns a call that fails in the next turn of the event loop for lack of a connection. */
 function failing(listener: WireListener): WireCall {
   let over = false;
   const end = (code: status, details: string) => {

@@ -1,33 +1,30 @@
 import { HeldBytes } from "./http2/held-bytes.ts";
 
-/** The bytes before each message: whether it is compressed, and how long it is. */
+/** The bytes of a message's prefix: the compression flag and the length. */
 const PREFIX_BYTES = 5;
 
-/** What is wrong with bytes that cannot be cut: a message that is compressed, or one that is longer than agreed. */
+/** The fault of bytes that cannot be split: a compressed message, or one above the agreed length. */
 export type CutFault = { readonly kind: "compressed" } | { readonly kind: "too_large"; readonly bytes: number };
 
 /**
- * Cuts the bytes of one call into its messages, which gRPC sends with their lengths before them. Pieces may end anywhere,
- * and their memory may be used again behind the call: what is left of one is copied until the rest has come.
+ * Splits the bytes of one call into its length-prefixed gRPC messages. Pieces may end anywhere, and their memory may be
+ * reused after the call: the rest of an incomplete message is copied until its end arrives.
  */
 export class MessageCutter {
   readonly #maxBytes: number;
   readonly #onMessage: (bytes: Buffer, from: number, to: number) => void;
-  /** What has come of a message that is not whole. */
+  /** The beginning of an incomplete message. */
   readonly #held = new HeldBytes();
-  /** The bytes that are to be there before it is looked again. */
+  /** The number of bytes needed before the next parse. */
   #neededBytes = 0;
 
-  /** Makes a cutter of messages of at most `maxBytes` bytes, which hands each to `onMessage` where it lies. */
+  /** Accepts messages of at most `maxBytes` bytes, and passes each to `onMessage` in place. */
   constructor(maxBytes: number, onMessage: (bytes: Buffer, from: number, to: number) => void) {
     this.#maxBytes = maxBytes;
     this.#onMessage = onMessage;
   }
 
-  /**
-   * Takes the next piece, which is the bytes from `from` to before `to`. Returns what is wrong with it; undefined where
-   * nothing is.
-   */
+  /** Takes the next piece, the bytes from `from` to before `to`. Returns the fault; undefined where there is none. */
   take(piece: Buffer, from: number, to: number): CutFault | undefined {
     if (this.#held.length === 0) return this.#cut(piece, from, to);
     this.#held.add(piece, from, to, this.#neededBytes);
@@ -57,7 +54,7 @@ export class MessageCutter {
   }
 }
 
-/** Returns a message with its length before it. The message is copied: it is for small ones. */
+/** Returns a message with its length before it. The message is copied: use it for small ones. */
 export function framed(message: Uint8Array): Buffer {
   const bytes = Buffer.allocUnsafe(PREFIX_BYTES + message.byteLength);
   bytes[0] = 0;
@@ -66,7 +63,7 @@ export function framed(message: Uint8Array): Buffer {
   return bytes;
 }
 
-/** Returns what stands before a message of so many bytes. */
+/** Returns the prefix of a message of `messageBytes` bytes. */
 export function prefixOf(messageBytes: number): Buffer {
   const bytes = Buffer.alloc(PREFIX_BYTES);
   bytes.writeUInt32BE(messageBytes, 1);

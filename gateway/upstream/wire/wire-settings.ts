@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** The schema of the settings on how the gateway speaks to engine nodes. */
+/** The schema of the settings on connections to engine nodes. */
 export const upstreamSchema = z
   .strictObject({
     wire: z
@@ -13,5 +13,5 @@ export const upstreamSchema = z
   .prefault({})
   .describe("How the gateway speaks to engine nodes.");
 
-/** What carries Generate calls to the nodes. */
+/** The transport of Generate calls to the nodes. */
 export type WireKind = z.infer<typeof upstreamSchema>["wire"];

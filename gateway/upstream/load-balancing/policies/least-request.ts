@@ -2,10 +2,13 @@ import { type EndpointView, requestsOn } from "../endpoint-view.ts";
 import type { PolicyRow } from "../policy.ts";
 import { slowStartWeights, type WeightOf } from "../slow-start.ts";
 
-/** The number of endpoints that are drawn and compared; two keep gateways apart that share nothing. */
+/**
+ * The number of endpoints drawn and compared. Power of two choices keeps gateways without shared state from picking the
+ * same endpoint.
+ */
 const CHOICE_COUNT = 2;
 
-/** The policy that compares two endpoints drawn at random. It remembers nothing. */
+/** The policy that compares two endpoints drawn at random; stateless. */
 export const leastRequest: PolicyRow = {
   summary: "The less loaded of two endpoints that are drawn at random.",
   create: ({ random }) => ({
@@ -17,9 +20,9 @@ export const leastRequest: PolicyRow = {
 };
 
 /**
- * Picks the least loaded of `choiceCount` candidates drawn at random, or of all where there are no more; so gateways
- * that know nothing of each other do not all run to the same one. Load is the number of requests divided by weight.
- * `random` returns numbers that are even over [0, 1). Returns undefined for an empty list only.
+ * Picks the least loaded of `choiceCount` candidates drawn at random, or of all where there are fewer, so that gateways
+ * without shared state do not all pick the same one. Load is the number of requests divided by weight. `random` returns
+ * numbers uniform over [0, 1). Returns undefined only for an empty list.
  */
 export function pickLeastRequest<E extends EndpointView>(
   candidates: readonly E[],
@@ -27,7 +30,7 @@ export function pickLeastRequest<E extends EndpointView>(
   weightOf: WeightOf,
   random: () => number,
 ): E | undefined {
-  /** The places that were drawn, in their order. */
+  /** The drawn indices, in order. */
   const drawn: number[] = [];
   let best: { endpoint: E; load: number } | undefined;
   while (drawn.length < choiceCount && drawn.length < candidates.length) {
@@ -39,7 +42,7 @@ export function pickLeastRequest<E extends EndpointView>(
   return best?.endpoint;
 }
 
-/** Draws one of `count` places that is not among `drawn`, and adds it there. */
+/** Draws one of `count` indices that is not in `drawn`, and adds it there. */
 function drawOther(drawn: number[], count: number, random: () => number): number {
   let place = Math.floor(random() * (count - drawn.length));
   let rank = 0;

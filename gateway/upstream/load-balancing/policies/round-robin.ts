@@ -2,7 +2,7 @@ import type { EndpointView } from "../endpoint-view.ts";
 import type { PolicyRow } from "../policy.ts";
 import { slowStartWeights, type WeightOf } from "../slow-start.ts";
 
-/** The policy that takes all endpoints in turn. It remembers whose turn it is. */
+/** The policy that takes all endpoints in turn, by weight. */
 export const roundRobin: PolicyRow = {
   summary: "Every endpoint in its turn, as often as its weight says.",
   create: () => {
@@ -18,16 +18,15 @@ export const roundRobin: PolicyRow = {
 };
 
 /**
- * Weighted round robin: every pick gives each candidate credit by its weight; the richest is picked and pays for all.
- * An endpoint of weight 3 beside two of weight 1 gets three of five picks, spread out evenly. Among equals the first
- * candidate is picked.
+ * Weighted round robin: every pick adds each candidate's weight to its credit; the candidate with most credit is picked
+ * and pays the sum. An endpoint of weight 3 beside two of weight 1 gets three of five picks, interleaved. Among equals
+ * the first candidate is picked.
  */
 export class RoundRobin {
   readonly #credit = new Map<string, number>();
 
   /**
-   * Picks the next endpoint; `weightOf` returns the weight of each at this moment. Returns undefined for an empty list
-   * only.
+   * Picks the next endpoint; `weightOf` returns the current weight of each. Returns undefined only for an empty list.
    */
   pick<E extends EndpointView>(candidates: readonly E[], weightOf: WeightOf): E | undefined {
     let best: { endpoint: E; credit: number } | undefined;
@@ -44,7 +43,7 @@ export class RoundRobin {
     return best.endpoint;
   }
 
-  /** Drops the credit of an endpoint that has left the cluster. */
+  /** Removes the credit of an endpoint that has left the cluster. */
   forget(address: string): void {
     this.#credit.delete(address);
   }

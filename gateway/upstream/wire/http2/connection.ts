@@ -19,41 +19,41 @@ import { HeaderReader } from "./header-reader.ts";
 import { Outbox } from "./outbox.ts";
 import { Http2Stream, STREAM_WINDOW_BYTES, type StreamListener } from "./stream.ts";
 
-/** The window of the connection, in bytes. It is given back as bytes come, whoever reads them. */
+/** The window of the connection, in bytes. It is replenished as bytes arrive, whether read or not. */
 const CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
-/** The most bytes of headers that an answer may have, counted as HTTP/2 does. */
+/** The most bytes of headers in an answer, counted as HTTP/2 does. */
 const MAX_HEADER_LIST_BYTES = 64 * 1024;
-/** The most GOAWAY frames of a connection, each of which is held against all its streams: one is enough, two are usual. */
+/**
+ * The most GOAWAY frames of a connection, each of which is compared with all its streams: one is enough, two are usual.
+ */
 const MAX_GOAWAYS = 16;
-/** The most bytes that may wait for the system when it is asked for another answer: the other side does not read them. */
+/** The most unsent bytes when a frame requires an answer: beyond it the peer does not read answers. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 
 /**
- * The resets of streams that the other side takes at once, and in a second behind that: what nghttp2 allows by default,
- * on which Node's servers stand. One that gets more takes it for an attack and ends the connection, with all that runs on
- * it.
+ * The resets of streams that the peer accepts at once, and per second after that: the default of nghttp2, which Node's
+ * servers use. A peer that gets more considers it an attack and ends the connection, with all its calls.
  */
 const RESET_BURST = 1_000;
 const RESETS_PER_SECOND = 33;
-/** The resets that are left over in any case, for streams that end early by a fault. */
+/** The resets kept in reserve for streams that end early by a fault. */
 const SPARE_RESETS = 50;
 
-/** Takes what happens to a connection as a whole. */
+/** Receives the events of a connection as a whole. */
 export type ConnectionListener = {
-  /** The other side has sent its settings: it speaks HTTP/2, and it is known how many streams it takes. */
+  /** The peer has sent its settings: it speaks HTTP/2, and its stream limit is known. */
   standing(): void;
-  /** The other side takes no new streams, for the reason of this code and these words. */
+  /** The peer takes no new streams, with this error code and debug text. */
   goingAway(code: number, words: string): void;
 };
 
-/** A block of headers whose end has not come. */
+/** A header block whose end has not arrived. */
 type OpenBlock = { readonly streamId: number; readonly isLast: boolean; readonly pieces: Buffer[]; bytes: number };
 
 /**
- * The client's side of a connection of HTTP/2 (RFC 9113), with what calls of gRPC need of it and no more: no streams that
- * the other side begins, no priorities, and no object for a frame. What one turn of the event loop brings is read at
- * once. Nonsense on a stream ends that stream, and nonsense in the framing the connection, as nothing behind it can be
- * trusted.
+ * The client's side of an HTTP/2 connection (RFC 9113), limited to the needs of gRPC calls: no streams begun by the
+ * peer, no priorities, and no object for a frame. The bytes of one turn of the event loop are read at once. An error on
+ * a stream ends that stream, and an error in the framing the connection, as nothing behind it can be trusted.
  */
 export class Http2Connection {
   readonly #socket: Socket;
@@ -63,11 +63,11 @@ export class Http2Connection {
     this.#frame(type, flags, streamId, bytes, from, to),
   );
   readonly #headers = new HeaderReader(MAX_HEADER_LIST_BYTES);
-  /** The streams that the other side has not ended, by id. */
+  /** The streams that the peer has not ended, by id. */
   readonly #streams = new Map<number, Http2Stream>();
-  /** The streams that wait, with their headers, for others to end: the other side takes no more at once. */
+  /** The streams that wait, with their headers, for others to end: the peer's limit is reached. */
   readonly #waiting = new Map<Http2Stream, Buffer>();
-  /** What waits for pings to be answered, in their order. */
+  /** The callbacks of unanswered pings, in order. */
   readonly #pings: (() => void)[] = [];
   #openBlock: OpenBlock | undefined;
   #nextId = 1;
@@ -76,14 +76,14 @@ export class Http2Connection {
   #goingAway = false;
   #goaways = 0;
   #closed = false;
-  /** The resets that the other side takes at the moment beside it, in milliseconds of the monotonic clock. */
+  /** The resets that the peer accepts at the moment beside it, in milliseconds of the monotonic clock. */
   #resets = RESET_BURST;
   #resetsAtMs = performance.now();
-  /** What has come and was not given back to the window yet, in bytes. */
+  /** The received bytes not yet returned to the window. */
   #readBytes = 0;
   readonly #leave = (stream: Http2Stream, code: number) => this.#left(stream, code);
 
-  /** Speaks HTTP/2 over a socket, once `begin` was called; `take` is to be given what it brings. */
+  /** Speaks HTTP/2 over a socket after `begin`; the owner passes received bytes to `take`. */
   constructor(socket: Socket, listener: ConnectionListener) {
     this.#socket = socket;
     this.#listener = listener;
@@ -91,7 +91,7 @@ export class Http2Connection {
     socket.once("close", () => this.#lost());
   }
 
-  /** Sends what a connection begins with. To be called once, before anything else. */
+  /** Sends the connection preface. Called once, before anything else. */
   begin(): void {
     this.#outbox.add(PREFACE);
     this.#outbox.add(
@@ -105,12 +105,14 @@ export class Http2Connection {
     this.#outbox.add(numberFrame(FrameType.WINDOW_UPDATE, 0, more));
   }
 
-  /** Whether new streams can be begun: neither side has closed the connection, and there are ids left. */
+  /** Whether new streams can be opened: neither side has closed the connection, and there are ids left. */
   get usable(): boolean {
     return !this.#closed && !this.#goingAway && this.#nextId <= MAX_31_BITS;
   }
 
-  /** Whether one more stream can be begun with which all may be left at once, and the other side takes all the resets. */
+  /**
+   * Whether one more stream can be opened such that all could be reset at once, and the peer would accept the resets.
+   */
   get hasRoom(): boolean {
     const nowMs = performance.now();
     const more = ((nowMs - this.#resetsAtMs) * RESETS_PER_SECOND) / 1_000;
@@ -119,13 +121,13 @@ export class Http2Connection {
     return this.#streams.size < this.#resets - SPARE_RESETS;
   }
 
-  /** Takes no new streams any more, and closes the connection once its last one has ended. */
+  /** Opens no new streams, and closes the connection after its last one has ended. */
   retire(): void {
     this.#goingAway = true;
     this.#closeWhenDone();
   }
 
-  /** Begins a stream with this block of headers, or has it wait where the other side has as many as it takes. */
+  /** Opens a stream with this header block, or queues it where the peer's limit is reached. */
   open(block: Buffer, listener: StreamListener): Http2Stream {
     const stream = new Http2Stream(listener, this.#outbox, this.#leave);
     this.#waiting.set(stream, block);
@@ -133,13 +135,13 @@ export class Http2Connection {
     return stream;
   }
 
-  /** Asks whether the other side is still there; `onAnswer` is called when it says so, and not at all if it never does. */
+  /** Sends a ping; `onAnswer` is called when the peer answers. */
   ping(onAnswer: () => void): void {
     this.#pings.push(onAnswer);
     this.#outbox.add(pingFrame(Buffer.alloc(8), 0));
   }
 
-  /** Takes what the socket has brought. Its memory may be used again behind the call. */
+  /** Takes the bytes read from the socket. Their memory may be reused after the call. */
   take(bytes: Buffer): void {
     if (!this.#closed && !this.#cutter.take(bytes)) this.#fail(ErrorCode.FRAME_SIZE_ERROR);
   }
@@ -161,19 +163,19 @@ export class Http2Connection {
     }
   }
 
-  /** Forgets a stream that is over on the other side, or here. */
+  /** Removes a stream that has ended on either side. */
   #forget(streamId: number): void {
     this.#streams.delete(streamId);
     if (this.#waiting.size > 0) this.#beginWaiting();
     this.#closeWhenDone();
   }
 
-  /** Closes a connection that was left open for the streams that were under way, once they have ended. */
+  /** Closes a connection kept open for running streams, once they have ended. */
   #closeWhenDone(): void {
     if (this.#goingAway && this.#streams.size === 0) this.#socket.destroy();
   }
 
-  /** Leaves a stream that was given up here. */
+  /** Resets a stream that was cancelled here. */
   #left(stream: Http2Stream, code: number): void {
     if (this.#waiting.delete(stream) || !this.#streams.has(stream.id)) return;
     this.#reset(stream.id, code);
@@ -190,10 +192,10 @@ export class Http2Connection {
     this.#outbox.add(numberFrame(FrameType.RST_STREAM, streamId, code));
   }
 
-  /** Ends the connection: the other side has broken the rules of HTTP/2. Returns false. */
+  /** Ends the connection after a violation of HTTP/2 by the peer. Returns false. */
   #fail(code: number): false {
     if (this.#closed) return false;
-    // Before anybody calls again: nothing behind this can be understood.
+    // Before any further call: nothing behind this can be parsed.
     this.#closed = true;
     this.#socket.write(goawayFrame(code));
     this.#socket.destroy();
@@ -208,7 +210,7 @@ export class Http2Connection {
     for (const stream of streams) stream.broken(ErrorCode.NO_ERROR, true);
   }
 
-  /** Takes one frame. It runs on the path of every delta. Returns whether the next may come. */
+  /** Takes one frame. Runs for every delta. Returns whether to continue. */
   #frame(type: number, flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
     if (type === FrameType.DATA && this.#standing && !this.#openBlock)
       return this.#data(flags, streamId, bytes, from, to);
@@ -242,7 +244,7 @@ export class Http2Connection {
     const padding = flags & Flag.PADDED ? paddingOf(bytes, from, to) : 0;
     if (padding === undefined) return this.#fail(ErrorCode.PROTOCOL_ERROR);
     const counted = to - from;
-    // Those of streams that are over, too: else it would dry up.
+    // Bytes of ended streams count, too: else the window would drain.
     this.#readBytes += counted;
     if (this.#readBytes >= CONNECTION_WINDOW_BYTES / 4) {
       this.#outbox.add(numberFrame(FrameType.WINDOW_UPDATE, 0, this.#readBytes));
@@ -255,13 +257,13 @@ export class Http2Connection {
     return this.#judge(streamId, stream, wrong, (flags & Flag.END_STREAM) !== 0);
   }
 
-  /** Ends a stream on which something wrong came, or completes one of which this was the last. Returns true. */
+  /** Ends a stream after an error, or completes one after its last frame. Returns true. */
   #judge(streamId: number, stream: Http2Stream, wrong: number | undefined, isLast: boolean): true {
     if (wrong !== undefined) {
       this.#reset(streamId, wrong);
       stream.broken(wrong, false);
     } else if (isLast && this.#streams.has(streamId)) {
-      // A message that was answered before it was all sent is of no more use.
+      // A message that was answered before it was completely sent is no longer needed.
       if (this.#outbox.close(streamId)) this.#sendReset(streamId, ErrorCode.CANCEL);
       this.#forget(streamId);
       stream.completed();
@@ -297,7 +299,7 @@ export class Http2Connection {
   }
 
   #headersCame(streamId: number, isLast: boolean, bytes: Buffer, from: number, to: number): boolean {
-    // Of streams that are over, too: those behind refer to them.
+    // Header blocks of ended streams are read, too: later ones refer to them.
     const headers = this.#headers.read(bytes, from, to);
     if (!headers) return this.#fail(ErrorCode.COMPRESSION_ERROR);
     const stream = this.#streams.get(streamId);
@@ -335,7 +337,7 @@ export class Http2Connection {
     return !this.#closed;
   }
 
-  /** Follows one setting. Returns the code of what is wrong with it; undefined where nothing is. */
+  /** Applies one setting. Returns the error code; undefined where it is valid. */
   #setting(id: number, value: number): number | undefined {
     if (id === Setting.MAX_CONCURRENT_STREAMS) this.#maxStreams = value;
     if (id === Setting.INITIAL_WINDOW_SIZE) {
@@ -366,7 +368,7 @@ export class Http2Connection {
     this.#goingAway = true;
     this.#listener.goingAway(bytes.readUInt32BE(from + 4), bytes.toString("latin1", from + 8, to));
     const lastId = bytes.readUInt32BE(from) & MAX_31_BITS;
-    // These were never worked on: they may be tried elsewhere.
+    // The peer never processed these: they may be retried elsewhere.
     const refused = [...this.#streams].filter(([id]) => id > lastId);
     for (const [id, stream] of refused) {
       this.#outbox.close(id);
@@ -389,12 +391,12 @@ export class Http2Connection {
     return stream ? this.#judge(streamId, stream, wrong, false) : true;
   }
 
-  /** Returns whether a stream of this id was ever begun here; no other can be. */
+  /** Returns whether a stream of this id was ever begun here; the peer begins none. */
   #began(streamId: number): boolean {
     return streamId % 2 === 1 && streamId < this.#nextId;
   }
 
-  /** Returns whether there is room for an answer to a frame; ends the connection of whoever asks and never reads. */
+  /** Returns whether a frame may be answered; ends the connection of a peer that never reads answers. */
   #mayAnswer(): boolean {
     return this.#outbox.waitingBytes <= MAX_WAITING_BYTES || this.#fail(ErrorCode.ENHANCE_YOUR_CALM);
   }
@@ -403,8 +405,8 @@ export class Http2Connection {
 const SETTINGS_TAKEN = Buffer.from([0, 0, 0, FrameType.SETTINGS, Flag.ACK, 0, 0, 0, 0]);
 
 /**
- * Returns how many bytes of a padded payload are none of its own, with the first, which says how many there are;
- * undefined where that is more than it has.
+ * Returns the number of padding bytes in a padded payload, including the length byte; undefined where that exceeds the
+ * payload.
  */
 function paddingOf(bytes: Buffer, from: number, to: number): number | undefined {
   const length = (bytes[from] ?? 0) + 1;

@@ -1,8 +1,8 @@
 import { FRAME_HEAD_BYTES } from "./frames.ts";
 
 /**
- * Takes a frame, whose payload is the bytes from `from` to before `to`. They hold for the time of the call. Returns
- * whether what follows is to be cut, too.
+ * Takes a frame, whose payload is the bytes from `from` to before `to`. They are valid only during the call. Returns
+ * whether to continue.
  */
 export type OnFrame = (
   type: number,
@@ -14,23 +14,23 @@ export type OnFrame = (
 ) => boolean;
 
 /**
- * Cuts what a connection brings into its frames. Pieces may end anywhere, and their memory may be used again behind the
- * call: what is left of one is copied, and no more of the next than makes it whole.
+ * Splits the bytes of a connection into frames. Pieces may end anywhere, and their memory may be reused after the call:
+ * the rest of an incomplete frame is copied, and of the next piece only the bytes that complete it.
  */
 export class FrameCutter {
   readonly #maxPayloadBytes: number;
   readonly #onFrame: OnFrame;
-  /** Room for one frame, made when one was first cut in two. */
+  /** A buffer for one frame, allocated at the first incomplete one. */
   #held: Buffer | undefined;
   #heldBytes = 0;
 
-  /** Makes a cutter of frames whose payloads are at most `maxPayloadBytes` bytes. */
+  /** Accepts frames with payloads of at most `maxPayloadBytes` bytes. */
   constructor(maxPayloadBytes: number, onFrame: OnFrame) {
     this.#maxPayloadBytes = maxPayloadBytes;
     this.#onFrame = onFrame;
   }
 
-  /** Takes the next piece. Returns false where a frame is larger than it may be: nothing behind it can be cut. */
+  /** Takes the next piece. Returns false where a frame is too large: nothing behind it can be parsed. */
   take(bytes: Buffer): boolean {
     let at = 0;
     while (at < bytes.length || this.#heldBytes > 0) {
@@ -55,8 +55,8 @@ export class FrameCutter {
   }
 
   /**
-   * Adds to the frame that is held, and delivers it once it is whole. Returns how far `bytes` was read; undefined where
-   * the frame is too large.
+   * Adds to the held frame, and delivers it once it is complete. Returns the end of the bytes read from `bytes`;
+   * undefined where the frame is too large.
    */
   #complete(bytes: Buffer, from: number): number | undefined {
     const held = this.#held as Buffer; // made before anything is held
@@ -71,7 +71,7 @@ export class FrameCutter {
     return this.#deliver(held, 0, end) ? at : bytes.length;
   }
 
-  /** Holds as many bytes as are missing to `wanted`. Returns how far `bytes` was read. */
+  /** Holds the bytes missing to `wanted`. Returns the end of the bytes read from `bytes`. */
   #holdUpTo(wanted: number, bytes: Buffer, from: number): number {
     const to = Math.min(bytes.length, from + Math.max(0, wanted - this.#heldBytes));
     this.#hold(bytes, from, to);
@@ -85,7 +85,7 @@ export class FrameCutter {
   }
 
   #deliver(bytes: Buffer, at: number, end: number): boolean {
-    // The highest bit of the id means nothing.
+    // The highest bit of the id is reserved.
     const streamId = bytes.readUInt32BE(at + 5) & 0x7fff_ffff;
     return this.#onFrame(bytes[at + 3] ?? 0, bytes[at + 4] ?? 0, streamId, bytes, at + FRAME_HEAD_BYTES, end);
   }

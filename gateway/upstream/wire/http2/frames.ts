@@ -1,21 +1,21 @@
 /*
- * The frames of HTTP/2 as RFC 9113 has them, section 6: each begins with a head of nine bytes, which says how long it is,
- * of which type, with which flags and of which stream.
+ * The frames of HTTP/2 (RFC 9113, section 6): each begins with a head of nine bytes, which holds length, type, flags
+ * and stream.
  */
 
 /** The size of the head of a frame, in bytes. */
 export const FRAME_HEAD_BYTES = 9;
-/** The size of the largest payload that either side may send unless the other has said otherwise, in bytes. */
+/** The initial largest payload of either side, in bytes. */
 export const DEFAULT_MAX_FRAME_BYTES = 16_384;
-/** The window that streams and connections begin with unless the other side has said otherwise, in bytes. */
+/** The initial window of streams and connections, in bytes. */
 export const DEFAULT_WINDOW_BYTES = 65_535;
-/** The largest window that there can be, in bytes, and the largest id of a stream. */
+/** The largest window, in bytes, and the largest id of a stream. */
 export const MAX_31_BITS = 0x7fff_ffff;
 
-/** The bytes that a client begins a connection with, before its frames. */
+/** The client's connection preface, before its frames. */
 export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
-/** The types of frames. Others may come, and mean nothing. */
+/** The types of frames. Others are ignored. */
 export const FrameType = {
   DATA: 0,
   HEADERS: 1,
@@ -32,7 +32,7 @@ export const FrameType = {
 /** The flags of frames, of which each type has its own. */
 export const Flag = { END_STREAM: 1, ACK: 1, END_HEADERS: 4, PADDED: 8, PRIORITY: 32 } as const;
 
-/** The parameters of a SETTINGS frame that are sent or followed here. */
+/** The parameters of a SETTINGS frame that are sent or applied here. */
 export const Setting = {
   ENABLE_PUSH: 2,
   MAX_CONCURRENT_STREAMS: 3,
@@ -41,7 +41,7 @@ export const Setting = {
   MAX_HEADER_LIST_SIZE: 6,
 } as const;
 
-/** The codes by which a stream or a connection is given up. */
+/** The error codes of streams and connections. */
 export const ErrorCode = {
   NO_ERROR: 0,
   PROTOCOL_ERROR: 1,
@@ -77,7 +77,6 @@ export function numberFrame(type: number, streamId: number, value: number): Buff
   return frame;
 }
 
-/** Returns a SETTINGS frame with these parameters. */
 export function settingsFrame(settings: readonly (readonly [id: number, value: number])[]): Buffer {
   const frame = Buffer.allocUnsafe(FRAME_HEAD_BYTES + settings.length * 6);
   writeHead(frame, settings.length * 6, FrameType.SETTINGS, 0, 0);
@@ -88,12 +87,12 @@ export function settingsFrame(settings: readonly (readonly [id: number, value: n
   return frame;
 }
 
-/** Returns a PING frame with these eight bytes, which the other side sends back. */
+/** Returns a PING frame with these eight bytes, which the peer returns. */
 export function pingFrame(opaque: Uint8Array, flags: number): Buffer {
   return Buffer.concat([frameHead(opaque.length, FrameType.PING, flags, 0), opaque]);
 }
 
-/** Returns the GOAWAY frame of a connection that is given up with `code`. No stream of the other side was worked on. */
+/** Returns the GOAWAY frame of a connection ended with `code`. No stream of the peer was processed. */
 export function goawayFrame(code: number): Buffer {
   const frame = Buffer.alloc(FRAME_HEAD_BYTES + 8);
   writeHead(frame, 8, FrameType.GOAWAY, 0, 0);
@@ -101,7 +100,7 @@ export function goawayFrame(code: number): Buffer {
   return frame;
 }
 
-/** Returns the frames of a block of headers: one, and others behind it where it is larger than a frame may be. */
+/** Returns the frames of a header block: HEADERS, and CONTINUATION frames where it exceeds the largest frame. */
 export function headerFrames(block: Buffer, streamId: number, maxFrameBytes: number): Buffer {
   const pieces: Buffer[] = [];
   for (let at = 0; at < block.length; at += maxFrameBytes) {

@@ -1,9 +1,9 @@
 import { huffmanText } from "./huffman.ts";
 
-/** The fields of a message of HTTP/2, by name in lower case. One that came several times has its values with commas. */
+/** The fields of an HTTP/2 message, by name in lower case. The values of a repeated field are joined by commas. */
 export type Headers = Readonly<Record<string, string>>;
 
-/** The names, and values where there are, that have a number from the beginning: RFC 7541, appendix A. */
+/** The static table of names and values: RFC 7541, appendix A. */
 const STATIC_TABLE: readonly Field[] = [
   ...[":authority", ":method=GET", ":method=POST", ":path=/", ":path=/index.html", ":scheme=http", ":scheme=https"],
   ...["200", "204", "206", "304", "400", "404", "500"].map((status) => `:status=${status}`),
@@ -19,49 +19,49 @@ const STATIC_TABLE: readonly Field[] = [
   return equals < 0 ? [field, ""] : [field.slice(0, equals), field.slice(equals + 1)];
 });
 
-/** The size of the table of fields that a connection adds to, in bytes, unless its reader says otherwise. */
+/** The default size of a connection's dynamic table, in bytes. */
 const TABLE_BYTES = 4_096;
-/** What each field counts beside its own bytes. */
+/** The overhead of each field in the table's size, in bytes. */
 const FIELD_BYTES = 32;
-/** The most bits that a number may have behind those of its first byte. */
+/** The most bits of a number after those of its first byte. */
 const MAX_NUMBER_BITS = 28;
 
-/** What names and values are made of (RFC 9113, section 8.2.1). */
+/** The characters of names and values (RFC 9113, section 8.2.1). */
 const NAME = /^:?[!#$%&'*+\-.^_`|~0-9a-z]+$/;
 const VALUE = /^[\t -~\x80-\xff]*$/;
 
 type Field = readonly [name: string, value: string];
 
-/** The bytes of a block that are still to be read. */
+/** The unread bytes of a header block. */
 type Block = { readonly bytes: Buffer; at: number; readonly to: number };
 
-/** What is thrown for a block that cannot be read, and never leaves this file. */
+/** Thrown for a malformed block; it never leaves this file. */
 class Nonsense extends Error {}
 
-/** Returns whether these may stand in a message of HTTP: a stream whose headers may not is malformed. */
+/** Returns whether these may occur in an HTTP message: a stream with others is malformed. */
 export function isWellFormed(headers: Headers): boolean {
   return Object.entries(headers).every(([name, value]) => NAME.test(name) && VALUE.test(value));
 }
 
 /**
- * Reads blocks of headers, which HPACK has made small (RFC 7541): each may refer to fields of those before it on the
- * connection, so that all of them have to be read, in their order.
+ * Reads header blocks compressed by HPACK (RFC 7541): each may refer to fields of earlier ones on the connection, so
+ * that all of them must be read, in order.
  */
 export class HeaderReader {
   readonly #maxListBytes: number;
-  /** The fields that blocks have added, the newest first. */
+  /** The dynamic table, the newest field first. */
   readonly #table: Field[] = [];
   #tableBytes = 0;
   #maxTableBytes = TABLE_BYTES;
 
-  /** Makes a reader of blocks that hold at most `maxListBytes` bytes of names and values, counted as HTTP/2 does. */
+  /** Accepts blocks with at most `maxListBytes` bytes of names and values, counted as HTTP/2 does. */
   constructor(maxListBytes: number) {
     this.#maxListBytes = maxListBytes;
   }
 
   /**
-   * Returns the fields of a block, which is the bytes from `from` to before `to`; undefined for one that cannot be read
-   * or holds more than it may. No block behind it can be read then.
+   * Returns the fields of a block, the bytes from `from` to before `to`; undefined for one that is malformed or too
+   * large. No later block can be read then.
    */
   read(bytes: Buffer, from: number, to: number): Headers | undefined {
     const headers: Record<string, string> = Object.create(null);
@@ -84,7 +84,7 @@ export class HeaderReader {
     }
   }
 
-  /** Reads what comes next: a field, or nothing but a new size of the table. */
+  /** Reads the next representation: a field, or only a new size of the table. */
   #next(block: Block): Field | undefined {
     const first = block.bytes[block.at] ?? 0;
     if (first & 0x80) return this.#entry(numberOf(block, 7));
@@ -101,7 +101,7 @@ export class HeaderReader {
     return undefined;
   }
 
-  /** Reads a field whose value is written out, and its name, too, unless it has a number. */
+  /** Reads a field with a literal value, and a literal name unless it is indexed. */
   #literal(block: Block, bits: number): Field {
     const index = numberOf(block, bits);
     const name = index === 0 ? textOf(block) : this.#entry(index)[0];
@@ -120,7 +120,7 @@ export class HeaderReader {
     this.#evict();
   }
 
-  /** Drops the oldest fields until the others fit. */
+  /** Evicts the oldest fields until the others fit. */
   #evict(): void {
     while (this.#tableBytes > this.#maxTableBytes) {
       const oldest = this.#table.pop();
@@ -147,7 +147,7 @@ function numberOf(block: Block, bits: number): number {
   throw new Nonsense();
 }
 
-/** Reads a text with its length before it, as Latin-1. */
+/** Reads a length-prefixed text, as Latin-1. */
 function textOf(block: Block): string {
   const isHuffman = ((block.bytes[block.at] ?? 0) & 0x80) !== 0;
   const length = numberOf(block, 7);

@@ -1,10 +1,10 @@
-/** What numbers below it need no further byte for, in the lengths of texts. */
+/** The lengths below it take one byte. */
 const ONE_BYTE = 127;
 
 /**
- * Returns a block of headers for these fields, whose names are in lower case; both texts are of Latin-1. Each stands for
- * itself (RFC 7541, section 6.2.2): nothing is remembered between blocks, so that one may be made before it is known
- * which connection it is for, and parts of one that never change can be kept and joined.
+ * Returns a header block for these fields, whose names are in lower case; both texts are Latin-1. All fields are
+ * literals without indexing (RFC 7541, section 6.2.2): blocks share no state, so that one may be encoded before its
+ * connection is chosen, and constant parts can be stored and concatenated.
  */
 export function headerBlock(fields: Iterable<readonly [name: string, value: string]>): Buffer {
   let text = "";
@@ -12,7 +12,7 @@ export function headerBlock(fields: Iterable<readonly [name: string, value: stri
   return Buffer.from(text, "latin1");
 }
 
-/** Returns the length of a text as HPACK writes it (RFC 7541, section 5.1), a character for each byte. */
+/** Returns the HPACK encoding of a text's length (RFC 7541, section 5.1), a character for each byte. */
 function lengthOf({ length }: string): string {
   if (length < ONE_BYTE) return String.fromCharCode(length);
   let rest = length - ONE_BYTE;

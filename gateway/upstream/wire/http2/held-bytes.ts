@@ -1,19 +1,18 @@
 const NO_BYTES = Buffer.alloc(0);
 
-/** Holds bytes that come in pieces, in one buffer: what it takes up depends on the bytes and not on the pieces. */
+/** Collects bytes that arrive in pieces in one buffer: its memory depends on the bytes and not on the pieces. */
 export class HeldBytes {
   #room = NO_BYTES;
   #from = 0;
   #to = 0;
 
-  /** The number of bytes that are held. */
   get length(): number {
     return this.#to - this.#from;
   }
 
   /**
-   * Adds a copy of the bytes of `piece` from `from` to before `to`. The room for them is at most twice as large as they
-   * are, and no larger than `expected`, the bytes that are to come in all, unless more have come.
+   * Adds a copy of the bytes of `piece` from `from` to before `to`. The buffer is at most twice as large as the bytes,
+   * and no larger than `expected`, the total number of bytes to come, unless more have come.
    */
   add(piece: Buffer, from: number, to: number, expected = Number.POSITIVE_INFINITY): void {
     const length = this.length + to - from;
@@ -28,7 +27,7 @@ export class HeldBytes {
     this.#to += to - from;
   }
 
-  /** Takes out and returns the first `most` bytes, or all where there are no more: none are left without `most`. */
+  /** Removes and returns the first `most` bytes, or all where there are no more. Default: all. */
   take(most = Number.POSITIVE_INFINITY): Buffer {
     const bytes = this.#room.subarray(this.#from, Math.min(this.#to, this.#from + most));
     this.#from += bytes.length;

@@ -8,10 +8,10 @@ const CODE_LENGTHS = [
 ].join("");
 
 const LONGEST_CODE = 30;
-/** What stands for the end of a text, which is only ever begun: its first bits fill the last byte. */
+/** The end symbol of a text, of which only the first bits occur, as padding of the last byte. */
 const END = 256;
 
-/** The codes of one length: they follow each other, and so do the bytes that they stand for in `SYMBOLS`. */
+/** The codes of one length: they are consecutive, and so are their bytes in `SYMBOLS`. */
 type Length = { readonly firstCode: number; readonly firstAt: number; readonly count: number };
 
 const SYMBOLS = [...CODE_LENGTHS]
@@ -34,8 +34,8 @@ function lengthsOf(): readonly Length[] {
 }
 
 /**
- * Returns the text, as Latin-1, that the bytes from `from` to before `to` are the Huffman codes of (RFC 7541, section
- * 5.2); undefined for what is none.
+ * Returns the text, as Latin-1, of the Huffman codes from `from` to before `to` (RFC 7541, section 5.2); undefined for
+ * malformed codes.
  */
 export function huffmanText(bytes: Buffer, from: number, to: number): string | undefined {
   const symbols: number[] = [];
@@ -54,7 +54,7 @@ export function huffmanText(bytes: Buffer, from: number, to: number): string | u
       length = 0;
     }
   }
-  // What is left of the last byte begins the end: ones, and no whole byte of them.
+  // The padding of the last byte is ones, and less than a whole byte.
   return length < 8 && code === 2 ** length - 1 ? Buffer.from(symbols).toString("latin1") : undefined;
 }
 

@@ -1,44 +1,43 @@
 import type { Socket } from "node:net";
 import { DEFAULT_MAX_FRAME_BYTES, DEFAULT_WINDOW_BYTES, Flag, FrameType, frameHead, MAX_31_BITS } from "./frames.ts";
 
-/** The most bytes that may wait for the system to take them while more frames of messages are made. */
+/** The most unsent bytes up to which further message frames are made. */
 const HIGH_WATER_BYTES = 256 * 1024;
-/** The most bytes that are joined to one piece for a write; more of them go as they are. */
+/** The most bytes that are joined into one piece for a write; longer pieces are written as they are. */
 const JOINED_BYTES = 64 * 1024;
 
-/** A message on its way to the other side, on a stream of its own. */
+/** A message being sent, on its own stream. */
 type Body = {
   readonly streamId: number;
-  /** What is left of the message. */
+  /** The unsent rest of the message. */
   pieces: readonly Uint8Array[];
   /** Called when the system has taken the last of it. */
   readonly onTaken: () => void;
 };
 
 /**
- * Sends what a connection has to say: all of one turn of the event loop in one write, and messages no faster than the
- * other side takes them, in turns of a frame, so that a big one holds up no small one.
+ * Sends a connection's frames: all of one turn of the event loop in one write, and messages within the peer's windows,
+ * in turns of a frame, so that a big one delays no small one.
  */
 export class Outbox {
-  /** The size of the largest payload that the other side takes, in bytes. */
+  /** The size of the largest payload that the peer takes, in bytes. */
   maxFrameBytes = DEFAULT_MAX_FRAME_BYTES;
   readonly #socket: Socket;
-  /** What goes with the next write. */
+  /** The pieces of the next write. */
   #pieces: Uint8Array[] = [];
   #onWritten: (() => void)[] = [];
   #scheduled = false;
-  /** What the other side still takes of all streams together, in bytes. */
+  /** The peer's remaining window of the connection, in bytes. */
   #window = DEFAULT_WINDOW_BYTES;
   #firstWindow = DEFAULT_WINDOW_BYTES;
   /**
-   * The difference between the window of each stream and the first window, in bytes: a new first window changes those of
-   * all streams and costs the same for any number of them.
+   * The difference between the window of each stream and the initial window, in bytes: a new initial window changes
+   * those of all streams at constant cost.
    */
   readonly #windows = new Map<number, number>();
-  /** The messages that are not all sent, by stream. */
+  /** The incompletely sent messages, by stream. */
   readonly #bodies = new Map<number, Body>();
 
-  /** Makes an outbox that writes to this socket. */
   constructor(socket: Socket) {
     this.#socket = socket;
   }
@@ -48,30 +47,30 @@ export class Outbox {
     return this.#socket.writableLength;
   }
 
-  /** Sends a frame, whole, with all else of this turn. */
+  /** Sends a whole frame, with all others of this turn. */
   add(frame: Uint8Array): void {
     this.#pieces.push(frame);
     this.#schedule();
   }
 
-  /** Begins a stream, whose headers have been added: the other side takes something of it. */
+  /** Begins a stream, whose headers have been added. */
   open(streamId: number): void {
     this.#windows.set(streamId, 0);
   }
 
-  /** Sends a message, and with it the end of what is said on the stream. */
+  /** Sends a message, and with it the end of the stream. */
   send(streamId: number, pieces: readonly Uint8Array[], onTaken: () => void): void {
     this.#bodies.set(streamId, { streamId, pieces: pieces.filter(({ length }) => length > 0), onTaken });
     this.#schedule();
   }
 
-  /** Forgets a stream: nothing more of its message is sent. Returns whether there was something left of it. */
+  /** Removes a stream: no further part of its message is sent. Returns whether an unsent part was left. */
   close(streamId: number): boolean {
     this.#windows.delete(streamId);
     return this.#bodies.delete(streamId);
   }
 
-  /** Takes more for a stream, or with 0 for the connection. Returns false where that is more than there can be. */
+  /** Widens the window of a stream, or with 0 of the connection. Returns false where it exceeds the largest window. */
   widen(streamId: number, bytes: number): boolean {
     if (this.#bodies.size > 0) this.#schedule();
     if (streamId === 0) {
@@ -79,13 +78,13 @@ export class Outbox {
       return this.#window <= MAX_31_BITS;
     }
     const window = this.#windows.get(streamId);
-    // It has ended here, and the other side does not know it yet.
+    // It has ended here, and the peer has not received that yet.
     if (window === undefined) return true;
     this.#windows.set(streamId, window + bytes);
     return this.#firstWindow + window + bytes <= MAX_31_BITS;
   }
 
-  /** Takes another first window, which changes those of all streams: they may become less than none. */
+  /** Changes the initial window, and with it those of all streams: they may become negative. */
   resize(firstWindow: number): void {
     if (this.#bodies.size > 0) this.#schedule();
     this.#firstWindow = firstWindow;
@@ -124,7 +123,7 @@ export class Outbox {
     }
   }
 
-  /** Makes frames of messages, one of each in turns, until the system or the other side has enough. */
+  /** Makes frames of messages, one of each in turns, until the socket's buffer or the peer's windows are full. */
   #takeFrames(): void {
     let room = HIGH_WATER_BYTES - this.#socket.writableLength - sizeOf(this.#pieces);
     let made = true;

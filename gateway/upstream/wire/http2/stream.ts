@@ -4,48 +4,48 @@ import { HeldBytes } from "./held-bytes.ts";
 import type { Outbox } from "./outbox.ts";
 
 /**
- * The window of each stream, in bytes: what the other side may send ahead of a reader that is slow. It is some thousand
- * deltas, and all of them are kept here.
+ * The window of each stream, in bytes: the data that the peer may send ahead of a slow reader. It is some thousand
+ * deltas, all of which are buffered here.
  */
 export const STREAM_WINDOW_BYTES = 64 * 1024;
-/** The most bytes that are read at once of what a paused reader has not taken: it may pause again behind any of them. */
+/** The most bytes of a paused reader's backlog delivered at once: it may pause again after any of them. */
 const READ_BYTES = 4 * 1024;
 /** The most interim answers of a stream. */
 const MAX_INTERIM_ANSWERS = 16;
 
-/** Takes what comes on one stream. Nothing is called behind the end. */
+/** Receives the events of one stream. No method is called after the end. */
 export type StreamListener = {
-  /** Takes the headers that an answer begins with. */
+  /** Takes the headers of the answer. */
   headers(headers: Headers): void;
-  /** Takes bytes of the answer, from `from` to before `to`. They hold for the time of the call. */
+  /** Takes bytes of the answer, from `from` to before `to`. They are valid only during the call. */
   data(bytes: Buffer, from: number, to: number): void;
-  /** Takes the headers that an answer ends with. They may be the first, and may come while the reader is paused. */
+  /** Takes the trailers of the answer. They may be its only headers, and may come while the reader is paused. */
   trailers(headers: Headers): void;
-  /** Takes the end of an answer, behind all its bytes. */
+  /** Takes the end of an answer, after all its bytes. */
   ended(): void;
-  /** Takes the end of a stream that is over before its answer has ended: reset with `code`, or `lost` with its connection. */
+  /** Takes the end of a stream before that of its answer: reset with `code`, or `lost` with its connection. */
   broken(code: number, lost: boolean): void;
 };
 
-/** One stream of a connection, from the answer's side: it keeps the window, and what a paused reader has not taken. */
+/** One stream of a connection, on the receiving side: it holds the window, and the backlog of a paused reader. */
 export class Http2Stream {
   readonly #listener: StreamListener;
   readonly #outbox: Outbox;
-  /** Ends the stream on its connection, and tells the other side with this code. */
+  /** Ends the stream on its connection, and resets it with this code. */
   readonly #leave: (stream: Http2Stream, code: number) => void;
   #id = 0;
-  /** What is to be sent once the stream has begun. */
+  /** The message to send once the stream has begun. */
   #message: { readonly pieces: readonly Uint8Array[]; readonly onTaken: () => void } | undefined;
-  /** What the other side may still send, in bytes. */
+  /** The remaining bytes of the window. */
   #window = STREAM_WINDOW_BYTES;
-  /** What was read and not given back to the window yet, in bytes. */
+  /** The read bytes not yet returned to the window. */
   #readBytes = 0;
   #paused = false;
-  /** What has come while the reader was paused. */
+  /** The backlog of a paused reader. */
   #held = new HeldBytes();
   #interimAnswers = 0;
   #answered = false;
-  /** Whether the other side has said all. */
+  /** Whether the peer has ended the stream. */
   #complete = false;
   #over = false;
 
@@ -55,12 +55,12 @@ export class Http2Stream {
     this.#leave = leave;
   }
 
-  /** The id of the stream; 0 until it has begun on the connection. */
+  /** 0 until the stream has begun on the connection. */
   get id(): number {
     return this.#id;
   }
 
-  /** Notes that the stream has begun on the connection, with this id. */
+  /** Called when the stream has begun on the connection, with this id. */
   begun(id: number): void {
     this.#id = id;
     const message = this.#message;
@@ -68,14 +68,14 @@ export class Http2Stream {
     if (message) this.send(message.pieces, message.onTaken);
   }
 
-  /** Sends the message of the stream, and with it all that is said on it. `onTaken` is called when the system has it. */
+  /** Sends the message of the stream, and its end. `onTaken` is called when the system has taken it. */
   send(pieces: readonly Uint8Array[], onTaken: () => void): void {
     if (this.#over || this.#complete) return;
     if (this.#id === 0) this.#message = { pieces, onTaken };
     else this.#outbox.send(this.#id, pieces, onTaken);
   }
 
-  /** Gives the stream up, and tells the other side. Nothing more is heard of it. */
+  /** Resets the stream. No further event follows. */
   cancel(): void {
     if (this.#over) return;
     this.#over = true;
@@ -84,23 +84,23 @@ export class Http2Stream {
     this.#leave(this, ErrorCode.CANCEL);
   }
 
-  /** Stops reading: the other side may fill the window of this one stream, and then has to wait. */
+  /** Stops reading: the peer may fill the window of this one stream, and then has to wait. */
   pause(): void {
     this.#paused = true;
   }
 
-  /** Reads on, beginning in the next turn. */
+  /** Resumes reading in the next turn. */
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
     process.nextTick(() => this.#readHeld());
   }
 
-  /** Takes headers of the other side. Returns the code of what is wrong with them; undefined where nothing is. */
+  /** Takes headers from the peer. Returns the error code; undefined where they are valid. */
   headersCame(headers: Headers, isLast: boolean): number | undefined {
     if (this.#over) return undefined;
     if (!isLast && this.#answered) return ErrorCode.PROTOCOL_ERROR;
-    // An interim answer has no field that a call of gRPC could want, and none of them is looked at.
+    // An interim answer has no field that a gRPC call needs, and is ignored.
     if (!isLast && headers[":status"]?.startsWith("1")) {
       this.#interimAnswers += 1;
       return this.#interimAnswers > MAX_INTERIM_ANSWERS ? ErrorCode.ENHANCE_YOUR_CALM : undefined;
@@ -117,8 +117,8 @@ export class Http2Stream {
   }
 
   /**
-   * Takes bytes of the other side, which count as `counted`: what they were padded with counts, too. Returns the code of
-   * what is wrong with them; undefined where nothing is.
+   * Takes bytes from the peer, which count as `counted`, padding included. Returns the error code; undefined where they
+   * are valid.
    */
   dataCame(bytes: Buffer, from: number, to: number, counted: number): number | undefined {
     if (this.#over) return undefined;
@@ -136,13 +136,13 @@ export class Http2Stream {
     return undefined;
   }
 
-  /** Notes that the other side has said all. */
+  /** Called when the peer has ended the stream. */
   completed(): void {
     this.#complete = true;
     this.#endWhenRead();
   }
 
-  /** Takes the end that something else has given the stream before it was over. */
+  /** Takes an early end of the stream, by a reset or with its connection. */
   broken(code: number, lost: boolean): void {
     if (this.#over) return;
     this.#over = true;
@@ -166,7 +166,7 @@ export class Http2Stream {
     this.#listener.ended();
   }
 
-  /** Lets the other side send as much as was read, once that is half of the window. */
+  /** Returns the read bytes to the peer's window, once they are half of it. */
   #giveBack(bytes: number): void {
     this.#readBytes += bytes;
     if (this.#readBytes < STREAM_WINDOW_BYTES / 2 || this.#complete || this.#over) return;

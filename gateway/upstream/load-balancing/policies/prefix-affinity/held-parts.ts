@@ -4,48 +4,46 @@ import type { Holder, PlacementMap } from "./placement-map.ts";
 
 /** The longest part of a prompt that an endpoint holds. */
 export type HeldPart = {
-  /** The part's size in bytes of the prompt. */
   readonly bytes: number;
-  /** The part's size in tokens. */
   readonly tokens: number;
-  /** The tokens that are held behind the part, of an answer with which the prompt goes on. */
+  /** The cached tokens behind the part, of an answer that the prompt continues. */
   readonly tailTokens: number;
-  /** The belief that says so; undefined where the endpoint told it. */
+  /** The belief that the part rests on; undefined where the endpoint reported it. */
   readonly belief: Holder | undefined;
 };
 
-/** Who holds how much of a prompt. */
+/** The endpoints that hold a part of a prompt. */
 export type HeldParts = {
-  /** The longest part that each endpoint holds, by address; who holds most comes first. */
+  /** The longest part on each endpoint, by address; the longest first. */
   readonly byAddress: ReadonlyMap<string, HeldPart>;
-  /** Whether it is known who had the conversation's last turn. Where it is not, another gateway may have placed it. */
+  /** Whether the endpoint of the conversation's last turn is known. Otherwise another gateway may have placed it. */
   readonly upToDate: boolean;
 };
 
-/** What the parts of a prompt that are held are found by. */
+/** The inputs of `heldParts`. */
 export type HeldContext = {
-  /** The beliefs on which endpoints hold which prefixes, by what this gateway has sent where. */
+  /** Beliefs about cached prefixes, by the prompts that this gateway sent to each endpoint. */
   readonly placements: PlacementMap;
-  /** What the endpoints tell of their caches. */
+  /** The prefixes that the endpoints report in their caches. */
   readonly prefixes: HeldPrefixes;
   /** Monotonic milliseconds of the pick. */
   readonly nowMs: number;
-  /** What earlier requests have taught. */
+  /** Measured on earlier requests. */
   readonly learned: {
-    /** The number of tokens to a byte of prompt; above 0. */
+    /** The number of tokens per byte of prompt; above 0. */
     readonly tokensPerByte: number;
   };
 };
 
 /**
- * Finds who holds how much of a prompt: what endpoints tell counts, and of those that do not tell, or of prompts that
- * are yet on their way, what this gateway has sent them. It costs as much as is new of the conversation, not as much as
- * is long.
+ * Finds the endpoints that hold a part of a prompt. A report counts; for endpoints that do not report, and for prompts
+ * on their way, the prompts that this gateway sent there count. The cost grows with the new part of the conversation,
+ * not with its length.
  */
 export function heldParts(shape: PromptShape, context: HeldContext): HeldParts {
   const { boundaries, lastTurn } = shape;
   const found = new Map<string, HeldPart>();
-  // Whoever holds a longer part holds the shorter ones, too.
+  // An endpoint that holds a longer part holds the shorter ones, too.
   const holders = new Set<string>();
   for (const [address] of partsAt(shape, 1, context)) holders.add(address);
   let longest = 0;
@@ -61,7 +59,7 @@ export function heldParts(shape: PromptShape, context: HeldContext): HeldParts {
   return { byAddress: found, upToDate: longest > 0 && longest >= (lastTurn ?? 0) };
 }
 
-/** Yields who holds the prompt up to one of its boundaries. */
+/** Yields the endpoints that hold the prompt up to one of its boundaries. */
 function* partsAt(
   { boundaries }: PromptShape,
   index: number,
@@ -77,7 +75,7 @@ function* partsAt(
   }
   for (const belief of placements.holders(hash, nowMs)) {
     const { address, tokens, confirmed } = belief;
-    // What an endpoint has prefilled, it tells itself.
+    // An endpoint that reports its cache includes the prefilled prefixes in its reports.
     if (!confirmed || !prefixes.fillOf(address)) yield [address, { bytes, tokens, tailTokens: 0, belief }];
   }
 }

@@ -7,20 +7,20 @@ export type Holder = {
   readonly address: string;
   /** The size of the prefix in tokens. */
   readonly tokens: number;
-  /** Monotonic milliseconds at which a request last used the prefix there. */
+  /** Monotonic milliseconds of the last request there that used the prefix. */
   readonly usedAtMs: number;
-  /** Monotonic milliseconds from which on the belief is void. */
+  /** Monotonic milliseconds at which the belief expires. */
   readonly expiresAtMs: number;
-  /** Whether the engine has said that it prefilled the prefix; otherwise a request with it is only on its way there. */
+  /** Whether the engine reported the prefill of the prefix; otherwise a request with it is on its way there. */
   readonly confirmed: boolean;
 };
 
-/** The number of prefixes whose endpoints are remembered, some 400 bytes each; those used longest ago go first. */
+/** The most prefixes in the map, some 400 bytes each; the least recently used are evicted first. */
 const MAX_PREFIXES = 50_000;
-/** The number of endpoints that are remembered for one prefix; a head that all sessions share is soon everywhere. */
+/** The most endpoints stored for one prefix; a head that all sessions share is soon cached everywhere. */
 const MAX_HOLDERS = 8;
 
-/** How a request uses its prefixes on an endpoint, as `PlacementMap.record` takes it. */
+/** The use of prefixes by one request on an endpoint. */
 type PrefixUse = {
   readonly tokensPerByte: number;
   readonly ttlMs: number;
@@ -28,57 +28,52 @@ type PrefixUse = {
   readonly confirmed: boolean;
 };
 
-/** The number of boundaries at the end of a prompt that are remembered: the next turn branches off at one of them. */
+/** The number of boundaries stored from the end of a prompt: the next turn branches off at one of them. */
 const INDEXED_TAIL = 8;
-/** The number of boundaries at the beginning of a prompt that are remembered, as other conversations share them. */
+/** The number of boundaries stored from the beginning of a prompt: other conversations share them. */
 const INDEXED_HEAD = 2;
 const NOBODY: readonly Holder[] = [];
 
 /**
- * Remembers which prefixes this gateway believes to be in which endpoint's cache. The map is bounded, and a prefix that
- * is not used expires.
+ * Stores which prefixes this gateway believes to be in the cache of which endpoint. The map is bounded, and unused
+ * prefixes expire.
  */
 export class PlacementMap {
   /** The holders of each prefix, by its hash. */
   readonly #entries: LRUCache<string, readonly Holder[]>;
-  /**
-   * For each address, when a prefix that has since been evicted was last used: prefixes that were last used before are
-   * gone, too.
-   */
+  /** By address, the last use of the latest prefix found evicted: prefixes last used before that are evicted, too. */
   readonly #evictedUntilMs = new Map<string, number>();
 
-  /** Makes an empty map of at most `maxPrefixes` prefixes. */
   constructor(maxPrefixes = MAX_PREFIXES) {
     this.#entries = new LRUCache({ max: maxPrefixes });
   }
 
-  /** The number of prefixes that are remembered. */
   get size(): number {
     return this.#entries.size;
   }
 
-  /** Returns the endpoints that are believed, at the monotonic time `nowMs`, to hold the prefix that ends at `hash`. */
+  /** Returns the endpoints believed, at the monotonic time `nowMs`, to hold the prefix that ends at `hash`. */
   holders(hash: string, nowMs: number): readonly Holder[] {
     const entry = this.#entries.get(hash);
     if (!entry) return NOBODY;
-    // On the path of every request, where nearly all of them are.
+    // Runs for every request, and nearly all holders are live.
     for (const holder of entry)
       if (!this.#isBelieved(holder, nowMs)) return entry.filter((one) => this.#isBelieved(one, nowMs));
     return entry;
   }
 
   /**
-   * Notes that a request with these boundaries goes to the endpoint at `address`, or has been prefilled there
-   * (`confirmed`). This begins or renews the sliding lifetime of its prefixes there, `ttlMs` milliseconds from the
-   * monotonic time `nowMs`. `tokensPerByte` is what was measured for the prompt, else what is usual.
+   * Records that a request with these boundaries is sent to the endpoint at `address`, or was prefilled there
+   * (`confirmed`). This starts or renews the sliding lifetime of its prefixes there, `ttlMs` milliseconds from the
+   * monotonic time `nowMs`. `tokensPerByte` is the ratio measured for the prompt, else the typical one.
    */
   record(boundaries: readonly Boundary[], address: string, use: PrefixUse): void {
     eachIndexed(boundaries, ({ hash, bytes }) => this.#use(hash, bytes, address, use));
   }
 
   /**
-   * Notes that a request with these boundaries ended before the endpoint prefilled it: what was believed because of the
-   * request alone is void.
+   * Records that a request with these boundaries ended before the endpoint prefilled it: beliefs that rest on the
+   * request alone are removed.
    */
   withdraw(boundaries: readonly Boundary[], address: string): void {
     eachIndexed(boundaries, ({ hash }) => {
@@ -91,14 +86,14 @@ export class PlacementMap {
   }
 
   /**
-   * Notes that the endpoint turned out not to hold a prefix any more that was last used at `usedAtMs`. Caches evict
-   * what was not used for longest, so that prefixes which were last used before it are gone, too.
+   * Records that the endpoint no longer holds a prefix last used at `usedAtMs`. Caches evict the least recently used,
+   * so that prefixes last used before it are removed, too.
    */
   evicted(address: string, usedAtMs: number): void {
     this.#evictedUntilMs.set(address, Math.max(usedAtMs, this.#evictedUntilMs.get(address) ?? usedAtMs));
   }
 
-  /** Drops all beliefs about an endpoint that left, or came back with an empty cache. */
+  /** Removes all beliefs about an endpoint that left, or restarted with an empty cache. */
   forgetEndpoint(address: string): void {
     this.#evictedUntilMs.delete(address);
     for (const [hash, entry] of [...this.#entries]) {
@@ -136,10 +131,7 @@ export class PlacementMap {
   }
 }
 
-/**
- * Calls `take` with the boundaries that are worth remembering. Those in between were at the end of an earlier turn's
- * prompt.
- */
+/** Calls `take` with the boundaries to store. Those in between were at the end of an earlier turn's prompt. */
 function eachIndexed(boundaries: readonly Boundary[], take: (boundary: Boundary) => void): void {
   const tailFrom = boundaries.length - INDEXED_TAIL;
   for (let index = 0; index < boundaries.length; index += 1) {

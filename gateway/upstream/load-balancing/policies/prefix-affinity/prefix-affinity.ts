@@ -8,15 +8,15 @@ import { PrefixLearning } from "./prefix-learning.ts";
 import { PrefixPlacement } from "./prefix-placement.ts";
 import { pickPrefixAffinity } from "./prefix-score.ts";
 
-/** The policy that sends a prompt where most of it is cached. It remembers which endpoint was sent which prefix. */
+/** The policy that sends a prompt to the endpoint with most of it cached, by reported and by sent prefixes. */
 export const prefixAffinity: PolicyRow = {
   summary: "The endpoint that will have prefilled the prompt first, by what it holds of it and has yet to do.",
   create: (parts) => new PrefixAffinity(parts),
 };
 
 /**
- * The time for which an engine is believed to keep a prefix after its last use, in milliseconds, when neither the request
- * says nor the node how long it has kept others.
+ * The time for which an engine is believed to keep a prefix after its last use, in milliseconds, when neither the
+ * request sets it nor the node reports its retention.
  */
 export const BELIEVED_MS = 3_600_000;
 

@@ -4,49 +4,46 @@ import type { PlacementMap } from "./placement-map.ts";
 import type { Prediction } from "./prefix-score.ts";
 import { WorkingSets } from "./working-sets.ts";
 
-/** The tokens to a byte until a model has been measured: about what English and code come to. */
+/** The tokens per byte before a model has been measured: typical of English text and code. */
 const INITIAL_TOKENS_PER_BYTE = 0.25;
-/** The tokens of an answer until any has ended. */
+/** The tokens of an answer before any has ended. */
 const INITIAL_ANSWER_TOKENS = 400;
-/** The share of a new measurement in what was learned. */
+/** The weight of a new measurement in the moving average. */
 const LEARNING_RATE = 0.05;
-/**
- * The share of the expected cached tokens below which the cached ones refute the belief that the expectation rested on.
- */
+/** The share of the expected cached tokens below which the measured ones refute the belief behind the expectation. */
 const REFUTING_SHARE = 0.5;
 
-/** The share that earlier looks keep in how many requests are others' at each further one: the last hundred or so count. */
+/** The decay per pick of the counted requests: the last hundred picks dominate. */
 const LOOKS_KEPT = 0.99;
-/** The requests that have to have been seen before anybody is thought to be alone. */
+/** The requests counted before a gateway can be considered the only one. */
 const ENOUGH_REQUESTS = 20;
-/** The share of all requests from which on others' are no accident of reports that are a little old. */
+/** The share of other gateways' requests, from a value that stale reports explain to one that proves other gateways. */
 const OTHERS_SHARE = { none: 0.1, sure: 0.4 };
 
-/** A prompt on one endpoint, from the pick to what the engine said of it. */
+/** A prompt on one endpoint, from the pick to the engine's first report. */
 export type Placed = {
   /** The digests and sizes of the prompt. */
   readonly shape: PromptShape;
-  /** The name of the conversation that the prompt belongs to. */
+  /** The id of the conversation that the prompt belongs to. */
   readonly conversation: string;
   /** The address of the endpoint, `host:port`. */
   readonly address: string;
-  /** What the pick expected of the endpoint. */
+  /** The pick's expectation of the endpoint. */
   readonly prediction: Prediction;
-  /** The time for which the prefix is to be remembered after its last use, in milliseconds. */
+  /** The time for which the prefix is believed cached after its last use, in milliseconds. */
   readonly ttlMs: number;
 };
 
-/** What an engine measured of a prompt, as its `Started` event says it. */
+/** The measured size of a prompt, from the engine's `Started` event. */
 export type Measured = {
-  /** The number of tokens of the prompt. */
   readonly inputTokens: number;
-  /** The number of the prompt's tokens that were in the cache; undefined where the engine does not say. */
+  /** The number of the prompt's tokens found in the cache; undefined where the engine does not report it. */
   readonly cachedInputTokens: number | undefined;
 };
 
-/** Keeps the beliefs about one model's placement true: by requests on their way, and by what engines measured. */
+/** Keeps the beliefs about one model's placement true, by requests on their way and by the engines' measurements. */
 export class PrefixLearning {
-  /** The conversations of late on each endpoint. */
+  /** The recent conversations on each endpoint. */
   readonly workingSets = new WorkingSets();
   readonly #placements: PlacementMap;
   #tokensPerByte = INITIAL_TOKENS_PER_BYTE;
@@ -59,21 +56,21 @@ export class PrefixLearning {
   }
 
   /**
-   * The tokens to a byte of prompt, as the model's tokenizer makes them of what its callers send; about a quarter until
-   * it was measured.
+   * The measured tokens per byte of prompt, by the model's tokenizer on its callers' prompts; about a quarter before
+   * the first measurement.
    */
   get tokensPerByte(): number {
     return this.#tokensPerByte;
   }
 
-  /** The tokens of an answer, on the average; about those of an agent's turn until any has ended. */
+  /** The mean number of tokens of an answer; typical of an agent's turn before any has ended. */
   get answerTokens(): number {
     return this.#answerTokens;
   }
 
   /**
    * The likelihood, 0 to 1, that a conversation which this gateway did not place was placed by another one: 0 where
-   * nearly all requests on the endpoints are this gateway's own, 1 while nothing is known.
+   * nearly all requests on the endpoints are this gateway's own, 1 before enough requests were counted.
    */
   get strangers(): number {
     if (this.#allRequests < ENOUGH_REQUESTS) return 1;
@@ -81,7 +78,7 @@ export class PrefixLearning {
     return Math.min(1, Math.max(0, (1 - this.#ownRequests / this.#allRequests - none) / (sure - none)));
   }
 
-  /** Notes how many of the requests on some endpoints are this gateway's own. */
+  /** Counts how many of the requests on some endpoints are this gateway's own. */
   looked(endpoints: readonly EndpointView[]): void {
     this.#ownRequests *= LOOKS_KEPT;
     this.#allRequests *= LOOKS_KEPT;
@@ -91,13 +88,13 @@ export class PrefixLearning {
     }
   }
 
-  /** Notes how many tokens an answer had. */
+  /** Records the number of tokens of an answer. */
   answered(tokens: number): void {
     this.#answerTokens += LEARNING_RATE * (tokens - this.#answerTokens);
   }
 
   /**
-   * Notes that the prompt is on its way at the monotonic time `nowMs`, so that the next turn is expected to find it
+   * Records that the prompt is on its way at the monotonic time `nowMs`, so that the next turn is expected to find it
    * there.
    */
   dispatched({ conversation, shape, address, prediction, ttlMs }: Placed, nowMs: number): void {
@@ -107,8 +104,8 @@ export class PrefixLearning {
   }
 
   /**
-   * Notes that the endpoint has prefilled the prompt at the monotonic time `nowMs`. What its engine measured takes the
-   * place of what was believed.
+   * Records that the endpoint has prefilled the prompt at the monotonic time `nowMs`. The engine's measurement replaces
+   * the belief.
    */
   prefilled({ shape, address, prediction, ttlMs }: Placed, measured: Measured, nowMs: number): void {
     const { belief } = prediction;
@@ -122,7 +119,7 @@ export class PrefixLearning {
     this.#placements.record(shape.boundaries, address, { tokensPerByte, ttlMs, nowMs, confirmed: true });
   }
 
-  /** Notes that the call ended before the endpoint said that it prefilled the prompt. */
+  /** Records that the call ended before the endpoint reported the prefill of the prompt. */
   abandoned({ shape, address }: Placed): void {
     this.#placements.withdraw(shape.boundaries, address);
   }

@@ -5,7 +5,7 @@ import type { Placement } from "../../policy.ts";
 import type { Work, WorkLedger } from "../../work-ledger.ts";
 import type { Measured, Placed, PrefixLearning } from "./prefix-learning.ts";
 
-/** Follows a prompt on its way to an endpoint: what was expected of the endpoint, corrected by what its engine says. */
+/** Follows a prompt to an endpoint: the expectation of the pick, corrected by the engine's events. */
 export class PrefixPlacement implements Placement {
   readonly #placed: Placed;
   readonly #learning: PrefixLearning;
@@ -23,7 +23,7 @@ export class PrefixPlacement implements Placement {
   }
 
   /**
-   * Notes that the prompt is on its way: its tokens are work of the endpoint, and its prefix will be in the cache
+   * Records that the prompt is on its way: its tokens are work of the endpoint, and its prefix will be in the cache
    * there.
    */
   begin(): void {
@@ -31,17 +31,14 @@ export class PrefixPlacement implements Placement {
     this.#work = this.#ledger.add(this.#placed.address, this.#placed.prediction.uncachedTokens);
   }
 
-  // On the path of every delta, where the last event of a message says enough.
-  /**
-   * Takes the events of one message. It runs on the path of every delta, where the last event of a message says enough.
-   */
+  /** Takes the events of one message. Runs for every delta, for which the last event of a message suffices. */
   see(events: readonly Event[]): void {
     if (!this.#prefilled) for (const event of events) this.#observe(event);
     const last = events.at(-1)?.kind;
     if (last?.$case === "finished") this.#timed(last.value);
   }
 
-  /** Takes the prompt out of the endpoint's work. A second call does nothing. */
+  /** Removes the prompt from the endpoint's work. Idempotent. */
   end(): void {
     this.#work?.done();
     if (!this.#prefilled) this.#learning.abandoned(this.#placed);
@@ -69,8 +66,8 @@ export class PrefixPlacement implements Placement {
   }
 
   /**
-   * Learns the endpoint's speed from a finished call. Engines that cannot tell the wait in their queue from the prefill
-   * say nothing about their speed.
+   * Learns the endpoint's speed from a finished call. Engines that do not separate queue time from prefill time yield
+   * no speed.
    */
   #timed({ usage, timings }: Finished): void {
     if (usage) this.#learning.answered(usage.outputTokens);

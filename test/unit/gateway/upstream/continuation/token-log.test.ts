@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { TokenLog } from "../../../../../gateway/upstream/continuation/token-log.ts";
 
 test.each([0, 1, 63, 64, 65, 191, 192, 193, 4_031, 4_032, 4_033, 6_079, 6_080, 6_081, 10_000])(
-  "%i tokens come back in their order",
+  "%i tokens are returned in order",
   (count) => {
     const log = new TokenLog();
     const tokens = Array.from({ length: count }, (_, at) => (at * 2_654_435_761) % 4_294_967_296);
@@ -14,7 +14,7 @@ test.each([0, 1, 63, 64, 65, 191, 192, 193, 4_031, 4_032, 4_033, 6_079, 6_080, 6
   },
 );
 
-test("a token takes up 4 bytes, and no more than a chunk stands empty", () => {
+test("a token takes 4 bytes, and at most one chunk is partly empty", () => {
   const log = new TokenLog();
   expect(log.bytes).toBe(0);
   for (let at = 0; at < 20_000; at += 1) log.push(at);

@@ -37,7 +37,7 @@ describe("without a pick, the reason shows whether waiting helps", () => {
   });
 });
 
-test("candidates are the endpoints that are available, have room and were not tried", () => {
+test("candidates are the available, untried endpoints with room", () => {
   const pool = [
     endpointWith({ address: "down", healthy: false }),
     endpointWith({ address: "out", ejected: true }),

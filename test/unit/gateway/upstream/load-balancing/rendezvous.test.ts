@@ -22,7 +22,7 @@ describe("owners", () => {
       expect(ownersOf(key, endpoints(8).reverse(), 3)).toEqual(ownersOf(key, endpoints(8), 3));
   });
 
-  test("that leave give their keys to the second owner, and no other key moves", () => {
+  test("that leave pass their keys to the second owner, and no other key moves", () => {
     const fewer = endpoints(8).filter(({ address }) => address !== "e3");
     for (const key of KEYS) {
       const [first, second] = ownersOf(key, endpoints(8), 2).map(({ address }) => address);
@@ -30,13 +30,13 @@ describe("owners", () => {
     }
   });
 
-  test("are no more than the endpoints", () => {
+  test("are at most as many as the endpoints", () => {
     expect(ownersOf("k", endpoints(2), 5)).toHaveLength(2);
     expect(ownersOf("k", [], 2)).toEqual([]);
   });
 });
 
-test("hashShare is even over (0, 1)", () => {
+test("hashShare is uniform over (0, 1)", () => {
   const low = KEYS.filter((key) => hashShare(key) < 0.25).length;
   expect(Math.abs(low - 2_000)).toBeLessThan(150);
 });

@@ -15,7 +15,7 @@ test.each([
   expect(slowStartShare(1_000, 1_000 + elapsedMs)).toBeCloseTo(expected, 10);
 });
 
-test("an endpoint that was there from the beginning needs no slow start", () => {
+test("an endpoint available from the beginning has no slow start", () => {
   expect(slowStartShare(undefined, 0)).toBe(1);
 });
 
