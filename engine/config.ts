@@ -18,9 +18,7 @@ const tls = z
     keyFile: z
       .string()
       .min(1)
-      .describe(
-        "The path of a PEM file with the private key of certFile, which nobody but its owner and group may read.",
-      ),
+      .describe("The path of a PEM file with the private key of certFile, which only its owner and group may read."),
     clientCaFile: z
       .string()
       .min(1)
@@ -86,7 +84,7 @@ export const engineConfigSchema = z.strictObject({
     .min(0)
     .default(2_000)
     .describe(
-      "The time, in milliseconds, for which running generations that another node can go on with may go on after SIGTERM or DrainNode; those that are left then end with DRAINING, and their gateway goes on with them elsewhere. All others have drainTimeoutMs. A machine that is taken away at short notice needs to be given longer notice than this. Where a model has one node alone, nobody goes on before that is back: there, a grace above the longest answer lets answers end.",
+      "The time, in milliseconds, for which running generations that another node can go on with may go on after SIGTERM or DrainNode; those that are left then end with DRAINING, and their gateway goes on with them elsewhere. All others have drainTimeoutMs. A machine that is taken away at short notice needs to be given longer notice than this. Where a model has one node alone, no other node continues them before it is back: there, a grace above the longest answer lets answers end.",
     ),
   log: logSchema,
   backend: backendSchema.describe("The engine that the node runs, or that runs beside it."),

@@ -125,7 +125,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   };
   receiveBodies(app, bodies);
   refuseUnclearRequests(app);
-  // Whatever the body is, the path is what the caller has to hear of; and it is not read from just anybody.
+  // The path decides the reply, whatever the body is; and bodies of strangers are not read.
   app.addHook("onRequest", (request, reply, done) => {
     if (request.is404) answerNotFound(request, reply);
     else done();

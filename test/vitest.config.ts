@@ -3,8 +3,8 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
+import { TellsEnd } from "./support/end-reporter.ts";
 import { NoSkips } from "./support/no-skips.ts";
-import { TellsEnd } from "./support/tells-end.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { named, tag } from "../formats/schema-forms.ts";
 
-const message = z.string().describe("What is wrong, for people to read.");
+const message = z.string().describe("The fault, for people to read.");
 
 export const errorA = named("ErrorA", "The body of an error of chat, models and responses.", {
   error: named("ErrorObjectA", "The error. In a stream of chat it is the `data` of the last event but `[DONE]`.", {
@@ -11,7 +11,7 @@ export const errorA = named("ErrorA", "The body of an error of chat, models and 
       .string()
       .nullable()
       .describe("The path of the field at fault, such as `messages[0].content[1].type`; null where no field is."),
-    code: z.string().describe("The code of the error, by which a program tells errors apart."),
+    code: z.string().describe("The code of the error, by which programs distinguish errors."),
   }),
 });
 
@@ -21,14 +21,14 @@ export const errorB = named(
   {
     type: tag("error"),
     error: named("ErrorObjectB", "The error.", {
-      type: z.string().describe("The kind of the error, by which a program tells errors apart."),
+      type: z.string().describe("The kind of the error, by which programs distinguish errors."),
       message: z
         .string()
-        .describe("What is wrong, for people to read. It begins with the path of the field at fault, where one is."),
+        .describe("The fault, for people to read. It begins with the path of the field at fault, where one is."),
       details: z
         .looseObject({ error_code: z.string().optional().describe("A word that some SDKs steer by.") })
         .optional()
-        .describe("What SDKs are told besides; absent for most errors."),
+        .describe("Further facts for SDKs; absent for most errors."),
     }),
     request_id: z.string().describe("The id of the request, as in the headers."),
   },

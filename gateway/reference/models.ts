@@ -56,7 +56,7 @@ export const model = named("Model", "A model that the key may use.", {
   context_length: z
     .int()
     .describe(
-      "The most tokens that prompt and answer may have together, on the node that has the fewest; what was last true while no node is up.",
+      "The most tokens that prompt and answer may have together, on the node that has the fewest; the last known value while no node is up.",
     ),
   context_window: z.int().describe("Another name of `context_length`."),
   max_model_len: z.int().describe("Another name of `context_length`."),

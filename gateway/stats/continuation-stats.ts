@@ -1,14 +1,14 @@
 import { Counter, Histogram, type Registry } from "prom-client";
 
 /**
- * What became of an answer whose engine was lost before its end: another one went on with it, or why none did.
+ * The outcome of an answer whose engine was lost before its end: another one went on with it, or why none did.
  *
  * - `not_kept`: its engine cannot be continued, or there was no room to keep the answer.
- * - `lost_too_often`: it lost engine after engine.
- * - `no_endpoint`: none came in time that could go on.
- * - `other_answer`: the engine that was to go on told another answer.
- * - `refused`: the engine that was to go on did not take it.
- * - `suspected`: its request may be what engines are lost by.
+ * - `lost_too_often`: it lost several engines.
+ * - `no_endpoint`: no endpoint that can continue it came in time.
+ * - `other_answer`: the continuing engine sent another answer.
+ * - `refused`: the continuing engine refused it.
+ * - `suspected`: its request may have caused the loss of engines.
  */
 export type ContinuationOutcome =
   | "went_on"

@@ -67,7 +67,7 @@ export class SpanExport implements Tracing {
     for (const span of spans) this.#export(span);
   }
 
-  /** Sends what is left, within a bounded time, and never rejects. */
+  /** Sends the remaining spans, within a bounded time, and never rejects. */
   close(): Promise<void> {
     return sendLastSpans(this.#processor);
   }
@@ -83,7 +83,7 @@ export class SpanExport implements Tracing {
   }
 }
 
-/** Gives spans the ids that they have got before: an engine has been told one as its parent. */
+/** Gives spans their earlier ids: an engine has one of them as its parent. */
 class GivenIds implements IdGenerator {
   next: Pick<Span, "traceId" | "spanId"> = { traceId: "", spanId: "" };
 

@@ -9,6 +9,6 @@ export type Tracing = {
   headSampler(traceId: string): boolean;
   /** Takes the spans of one request. It never waits: what finds no room is dropped. */
   export(spans: readonly Span[]): void;
-  /** Sends what is left, within a bounded time. It never rejects. */
+  /** Sends the remaining spans, within a bounded time. It never rejects. */
   close(): Promise<void>;
 };

@@ -14,7 +14,7 @@ const everyCluster = {
     .boolean()
     .default(true)
     .describe(
-      "Whether endpoints that can tell which prefixes they hold are followed, so that `prefix_affinity` knows instead of guessing.",
+      "Whether the reports of endpoints on the prefixes that they hold are followed, so that `prefix_affinity` knows instead of guessing.",
     ),
   healthChecks: healthCheckSchema,
   outlierDetection: outlierSchema,

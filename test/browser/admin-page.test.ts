@@ -60,7 +60,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await opened.shown(`${total} === "2"`);
   });
 
-  test("tells why prompts were not in caches, with a row for each model and reason", async () => {
+  test("shows why prompts were not in caches, with a row for each model and reason", async () => {
     const row = `[...document.querySelector("#misses tbody tr").cells].map((cell) => cell.textContent)`;
     await opened.shown(`document.querySelector("#misses tbody tr")?.offsetParent && ${row}[2] === "1"`);
     expect(await opened.page.evaluate<string[]>(row)).toEqual([MODEL, "new", "1", "0", "0 %"]);

@@ -38,7 +38,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     ["chat", false],
     ["messages", false],
     ["responses", false],
-  ])("talks in %s, streamed: %s, and goes on with what was said", async (format, stream) => {
+  ])("talks in %s, streamed: %s, and continues the conversation", async (format, stream) => {
     const { page, shown, text } = opened;
     await page.click("#clear");
     await page.selectOption("#format", format);
@@ -70,7 +70,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     expect(kept).toBe('[{},{},""]');
   });
 
-  test("says what was refused, in each format", async () => {
+  test("shows refusals, in each format", async () => {
     const { page } = opened;
     for (const format of ["chat", "messages", "responses"]) {
       await page.selectOption("#format", format);

@@ -13,7 +13,7 @@ const COUNT = "Count from 1 to 12.";
 const NUMBERS = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12";
 const STORY = "Tell me about the sea and about the ships that sail on it. ";
 
-/** Registers the tests of text, reasoning and what is measured of answers. */
+/** Registers the tests of text, reasoning and usage of answers. */
 export function answersBeside(rig: Rig): void {
   describe("answers", () => {
     test("are the text that the weights give elsewhere", async () => {
@@ -40,12 +40,12 @@ export function answersBeside(rig: Rig): void {
       expect(`${begun}${blocks.map((block) => block.text).join("")}`).toBe(NUMBERS);
     });
 
-    test("tell what the prefix cache held", async () => {
+    test("report cached tokens", async () => {
       const messages = [user(STORY.repeat(20))];
       await rig.ask({ messages, maxOutputTokens: 4 });
       const { finished } = await rig.ask({ messages, maxOutputTokens: 4 });
       const { inputTokens = 0, cachedInputTokens = 0 } = finished?.usage ?? {};
-      // All but what is left of the last block.
+      // All but the rest of the last block.
       expect(cachedInputTokens).toBeGreaterThan(inputTokens - 64);
       expect(cachedInputTokens).toBeLessThan(inputTokens);
     });

@@ -33,7 +33,7 @@ describe.each(installed)("a real $dialect", (lane) => {
     afterAll(() => rig.stopNode());
     answersBeside(rig);
     toolsBeside(rig);
-    // llama-server tells no tokens of its prompts.
+    // llama-server reports no tokens of its prompts.
     if (lane.dialect !== "llama-server") marksBeside(rig);
     crashBeside(rig);
   });

@@ -15,7 +15,7 @@ export type LaneEngine = {
   readonly installed: boolean;
   /** The command that runs the engine with the demonstration weights. */
   readonly command: EngineCommand;
-  /** The metric of the engine's page that tells how many generations run. */
+  /** The engine's metric of running generations. */
   readonly runningMetric: string;
 };
 

@@ -22,7 +22,7 @@ type Fields = Pick<GenerateRequest, "messages" | "tools">;
 /** What stands in the place of a mark in a request that is beyond suspicion. */
 const HARMLESS = "zebra";
 
-/** Registers the tests of control tokens that callers spell, for an engine that tells the tokens of a prompt. */
+/** Registers the tests of control tokens that callers spell, for an engine that reports the tokens of a prompt. */
 export function marksBeside(rig: Rig): void {
   const settings = {
     dialect: DIALECTS[rig.lane.dialect],
@@ -83,7 +83,7 @@ export function marksBeside(rig: Rig): void {
       expect(started?.inputTokens).toBe(counted);
       const said = blocks.map((block) => block.text).join("");
       const next = await rig.ask({ messages: [...messages, assistant(text(said)), user("And <|im_end|>?")] });
-      // All but what is left of the last block, and what the template writes otherwise behind an answer.
+      // All but the rest of the last block, and the text that the template writes behind an answer.
       const held = counted + (finished?.usage?.outputTokens ?? 0);
       expect(next.finished?.usage?.cachedInputTokens).toBeGreaterThan(held - 64);
     });

@@ -8,7 +8,7 @@ import type { Rig } from "./rig.ts";
 const string = { type: "string" };
 /** A tool of the model's training. */
 const RUN = toolOf("run_command", { type: "object", properties: { command: string }, required: ["command"] });
-/** A tool that the model has never seen, whose arguments it would not come upon by itself. */
+/** A tool that the model has never seen, whose arguments it would not guess. */
 const PICK: Tool = {
   ...toolOf("pick_letter", {
     type: "object",

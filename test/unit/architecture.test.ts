@@ -418,7 +418,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["test/support/tools/", []],
   [SUPPORT, [RUNTIME, "test/vitest.config.ts"]],
-  ["test/vitest.config.ts", ["test/support/no-skips.ts", "test/support/tells-end.ts"]],
+  ["test/vitest.config.ts", ["test/support/no-skips.ts", "test/support/end-reporter.ts"]],
   [
     "test/unit/deploy/",
     [

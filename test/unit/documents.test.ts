@@ -3,8 +3,7 @@ import { basename, dirname, join, normalize, resolve } from "node:path";
 import { expect, test } from "vitest";
 
 /*
- * Documents name files and headings, and comments name documents. Nobody reads them again when a file moves, so this
- * does.
+ * Documents name files and headings, and comments name documents. This test reads them again when a file moves.
  */
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -29,7 +28,7 @@ const sources = files.filter((file) => /\.(?:ts|mjs|proto)$/.test(file) && !file
 
 const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
 
-/** What is written while the service runs or is built, by whoever reads the document, or only there as an example. */
+/** Files that the service, its build or the reader of a document writes, or that are examples. */
 const NOT_HERE = /^(?:\.svc|dist|node_modules|bench-results|~|\/|path|\$)/;
 
 /** Where a path in `file` may begin: beside the file, in the room that it describes, or at the root. */

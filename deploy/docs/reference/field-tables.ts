@@ -4,7 +4,7 @@ import { code, table } from "../markdown.ts";
 /** The named schemas of a document, by name. */
 export type Schemas = Readonly<Record<string, SchemaNode>>;
 
-/** The form in which fields are told: of requests, where null is the same as absent, or of replies. */
+/** The form of field tables: of requests, where null is the same as absent, or of replies. */
 export type Side = "request" | "reply";
 
 type Field = { readonly path: string; readonly node: SchemaNode; readonly required: boolean };

@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import { crashReport } from "../process/end-on-crash.ts";
 
 /**
- * The codes of warnings that tell an operator nothing: grpc-js names an endpoint's IP address as if it were a host name,
+ * The codes of warnings without use for an operator: grpc-js names an endpoint's IP address as if it were a host name,
  * which Node leaves out of the handshake, as it should be.
  */
 const KNOWN: ReadonlySet<unknown> = new Set(["DEP0123"]);

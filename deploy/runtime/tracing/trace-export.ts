@@ -40,7 +40,7 @@ export type TraceExport = {
 };
 
 /**
- * Makes the way of spans to a collector: they go in batches from a bounded queue, and `log` is told of failed exports.
+ * Makes the exporter of spans: they go to a collector in batches from a bounded queue, and `log` gets failed exports.
  * An export may take as long as OTEL_EXPORTER_OTLP_TIMEOUT says, by default 10 s, its retries included.
  * The variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the last word on what the spans say about the
  * process. `nowMs` returns monotonic milliseconds.

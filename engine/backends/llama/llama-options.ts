@@ -95,5 +95,5 @@ export type QueueBounds = {
 /** The bounds of the queue in a node: the gateway's queue holds longer. */
 export const QUEUE_BOUNDS: QueueBounds = { queueLength: 64, maxQueueWaitMs: 30_000 };
 
-/** The settings of the in-process engine, with what the node tells of itself. */
+/** The settings of the in-process engine, with the facts that the node reports about it. */
 export type LlamaOptions = ServedNode & QueueBounds & Omit<Readonly<z.output<typeof llamaSchema>>, "kind">;

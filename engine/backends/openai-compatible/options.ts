@@ -55,7 +55,7 @@ export const openAiCompatibleSchema = z.strictObject({
     .min(0)
     .default(120_000)
     .describe(
-      "The time, in milliseconds, that one step of the engine may take, as where a first request has it compile: as long as it tells its load, requests that wait hear that it works, though its counters stand still.",
+      "The time, in milliseconds, that one step of the engine may take, as where a first request has it compile: while it reports its load, waiting requests get heartbeats although its counters stand still.",
     ),
   images: z
     .boolean()
@@ -87,7 +87,7 @@ export const openAiCompatibleSchema = z.strictObject({
     })
     .optional()
     .describe(
-      "Where the engine, vLLM or SGLang, publishes what it stores in its prefix cache and removes from it, so that the node can tell gateways which prefixes it holds; without it the node does not tell.",
+      "Where the engine, vLLM or SGLang, publishes what it stores in its prefix cache and removes from it, so that the node can report to gateways which prefixes it holds; without it the node does not report them.",
     ),
   sharedCache: z
     .boolean()

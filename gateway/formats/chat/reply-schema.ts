@@ -38,7 +38,7 @@ const logprobs = named("ChatLogprobs", "The log probabilities of an answer's tok
 const finishReason = z
   .enum(["stop", "length", "tool_calls", "content_filter"])
   .describe(
-    "Why the answer ended: by itself or at a stop text, at a limit of tokens, to have tools called, or filtered.",
+    "Why the answer ended: at its end or at a stop text, at a limit of tokens, to have tools called, or filtered.",
   );
 
 export type ChatFinishReason = z.infer<typeof finishReason>;

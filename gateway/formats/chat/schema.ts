@@ -80,7 +80,7 @@ export const chatMessage = named("ChatMessage", "A message of the conversation."
       z.array(z.discriminatedUnion("type", [chatParts.text, chatParts.image_url, chatParts.refusal])),
     ])
     .nullish()
-    .describe("What is said: a text or a list of parts. Null and absent are an empty text."),
+    .describe("The content: a text or a list of parts. Null and absent are an empty text."),
   name: z.string().nullish().describe("The name of the speaker, where the model's template has a place for one."),
   tool_calls: z
     .array(chatToolCall, "an array of tool calls")
@@ -179,7 +179,7 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
     include_usage: flag.describe("Whether a last chunk before `[DONE]` holds the usage. Default: `false`."),
   }).describe("What a stream holds beside the answer. It means nothing without `stream`."),
   max_tokens: tokens.describe(
-    "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: what is left of the window.",
+    "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: the rest of the window.",
   ),
   max_completion_tokens: tokens.describe("The newer name of `max_tokens`; it wins where both are sent."),
   temperature: temperatureUpTo(2),
@@ -243,7 +243,7 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
     "A number that makes random choices repeatable, as far as the engine can. Any integer is taken.",
   ),
   logit_bias: unchecked(z.record(z.string(), z.number().min(-100).max(100)).nullish()).describe(
-    `What is added to the odds of tokens, by token id. A value is from -100 to 100, and at most ${MAX_LOGIT_BIAS} may stand there.`,
+    `The bias added to the log odds of tokens, by token id. A value is from -100 to 100, and at most ${MAX_LOGIT_BIAS} may stand there.`,
   ),
   tools: z.array(tool, "an array of tools").max(MAX_TOOLS).nullish().describe("The functions that the model may call."),
   tool_choice: unchecked(chatToolChoice).describe("Whether and which function the model calls. Default: `auto`."),

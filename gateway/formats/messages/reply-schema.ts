@@ -30,7 +30,7 @@ const stop = {
   stop_reason: z
     .enum(["end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "tool_use", "refusal"])
     .describe(
-      "Why the answer ended: by itself, at a stop text, at `max_tokens`, at the end of the window, to have tools called, or filtered.",
+      "Why the answer ended: at its end, at a stop text, at `max_tokens`, at the end of the window, to have tools called, or filtered.",
     ),
   stop_sequence: z.string().nullable().describe("The stop text that ended the answer; null where none did."),
 };

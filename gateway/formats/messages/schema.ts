@@ -133,7 +133,7 @@ export const thinkingBlock = named("ThinkingBlock", "Thinking of an earlier turn
   signature: z
     .string()
     .nullish()
-    .describe("The signature of the reply. Where the text is empty it brings the text back; else nobody asks for it."),
+    .describe("The signature of the reply. Where the text is empty it brings the text back; otherwise it is ignored."),
   cache_control: cacheControl,
 });
 
@@ -160,7 +160,7 @@ export const inputMessage = named("InputMessage", "A message of the conversation
   content: z
     .union([z.string(), z.array(block)])
     .describe(
-      "What is said: a text or blocks. Blocks of hosted tools and of unknown types are left out. An `assistant` message at the end is the beginning of the answer.",
+      "The content: a text or blocks. Blocks of hosted tools and of unknown types are left out. An `assistant` message at the end is the beginning of the answer.",
     ),
 });
 

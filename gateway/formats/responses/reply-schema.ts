@@ -122,7 +122,7 @@ export const response = named("Response", "A response, the reply to a request wi
       .describe("The limit that has cut the answer; the end of the window is `max_output_tokens` too."),
   })
     .nullable()
-    .describe("What has cut the answer; null where nothing has."),
+    .describe("The reason for which the answer was cut; null if it was not."),
   instructions: z.string().nullable().describe(`${repeated}.`),
   max_output_tokens: z.int().nullable().describe(`${repeated}.`),
   max_tool_calls: z.int().nullable().describe(`${repeated}.`),
@@ -184,7 +184,7 @@ const keptMessage = named("KeptMessage", "A message of the user, as it was.", {
   id: z.string().describe("The id of the item: that of the request, where it had one."),
   role: tag("user"),
   status: tag("completed"),
-  content: z.array(z.discriminatedUnion("type", [keptText, keptImage])).describe("What is said, as parts."),
+  content: z.array(z.discriminatedUnion("type", [keptText, keptImage])).describe("The content, as parts."),
 });
 
 export const compacted = named("CompactedResponse", "What to go on with in place of a long conversation.", {
@@ -210,7 +210,9 @@ const summary_index = z.int().describe("The place of the part in the summary: 0.
 const obfuscation = z
   .string()
   .optional()
-  .describe("Padding that means nothing, so that the size of an event tells little; with `include_obfuscation` only.");
+  .describe(
+    "Padding that means nothing, so that the size of an event reveals little; with `include_obfuscation` only.",
+  );
 const part = z.discriminatedUnion("type", [outputText, reasoningText]);
 
 function lifecycle<const Type extends string>(id: string, type: Type, description: string) {

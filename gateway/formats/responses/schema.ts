@@ -61,7 +61,7 @@ export const messageItem = named("InputMessageItem", "A message.", {
   role: z
     .enum(["user", "assistant", "system", "developer"])
     .describe("Whose message it is. `developer` is another word for `system`."),
-  content: content.describe("What is said: a text or parts."),
+  content: content.describe("The content: a text or parts."),
 });
 
 export const callItem = named(
@@ -207,7 +207,7 @@ export const responsesRequest = closed(
       .min(1)
       .nullish()
       .describe(
-        "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: what is left of the window.",
+        "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: the rest of the window.",
       ),
     tools: z
       .array(unchecked(z.discriminatedUnion("type", [functionTool, namespaceTool])), "an array of tools")
@@ -314,7 +314,7 @@ export const responsesRequest = closed(
           .boolean()
           .nullish()
           .describe(
-            "Whether each delta is padded to a multiple of 32 bytes, so that its size tells little of its text. Default: `false`.",
+            "Whether each delta is padded to a multiple of 32 bytes, so that its size reveals little of its text. Default: `false`.",
           ),
       })
       .nullish()

@@ -25,7 +25,7 @@ export const adminSchema = z
   })
   .prefault({})
   .describe(
-    "Where health, metrics, control and a page to look at are served; never for the public. Callers on this machine may do everything; others hear of health alone, unless they show the token or a certificate.",
+    "Where health, metrics, control and a page to look at are served; never for the public. Callers on this machine may do everything; others get health alone, unless they present the token or a certificate.",
   );
 
 export const healthSchema = z

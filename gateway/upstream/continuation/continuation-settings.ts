@@ -8,7 +8,7 @@ export const continuationSchema = z
       .min(0)
       .optional()
       .describe(
-        "The size, in bytes, of what is kept of running answers so that another engine can continue them: their requests, as encoded, and 4 bytes a token. Without it, an eighth of what processMemory of the overload manager has, at most 268435456. The answers of one owner's keys take up half of it at most; a single one may be larger. An answer that finds no room fails with its engine. 0 continues none.",
+        "The size, in bytes, of the memory that is kept for running answers so that another engine can continue them: their requests, as encoded, and 4 bytes a token. Without it, an eighth of what processMemory of the overload manager has, at most 268435456. The answers of one owner's keys take up half of it at most; a single one may be larger. An answer that finds no room fails with its engine. 0 continues none.",
       ),
   })
   .prefault({})

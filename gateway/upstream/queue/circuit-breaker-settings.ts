@@ -24,7 +24,7 @@ export const circuitBreakerShape = {
     .min(0)
     .default(120_000)
     .describe(
-      "The time, in milliseconds, for which a streamed request is held while no endpoint of the cluster is available, from its coming or from the loss of the last endpoint; its client is sent signs of life. When an endpoint is back it is served in its turn, for which it may wait as long again. 0 holds nobody. Requests that are not streamed and have not lost an endpoint, and what finds no room, get 503 (529 in Format B) at once.",
+      "The time, in milliseconds, for which a streamed request is held while no endpoint of the cluster is available, from its coming or from the loss of the last endpoint; its client is sent signs of life. When an endpoint is back it is served in its turn, for which it may wait as long again. 0 holds no request. Requests that are not streamed and have not lost an endpoint, and those that find no room, get 503 (529 in Format B) at once.",
     ),
   maxHeldRequests: z
     .int()
@@ -39,6 +39,6 @@ export const circuitBreakerShape = {
     .max(3_600_000)
     .default(240_000)
     .describe(
-      "The time, in milliseconds, for which a prompt that needs much prefill waits for its turn while the fleet has more sessions than its KV caches hold. Then it takes the next turn of any endpoint, although it evicts what others would yet have used; after as long again it is refused, to come back later. A request that is not streamed waits half of pendingTimeoutMs at most. 0 has nobody wait.",
+      "The time, in milliseconds, for which a prompt that needs much prefill waits for its turn while the fleet has more sessions than its KV caches hold. Then it takes the next turn of any endpoint, although it evicts what others would yet have used; after as long again it is refused, to come back later. A request that is not streamed waits half of pendingTimeoutMs at most. With 0 no prompt waits.",
     ),
 };

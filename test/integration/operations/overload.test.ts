@@ -111,7 +111,7 @@ describe("a process in trouble", () => {
     expect(JSON.parse(line ?? "")).toMatchObject({ response_flags: "OM", detail: "overload_stop_accepting_requests" });
   });
 
-  test("charges nobody for what it turned away", async () => {
+  test("charges no key for a refused request", async () => {
     const service = await serviceUnder();
     const key = await service.createKey("--name", "limited", "--models", "all", "--rpm", "1");
     force(service.gateway.overload, "stopAcceptingRequests");

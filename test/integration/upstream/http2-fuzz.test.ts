@@ -124,7 +124,7 @@ test("H5 whatever frames a node sends, each call ends once, with no event after 
     wire.close();
     for (const end of ends) expect(end, `seed ${seed}`).toMatch(/^(?:OK|\d+)$/);
     for (const end of ends) outcomes.set(end, (outcomes.get(end) ?? 0) + 1);
-    // What is garbage says nothing: when it is collected depends on the rest of the process.
+    // Without garbage, whose collection depends on the rest of the process.
     if (seed % 25 === 0) most = Math.max(most, bytesInUse() - before);
   }
   // Some answers succeed, and others fail in several ways.

@@ -8,7 +8,7 @@ export const FRONT_MODELS = ["svc-qwen", "svc-glm53"] as const;
 
 const TIMEOUTS = {
   perTryIdleTimeoutMs: 4_000,
-  // What failed before its answer began is told by a status of its own, however long the fault was in coming.
+  // A failure before the answer begins has its own status, however late the fault comes.
   keepAliveIntervalMs: 60_000,
 };
 

@@ -18,7 +18,7 @@ describe("state", () => {
     expect(lifecycle.state(true)).toBe("LIVE");
   });
 
-  test("is DRAINING while health was failed by hand, and nothing is told to end", () => {
+  test("is DRAINING while health was failed by hand, and ends no stream", () => {
     const { lifecycle, told } = started();
     lifecycle.listening();
     lifecycle.failHealth(true);
@@ -44,7 +44,7 @@ describe("orders", () => {
     expect(lifecycle.graceful).toBe(true);
   });
 
-  test("who is told to end drains with grace, so that whoever balances load can notice", () => {
+  test("SIGTERM drains with grace, so that load balancers notice", () => {
     const { lifecycle, told } = started();
     lifecycle.quit();
     expect(told()).toEqual([true, true, false]);
@@ -52,7 +52,7 @@ describe("orders", () => {
     expect(lifecycle.state(true)).toBe("DRAINING");
   });
 
-  test("who drained without grace gets none when it is told to end", () => {
+  test("a drain without grace gets none at SIGTERM", () => {
     const { lifecycle } = started();
     lifecycle.drainListeners(false);
     lifecycle.quit();

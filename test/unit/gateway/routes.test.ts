@@ -43,7 +43,7 @@ describe("a path", () => {
     ["/elsewhere", "a"],
   ])("%s has errors in envelope %s", (path, envelope) => expect(envelopeOf(path)).toBe(envelope));
 
-  test("a caller who asks for another one is told of those without a parameter", () => {
+  test("the refusal of another path lists those without a parameter", () => {
     expect(OFFERED_PATHS.join(" ")).toBe(
       "/v1/chat/completions /v1/messages /v1/messages/count_tokens /v1/responses /v1/responses/compact /v1/responses/input_tokens /v1/models /openapi.json",
     );

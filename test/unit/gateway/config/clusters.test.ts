@@ -8,7 +8,7 @@ const check = (clusters: readonly object[], more: object = {}) =>
 
 const STATIC = { model: "svc-qwen", endpoints: [{ address: "a:1" }] };
 
-describe("what is left out", () => {
+describe("defaults", () => {
   test("of a cluster is what the policies have by default", () => {
     const [cluster] = check([STATIC]).clusters;
     expect(cluster).toEqual({

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../../gateway/config.ts";
 
-/** Checks a configuration with these settings of tokens; returns what is wrong with it. */
+/** Checks a configuration with these settings of tokens; returns the fault. */
 function faultOf(jwt: object): string | undefined {
   const tokens = { issuer: "https://login.example", audience: ["svc"], ...jwt };
   try {

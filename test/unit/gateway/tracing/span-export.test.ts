@@ -83,7 +83,7 @@ describe("a collector that never answers", () => {
     vi.useRealTimers();
   });
 
-  test("keeps nobody from ending, and no more than the queue waits for it", async () => {
+  test("does not delay the end, and no more spans than the queue holds wait for it", async () => {
     vi.useFakeTimers();
     let taken = 0;
     const exporter: SpanExporter = {

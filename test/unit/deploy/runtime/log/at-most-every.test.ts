@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { atMostEvery } from "../../../../../deploy/runtime/log/at-most-every.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
-test("what is said often is said at once, and then once in a while with how often it was", async () => {
+test("a frequent line is logged at once, and then once per interval with its count", async () => {
   const clock = new VirtualClock();
   const said: (readonly [string, number])[] = [];
   const say = atMostEvery(clock, 1_000, (value: string, times) => said.push([value, times]));
