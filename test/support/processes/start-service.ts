@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,11 +9,6 @@ import { promisify } from "node:util";
 import { freePort } from "../free-port.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
-
-/** Returns whether llama.cpp runs on this machine: without a binary for the platform these tests have no model. */
-export function hasLlama(): boolean {
-  return existsSync(join(ROOT, "node_modules/node-llama-cpp/package.json"));
-}
 
 /** A running `npm start`. */
 export type Service = {
