@@ -85,10 +85,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/keys/redis/", [RUNTIME, "gateway/keys/*.ts", "gateway/state/"]],
   ["gateway/keys/", [...GATEWAY_LEAVES, RUNTIME]],
   ["gateway/state/", [RUNTIME]],
-  [
-    "gateway/limits/redis/",
-    [RUNTIME, "gateway/limits/*.ts", "gateway/state/redis-state.ts", "gateway/state/redis-script.ts"],
-  ],
+  ["gateway/limits/redis/", [RUNTIME, "gateway/limits/*.ts", "gateway/state/redis-state.ts"]],
   [
     "gateway/limits/",
     [
@@ -97,7 +94,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     ],
   ],
   ["gateway/fleet/", [RUNTIME, "gateway/stats/first-token-times.ts"]],
-  ["gateway/usage/", [RUNTIME, "gateway/state/redis-state.ts", "gateway/state/redis-script.ts"]],
+  ["gateway/usage/", [RUNTIME, "gateway/state/redis-state.ts"]],
   ["gateway/overload/", [RUNTIME]],
   ["gateway/sealing/", [RUNTIME, "gateway/formats/format.ts"]],
   ["gateway/tracing/", [RUNTIME]],
