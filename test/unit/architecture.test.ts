@@ -379,7 +379,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "gateway/upstream/load-balancing/policies.ts",
       ...["gateway/upstream/call/grpc-error.ts", "gateway/upstream/cluster-manager.ts", "gateway/http/admin/fleet/"],
       "deploy/monitoring/dashboards/",
-      ...["gateway/keys/key-stats.ts", "gateway/keys/key-store.ts", "gateway/limits/limit-stats.ts"],
+      ...["gateway/keys/key-stats.ts", "gateway/keys/key-store.ts", "gateway/limits/redis/redis-limit-store.ts"],
       ...["gateway/overload/", "gateway/sealing/sealing-stats.ts", "gateway/stats/", "gateway/usage/key-series.ts"],
       ...["engine/config.ts", "engine/errors.ts", "engine/metrics/", "engine/profiles/profile.ts"],
     ],
