@@ -13,8 +13,6 @@ export type ReplyOptions = {
   readonly logprobs: boolean;
   /** Whether a stream ends with its usage; a folded reply always has it. */
   readonly includeUsage: boolean;
-  /** The names under which reasoning is shown, one or two. */
-  readonly reasoningFields: readonly string[];
   /** Whether the request named a service tier: the reply then names the only one. */
   readonly echoServiceTier: boolean;
 };
@@ -32,7 +30,7 @@ export function chatReply(head: Head, completion: Completion, options: ReplyOpti
     choices: [
       {
         index: 0,
-        message: messageOf(head, completion, options.reasoningFields),
+        message: messageOf(head, completion),
         logprobs: options.logprobs ? chatLogprobs(completion.blocks.flatMap(logprobsOf)) : null,
         finish_reason: finishReason(completion.finished.reason),
       },
@@ -42,7 +40,7 @@ export function chatReply(head: Head, completion: Completion, options: ReplyOpti
   };
 }
 
-function messageOf(head: Head, completion: Completion, reasoningFields: readonly string[]) {
+function messageOf(head: Head, completion: Completion) {
   const text = textOf(completion);
   const reasoning = reasoningOf(completion);
   const toolCalls = completion.blocks.flatMap((block) => toolCallOf(block, head));
@@ -50,7 +48,7 @@ function messageOf(head: Head, completion: Completion, reasoningFields: readonly
     role: "assistant",
     content: text === "" && toolCalls.length > 0 ? null : text,
     refusal: null,
-    ...(reasoning !== "" && Object.fromEntries(reasoningFields.map((field) => [field, reasoning]))),
+    ...(reasoning !== "" && { reasoning_content: reasoning }),
     ...(toolCalls.length > 0 && { tool_calls: toolCalls }),
   };
 }

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../json/json-text.ts";
 import { cacheTtl } from "../cache-control.ts";
 import { checked } from "../checked.ts";
 import { unsupportedValue } from "../field-error.ts";
-import type { CanonicalRequest, Format, FormatSettings, PrepareContext } from "../format.ts";
+import type { CanonicalRequest, Format, PrepareContext } from "../format.ts";
 import { catalogModel, requestBody } from "../request-body.ts";
 import { refuseUntaken } from "../untaken-field.ts";
 import { readMessages } from "./messages.ts";
@@ -28,6 +28,7 @@ export const chat: Format<ReplyOptions> = {
     outputSchema: ["response_format"],
     toolSchema: ["function", "parameters"],
   },
+  repeatsCutStreams: true,
   prepare(input, context) {
     const raw = requestBody(input);
     const model = catalogModel(raw.model, context);
@@ -37,7 +38,7 @@ export const chat: Format<ReplyOptions> = {
       model: model.id,
       stream: body.stream ?? false,
       request: canonicalRequest(body, model, context),
-      options: replyOptions(body, model, context.settings),
+      options: replyOptions(body, model),
     };
   },
   encoder: (head, options) => new ChatEncoder(head, options),
@@ -85,9 +86,8 @@ function readMaxOutputTokens(body: ChatBody, model: CatalogModel): number | unde
   return limit === undefined ? undefined : Math.min(limit, model.contextWindow);
 }
 
-function replyOptions(body: ChatBody, model: CatalogModel, { reasoningField }: FormatSettings): ReplyOptions {
+function replyOptions(body: ChatBody, model: CatalogModel): ReplyOptions {
   return {
-    reasoningFields: reasoningField === "both" ? ["reasoning_content", "reasoning"] : [reasoningField],
     model: model.id,
     logprobs: body.logprobs ?? false,
     includeUsage: body.stream_options?.include_usage ?? false,

@@ -13,6 +13,7 @@ export const messages: Format<Asked> = {
     outputSchema: ["output_config", "format", "schema"],
     toolSchema: ["input_schema"],
   },
+  repeatsCutStreams: true,
   prepare(value, context) {
     const { body, request, toolPaths, messagePlaces } = checkMessagesBody(value, context);
     const { model } = request;

@@ -27,6 +27,7 @@ export const responses: Format<Answering> = {
     outputSchema: ["text", "format", "schema"],
     toolSchema: ["parameters"],
   },
+  repeatsCutStreams: false,
   prepare: (body, context) => prepared(checkBody(body), context, false),
   encoder: (head, { echo, view }) => {
     const stream = new ResponsesStream(head, echo, view);
@@ -42,6 +43,7 @@ export const responses: Format<Answering> = {
 export const compaction: Format<Compacting> = {
   name: responses.name,
   fields: responses.fields,
+  repeatsCutStreams: false,
   prepare: (value, context) => {
     const body = checkBody(value);
     if (body.stream) throw unsupportedValue(["stream"], "A compaction is not streamed: only false is supported.");
