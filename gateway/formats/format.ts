@@ -2,7 +2,7 @@ import type { CountTokensRequest, Event, GenerateRequest } from "../../proto/gen
 import type { Catalog } from "../catalog.ts";
 import type { ApiError, FieldPath } from "../errors.ts";
 import type { Completion } from "./completion.ts";
-import type { UnreadableRule } from "./unreadable.ts";
+import type { UnreadableRule } from "./parts.ts";
 
 /*
  * The interface of a format. Everything below is synchronous and pure: no clock, no random draw, no I/O. Ids, time and

@@ -129,7 +129,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/http/record/",
     [
       ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/stats/", "gateway/tracing/"],
-      ...["gateway/upstream/", "gateway/formats/chat/finish-reason.ts", "gateway/routes.ts", "gateway/http/*.ts"],
+      ...["gateway/upstream/", "gateway/formats/chat/reply.ts", "gateway/routes.ts", "gateway/http/*.ts"],
     ],
   ],
   [
@@ -383,7 +383,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["gateway/upstream/call/grpc-error.ts", "gateway/upstream/cluster-manager.ts", "gateway/http/admin/fleet/"],
       "deploy/monitoring/dashboards/",
       ...["gateway/keys/key-stats.ts", "gateway/keys/key-store.ts", "gateway/limits/limit-stats.ts"],
-      ...["gateway/overload/", "gateway/sealing/sealing-stats.ts", "gateway/stats/", "gateway/usage/key-series.ts"],
+      ...["gateway/overload/", "gateway/sealing/followed-sealing.ts", "gateway/stats/", "gateway/usage/key-series.ts"],
       ...["engine/config.ts", "engine/errors.ts", "engine/metrics/", "engine/profiles/profile.ts"],
     ],
   ],
@@ -464,7 +464,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [
       ...[GEN, "engine/errors.ts", "engine/work-budget.ts", "engine/gbnf/", "engine/grammar/", "engine/caller-work/"],
       ...["engine/profiles/", "engine/output-parser/markers.ts", "engine/tool-calls/readers/", "gateway/errors.ts"],
-      ...["engine/backends/simulator/", "gateway/formats/json-schema-limits.ts", "gateway/catalog.ts", "gateway/json/"],
+      ...["engine/backends/simulator/", "gateway/formats/tools.ts", "gateway/catalog.ts", "gateway/json/"],
       ...[RUNTIME, "gateway/sealing/sealing.ts", "gateway/translation/", SUPPORT, "test/bench/report/"],
     ],
   ],

@@ -1,15 +1,14 @@
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
-import { MAX_CACHE_KEY_LENGTH } from "../../../gateway/formats/cache-control.ts";
 import { MAX_LOGIT_BIAS } from "../../../gateway/formats/chat/schema.ts";
+import { MAX_CACHE_KEY_LENGTH, MAX_STOP_STRINGS } from "../../../gateway/formats/fields.ts";
+import { MAX_MESSAGES } from "../../../gateway/formats/messages/schema.ts";
+import { MAX_CLIENT_METADATA_BYTES, MAX_METADATA } from "../../../gateway/formats/responses/schema.ts";
 import {
   MAX_SCHEMA_BYTES,
   MAX_SCHEMA_DEPTH,
   MAX_STRICT_SCHEMA_BYTES,
-} from "../../../gateway/formats/json-schema-limits.ts";
-import { MAX_MESSAGES } from "../../../gateway/formats/messages/schema.ts";
-import { MAX_CLIENT_METADATA_BYTES, MAX_METADATA } from "../../../gateway/formats/responses/schema.ts";
-import { MAX_STOP_STRINGS } from "../../../gateway/formats/stop-strings.ts";
-import { MAX_TOOLS } from "../../../gateway/formats/tools.ts";
+  MAX_TOOLS,
+} from "../../../gateway/formats/tools.ts";
 import { MAX_HEADER_FIELDS } from "../../../gateway/http/access/request-hygiene.ts";
 import { MAX_HEADER_BYTES } from "../../../gateway/http/connection/public-app.ts";
 import { MAX_JSON_DEPTH, MAX_JSON_NODES } from "../../../gateway/json/json-body.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { named, tag } from "../schema-forms.ts";
+import { named, tag } from "../fields.ts";
 import { chatToolCall } from "./schema.ts";
 
 const usage = named("ChatUsage", "The tokens of prompt and answer.", {

@@ -5,15 +5,12 @@ import type {
   TokenLogprob,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../../errors.ts";
-import { shownCallId } from "../call-id.ts";
+import { shownCallId } from "../completion.ts";
 import { errorObjectA } from "../error-envelope.ts";
 import type { Head, StreamEncoder } from "../format.ts";
 import { COMMENT_KEEP_ALIVE, DONE, filled, frame, HOLE, type OpenFrame, openFrame } from "../sse.ts";
-import { finishReason } from "./finish-reason.ts";
-import { chatLogprobs } from "./logprobs.ts";
-import { completionId, type ReplyOptions } from "./reply.ts";
+import { chatLogprobs, chatUsage, completionId, finishReason, type ReplyOptions } from "./reply.ts";
 import type { ChatFinishReason } from "./reply-schema.ts";
-import { chatUsage } from "./usage.ts";
 
 const NO_LOGPROBS: readonly TokenLogprob[] = [];
 

@@ -11,7 +11,7 @@ import { loadProfile } from "../../../engine/profiles/profile.ts";
 import { argumentTypes } from "../../../engine/tool-calls/readers/argument-types.ts";
 import { DEFAULT_CATALOG } from "../../../gateway/catalog.ts";
 import { ApiError } from "../../../gateway/errors.ts";
-import { schemaText } from "../../../gateway/formats/json-schema-limits.ts";
+import { schemaText } from "../../../gateway/formats/tools.ts";
 import { Sealing } from "../../../gateway/sealing/sealing.ts";
 import { type Caller, type Surroundings, translate } from "../../../gateway/translation/translate.ts";
 import { parsedHere } from "../../../gateway/translation/translator.ts";
