@@ -122,7 +122,6 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   registerOverloadStats(stats.registry, overload);
   const bodies: BodyLimits = {
     maxBodyBytes: config.maxBodyBytes,
-    json: config.jsonLimits,
     overload,
     random: Math.random,
   };
@@ -195,13 +194,8 @@ function handlers(
   answering: ReturnType<typeof answeringParts> & Pick<GenerateRouteDeps, "queue">,
 ): HandlerOf {
   const { translation } = answering;
-  const { chat, messages, responses } = config.formats;
-  const brokenStreams = {
-    chat: chat.brokenStream,
-    messages: messages.brokenStream,
-    responses: responses.brokenStream,
-  };
-  const generation = { ...answering, sealing, brokenStreams, cacheHeader: config.cacheHeader };
+  const { brokenStream } = config.formats;
+  const generation = { ...answering, sealing, brokenStream, cacheHeader: config.cacheHeader };
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
     list_models: listModels(translation.models),
     get_model: getModel(translation.models),
@@ -225,10 +219,8 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
       strictAlternation: config.formats.strictAlternation,
       unreadableContent: config.formats.unreadableContent,
       systemRole: config.formats.messages.systemRole,
-      reasoningField: config.formats.chat.reasoningField,
       unsupportedTools: config.formats.responses.unsupportedTools,
     },
-    limits: config.jsonLimits,
     clock,
     onFault: (fault) => log.error({ fault }, "a body could not be translated because of a bug"),
   });

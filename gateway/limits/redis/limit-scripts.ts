@@ -12,7 +12,7 @@ import { RedisScript } from "../../state/redis-state.ts";
  * Fields with another prefix belong to a newer release, and are left unchanged.
  *
  * A gateway numbers its questions for each key from 1; the number makes a question idempotent. A charge whose answer was
- * lost is settled afterwards under its number: the difference between what the store took and what is due is taken, and
+ * lost is settled afterwards under its number: the due amount less the taken one is taken then, and
  * a late arrival has no effect. Outcomes: `1` taken, `0` refused, `f` no free place, `x` settled or long known.
  *
  * Times are the store's own, in milliseconds since the epoch. Numbers of a reply are texts, because numbers of a script

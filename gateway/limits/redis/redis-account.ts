@@ -5,7 +5,7 @@ export type Amounts = ReadonlyMap<string, number>;
 
 /** A question about a key that the store may have applied or not. */
 export type OpenQuestion = {
-  /** Units that the store takes by itself if the question arrives. */
+  /** Units that the store takes if the question arrives. */
   readonly charged: Amounts;
   /** Units that have to be taken in the end; undefined while an answer is awaited. */
   due: Amounts | undefined;
