@@ -65,12 +65,15 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/endpoint/", [GEN, RUNTIME, "gateway/upstream/wire/"]],
   ["gateway/upstream/orders/", [RUNTIME, "gateway/state/redis-state.ts"]],
   ["gateway/upstream/health/", [GEN, RUNTIME, "gateway/upstream/endpoint/"]],
-  ["gateway/upstream/prefixes/", [GEN, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/load-balancing/*.ts"]],
   [
     "gateway/upstream/call/",
     [
       ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/outlier/"],
-      ...["gateway/upstream/continuation/", "gateway/upstream/prefixes/cache-note.ts", "gateway/upstream/wire/"],
+      ...[
+        "gateway/upstream/continuation/",
+        "gateway/upstream/load-balancing/cache-reasons.ts",
+        "gateway/upstream/wire/",
+      ],
     ],
   ],
   [
@@ -439,13 +442,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["test/golden/", [GEN, "gateway/", SUPPORT]],
   ["test/contract/", [GEN, "engine/", ...GIVEN, SUPPORT]],
   ["test/integration/", [GEN, RUNTIME, "engine/", "gateway/", SUPPORT]],
-  [
-    "test/model/caches/",
-    [
-      ...[GEN, RUNTIME, "engine/", SUPPORT],
-      ...["gateway/upstream/load-balancing/boundary-hashes.ts", "gateway/upstream/prefixes/kept-conversations.ts"],
-    ],
-  ],
+  ["test/model/caches/", [GEN, RUNTIME, "engine/", "gateway/upstream/load-balancing/boundary-hashes.ts", SUPPORT]],
   ["test/model/", [GEN, RUNTIME, "engine/", "test/unit/engine/", SUPPORT]],
   ["test/process/", [GEN, "deploy/", "engine/", "gateway/", SUPPORT]],
   ["test/engines/", [GEN, "engine/", SUPPORT]],
