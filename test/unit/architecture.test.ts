@@ -49,9 +49,16 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/reference/", [...GATEWAY_LEAVES, "gateway/formats/", "gateway/routes.ts"]],
   ["gateway/json/", GATEWAY_LEAVES],
   ["gateway/upstream/discovery/", [RUNTIME]],
-  ["gateway/upstream/queue/", [RUNTIME]],
-  ["gateway/upstream/load-balancing/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/queue/"]],
-  ["gateway/upstream/admission/", [GEN, RUNTIME, "gateway/upstream/queue/", "gateway/upstream/load-balancing/*.ts"]],
+  ["gateway/upstream/load-balancing/", [GEN, ...GATEWAY_LEAVES, RUNTIME]],
+  [
+    "gateway/upstream/admission/",
+    [
+      RUNTIME,
+      "gateway/upstream/cluster.ts",
+      "gateway/upstream/cluster-member.ts",
+      "gateway/upstream/load-balancing/*.ts",
+    ],
+  ],
   ["gateway/upstream/outlier/", [RUNTIME]],
   [
     "gateway/upstream/retry/",

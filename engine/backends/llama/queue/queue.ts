@@ -1,5 +1,4 @@
-import type { PriorityClass } from "../../../../deploy/runtime/queue/class-share.ts";
-import { FairQueue } from "../../../../deploy/runtime/queue/fair-queue.ts";
+import { FairQueue, type PriorityClass } from "../../../../deploy/runtime/queue/fair-queue.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { throwIfLeft } from "../../caller-left.ts";
@@ -50,7 +49,7 @@ export class Queue<Want, Grant> {
 
   /** Returns all waiting demands, approximately in the order in which they will be served. */
   wants(): readonly Want[] {
-    return this.#waiting.order().map(({ want }) => want);
+    return Array.from(this.#waiting.order(), ({ want }) => want);
   }
 
   /**
@@ -82,17 +81,14 @@ export class Queue<Want, Grant> {
 
   /** Serves waiting requests in order as long as `match` returns a grant. */
   serve(match: (want: Want) => Grant | undefined): void {
-    let served = false;
-    for (let next = this.#waiting.next(); next; next = this.#waiting.next()) {
+    const before = this.#waiting.size;
+    for (const next of this.#waiting.order()) {
       const grant = match(next.want);
-      if (grant === undefined) {
-        this.#waiting.putBack([next]);
-        break;
-      }
+      if (grant === undefined) break;
+      this.#waiting.take(next);
       next.fulfil(grant);
-      served = true;
     }
-    if (served) this.#moved();
+    if (this.#waiting.size < before) this.#moved();
   }
 
   /** Sends a heartbeat to all waiting requests: the engine is alive. */
@@ -103,7 +99,7 @@ export class Queue<Want, Grant> {
 
   /** Fails all waiting requests with this error. */
   close(error: EngineError): void {
-    for (const ticket of this.#waiting.order()) ticket.fail(error);
+    for (const ticket of this.#waiting.items()) ticket.fail(error);
   }
 
   #makeRoom(tenant: string): void {
@@ -115,7 +111,7 @@ export class Queue<Want, Grant> {
   }
 
   #position(ticket: QueueTicket<Want, Grant>): number {
-    this.#positions ??= new Map(this.#waiting.order().map((one, index) => [one, index]));
+    this.#positions ??= new Map(Array.from(this.#waiting.order(), (one, index) => [one, index]));
     return this.#positions.get(ticket) ?? 0;
   }
 
@@ -131,7 +127,7 @@ export class Queue<Want, Grant> {
   }
 
   #tell(): void {
-    for (const ticket of this.#waiting.order()) ticket.beat();
+    for (const ticket of this.#waiting.items()) ticket.beat();
   }
 }
 
