@@ -1,5 +1,6 @@
+import { Counter, Gauge, type Registry } from "prom-client";
+import { FileError, type FileFault } from "../../deploy/runtime/files/file-error.ts";
 import type { KeyRecord } from "./key-record.ts";
-import type { KeyStoreFault } from "./key-store-error.ts";
 import type { Principal } from "./principal.ts";
 
 /** Records by the status that their operator set; an expired record counts as `active`. */
@@ -51,4 +52,82 @@ export interface KeyStore {
   onChange(listener: (status: KeyStoreStatus) => void): () => void;
   /** Stops following the store; `find` continues with the last set. Resolves when all writes are done. */
   close(): Promise<void>;
+}
+
+/** Why stored keys cannot be used or changed: their files are unusable, or their contents do not fit. */
+export type KeyStoreFault =
+  | FileFault
+  | "missing"
+  | "unreachable"
+  | "conflict"
+  | "not_json"
+  | "not_valid"
+  | "empty"
+  | "revision_went_back"
+  | "store_replaced"
+  | "not_signed"
+  | "records_refused"
+  | "pepper_missing"
+  | "pepper_not_valid"
+  | "pepper_mismatch";
+
+/** Stored keys cannot be used or changed. The message names files and fields, never their contents. */
+export class KeyStoreError extends Error {
+  readonly fault: KeyStoreFault;
+
+  constructor(fault: KeyStoreFault, message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, options);
+    this.name = "KeyStoreError";
+    this.fault = fault;
+  }
+}
+
+/** Returns whether `error` means that stored keys cannot be used or changed; any other error is a bug. */
+export function isKeyStoreError(error: unknown): error is KeyStoreError | FileError {
+  return error instanceof KeyStoreError || error instanceof FileError;
+}
+
+/** Registers the state of the key store as metrics, which are read at each scrape. */
+export function registerKeyStats(registry: Registry, keys: KeyStore): void {
+  const gauge = (name: string, help: string, value: (status: KeyStoreStatus) => number) =>
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(value(keys.status()));
+      },
+    });
+  const counter = (name: string, help: string, value: (status: KeyStoreStatus) => number) =>
+    new Counter({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.reset();
+        this.inc(value(keys.status()));
+      },
+    });
+  gauge("svc_keystore_keys", "Key records in use, whatever their status.", (status) => status.keys);
+  gauge(
+    "svc_keystore_last_success_timestamp_seconds",
+    "Load time of the keys in use, in seconds since the epoch.",
+    ({ loadedAtMs }) => loadedAtMs / 1000,
+  );
+  counter("svc_keystore_load_errors_total", "Failed attempts to load the newest keys.", (s) => s.loadErrors);
+  counter(
+    "svc_keystore_went_back_total",
+    "Returns of the shared key store without changes that were in use here.",
+    ({ wentBack }) => wentBack,
+  );
+  gauge(
+    "svc_keystore_stale",
+    "1 while some of the newest keys are unusable and earlier ones stay in force; else 0.",
+    (status) => (status.fault ? 1 : 0),
+  );
+  gauge(
+    "svc_keystore_refused_records",
+    "Refused key records of the shared store: not signed, or older than those in use.",
+    ({ refused }) => refused.length,
+  );
 }

@@ -1,5 +1,10 @@
+import { readPrivateFile } from "../../deploy/runtime/files/private-file.ts";
+import { auditFileOf } from "./audit-log.ts";
 import type { KeyFile, KeySetChanger } from "./key-file.ts";
+import { pepperFileOf, readKeyFile, restoreKeyFile, updateKeyFile } from "./key-file.ts";
 import type { KeySet } from "./key-record.ts";
+import { isKeyStoreError, KeyStoreError } from "./key-store.ts";
+import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
 
 /** All keys with their faults, as messages; empty if there are none. */
 export type VaultKeys = KeyFile & { readonly amiss: readonly string[] };
@@ -34,3 +39,31 @@ export type KeyVault = {
   /** Closes the store. */
   close(): void;
 };
+
+/** Milliseconds that a change waits for another change to finish. */
+const LOCK_WAIT_MS = 5_000;
+
+export function fileKeyVault(file: string): KeyVault {
+  return {
+    ...{ name: file, isFile: true, auditName: auditFileOf(file), pepperFile: pepperFileOf(file) },
+    async read() {
+      const found = await readKeyFile(file);
+      if (found === undefined) throw new KeyStoreError("missing", `there is no key file at ${file}`);
+      return { ...found, amiss: await amissOf(file, found.set.revision) };
+    },
+    update: (create, change) => updateKeyFile(file, create, change, AbortSignal.timeout(LOCK_WAIT_MS)),
+    restore: (from = file) => restoreKeyFile(file, from, AbortSignal.timeout(LOCK_WAIT_MS)),
+    readAudit: () => readPrivateFile(auditFileOf(file)),
+    close() {},
+  };
+}
+
+async function amissOf(file: string, revision: number): Promise<readonly string[]> {
+  try {
+    assertNotOlder(file, revision, await readSeenRevision(file));
+    return [];
+  } catch (error) {
+    if (!isKeyStoreError(error)) throw error;
+    return [error.message];
+  }
+}

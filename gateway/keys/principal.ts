@@ -1,5 +1,5 @@
 import { AllowedNetworks } from "./allowed-networks.ts";
-import { type Pepper, pseudonym } from "./key-digest.ts";
+import { hmacSha256, type Pepper, pseudonym } from "./key-digest.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord } from "./key-record.ts";
 
 /**
@@ -58,4 +58,13 @@ export function makePrincipal(record: KeyRecord, pepper: Pepper): Principal {
 /** `model` is a catalog id. */
 export function mayUse(principal: Principal, model: string): boolean {
   return principal.models === "all" || principal.models.has(model);
+}
+
+/**
+ * Returns 32 bytes that differ for every key, purpose and list of parts, and reveal nothing about them. `key` is the
+ * `routingKey` of a principal: gateways that share keys compute the same digest, so that they route a conversation
+ * alike.
+ */
+export function routingDigest(key: Uint8Array, purpose: "prefix" | "affinity", ...parts: readonly string[]): Buffer {
+  return hmacSha256(key, JSON.stringify([purpose, ...parts]));
 }

@@ -1,6 +1,6 @@
 import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
 import { readPrivateFile, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
-import { KeyStoreError } from "./key-store-error.ts";
+import { KeyStoreError } from "./key-store.ts";
 
 /*
  * Records the newest keys that were in use on this host, so that older keys are refused after a restart, too: keys that

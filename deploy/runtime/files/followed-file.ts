@@ -12,17 +12,9 @@ import { errnoOf } from "./file-error.ts";
 const POLL_INTERVAL_MS = 500;
 
 /** Milliseconds until a read is abandoned: the file system does not answer, and may never again. */
-const GIVE_UP_MS = 5_000;
+const GIVE_UP_MS = 15_000;
 /** Most hanging reads: each occupies one of the few threads on which Node reads files. */
 const MOST_HANGING = 2;
-
-/** Reports the progress of a read. */
-export type LookProgress = {
-  /** The file system has answered and is asked for more: the time limit of the read starts again. */
-  readonly onAnswer: () => void;
-  /** The file system is done: the read is not abandoned any more, even if parsing takes long. */
-  readonly onRead: () => void;
-};
 
 export type FollowedFileOptions = {
   /** The path of the file, and those of other files in its folder that are read with it. */
@@ -31,10 +23,11 @@ export type FollowedFileOptions = {
   /**
    * Reads the files. It is called at the first poll and after each detected change, and must not reject. It resolves to
    * "again" if an unreadable file may become readable at the next poll without a change, else to "taken". Once `signal`
-   * is aborted the read was abandoned, and its result is outdated: it must not be used.
+   * is aborted the read was abandoned, and its result must not be used; a read is not abandoned any more once `onRead` is
+   * called, because the file system is done and only parsing takes long.
    */
-  readonly take: (signal: AbortSignal, progress: LookProgress) => Promise<"taken" | "again">;
-  /** Called when a read was abandoned because the file system did not answer for 5 s. Default: not reported. */
+  readonly take: (signal: AbortSignal, onRead: () => void) => Promise<"taken" | "again">;
+  /** Called when a read was abandoned because the file system did not answer for 15 s. Default: not reported. */
   readonly onHang?: () => void;
 };
 
@@ -103,22 +96,13 @@ export class FollowedFile {
   async #lookOnce(): Promise<void> {
     if (this.#hanging === MOST_HANGING) return;
     const over = new AbortController();
-    let answers = 0;
-    const onAnswer = () => {
-      answers += 1;
-    };
     let onRead = () => {};
     const read = new Promise<void>((resolve) => {
       onRead = resolve;
     });
-    const reading = this.#read(over.signal, { onAnswer, onRead });
-    const answered = Promise.race([reading, read]).then(() => false);
-    let hangs = true;
-    for (let before = -1; hangs && before !== answers; ) {
-      before = answers;
-      const late = sleep(this.#options.clock, GIVE_UP_MS, over.signal).then(() => true);
-      hangs = await Promise.race([answered, late]);
-    }
+    const reading = this.#read(over.signal, onRead);
+    const late = sleep(this.#options.clock, GIVE_UP_MS, over.signal).then(() => true);
+    const hangs = await Promise.race([reading, read, late]);
     if (!hangs) await reading;
     over.abort();
     if (!hangs || this.#closed) return;
@@ -130,10 +114,10 @@ export class FollowedFile {
     this.#options.onHang?.();
   }
 
-  async #read(signal: AbortSignal, progress: LookProgress): Promise<void> {
+  async #read(signal: AbortSignal, onRead: () => void): Promise<void> {
     const now = (await Promise.all(this.#options.files.map(fingerprint))).join(" ");
     if (this.#closed || signal.aborted || now === this.#seen) return;
-    const taken = await this.#options.take(signal, progress);
+    const taken = await this.#options.take(signal, onRead);
     if (!signal.aborted) this.#seen = taken === "taken" ? now : undefined;
   }
 }

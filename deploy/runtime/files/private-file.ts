@@ -32,56 +32,20 @@ function assertPrivate(path: string, stats: Stats): void {
     throw new FileError("permissions", `${path} belongs to another user`);
 }
 
-export type PrivateFile = {
-  /**
-   * Reads bytes of the file from a position on into `room`. Resolves to the number of read bytes, which may be less
-   * than requested; 0 at the end of the file. Throws `FileError` `unreadable`.
-   */
-  read(room: Buffer, position: number): Promise<number>;
-  close(): Promise<void>;
-};
-
 /**
- * Opens the file `path` for reading; undefined if there is none. Throws `FileError`: `permissions` for a file that
- * other users can write or every user can read, `unreadable` otherwise.
+ * Reads the file `path`; undefined if there is none. Throws `FileError`: `permissions` for a file that other users can
+ * write or every user can read, `unreadable` otherwise.
  */
-export async function openPrivateFile(path: string): Promise<PrivateFile | undefined> {
-  const handle = await openHandle(path);
-  return (
-    handle && {
-      read: async (room, position) => {
-        try {
-          return (await handle.read(room, 0, room.length, position)).bytesRead;
-        } catch (error) {
-          throw fault(path, error);
-        }
-      },
-      close: () => handle.close(),
-    }
-  );
-}
-
-/** Reads the whole file `path`, with the checks of `openPrivateFile`. */
 export async function readPrivateFile(path: string): Promise<Buffer | undefined> {
-  const handle = await openHandle(path);
-  try {
-    return await handle?.readFile();
-  } catch (error) {
-    throw fault(path, error);
-  } finally {
-    await handle?.close();
-  }
-}
-
-async function openHandle(path: string): Promise<FileHandle | undefined> {
   let handle: FileHandle | undefined;
   try {
     handle = await open(path, READ);
     assertPrivate(path, await handle.stat());
-    return handle;
+    return await handle.readFile();
   } catch (error) {
-    await handle?.close();
     return missingOrFault(path, error);
+  } finally {
+    await handle?.close();
   }
 }
 

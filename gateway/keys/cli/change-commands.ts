@@ -18,10 +18,20 @@ import type { Pepper } from "../key-digest.ts";
 import { type KeySetChange, parseKeySet } from "../key-file.ts";
 import { KEY_ENVS, type KeyEnv } from "../key-format.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySet } from "../key-record.ts";
-import { KeyStoreError } from "../key-store-error.ts";
+import { KeyStoreError } from "../key-store.ts";
 import type { CliContext } from "./command-context.ts";
-import { addLimitOptions, type LimitOptions, limitsOf, parseClear } from "./limit-options.ts";
-import { parseLabel, parseLifetimeMs, parseModels, parseNetworks, parseOverlapMs, parseWeight } from "./options.ts";
+import {
+  addLimitOptions,
+  type LimitOptions,
+  limitsOf,
+  parseClear,
+  parseLabel,
+  parseLifetimeMs,
+  parseModels,
+  parseNetworks,
+  parseOverlapMs,
+  parseWeight,
+} from "./options.ts";
 
 type CreateOptions = LimitOptions & {
   readonly name: string;

@@ -2,12 +2,12 @@ import type { Command } from "commander";
 import * as z from "zod";
 import { ConfigError, loadConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { stateSchema } from "../../state/state-settings.ts";
-import { fileKeyVault } from "../file-key-vault.ts";
 import { type MintedKey, summarize } from "../key-admin.ts";
 import type { KeySetChanger } from "../key-file.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { keysSchema } from "../key-settings.ts";
 import type { KeyVault, VaultKeys } from "../key-vault.ts";
+import { fileKeyVault } from "../key-vault.ts";
 import { openRedisKeyVault } from "../redis/redis-key-vault.ts";
 import { keyText } from "./text.ts";
 

@@ -8,7 +8,7 @@ import { stateOf } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
 import { type KeyFile, unfinishedKeyWrites } from "../key-file.ts";
 import { type KeySet, RECORD_FIELDS } from "../key-record.ts";
-import { isKeyStoreError } from "../key-store-error.ts";
+import { isKeyStoreError } from "../key-store.ts";
 import type { KeyVault } from "../key-vault.ts";
 
 /**

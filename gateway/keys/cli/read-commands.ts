@@ -5,7 +5,7 @@ import { findKey, listKeys } from "../key-admin.ts";
 import { readPepper } from "../key-file.ts";
 import { MAX_KEY_LENGTH, parseKey } from "../key-format.ts";
 import { indexKeys } from "../key-index.ts";
-import { KeyStoreError } from "../key-store-error.ts";
+import { KeyStoreError } from "../key-store.ts";
 import { type CliContext, EXIT } from "./command-context.ts";
 import { auditFinding, examine, type Finding } from "./doctor.ts";
 import { readLine } from "./options.ts";

@@ -3,10 +3,10 @@ import { type KeyedEntry, lineCheck, NO_LINE } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
-import { KeyStoreError } from "../key-store-error.ts";
+import { KeyStoreError } from "../key-store.ts";
 import { parseSeenHead, type SeenHead, seenHeadText } from "../seen-revision.ts";
-import { RecordSigner, type SignedRecord } from "../signed-record.ts";
 import type { StoredHead, StoredKeys } from "./stored-keys.ts";
+import { RecordSigner, type SignedRecord } from "./stored-keys.ts";
 
 /** Reads of the keys that are repeated because of a concurrent restore. */
 const TRIES = 5;

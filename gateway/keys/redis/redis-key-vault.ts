@@ -2,18 +2,16 @@ import { readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { RedisState } from "../../state/redis-state.ts";
 import type { RedisSettings } from "../../state/state-settings.ts";
-import { type AuditAddition, auditLines } from "../audit-log.ts";
-import { type KeyChange, keyChanges } from "../key-change.ts";
+import { type AuditAddition, auditLines, type KeyChange, keyChanges } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
 import { type KeySetChanger, makePepperFile, parseKeySet, readPepper } from "../key-file.ts";
 import { isKeyId } from "../key-format.ts";
 import { EMPTY_KEY_SET, type KeyRecord, type KeySet } from "../key-record.ts";
-import { isKeyStoreError, KeyStoreError } from "../key-store-error.ts";
+import { isKeyStoreError, KeyStoreError } from "../key-store.ts";
 import type { KeyVault, VaultKeys } from "../key-vault.ts";
 import { knownHeads, noteSeenHead, readSeenHead, type SeenHead } from "../seen-revision.ts";
-import { RecordSigner, readUnverified } from "../signed-record.ts";
 import { assertFollows, KeysReader, type Reading } from "./keys-reader.ts";
-import { StoredKeys } from "./stored-keys.ts";
+import { RecordSigner, readUnverified, StoredKeys } from "./stored-keys.ts";
 
 /** Attempts of a change when another change comes first. */
 const TRIES = 5;
