@@ -5,7 +5,7 @@ import type {
   ServerInterceptor,
   ServerMethodDefinition,
 } from "@grpc/grpc-js";
-import { streamOf } from "../../deploy/runtime/grpc/call-stream.ts";
+import { streamOf } from "../../deploy/runtime/grpc/grpc-server.ts";
 import { HealthService } from "../../proto/gen/grpc/health/v1/health.ts";
 import { OpenRcaServiceService } from "../../proto/gen/xds/service/orca/v3/orca.ts";
 import { EngineError, toFailedCall } from "../errors.ts";

@@ -1,5 +1,5 @@
 import { Metadata, type ServerWritableStream } from "@grpc/grpc-js";
-import type { FailedCall } from "../../deploy/runtime/grpc/failed-call.ts";
+import type { FailedCall } from "../../deploy/runtime/grpc/status-details.ts";
 import type {
   Finished,
   GenerateRequest,

@@ -1,5 +1,5 @@
 import { status } from "@grpc/grpc-js";
-import type { FailedCall } from "../../deploy/runtime/grpc/failed-call.ts";
+import type { FailedCall } from "../../deploy/runtime/grpc/status-details.ts";
 import { type EndingStatus, saysUnreadable } from "../../deploy/runtime/grpc/status-details.ts";
 import { EngineError, type ErrorReason, toFailedCall } from "../errors.ts";
 

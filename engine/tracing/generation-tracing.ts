@@ -7,7 +7,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
-import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
+import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import { sendLastSpans } from "../../deploy/runtime/tracing/trace-export.ts";
 import { type GenerationFacts, shownId } from "../calls/generation-log.ts";
 import { grpcStatusOf, NODE_FAULTS } from "../errors.ts";

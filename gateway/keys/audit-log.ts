@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { basename } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
-import { errnoOf } from "../../deploy/runtime/files/file-error.ts";
+import { errnoOf } from "../../deploy/runtime/files/private-file.ts";
 import { deriveKey, type Pepper } from "./key-digest.ts";
 import type { KeyRecord, KeySet } from "./key-record.ts";
 import { KeyStoreError } from "./key-store.ts";

@@ -1,5 +1,5 @@
-import type { FileError } from "../../deploy/runtime/files/file-error.ts";
 import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
+import type { FileError } from "../../deploy/runtime/files/private-file.ts";
 import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
 import { FollowedKeys, type FollowedKeysOptions } from "./followed-keys.ts";
 import { KeySetReader, pepperFileOf, readKeyFile } from "./key-file.ts";

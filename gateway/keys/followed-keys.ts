@@ -1,5 +1,5 @@
+import { sleep } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { sleep } from "../../deploy/runtime/time/sleep.ts";
 import type { Pepper } from "./key-digest.ts";
 import type { KeyEnv } from "./key-format.ts";
 import { KeyTable } from "./key-index.ts";

@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import { FileError, type FileFault } from "../../deploy/runtime/files/file-error.ts";
+import { FileError, type FileFault } from "../../deploy/runtime/files/private-file.ts";
 import type { KeyRecord } from "./key-record.ts";
 import type { Principal } from "./principal.ts";
 

@@ -2,8 +2,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Redis, type RedisOptions } from "ioredis";
 import { ConfigError } from "../../deploy/runtime/config/load-config.ts";
-import { errnoOf, FileError } from "../../deploy/runtime/files/file-error.ts";
-import { readPrivateFileSync } from "../../deploy/runtime/files/private-file.ts";
+import { errnoOf, FileError, readPrivateFileSync } from "../../deploy/runtime/files/private-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { RedisSettings } from "./state-settings.ts";
 

@@ -1,4 +1,4 @@
-import { toDuration } from "../../deploy/runtime/time/proto-duration.ts";
+import { toDuration } from "../../deploy/runtime/time/clock.ts";
 import { CountTokensRequest, type StreamPreferences } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Catalog } from "../catalog.ts";
 import type { CanonicalRequest, FormatSettings, Places, PreparedCount } from "../formats/format.ts";

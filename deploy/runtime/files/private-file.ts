@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { errnoOf, FileError } from "./file-error.ts";
 
 /*
  * Files that only their owner may change. Reading refuses a file that another user could have written or that every
@@ -135,4 +134,26 @@ export async function writePrivateFile(path: string, content: string | Buffer): 
     await rm(temporary, { force: true }).catch(() => {});
     throw new FileError("unwritable", `${path} cannot be written (${errnoOf(error)})`, { cause: error });
   }
+}
+
+/**
+ * Fault of an unusable file: other users could read or change it (`permissions`), it cannot be read or written, or
+ * another process holds its lock.
+ */
+export type FileFault = "permissions" | "unreadable" | "unwritable" | "locked";
+
+/** An unusable file. The message names the file and never quotes its contents. */
+export class FileError extends Error {
+  override readonly name = "FileError";
+  readonly fault: FileFault;
+
+  constructor(fault: FileFault, message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, options);
+    this.fault = fault;
+  }
+}
+
+/** Returns the system's code of an error, such as `EACCES`; "" if it has none. */
+export function errnoOf(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 }

@@ -1,6 +1,6 @@
 import { ServerCredentials } from "@grpc/grpc-js";
 import type { Logger } from "pino";
-import { FollowedPems, type Pems } from "../files/followed-pems.ts";
+import { FollowedPems, type Pems } from "../files/followed-file.ts";
 import type { Clock } from "../time/clock.ts";
 
 /** Minimum TLS version, whatever the flags of the process. */

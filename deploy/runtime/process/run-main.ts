@@ -2,8 +2,8 @@ import type { AddressInfo } from "node:net";
 import { Command, CommanderError } from "commander";
 import type * as z from "zod";
 import { ConfigError, loadConfig } from "../config/load-config.ts";
-import { errnoOf } from "../files/file-error.ts";
-import { PemError } from "../files/followed-pems.ts";
+import { PemError } from "../files/followed-file.ts";
+import { errnoOf } from "../files/private-file.ts";
 import { programVersion } from "../files/project-folder.ts";
 
 export type Main = {

@@ -1,4 +1,5 @@
 import { setMaxListeners } from "node:events";
+import type { Clock } from "./clock.ts";
 
 /*
  * Waits that end early when a signal is aborted. Node's own functions are not sufficient: `events.once` never resolves
@@ -86,4 +87,11 @@ export function linkAbort(...sources: readonly AbortSignal[]): LinkedAbort {
       for (const release of releases) release();
     },
   };
+}
+
+/**
+ * Resolves after `ms` milliseconds, or when `signal` is aborted; `signal.aborted` distinguishes the two. Never rejects.
+ */
+export async function sleep(clock: Pick<Clock, "after">, ms: number, signal: AbortSignal): Promise<void> {
+  await waitUnlessAborted<void>(signal, (wake) => clock.after(ms, wake));
 }

@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { errnoOf } from "../../../deploy/runtime/files/file-error.ts";
 import { lockState } from "../../../deploy/runtime/files/file-lock.ts";
+import { errnoOf } from "../../../deploy/runtime/files/private-file.ts";
 import { findModel } from "../../catalog.ts";
 import { readAudit } from "../audit-log.ts";
 import { stateOf } from "../key-admin.ts";

@@ -1,4 +1,4 @@
-import { sleep } from "../../../deploy/runtime/time/sleep.ts";
+import { sleep } from "../../../deploy/runtime/time/abort.ts";
 import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
 import type { RedisState } from "../../state/redis-state.ts";
 import { FollowedKeys, type FollowedKeysOptions } from "../followed-keys.ts";
