@@ -1,7 +1,6 @@
 import { pino } from "pino";
 import type { Registry } from "prom-client";
-import { EngineMetrics } from "../../engine/metrics/engine-metrics.ts";
-import { registerNodeGauges } from "../../engine/metrics/node-gauges.ts";
+import { EngineMetrics, registerNodeGauges } from "../../engine/metrics/engine-metrics.ts";
 import { registerClusterStats } from "../../gateway/http/admin/fleet/cluster-stats.ts";
 import { registerContinuationStats } from "../../gateway/http/admin/fleet/continuation-stats.ts";
 import { registerTrafficStats } from "../../gateway/http/admin/fleet/traffic-stats.ts";
