@@ -28,7 +28,6 @@ const entry = z.object({
   action: z.string(),
   keyId: z.string(),
   fields: z.array(z.string()),
-  /** Revision of the key set that the change makes. */
   revision: z.int(),
   /**
    * Link to the line before: its MAC, or the SHA-256 of the line if it has no MAC, in hex; zeros for the first line.
@@ -43,11 +42,9 @@ export type AuditEntry = Readonly<z.infer<typeof entry>>;
 /** The contents of the audit log up to the first broken line. */
 export type AuditLog = {
   readonly entries: readonly AuditEntry[];
-  /** Number of the first altered line, from 1; undefined if no line was altered. */
   readonly brokenAt: number | undefined;
 };
 
-/** The link of the first line of a log. */
 export const NO_LINE = "0".repeat(64);
 /**
  * Marks earlier lines with the same revision as a change that was interrupted before it took effect. The change that
@@ -62,7 +59,6 @@ const TAIL_BYTES = 65_536;
  */
 const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 
-/** Returns the path of the audit log, which stands beside the key file. */
 export function auditFileOf(keyFile: string): string {
   return `${keyFile}.audit.jsonl`;
 }
@@ -87,7 +83,6 @@ export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
   return { entries, brokenAt: undefined };
 }
 
-/** An entry of a keyed line. */
 export type KeyedEntry = AuditEntry & { readonly mac: string };
 
 /**
@@ -103,12 +98,9 @@ export function lineCheck(pepper: Pepper): (line: string, prev: string | undefin
   };
 }
 
-/** An addition to the audit log. */
 export type AuditAddition = {
   readonly changes: readonly KeyChange[];
-  /** Revision of the key set that the changes make. */
   readonly revision: number;
-  /** Head of the chain in the previous key set; undefined if it has none. */
   readonly head: string | undefined;
   /** The key of the chain is derived from this pepper. */
   readonly pepper: Pepper;
@@ -162,7 +154,6 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
   }
 }
 
-/** The link of the next line, and whether lines of an interrupted change precede it. */
 type Link = { readonly prev: string; readonly brokenOff: boolean };
 
 /**
@@ -185,7 +176,6 @@ async function linkOf(handle: FileHandle, last: string, { head, revision, pepper
   return to(last === "" || found?.mac !== undefined ? NO_LINE : sha256(last));
 }
 
-/** Returns the last line of the log without its line break; `whole` is false if the line break is missing. */
 async function lastLine(handle: FileHandle): Promise<{ text: string; whole: boolean }> {
   const { size } = await handle.stat();
   const length = Math.min(size, TAIL_BYTES);

@@ -7,7 +7,6 @@ import { isKeyStoreError, KeyStoreError } from "./key-store.ts";
 import { assertNotOlder, noteSeenRevision, readSeenRevision } from "./seen-revision.ts";
 
 export type FileKeyStoreOptions = FollowedKeysOptions & {
-  /** Path of the key file; the pepper stands beside it. */
   readonly file: string;
   /**
    * Called once, with the reason, if the revision in use cannot be recorded beside the key file: after a restart, an

@@ -6,11 +6,9 @@ import { KeyTable } from "./key-index.ts";
 import type { KeyStore, KeyStoreStatus } from "./key-store.ts";
 import type { Principal } from "./principal.ts";
 
-/** Longest wait of `close` for the file system, in milliseconds. */
 const CLOSE_MS = 1_000;
 
 export type FollowedKeysOptions = {
-  /** Clock of key expiry and of polls. */
   readonly clock: Clock;
   /** The accepted kind of keys; keys of the other kind are unknown. Default: "live". */
   readonly env?: KeyEnv;
@@ -24,9 +22,7 @@ export abstract class FollowedKeys implements KeyStore {
   protected loadedAtMs = 0;
   protected loadErrors = 0;
   protected wentBack = 0;
-  /** Aborted when the store is closed. */
   protected readonly end = new AbortController();
-  /** Running write of the state in use. */
   protected noting: Promise<void> | undefined;
   readonly #env: KeyEnv;
   readonly #listeners = new Set<(status: KeyStoreStatus) => void>();
@@ -90,7 +86,6 @@ export abstract class FollowedKeys implements KeyStore {
     return new KeyTable(pepper, this.#env);
   }
 
-  /** Calls all listeners, unless the store is closed. */
   protected report(): void {
     if (this.end.signal.aborted || this.#listeners.size === 0) return;
     const status = this.status();

@@ -5,7 +5,6 @@ import { createHmac, hash, hkdfSync, timingSafeEqual } from "node:crypto";
  * password hash would only let strangers use up the CPU. A stolen key file is worthless without the pepper.
  */
 
-/** Bytes. */
 export const PEPPER_BYTES = 32;
 
 const DIGEST_BYTES = 32;
@@ -20,17 +19,14 @@ const NO_DIGEST = Buffer.alloc(DIGEST_BYTES);
 export type Pepper = {
   /** 8 hex digits that distinguish peppers and reveal nothing about the bytes. */
   readonly id: string;
-  /** 32 random bytes. */
   readonly bytes: Buffer;
 };
 
-/** Makes a pepper of 32 random bytes. Throws RangeError for another number of bytes. */
 export function makePepper(bytes: Buffer): Pepper {
   if (bytes.length !== PEPPER_BYTES) throw new RangeError(`a pepper has ${PEPPER_BYTES} bytes`);
   return { id: hmacSha256(bytes, "pepper-id").toString("hex").slice(0, 8), bytes };
 }
 
-/** Returns the digest of a key, 32 bytes, which is stored instead of the key. */
 export function keyDigest(pepper: Pepper, key: string): Buffer {
   return hmacSha256(pepper.bytes, key);
 }

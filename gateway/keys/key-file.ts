@@ -12,7 +12,6 @@ import { EMPTY_KEY_SET, type KeyRecord, type KeySet, keyRecordSchema, keySetSche
 import { KeyStoreError } from "./key-store.ts";
 import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
 
-/** The key file and, beside it, the pepper of its digests. */
 export type KeyFile = {
   readonly set: KeySet;
   /** Undefined only while the set is empty. */
@@ -66,9 +65,7 @@ export function keySetText({ keys, ...rest }: KeySet): string {
  * records whose lines changed since the last file: unchanged ones are not allocated again.
  */
 export class KeySetReader {
-  /** Records of the last file by the digests of their lines. */
   #known: ReadonlyMap<string, KeyRecord> = new Map();
-  /** Number of records that were parsed and checked. */
   parsed = 0;
 
   /**
@@ -156,16 +153,11 @@ export async function readKeyFile(
   return { set, pepper };
 }
 
-/**
- * The result of changing a key set: `set` is the new set, the same object if there is nothing to write, and `value` the
- * result for the caller.
- */
 export type KeySetChange<T> = { readonly set: KeySet; readonly value: T };
 
 /** Changes a key set. It throws if the change is refused; no key is changed then. */
 export type KeySetChanger<T> = (set: KeySet, pepper: Pepper) => KeySetChange<T>;
 
-/** Makes a pepper and writes it to the file `path`, of mode 0600. */
 export async function makePepperFile(path: string): Promise<Pepper> {
   const bytes = randomBytes(PEPPER_BYTES);
   await writePrivateFile(path, bytes);

@@ -6,7 +6,6 @@ import { makePrincipal, type Principal } from "./principal.ts";
 /** Why a key was refused; operators see it, callers never do. A valid id with a wrong secret is also `unknown`. */
 export type KeyRefusal = "malformed" | "unknown" | "disabled" | "revoked" | "expired";
 
-/** The result of a look-up: the principal, or why the key was refused. */
 export type KeyLookup = { readonly principal: Principal } | { readonly refused: KeyRefusal };
 
 type Entry = {
@@ -34,7 +33,6 @@ function makeEntry(record: KeyRecord, pepper: Pepper): Entry {
   };
 }
 
-/** Records by id, indexed for look-up. */
 export class KeyTable {
   readonly #env: KeyEnv;
   readonly #pepper: Pepper;
@@ -50,7 +48,6 @@ export class KeyTable {
     this.#env = env;
   }
 
-  /** Returns all records. */
   *records(): Generator<KeyRecord> {
     for (const { record } of this.#entries.values()) yield record;
   }
@@ -90,7 +87,6 @@ export class KeyTable {
     return { principal: entry.principal };
   }
 
-  /** Returns the principal of the record with this id, whatever its status. */
   byId(id: string): Principal | undefined {
     return this.#entry(id)?.principal;
   }
@@ -101,7 +97,6 @@ export class KeyTable {
     return entry?.record.status === "active" && nowMs < entry.expiresAtMs ? entry.principal : undefined;
   }
 
-  /** Returns whether running requests of the key have to end, because it was disabled or revoked with `endRunning`. */
   mustEnd(id: string): boolean {
     const record = this.#entry(id)?.record;
     return record !== undefined && record.status !== "active" && record.endRunning === true;
@@ -113,7 +108,6 @@ export class KeyTable {
   }
 }
 
-/** Makes the index of a set. `pepper` may be undefined only if the set is empty. */
 export function indexKeys(set: KeySet, pepper: Pepper | undefined, env: KeyEnv): KeyTable {
   const table = new KeyTable(pepper, env);
   for (const record of set.keys) table.put(record);

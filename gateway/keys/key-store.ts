@@ -6,15 +6,12 @@ import type { Principal } from "./principal.ts";
 /** Records by the status that their operator set; an expired record counts as `active`. */
 export type KeyCounts = Readonly<Record<KeyRecord["status"], number>>;
 
-/** The state of a key store, for operators. */
 export type KeyStoreStatus = {
-  /** Records in the set in use, whatever their status. */
   readonly keys: number;
   readonly counts: KeyCounts;
   readonly revision: number;
   /** When the set in use was loaded, in milliseconds since the epoch. */
   readonly loadedAtMs: number;
-  /** Failed loads since the store was opened. */
   readonly loadErrors: number;
   /** Why the newest set was not loaded; undefined while the set in use is the newest. */
   readonly fault: KeyStoreFault | undefined;
@@ -45,7 +42,6 @@ export interface KeyStore {
    * callers that are authenticated by other means, such as a token.
    */
   inForce(keyId: string): Principal | undefined;
-  /** Returns whether running requests of the key have to end, because an operator ended it with `endRunning`. */
   mustEnd(keyId: string): boolean;
   status(): KeyStoreStatus;
   /** Calls `listener`, which must not throw, after each change of `status()`. The returned function unsubscribes. */
@@ -87,7 +83,6 @@ export function isKeyStoreError(error: unknown): error is KeyStoreError | FileEr
   return error instanceof KeyStoreError || error instanceof FileError;
 }
 
-/** Registers the state of the key store as metrics, which are read at each scrape. */
 export function registerKeyStats(registry: Registry, keys: KeyStore): void {
   const gauge = (name: string, help: string, value: (status: KeyStoreStatus) => number) =>
     new Gauge({

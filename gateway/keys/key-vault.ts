@@ -6,18 +6,13 @@ import type { KeySet } from "./key-record.ts";
 import { isKeyStoreError, KeyStoreError } from "./key-store.ts";
 import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
 
-/** All keys with their faults, as messages; empty if there are none. */
 export type VaultKeys = KeyFile & { readonly amiss: readonly string[] };
 
 /** The writable keys of operators: a file, or the store that gateways share. */
 export type KeyVault = {
-  /** Name of the keys in messages, such as the path of the file. */
   readonly name: string;
-  /** Whether `name` is the path of a key file. */
   readonly isFile: boolean;
-  /** Name of the audit log in messages. */
   readonly auditName: string;
-  /** Path of the pepper. */
   readonly pepperFile: string;
   /**
    * Reads all keys. Rejects with an error that `isKeyStoreError` accepts; its fault is `missing` if there are no keys.
@@ -34,13 +29,10 @@ export type KeyVault = {
    * `isKeyStoreError` accepts.
    */
   restore(from: string | undefined, unverified: boolean): Promise<KeySet>;
-  /** Reads the text of the audit log; undefined if there is none. */
   readAudit(): Promise<Buffer | undefined>;
-  /** Closes the store. */
   close(): void;
 };
 
-/** Milliseconds that a change waits for another change to finish. */
 const LOCK_WAIT_MS = 5_000;
 
 export function fileKeyVault(file: string): KeyVault {

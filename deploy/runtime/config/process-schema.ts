@@ -10,12 +10,10 @@ export function listenFields(port: number) {
   };
 }
 
-/** Makes the schema of a listener with only `listenFields`. */
 export function listenSchema(port: number) {
   return z.strictObject(listenFields(port)).prefault({});
 }
 
-/** Schema of the TLS settings of a listener for callers. */
 export const listenerTlsSchema = z
   .strictObject({
     certFile: file("Path of a PEM file with the server certificate, and its chain."),
@@ -32,7 +30,6 @@ export function milliseconds(value: number, text: string) {
   return z.int().min(1).default(value).describe(text);
 }
 
-/** Schema of a program's log: the minimum level, `info` by default. */
 export const logSchema = z
   .strictObject({
     level: z

@@ -4,7 +4,6 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { errnoOf, FileError } from "./private-file.ts";
 
-/** Milliseconds between two attempts to take a lock that another process holds. */
 const RETRY_MS = 25;
 
 /**

@@ -18,7 +18,6 @@ const GIVE_UP_MS = 15_000;
 const MOST_HANGING = 2;
 
 export type FollowedFileOptions = {
-  /** The path of the file, and those of other files in its folder that are read with it. */
   readonly files: readonly [string, ...string[]];
   readonly clock: Pick<Clock, "after">;
   /**
@@ -46,7 +45,6 @@ export class FollowedFile {
   #askedAgain = false;
   #closed = false;
 
-  /** Starts following the files; the first poll is within half a second. */
   constructor(options: FollowedFileOptions) {
     this.#options = options;
     this.#watch();
@@ -60,7 +58,6 @@ export class FollowedFile {
     return this.#running;
   }
 
-  /** Stops following the file: `take` is not called any more. */
   close(): void {
     this.#closed = true;
     this.#watcher?.close();
@@ -146,13 +143,9 @@ export class PemError extends Error {
 /** PEM texts that a TLS peer presents (`cert`, `key`) and trusts (`ca`). A part without a file is absent. */
 export type Pems = { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
 
-/** A file of certificates or of a key. */
 export type PemFile = {
-  /** The part of TLS that uses the file. */
   readonly part: keyof Pems;
-  /** Key of the file in the configuration, for messages. */
   readonly key: string;
-  /** Undefined if the configuration names no file. */
   readonly file: string | undefined;
 };
 
@@ -177,7 +170,6 @@ export class FollowedPems {
   #fault: string | undefined;
   #listener: (pems: Pems) => void = () => {};
 
-  /** Reads the files and starts following them. Throws `PemError` if they are unusable now. */
   constructor(options: FollowedPemsOptions) {
     this.#options = options;
     this.#now = readPems(options);
@@ -190,7 +182,6 @@ export class FollowedPems {
     });
   }
 
-  /** The last matching contents of the files. */
   get now(): Pems {
     return this.#now;
   }
@@ -233,7 +224,6 @@ function readPems({ at, files }: Pick<FollowedPemsOptions, "at" | "files">): Pem
   return pems;
 }
 
-/** Reads one file. A key that other users can read or replace is refused. */
 function readPem(part: keyof Pems, file: string, name: string): Buffer {
   try {
     const pem = part === "key" ? readPrivateFileSync(file) : readFileSync(file);

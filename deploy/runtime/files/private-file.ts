@@ -48,7 +48,6 @@ export async function readPrivateFile(path: string): Promise<Buffer | undefined>
   }
 }
 
-/** Reads the file `path` synchronously, as `readPrivateFile` does. */
 export function readPrivateFileSync(path: string): Buffer | undefined {
   let opened: number | undefined;
   try {

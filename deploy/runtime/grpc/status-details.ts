@@ -56,7 +56,6 @@ export function answerUnknownMethods(server: Server, failed: FailedCall): void {
   Reflect.set(server, "_retrieveHandler", (path: string) => find.call(server, path) ?? unknown);
 }
 
-/** Returns whether a status is OK or has details, neither of which grpc-js raises. */
 export function isDetailed({ code, metadata }: EndingStatus): boolean {
   return code === status.OK || (metadata?.get(DETAILS_KEY).length ?? 0) > 0;
 }
@@ -65,16 +64,13 @@ const DOMAIN = "svc.inference";
 /** Trailer with the `google.rpc.Status` of a failed call. */
 export const DETAILS_KEY = "grpc-status-details-bin";
 
-/** Status of a failed call in the form of grpc-js. */
 export type FailedCall = { readonly code: status; readonly details: string; readonly metadata: Metadata };
 
 export type FailureFacts = {
   readonly code: status;
   /** Message for people, without text of the caller. */
   readonly message: string;
-  /** Reason for programs: `google.rpc.ErrorInfo.reason`. */
   readonly reason: string;
-  /** Facts for programs: `google.rpc.ErrorInfo.metadata`. */
   readonly facts: Readonly<Record<string, string>>;
   /** Retry delay in milliseconds from now, sent as `google.rpc.RetryInfo`. Default: none. */
   readonly retryAfterMs?: number | undefined;
@@ -82,7 +78,6 @@ export type FailureFacts = {
   readonly field?: string | undefined;
 };
 
-/** Returns the status of a failed call with its `google.rpc.Status`, which always contains `google.rpc.ErrorInfo`. */
 export function failedCall({ code, message, reason, facts, retryAfterMs, field }: FailureFacts): FailedCall {
   const info: ErrorInfo = { reason, domain: DOMAIN, metadata: facts };
   const details = [packed("ErrorInfo", ErrorInfo.encode(info).finish())];

@@ -13,11 +13,8 @@ const WRITE_BYTES = 4_096;
 /** The longest time, in milliseconds, until waiting lines are written, or tried again where a write has failed. */
 const FLUSH_MS = 100;
 
-/** The settings of a process's log. */
 export type ProcessLogOptions = {
-  /** The level below which lines are not written. */
   readonly level: "debug" | "info" | "warn" | "error";
-  /** The fields that stand in every line; with null no line has fields of its own accord. */
   readonly base: Bindings | null;
   /** Called for each line that is lost, because the reader of the log is too slow or has gone. Default: not counted. */
   readonly onDrop?: () => void;
@@ -34,9 +31,7 @@ export function processLog({ level, base, onDrop = () => {} }: ProcessLogOptions
   return pino({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, lines);
 }
 
-/** Writes lines in their order. */
 export type LineWriter = {
-  /** Takes one line, with its line break, and never waits. */
   readonly write: (line: string) => void;
   /**
    * Writes the waiting lines before it returns, for a process that ends. It blocks for some `limitMs` at most while the

@@ -66,13 +66,9 @@ export function sharedAbort(): AbortController {
   return controller;
 }
 
-/** A signal that follows others for the duration of one piece of work; see `linkAbort`. */
 export type LinkedAbort = {
-  /** Aborted with the first of its sources, with the same reason, or by `abort`. */
   readonly signal: AbortSignal;
-  /** Aborts this signal only. */
   readonly abort: (reason: unknown) => void;
-  /** Removes the listeners from the sources. To be called when the work has ended. */
   readonly release: () => void;
 };
 

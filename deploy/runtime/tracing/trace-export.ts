@@ -12,7 +12,6 @@ import { BatchSpanProcessor, type SpanProcessor } from "@opentelemetry/sdk-trace
 import type { Logger } from "pino";
 import type { TracingConfig } from "./tracing-schema.ts";
 
-/** Most spans of one export. */
 const BATCH_SIZE = 512;
 
 /** The number of finished spans that may wait for their export; further ones are dropped. */
@@ -24,18 +23,14 @@ const SCHEDULE_DELAY_MS = 5_000;
 /** The milliseconds that the last export may take: a collector that is down must not keep a process from ending. */
 const LAST_EXPORT_MS = 3_000;
 
-/** The process in exported spans: OpenTelemetry's `service.name`, `service.version` and `service.instance.id`. */
 export type TracedService = {
   readonly name: string;
   readonly version: string;
   readonly instanceId: string;
 };
 
-/** The span processor and the resource of a process. */
 export type TraceExport = {
-  /** Exports finished spans in batches. */
   readonly processor: SpanProcessor;
-  /** Attributes of the process, sent with every span. */
   readonly resource: Resource;
 };
 

@@ -120,7 +120,6 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     );
 }
 
-/** Adds `set-models` and `set-ips`. */
 function addRightsCommands(program: Command, context: CliContext): void {
   program
     .command("set-models <id>")
@@ -139,7 +138,6 @@ function addRightsCommands(program: Command, context: CliContext): void {
     );
 }
 
-/** Adds `revoke`, `disable` and `enable`. */
 function addStatusCommands(program: Command, context: CliContext): void {
   const commands = [
     ["revoke", "end the key for good", revokeKey],
@@ -208,9 +206,7 @@ async function restoreCommand(context: CliContext, path: string | undefined, unv
  * unchanged.
  */
 export type LimitChange = {
-  /** Limits to set; undefined limits are unchanged. */
   readonly limits: KeyLimits;
-  /** Quotas to set; undefined quotas are unchanged. */
   readonly quota: KeyQuota;
   /** Names of limits and quotas to remove, or catalog ids whose own limits are removed. */
   readonly clear: ReadonlySet<string> | "all";
@@ -229,7 +225,6 @@ export function setLimits(set: KeySet, id: string, change: LimitChange, nowMs: n
   });
 }
 
-/** Returns the values whose names are not in `names`. */
 function without<T extends object>(values: T, names: ReadonlySet<string> | "all"): T {
   return pick(values, (name) => names !== "all" && !names.has(name));
 }
@@ -242,7 +237,6 @@ function pick<T extends object>(values: T, wanted: (name: string, value: unknown
   return Object.fromEntries(Object.entries(values).filter(([name, value]) => wanted(name, value))) as T;
 }
 
-/** The number of imported keys, and of keys that were already present. */
 export type Imported = { readonly added: number; readonly present: number };
 
 /**

@@ -79,7 +79,6 @@ if (isMain()) {
   });
 }
 
-/** Adds the commands that create and change files of sealing keys to `program`. */
 export function addSealingCommands(program: Command, context: CliContext): void {
   const sealing = program
     .command("sealing-key")

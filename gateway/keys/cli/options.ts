@@ -53,14 +53,12 @@ export function parseWeight(text: string): number {
   return value;
 }
 
-/** Parses a duration such as `24h` into milliseconds; 0 is allowed. */
 export function parseOverlapMs(text: string): number {
   const ms = parseDurationMs(text);
   if (ms === undefined) throw new InvalidArgumentError("Expected a duration such as 90s, 30m, 24h, 90d or 0.");
   return ms;
 }
 
-/** Parses a duration such as `90d` into milliseconds, more than 0. */
 export function parseLifetimeMs(text: string): number {
   const ms = parseOverlapMs(text);
   if (ms === 0) throw new InvalidArgumentError("A key should live for longer than 0.");
@@ -114,18 +112,12 @@ type PerModel = NonNullable<KeyLimits["perModel"]>;
 export type LimitOptions = {
   readonly rpm?: number;
   readonly itpm?: number;
-  /** Reasoning included. */
   readonly otpm?: number;
-  /** Generations at one time. */
   readonly concurrency?: number;
   readonly countConcurrency?: number;
-  /** Waiting requests per model. */
   readonly queued?: number;
-  /** Bytes. */
   readonly maxBodyBytes?: number;
-  /** Longest answer, in tokens. */
   readonly maxOutputTokens?: number;
-  /** Input and output tokens per day in UTC. */
   readonly tokensPerDay?: number;
   readonly perModel?: PerModel;
 };

@@ -11,7 +11,6 @@ import { auditFinding, examine, type Finding } from "./doctor.ts";
 import { readLine } from "./options.ts";
 import { auditText, findingsText, listText } from "./text.ts";
 
-/** Adds the commands that do not change keys to `program`. */
 export function addReadCommands(program: Command, context: CliContext): void {
   program
     .command("list")

@@ -93,7 +93,6 @@ export class RedisKeyStore extends FollowedKeys {
     return [...this.#refused].map((id) => (isKeyId(id) ? id : "?"));
   }
 
-  /** Reads all records and then follows their changes. Resolves to whether the store answered. */
   async #begin(): Promise<boolean> {
     const before = this.#fault;
     try {
@@ -123,7 +122,6 @@ export class RedisKeyStore extends FollowedKeys {
     this.#cancelLook = this.clock.after(LOOK_MS, () => void this.#look().then(() => this.#lookLater()));
   }
 
-  /** Loads changes. Never rejects; a call during another one runs after it. */
   #look(): Promise<void> {
     this.#askedAgain = this.#looking !== undefined;
     this.#looking ??= this.#lookUntilSame().finally(() => {
@@ -157,7 +155,6 @@ export class RedisKeyStore extends FollowedKeys {
     return this.#refused.size > 0 ? "records_refused" : undefined;
   }
 
-  /** Reads the changed records. Resolves to whether there were any. */
   async #catchUp(): Promise<boolean> {
     const stored = await this.#stored.head();
     const nowMs = this.clock.nowMs();
@@ -182,7 +179,6 @@ export class RedisKeyStore extends FollowedKeys {
     return reading.isWhole || reading.head !== before;
   }
 
-  /** Reads the changes or, if the store does not continue the records in use, all records. */
   async #read(stored: StoredHead | undefined, isSame: boolean): Promise<Reading> {
     const changed = stored && this.#head && !isSame ? await this.#reader.since(this.#head, stored) : undefined;
     if (changed) return changed;
@@ -197,7 +193,6 @@ export class RedisKeyStore extends FollowedKeys {
     return whole;
   }
 
-  /** Resolves to the newest state that was in use on this host, and to the state that another gateway holds. */
   async #knownBefore(): Promise<readonly SeenHead[]> {
     return knownHeads(await readSeenHead(this.#options.pepperFile), await this.#reader.held());
   }

@@ -13,9 +13,7 @@ import { knownHeads, noteSeenHead, readSeenHead, type SeenHead } from "../seen-r
 import { assertFollows, KeysReader, type Reading } from "./keys-reader.ts";
 import { RecordSigner, readUnverified, StoredKeys } from "./stored-keys.ts";
 
-/** Attempts of a change when another change comes first. */
 const TRIES = 5;
-/** Most records of one change. */
 const BATCH = 500;
 /** Least time, in milliseconds, for which a command waits for an answer. */
 const PATIENCE_MS = 5_000;
@@ -34,11 +32,9 @@ export async function openRedisKeyVault(
   return new RedisKeyVault(state, pepperFile, warn);
 }
 
-/** The contents of the store, and the state known before. */
 type Found = {
   readonly pepper: Pepper | undefined;
   readonly known: readonly SeenHead[];
-  /** Undefined if the store holds no keys. */
   readonly reading: Reading | undefined;
 };
 
@@ -97,7 +93,6 @@ class RedisKeyVault implements KeyVault {
     throw changedMeanwhile();
   }
 
-  /** Begins a new history with the keys of a file, or with those of the store. */
   async restore(from: string | undefined, unverified: boolean): Promise<KeySet> {
     const bytes = from === undefined ? undefined : await readPrivateFile(from);
     if (from !== undefined && !bytes) throw new KeyStoreError("missing", `there is no file ${from}`);
@@ -185,7 +180,6 @@ class RedisKeyVault implements KeyVault {
     return { id: id ?? first, revision, auditHead, ts: new Date(wallMs).toISOString(), last: lines.at(-1) ?? "" };
   }
 
-  /** Records the new state, and waits until a replica has it. */
   async #made(head: SeenHead | undefined): Promise<void> {
     if (head)
       await noteSeenHead(this.pepperFile, head).catch((error: unknown) => {
@@ -224,7 +218,6 @@ function inOrder(set: KeySet): KeySet {
   return { ...set, keys };
 }
 
-/** Returns the faults of stored keys, as messages. */
 function amissOf(reading: Reading): readonly string[] {
   const { relation, refused, known } = reading;
   const ids = [...refused].filter(isKeyId).slice(0, 20);

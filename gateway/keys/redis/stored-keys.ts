@@ -21,13 +21,10 @@ import { KeyStoreError } from "../key-store.ts";
 const ENTRIES = ["{keys}:head", "{keys}:records", "{keys}:audit", "{keys}:held"] as const;
 const [HEAD, RECORDS, AUDIT, HELD] = ENTRIES;
 
-/** An entry of earlier releases, which a restore removes. */
 const FORMER = "{keys}:changes";
 
-/** Channel on which changes of keys are published. */
 export const KEYS_CHANNEL = "{keys}:changed";
 
-/** Most records and lines that are read at once. */
 const PAGE = 500;
 /** Milliseconds that a change waits for a replica. */
 const REPLICA_MS = 1_000;
@@ -47,13 +44,10 @@ return 1
 `);
 
 export type StoredHead = {
-  /** The whole head, which differs after each change. */
   readonly text: string;
   /** Index of the line that began the history, from 0; undefined if an earlier release wrote the store. */
   readonly base: number | undefined;
-  /** Number of changes. */
   readonly revision: number;
-  /** MAC of the newest line. */
   readonly auditHead: string | undefined;
   readonly pepperId: string | undefined;
 };
@@ -63,14 +57,10 @@ export type StoredChange = {
   readonly last: string;
   /** Whether the change begins a history: no earlier record remains. */
   readonly begins: boolean;
-  /** Revision that the change makes. */
   readonly revision: number;
-  /** MAC of the newest line after the change. */
   readonly auditHead: string;
   readonly pepperId: string;
-  /** New and changed records, signed. */
   readonly records: readonly { readonly id: string; readonly text: string }[];
-  /** New lines of the audit log. */
   readonly lines: readonly string[];
 };
 
@@ -111,7 +101,6 @@ export class StoredKeys {
     } while (cursor !== "0");
   }
 
-  /** Reads the ids and texts of records; the text is undefined if there is no record. */
   async *texts(ids: readonly string[]): AsyncGenerator<readonly [id: string, text: string | undefined]> {
     for (let at = 0; at < ids.length; at += PAGE) {
       const page = ids.slice(at, at + PAGE);
@@ -129,7 +118,6 @@ export class StoredKeys {
     }
   }
 
-  /** Reads the newest line of the audit log; empty if there is none. */
   async lastLine(): Promise<string> {
     return (await this.#ask((client) => client.lindex(this.#state.nameOf(AUDIT), -1))) ?? "";
   }
@@ -155,7 +143,6 @@ export class StoredKeys {
     });
   }
 
-  /** Reads the newest state that a gateway recorded. */
   async held(): Promise<string | undefined> {
     return (await this.#ask((client) => client.get(this.#state.nameOf(HELD)))) ?? undefined;
   }
@@ -195,7 +182,6 @@ export class RecordSigner {
     this.#key = deriveKey(pepper, "svc key records");
   }
 
-  /** Returns the stored text of a record written at a revision of the store. */
   sign(revision: number, record: KeyRecord): string {
     return this.signText(record.id, `${revision} ${JSON.stringify(record)}`);
   }
@@ -208,7 +194,6 @@ export class RecordSigner {
     return revision !== undefined && record?.id === id ? { revision: Number(revision), record } : undefined;
   }
 
-  /** Signs a text for one use, `label`. */
   signText(label: string, text: string): string {
     return `${this.#mac(`${label} ${text}`).toString("hex")} ${text}`;
   }
@@ -225,7 +210,6 @@ export class RecordSigner {
   }
 }
 
-/** Returns the record in a stored text, signed or not; undefined if there is none. */
 export function readUnverified(text: string): KeyRecord | undefined {
   return readRecord(text.slice(text.indexOf("{")));
 }

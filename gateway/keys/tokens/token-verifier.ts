@@ -14,7 +14,6 @@ const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256
 const LEEWAY_SECONDS = 30;
 /** Longest remaining validity of an accepted token, in seconds: long-lived credentials should be keys. */
 const MAX_LIFETIME_SECONDS = 86_400;
-/** Longest accepted token, in characters. */
 const MAX_LENGTH = 4_096;
 
 /** Most verified tokens in the cache; more are verified again. */
@@ -25,9 +24,7 @@ const FORM = /^eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 
 export type TokenVerifierOptions = {
   readonly settings: TokensSettings;
-  /** The keys whose rights tokens have. */
   readonly keys: KeyStore;
-  /** Clock of token expiry. */
   readonly clock: Clock;
   /**
    * Called when the newest keys of the issuer cannot be read or used, and with undefined once they can be again;
@@ -60,7 +57,6 @@ export class TokenVerifier {
     this.#issuer = issuer;
   }
 
-  /** Reads the keys of the issuer, and follows them until `close`. */
   static async open(options: TokenVerifierOptions): Promise<TokenVerifier> {
     const { settings, clock, onReload } = options;
     const { jwksUrl: url, jwksFile: file } = settings;
@@ -72,7 +68,6 @@ export class TokenVerifier {
     return this.#issuer.everRead;
   }
 
-  /** Longest accepted token, in characters. */
   readonly longest = MAX_LENGTH;
 
   /**
@@ -174,9 +169,7 @@ const GIVE_UP_MS = 5_000;
 const MAX_BYTES = 262_144;
 
 export type IssuerKeysOptions = {
-  /** Address of the JWKS; undefined if it is in a file. */
   readonly url: string | undefined;
-  /** Path of the JWKS; undefined if it has an address. */
   readonly file: string | undefined;
   readonly clock: Clock;
   /**
@@ -213,7 +206,6 @@ export class IssuerKeys {
     });
   }
 
-  /** Reads the keys and follows them until `close`. Until the first successful read, no token is accepted. */
   static async open(options: IssuerKeysOptions): Promise<IssuerKeys> {
     const keys = new IssuerKeys(options);
     if (keys.#followed) await keys.#followed.look();
@@ -226,12 +218,10 @@ export class IssuerKeys {
     return this.#edition;
   }
 
-  /** Whether keys were read since the start; before, no token can be verified. */
   get everRead(): boolean {
     return this.#edition > 0;
   }
 
-  /** Finds the key that a token names. Rejects with an error of jose if there is none. */
   readonly find: JWTVerifyGetKey = (header, token) => this.#set(header, token);
 
   /** Reads the keys again for a token with an unknown key, unless they were just read. Never rejects. */
