@@ -1,5 +1,5 @@
 import { status } from "@grpc/grpc-js";
-import { type FailedCall, failedCall } from "../deploy/runtime/grpc/failed-call.ts";
+import { type FailedCall, failedCall } from "../deploy/runtime/grpc/status-details.ts";
 
 type ReasonRow = {
   readonly status: status;

@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
-import { FileError } from "../../../deploy/runtime/files/file-error.ts";
-import { readPrivateFileSync } from "../../../deploy/runtime/files/private-file.ts";
+import { FileError, readPrivateFileSync } from "../../../deploy/runtime/files/private-file.ts";
 import type { BackendKind } from "../../backend.ts";
 import { loadProfile } from "../../profiles/profile.ts";
 import { DIALECTS } from "./engines/dialects.ts";

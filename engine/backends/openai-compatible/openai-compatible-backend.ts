@@ -1,7 +1,6 @@
 import { LRUCache } from "lru-cache";
-import { linkAbort, sharedAbort } from "../../../deploy/runtime/time/abort.ts";
+import { linkAbort, sharedAbort, sleep } from "../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { sleep } from "../../../deploy/runtime/time/sleep.ts";
 import type {
   CountTokensRequest,
   GenerateRequest,

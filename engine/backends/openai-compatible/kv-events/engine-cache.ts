@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { sleep } from "../../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
-import { sleep } from "../../../../deploy/runtime/time/sleep.ts";
 import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../../../errors.ts";
