@@ -6,7 +6,7 @@ import { registerContinuationStats } from "../../gateway/http/admin/fleet/contin
 import { registerTrafficStats } from "../../gateway/http/admin/fleet/traffic-stats.ts";
 import { registerKeyStats } from "../../gateway/keys/key-stats.ts";
 import type { KeyStore } from "../../gateway/keys/key-store.ts";
-import { registerLimitStats } from "../../gateway/limits/limit-stats.ts";
+import { registerLimitStats } from "../../gateway/limits/redis/redis-limit-store.ts";
 import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../gateway/overload/overload-settings.ts";
 import { registerOverloadStats } from "../../gateway/overload/overload-stats.ts";

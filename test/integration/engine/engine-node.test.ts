@@ -145,8 +145,7 @@ test("load reports are sent on opening, when requests begin to wait, and when th
 
 test("no event is lost with a batch delay or without", async () => {
   const { client } = await nodeOf(fastSimulator({ answerTokens: { min: 200, max: 200 } }));
-  const texts = [];
-  const counts = [];
+  const texts: string[] = [];
   for (const nanos of [0, 50_000_000]) {
     const reading = client.generate(generateRequest({ stream: { maxBatchDelay: { seconds: 0, nanos } } }));
     expect((await reading.ended).code).toBe(0);
