@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { RestartDelay } from "../../../../deploy/local/restart-delay.ts";
+import { RestartDelay } from "../../../../deploy/local/supervisor.ts";
 
 test("doubles for a process that keeps exiting, up to half a minute, and resets after a steady minute", () => {
   const delay = new RestartDelay();

@@ -2,7 +2,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFi
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { stateFolder } from "../../../../deploy/local/state-lock.ts";
+import { stateFolder } from "../../../../deploy/local/state.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "svc-state-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
