@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
-import { keepMs, upToBreakpoint } from "../../engine/conversation/cache-breakpoints.ts";
+import { keepMs, upToBreakpoint } from "../../engine/conversation/prompt-renderer.ts";
 import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, part, system, text, tool, user } from "../support/engine/canonical.ts";

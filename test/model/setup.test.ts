@@ -6,7 +6,6 @@ const SETUPS: readonly (readonly [string, Partial<LlamaOptions>])[] = [
   ["as shipped", {}],
   ["without flash attention", { flashAttention: false }],
   ["with flash attention", { flashAttention: true }],
-  ["with the file read and kept in memory", { memoryMap: false, lockMemory: true }],
   ["with GPU layers but no accelerator", { gpuLayers: 2 }],
 ];
 
@@ -16,8 +15,7 @@ test.skipIf(missing !== "").each(SETUPS)("a node %s answers, and reports its set
     const { text } = await ask(backend, request("Hello!", { maxOutputTokens: 8 }));
     expect(text).not.toBe("");
     const attention = { auto: "where it can", true: "on", false: "off" }[`${options.flashAttention ?? "auto"}`];
-    const file = options.lockMemory ? "read and locked" : "mapped";
-    const setup = `CPU, threads 1, flash attention ${attention}, model file ${file}`;
+    const setup = `CPU, threads 1, flash attention ${attention}, model file mapped`;
     expect(backend.describe().engineVersion.replace(/^llama\.cpp [\w.]+; /, "")).toBe(setup);
   } finally {
     await backend.close();

@@ -232,8 +232,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/catalog.ts", []],
   ["engine/work-budget.ts", []],
   ["engine/gbnf/", ["engine/work-budget.ts"]],
-  ["engine/tool-calls/readers/", [GEN, "engine/work-budget.ts"]],
-  ["engine/tool-calls/", ["engine/gbnf/"]],
+  ["engine/tool-calls/", [GEN, "engine/gbnf/", "engine/work-budget.ts"]],
   ["engine/output-parser/", [GEN, "engine/errors.ts", "engine/tool-calls/"]],
   ["engine/grammar/expressions/", ["engine/work-budget.ts", "engine/gbnf/"]],
   [
@@ -255,31 +254,32 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "engine/grammar/",
     [
       ...[GEN, "engine/errors.ts", "engine/work-budget.ts", "engine/gbnf/"],
-      ...["engine/output-parser/markers.ts", "engine/tool-calls/*.ts"],
+      ...["engine/output-parser/markers.ts", "engine/tool-calls/"],
     ],
   ],
   ["engine/conversation/", ENGINE_LEAVES],
   [
     "engine/profiles/",
-    [RUNTIME, "engine/conversation/turn-rules.ts", "engine/output-parser/markers.ts", "engine/tool-calls/*.ts"],
+    [RUNTIME, "engine/conversation/turn-rules.ts", "engine/output-parser/markers.ts", "engine/tool-calls/"],
   ],
-  [`${LLAMA}runtime/`, [RUNTIME, "engine/errors.ts", `${LLAMA}llama-options.ts`, `${LLAMA}slots/kept-copies.ts`]],
+  [`${LLAMA}runtime/`, [RUNTIME, "engine/errors.ts", `${LLAMA}llama-options.ts`, `${LLAMA}slots/slots.ts`]],
   [`${LLAMA}slots/`, [RUNTIME, "engine/backends/*.ts", "engine/prefixes/"]],
-  [`${LLAMA}queue/`, [RUNTIME, "engine/errors.ts", "engine/backends/*.ts"]],
   [
     `${LLAMA}tokens/`,
     [
       ...[...ENGINE_LEAVES, "engine/backends/*.ts", "engine/backends/request-plan/", "engine/caller-work/"],
-      ...["engine/conversation/", "engine/output-parser/markers.ts", `${LLAMA}slots/common-length.ts`],
+      ...["engine/conversation/", "engine/output-parser/markers.ts", `${LLAMA}slots/slots.ts`],
     ],
   ],
-  [`${LLAMA}grammar/`, [RUNTIME, "engine/errors.ts", "engine/caller-work/", "engine/grammar/output/"]],
-  [`${LLAMA}generation/`, [...BACKEND, ...within(LLAMA, "runtime", "slots", "queue", "tokens", "grammar")]],
+  [
+    `${LLAMA}generation/`,
+    [...BACKEND, ...within(LLAMA, "runtime", "slots", "tokens"), `${LLAMA}grammar-cache.ts`, `${LLAMA}queue.ts`],
+  ],
   [LLAMA, BACKEND],
   [`${OPENAI_COMPATIBLE}dialect/`, [GEN]],
   [
     `${OPENAI_COMPATIBLE}http/`,
-    [RUNTIME, "engine/errors.ts", "engine/backends/*.ts", "engine/tool-calls/readers/json-scanner.ts"],
+    [RUNTIME, "engine/errors.ts", "engine/backends/*.ts", "engine/tool-calls/json-scanner.ts"],
   ],
   [
     `${OPENAI_COMPATIBLE}request/`,
@@ -291,12 +291,12 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   [
     `${OPENAI_COMPATIBLE}marks/`,
-    [...["engine/conversation/control-tokens.ts", "engine/profiles/"], ...within(OPENAI_COMPATIBLE, "dialect", "http")],
+    [...["engine/conversation/prompt-pieces.ts", "engine/profiles/"], ...within(OPENAI_COMPATIBLE, "dialect", "http")],
   ],
   [
     `${OPENAI_COMPATIBLE}answer/`,
     [
-      ...[GEN, "engine/errors.ts", "engine/output-parser/", "engine/tool-calls/readers/"],
+      ...[GEN, "engine/errors.ts", "engine/output-parser/", "engine/tool-calls/"],
       ...within(OPENAI_COMPATIBLE, "http", "marks"),
     ],
   ],
@@ -463,7 +463,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "test/bench/schemas/",
     [
       ...[GEN, "engine/errors.ts", "engine/work-budget.ts", "engine/gbnf/", "engine/grammar/", "engine/caller-work/"],
-      ...["engine/profiles/", "engine/output-parser/markers.ts", "engine/tool-calls/readers/", "gateway/errors.ts"],
+      ...["engine/profiles/", "engine/output-parser/markers.ts", "engine/tool-calls/", "gateway/errors.ts"],
       ...["engine/backends/simulator/", "gateway/formats/json-schema-limits.ts", "gateway/catalog.ts", "gateway/json/"],
       ...[RUNTIME, "gateway/sealing/sealing.ts", "gateway/translation/", SUPPORT, "test/bench/report/"],
     ],

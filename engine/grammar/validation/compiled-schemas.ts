@@ -1,7 +1,6 @@
 import { EngineError } from "../../errors.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "../expressions/regular-expression.ts";
-import type { SchemaFacts } from "../schema/invalid-schema.ts";
-import { MAX_SCHEMA_BYTES, SchemaDocument, type SchemaNode } from "../schema/schema-document.ts";
+import { MAX_SCHEMA_BYTES, SchemaDocument, type SchemaFacts, type SchemaNode } from "../schema/schema-document.ts";
 
 const MAX_ALL_BYTES = 2 * MAX_SCHEMA_BYTES;
 const MAX_PATTERN = 1024;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
-import { KEPT_COPIES } from "../../../engine/backends/llama/slots/kept-copies.ts";
+import { KEPT_COPIES } from "../../../engine/backends/llama/slots/slots.ts";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, system, text, user } from "../../support/engine/canonical.ts";

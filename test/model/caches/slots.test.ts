@@ -1,8 +1,7 @@
 import type { Token } from "node-llama-cpp";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type LlamaRuntime, loadRuntime } from "../../../engine/backends/llama/runtime/llama-runtime.ts";
-import type { Slot } from "../../../engine/backends/llama/slots/slot.ts";
-import { Slots } from "../../../engine/backends/llama/slots/slots.ts";
+import { type Slot, Slots } from "../../../engine/backends/llama/slots/slots.ts";
 import { Steps } from "../../../engine/backends/llama/slots/steps.ts";
 import { HeldPrefixes } from "../../../engine/prefixes/held-prefixes.ts";
 import type { SlotLine } from "../../../engine/prefixes/slot-prefixes.ts";

@@ -1,8 +1,7 @@
 import type { Token } from "node-llama-cpp";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type LlamaRuntime, loadRuntime } from "../../../engine/backends/llama/runtime/llama-runtime.ts";
-import { TokenTexts } from "../../../engine/backends/llama/tokens/token-texts.ts";
-import { Utf8Holder } from "../../../engine/backends/llama/tokens/utf8-holder.ts";
+import { TokenTexts, Utf8Holder } from "../../../engine/backends/llama/tokens/vocabulary.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "../../support/engine/demo-engine.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 

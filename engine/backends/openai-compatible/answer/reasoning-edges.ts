@@ -1,5 +1,5 @@
 import type { ReasoningMarkers } from "../../../output-parser/markers.ts";
-import { heldSuffixLength } from "../../../tool-calls/readers/held-suffix.ts";
+import { heldSuffixLength } from "../../../tool-calls/call-reader.ts";
 
 /**
  * Removes the white space that the chat template writes inside the reasoning markers from reasoning that an engine has

@@ -1,4 +1,4 @@
-import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
+import { JsonScanner } from "../../../tool-calls/json-scanner.ts";
 import type { AnswerBlocks } from "./answer-blocks.ts";
 import type { CallFragment } from "./chunk.ts";
 

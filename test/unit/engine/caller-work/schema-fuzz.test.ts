@@ -5,7 +5,7 @@ import { type GrammarInput, grammarOf, worthReading } from "../../../../engine/c
 import { EngineError } from "../../../../engine/errors.ts";
 import { AskedTexts, checkTexts } from "../../../../engine/grammar/validation/answer-check.ts";
 import { OutputParser } from "../../../../engine/output-parser/output-parser.ts";
-import { argumentTypes } from "../../../../engine/tool-calls/readers/argument-types.ts";
+import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
 import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { HOSTILE_SHAPES } from "../../../support/schemas/hostile-schema.ts";
 import { randomSchema } from "../../../support/schemas/random-schema.ts";
