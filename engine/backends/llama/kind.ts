@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
-import { errnoOf } from "../../../deploy/runtime/files/errno.ts";
-import type { BackendKind } from "../backend-kind.ts";
+import { errnoOf } from "../../../deploy/runtime/files/file-error.ts";
+import type { BackendKind } from "../../backend.ts";
 import { llamaSchema, QUEUE_BOUNDS } from "./llama-options.ts";
 
 export const llama: BackendKind<typeof llamaSchema> = {

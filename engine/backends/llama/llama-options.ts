@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { ServedNode } from "../backend-kind.ts";
+import type { ServedNode } from "../../backend.ts";
 
 export const llamaSchema = z.strictObject({
   kind: z.literal("llama").describe("The backend runs llama.cpp in the node's own process."),

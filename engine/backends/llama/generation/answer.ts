@@ -6,8 +6,8 @@ import {
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { OutputParser } from "../../../output-parser/output-parser.ts";
 import { JsonScanner } from "../../../tool-calls/json-scanner.ts";
-import { notOfThisAnswer } from "../../request-plan/continued-answer.ts";
-import type { OutputLimit } from "../../request-plan/output-limit.ts";
+import type { OutputLimit } from "../../request-plan.ts";
+import { notOfThisAnswer } from "../../request-plan.ts";
 import type { GrammarGate } from "../grammar-cache.ts";
 import type { Utf8Holder } from "../tokens/vocabulary.ts";
 

@@ -23,11 +23,16 @@ import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import { argumentTypes } from "../../../tool-calls/argument-types.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
-import { continuedAnswer, notOfThisAnswer } from "../../request-plan/continued-answer.ts";
-import { newCallIds } from "../../request-plan/new-call-ids.ts";
-import { limitOutput, type OutputLimit } from "../../request-plan/output-limit.ts";
-import { planReasoning } from "../../request-plan/reasoning-use.ts";
-import { planToolUse, type ToolUse } from "../../request-plan/tool-use.ts";
+import {
+  continuedAnswer,
+  limitOutput,
+  newCallIds,
+  notOfThisAnswer,
+  type OutputLimit,
+  planReasoning,
+  planToolUse,
+  type ToolUse,
+} from "../../request-plan.ts";
 import { joinedDelta } from "../../stream-events.ts";
 import { type GrammarCache, GrammarGate, type GrammarOrder, type GrammarStates } from "../grammar-cache.ts";
 import type { Queue } from "../queue.ts";

@@ -11,7 +11,7 @@ import {
 } from "../../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../../errors.ts";
 import { LoopTurns } from "../../loop-turns.ts";
-import { windowExceeded } from "../../request-plan/output-limit.ts";
+import { windowExceeded } from "../../request-plan.ts";
 import { commonLength } from "../slots/slots.ts";
 import { PromptBounds } from "./prompt-bounds.ts";
 import type { Vocabulary } from "./vocabulary.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { seededRandom } from "../../../../engine/backends/simulator/seeded-random.ts";
 import { type ArgumentPath, argumentTypes, ITEM } from "../../../../engine/tool-calls/argument-types.ts";
 import { jsonOfPython } from "../../../../engine/tool-calls/argument-writer.ts";
 import { JsonScanner } from "../../../../engine/tool-calls/json-scanner.ts";
+import { seededRandom } from "../../../support/seeded-random.ts";
 
 const typesIn = (schema: unknown, ...path: ArgumentPath) => {
   const where = path.length > 0 ? path : ["a"];

@@ -4,10 +4,7 @@ import { PromptBounds } from "../../../../../engine/backends/llama/tokens/prompt
 import { PromptRenderer } from "../../../../../engine/conversation/prompt-renderer.ts";
 import { assistant, system, text, user } from "../../../../support/engine/canonical.ts";
 
-const DEMO = readFileSync(
-  new URL("../../../../../engine/demo-model/template.jinja", import.meta.url),
-  "utf8",
-).trim();
+const DEMO = readFileSync(new URL("../../../../../engine/demo-model/template.jinja", import.meta.url), "utf8").trim();
 /** A tokenizer whose tokens are words and single other characters. */
 const tokensOf = ({ text: prompt }: { readonly text: string }) => prompt.match(/\w+|\W/g)?.length ?? 0;
 
