@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import type { Llama, LlamaGrammar, LlamaGrammarEvaluationState, LlamaModel, Token } from "node-llama-cpp";
 import type { WorkOrder } from "../../../deploy/runtime/threads/work-threads.ts";
 import type { MonotonicClock } from "../../../deploy/runtime/time/clock.ts";
@@ -12,12 +13,12 @@ import {
 import { EngineError } from "../../errors.ts";
 import { BEHIND_REASONING } from "../../grammar/output/output-grammar.ts";
 
-type Entry<Value> = { readonly value: Value; readonly bytes: number; readonly owner: string; readonly usedMs: number };
-type Owned = { readonly keys: Set<string>; bytes: number };
+type Entry<Value> = { readonly value: Value; readonly bytes: number; readonly owner: string; isUsed: boolean };
 
 type CacheBounds = {
   readonly maxBytes: number;
   readonly maxBytesOfOwner: number;
+  /** In milliseconds: a value is dropped after an idle time of half of it to the whole. */
   readonly maxUnusedMs: number;
 };
 
@@ -25,83 +26,60 @@ type CacheBounds = {
 export class ByteBoundedCache<Value> {
   readonly #bounds: CacheBounds;
   readonly #clock: MonotonicClock;
-  readonly #entries = new Map<string, Entry<Value>>();
-  readonly #owners = new Map<string, Owned>();
-  #bytes = 0;
-  #sweepDue = false;
+  readonly #entries: LRUCache<string, Entry<Value>>;
+  readonly #bytesOf = new Map<string, number>();
+  #sweepIsDue = false;
 
   constructor(bounds: CacheBounds, clock: MonotonicClock) {
     this.#bounds = bounds;
     this.#clock = clock;
+    this.#entries = new LRUCache({
+      maxSize: bounds.maxBytes,
+      sizeCalculation: ({ bytes }) => bytes,
+      dispose: ({ owner, bytes }) => this.#count(owner, -bytes),
+    });
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#entries.calculatedSize;
   }
 
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
-    if (!entry) return undefined;
-    this.#remove(key, entry);
-    this.#add(key, entry);
-    return entry.value;
+    if (entry) entry.isUsed = true;
+    return entry?.value;
   }
 
   /** A value larger than a limit is not kept; one with the same key is replaced, also another owner's. */
   set(key: string, value: Value, bytes: number, owner: string): void {
-    const before = this.#entries.get(key);
-    if (before) this.#remove(key, before);
-    this.#add(key, { value, bytes, owner });
-    const own = this.#owners.get(owner);
-    if (own) this.#forget(own.keys, () => own.bytes <= this.#bounds.maxBytesOfOwner);
-    this.#forget(this.#entries.keys(), () => this.#bytes <= this.#bounds.maxBytes);
-  }
-
-  #forget(keys: Iterable<string>, isEnough: () => boolean): void {
-    for (const key of keys) {
-      if (isEnough()) return;
-      const entry = this.#entries.get(key);
-      if (entry) this.#remove(key, entry);
-    }
-  }
-
-  #sweep(): void {
-    this.#sweepDue = false;
-    for (const [key, entry] of this.#entries) {
-      const leftMs = entry.usedMs + this.#bounds.maxUnusedMs - this.#clock.nowMs();
-      if (leftMs > 0) {
-        this.#sweepAfter(leftMs);
-        return;
-      }
-      this.#remove(key, entry);
-    }
-  }
-
-  #sweepAfter(ms: number): void {
-    if (this.#sweepDue) return;
-    this.#sweepDue = true;
-    this.#clock.after(ms, () => this.#sweep());
-  }
-
-  #add(key: string, used: Omit<Entry<Value>, "usedMs">): void {
-    const entry = { ...used, usedMs: this.#clock.nowMs() };
-    const own = this.#owners.get(entry.owner) ?? { keys: new Set(), bytes: 0 };
-    this.#owners.set(entry.owner, own);
-    own.keys.add(key);
-    own.bytes += entry.bytes;
-    this.#entries.set(key, entry);
-    this.#bytes += entry.bytes;
-    this.#sweepAfter(this.#bounds.maxUnusedMs);
-  }
-
-  #remove(key: string, { owner, bytes }: Entry<Value>): void {
     this.#entries.delete(key);
-    this.#bytes -= bytes;
-    const own = this.#owners.get(owner);
-    if (!own) return;
-    own.keys.delete(key);
-    own.bytes -= bytes;
-    if (own.keys.size === 0) this.#owners.delete(owner);
+    if (bytes > this.#bounds.maxBytesOfOwner) return;
+    for (const oldest of this.#entries.rkeys()) {
+      if ((this.#bytesOf.get(owner) ?? 0) + bytes <= this.#bounds.maxBytesOfOwner) break;
+      if (this.#entries.peek(oldest)?.owner === owner) this.#entries.delete(oldest);
+    }
+    this.#entries.set(key, { value, bytes, owner, isUsed: true });
+    this.#count(owner, bytes);
+    this.#sweepLater();
+  }
+
+  #count(owner: string, bytes: number): void {
+    const all = (this.#bytesOf.get(owner) ?? 0) + bytes;
+    if (all > 0) this.#bytesOf.set(owner, all);
+    else this.#bytesOf.delete(owner);
+  }
+
+  #sweepLater(): void {
+    if (this.#sweepIsDue || this.#entries.size === 0) return;
+    this.#sweepIsDue = true;
+    this.#clock.after(this.#bounds.maxUnusedMs / 2, () => {
+      this.#sweepIsDue = false;
+      for (const [key, entry] of [...this.#entries.entries()]) {
+        if (entry.isUsed) entry.isUsed = false;
+        else this.#entries.delete(key);
+      }
+      this.#sweepLater();
+    });
   }
 }
 
@@ -164,7 +142,7 @@ const TENANT_SHARE = 1 / 2;
 const BYTES_PER_GRAMMAR = 1024;
 const MAX_REFUSAL_BYTES = 1024 * 1024;
 const BYTES_PER_REFUSAL = 1024;
-/** The idle time after which grammars and refusals are dropped, in milliseconds: schemas may contain customer names. */
+/** The idle time, in milliseconds, after which grammars and refusals are gone: schemas may contain customer names. */
 const MAX_UNUSED_MS = 10 * 60_000;
 
 type CompiledGrammar = {

@@ -13,7 +13,7 @@ import {
   ModelState,
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
-import { keepMs } from "../../conversation/prompt-renderer.ts";
+import { keepMs } from "../../conversation/cache-breakpoints.ts";
 import { EngineError } from "../../errors.ts";
 import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
 import { throwIfLeft } from "../caller-left.ts";

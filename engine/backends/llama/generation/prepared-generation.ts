@@ -12,8 +12,8 @@ import type {
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { CallerWork } from "../../../caller-work/caller-work.ts";
 import { type GrammarInput, needsGrammar } from "../../../caller-work/grammar-input.ts";
+import { keepMs } from "../../../conversation/cache-breakpoints.ts";
 import type { Conversation } from "../../../conversation/chat-template.ts";
-import { keepMs } from "../../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../../errors.ts";
 import type { UndeclaredMembers } from "../../../grammar/schema/schema-alternatives.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
