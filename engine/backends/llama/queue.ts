@@ -7,13 +7,12 @@ type QueueNews<Grant> =
   | { readonly kind: "granted"; readonly grant: Grant }
   | { readonly kind: "waiting"; readonly position: number };
 
-type TicketOptions<Want, Grant> = FairItem & {
-  readonly want: Want;
+type TicketOptions<Want, Grant> = {
+  readonly claim: Claim;
   readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly maxWaitMs: number;
-  readonly position: (self: QueueTicket<Want, Grant>) => number;
-  readonly leave: (self: QueueTicket<Want, Grant>) => void;
+  readonly queue: { position(of: QueueTicket<Want, Grant>): number; leave(ticket: QueueTicket<Want, Grant>): void };
 };
 
 /** One request's ticket in a queue. The holder calls `next` until it is granted or throws, and closes it in the end. */
@@ -30,12 +29,13 @@ class QueueTicket<Want, Grant> implements FairItem {
   #wake: () => void = () => {};
 
   /** The ticket fails with QUEUE_FULL after `maxWaitMs` milliseconds, and when the caller leaves. */
-  constructor(options: TicketOptions<Want, Grant>) {
-    this.key = options.key;
-    this.priorityClass = options.priorityClass ?? "default";
-    this.rank = options.rank ?? 0;
-    this.cost = options.cost;
-    this.want = options.want;
+  constructor(want: Want, options: TicketOptions<Want, Grant>) {
+    const { tenant, priority, cost } = options.claim;
+    this.key = tenant;
+    this.priorityClass = classOf(priority);
+    this.rank = priority;
+    this.cost = cost;
+    this.want = want;
     this.#options = options;
     this.#cancelTimer = options.clock.after(options.maxWaitMs, () =>
       this.fail(new EngineError("QUEUE_FULL", "No slot became free in time.")),
@@ -57,13 +57,13 @@ class QueueTicket<Want, Grant> implements FairItem {
   }
 
   get position(): number {
-    return Math.max(0, this.#options.position(this));
+    return Math.max(0, this.#options.queue.position(this));
   }
 
   /** Leaves the queue. Returns a grant that came too late to be used, which the caller must release. */
   close(): Grant | undefined {
     this.#settle();
-    this.#options.leave(this);
+    this.#options.queue.leave(this);
     return this.#outcome && "grant" in this.#outcome ? this.#outcome.grant : undefined;
   }
 
@@ -76,7 +76,7 @@ class QueueTicket<Want, Grant> implements FairItem {
   fail(error: EngineError): void {
     this.#outcome ??= { error };
     this.#settle();
-    this.#options.leave(this);
+    this.#options.queue.leave(this);
   }
 
   beat(): void {
@@ -137,20 +137,7 @@ export class Queue<Want, Grant> {
     throwIfLeft(signal);
     this.#makeRoom(claim.tenant);
     const { clock, maxWaitMs } = this.#options;
-    const ticket = new QueueTicket<Want, Grant>({
-      key: claim.tenant,
-      priorityClass: classOf(claim.priority),
-      rank: claim.priority,
-      cost: claim.cost,
-      want,
-      signal,
-      clock,
-      maxWaitMs,
-      position: (self) => this.#position(self),
-      leave: (self) => {
-        if (this.#waiting.remove(self)) this.#moved();
-      },
-    });
+    const ticket = new QueueTicket<Want, Grant>(want, { claim, signal, clock, maxWaitMs, queue: this });
     this.#waiting.push(ticket);
     this.#positions = undefined;
     return ticket;
@@ -185,7 +172,11 @@ export class Queue<Want, Grant> {
     victim.fail(full);
   }
 
-  #position(ticket: QueueTicket<Want, Grant>): number {
+  leave(ticket: QueueTicket<Want, Grant>): void {
+    if (this.#waiting.remove(ticket)) this.#moved();
+  }
+
+  position(ticket: QueueTicket<Want, Grant>): number {
     this.#positions ??= new Map(Array.from(this.#waiting.order(), (one, index) => [one, index]));
     return this.#positions.get(ticket) ?? 0;
   }
