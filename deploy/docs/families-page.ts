@@ -109,10 +109,7 @@ export function familiesPage(): string {
       "(`test/unit/engine/output-parser/family-cases.test.ts`; the exhaustive lane splits at every character). *Alike*: we make",
       "of it what these engines do, but for white space at the ends of texts. *Differing*: we do not, for the reason below.",
     ].join("\n"),
-    table(
-      ["family", "profiles", "cases", "alike", "differing"],
-      families.map(familyRow),
-    ),
+    table(["family", "profiles", "cases", "alike", "differing"], families.map(familyRow)),
     "## What differs on purpose",
     ...differing.flatMap((family) => [`### ${family.family}`, differences(family)]),
     "## Where the cases are from",

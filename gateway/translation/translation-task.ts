@@ -1,5 +1,5 @@
 import { type CrashReport, crashReport } from "../../deploy/runtime/process/end-on-crash.ts";
-import type { ThreadReply } from "../../deploy/runtime/threads/grown-heap.ts";
+import type { ThreadReply } from "../../deploy/runtime/threads/work-threads.ts";
 import type { Catalog } from "../catalog.ts";
 import { ApiError, type ApiErrorOptions, type ErrorCode, type Wording } from "../errors.ts";
 import type { FormatSettings } from "../formats/format.ts";
