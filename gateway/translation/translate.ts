@@ -1,5 +1,9 @@
 import { toDuration } from "../../deploy/runtime/time/proto-duration.ts";
-import { CountTokensRequest, type StreamPreferences } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import {
+  CountTokensRequest,
+  type GenerateRequest,
+  type StreamPreferences,
+} from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Catalog } from "../catalog.ts";
 import type { CanonicalRequest, FormatSettings, Places, PreparedCount } from "../formats/format.ts";
 import { routingDigest } from "../keys/routing-digest.ts";
@@ -144,7 +148,7 @@ function cacheHints({ routingKey, cacheSalt }: Caller, hints: CanonicalRequest["
  * Returns the request with at most `most` output tokens, as its key allows; the answer then ends for length. A higher
  * request is no error, because agents always ask for tens of thousands of tokens and could not use the key at all.
  */
-export function withinOutputLimit<T extends Pick<CanonicalRequest, "maxOutputTokens" | "reasoning">>(
+export function withinOutputLimit<T extends Pick<GenerateRequest, "maxOutputTokens" | "reasoning">>(
   request: T,
   most: number | undefined,
 ): T {

@@ -4,15 +4,21 @@ import {
   CACHE_TTLS,
   cacheControl,
   effort,
+  flag,
   frequencyPenalty,
+  imageUrl,
   jsonSchemaField,
-  MAX_CACHE_KEY_LENGTH,
   MAX_STOP_STRINGS,
   modelId,
   named,
+  parameters,
   presencePenalty,
+  promptCacheKey,
+  reasoningEffort,
   schemaName,
-  strictFlag,
+  stream,
+  strictAnswer,
+  strictTool,
   tag,
   temperatureUpTo,
   topP,
@@ -31,7 +37,6 @@ export const MAX_MESSAGES = 100_000;
 
 export const MAX_LOGIT_BIAS = 1_024;
 
-const flag = z.boolean().nullish();
 const tokens = z.int().min(1).nullish();
 const open = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape).nullish();
 
@@ -47,9 +52,7 @@ export const chatParts = {
     {
       type: tag("image_url"),
       image_url: named("ChatImage", "An image as data.", {
-        url: z
-          .string()
-          .describe("A URL of the form `data:<type>;base64,<data>`: PNG, JPEG, GIF or WebP. Others are never fetched."),
+        url: imageUrl,
         detail: z.enum(["auto", "low", "high"]).nullish().describe("How finely to look. Default: `auto`."),
       }),
       cache_control: cacheControl,
@@ -67,14 +70,13 @@ const functionCall = named("ChatFunctionCall", "The function that a call names, 
   arguments: z.string().describe("The arguments as JSON text. In a history, text that is not JSON is taken as it is."),
 });
 
-/** A tool call, as replies hold it and histories send it back. */
 export const chatToolCall = named("ChatToolCall", "A tool call.", {
   id: z.string().describe("The id of the call, which the message with its result names. Unique within the message."),
   type: tag("function", "Only calls of the type 'function' are supported."),
   function: functionCall,
 });
 
-/** A message; only the fields of its role are checked. */
+/** Only the fields of its role are checked. */
 export const chatMessage = named("ChatMessage", "A message of the conversation.", {
   role: z
     .enum(["system", "developer", "user", "assistant", "tool"])
@@ -111,10 +113,8 @@ const tool = named("ChatTool", "A function that the model may call and the calle
   function: named("ChatFunction", "The definition of a function.", {
     name: toolName.describe("The name of the function."),
     description: z.string().nullish().describe("What the function does, for the model to read."),
-    parameters: jsonSchemaField("The JSON Schema of the arguments, an object.")
-      .nullish()
-      .describe("The JSON Schema of the arguments, an object. Default: no arguments."),
-    strict: strictFlag,
+    parameters,
+    strict: strictTool,
     cache_control: cacheControl,
   }),
   cache_control: cacheControl,
@@ -147,10 +147,7 @@ const responseFormat = z.discriminatedUnion("type", [
     json_schema: named("ChatSchema", "The schema of an answer.", {
       name: schemaName,
       schema: jsonSchemaField("The JSON Schema of the answer."),
-      strict: z
-        .boolean()
-        .nullish()
-        .describe("Whether the answer is held to the whole schema; see *Structured output*. Default: `false`."),
+      strict: strictAnswer,
       description: withoutEffect("What the schema is for."),
     }),
   }),
@@ -179,7 +176,7 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
     .min(1)
     .max(MAX_MESSAGES)
     .describe("The conversation so far."),
-  stream: flag.describe("Whether the answer comes as server-sent events. Default: `false`."),
+  stream,
   stream_options: open({
     include_usage: flag.describe("Whether a last chunk before `[DONE]` holds the usage. Default: `false`."),
   }).describe("What a stream holds beside the answer. It means nothing without `stream`."),
@@ -221,23 +218,13 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   n: z.int().min(1).nullish().describe("The number of choices. Only 1 is supported."),
   parallel_tool_calls: flag.describe("Whether one answer may hold more than one tool call. Default: `true`."),
   modalities: z.array(z.string()).nullish().describe("The kinds of output. Only `text` is supported."),
-  prompt_cache_key: z
-    .string()
-    .max(MAX_CACHE_KEY_LENGTH)
-    .nullish()
-    .describe(
-      "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
-    ),
+  prompt_cache_key: promptCacheKey,
   cache_ttl: z
     .enum(CACHE_TTLS)
     .nullish()
     .describe("How long the beginning of this prompt is worth keeping. It is a hint. Default: the node's own time."),
   reasoning: open({
-    effort: effort
-      .nullish()
-      .describe(
-        "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
-      ),
+    effort: reasoningEffort,
   }).describe("Whether and how much the model reasons before it answers."),
   reasoning_effort: unchecked(effort.nullish()).describe("The same as `reasoning.effort`, which wins."),
   stop: z

@@ -3,7 +3,8 @@ import { ApiError, type FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked, field } from "../checked.ts";
 import { invalidValue, missing, wrongType } from "../field-error.ts";
-import { allParts, type Block, type ContentContext, contentBlocks, partsOf, withBreakpoint } from "./content.ts";
+import { withBreakpoint } from "../parts.ts";
+import { allParts, type Block, type ContentContext, contentBlocks, partsOf } from "./content.ts";
 import { inputMessage, textBlock, toolResultBlock, toolUseBlock } from "./schema.ts";
 
 type Turn = {
@@ -15,7 +16,6 @@ type Turn = {
 
 type OpenCall = { readonly name: string; readonly messagePath: FieldPath };
 
-/** The input of reading a conversation, besides its messages. */
 export type ConversationContext = ContentContext & {
   /** Whether to refuse neighbouring messages of one role instead of merging them. */
   readonly strictAlternation: boolean;
@@ -129,7 +129,10 @@ function resultParts(block: Block, callId: string, name: string, context: Conten
   const { value, path } = block;
   const isError = field(toolResultBlock, value, "is_error", path) ?? false;
   const content = allParts(contentBlocks(value.content, [...path, "content"], "tool_result"), context);
-  return withBreakpoint([{ kind: { $case: "toolResult", value: { callId, name, content, isError } } }], block);
+  return withBreakpoint(
+    [{ kind: { $case: "toolResult", value: { callId, name, content, isError } } }],
+    value.cache_control,
+  );
 }
 
 /*
@@ -174,10 +177,6 @@ function withoutEmptyPrefill(messages: readonly PlacedMessage[]): readonly Place
  */
 const ATTRIBUTION = "x-anthropic-billing-header:";
 
-/**
- * Reads the top-level `system` as one message; undefined when it is empty. Throws `ApiError` for blocks that are not
- * text.
- */
 export function systemMessage(system: unknown): Message | undefined {
   const parts = withoutAttribution(systemBlocks(system, ["system"])).flatMap((block) => partsOf(block, NO_CONTEXT));
   return parts.length > 0 ? { role: Role.SYSTEM, parts } : undefined;
@@ -203,7 +202,6 @@ export function refuseSystemRole(body: JsonObject): void {
 
 const NO_CONTEXT: ContentContext = { acceptsImages: false, unreadable: "reject", sealer: { open: () => undefined } };
 
-/** Reads text that is a string, or an array of text blocks; null and absent are none. Throws `ApiError`. */
 export function systemBlocks(system: unknown, at: FieldPath): readonly Block[] {
   if (system === undefined || system === null) return [];
   if (typeof system === "string") return [{ type: "text", value: { text: withoutAttributionLine(system) }, path: at }];

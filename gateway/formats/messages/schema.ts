@@ -7,7 +7,8 @@ import {
   MAX_STOP_STRINGS,
   modelId,
   named,
-  strictFlag,
+  stream,
+  strictTool,
   tag,
   temperatureUpTo,
   topP,
@@ -24,9 +25,6 @@ import { MAX_TOOLS, toolName } from "../tools.ts";
  */
 
 export const MAX_MESSAGES = 100_000;
-
-/** The limit of the contract's field. */
-const MAX_TOP_K = 2 ** 32 - 1;
 
 const outputFormat = z.object({
   type: z.enum(["json_schema"]).describe("The kind of the format."),
@@ -104,7 +102,6 @@ export const toolReferenceBlock = named(
   },
 );
 
-/** A block with the result of a tool call, whose content is read in code. */
 export const toolResultBlock = named("ToolResultBlock", "The result of a tool call, in the user message behind it.", {
   type: tag("tool_result"),
   tool_use_id: z.string().min(1).describe("The id of the call, of the assistant turn right before."),
@@ -164,7 +161,6 @@ const block = z.discriminatedUnion("type", [
   compactionBlock,
 ]);
 
-/** A message, whose content is read in code. */
 export const inputMessage = named("InputMessage", "A message of the conversation.", {
   role: z.enum(["user", "assistant"]).describe("Whose message it is. System text stands in `system`."),
   content: z
@@ -181,7 +177,7 @@ export const tool = named("Tool", "A tool that the model may call and the caller
   ),
   description: z.string().nullish().describe("What the tool does, for the model to read."),
   input_schema: jsonSchemaField("The JSON Schema of the arguments, an object."),
-  strict: strictFlag,
+  strict: strictTool,
   defer_loading: unchecked(z.boolean().nullish()).describe(
     "Taken into account for the placeholder of an agent that holds its tools back; else without effect.",
   ),
@@ -229,13 +225,13 @@ const toolFields = {
 };
 
 const options = {
-  stream: z.boolean().nullish().describe("Whether the answer comes as server-sent events. Default: `false`."),
+  stream,
   temperature: temperatureUpTo(1),
   top_p: topP,
   top_k: z
     .int()
     .min(0)
-    .max(MAX_TOP_K)
+    .max(2 ** 32 - 1)
     .nullish()
     .describe("The number of likeliest tokens to choose from; 0 means all. Default: the model's own."),
   thinking: z
@@ -301,7 +297,6 @@ export const messagesRequest = named("MessagesRequest", "The body of a request f
 /** The body of a count, which has no answer: `max_tokens` may be absent or any value. */
 export const countTokensBody = messagesRequest.extend({ max_tokens: z.unknown().optional() });
 
-/** The fields of a count's body that are counted. */
 export const countTokensRequest = named(
   "CountTokensRequest",
   "The body of a count: that of the message whose prompt is counted. What stands beside these fields is checked as there, and changes no count.",

@@ -5,14 +5,17 @@ import { checked, unchecked } from "../checked.ts";
 import { missing, tooLong, tooMany, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import {
   closed,
-  effort,
   frequencyPenalty,
+  imageUrl,
   inert,
   jsonSchemaField,
-  MAX_CACHE_KEY_LENGTH,
   named,
+  parameters,
   presencePenalty,
+  promptCacheKey,
+  reasoningEffort,
   schemaName,
+  strictAnswer,
   tag,
   temperatureUpTo,
   topP,
@@ -27,13 +30,10 @@ import { MAX_TOOLS, toolName } from "../tools.ts";
  * means that it is absent.
  */
 
-/** The most items of one request: the number that the service of this format allows for messages. */
 export const MAX_ITEMS = 100_000;
 
-/** The value of `include` that requests sealed reasoning. */
 export const SEALED_REASONING = "reasoning.encrypted_content";
 
-/** The value of `include` that requests log probabilities. */
 export const LOGPROBS = "message.output_text.logprobs";
 
 const STATELESS = "Nothing is kept between requests: send the whole conversation in 'input'.";
@@ -48,9 +48,7 @@ export const inputImage = named(
   "An image, in user messages and outputs, for models that take images.",
   {
     type: tag("input_image"),
-    image_url: z
-      .string()
-      .describe("A URL of the form `data:<type>;base64,<data>`: PNG, JPEG, GIF or WebP. Others are never fetched."),
+    image_url: imageUrl,
     detail: z.enum(["auto", "low", "high", "original"]).nullish().describe("How finely to look. Default: `auto`."),
   },
 );
@@ -65,7 +63,6 @@ const content = z.union(
   "a string or an array of content parts",
 );
 
-/** A message item, whose parts are read in code. */
 export const messageItem = named("InputMessageItem", "A message.", {
   type: z.literal("message").optional().describe("`message`, which may be left out."),
   role: z
@@ -86,7 +83,6 @@ export const callItem = named(
   },
 );
 
-/** An item with the result of a call, whose parts are read in code. */
 export const outputItem = named("FunctionCallOutput", "The result of a function call.", {
   type: tag("function_call_output"),
   call_id: z.string().min(1).describe("The id of the call, which stands before."),
@@ -123,7 +119,6 @@ const reasoningItem = named(
   },
 );
 
-/** An item with a summary of the earlier conversation. */
 export const compactionItem = named(
   "InputCompaction",
   "A compaction of an earlier reply, in place of what it summarises. One that does not open is an error.",
@@ -141,9 +136,7 @@ export const functionTool = named("FunctionTool", "A function that the model may
   type: tag("function"),
   name: toolName.describe("The name of the function, unique where it is declared."),
   description: z.string().nullish().describe("What the function does, for the model to read."),
-  parameters: jsonSchemaField("The JSON Schema of the arguments, an object.")
-    .nullish()
-    .describe("The JSON Schema of the arguments, an object. Default: no arguments."),
+  parameters,
   strict: z
     .boolean()
     .nullish()
@@ -152,7 +145,6 @@ export const functionTool = named("FunctionTool", "A function that the model may
     ),
 });
 
-/** A group of function tools, which are checked one by one. */
 export const namespaceTool = named(
   "NamespaceTool",
   "A group of the caller's own functions. The model sees one joined name; calls have name and namespace apart.",
@@ -183,10 +175,7 @@ const textFormatSchema = z.discriminatedUnion("type", [
     type: tag("json_schema"),
     name: schemaName,
     schema: jsonSchemaField("The JSON Schema of the answer."),
-    strict: z
-      .boolean()
-      .nullish()
-      .describe("Whether the answer is held to the whole schema; see *Structured output*. Default: `false`."),
+    strict: strictAnswer,
     description: z.string().nullish().describe("What the schema is for; repeated in the reply."),
   }),
 ]);
@@ -238,11 +227,7 @@ export const responsesRequest = closed(
       .describe("What the text of the answer is like."),
     reasoning: z
       .strictObject({
-        effort: effort
-          .nullish()
-          .describe(
-            "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
-          ),
+        effort: reasoningEffort,
         summary: summary.describe(
           "Any value asks for the reasoning in the reply, as a summary; the reasoning itself stands in it.",
         ),
@@ -275,13 +260,7 @@ export const responsesRequest = closed(
       .nullish()
       .describe("What the reply holds besides: sealed reasoning to send back, or log probabilities."),
     metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
-    prompt_cache_key: z
-      .string()
-      .max(MAX_CACHE_KEY_LENGTH)
-      .nullish()
-      .describe(
-        "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
-      ),
+    prompt_cache_key: promptCacheKey,
     prompt_cache_retention: z.string().nullish().describe("Repeated in the reply, without effect."),
     prompt_cache_options: z.unknown().optional().describe("Accepted without effect."),
     safety_identifier: z.string().nullish().describe("Repeated in the reply, without effect."),
@@ -342,7 +321,6 @@ export type ResponsesBody = z.infer<typeof responsesRequest>;
 /** The most bytes of all keys and values of `client_metadata` together. */
 export const MAX_CLIENT_METADATA_BYTES = 16 * 1024;
 
-/** Checks the top level of a body. Throws `ApiError` for the first field at fault. */
 export function checkBody(value: unknown): ResponsesBody {
   const raw = requestBody(value);
   if (raw.input === null) throw missing(["input"]);
@@ -360,9 +338,7 @@ export function checkBody(value: unknown): ResponsesBody {
 /** The most pairs of `metadata`, and the most characters of a key and of a value. */
 export const MAX_METADATA = { pairs: 16, keyLength: 64, valueLength: 512 } as const;
 
-/**
- * Reads `metadata`, pairs of strings within `MAX_METADATA`. Paths never contain its keys, as the caller invented them.
- */
+/** Paths never contain the keys, as the caller invented them. */
 export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   const path = ["metadata"];
   const pairs = stringPairs(value, path);
