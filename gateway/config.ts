@@ -6,8 +6,7 @@ import { grpcSchema } from "./grpc/grpc-settings.ts";
 import { adminSchema, healthSchema } from "./http/admin/admin-settings.ts";
 import { streamSchema } from "./http/answer/stream-settings.ts";
 import { tryItSchema } from "./http/try-it/try-it-settings.ts";
-import { keysSchema } from "./keys/key-settings.ts";
-import { tokensSchema } from "./keys/tokens/token-settings.ts";
+import { keysSchema, tokensSchema } from "./keys/key-settings.ts";
 import { overloadSchema } from "./overload/overload-settings.ts";
 import { stateSchema } from "./state/state-settings.ts";
 import { statsSchema } from "./stats/stats-settings.ts";
@@ -32,18 +31,6 @@ const limits = z
       .regex(/^[a-z][a-z0-9-]{0,31}$/, "expected lower-case letters, digits and hyphens")
       .default("anthropic")
       .describe("The word before -ratelimit- in the header names of Format B; clients know the default."),
-    requestBurstSeconds: z
-      .int()
-      .min(1)
-      .max(60)
-      .default(10)
-      .describe("Request burst of a rested key, as seconds of its requests per minute; at least 1 request."),
-    tokenBurstSeconds: z
-      .int()
-      .min(1)
-      .max(60)
-      .default(60)
-      .describe("Token burst of a rested key, as seconds of its tokens per minute."),
     countConcurrency: z
       .int()
       .min(1)

@@ -47,7 +47,7 @@ export type Admitted<Member> = {
    * Follows the attempt for the load-balancing policy, from admission to release; undefined when the policy learns
    * nothing from attempts.
    */
-  readonly placement: Pick<Placement, "see"> | undefined;
+  readonly placement: Pick<Placement, "see" | "explain"> | undefined;
   /** Whether the request's wait for prefill had reached its limit. */
   readonly overdue: boolean;
   /** Returns the place at the end of the attempt. Idempotent. */
