@@ -23,6 +23,10 @@ export function closed<Shape extends z.ZodRawShape>(id: string, description: str
   return z.strictObject(shape).meta({ id, description });
 }
 
+export function optional<Schema extends z.ZodType>(schema: Schema, description: string) {
+  return schema.nullish().describe(description);
+}
+
 export function withoutEffect(description: string) {
   return z
     .unknown()
@@ -90,20 +94,16 @@ export type Written<Schema extends z.ZodType> = Unchanged<z.infer<Schema>>;
 type Unchanged<Value> = Value extends object ? { readonly [Key in keyof Value]: Unchanged<Value[Key]> } : Value;
 
 export function temperatureUpTo(most: number) {
-  return z
-    .number()
-    .min(0)
-    .max(most)
-    .nullish()
-    .describe("The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own.");
+  return optional(
+    z.number().min(0).max(most),
+    "The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own.",
+  );
 }
 
-export const topP = z
-  .number()
-  .min(0)
-  .max(1)
-  .nullish()
-  .describe("The share of probability to choose from, likeliest tokens first. Default: the model's own.");
+export const topP = optional(
+  z.number().min(0).max(1),
+  "The share of probability to choose from, likeliest tokens first. Default: the model's own.",
+);
 
 const penalty = z.number().min(-2).max(2).nullish();
 
@@ -143,13 +143,10 @@ export function reasoningOfEffort(word: Effort): Reasoning {
 
 export const MAX_CACHE_KEY_LENGTH = 512;
 
-export const promptCacheKey = z
-  .string()
-  .max(MAX_CACHE_KEY_LENGTH)
-  .nullish()
-  .describe(
-    "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
-  );
+export const promptCacheKey = optional(
+  z.string().max(MAX_CACHE_KEY_LENGTH),
+  "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
+);
 
 /** In seconds. */
 const TTL_SECONDS: ReadonlyMap<string, number> = new Map([

@@ -11,6 +11,7 @@ import {
   MAX_STOP_STRINGS,
   modelId,
   named,
+  optional,
   parameters,
   presencePenalty,
   promptCacheKey,
@@ -89,18 +90,15 @@ export const chatMessage = named("ChatMessage", "A message of the conversation."
     .nullish()
     .describe("The content: a text or a list of parts. Null and absent are an empty text."),
   name: z.string().nullish().describe("The name of the speaker, where the model's template has a place for one."),
-  tool_calls: z
-    .array(chatToolCall, "an array of tool calls")
-    .nullish()
-    .describe("The calls of an `assistant` message. Each needs its `tool` message before anything else is said."),
-  tool_call_id: z
-    .string()
-    .nullish()
-    .describe("The id of the call that a `tool` message is the result of. Required with the role `tool`."),
-  reasoning_content: z
-    .string()
-    .nullish()
-    .describe("The reasoning of an `assistant` message, as an earlier reply held it."),
+  tool_calls: optional(
+    z.array(chatToolCall, "an array of tool calls"),
+    "The calls of an `assistant` message. Each needs its `tool` message before anything else is said.",
+  ),
+  tool_call_id: optional(
+    z.string(),
+    "The id of the call that a `tool` message is the result of. Required with the role `tool`.",
+  ),
+  reasoning_content: optional(z.string(), "The reasoning of an `assistant` message, as an earlier reply held it."),
   reasoning: z.string().nullish().describe("Another name of `reasoning_content`."),
   refusal: z.string().nullish().describe("A refusal of an `assistant` message, which reads as its text."),
   cache_control: cacheControl,
@@ -157,11 +155,10 @@ const thinkingSwitch = named("ChatThinking", "A switch for reasoning, as self-ho
   type: z
     .enum(["enabled", "adaptive", "disabled"])
     .describe("`disabled` switches reasoning off, the others switch it on."),
-  budget_tokens: z
-    .int()
-    .min(1)
-    .nullish()
-    .describe("The most tokens of reasoning, cut below the limit of the answer. Default: no limit of its own."),
+  budget_tokens: optional(
+    z.int().min(1),
+    "The most tokens of reasoning, cut below the limit of the answer. Default: no limit of its own.",
+  ),
 });
 
 const templateSwitches = named("ChatTemplateSwitches", "Switches for reasoning under their names in templates.", {
@@ -188,49 +185,42 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   top_p: topP,
   frequency_penalty: frequencyPenalty,
   presence_penalty: presencePenalty,
-  repetition_penalty: z
-    .number()
-    .min(0.01)
-    .max(10)
-    .nullish()
-    .describe("A divisor of the odds of tokens that have occurred; 1 is neutral. Default: the model's own."),
-  top_k: z
-    .int()
-    .min(-1)
-    .max(2 ** 31 - 1)
-    .nullish()
-    .describe("The number of likeliest tokens to choose from; 0 and -1 mean all. Default: the model's own."),
-  min_p: z
-    .number()
-    .min(0)
-    .max(1)
-    .nullish()
-    .describe(
-      "The least probability of a token to be chosen, as a share of that of the likeliest one. Default: the model's own.",
-    ),
+  repetition_penalty: optional(
+    z.number().min(0.01).max(10),
+    "A divisor of the odds of tokens that have occurred; 1 is neutral. Default: the model's own.",
+  ),
+  top_k: optional(
+    z
+      .int()
+      .min(-1)
+      .max(2 ** 31 - 1),
+    "The number of likeliest tokens to choose from; 0 and -1 mean all. Default: the model's own.",
+  ),
+  min_p: optional(
+    z.number().min(0).max(1),
+    "The least probability of a token to be chosen, as a share of that of the likeliest one. Default: the model's own.",
+  ),
   logprobs: flag.describe("Whether the log probabilities of the answer's tokens are returned. Default: `false`."),
-  top_logprobs: z
-    .int()
-    .min(0)
-    .max(20)
-    .nullish()
-    .describe("The number of likeliest tokens to list at each place, with `logprobs`. Default: 0."),
+  top_logprobs: optional(
+    z.int().min(0).max(20),
+    "The number of likeliest tokens to list at each place, with `logprobs`. Default: 0.",
+  ),
   n: z.int().min(1).nullish().describe("The number of choices. Only 1 is supported."),
   parallel_tool_calls: flag.describe("Whether one answer may hold more than one tool call. Default: `true`."),
   modalities: z.array(z.string()).nullish().describe("The kinds of output. Only `text` is supported."),
   prompt_cache_key: promptCacheKey,
-  cache_ttl: z
-    .enum(CACHE_TTLS)
-    .nullish()
-    .describe("How long the beginning of this prompt is worth keeping. It is a hint. Default: the node's own time."),
+  cache_ttl: optional(
+    z.enum(CACHE_TTLS),
+    "How long the beginning of this prompt is worth keeping. It is a hint. Default: the node's own time.",
+  ),
   reasoning: open({
     effort: reasoningEffort,
   }).describe("Whether and how much the model reasons before it answers."),
   reasoning_effort: unchecked(effort.nullish()).describe("The same as `reasoning.effort`, which wins."),
-  stop: z
-    .union([z.string(), z.array(z.string()).max(MAX_STOP_STRINGS)], "a string or an array of strings")
-    .nullish()
-    .describe("Texts that end the answer where they would occur; they are not part of it. Empty texts are left out."),
+  stop: optional(
+    z.union([z.string(), z.array(z.string()).max(MAX_STOP_STRINGS)], "a string or an array of strings"),
+    "Texts that end the answer where they would occur; they are not part of it. Empty texts are left out.",
+  ),
   seed: unchecked(z.int().nullish()).describe(
     "A number that makes random choices repeatable, as far as the engine can. Any integer is taken.",
   ),

@@ -10,6 +10,7 @@ import {
   inert,
   jsonSchemaField,
   named,
+  optional,
   parameters,
   presencePenalty,
   promptCacheKey,
@@ -94,10 +95,10 @@ const reasoningItem = named(
   "Reasoning of an earlier answer, as it was. Of its three texts the first one that is there and can be read counts; nothing in it is an error.",
   {
     type: tag("reasoning"),
-    encrypted_content: z
-      .string()
-      .nullish()
-      .describe("The sealed reasoning of an earlier reply for the same key's owner and model."),
+    encrypted_content: optional(
+      z.string(),
+      "The sealed reasoning of an earlier reply for the same key's owner and model.",
+    ),
     content: z
       .array(
         named("ReasoningTextPart", "A part of reasoning.", {
@@ -137,12 +138,10 @@ export const functionTool = named("FunctionTool", "A function that the model may
   name: toolName.describe("The name of the function, unique where it is declared."),
   description: z.string().nullish().describe("What the function does, for the model to read."),
   parameters,
-  strict: z
-    .boolean()
-    .nullish()
-    .describe(
-      "Whether the arguments are held to the whole schema; see *Structured output*. Default: where the schema closes every object, requires every property and has common keywords alone.",
-    ),
+  strict: optional(
+    z.boolean(),
+    "Whether the arguments are held to the whole schema; see *Structured output*. Default: where the schema closes every object, requires every property and has common keywords alone.",
+  ),
 });
 
 export const namespaceTool = named(
@@ -201,23 +200,21 @@ export const responsesRequest = closed(
       .describe("The text of the user, or the whole conversation so far as items."),
     instructions: z.string().nullish().describe("The first system text of the prompt."),
     stream: z.boolean().nullish().describe("Whether the answer comes as typed server-sent events. Default: `false`."),
-    max_output_tokens: z
-      .int()
-      .min(1)
-      .nullish()
-      .describe(
-        "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: the rest of the window.",
-      ),
-    tools: z
-      .array(unchecked(z.discriminatedUnion("type", [functionTool, namespaceTool])), "an array of tools")
-      .max(MAX_TOOLS)
-      .nullish()
-      .describe("The caller's own function tools, and namespaces of them."),
+    max_output_tokens: optional(
+      z.int().min(1),
+      "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: the rest of the window.",
+    ),
+    tools: optional(
+      z
+        .array(unchecked(z.discriminatedUnion("type", [functionTool, namespaceTool])), "an array of tools")
+        .max(MAX_TOOLS),
+      "The caller's own function tools, and namespaces of them.",
+    ),
     tool_choice: unchecked(toolChoiceSchema).describe("Whether and which tool the model calls. Default: `auto`."),
-    parallel_tool_calls: z
-      .boolean()
-      .nullish()
-      .describe("Whether one answer may hold more than one function call. Default: `true`."),
+    parallel_tool_calls: optional(
+      z.boolean(),
+      "Whether one answer may hold more than one function call. Default: `true`.",
+    ),
     text: z
       .strictObject({
         format: textFormatSchema.nullish().describe("The form of the answer's text. Default: free text."),
@@ -249,16 +246,14 @@ export const responsesRequest = closed(
     top_p: topP,
     frequency_penalty: frequencyPenalty,
     presence_penalty: presencePenalty,
-    top_logprobs: z
-      .int()
-      .min(0)
-      .max(20)
-      .nullish()
-      .describe("The number of likeliest tokens to list at each place of the text, with their log probabilities."),
-    include: z
-      .array(z.string().meta({ enum: [SEALED_REASONING, LOGPROBS] }))
-      .nullish()
-      .describe("What the reply holds besides: sealed reasoning to send back, or log probabilities."),
+    top_logprobs: optional(
+      z.int().min(0).max(20),
+      "The number of likeliest tokens to list at each place of the text, with their log probabilities.",
+    ),
+    include: optional(
+      z.array(z.string().meta({ enum: [SEALED_REASONING, LOGPROBS] })),
+      "What the reply holds besides: sealed reasoning to send back, or log probabilities.",
+    ),
     metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
     prompt_cache_key: promptCacheKey,
     prompt_cache_retention: z.string().nullish().describe("Repeated in the reply, without effect."),
@@ -268,14 +263,14 @@ export const responsesRequest = closed(
     client_metadata: unchecked(textPairs).describe(
       "Pairs of strings for the caller's own use, checked and dropped. At most 16 KiB together.",
     ),
-    store: z
-      .literal(false, "Responses are never stored: only false is supported.")
-      .nullish()
-      .describe("Only `false` is supported: nothing is stored."),
-    background: z
-      .literal(false, "Responses do not run in the background: only false is supported.")
-      .nullish()
-      .describe("Only `false` is supported."),
+    store: optional(
+      z.literal(false, "Responses are never stored: only false is supported."),
+      "Only `false` is supported: nothing is stored.",
+    ),
+    background: optional(
+      z.literal(false, "Responses do not run in the background: only false is supported."),
+      "Only `false` is supported.",
+    ),
     previous_response_id: z
       .null(STATELESS)
       .optional()
@@ -289,30 +284,24 @@ export const responsesRequest = closed(
     context_management: unchecked(z.array(z.unknown()).max(0).nullish()).describe(
       "Refused unless it is an empty list.",
     ),
-    truncation: z
-      .literal("disabled", "Input is never cut: only 'disabled' is supported.")
-      .nullish()
-      .describe("Only `disabled` is supported: input is never cut."),
-    service_tier: z
-      .string()
-      .nullish()
-      .describe("Accepted without effect: there is one tier. The reply says `default`."),
+    truncation: optional(
+      z.literal("disabled", "Input is never cut: only 'disabled' is supported."),
+      "Only `disabled` is supported: input is never cut.",
+    ),
+    service_tier: optional(z.string(), "Accepted without effect: there is one tier. The reply says `default`."),
     stream_options: z
       .strictObject({
-        include_obfuscation: z
-          .boolean()
-          .nullish()
-          .describe(
-            "Whether each delta is padded to a multiple of 32 bytes, so that its size reveals little of its text. Default: `false`.",
-          ),
+        include_obfuscation: optional(
+          z.boolean(),
+          "Whether each delta is padded to a multiple of 32 bytes, so that its size reveals little of its text. Default: `false`.",
+        ),
       })
       .nullish()
       .describe("What a stream holds beside the answer."),
-    max_tool_calls: z
-      .int()
-      .min(1)
-      .nullish()
-      .describe("Repeated in the reply, without effect: it limits hosted tools, and there are none."),
+    max_tool_calls: optional(
+      z.int().min(1),
+      "Repeated in the reply, without effect: it limits hosted tools, and there are none.",
+    ),
   },
 );
 
