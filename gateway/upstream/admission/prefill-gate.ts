@@ -1,5 +1,6 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
+import type { EndpointViews } from "../load-balancing/endpoint-views.ts";
 import type { PolicyPick } from "../load-balancing/policy.ts";
 
 /**
@@ -12,51 +13,47 @@ const APART_MS = 1_000;
  * left, so that it does not run dry meanwhile.
  */
 const MAX_APART_MS = 5_000;
-
 /** The prefill time above which a prompt is long, in seconds. */
 const LONG_SECONDS = 2;
 /** The outstanding prefill with which an endpoint receives no long prompt, in seconds. */
 const MAX_AHEAD_SECONDS = 2;
 
-/**
- * The wait of a request although some endpoint has room: going there now would cost other requests more than it gains.
- */
-export type PrefillWait = {
+/** What a request waits for although some endpoint has room: going there now would cost others more than it gains. */
+export type GateWait = {
   /**
-   * `place`: the endpoint that holds most of the prompt is full, and all others would prefill much. `prefill`: the
+   * `slot`: the endpoint that holds most of the prompt is full, and all others would prefill much. `prefill`: the
    * prompt needs much prefill on any endpoint, and the endpoint is busy with prefill.
    */
-  readonly kind: "place" | "prefill";
+  readonly kind: "slot" | "prefill";
   /** The address of the awaited endpoint; undefined where any will do. */
   readonly address: string | undefined;
   /** The expected prefill time on that endpoint, in seconds. */
   readonly seconds: number;
 };
 
-export type PrefillTurnParts = {
-  readonly views: { get(address: string): EndpointView | undefined; [Symbol.iterator](): Iterator<EndpointView> };
+/** One pass over the waiting requests, within one tick of the event loop. */
+export type GatePass = {
+  /** Returns whether any endpoint can begin a long prefill now. */
+  anyIdle(): boolean;
+  /** Returns whether a wait may be over, as far as can be determined without another pick. */
+  isOver(wait: GateWait): boolean;
+};
+
+export type PrefillGateParts = {
+  readonly views: EndpointViews;
   /** Returns whether an endpoint takes one more request. */
   readonly hasRoom: (endpoint: EndpointView) => boolean;
-  /** The clock by which gateways that share an endpoint take turns. */
-  readonly clock: Clock;
+  readonly clock: Pick<Clock, "nowMs">;
   /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
 };
 
-/** One pass over the waiting requests, within one turn of the event loop. */
-export type PrefillLook = {
-  /** Returns whether any endpoint can begin a long prefill now. */
-  anyIdle(): boolean;
-  /** Returns whether a request's wait may be over, as far as can be determined without another pick. */
-  isOver(wait: PrefillWait): boolean;
-};
-
-/** The properties of a prompt that decide its turn. */
-export type PrefillPrompt = {
+/** The properties of a prompt that decide its wait. */
+export type GatedPrompt = {
   /** The expected number of tokens of the whole prompt. */
   readonly tokens: number;
-  /** Whether other requests wait for prefill, and this prompt comes after them. */
-  readonly isLast: boolean;
+  /** Returns whether other requests wait for prefill, and this prompt comes after them. */
+  readonly isLast: () => boolean;
   /** Whether the request's wait has reached its limit: then it goes to the first endpoint that is idle. */
   readonly overdue: boolean;
   /** Picks among all endpoints, including those without room; undefined where there is none. */
@@ -66,70 +63,55 @@ export type PrefillPrompt = {
 /**
  * Sends prompts that need much prefill to an endpoint one at a time. A node prefills sequentially: behind several long
  * prompts, cached ones wait until they are evicted, and become long, too. Waiting in the gateway instead, they keep
- * their order, and go to the best endpoint at their turn.
+ * their order, and go to the best endpoint when they are next.
  *
  * The policy's expectation is the only input: without one, no request waits.
  */
-export class PrefillTurns {
-  readonly #parts: PrefillTurnParts;
+export class PrefillGate {
+  readonly #parts: PrefillGateParts;
   /**
    * For each endpoint that was busy at the last check, the monotonic milliseconds at which it counts as idle; undefined
    * while it is busy.
    */
   readonly #idleFromMs = new Map<string, number | undefined>();
 
-  constructor(parts: PrefillTurnParts) {
+  constructor(parts: PrefillGateParts) {
     this.#parts = parts;
-  }
-
-  /** Removes the endpoints that have left. */
-  forgetLeft(): void {
-    const { views } = this.#parts;
-    for (const address of this.#idleFromMs.keys()) if (!views.get(address)) this.#idleFromMs.delete(address);
+    parts.views.follow({ changed() {}, left: ({ address }) => this.#idleFromMs.delete(address) });
   }
 
   /** Returns the wait of a request before it goes to the picked endpoint; undefined where it may go now. */
-  waitFor({ endpoint, uncachedTokens = 0 }: PolicyPick, prompt: PrefillPrompt): PrefillWait | undefined {
+  waitFor({ endpoint, uncachedTokens = 0 }: PolicyPick, prompt: GatedPrompt): GateWait | undefined {
     const seconds = uncachedTokens / endpoint.prefillTokensPerSecond;
-    if (!this.#isLong(seconds)) return undefined;
-    if (prompt.isLast || !this.#isIdle(endpoint)) {
+    if (seconds <= LONG_SECONDS) return undefined;
+    if (prompt.isLast() || !this.#isIdle(endpoint)) {
       // Where the endpoint holds little of the prompt, any other will do as well.
       const isAnyAsGood = prompt.overdue || uncachedTokens > prompt.tokens / 2;
-      const address = isAnyAsGood ? undefined : endpoint.address;
-      return { kind: "prefill", address, seconds };
+      return { kind: "prefill", address: isAnyAsGood ? undefined : endpoint.address, seconds };
     }
     if (prompt.overdue) return undefined;
     const best = prompt.pickAnywhere();
     const bestTokens = best?.uncachedTokens ?? uncachedTokens;
     if (!best || best.endpoint.address === endpoint.address || bestTokens > uncachedTokens / 2) return undefined;
     const bestSeconds = bestTokens / best.endpoint.prefillTokensPerSecond;
-    const kind = this.#isLong(bestSeconds) ? "prefill" : "place";
+    const kind = bestSeconds > LONG_SECONDS ? "prefill" : "slot";
     return { kind, address: best.endpoint.address, seconds: bestSeconds };
   }
 
   /** Begins a pass over the waiting requests: admissions during the pass make endpoints busier, and none idle. */
-  look(): PrefillLook {
+  pass(): GatePass {
     const { views, hasRoom } = this.#parts;
     let noneIdle = false;
     const anyIdle = () => {
-      noneIdle ||= !this.#isAnyIdle();
+      noneIdle ||= ![...views].some((endpoint) => this.#isIdle(endpoint) && hasRoom(endpoint));
       return !noneIdle;
     };
-    const isOver = ({ kind, address }: PrefillWait) => {
+    const isOver = ({ kind, address }: GateWait) => {
       if (address === undefined) return anyIdle();
       const endpoint = views.get(address);
-      return !endpoint || (hasRoom(endpoint) && (kind === "place" || this.#isIdle(endpoint)));
+      return !endpoint || (hasRoom(endpoint) && (kind === "slot" || this.#isIdle(endpoint)));
     };
     return { anyIdle, isOver };
-  }
-
-  #isAnyIdle(): boolean {
-    for (const endpoint of this.#parts.views) if (this.#isIdle(endpoint) && this.#parts.hasRoom(endpoint)) return true;
-    return false;
-  }
-
-  #isLong(seconds: number): boolean {
-    return seconds > LONG_SECONDS;
   }
 
   /**
