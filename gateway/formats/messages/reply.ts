@@ -51,32 +51,24 @@ export function usageOf(usage: Usage | undefined): MessageUsage {
   };
 }
 
-/** Returns the end of a message. A stop at a text that is not one of the caller's strings is the model's own end. */
+/**
+ * A stop at a text that is not one of the caller's strings, or for a reason of a newer engine, is the end of the turn.
+ */
 export function stopOf(finished: Finished): Stop {
   if (finished.reason === FinishReason.STOP_SEQUENCE && finished.matchedStop !== undefined)
     return { stop_reason: "stop_sequence", stop_sequence: finished.matchedStop };
-  return { stop_reason: stopReason(finished.reason), stop_sequence: null };
+  return { stop_reason: STOP_REASONS[finished.reason] ?? "end_turn", stop_sequence: null };
 }
 
-function stopReason(reason: FinishReason): Stop["stop_reason"] {
-  switch (reason) {
-    case FinishReason.STOP:
-    case FinishReason.STOP_SEQUENCE:
-    case FinishReason.UNSPECIFIED:
-      return "end_turn";
-    case FinishReason.MAX_OUTPUT_TOKENS:
-      return "max_tokens";
-    case FinishReason.CONTEXT_WINDOW:
-      return "model_context_window_exceeded";
-    case FinishReason.TOOL_CALLS:
-      return "tool_use";
-    case FinishReason.CONTENT_FILTER:
-      return "refusal";
-    default:
-      reason satisfies never; // A value of a newer engine; ending the turn is the safe reading.
-      return "end_turn";
-  }
-}
+const STOP_REASONS: Readonly<Record<FinishReason, Stop["stop_reason"]>> = {
+  [FinishReason.UNSPECIFIED]: "end_turn",
+  [FinishReason.STOP]: "end_turn",
+  [FinishReason.STOP_SEQUENCE]: "end_turn",
+  [FinishReason.MAX_OUTPUT_TOKENS]: "max_tokens",
+  [FinishReason.CONTEXT_WINDOW]: "model_context_window_exceeded",
+  [FinishReason.TOOL_CALLS]: "tool_use",
+  [FinishReason.CONTENT_FILTER]: "refusal",
+};
 
 /**
  * Makes the blocks of the reply for a block of the answer. None is empty, except a call without arguments and a

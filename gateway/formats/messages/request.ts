@@ -31,7 +31,7 @@ import { schemaText, toolOf } from "../tools.ts";
 import { conversation, refuseSystemRole, systemMessage } from "./conversation.ts";
 import { type Asked, messageReply, type ThinkingDisplay } from "./reply.ts";
 import { countTokensBody, MESSAGES_UNTAKEN, type MessagesBody, messagesRequest, tool as toolSchema } from "./schema.ts";
-import { messagesEncoder } from "./stream.ts";
+import { MessagesEncoder } from "./stream.ts";
 
 /** Format B, `POST /v1/messages`. */
 export const messages: Format<Asked> = {
@@ -48,7 +48,7 @@ export const messages: Format<Asked> = {
     const { model } = rest.request;
     return { model, stream: body.stream ?? false, options: { model, display: thinkingDisplay(body) }, ...rest };
   },
-  encoder: messagesEncoder,
+  encoder: (head, asked) => new MessagesEncoder(head, asked),
   reply: (head, completion, asked) => messageReply(head, asked, completion),
 };
 
