@@ -41,7 +41,6 @@ type Position =
 const CONVERSATION: Position = { at: "conversation" };
 
 export type MessageContext = {
-  /** Whether the model has image input. */
   readonly acceptsImages: boolean;
   /** For images and files that the model cannot read, in the user's own content of the last message. */
   readonly unreadable: UnreadableRule;
@@ -133,7 +132,6 @@ function orEmptyText(parts: readonly Part[]): readonly Part[] {
 }
 
 export type ContentRule = {
-  /** The kind of part that is accepted besides text. */
   readonly also: "image_url" | "refusal" | undefined;
   readonly acceptsImages: boolean;
   readonly unreadable: UnreadableRule;

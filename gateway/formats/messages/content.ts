@@ -30,7 +30,6 @@ import {
 /** The position of a block; each kind of block is accepted in some of them. */
 export type Place = "user" | "assistant" | "tool_result" | "document";
 
-/** A content block of a kind that is accepted at its position. */
 export type Block = { readonly type: BlockType; readonly value: JsonObject; readonly path: FieldPath };
 
 export type ContentContext = {
@@ -151,7 +150,6 @@ function imagePart(value: JsonObject, path: FieldPath, context: ContentContext):
 
 const ANY_SOURCE = ANY_BLOCK.extend({ content: z.unknown() });
 
-/** A document becomes tagged text in the prompt. */
 function documentParts(value: JsonObject, path: FieldPath, context: ContentContext): readonly Part[] {
   const at = [...path, "source"];
   const source = checked(ANY_SOURCE, value.source, at);

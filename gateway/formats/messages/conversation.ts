@@ -17,7 +17,6 @@ type Turn = {
 type OpenCall = { readonly name: string; readonly messagePath: FieldPath };
 
 export type ConversationContext = ContentContext & {
-  /** Whether to refuse neighbouring messages of one role instead of merging them. */
   readonly strictAlternation: boolean;
   /** Whether messages of the role `system` are accepted (`merge`) at their position in the conversation. */
   readonly systemRole: "reject" | "merge";
@@ -26,11 +25,7 @@ export type ConversationContext = ContentContext & {
 /** A canonical message, and the number of the body's message that it, or its beginning, came from. */
 export type PlacedMessage = { readonly message: Message; readonly place: number };
 
-/**
- * Reads the `messages` of a body as canonical messages. Every tool result becomes a message of its own, followed by one
- * message with the rest of its user turn. Throws `ApiError` for a result without its call in the turn before, and for a
- * call without its result.
- */
+/** Every tool result becomes a message of its own, followed by one message with the rest of its user turn. */
 export function conversation(messages: readonly unknown[], context: ConversationContext): readonly PlacedMessage[] {
   const result: PlacedMessage[] = [];
   let open: ReadonlyMap<string, OpenCall> = new Map();
@@ -120,7 +115,6 @@ function userMessages(
   return [...results, { message: { role: Role.USER, parts }, place: said ? placeOf(said) : place }];
 }
 
-/** Returns the number of the message that holds a block: the part of its path after the list's name. */
 function placeOf({ path }: Block): number {
   return Number(path[1]);
 }
@@ -171,10 +165,7 @@ function withoutEmptyPrefill(messages: readonly PlacedMessage[]): readonly Place
     : messages;
 }
 
-/**
- * The beginning of a line that some agents put in front of the system text for their vendor's accounting. It differs
- * from request to request, so prompts would not share a prefix.
- */
+/** Some agents begin the system text with a line for accounting that differs from request to request. */
 const ATTRIBUTION = "x-anthropic-billing-header:";
 
 export function systemMessage(system: unknown): Message | undefined {
@@ -183,9 +174,8 @@ export function systemMessage(system: unknown): Message | undefined {
 }
 
 /**
- * Refuses a `system` role inside `messages` with an `ApiError`. The wording is part of the contract: agents that send
- * it match the text, and repeat the request without it. This check runs before all others on the body, as agents
- * provoke this refusal at the start of every session.
+ * Refuses the role `system` in `messages`. Agents provoke this refusal at the start of every session, match its words,
+ * and repeat the request without the role; so it comes before all other checks of the body.
  */
 export function refuseSystemRole(body: JsonObject): void {
   const messages = body.messages;

@@ -14,7 +14,6 @@ import type { ToolNames } from "./tools.ts";
 export type ReplyView = {
   /** `none` leaves reasoning items out: a client that did not request them sends back references to nothing. */
   readonly reasoning: "none" | "summary" | "text";
-  /** Whether a reasoning item carries a sealed copy that the caller may send back. */
   readonly sealReasoning: boolean;
   readonly logprobs: boolean;
   readonly toolNames: ToolNames;
@@ -69,7 +68,6 @@ export function finishedItem(
   }
 }
 
-/** Makes the item as it is announced, without its content. */
 function announcedItem(head: Head, id: string, block: OpenBlock["block"], view: ReplyView): BlockItem {
   const status = "in_progress";
   switch (block.$case) {
@@ -104,15 +102,11 @@ function oneLogprob({ token, tokenBytes, logprob }: AlternativeLogprob) {
 /** An event without its sequence number, which the stream adds. */
 export type ItemEvent = { readonly type: string; readonly fields: object };
 
-/**
- * The constant texts of the delta events of an item: the delta's JSON text goes between `before` and `between`, its
- * sequence number between `between` and `after`.
- */
+/** The delta's JSON text goes between `before` and `between`, its sequence number between `between` and `after`. */
 export type DeltaFrame = { readonly before: string; readonly between: string; readonly after: string };
 
 /** The events of one item ("Events of responses" in formats/README.md). */
 export type ItemFrames = {
-  /** The events that announce the item. */
   readonly opening: readonly ItemEvent[];
   readonly deltaType: string;
   /** The fields that every event inside the item repeats. */
@@ -181,7 +175,6 @@ function deltaFrame(type: string, place: object, more: object): DeltaFrame {
   return { before, between, after };
 }
 
-/** Returns the parts of a finished item that the closing events repeat. */
 function closingForm(item: BlockItem): { readonly payload: object; readonly part?: object | undefined } {
   if (item.type === "function_call") return { payload: { name: item.name, arguments: item.arguments } };
   if (item.type === "message") {

@@ -35,10 +35,7 @@ type State =
   | { readonly at: "in_hidden_block" }
   | { readonly at: "end" };
 
-/**
- * Our error codes that clients accept as the code of a failed response; every other one becomes `server_error`. Codex
- * retries a `server_error`, and ends its user's turn at `server_is_overloaded`.
- */
+/** Every other code is a `server_error`, which Codex retries; it ends its user's turn at `server_is_overloaded`. */
 const FAILURE_CODES: Partial<Record<ErrorCode, Failure["code"]>> = {
   context_length_exceeded: "context_length_exceeded",
   rate_limit_exceeded: "rate_limit_exceeded",
@@ -47,11 +44,7 @@ const FAILURE_CODES: Partial<Record<ErrorCode, Failure["code"]>> = {
 /** The multiple of bytes to which the text of a delta is padded: it gives most pieces of text the same size. */
 const OBFUSCATION_BYTES = 32;
 
-/**
- * Writes the event stream of this format ("Events of responses" in formats/README.md): `response.created` and
- * `response.in_progress`, then the items one after the other, then one of `response.completed`, `response.incomplete`
- * and `response.failed`. Sequence numbers are dense over all of it. After the end every call returns "".
- */
+/** Writes the event stream of a response ("Events of responses" in formats/README.md). */
 export class ResponsesStream implements StreamEncoder {
   readonly #head: Head;
   #echo: Echo;
@@ -119,7 +112,6 @@ export class ResponsesStream implements StreamEncoder {
     return this.#begin() + this.#frame({ type: "keepalive", fields: {} });
   }
 
-  /** Returns all frames of a response with one complete item. */
   complete(item: OutputItem, { usage }: Finished): string {
     if (this.#state.at === "end") return "";
     const fields = { output_index: 0, item };
@@ -180,7 +172,6 @@ export class ResponsesStream implements StreamEncoder {
     return `${before}${json},"obfuscation":"${this.#obfuscation(json)}"${between}${this.#sequenceNumber++}${after}`;
   }
 
-  /** Writes a delta event that has more fields than a `DeltaFrame`. */
   #deltaFrame({ frames }: OpenItem, delta: string, more: object = {}): string {
     const padding = this.#view.obfuscate ? { obfuscation: this.#obfuscation(JSON.stringify(delta)) } : {};
     return this.#frame({ type: frames.deltaType, fields: { ...frames.place, delta, ...more, ...padding } });
@@ -232,10 +223,7 @@ export class ResponsesStream implements StreamEncoder {
   }
 }
 
-/**
- * Writes the event stream of a response that compacts its conversation. The model's text is collected, as the caller
- * cannot read it: the stream has keep-alives, and one whole item at the end.
- */
+/** The stream of a response that compacts its conversation: keep-alives, and one whole item at the end. */
 export class CompactionStream implements StreamEncoder {
   readonly #head: Head;
   readonly #stream: ResponsesStream;
