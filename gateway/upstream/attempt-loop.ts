@@ -15,19 +15,17 @@ import type { ClusterMember } from "./cluster-member.ts";
 import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { ContinuationRoom } from "./continuation/continuation-room.ts";
 import { ResumableAnswer } from "./continuation/resumable-answer.ts";
-import { messageFor } from "./continuation/resumable-message.ts";
-import type { PromptFacts } from "./encoded-request.ts";
+import { messageFor, type PromptFacts } from "./encoded-request.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
-import type { LocalReplies } from "./local-replies.ts";
+import { clientClosed, type LocalReplies, requestOfDeath } from "./local-replies.ts";
 import type { CacheNote } from "./prefixes/cache-note.ts";
 import { explained } from "./prefixes/explained-placement.ts";
 import { beyondBounds } from "./prompt-bound.ts";
 import type { Death, DeathCounter } from "./retry/death-counter.ts";
 import type { RetryPermit } from "./retry/retry-budget.ts";
-import { clientClosed, requestOfDeath } from "./retry/retry-errors.ts";
 import {
   type FailedAttempt,
   lossOf,

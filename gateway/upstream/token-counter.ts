@@ -5,7 +5,7 @@ import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { RequestBuffer } from "./call/request-buffer.ts";
 import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
-import { clientClosed } from "./retry/retry-errors.ts";
+import { clientClosed } from "./local-replies.ts";
 
 /** The most running token counts of a model; they take no slot. */
 export const MAX_COUNTS = 128;

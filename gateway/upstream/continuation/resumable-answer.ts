@@ -1,8 +1,8 @@
 import type { Event, Finished } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Resumption } from "../encoded-request.ts";
 import { AnswerLedger } from "./answer-ledger.ts";
 import type { ContinuationRoom, KeptAnswer, NotKept } from "./continuation-room.ts";
 import { Replay } from "./replay.ts";
-import type { Resumption } from "./resumable-message.ts";
 
 /** The bytes of an answer beside its request and its tokens: the properties of its blocks, and its own. */
 const ANSWER_BYTES = 2_048;
