@@ -15,7 +15,6 @@ const RESUMABLE_BYTES = 2;
  */
 const KEPT_BYTES = 256 * 1024;
 
-/** The buffer in which messages are encoded, one at a time. */
 let writer = new BinaryWriter();
 
 /** The most digests sent to an engine with a request, by the contract. */
@@ -29,7 +28,6 @@ const NO_SHAPE: PromptShape = { boundaries: [], lastTurn: undefined };
  * passed between threads.
  */
 export type PromptFacts = {
-  /** The catalog id of the model. */
   readonly model: string;
   readonly tenant: string;
   /** The digests and sizes of the prompt, by which prefixes are compared. */

@@ -86,7 +86,6 @@ export type PassedBlock = {
   readonly callId: string;
   /** The name of the called tool; empty where the block is no tool call. */
   readonly name: string;
-  /** The digest of the text passed on. */
   readonly digest: TextDigest;
   /** The number of tokens whose log probabilities have been passed on. */
   logprobs: number;
@@ -94,7 +93,6 @@ export type PassedBlock = {
   complete: boolean | undefined;
 };
 
-/** Returns the properties of a block that begins; undefined for an unknown kind. */
 export function newBlock({ block }: BlockStarted): PassedBlock | undefined {
   if (!block) return undefined;
   const { callId, name } = block.$case === "toolCall" ? block.value : { callId: "", name: "" };
@@ -133,17 +131,16 @@ export class AnswerLedger {
   }
 
   /** Adds the tokens of one message. Runs for every delta. */
-  tell(tokens: readonly number[]): void {
+  addTokens(tokens: readonly number[]): void {
     for (const token of tokens) this.tokens.push(token);
   }
 
   /** Adds deltas of the open block that have been passed on, by their texts. Runs for nearly every delta. */
-  noteTexts(texts: readonly string[]): void {
+  addTexts(texts: readonly string[]): void {
     for (const text of texts) this.#open?.digest.add(text);
   }
 
-  /** Adds events that have been passed on. */
-  note(events: readonly Event[]): void {
+  addEvents(events: readonly Event[]): void {
     for (const { kind } of events) {
       if (kind?.$case === "blockDelta") {
         const open = this.#open;

@@ -33,7 +33,6 @@ export function continuationBytes(memoryBytes: number): number {
   return Math.floor(Math.min(MAX_BYTES, MEMORY_SHARE * memoryBytes));
 }
 
-/** The limits on kept answers. */
 export type ContinuationRoomOptions = {
   /** The most bytes of all answers together; 0 keeps none. */
   readonly maxBytes: number;
@@ -45,17 +44,14 @@ export type ContinuationRoomOptions = {
 
 type Held = {
   readonly tenant: string;
-  /** The size of the answer in bytes. */
   bytes: number;
   /** Releases the answer. Returns false while another engine continues it. */
   readonly letGo: () => boolean;
 };
 
-/** The room of one answer. */
 export type KeptAnswer = {
   /** Takes `bytes` more. Returns the reason where there is no room for them; undefined where they are taken. */
   grow(bytes: number): NotKept | undefined;
-  /** Releases all bytes. Idempotent. */
   release(): void;
 };
 
@@ -79,12 +75,10 @@ export class ContinuationRoom {
     return this.#options.maxBytes;
   }
 
-  /** The bytes of all kept answers. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** The number of kept answers. */
   get answers(): number {
     return this.#held.size;
   }
