@@ -21,8 +21,6 @@ import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { clientClosed, type LocalReplies, requestOfDeath } from "./local-replies.ts";
-import type { CacheNote } from "./prefixes/cache-note.ts";
-import { explained } from "./prefixes/explained-placement.ts";
 import { beyondBounds } from "./prompt-bound.ts";
 import type { Death, DeathCounter } from "./retry/death-counter.ts";
 import type { RetryShare } from "./retry/retry-budget.ts";
@@ -204,10 +202,11 @@ export class AttemptLoop {
     const kind = this.#history.length === 0 ? "first" : "retry";
     const running = stats.begin(facts.model, answer.continued ? "continuation" : kind);
     const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
+    if (!answer.continued) slot.placement?.explain?.((note) => record.cached(note));
     const message = (held: Uint8Array) => messageFor(held, resumption);
     const { headers } = trace;
     return {
-      place: answer.continued ? slot : this.#explained(slot),
+      place: slot,
       answer,
       gate: this.#gate,
       continues: answer.continued,
@@ -302,21 +301,6 @@ export class AttemptLoop {
         if (request.isTaken) request.drop();
       },
     });
-  }
-
-  /** Returns the slot with an observer that records the cached tokens there, and the reason for missing ones. */
-  #explained(slot: Slot): Slot {
-    const { record, facts } = this.#dispatch;
-    const { clock } = this.#parts;
-    const { shape, affinityKey } = this.#route;
-    const request = { shape, affinityKey, cacheKey: facts.cacheKey };
-    const sent = this.#traffic.ledger.sent(request, slot.member.endpoint.address, clock.nowMs());
-    const onNote = (note: CacheNote) => record.cached(note);
-    const release = () => {
-      slot.release();
-      sent.ended(clock.nowMs());
-    };
-    return { ...slot, placement: explained(slot.placement, { sent, onNote, clock }), release };
   }
 
   /** Takes the share of the retry budget that the next attempt needs. Returns false where the budget has none. */

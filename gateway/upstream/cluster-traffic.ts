@@ -3,23 +3,19 @@ import { AdmissionController } from "./admission/admission-controller.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { Cluster } from "./cluster.ts";
 import { Balancer } from "./load-balancing/balancer.ts";
-import { BELIEVED_MS } from "./load-balancing/policies/prefix-affinity/prefix-affinity.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
 import { outlierOutcome } from "./outlier/outlier-outcome.ts";
-import { CacheLedger } from "./prefixes/cache-ledger.ts";
 import { RetryBudget } from "./retry/retry-budget.ts";
 import { LOSS_KNOWN_MS } from "./retry/retry-policy.ts";
 
-/** A cluster with the admission, retries and cache accounting of its requests. */
+/** A cluster with the admission and retries of its requests. */
 export class ClusterTraffic {
   readonly cluster: Cluster;
   /** Admits requests to the endpoints of the cluster, at once or after a wait in its queue. */
   readonly admission: AdmissionController;
   /** The retry budget of the cluster's requests. */
   readonly budget: RetryBudget;
-  /** Explains the cache misses of the endpoints. */
-  readonly ledger: CacheLedger;
   /** The number of running token counts, which take no slot. */
   runningCounts = 0;
   readonly #onEjection: (ejection: Ejection) => void;
@@ -38,15 +34,6 @@ export class ClusterTraffic {
     this.cluster = cluster;
     this.admission = new AdmissionController(cluster, new Balancer(cluster, work, clock, random), clock, random);
     this.budget = new RetryBudget(cluster.settings.circuitBreakers.retryBudget.budgetPercent);
-    const described = (address: string) => cluster.member(address)?.endpoint.description(cluster.model);
-    this.ledger = new CacheLedger({
-      prefixes: cluster.prefixes,
-      lifeOf: (address) => cluster.member(address)?.endpoint.startedAtMs,
-      believedMs: () => BELIEVED_MS,
-      blockTokensOf: (address) => described(address)?.kvBlockTokens ?? 0,
-      keptConversationsOf: (address) => described(address)?.keptConversations ?? 0,
-      viewOf: (address) => cluster.views.get(address),
-    });
     this.#onEjection = onEjection;
   }
 

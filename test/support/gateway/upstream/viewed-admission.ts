@@ -4,7 +4,7 @@ import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts
 import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { EndpointViews } from "../../../../gateway/upstream/load-balancing/endpoint-views.ts";
-import { NOTHING_TOLD } from "../../../../gateway/upstream/load-balancing/held-prefixes.ts";
+import { PrefixIndex } from "../../../../gateway/upstream/load-balancing/prefix-index.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { VirtualClock } from "../../virtual-clock.ts";
 
@@ -24,7 +24,7 @@ export function viewedAdmission(endpoints: readonly EndpointView[], given: objec
     for (const listener of listeners) listener();
   };
   const cluster = {
-    ...{ settings, views, prefixes: NOTHING_TOLD, mayHaveEndpoints: true, announcedMs: 0 },
+    ...{ settings, views, prefixes: new PrefixIndex(), mayHaveEndpoints: true, announcedMs: 0 },
     member: (address: string) => address,
     onMembersChange: () => () => {},
     onHealthChange: (listener: () => void) => {

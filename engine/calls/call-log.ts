@@ -1,10 +1,11 @@
 import type { Logger } from "pino";
 import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
+import type { WorkEnd } from "../caller-work/caller-work.ts";
 import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 import type { GenerationOutcome } from "./generation-call.ts";
 
 export type GenerationFacts = GenerationOutcome & {
-  /** The request id as the caller sent it. Logs and traces show only `shownId` of it. */
+  /** As the caller sent it: logs and traces show `shownId` of it. */
   readonly requestId: string;
   /** The id of a served model, or `unknown`. */
   readonly model: string;
@@ -62,22 +63,29 @@ export function logGeneration(log: Logger, facts: GenerationFacts): void {
   else log.info(line, "generate");
 }
 
-/**
- * Returns the part of the conversation that the template rejected, and the template's own error text, so that operators
- * learn which template to look at. All other facts and the message may contain caller input.
- */
+/** Returns the rejected part and the template's own error; other facts may contain caller input. */
 function refusedPart({ field = "", template_says: says, about }: Readonly<Record<string, string>>): object {
   return { refused: PART.test(field) ? field : undefined, template_says: says, about };
 }
 
-/**
- * Returns a request id as logs and traces may show it: the id if it is well-formed (1 to 64 of `A-Z a-z 0-9 _ -`), else
- * `invalid`. Gateways generate these ids, but any client may call the node.
- */
+/** Returns a request id if it is well-formed, else `invalid`: any client may call the node. */
 export function shownId(id: string): string {
   return /^[A-Za-z0-9_-]{1,64}$/.test(id) ? id : "invalid";
 }
 
 function rounded(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : Math.round(ms);
+}
+
+/** Returns a function that counts each finished worker job, and logs faults of this program, once per code location. */
+export function workRecorder(metrics: EngineMetrics, log: Logger): (end: WorkEnd) => void {
+  const logged = new Set<string>();
+  return ({ kind, outcome, fault }) => {
+    metrics.callerWork.inc({ kind, outcome });
+    if (!fault) return;
+    const place = `${fault.error} ${fault.at[0]}`;
+    if (logged.has(place)) return;
+    logged.add(place);
+    log.error({ kind, ...fault }, "caller work failed");
+  };
 }

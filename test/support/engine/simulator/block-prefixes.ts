@@ -1,11 +1,5 @@
-import type { HeldPrefixes } from "./held-prefixes.ts";
-
-/** A position in the tokens of a prompt that a digest names. */
-export type PrefixPlace = {
-  /** The digest of everything up to the position. */
-  readonly digest: string;
-  readonly tokens: number;
-};
+import type { HeldPrefixes } from "../../../../engine/prefixes/held-prefixes.ts";
+import type { PrefixPlace } from "../../../../engine/prefixes/slot-prefixes.ts";
 
 /** A prompt, with or without its answer, whose blocks are in a cache. */
 export type BlockLine<Key> = {

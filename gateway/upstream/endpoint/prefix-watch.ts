@@ -5,8 +5,7 @@ import {
   NodeServiceService,
   type WatchPrefixesResponse,
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import type { Endpoint } from "../endpoint/endpoint.ts";
-import type { ToldPrefixes } from "./told-prefixes.ts";
+import type { Endpoint } from "./endpoint.ts";
 
 const MIN_REWATCH_MS = 100;
 const MAX_REWATCH_MS = 10_000;
@@ -22,8 +21,11 @@ export type PrefixWatchOptions = {
   readonly endpoint: Endpoint;
   /** The catalog id of the model. */
   readonly model: string;
-  /** Stores the prefixes that the endpoint reports. */
-  readonly told: ToldPrefixes;
+  /** Stores the prefixes that the endpoint announces. */
+  readonly announcements: {
+    take(address: string, message: WatchPrefixesResponse): void;
+    forget(address: string): void;
+  };
   /** The clock of the backoff. */
   readonly clock: Clock;
   /** Returns a random number uniform over [0, 1). */
@@ -62,13 +64,13 @@ export class PrefixWatch {
   }
 
   #open(): void {
-    const { endpoint, model, told, clock } = this.#options;
+    const { endpoint, model, announcements, clock } = this.#options;
     const { path, requestSerialize, responseDeserialize } = NodeServiceService.watchPrefixes;
     const call = endpoint.client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { model });
     this.#call = call;
     const openedMs = clock.nowMs();
     call.on("data", (message: WatchPrefixesResponse) => {
-      if (this.#call === call) told.take(endpoint.address, message);
+      if (this.#call === call) announcements.take(endpoint.address, message);
     });
     // Repeated by the status, which also reports a stream that the node ended normally.
     call.on("error", () => {});
@@ -88,10 +90,10 @@ export class PrefixWatch {
   }
 
   #end(): void {
-    const { endpoint, told } = this.#options;
+    const { endpoint, announcements } = this.#options;
     const call = this.#call;
     this.#call = undefined;
     call?.cancel();
-    told.forget(endpoint.address);
+    announcements.forget(endpoint.address);
   }
 }
