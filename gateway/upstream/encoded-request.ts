@@ -1,5 +1,5 @@
 import { BinaryWriter } from "@bufbuild/protobuf/wire";
-import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
+import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import { type Continuation, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Boundary, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { type Beyond, beyondBounds, type PromptBound, userTextBytes } from "./prompt-bound.ts";
