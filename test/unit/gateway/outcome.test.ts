@@ -29,7 +29,6 @@ const MAKERS: readonly string[] = [
   "gateway/limits/limit-exceeded.ts",
   "gateway/upstream/call/grpc-error.ts",
   "gateway/upstream/local-replies.ts",
-  "gateway/upstream/retry/retry-errors.ts",
 ];
 
 const sources = readdirSync(join(ROOT, "gateway"), { recursive: true, withFileTypes: true })
