@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { CATALOG } from "../../gateway/catalog.ts";
-import { errnoOf } from "../runtime/files/file-error.ts";
+import { errnoOf } from "../runtime/files/private-file.ts";
 import { programVersion } from "../runtime/files/project-folder.ts";
 
 export type LocalOptions = {

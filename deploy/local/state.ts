@@ -4,9 +4,8 @@ import { dirname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG } from "../../gateway/catalog.ts";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
-import { errnoOf, FileError } from "../runtime/files/file-error.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
-import { readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
+import { errnoOf, FileError, readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
 import type { LocalOptions } from "./options.ts";
 
 /** Milliseconds for running answers after Ctrl-C: short, because this runs on a developer's machine. */
