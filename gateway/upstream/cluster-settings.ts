@@ -1,21 +1,15 @@
 import * as z from "zod";
-import { discoveryShapes } from "./discovery/discovery-settings.ts";
+import { discoveryShapes } from "./discovery/discovery.ts";
+import { healthCheckSchema } from "./endpoint/health-checker.ts";
+import { outlierSchema } from "./endpoint/outlier-detector.ts";
 import { tlsSchema } from "./endpoint/upstream-tls.ts";
-import { healthCheckSchema } from "./health/health-settings.ts";
 import { balancerShape } from "./load-balancing/balancer-settings.ts";
-import { outlierSchema } from "./outlier/outlier-settings.ts";
 import { circuitBreakerShape } from "./queue/circuit-breaker-settings.ts";
 import { retryBudgetSchema } from "./retry/retry-settings.ts";
 
 const everyCluster = {
   model: z.string().min(1).describe("The id of the model of `catalog` that the endpoints serve."),
   ...balancerShape,
-  prefixEvents: z
-    .boolean()
-    .default(true)
-    .describe(
-      "Whether the reports of endpoints on the prefixes that they hold are followed, so that `prefix_affinity` knows instead of guessing.",
-    ),
   healthChecks: healthCheckSchema,
   outlierDetection: outlierSchema,
   circuitBreakers: z

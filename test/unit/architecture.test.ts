@@ -52,7 +52,6 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/queue/", [RUNTIME]],
   ["gateway/upstream/load-balancing/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/queue/"]],
   ["gateway/upstream/admission/", [GEN, RUNTIME, "gateway/upstream/queue/", "gateway/upstream/load-balancing/*.ts"]],
-  ["gateway/upstream/outlier/", [RUNTIME]],
   [
     "gateway/upstream/retry/",
     [
@@ -63,13 +62,11 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/continuation/", [GEN]],
   ["gateway/upstream/wire/", [GEN, RUNTIME]],
   ["gateway/upstream/endpoint/", [GEN, RUNTIME, "gateway/upstream/wire/"]],
-  ["gateway/upstream/orders/", [RUNTIME, "gateway/state/redis-state.ts"]],
-  ["gateway/upstream/health/", [GEN, RUNTIME, "gateway/upstream/endpoint/"]],
   ["gateway/upstream/prefixes/", [GEN, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/load-balancing/*.ts"]],
   [
     "gateway/upstream/call/",
     [
-      ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/outlier/"],
+      ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/endpoint/"],
       ...["gateway/upstream/continuation/", "gateway/upstream/prefixes/cache-note.ts", "gateway/upstream/wire/"],
     ],
   ],

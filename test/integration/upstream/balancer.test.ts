@@ -91,7 +91,7 @@ describe("prefix affinity", () => {
     const { balancer, pickable, cluster } = await balanced({ lbPolicy: "prefix_affinity" }, 1);
     const choice = balancer.pick(pickable, route("x".repeat(40_000)), NONE);
     if (!("pick" in choice) || !choice.pick.placement) throw new Error("there was no placement");
-    const outstanding = () => cluster.members[0]?.view.outstandingPrefillTokens;
+    const outstanding = () => cluster.members[0]?.outstandingPrefillTokens;
     expect(outstanding()).toBe(0);
     choice.pick.placement.begin();
     expect(outstanding()).toBeGreaterThan(1_000);

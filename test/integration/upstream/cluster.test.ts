@@ -82,16 +82,6 @@ describe("health is printed as Envoy does", () => {
     expect(managed.manager.ready).toBe(false);
   });
 
-  test.each([
-    ["healthy", "healthy"],
-    ["unhealthy", "/failed_eds_health"],
-    ["draining", "/draining"],
-  ])("discovery says %s: %s", async (healthStatus, text) => {
-    const one = await node();
-    const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address, { healthStatus })] }]);
-    await managed.becomes(one.address, text);
-  });
-
   test("an ejected endpoint has failed the outlier check until its time is up", async () => {
     const one = await node();
     const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address)] }]);
@@ -108,14 +98,12 @@ describe("health is printed as Envoy does", () => {
 
   test("several reasons are listed in order", async () => {
     const one = await node();
-    const managed = new Managed([
-      { model: "svc-qwen", endpoints: [endpoint(one.address, { healthStatus: "unhealthy" })] },
-    ]);
-    await managed.becomes(one.address, "/failed_eds_health");
-    managed.cluster().endpoints[0]?.setDrained(true);
-    expect(managed.health(one.address)).toBe("/failed_eds_health/draining");
+    const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address)] }]);
+    await managed.becomes(one.address, "healthy");
+    managed.manager.setDrained(new Set([one.address]));
+    expect(managed.health(one.address)).toBe("/draining");
     one.tell(Serving.NOT_SERVING);
-    await managed.becomes(one.address, "/failed_active_hc/failed_eds_health/draining");
+    await managed.becomes(one.address, "/failed_active_hc/draining");
   });
 
   test("a node that reports draining is draining while the report is fresh", async () => {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { Endpoint } from "../../../gateway/upstream/endpoint/endpoint.ts";
-import { HealthChecker } from "../../../gateway/upstream/health/health-checker.ts";
+import { HealthChecker } from "../../../gateway/upstream/endpoint/health-checker.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
 import { HealthNode, type HealthNodeOptions } from "../../support/engine/health-node.ts";
 import { until } from "../../support/until.ts";
@@ -9,11 +9,8 @@ import { VirtualClock } from "../../support/virtual-clock.ts";
 const MODEL = "svc-qwen";
 const SETTINGS = {
   intervalMs: 5_000,
-  intervalJitterMs: 1_000,
-  unhealthyIntervalMs: 1_000,
   timeoutMs: 2_000,
   unhealthyThreshold: 2,
-  healthyThreshold: 2,
 };
 
 const opened: { close(): void }[] = [];

@@ -1,6 +1,6 @@
 import { jsonLimitsSchema } from "../../../gateway/json/json-scan.ts";
 import { timeoutsOf, timeoutsSchema } from "../../../gateway/upstream/call/timeouts.ts";
-import { outlierSchema } from "../../../gateway/upstream/outlier/outlier-settings.ts";
+import { outlierSchema } from "../../../gateway/upstream/endpoint/outlier-detector.ts";
 import { retryBudgetSchema } from "../../../gateway/upstream/retry/retry-settings.ts";
 
 /* Settings of an empty configuration. */

@@ -2,8 +2,12 @@ import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import type { Admitted } from "../../../../gateway/upstream/admission/place-search.ts";
 import { ClusterAdmission } from "../../../../gateway/upstream/cluster-admission.ts";
 import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
-import { type Evictions, evictionsWith } from "../../../../gateway/upstream/endpoint/evictions.ts";
-import { averageLoad, type LoadAverage } from "../../../../gateway/upstream/endpoint/load-average.ts";
+import {
+  averageLoad,
+  type Evictions,
+  evictionsWith,
+  type LoadAverage,
+} from "../../../../gateway/upstream/endpoint/load-reports.ts";
 import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { EndpointViews } from "../../../../gateway/upstream/load-balancing/endpoint-views.ts";
