@@ -1,9 +1,11 @@
+import type * as z from "zod";
 import type {
   CountTokensRequest,
   GenerateRequest,
   GenerateResponse,
 } from "../proto/gen/svc/inference/v1/inference_service.ts";
 import type { EngineKind, ModelDescription } from "../proto/gen/svc/inference/v1/node_service.ts";
+import type { CallerWork } from "./caller-work/caller-work.ts";
 import type { HeldPrefixes } from "./prefixes/held-prefixes.ts";
 
 /** The description of an engine in DescribeNode. */
@@ -99,3 +101,25 @@ export interface Backend {
   gpuMemoryBytes?(): Promise<number | undefined>;
   close(): Promise<void>;
 }
+
+export type ServedNode = {
+  /** The node's name, for `started` events. */
+  readonly nodeId: string;
+  /** The model ids under which the one checkpoint is served; at least one. */
+  readonly models: readonly string[];
+};
+
+/** A value of `backend.kind`: the schema of its settings, and the function that creates the backend. */
+export type BackendKind<Schema extends z.ZodObject> = {
+  /** The literal `kind` in it is the name of the kind. */
+  readonly schema: Schema;
+  /**
+   * Creates a backend that has not been started. It runs the jobs that callers' input causes, apart from generation, on
+   * `work`. Throws `ConfigError` for errors that the schema cannot detect, such as a missing file.
+   */
+  readonly create: (
+    config: Readonly<z.output<Schema>>,
+    node: ServedNode,
+    work: CallerWork,
+  ) => Backend | Promise<Backend>;
+};

@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
 import { errnoOf } from "../../../deploy/runtime/files/errno.ts";
-import type { BackendKind } from "../backend-kind.ts";
+import type { BackendKind } from "../../backend.ts";
 import { llamaSchema, QUEUE_BOUNDS } from "./llama-options.ts";
 
 /** The backend kind that runs llama.cpp in the node's process: `kind: llama` in the configuration. */

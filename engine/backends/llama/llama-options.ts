@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { ServedNode } from "../backend-kind.ts";
+import type { ServedNode } from "../../backend.ts";
 
 /** The configuration of a node that runs llama.cpp in its own process. */
 export const llamaSchema = z.strictObject({

@@ -2,7 +2,6 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { WorkThreads } from "../../../deploy/runtime/threads/work-threads.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { planAnswer } from "../../../engine/backends/simulator/planned-answer.ts";
 import { THREAD_BOUNDS } from "../../../engine/caller-work/caller-work.ts";
 import { digestOf, type GrammarInput, worthReading } from "../../../engine/caller-work/grammar-input.ts";
 import { EngineError } from "../../../engine/errors.ts";
@@ -17,11 +16,9 @@ import { JsonScan } from "../../../gateway/json/json-scan.ts";
 import { Sealing } from "../../../gateway/sealing/sealing.ts";
 import { type Caller, type Surroundings, translate } from "../../../gateway/translation/translate.ts";
 import { needsThread } from "../../../gateway/translation/translator.ts";
-import { ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { FORMAT_SETTINGS } from "../../support/events/format-settings.ts";
 import { DEFAULT_JSON_LIMITS } from "../../support/gateway/default-settings.ts";
 import { bodyFor } from "../../support/http/answer-check.ts";
-import { generateRequest } from "../../support/requests/generate-request.ts";
 import { HOSTILE_SHAPES } from "../../support/schemas/hostile-schema.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 import { threadCpuMs } from "../../support/thread-cpu.ts";
@@ -79,7 +76,6 @@ export async function hostileRows(quick: boolean): Promise<HostileRows> {
       rows.push({ shape, backend, profile, ...(await measured(schemas.flatMap(piecesOf), thread)) });
     await row("gateway", "", translated);
     await row("openai-compatible", "", besideEngine);
-    await row("simulator", "", simulated);
     await row("all: last look", "", checked);
     for (const [profile = ""] of groups) await row("llama", profile, inProcess(markersOf(profile)));
   }
@@ -171,14 +167,6 @@ function serveSome(): void {
 
 function besideEngine(text: string): readonly Piece[] {
   return [{ on: "thread", work: { kind: "schemas", input: [{ text, at: "schema" }] } }];
-}
-
-function simulated(parametersJsonSchema: string): readonly Piece[] {
-  const tools = [{ name: "f", description: "", parametersJsonSchema, strict: true, cacheBreakpoint: undefined }];
-  const toolChoice = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] };
-  const request = generateRequest({ tools, toolChoice });
-  const work = () => planAnswer(request, "prompt", { seed: SEED, answerTokens: { min: 1, max: 2 } });
-  return [{ on: "loop", work }];
 }
 
 /** Checks a long text and a long list as the first parameters. */

@@ -80,7 +80,7 @@ async function startEngine(host: string, at: number): Promise<FleetProcess> {
   Object.assign(config.metrics, { host });
   const small = { kind: "simulator", tokensPerSecond: 100, answerTokens: { min: 20, max: 40 } };
   config.backend = FASTER > 1 ? small : { ...config.backend, modelPath: join(ROOT, "engine/demo-model/demo.gguf") };
-  const { process } = await FleetProcess.start("engine/main.js", config);
+  const { process } = await FleetProcess.start("test/support/engine/main.js", config);
   closing.push(() => process.end());
   return process;
 }

@@ -29,7 +29,7 @@ function got<Key extends keyof typeof rig>(key: Key): NonNullable<(typeof rig)[K
 }
 
 beforeAll(async () => {
-  const { process: node, ready } = await FleetProcess.start<Ready>("engine/main.js", {
+  const { process: node, ready } = await FleetProcess.start<Ready>("test/support/engine/main.js", {
     nodeId: "stuck",
     models: FRONT_MODELS,
     listen: { port: 0 },

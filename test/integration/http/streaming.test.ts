@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
 import { becomes } from "../../support/becomes.ts";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
+import type { Script } from "../../support/engine/scripted-backend.ts";
 import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";

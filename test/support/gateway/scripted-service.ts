@@ -1,5 +1,5 @@
-import type { Script, ScriptedOptions } from "../../../engine/backends/scripted/scripted.ts";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Script, ScriptedOptions } from "../engine/scripted-backend.ts";
 import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
 import { textAnswer } from "../events/events.ts";
 import { MINIMAL, type PostPath } from "../requests/minimal-bodies.ts";

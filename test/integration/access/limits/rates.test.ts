@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { fixedSentence } from "../../../../engine/backends/scripted/scripted.ts";
+import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { gate } from "../../../support/gate.ts";
 import { keyWith, limitHeaders, setLimits } from "../../../support/gateway/limited-key.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { blockKeys, PrefixCache } from "../../../../engine/backends/simulator/prefix-cache.ts";
-import { seededRandom } from "../../../../engine/backends/simulator/seeded-random.ts";
 import { BlockPrefixes, type PrefixPlace } from "../../../../engine/prefixes/block-prefixes.ts";
 import { HeldPrefixes } from "../../../../engine/prefixes/held-prefixes.ts";
+import { blockKeys, PrefixCache } from "../../../support/engine/simulator/prefix-cache.ts";
+import { seededRandom } from "../../../support/seeded-random.ts";
 
 const UNLIMITED = { used: 0, total: 0 };
 const BLOCK = 64;

@@ -1,10 +1,17 @@
-import type { Event, GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { EngineError } from "../../errors.ts";
-import { finished, type PhaseTimes, progress, started, stepOf, timings } from "../stream-events.ts";
+import {
+  finished,
+  type PhaseTimes,
+  progress,
+  started,
+  stepOf,
+  timings,
+} from "../../../../engine/backends/stream-events.ts";
+import { EngineError } from "../../../../engine/errors.ts";
+import type { Event, GenerateResponse } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { answerLength, answerParts, type PlannedAnswer, tokenIds } from "./planned-answer.ts";
 import { blockKeys, type NamedPlaces, type PrefixCache } from "./prefix-cache.ts";
 import { type RenderedPrompt, renderAnswered } from "./render-prompt.ts";
-import type { InjectedFailure } from "./simulator-options.ts";
+import type { SimulatorOptions } from "./simulator-backend.ts";
 
 type Phase =
   | { readonly at: "queue" }
@@ -15,7 +22,7 @@ type Phase =
   | { readonly at: "end" };
 
 /** The complete plan of a simulated generation. */
-export type GenerationPlan = {
+export type GenerationPlan = Pick<SimulatorOptions, "timeToFirstTokenMs" | "failAfterTokens"> & {
   readonly nodeId: string;
   readonly revision: string;
   readonly prompt: RenderedPrompt;
@@ -29,10 +36,6 @@ export type GenerationPlan = {
   readonly answer: PlannedAnswer;
   /** The number of answer tokens that earlier calls made, which are prefilled with the prompt; 0 for none. */
   readonly continuedTokens: number;
-  /** The time from the end of the prefill to the first token, in milliseconds. */
-  readonly timeToFirstTokenMs: number;
-  /** The failure to inject, and the number of tokens before it. */
-  readonly failure: InjectedFailure;
   readonly cache: PrefixCache;
   readonly nowMs: () => number;
 };
@@ -174,8 +177,8 @@ export class SimulatedGeneration {
   }
 
   #decode(atMs: number): void {
-    const { continuedTokens, failure } = this.#plan;
-    if (failure !== "none" && this.#outputTokens - continuedTokens >= failure.afterTokens) {
+    const { continuedTokens, failAfterTokens = Number.POSITIVE_INFINITY } = this.#plan;
+    if (this.#outputTokens - continuedTokens >= failAfterTokens) {
       this.#error = new EngineError("ENGINE_STREAM_TRUNCATED", "The engine's stream broke off.");
       this.#phase = { at: "end" };
       return;

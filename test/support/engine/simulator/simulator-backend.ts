@@ -1,32 +1,67 @@
-import { onAbort } from "../../../deploy/runtime/time/abort.ts";
-import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
+import { onAbort } from "../../../../deploy/runtime/time/abort.ts";
+import { type Clock, systemClock } from "../../../../deploy/runtime/time/clock.ts";
+import type { Backend, BackendDescription, BackendLoad, ServedNode } from "../../../../engine/backend.ts";
+import { callerLeft, throwIfLeft } from "../../../../engine/backends/caller-left.ts";
+import { continuedAnswer, notOfThisAnswer } from "../../../../engine/backends/request-plan/continued-answer.ts";
+import { limitOutput } from "../../../../engine/backends/request-plan/output-limit.ts";
+import { EngineError } from "../../../../engine/errors.ts";
+import type { HeldPrefixes } from "../../../../engine/prefixes/held-prefixes.ts";
+import { prefixMarks } from "../../../../engine/prefixes/prefix-marks.ts";
 import type {
   CountTokensRequest,
   GenerateRequest,
   GenerateResponse,
-} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import {
   Capability,
   EngineKind,
   Modality,
   type ModelDescription,
   ModelState,
-} from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
-import { EngineError } from "../../errors.ts";
-import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
-import { prefixMarks } from "../../prefixes/prefix-marks.ts";
-import { callerLeft, throwIfLeft } from "../caller-left.ts";
-import { continuedAnswer, notOfThisAnswer } from "../request-plan/continued-answer.ts";
-import { limitOutput } from "../request-plan/output-limit.ts";
+} from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { cutAnswer, planAnswer, tokenIds } from "./planned-answer.ts";
 import { BLOCK_TOKENS, PrefixCache } from "./prefix-cache.ts";
 import { countTokens, LONGEST_TOKEN_BYTES, renderPrompt, wholeTokens } from "./render-prompt.ts";
-import { seededRandom } from "./seeded-random.ts";
 import { SimulatedGeneration } from "./simulated-generation.ts";
-import type { SimulatorOptions } from "./simulator-options.ts";
-import { StepLoop } from "./step-loop.ts";
-import { StepProcess } from "./step-process.ts";
+import { StepLoop, StepProcess } from "./step-loop.ts";
+
+/** The settings of a simulated engine. */
+export type SimulatorOptions = ServedNode & {
+  /** The tokens a second that each running generation makes, however many run. */
+  readonly tokensPerSecond: number;
+  /** The prompt tokens a second that the node reads, one prompt after the other. */
+  readonly prefillTokensPerSecond: number;
+  /** The time from the end of a prefill to the first token, in milliseconds. */
+  readonly timeToFirstTokenMs: number;
+  readonly slots: number;
+  /** The number of requests that may wait for a slot. */
+  readonly queueLength: number;
+  /** The tokens that a prompt and its answer may have together. */
+  readonly contextTokens: number;
+  /** The size of the KV cache in tokens, for generations and for cached prefixes. */
+  readonly kvTokens: number;
+  /** The length of answers that nothing else ends, drawn for each request. */
+  readonly answerTokens: { readonly min: number; readonly max: number };
+  /** Nodes with the same seed give the same answer to the same request. */
+  readonly seed: number;
+  /** The number of tokens after which every stream breaks off. Default: none does. */
+  readonly failAfterTokens?: number | undefined;
+  /** Whether the steps are timed in a process of their own, which can be stopped. Default: false. */
+  readonly stepProcess?: boolean;
+};
+
+/** The settings that a configuration may leave out. */
+export const SIMULATOR_DEFAULTS = {
+  tokensPerSecond: 50,
+  prefillTokensPerSecond: 5_000,
+  timeToFirstTokenMs: 50,
+  slots: 16,
+  queueLength: 64,
+  contextTokens: 262_144,
+  kvTokens: 1_048_576,
+  answerTokens: { min: 16, max: 256 },
+  seed: 1,
+};
 
 /** The interval of progress events to waiting callers, in simulated milliseconds. */
 const PROGRESS_MS = 1000;
@@ -71,11 +106,10 @@ export class SimulatorBackend implements Backend {
     const stepMs = 1000 / options.tokensPerSecond;
     this.#prefillPerStep = (options.prefillTokensPerSecond * stepMs) / 1000;
     this.#progressSteps = Math.max(1, Math.round(PROGRESS_MS / stepMs));
-    const random = seededRandom(options.seed);
     this.#stepProcess = options.stepProcess ? new StepProcess() : undefined;
     this.#loop = new StepLoop({
       clock: this.#stepProcess ?? clock,
-      stepMs: () => stepMs * (1 + options.jitter * (2 * random() - 1)),
+      stepMs,
       step: (atMs) => this.#step(atMs),
       flush: () => {
         for (const generation of [...this.#running, ...this.#waiting]) generation.flush();
@@ -144,7 +178,7 @@ export class SimulatorBackend implements Backend {
   }
 
   #plan(request: GenerateRequest): SimulatedGeneration {
-    const { nodeId, contextTokens, timeToFirstTokenMs, failure } = this.#options;
+    const { nodeId, contextTokens, timeToFirstTokenMs, failAfterTokens } = this.#options;
     const marks = prefixMarks(request);
     const counts = marks.map(({ messages }) => messages);
     const prompt = renderPrompt(request.tools, request.messages, counts);
@@ -168,7 +202,7 @@ export class SimulatorBackend implements Backend {
       answer,
       continuedTokens: given.length,
       timeToFirstTokenMs,
-      failure,
+      failAfterTokens,
       cache: this.#cache,
       nowMs: () => this.#clock.nowMs(),
     });

@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
+import { type HistoryRules, modelHistory, writtenBy } from "../../../../engine/conversation/model-history.ts";
+import { ANY_ORDER } from "../../../../engine/conversation/turn-rules.ts";
 import {
   type ImagePart,
   type Message,
   type Part,
   Role,
   type Tool,
-} from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { type HistoryRules, modelHistory, writtenBy } from "../../conversation/model-history.ts";
-import { ANY_ORDER } from "../../conversation/turn-rules.ts";
+} from "../../../../proto/gen/svc/inference/v1/messages.ts";
 
 const TOKEN_UNITS = 4;
 /** The most bytes of a simulated token: a UTF-16 unit takes at most three. */

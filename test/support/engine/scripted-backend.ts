@@ -1,5 +1,10 @@
 import { readFileSync } from "node:fs";
 import { linkAbort, sharedAbort, untilAborted } from "../../../deploy/runtime/time/abort.ts";
+import type { Backend, BackendDescription, BackendLoad } from "../../../engine/backend.ts";
+import { callerLeft } from "../../../engine/backends/caller-left.ts";
+import { continuedAnswer, notOfThisAnswer } from "../../../engine/backends/request-plan/continued-answer.ts";
+import { stepOf } from "../../../engine/backends/stream-events.ts";
+import { EngineError } from "../../../engine/errors.ts";
 import {
   type Continuation,
   type CountTokensRequest,
@@ -16,11 +21,6 @@ import {
   type ModelDescription,
   ModelState,
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
-import { EngineError } from "../../errors.ts";
-import { callerLeft } from "../caller-left.ts";
-import { continuedAnswer, notOfThisAnswer } from "../request-plan/continued-answer.ts";
-import { stepOf } from "../stream-events.ts";
 
 /** A step of a script: events of which each delta is one token, or events with explicit tokens. */
 export type ScriptStep = readonly Event[] | GenerateResponse;

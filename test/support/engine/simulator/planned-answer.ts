@@ -1,16 +1,16 @@
+import { planReasoning } from "../../../../engine/backends/request-plan/reasoning-use.ts";
+import { planToolUse } from "../../../../engine/backends/request-plan/tool-use.ts";
+import { exampleValue, readSchema, type Schema } from "../../../../engine/backends/scripted/example-value.ts";
+import { EngineError } from "../../../../engine/errors.ts";
 import {
   type BlockStarted,
   FinishReason,
   type GenerateRequest,
-} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { EngineError } from "../../errors.ts";
-import { exampleValue, readSchema, type Schema } from "../example-value.ts";
-import { planReasoning } from "../request-plan/reasoning-use.ts";
-import { planToolUse } from "../request-plan/tool-use.ts";
-import { seededRandom } from "./seeded-random.ts";
-import type { SimulatorOptions } from "./simulator-options.ts";
-import { hashText } from "./text-hash.ts";
+} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Part } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { seededRandom } from "../../seeded-random.ts";
+import { hashText } from "./prefix-cache.ts";
+import type { SimulatorOptions } from "./simulator-backend.ts";
 
 /** A block of an answer as a list of tokens. */
 export type PlannedBlock = {

@@ -1,16 +1,18 @@
-import { EngineError } from "../errors.ts";
-import { WorkBudget } from "../work-budget.ts";
+import { EngineError } from "../../errors.ts";
+import { WorkBudget } from "../../work-budget.ts";
 
 /** The work budget of one value: a few milliseconds, and about ten thousand values or a megabyte of text. */
 const VALUE_WORK = 16_384;
+/** The number of characters that cost one step. */
+const CHARACTERS_PER_WORK = 64;
+/** The most characters of a schema that is parsed, which takes one or two milliseconds of the main thread. */
+const MAX_SCHEMA_LENGTH = 64 * 1024;
 
 /** The JSON Schema keywords that are used to construct a value; all others are ignored. */
 export type Schema = {
   readonly type?: string | readonly string[];
-  /** The allowed values; the first is used. */
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
-  readonly default?: unknown;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
   readonly items?: Schema;
@@ -20,9 +22,6 @@ export type Schema = {
   readonly anyOf?: readonly Schema[];
   readonly oneOf?: readonly Schema[];
 };
-
-/** The most characters of a schema that is parsed, which takes one or two milliseconds of the main thread. */
-const MAX_SCHEMA_LENGTH = 64 * 1024;
 
 /**
  * Parses the text of a schema; an empty text allows everything. Throws `EngineError` INVALID_SCHEMA for the field
@@ -42,14 +41,10 @@ export function readSchema(schemaJson: string, path: string): Schema {
 }
 
 /**
- * Returns a small value that a plain schema accepts: only the required properties, and the least of every number and
- * length. Of alternatives it uses the first. Throws `EngineError` INVALID_SCHEMA if the value would be large.
+ * Returns a small value that a plain schema accepts: only the required properties, the least numbers and lengths, the
+ * first alternatives. Throws `EngineError` INVALID_SCHEMA if the value would be large.
  */
-export function exampleValue(schema: Schema): unknown {
-  return exampleFor(schema, new WorkBudget(VALUE_WORK));
-}
-
-function exampleFor(schema: Schema, budget: WorkBudget): unknown {
+export function exampleValue(schema: Schema, budget = new WorkBudget(VALUE_WORK)): unknown {
   afford(budget, 1);
   const fixed = schema.const !== undefined ? schema.const : schema.enum?.[0];
   if (fixed !== undefined) {
@@ -58,18 +53,14 @@ function exampleFor(schema: Schema, budget: WorkBudget): unknown {
     return fixed;
   }
   const [alternative] = schema.anyOf ?? schema.oneOf ?? [];
-  if (alternative) return exampleFor(alternative, budget);
-  const type = typeof schema.type === "object" ? schema.type[0] : schema.type;
-  switch (type ?? (schema.properties ? "object" : "string")) {
-    case "object": {
-      const required = schema.required ?? [];
-      return Object.fromEntries(required.map((key) => [key, exampleFor(schema.properties?.[key] ?? {}, budget)]));
-    }
-    case "array": {
-      const { minItems = 0, items = {} } = schema;
+  if (alternative) return exampleValue(alternative, budget);
+  const { type, properties, required = [], minItems = 0, minLength = 0 } = schema;
+  switch ((typeof type === "object" ? type[0] : type) ?? (properties ? "object" : "string")) {
+    case "object":
+      return Object.fromEntries(required.map((key) => [key, exampleValue(properties?.[key] ?? {}, budget)]));
+    case "array":
       afford(budget, minItems);
-      return Array.from({ length: minItems }, () => exampleFor(items, budget));
-    }
+      return Array.from({ length: minItems }, () => exampleValue(schema.items ?? {}, budget));
     case "integer":
     case "number":
       return schema.minimum ?? 0;
@@ -77,18 +68,13 @@ function exampleFor(schema: Schema, budget: WorkBudget): unknown {
       return false;
     case "null":
       return null;
-    default: {
-      const { minLength = 0 } = schema;
+    default:
       afford(budget, minLength / CHARACTERS_PER_WORK);
       return "scripted".padEnd(minLength, "-");
-    }
   }
 }
 
-/** The number of characters that cost one step. */
-const CHARACTERS_PER_WORK = 64;
-
-/** Pays before the work is done; negative work is free. Throws `EngineError` INVALID_SCHEMA if the budget is spent. */
+/** Pays before the work is done. Throws `EngineError` INVALID_SCHEMA if the budget is spent. */
 function afford(budget: WorkBudget, work: number): void {
   if (budget.spend(Math.max(0, work))) return;
   throw new EngineError("INVALID_SCHEMA", "The smallest value of the schema is too large.", { fault: "costly" });

@@ -1,6 +1,30 @@
-import { BlockPrefixes, type PrefixPlace } from "../../prefixes/block-prefixes.ts";
-import { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
-import { EMPTY_HASH, hashKey, hashText } from "./text-hash.ts";
+import { BlockPrefixes, type PrefixPlace } from "../../../../engine/prefixes/block-prefixes.ts";
+import { HeldPrefixes } from "../../../../engine/prefixes/held-prefixes.ts";
+
+const PRIME = 0x01000193;
+const FIRST_BASIS = 0x811c9dc5;
+const SECOND_BASIS = 0x6a09e667;
+
+/** A hash in two lanes, each an integer below 2^32: FNV-1a over UTF-16 units. */
+type TextHash = { readonly first: number; readonly second: number };
+
+const EMPTY_HASH: TextHash = { first: FIRST_BASIS, second: SECOND_BASIS };
+
+/** Extends the hash `before` by `text` from `start` up to `end`. */
+export function hashText(text: string, before = EMPTY_HASH, start = 0, end = text.length): TextHash {
+  let { first, second } = before;
+  for (let at = start; at < end; at += 1) {
+    const unit = text.charCodeAt(at);
+    first = Math.imul(first ^ unit, PRIME);
+    // The lanes must differ by more than their initial values.
+    second = Math.imul(second ^ (unit + at), PRIME) ^ (second >>> 15);
+  }
+  return { first: first >>> 0, second: second >>> 0 };
+}
+
+function hashKey({ first, second }: TextHash): number {
+  return first * 0x20_0000 + (second & 0x1f_ffff);
+}
 
 /** The UTF-16 units of a block: 64 tokens. */
 const BLOCK_UNITS = 256;
