@@ -3,7 +3,7 @@ import { discoveryShapes } from "./discovery/discovery.ts";
 import { healthCheckSchema } from "./endpoint/health-checker.ts";
 import { outlierSchema } from "./endpoint/outlier-detector.ts";
 import { tlsSchema } from "./endpoint/upstream-tls.ts";
-import { balancerShape } from "./load-balancing/balancer-settings.ts";
+import { balancerShape } from "./load-balancing/policies.ts";
 import { circuitBreakerShape } from "./queue/circuit-breaker-settings.ts";
 import { retryBudgetSchema } from "./retry/retry-settings.ts";
 

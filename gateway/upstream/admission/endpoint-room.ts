@@ -1,6 +1,5 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { isWithinCaps } from "../load-balancing/endpoint-caps.ts";
-import type { EndpointView } from "../load-balancing/endpoint-view.ts";
+import { type EndpointView, isWithinCaps } from "../load-balancing/endpoint-view.ts";
 import type { EndpointViews } from "../load-balancing/endpoint-views.ts";
 import { PickableEndpoints } from "../load-balancing/pickable-endpoints.ts";
 import type { CircuitBreaker } from "../queue/circuit-breaker.ts";

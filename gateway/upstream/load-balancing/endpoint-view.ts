@@ -64,6 +64,19 @@ export function requestsOn({ activeRequests, running, waiting }: EndpointView): 
   return Math.max(activeRequests, running + waiting);
 }
 
+/**
+ * The least limit on a node's own queue: long waits belong in the gateway's queue. A node may queue as many requests as
+ * it has slots: with a lower limit, a conversation cached there would be prefilled on another node.
+ */
+const MIN_WAITING = 5;
+/** The KV cache use at which a node receives no more requests: the engine would soon preempt running ones. */
+const MAX_KV_USE = 0.95;
+
+/** Returns whether the node's queue and cache have room. Where none has, the request waits in the gateway. */
+export function isWithinCaps({ waiting, kvUse, slots }: EndpointView): boolean {
+  return waiting < Math.max(MIN_WAITING, slots) && kvUse < MAX_KV_USE;
+}
+
 export function isAvailable({ healthy, ejected, compatible, draining }: EndpointView): boolean {
   return healthy && !ejected && compatible && !draining;
 }

@@ -1,16 +1,12 @@
-import { affinityKey } from "./affinity-key.ts";
 import { headOf, type PromptShape } from "./boundary-hashes.ts";
 import type { RoutingHints } from "./routing-hints.ts";
 
 /** The routing inputs of a request, computed once for all its attempts. */
 export type Route = {
   readonly shape: PromptShape;
-  /** A digest of the caller, session or conversation that the request belongs to. */
+  /** A keyed digest of the caller, session or conversation: requests that share it should reach the same cache. */
   readonly affinityKey: string;
-  /**
-   * The time for which the prompt should stay in an engine's cache, in milliseconds; undefined when the request does
-   * not set it.
-   */
+  /** The time for which the prompt should stay in an engine's cache; undefined when the request does not set it. */
   readonly ttlMs: number | undefined;
 };
 
@@ -21,8 +17,31 @@ export type Routed = Omit<Route, "affinityKey"> & {
   readonly cacheKey: string;
 };
 
-export function routeOf({ shape, ttlMs, tenant, cacheKey }: Routed, { headers, digest }: RoutingHints): Route {
-  const input = { cacheKey, headers, tenant, conversationHead: headOf(shape) };
-  const { key } = affinityKey(input, digest);
-  return { shape, affinityKey: key, ttlMs };
+/**
+ * The headers in which agents send their session id. The first entry present in a request is used, and all headers of
+ * an entry make the key. `x-client-request-id` is absent: some clients change it with every request.
+ */
+const SESSION_HEADERS: readonly (readonly string[])[] = [
+  ["x-claude-code-session-id", "x-claude-code-agent-id"],
+  ["x-session-affinity"],
+  ["x-session-id"],
+  ["session-id"],
+  ["session_id"],
+];
+
+export function routeOf({ shape, ttlMs, tenant, cacheKey }: Routed, hints: RoutingHints): Route {
+  return { shape, affinityKey: cacheKey || affinityKey(shape, tenant, hints), ttlMs };
+}
+
+/** Returns the key of a request without a cache key: from the session headers, else from the conversation's head. */
+function affinityKey(shape: PromptShape, tenant: string, { headers, digest }: RoutingHints): string {
+  for (const names of SESSION_HEADERS) {
+    const values = names.map((name) => firstValue(headers[name]));
+    if (values[0]) return digest(tenant, ...names, ...values);
+  }
+  return digest(tenant, "conversation", headOf(shape));
+}
+
+function firstValue(header: string | readonly string[] | undefined): string {
+  return (typeof header === "string" ? header : (header?.[0] ?? "")).trim();
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isAvailable, requestsOn } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { isAvailable, isWithinCaps, requestsOn } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
 
 test.each([
@@ -17,4 +17,15 @@ test.each([
   ["the report where other gateways send, too", { activeRequests: 1, running: 4, waiting: 3 }, 7],
 ])("requests on an endpoint are %s", (_, given, expected) => {
   expect(requestsOn(endpointWith({ address: "e", ...given }))).toBe(expected);
+});
+
+test.each([
+  ["idle", {}, true],
+  ["just below both caps", { slots: 2, waiting: 4, kvUse: 0.94 }, true],
+  ["with a full queue", { slots: 2, waiting: 5 }, false],
+  ["of many slots with a short queue", { slots: 64, waiting: 63 }, true],
+  ["of many slots with a full queue", { slots: 64, waiting: 64 }, false],
+  ["with a full KV cache", { kvUse: 0.95 }, false],
+])("an endpoint %s", (_, given, expected) => {
+  expect(isWithinCaps(endpointWith({ address: "e", ...given }))).toBe(expected);
 });
