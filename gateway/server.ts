@@ -119,7 +119,6 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   registerOverloadStats(stats.registry, overload);
   const bodies: BodyLimits = {
     maxBodyBytes: config.maxBodyBytes,
-    json: config.jsonLimits,
     overload,
     random: Math.random,
   };
@@ -191,13 +190,8 @@ function handlers(
   answering: ReturnType<typeof answeringParts> & Pick<GenerateRouteDeps, "queue">,
 ): HandlerOf {
   const { translation } = answering;
-  const { chat, messages, responses } = config.formats;
-  const brokenStreams = {
-    chat: chat.brokenStream,
-    messages: messages.brokenStream,
-    responses: responses.brokenStream,
-  };
-  const generation = { ...answering, sealing, brokenStreams, cacheHeader: config.cacheHeader };
+  const { brokenStream } = config.formats;
+  const generation = { ...answering, sealing, brokenStream, cacheHeader: config.cacheHeader };
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
     list_models: listModels(translation.models),
     get_model: getModel(translation.models),
@@ -221,10 +215,8 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
       strictAlternation: config.formats.strictAlternation,
       unreadableContent: config.formats.unreadableContent,
       systemRole: config.formats.messages.systemRole,
-      reasoningField: config.formats.chat.reasoningField,
       unsupportedTools: config.formats.responses.unsupportedTools,
     },
-    limits: config.jsonLimits,
     clock,
     onFault: (fault) => log.error({ fault }, "a body could not be translated because of a bug"),
   });

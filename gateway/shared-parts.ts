@@ -65,21 +65,19 @@ type OpenLimits = { readonly store: LimitStore; notes?(): readonly string[]; clo
 async function openState({ state: { redis } }: GatewayConfig, log: Logger): Promise<RedisState | undefined> {
   if (!redis) return undefined;
   warnOfPlainText(redis, log);
-  const onReload = (fault: string | undefined) => {
-    if (fault) log.error({ fault }, "the certificates of the shared store cannot be used; the last good ones stay");
-    else log.info("certificates of the shared store loaded");
-  };
-  const state = new RedisState({ settings: redis, clock: systemClock, onReload });
+  const state = new RedisState({ settings: redis, clock: systemClock });
   await state.connect();
   return state;
 }
 
 /** Warns once if a password is sent to a store on another machine in plain text. */
-function warnOfPlainText({ addresses, tls, sentinel, ...own }: RedisSettings, log: Logger): void {
-  const far = addresses.find((address) => !isLoopback(address.replace(/:\d+$/, "")));
-  const secrets = [own.password, own.passwordFile, sentinel?.password, sentinel?.passwordFile];
-  if (far === undefined || tls || secrets.every((secret) => secret === undefined)) return;
-  log.warn({ address: far }, "the password of the shared store is sent in plain text: state.redis has no tls");
+function warnOfPlainText({ url, passwordFile }: RedisSettings, log: Logger): void {
+  const { protocol, hostname, host, password } = new URL(url);
+  if (protocol === "rediss:" || isLoopback(hostname) || (!password && passwordFile === undefined)) return;
+  log.warn(
+    { address: host },
+    "the password of the shared store is sent in plain text: state.redis.url is not rediss://",
+  );
 }
 
 async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): Promise<OpenLimits> {

@@ -11,7 +11,7 @@ import { registerLimitStats } from "../../gateway/limits/limit-stats.ts";
 import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../gateway/overload/overload-settings.ts";
 import { registerOverloadStats } from "../../gateway/overload/overload-stats.ts";
-import { registerSealingStats } from "../../gateway/sealing/sealing-stats.ts";
+import { registerSealingStats } from "../../gateway/sealing/followed-sealing.ts";
 import { Stats } from "../../gateway/stats/stats.ts";
 import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
 import { KeySeries } from "../../gateway/usage/key-series.ts";

@@ -1,7 +1,6 @@
 import type { ApiError } from "../errors.ts";
 import type { Principal } from "../keys/principal.ts";
 import {
-  type BurstSettings,
   countDimensions,
   countPlacesOf,
   type Dimension,
@@ -24,7 +23,7 @@ const OUTPUT_RESERVE_TOKENS = 1_024;
 /** How a request uses a key's limits: it generates, counts tokens, or only reads their state. */
 export type Use = "generation" | "count" | "none";
 
-export type LimiterOptions = BurstSettings & {
+export type LimiterOptions = {
   readonly store: LimitStore;
   /** Weight of a cached input token, from 0 to 1. */
   readonly cachedInputWeight: number;
@@ -90,8 +89,8 @@ export class Limiter {
   async reserve(grant: Grant, principal: Principal, expected: Expected): Promise<ApiError | undefined> {
     const { model, inputTokens: input, maxOutputTokens } = expected;
     const output = Math.min(maxOutputTokens ?? OUTPUT_RESERVE_TOKENS, OUTPUT_RESERVE_TOKENS);
-    const tokens = generationDimensions(principal, this.#options).filter(isTokenRate);
-    const wanted = [...tokens, ...modelDimensions(principal, model, this.#options)].map((dimension): Wanted => {
+    const tokens = generationDimensions(principal).filter(isTokenRate);
+    const wanted = [...tokens, ...modelDimensions(principal, model)].map((dimension): Wanted => {
       if (!isTokenRate(dimension)) return { dimension, cost: 1 };
       return { dimension, cost: dimension.measure === "itpm" ? input : output };
     });
@@ -108,9 +107,9 @@ export class Limiter {
     const counts = countPlacesOf(principal, this.#options.countConcurrency);
     const places = [...models.flatMap((model) => placesOf(principal, model) ?? []), counts];
     const counted = [
-      ...generationDimensions(principal, this.#options),
-      ...countDimensions(principal, this.#options),
-      ...models.flatMap((model) => (model === undefined ? [] : modelDimensions(principal, model, this.#options))),
+      ...generationDimensions(principal),
+      ...countDimensions(principal),
+      ...models.flatMap((model) => (model === undefined ? [] : modelDimensions(principal, model))),
     ];
     const items = counted.map(({ name, rule }) => ({ name, rule, cost: undefined }));
     const { readings } = await this.#options.store.charge(keyId, items);
@@ -134,11 +133,11 @@ export class Limiter {
   }
 
   #admissionCosts(principal: Principal, use: Use): Wanted[] {
-    const own = generationDimensions(principal, this.#options);
+    const own = generationDimensions(principal);
     const look = (dimension: Dimension): Wanted => ({ dimension, cost: undefined });
     if (use === "none") return own.map(look);
     if (use === "generation") return own.map((dimension) => ({ dimension, cost: dimension.measure === "rpm" ? 1 : 0 }));
-    const counts = countDimensions(principal, this.#options).map((dimension): Wanted => ({ dimension, cost: 1 }));
+    const counts = countDimensions(principal).map((dimension): Wanted => ({ dimension, cost: 1 }));
     return [...counts, ...own.filter(isTokenRate).map(look)];
   }
 }

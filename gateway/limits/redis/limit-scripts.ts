@@ -1,4 +1,4 @@
-import { RedisScript } from "../../state/redis-script.ts";
+import { RedisScript } from "../../state/redis-state.ts";
 
 /*
  * The Lua scripts of the store. One hash holds all counts of a key, so that a decision is one script on one entry, and a

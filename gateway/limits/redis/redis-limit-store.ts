@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { RedisState } from "../../state/redis-state.ts";
-import { faultOf } from "../../state/redis-state.ts";
+import { faultOf, type RedisState } from "../../state/redis-state.ts";
 import { placeShareOf, shareOf } from "../limit-share.ts";
 import type { Charged, ChargeItem, LimitStore, Place, PlaceItem, Postponed, Reading } from "../limit-store.ts";
 import { MemoryLimitStore } from "../memory-limit-store.ts";
@@ -125,7 +124,7 @@ export class RedisLimitStore implements LimitStore {
   }
 
   get #gateways(): number {
-    return this.#options.state.settings.gateways ?? Math.max(1, this.#live.length);
+    return Math.max(1, this.#live.length);
   }
 
   #account(keyId: string): RedisAccount {

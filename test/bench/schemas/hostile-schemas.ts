@@ -10,14 +10,11 @@ import { loadProfile } from "../../../engine/profiles/profile.ts";
 import { argumentTypes } from "../../../engine/tool-calls/readers/argument-types.ts";
 import { DEFAULT_CATALOG } from "../../../gateway/catalog.ts";
 import { ApiError } from "../../../gateway/errors.ts";
-import { schemaText } from "../../../gateway/formats/json-schema-limits.ts";
-import { parseBody } from "../../../gateway/json/json-body.ts";
-import { JsonScan } from "../../../gateway/json/json-scan.ts";
+import { schemaText } from "../../../gateway/formats/tools.ts";
 import { Sealing } from "../../../gateway/sealing/sealing.ts";
 import { type Caller, type Surroundings, translate } from "../../../gateway/translation/translate.ts";
-import { needsThread } from "../../../gateway/translation/translator.ts";
+import { parsedHere } from "../../../gateway/translation/translator.ts";
 import { FORMAT_SETTINGS } from "../../support/events/format-settings.ts";
-import { DEFAULT_JSON_LIMITS } from "../../support/gateway/default-settings.ts";
 import { bodyFor } from "../../support/http/answer-check.ts";
 import { HOSTILE_SHAPES } from "../../support/schemas/hostile-schema.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -139,19 +136,14 @@ function translated(schema: string): readonly Piece[] {
   const tools = [{ type: "function", function: { name: "f", parameters: JSON.parse(schema) } }];
   const bytes = Buffer.from(JSON.stringify(bodyFor("/v1/chat/completions", "call f", { tools })));
   const order = { operation: "chat", caller: CALLER, bodyBytes: bytes.length } as const;
-  const scanned = () => {
-    const scan = new JsonScan(SINGLE_KEYS, DEFAULT_JSON_LIMITS);
-    scan.feed(bytes);
-    return scan;
-  };
-  if (!needsThread({ bytes, scan: scanned(), singleKeys: SINGLE_KEYS }))
-    return [{ on: "loop", work: () => translate(parseBody(bytes, scanned()), order, SURROUNDINGS) }];
+  const parsed = () => parsedHere({ bytes, singleKeys: SINGLE_KEYS }, true);
+  if (parsed()) return [{ on: "loop", work: () => translate(parsed(), order, SURROUNDINGS) }];
   const { sealing, settings, catalog } = SURROUNDINGS;
   return [
     {
       on: "thread",
       work: {
-        ...{ body: bytes, singleKeys: SINGLE_KEYS, limits: DEFAULT_JSON_LIMITS, order, sealingKeys: sealing.keys },
+        ...{ body: bytes, singleKeys: SINGLE_KEYS, order, sealingKeys: sealing.keys },
         ...{ modelsWithImages: catalog.models.map(({ id }) => id), promptBounds: {}, settings, catalog },
       },
     },

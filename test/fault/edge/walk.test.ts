@@ -95,7 +95,7 @@ async function startGateway(
   for (const listener of [config.listen, config.health, config.admin, config.grpc]) listener.host = host;
   config.keys.file = join(folder, "keys.json");
   config.sealingKeyFile = join(folder, "sealing-key");
-  config.state.redis.addresses = [store];
+  config.state.redis.url = `redis://${store}`;
   config.grpc.tls = { certFile: certificates.file("gateway.pem"), keyFile: certificates.file("gateway.key") };
   const { process } = await FleetProcess.start("gateway/main.js", config, dns.through);
   closing.push(() => process.end());

@@ -184,7 +184,8 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
   });
 
   test("places are held through an outage, and locally granted ones are reported afterwards", async () => {
-    const [one, two] = await open(2, { commandTimeoutMs: 200, gateways: 2 });
+    const [one, two] = await open(2, { commandTimeoutMs: 200 });
+    await becomes(async () => one?.store.state.gateways === 2, "both are known");
     if (!one || !two) throw new Error("there are two");
     const first = await takePlace(one.store, "k", "c", 6);
     redis.signal("SIGSTOP");
@@ -242,8 +243,6 @@ const EXPECTED = { model: "svc-qwen", inputTokens: 10, maxOutputTokens: 10 };
 function limiterOf(store: LimitStore): Limiter {
   return new Limiter({
     store,
-    requestBurstSeconds: 60,
-    tokenBurstSeconds: 60,
     cachedInputWeight: 0,
     countConcurrency: 3,
   });

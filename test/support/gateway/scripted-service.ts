@@ -32,7 +32,7 @@ export type ScriptedService = {
 };
 
 /** `formats` settings with which broken streams end in their format's error frame. */
-export const ERROR_FRAMES = { chat: { brokenStream: "error" }, messages: { brokenStream: "error" } };
+export const ERROR_FRAMES = { brokenStream: "error" };
 
 /** The script of an engine that answers "Hello." */
 export const HELLO: Script = () => [textAnswer("Hello.")];

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { ImageDetail as Detail, type ImageDetail, type ImagePart } from "../../proto/gen/svc/inference/v1/messages.ts";
-import type { ApiError, FieldPath } from "../errors.ts";
+import { ApiError, type ErrorCode, type FieldPath } from "../errors.ts";
 import { invalidValue, unsupportedValue } from "./field-error.ts";
 
 export const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"] as const;
@@ -95,4 +95,29 @@ function sniff(data: Buffer): MimeType | undefined {
   if (ascii.startsWith("GIF87a") || ascii.startsWith("GIF89a")) return "image/gif";
   if (ascii.startsWith("RIFF") && ascii.endsWith("WEBP")) return "image/webp";
   return undefined;
+}
+
+/** The rule for content that a model cannot read: refused with its path, or replaced by a text. */
+export type UnreadableRule = "reject" | "placeholder";
+
+/** The error codes of content that is well-formed but unreadable for the model. */
+const UNREADABLE: ReadonlySet<ErrorCode> = new Set(["unsupported_value", "unsupported_parameter", "invalid_value"]);
+
+/**
+ * Reads content that the model may be unable to read, such as `an image`. Agents resend the results of their tools with
+ * every later turn, so a refusal there would end the session: with the rule `placeholder`, `instead` receives a text
+ * for the model. Throws `ApiError` as `read` does for malformed content, and with the rule `reject`.
+ */
+export function readOr<Content>(
+  rule: UnreadableRule,
+  what: string,
+  read: () => Content,
+  instead: (text: string) => Content,
+): Content {
+  try {
+    return read();
+  } catch (error) {
+    if (rule === "reject" || !(error instanceof ApiError) || !UNREADABLE.has(error.code)) throw error;
+    return instead(`[Here was ${what}, which this model cannot read.]`);
+  }
 }
