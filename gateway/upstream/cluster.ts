@@ -15,20 +15,16 @@ import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { ToldPrefixes } from "./prefixes/told-prefixes.ts";
 import type { PromptBound } from "./prompt-bound.ts";
 
-/** The parts of a cluster beside its settings: those that all clusters share, and its TLS. */
+/** The parts of a cluster beside its settings. */
 export type ClusterParts = {
-  /** The endpoints of all clusters; each address is opened once. */
   readonly pool: EndpointPool;
   /** The TLS of connections to the cluster's endpoints; undefined for plain text. */
   readonly tls: UpstreamTls | undefined;
-  /** The prefill work on all endpoints. */
   readonly work: WorkLedger;
   readonly clock: Clock;
   /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
-  /** Resolves host names for clusters with DNS discovery. */
   readonly resolve: Resolve;
-  /** The log of discovery results and of every change of an endpoint's health. */
   readonly log: Logger;
 };
 
@@ -78,7 +74,6 @@ export class Cluster {
     });
   }
 
-  /** The catalog id of the model. */
   get model(): string {
     return this.settings.model;
   }
@@ -87,12 +82,10 @@ export class Cluster {
     return this.#memberList;
   }
 
-  /** Returns the member at an address; undefined where the cluster has none there. */
   member(address: string): ClusterMember | undefined {
     return this.#members.get(address);
   }
 
-  /** The endpoints of the cluster, in any state. */
   get endpoints(): readonly Endpoint[] {
     return this.members.map(({ endpoint }) => endpoint);
   }
@@ -102,7 +95,6 @@ export class Cluster {
     return this.#summed.up;
   }
 
-  /** The results of endpoint discovery so far. */
   get discovery(): DiscoveryStatus {
     return this.#discovery.status;
   }
@@ -136,10 +128,7 @@ export class Cluster {
     return Math.max(...this.members.map(({ announcedMs }) => announcedMs));
   }
 
-  /**
-   * Returns the healthy endpoint with the fewest requests that is not in `tried`, the first of equals; undefined where
-   * there is none.
-   */
+  /** Returns the healthy endpoint with the fewest requests that is not in `tried`, the first of equals. */
   pick(tried: ReadonlySet<Endpoint>): Endpoint | undefined {
     let best: Endpoint | undefined;
     for (const endpoint of this.healthyEndpoints) {
@@ -149,20 +138,15 @@ export class Cluster {
     return best;
   }
 
-  /**
-   * The properties of the model that hold on all available endpoints; the last ones while none is available, and
-   * undefined until one has been.
-   */
+  /** What all available endpoints have in common; the last known properties while none is available. */
   get described(): DescribedModel | undefined {
     return this.#summed.described ?? this.#lastDescribed;
   }
 
-  /** Whether some endpoint of the cluster takes images. */
   get acceptsImages(): boolean {
     return this.#summed.acceptsImages;
   }
 
-  /** The prompt limits of the cluster's endpoints; empty where one of them does not report enough. */
   get promptBounds(): readonly PromptBound[] {
     return this.#summed.promptBounds;
   }
