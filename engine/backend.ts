@@ -21,22 +21,13 @@ export type BackendDescription = {
 export type EngineSteps = {
   /** The number of steps so far. Only a change has meaning. */
   readonly made: number;
-  /**
-   * The number of generations that hold a slot and wait for their next step. A generation that a slow reader holds back
-   * does not count.
-   */
+  /** The generations that hold a slot and wait for their next step; those behind a slow reader do not. */
   readonly inFlight: number;
-  /**
-   * The milliseconds that one step may take before its age counts: an engine may compile in the middle of its work.
-   * Default: 0.
-   */
+  /** The milliseconds that one step may take before its age counts, as engines may compile. Default: 0. */
   readonly stepTimeoutMs?: number;
   /** Whether the engine has ended or is still loading. Default: false. */
   readonly down?: boolean;
-  /**
-   * The milliseconds that the first step after a start may take, for engines that compile then. Absent once a step was
-   * made.
-   */
+  /** The milliseconds that the first step after a start may take. Absent once a step was made. */
   readonly startTimeoutMs?: number;
 };
 
@@ -45,10 +36,7 @@ export type BackendLoad = {
   readonly slots: number;
   readonly busySlots: number;
   readonly waiting: number;
-  /**
-   * The engine's step counter. If present, the watchdog takes the node out of service when steps in flight make no
-   * progress.
-   */
+  /** Absent: the watchdog does not watch this engine. */
   readonly steps?: EngineSteps;
   /** The fraction of the KV cache that running generations use, from 0 to 1. */
   readonly kvUse?: number;
@@ -66,15 +54,9 @@ export type BackendLoad = {
  * resources.
  */
 export interface Backend {
-  /**
-   * Whether the backend enforces `strict` schemas. An answer that violates its schema then fails with ENGINE_ERROR.
-   * Default: false; such an answer is only counted.
-   */
+  /** Whether an answer that violates a `strict` schema fails with ENGINE_ERROR. Default: false; it is counted. */
   readonly holdsStrict?: boolean;
-  /**
-   * The cached prefixes, by the digests of requests. Its models then have CAPABILITY_PREFIX_EVENTS. Absent if the
-   * backend cannot report them.
-   */
+  /** The cached prefixes, by the digests of requests, of models with CAPABILITY_PREFIX_EVENTS. */
   readonly prefixes?: HeldPrefixes | undefined;
   /**
    * Loads and warms up the model; the backend serves once this resolves. Rejects if the backend can never serve.

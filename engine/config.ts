@@ -7,11 +7,6 @@ import { openAiCompatible } from "./backends/openai-compatible/kind.ts";
 import { scripted } from "./backends/scripted/kind.ts";
 import type { CallerWork } from "./caller-work/caller-work.ts";
 
-/*
- * The configuration of one engine node: a YAML file, checked strictly. Defaults stand in the schemas, here and with
- * each kind of backend, and nowhere else; names carry their units.
- */
-
 /** The schema of the settings on how the gRPC port is secured. */
 const tls = z
   .strictObject({
@@ -69,14 +64,7 @@ export const engineConfigSchema = z.strictObject({
     .min(100)
     .default(30_000)
     .describe(
-      "The time, in milliseconds, without a step of the engine after which a node that has running work takes itself out of service.",
-    ),
-  livenessStepAgeMs: z
-    .int()
-    .min(1_000)
-    .default(300_000)
-    .describe(
-      "The time, in milliseconds, without a step of the engine after which `/livez/engine` answers 503 while work runs, so that the engine is restarted. It answers 200 while an engine beside the node is not up, and as long as its first step may take then (`startTimeoutMs`).",
+      "The time, in milliseconds, without a step of the engine after which a node that has running work takes itself out of service. After ten times as long `/livez/engine` answers 503, so that the engine is restarted.",
     ),
   drainTimeoutMs: z
     .int()

@@ -12,14 +12,14 @@ import { untilAborted } from "../deploy/runtime/time/abort.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { Backend, ServedNode } from "./backend.ts";
 import { CallerWork } from "./caller-work/caller-work.ts";
-import { workRecorder } from "./calls/work-log.ts";
+import { workRecorder } from "./calls/call-log.ts";
 import type { EngineConfig } from "./config.ts";
 import { EngineError } from "./errors.ts";
-import { CONNECTION_LIMITS } from "./grpc/connection-limits.ts";
+import { CONNECTION_LIMITS } from "./grpc/interceptors.ts";
 import { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { serveMetrics } from "./metrics/metrics-server.ts";
 import { EngineServer } from "./server.ts";
-import type { Tracing } from "./tracing/tracing.ts";
+import type { GenerationTracing } from "./tracing/generation-tracing.ts";
 
 /** The configuration of a node with any kind of backend. */
 type NodeConfig = Omit<EngineConfig, "backend"> & { readonly backend: { readonly kind: string } };
@@ -53,7 +53,7 @@ async function run<Config extends NodeConfig>(config: Config, createBackend: Cre
   const log = processLog({ level: config.log.level, base: { node_id: config.nodeId } });
   logWarnings(log);
   const tls = config.tls && followTls(config.tls, systemClock, log);
-  const { nodeId, models, maxStepAgeMs, livenessStepAgeMs, handoverGraceMs, reflection } = config;
+  const { nodeId, models, maxStepAgeMs, handoverGraceMs, reflection } = config;
   const metrics = new EngineMetrics();
   const work = new CallerWork({ clock: systemClock, onEnd: workRecorder(metrics, log) });
   const backend = await createBackend(config.backend, { nodeId, models }, work);
@@ -74,7 +74,6 @@ async function run<Config extends NodeConfig>(config: Config, createBackend: Cre
     allowedClientNames: config.tls?.allowedClientNames,
     connection: CONNECTION_LIMITS,
     maxStepAgeMs,
-    livenessStepAgeMs,
     handoverGraceMs,
     reflection,
     tracing,
@@ -110,10 +109,10 @@ function warnOfOpenPort({ listen: { host }, tls }: NodeConfig, log: Logger): voi
   log.warn({ host }, `the gRPC port accepts callers of other machines without authentication: ${how}`);
 }
 
-/** Starts tracing if the node exports traces. The SDK is loaded only then. */
-async function loadTracing({ tracing, nodeId }: NodeConfig, log: Logger): Promise<Tracing | undefined> {
+/** Starts tracing if the node exports traces: the SDK is loaded only then. */
+async function loadTracing({ tracing, nodeId }: NodeConfig, log: Logger): Promise<GenerationTracing | undefined> {
   if (!tracing) return undefined;
-  const { startTracing } = await import("./tracing/start-tracing.ts");
+  const { startTracing } = await import("./tracing/generation-tracing.ts");
   return startTracing(tracing, nodeId, log, systemClock.nowMs);
 }
 

@@ -9,17 +9,16 @@ import type { KeyStore } from "./keys/key-store.ts";
 import { isKeyStoreError } from "./keys/key-store-error.ts";
 import { RedisKeyStore } from "./keys/redis/redis-key-store.ts";
 import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
-import { registerLimitStats } from "./limits/limit-stats.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
-import { RedisLimitStore } from "./limits/redis/redis-limit-store.ts";
+import { RedisLimitStore, registerLimitStats } from "./limits/redis/redis-limit-store.ts";
 import { RedisState } from "./state/redis-state.ts";
 import type { RedisSettings } from "./state/state-settings.ts";
 import type { Stats } from "./stats/stats.ts";
 import { KeySeries } from "./usage/key-series.ts";
 import { KeyUsage } from "./usage/key-usage.ts";
 import { RedisUsage } from "./usage/redis-usage.ts";
-import { UsageBook } from "./usage/usage-book.ts";
+import { UsageBook } from "./usage/usage-store.ts";
 
 /**
  * Opens the keys, the counts of their limits and of usage, in this process or in the store that gateways share (`state`).

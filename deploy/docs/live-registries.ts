@@ -1,13 +1,12 @@
 import { pino } from "pino";
 import type { Registry } from "prom-client";
-import { EngineMetrics } from "../../engine/metrics/engine-metrics.ts";
-import { registerNodeGauges } from "../../engine/metrics/node-gauges.ts";
+import { EngineMetrics, registerNodeGauges } from "../../engine/metrics/engine-metrics.ts";
 import { registerClusterStats } from "../../gateway/http/admin/fleet/cluster-stats.ts";
 import { registerContinuationStats } from "../../gateway/http/admin/fleet/continuation-stats.ts";
 import { registerTrafficStats } from "../../gateway/http/admin/fleet/traffic-stats.ts";
 import { registerKeyStats } from "../../gateway/keys/key-stats.ts";
 import type { KeyStore } from "../../gateway/keys/key-store.ts";
-import { registerLimitStats } from "../../gateway/limits/limit-stats.ts";
+import { registerLimitStats } from "../../gateway/limits/redis/redis-limit-store.ts";
 import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../gateway/overload/overload-settings.ts";
 import { registerOverloadStats } from "../../gateway/overload/overload-stats.ts";

@@ -11,7 +11,6 @@ import {
   placesOf,
 } from "./dimension.ts";
 import { Grant, type Wanted } from "./grant.ts";
-import { HeldPlaces } from "./held-places.ts";
 import type { LimitStore } from "./limit-store.ts";
 
 /**
@@ -60,7 +59,6 @@ export type LimitLevels = {
 /** Applies the limits in the record of a key to its requests. A key without limits is never refused. */
 export class Limiter {
   readonly #options: LimiterOptions;
-  readonly #held = new HeldPlaces();
 
   constructor(options: LimiterOptions) {
     this.#options = options;
@@ -73,7 +71,7 @@ export class Limiter {
    */
   async admit(principal: Principal, use: Use): Promise<Admission> {
     const { store, cachedInputWeight } = this.#options;
-    const grant = new Grant({ store, held: this.#held, keyId: principal.keyId, cachedInputWeight });
+    const grant = new Grant({ store, keyId: principal.keyId, cachedInputWeight });
     const [places, costs] = [this.#admissionPlaces(principal, use), this.#admissionCosts(principal, use)];
     if (use === "generation" && this.#asksForMore(principal) && grant.postpone(places, costs))
       return { grant, refusal: undefined };
@@ -118,7 +116,7 @@ export class Limiter {
         const reading = readings[at];
         return reading ? [{ dimension, reading }] : [];
       }),
-      places: places.map((one) => ({ ...one, taken: this.#held.of(keyId, one.name) })),
+      places: places.map((one) => ({ ...one, taken: this.#options.store.held(keyId, one.name) })),
     };
   }
 

@@ -6,10 +6,10 @@ import type { Endpoint } from "./endpoint/endpoint.ts";
 import { HealthChecker } from "./endpoint/health-checker.ts";
 import { type EndpointLoad, UNKNOWN_LOAD } from "./endpoint/load-reports.ts";
 import type { OutlierDetector } from "./endpoint/outlier-detector.ts";
+import { PrefixWatch } from "./endpoint/prefix-watch.ts";
 import { type EndpointView, isAvailable } from "./load-balancing/endpoint-view.ts";
+import type { Announcements } from "./load-balancing/prefix-index.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
-import { PrefixWatch } from "./prefixes/prefix-watch.ts";
-import type { ToldPrefixes } from "./prefixes/told-prefixes.ts";
 
 /** The prefill speed of a node without report or measurement: typical of one GPU with a model of medium size. */
 const DEFAULT_PREFILL_TOKENS_PER_SECOND = 5_000;
@@ -23,8 +23,8 @@ export type ClusterMemberOptions = {
   readonly outliers: OutlierDetector;
   /** The prefill work on all endpoints. */
   readonly work: WorkLedger;
-  /** Stores the prefixes that the endpoint reports for the cluster's model. */
-  readonly told: ToldPrefixes;
+  /** Stores the prefixes that the endpoint announces for the cluster's model. */
+  readonly announcements: Announcements;
   /** Whether the endpoint was there at the start of the cluster: then its first healthy moment begins no slow start. */
   readonly initial: boolean;
   readonly clock: Clock;
@@ -87,13 +87,13 @@ export class ClusterMember implements EndpointView {
   #hasBeenDown: boolean;
 
   constructor(options: ClusterMemberOptions) {
-    const { endpoint, weight, settings, told, clock, random } = options;
+    const { endpoint, weight, settings, announcements, clock, random } = options;
     const { model } = settings;
     this.endpoint = endpoint;
     this.address = endpoint.address;
     this.weight = weight;
     this.#options = options;
-    this.#prefixes = new PrefixWatch({ endpoint, model, told, clock, random });
+    this.#prefixes = new PrefixWatch({ endpoint, model, announcements, clock, random });
     this.#hasBeenDown = !options.initial;
     this.#announcedMs = clock.nowMs();
     const onResult = () => this.#judge();

@@ -11,8 +11,8 @@ import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { OutlierDetector } from "./endpoint/outlier-detector.ts";
 import type { UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { EndpointViews } from "./load-balancing/endpoint-views.ts";
+import { Announcements, PrefixIndex } from "./load-balancing/prefix-index.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
-import { ToldPrefixes } from "./prefixes/told-prefixes.ts";
 import type { PromptBound } from "./prompt-bound.ts";
 
 /** The parts of a cluster beside its settings. */
@@ -35,8 +35,13 @@ export class Cluster {
   readonly outliers: OutlierDetector;
   /** Whether the cluster can ever have an endpoint; false for an empty static configuration. */
   readonly mayHaveEndpoints: boolean;
-  /** The prefixes that the members report in their caches. */
-  readonly prefixes = new ToldPrefixes();
+  /** The prefixes that the members announce. */
+  readonly announcements = new Announcements();
+  /** The prefixes on the members, announced and believed. */
+  readonly prefixes = new PrefixIndex(this.announcements, {
+    lifeOf: (address) => this.member(address)?.endpoint.startedAtMs,
+    viewOf: (address) => this.views.get(address),
+  });
   /** The members as picks see them, kept up to date. */
   readonly views = new EndpointViews();
   readonly #parts: ClusterParts;
@@ -188,11 +193,11 @@ export class Cluster {
 
   #add(spec: EndpointSpec): ClusterMember {
     const { pool, work, clock, random, log } = this.#parts;
-    const { outliers, settings, prefixes: told } = this;
+    const { outliers, settings, announcements } = this;
     const endpoint = pool.join(spec.address, this.#tls);
     outliers.add(spec.address);
     return new ClusterMember({
-      ...{ endpoint, settings, outliers, work, told, clock, random },
+      ...{ endpoint, settings, outliers, work, announcements, clock, random },
       weight: spec.loadBalancingWeight,
       initial: !this.#discovered,
       onHealth: (member) => {

@@ -22,7 +22,7 @@ const ROOMS: readonly string[] = [
   ...["engine/main.ts", "engine/run-node.ts", "engine/server.ts", "engine/config.ts"],
   ...["engine/grpc/", "engine/tracing/", "engine/calls/", "engine/metrics/", "engine/load/", "engine/node/"],
   ...["engine/backends/scripted/", "engine/backends/openai-compatible/", "engine/backends/llama/"],
-  ...["engine/backends/request-plan/", "engine/backends/", "engine/backend.ts", "engine/prefixes/"],
+  ...["engine/backends/", "engine/backend.ts", "engine/prefixes/"],
   ...["engine/caller-work/", "engine/grammar/", "engine/profiles/", "engine/conversation/", "engine/output-parser/"],
   ...[
     "engine/tool-calls/",

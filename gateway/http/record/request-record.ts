@@ -14,7 +14,7 @@ import {
 import type { RouteSpec } from "../../routes.ts";
 import type { AttemptTrace, CallRecord } from "../../upstream/call/call-record.ts";
 import type { NotKept } from "../../upstream/continuation/continuation-room.ts";
-import type { CacheNote } from "../../upstream/prefixes/cache-note.ts";
+import type { CacheNote } from "../../upstream/load-balancing/cache-reasons.ts";
 import type { CallHeaders } from "../../upstream/wire/generate-wire.ts";
 import { newRequestId } from "./random-id.ts";
 import { type TraceContext, traceHeaders } from "./trace-context.ts";

@@ -35,7 +35,6 @@ beforeAll(async () => {
     listen: { port: 0 },
     metrics: { port: 0 },
     maxStepAgeMs: 400,
-    livenessStepAgeMs: 2_000,
     backend: { kind: "simulator", stepProcess: true, tokensPerSecond: 50, answerTokens: { min: 2_000, max: 2_000 } },
   });
   rig.stuck = {

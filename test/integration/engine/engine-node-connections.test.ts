@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import { Client, type ClientReadableStream, credentials, status } from "@grpc/grpc-js";
 import { afterEach, expect, test } from "vitest";
-import type { ConnectionLimits } from "../../../engine/grpc/connection-limits.ts";
+import type { ConnectionLimits } from "../../../engine/grpc/interceptors.ts";
 import { HealthService } from "../../../proto/gen/grpc/health/v1/health.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { framed } from "../../support/engine/raw-generate.ts";

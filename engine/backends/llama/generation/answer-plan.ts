@@ -2,9 +2,7 @@ import type { CountTokensRequest, GenerateRequest } from "../../../../proto/gen/
 import type { GrammarInput } from "../../../caller-work/grammar-input.ts";
 import type { Conversation } from "../../../conversation/chat-template.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
-import { newCallIds } from "../../request-plan/new-call-ids.ts";
-import { planReasoning } from "../../request-plan/reasoning-use.ts";
-import { planToolUse, type ToolUse } from "../../request-plan/tool-use.ts";
+import { newCallIds, planReasoning, planToolUse, type ToolUse } from "../../request-plan.ts";
 
 export type AnswerPlan = ToolUse & {
   readonly conversation: Conversation;

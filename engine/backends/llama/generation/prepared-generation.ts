@@ -15,8 +15,7 @@ import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts"
 import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
 import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
-import { continuedAnswer, notOfThisAnswer } from "../../request-plan/continued-answer.ts";
-import { limitOutput, type OutputLimit } from "../../request-plan/output-limit.ts";
+import { continuedAnswer, limitOutput, notOfThisAnswer, type OutputLimit } from "../../request-plan.ts";
 import type { GrammarOrder } from "../grammar/grammar-cache.ts";
 import { GrammarGate } from "../grammar/grammar-gate.ts";
 import type { Demand } from "../slots/slots.ts";

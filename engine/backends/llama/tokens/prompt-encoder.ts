@@ -8,7 +8,7 @@ import { packConversation } from "../../../conversation/packed-conversation.ts";
 import { type PromptFormat, PromptRenderer, type RenderedPrompt } from "../../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../../errors.ts";
 import { LoopTurns } from "../../loop-turns.ts";
-import { windowExceeded } from "../../request-plan/output-limit.ts";
+import { windowExceeded } from "../../request-plan.ts";
 import { commonLength } from "../slots/common-length.ts";
 import { PromptBounds } from "./prompt-bounds.ts";
 import { isSmall } from "./prompt-size.ts";

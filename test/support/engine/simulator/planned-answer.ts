@@ -1,5 +1,4 @@
-import { planReasoning } from "../../../../engine/backends/request-plan/reasoning-use.ts";
-import { planToolUse } from "../../../../engine/backends/request-plan/tool-use.ts";
+import { planReasoning, planToolUse } from "../../../../engine/backends/request-plan.ts";
 import { exampleValue, readSchema, type Schema } from "../../../../engine/backends/scripted/example-value.ts";
 import { EngineError } from "../../../../engine/errors.ts";
 import {

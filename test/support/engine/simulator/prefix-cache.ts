@@ -1,5 +1,6 @@
-import { BlockPrefixes, type PrefixPlace } from "../../../../engine/prefixes/block-prefixes.ts";
 import { HeldPrefixes } from "../../../../engine/prefixes/held-prefixes.ts";
+import type { PrefixPlace } from "../../../../engine/prefixes/slot-prefixes.ts";
+import { BlockPrefixes } from "./block-prefixes.ts";
 
 const PRIME = 0x01000193;
 const FIRST_BASIS = 0x811c9dc5;

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
 import { EndpointList } from "../../../../../gateway/upstream/load-balancing/candidates.ts";
-import { NOTHING_TOLD } from "../../../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import {
   createPolicy,
   LB_POLICIES,
@@ -8,6 +7,7 @@ import {
   pickLeastRequest,
   RoundRobin,
 } from "../../../../../gateway/upstream/load-balancing/policies.ts";
+import { PrefixIndex } from "../../../../../gateway/upstream/load-balancing/prefix-index.ts";
 import { slowStartWeights } from "../../../../../gateway/upstream/load-balancing/slow-start.ts";
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { endpoints, endpointWith, tally } from "../../../../support/gateway/upstream/endpoint-with.ts";
@@ -24,7 +24,7 @@ const ROUTE = {
 describe.each(LB_POLICIES)("policy %s", (lbPolicy) => {
   const policy = () =>
     createPolicy(lbPolicy, {
-      prefixes: NOTHING_TOLD,
+      prefixes: new PrefixIndex(),
       work: new WorkLedger(),
       clock: new VirtualClock(),
       random: () => 0.5,
