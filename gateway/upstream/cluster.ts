@@ -10,7 +10,7 @@ import type { Endpoint, EndpointTls } from "./endpoint/endpoint.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { OutlierDetector } from "./endpoint/outlier-detector.ts";
 import type { UpstreamTls } from "./endpoint/upstream-tls.ts";
-import { EndpointViews } from "./load-balancing/endpoint-views.ts";
+import { EndpointSet } from "./load-balancing/endpoint-set.ts";
 import { Announcements, PrefixIndex } from "./load-balancing/prefix-index.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { PromptBound } from "./prompt-bound.ts";
@@ -40,10 +40,10 @@ export class Cluster {
   /** The prefixes on the members, announced and believed. */
   readonly prefixes = new PrefixIndex(this.announcements, {
     lifeOf: (address) => this.member(address)?.endpoint.startedAtMs,
-    viewOf: (address) => this.views.get(address),
+    viewOf: (address) => this.endpointSet.get(address),
   });
   /** The members as picks see them, kept up to date. */
-  readonly views = new EndpointViews();
+  readonly endpointSet: EndpointSet;
   readonly #parts: ClusterParts;
   readonly #tls: EndpointTls | undefined;
   readonly #discovery: Discovery;
@@ -59,6 +59,8 @@ export class Cluster {
 
   constructor(config: ClusterConfig, parts: ClusterParts) {
     this.settings = config;
+    const { maxRequestsPerEndpoint } = config.circuitBreakers;
+    this.endpointSet = new EndpointSet({ maxRequestsPerEndpoint, clock: parts.clock });
     this.outliers = new OutlierDetector(config.outlierDetection, (address) => this.member(address)?.refresh());
     this.mayHaveEndpoints = config.type !== "static" || config.endpoints.length > 0;
     this.#parts = parts;
@@ -159,6 +161,7 @@ export class Cluster {
   /** Stops discovery and removes all members; an endpoint without another cluster closes with its last call. */
   close(): void {
     this.#discovery.close();
+    this.endpointSet.close();
     this.#listeners.clear();
     this.#healthListeners.clear();
     this.#availabilityListeners.clear();
@@ -181,7 +184,7 @@ export class Cluster {
     const left = [...before.values()].filter(({ endpoint }) => !after.has(endpoint.address));
     for (const member of left) {
       this.#remove(member);
-      this.views.delete(member.endpoint.address);
+      this.endpointSet.delete(member.address);
     }
     this.#summary = undefined;
     this.#discovered ||= specs.length > 0;
@@ -211,7 +214,7 @@ export class Cluster {
         // Kept even where no read happens before the endpoint becomes unavailable.
         if (differs && member.available && member.description)
           this.#lastDescribed ??= describedModel([member.description]);
-        this.views.set(member);
+        this.endpointSet.set(member);
         if (differs) this.#availabilityChanged();
       },
     });

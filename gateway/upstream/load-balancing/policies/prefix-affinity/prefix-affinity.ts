@@ -3,7 +3,7 @@ import { durationMs } from "../../../../../deploy/runtime/time/proto-duration.ts
 import type { Event, Finished } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { headOf, promptBytes } from "../../boundary-hashes.ts";
 import { type CacheNote, CacheReasons } from "../../cache-reasons.ts";
-import type { Candidates } from "../../candidates.ts";
+import type { Candidates } from "../../endpoint-set.ts";
 import type { Placement, Policy, PolicyParts, PolicyPick, PolicyRow } from "../../policy.ts";
 import type { PrefixIndex, SentPrompt } from "../../prefix-index.ts";
 import type { Route } from "../../route.ts";

@@ -1,5 +1,5 @@
 import { headOf, type PromptShape } from "../../boundary-hashes.ts";
-import type { Candidates } from "../../candidates.ts";
+import type { Candidates } from "../../endpoint-set.ts";
 import { type EndpointView, requestsOn } from "../../endpoint-view.ts";
 import type { HeldPart, HeldParts, PrefixIndex } from "../../prefix-index.ts";
 import { hashShare, ownersOf } from "../../rendezvous.ts";

@@ -146,9 +146,9 @@ describe("slots", () => {
   });
 
   test("an endpoint that left and returned is not held back any more", async () => {
-    const { ask, admission, views, change, clock } = admitting({ slots: [1, 1] });
+    const { ask, admission, endpointSet, change, clock } = admitting({ slots: [1, 1] });
     admission.holdBack("e0", 5_000);
-    views.delete("e0");
+    endpointSet.delete("e0");
     await change("e0", {});
     const asked = [ask("a"), ask("b")];
     await clock.advance(0);

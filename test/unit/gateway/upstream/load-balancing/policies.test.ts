@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { EndpointList } from "../../../../../gateway/upstream/load-balancing/candidates.ts";
+import { EndpointList } from "../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import {
   createPolicy,
   LB_POLICIES,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
-import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/candidates.ts";
+import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { WorkingSets } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
 import {
