@@ -80,3 +80,17 @@ export function isWithinCaps({ waiting, kvUse, slots }: EndpointView): boolean {
 export function isAvailable({ healthy, ejected, compatible, draining }: EndpointView): boolean {
   return healthy && !ejected && compatible && !draining;
 }
+
+/** The warm-up time of an endpoint that came back: its prefix cache is cold. */
+const SLOW_START_MS = 30_000;
+/** The least share of its weight that an endpoint has during warm-up. */
+const MIN_SHARE = 0.1;
+
+/**
+ * Returns the share of its weight that an endpoint has at the monotonic time `nowMs`, above 0 and at most 1: Envoy's
+ * slow start with a linear rise from the time at which it became available.
+ */
+export function slowStartShare({ healthySinceMs }: Pick<EndpointView, "healthySinceMs">, nowMs: number): number {
+  if (healthySinceMs === undefined) return 1;
+  return Math.min(1, Math.max(MIN_SHARE, (nowMs - healthySinceMs) / SLOW_START_MS));
+}

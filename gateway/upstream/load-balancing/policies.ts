@@ -1,9 +1,15 @@
 import * as z from "zod";
-import type { EndpointView } from "./endpoint-view.ts";
-import { requestsOn } from "./endpoint-view.ts";
+import { type EndpointView, requestsOn, slowStartShare } from "./endpoint-view.ts";
 import { prefixAffinity } from "./policies/prefix-affinity/prefix-affinity.ts";
 import type { Policy, PolicyParts, PolicyRow } from "./policy.ts";
-import { slowStartWeights, type WeightOf } from "./slow-start.ts";
+
+/** Returns the current weight of an endpoint, slow start included. */
+type WeightOf = (endpoint: EndpointView) => number;
+
+/** Returns the weights of endpoints at the monotonic time `nowMs`. */
+export function slowStartWeights(nowMs: number): WeightOf {
+  return (endpoint) => endpoint.weight * slowStartShare(endpoint, nowMs);
+}
 
 /**
  * Picks the less loaded of two candidates drawn at random, so that gateways without shared state do not all pick the

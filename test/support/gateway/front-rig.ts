@@ -15,8 +15,7 @@ import { ContinuationRoom, type NotKept } from "../../../gateway/upstream/contin
 import { KEPT_SHARE_OF_KEY } from "../../../gateway/upstream/continuation/continuation-settings.ts";
 import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/encoded-request.ts";
 import type { CacheNote } from "../../../gateway/upstream/load-balancing/cache-reasons.ts";
-import { type Route, routeOf } from "../../../gateway/upstream/load-balancing/route.ts";
-import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
+import { type Route, type RoutingHints, routeOf } from "../../../gateway/upstream/load-balancing/route.ts";
 import { Router, type RouterOptions } from "../../../gateway/upstream/router.ts";
 import type { CallHeaders } from "../../../gateway/upstream/wire/generate-wire.ts";
 import type { WireKind } from "../../../gateway/upstream/wire/wire-settings.ts";

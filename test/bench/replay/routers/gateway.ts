@@ -17,7 +17,7 @@ import {
   type AnnouncedPrefixes,
   PrefixIndex,
 } from "../../../../gateway/upstream/load-balancing/prefix-index.ts";
-import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
+import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/route.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, finished, progress, started } from "../../../support/events/events.ts";
 import type { PieceCaches } from "../piece-cache.ts";

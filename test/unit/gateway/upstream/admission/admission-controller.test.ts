@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { MAX_HELD_BYTES, PREFILL_WAIT_MS } from "../../../../../gateway/upstream/admission/admission-controller.ts";
 import type { Result, SlotRequest } from "../../../../../gateway/upstream/admission/slot-request.ts";
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import type { RoutingHints } from "../../../../../gateway/upstream/load-balancing/routing-hints.ts";
+import type { RoutingHints } from "../../../../../gateway/upstream/load-balancing/route.ts";
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, started } from "../../../../support/events/events.ts";
 import { HINTS } from "../../../../support/gateway/front-rig.ts";

@@ -6,9 +6,9 @@ import {
   POLICIES,
   pickLeastRequest,
   RoundRobin,
+  slowStartWeights,
 } from "../../../../../gateway/upstream/load-balancing/policies.ts";
 import { PrefixIndex } from "../../../../../gateway/upstream/load-balancing/prefix-index.ts";
-import { slowStartWeights } from "../../../../../gateway/upstream/load-balancing/slow-start.ts";
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { endpoints, endpointWith, tally } from "../../../../support/gateway/upstream/endpoint-with.ts";
 import { seededRandom } from "../../../../support/seeded-random.ts";

@@ -4,6 +4,7 @@ import { EndpointList } from "../../../../../../../gateway/upstream/load-balanci
 import type { EndpointView } from "../../../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { WorkingSets } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
 import {
+  ownersOf as owners,
   type PrefixContext,
   pickPrefixAffinity,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-score.ts";
@@ -12,7 +13,6 @@ import {
   Announcements,
   PrefixIndex,
 } from "../../../../../../../gateway/upstream/load-balancing/prefix-index.ts";
-import { ownersOf as owners } from "../../../../../../../gateway/upstream/load-balancing/rendezvous.ts";
 import { endpoints, endpointWith, tally } from "../../../../../../support/gateway/upstream/endpoint-with.ts";
 import { seededRandom } from "../../../../../../support/seeded-random.ts";
 
