@@ -1,6 +1,5 @@
 import * as z from "zod";
-import { hostPortSchema } from "../../../deploy/runtime/config/host-port-schema.ts";
-import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
+import { hostPortSchema, milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
 /** The schema of one endpoint of a cluster, in configuration and endpoint files. */

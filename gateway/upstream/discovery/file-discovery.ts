@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { parse } from "yaml";
 import * as z from "zod";
-import { errnoOf } from "../../../deploy/runtime/files/file-error.ts";
 import { FollowedFile } from "../../../deploy/runtime/files/followed-file.ts";
+import { errnoOf } from "../../../deploy/runtime/files/private-file.ts";
 import {
   type Discovery,
   type DiscoveryOptions,
