@@ -48,10 +48,10 @@ async function run(config: GatewayConfig): Promise<number> {
   const log = openLog(config, stats);
   const { lifecycle, crashed } = beginLife(log);
   await measureYoungGeneration();
-  const { close: closeShared, board, keysLoaded, ...shared } = await openShared(config, stats, log);
+  const { close: closeShared, state, keysLoaded, ...shared } = await openShared(config, stats, log);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log, config.upstream);
-  const orders = await EndpointOrders.open(clusters, board, systemClock);
+  const orders = await EndpointOrders.open(clusters, state, systemClock);
   registerClusterStats(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
   const { app, sockets, grpc, limiter, overload, traffic } = buildServer({

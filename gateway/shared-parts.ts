@@ -14,15 +14,13 @@ import { RedisLimitStore, registerLimitStats } from "./limits/redis/redis-limit-
 import { RedisState } from "./state/redis-state.ts";
 import type { RedisSettings } from "./state/state-settings.ts";
 import type { Stats } from "./stats/stats.ts";
-import { RedisOrders } from "./upstream/orders/redis-orders.ts";
 import { KeySeries } from "./usage/key-series.ts";
 import { KeyUsage } from "./usage/key-usage.ts";
 import { RedisUsage } from "./usage/redis-usage.ts";
 import { UsageBook } from "./usage/usage-store.ts";
 
 /**
- * Opens the keys, the counts of their limits and the operators' orders, in this process or in the store that gateways
- * share.
+ * Opens the keys, the counts of their limits and of usage, in this process or in the store that gateways share (`state`).
  */
 export async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
   const state = await openState(config, log);
@@ -40,7 +38,7 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
     tokens,
     limitStore: limits.store,
     usage,
-    board: state && new RedisOrders(state, systemClock),
+    state,
     notes: () => [
       ...(keys.status().loadedAtMs === 0
         ? ["keys: the shared store is unreachable; the public listener is closed"]

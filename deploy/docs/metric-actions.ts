@@ -21,7 +21,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_cache_requests_total:
       "How often each reason comes. The log line of a request has its own: `cache_reason`, with the expected and lost tokens.",
     svc_cache_lost_tokens_total:
-      "Prefill that was paid for twice. `evicted`: the caches are too small for the sessions at work, add nodes or KV memory. `moved`: load decided against the cache. `belief_expired` or `other_gateway`: the nodes do not tell what they hold, or `prefixEvents` is off. `node_restarted`: nodes come and go. `client_changed` and `compaction` are the clients' doing.",
+      "Prefill that was paid for twice. `evicted`: the caches are too small for the sessions at work, add nodes or KV memory. `moved`: load decided against the cache. `belief_expired` or `other_gateway`: the nodes do not tell what they hold. `node_restarted`: nodes come and go. `client_changed` and `compaction` are the clients' doing.",
     svc_queue_wait_seconds:
       "A p95 above 10 s means too few slots for the load: add engine nodes. If only one class waits, the others outrank it as configured in their keys.",
     svc_inter_delta_gap_seconds:
@@ -87,7 +87,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_cluster_update_rejected_total:
       "The file was read and is wrong; the log says where. The last good endpoints stay in use.",
     svc_cluster_outlier_ejections_total:
-      'An endpoint fails more than the others. Look at its node. Many with `enforced="false"` mean that `maxEjectionPercent` stops further ones: the fault is wider.',
+      'An endpoint fails more than the others. Look at its node. Many with `enforced="false"` mean that half of the endpoints are out already, and no further ones may be: the fault is wider.',
     svc_cluster_outlier_ejections_active:
       "Above 0 for 15 minutes: the endpoint does not recover by itself. Take its node out, or uneject it on the admin port once it is mended.",
     svc_cluster_upstream_rq_count_active:

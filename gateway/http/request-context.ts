@@ -4,7 +4,7 @@ import { ApiError } from "../errors.ts";
 import type { Principal } from "../keys/principal.ts";
 import { routingDigest } from "../keys/principal.ts";
 import type { RouteSpec } from "../routes.ts";
-import type { RoutingHints } from "../upstream/load-balancing/routing-hints.ts";
+import type { RoutingHints } from "../upstream/load-balancing/route.ts";
 
 /**
  * Returns the inputs of load balancing from the key and the headers of a request. Digests of one tenant never match

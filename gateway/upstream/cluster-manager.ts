@@ -2,14 +2,15 @@ import type { Logger } from "pino";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { Cluster } from "./cluster.ts";
 import type { ClusterConfig } from "./cluster-settings.ts";
-import { type Resolve, systemResolve } from "./discovery/resolve.ts";
+import type { Resolve } from "./discovery/discovery.ts";
+import { systemResolve } from "./discovery/dns-discovery.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { type TlsSettings, UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { WireKind } from "./wire/wire-settings.ts";
 
-/** The parts that all clusters share; tests replace some. */
+/** Parts that all clusters share. */
 export type ClusterSurroundings = {
   /** Resolves a host to addresses. Default: the system's resolver. */
   readonly resolve?: Resolve;
@@ -46,7 +47,6 @@ export class ClusterManager {
     return this.#clusters.get(model);
   }
 
-  /** In the order of the configuration. */
   get clusters(): readonly Cluster[] {
     return [...this.#clusters.values()];
   }
@@ -56,15 +56,11 @@ export class ClusterManager {
     return this.#pool.endpoints;
   }
 
-  /** The manually drained addresses, including those without an endpoint. */
   get drained(): ReadonlySet<string> {
     return this.#pool.drained;
   }
 
-  /**
-   * Drains the endpoints at these addresses in every cluster, later ones included, and resumes those at all other
-   * addresses.
-   */
+  /** Drains the endpoints at these addresses in every cluster, later ones included, and resumes those at all others. */
   setDrained(addresses: ReadonlySet<string>): void {
     this.#pool.setDrained(addresses);
   }

@@ -1,10 +1,10 @@
 import * as z from "zod";
 import { MAX_PENDING_REQUESTS, PENDING_PER_SLOT } from "./admission/slot-request.ts";
-import { discoveryShapes } from "./discovery/discovery-settings.ts";
+import { discoveryShapes } from "./discovery/discovery.ts";
+import { healthCheckSchema } from "./endpoint/health-checker.ts";
+import { outlierSchema } from "./endpoint/outlier-detector.ts";
 import { tlsSchema } from "./endpoint/upstream-tls.ts";
-import { healthCheckSchema } from "./health/health-settings.ts";
-import { balancerShape } from "./load-balancing/balancer-settings.ts";
-import { outlierSchema } from "./outlier/outlier-settings.ts";
+import { balancerShape } from "./load-balancing/policies.ts";
 import { retryBudgetSchema } from "./retry/retry-budget.ts";
 
 /** The limits on running and waiting requests, Envoy's `circuit_breakers.thresholds`. */
@@ -42,12 +42,6 @@ const circuitBreakersSchema = z
 const everyCluster = {
   model: z.string().min(1).describe("The id of the model of `catalog` that the endpoints serve."),
   ...balancerShape,
-  prefixEvents: z
-    .boolean()
-    .default(true)
-    .describe(
-      "Whether the reports of endpoints on the prefixes that they hold are followed, so that `prefix_affinity` knows instead of guessing.",
-    ),
   healthChecks: healthCheckSchema,
   outlierDetection: outlierSchema,
   circuitBreakers: circuitBreakersSchema,

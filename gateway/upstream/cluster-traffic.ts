@@ -2,10 +2,9 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { AdmissionController } from "./admission/admission-controller.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { Cluster } from "./cluster.ts";
+import { type Ejection, outlierOutcome } from "./endpoint/outlier-detector.ts";
 import { Balancer } from "./load-balancing/balancer.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
-import type { Ejection } from "./outlier/outlier-detector.ts";
-import { outlierOutcome } from "./outlier/outlier-outcome.ts";
 import { RetryBudget } from "./retry/retry-budget.ts";
 import { LOSS_KNOWN_MS } from "./retry/retry-policy.ts";
 

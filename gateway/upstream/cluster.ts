@@ -2,37 +2,29 @@ import type { Logger } from "pino";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { ClusterMember } from "./cluster-member.ts";
 import type { ClusterConfig, ClusterSettings } from "./cluster-settings.ts";
-import type { DescribedModel } from "./described-model.ts";
-import type { Discovery, DiscoveryStatus } from "./discovery/discovery.ts";
-import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
-import type { Resolve } from "./discovery/resolve.ts";
-import { startDiscovery } from "./discovery/start-discovery.ts";
+import { type ClusterSummary, type DescribedModel, describedModel, summaryOf } from "./described-model.ts";
+import type { Discovery, DiscoveryOptions, DiscoveryStatus, EndpointSpec, Resolve } from "./discovery/discovery.ts";
+import { DnsDiscovery } from "./discovery/dns-discovery.ts";
+import { FileDiscovery } from "./discovery/file-discovery.ts";
 import type { Endpoint, EndpointTls } from "./endpoint/endpoint.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
+import { OutlierDetector } from "./endpoint/outlier-detector.ts";
 import type { UpstreamTls } from "./endpoint/upstream-tls.ts";
-import { EndpointFacts } from "./endpoint-facts.ts";
-import { type EndpointView, isAvailable } from "./load-balancing/endpoint-view.ts";
-import { EndpointViews } from "./load-balancing/endpoint-views.ts";
+import { EndpointSet } from "./load-balancing/endpoint-set.ts";
 import { Announcements, PrefixIndex } from "./load-balancing/prefix-index.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
-import { OutlierDetector } from "./outlier/outlier-detector.ts";
 import type { PromptBound } from "./prompt-bound.ts";
 
-/** The parts of a cluster beside its settings: those that all clusters share, and its TLS. */
+/** The parts of a cluster beside its settings. */
 export type ClusterParts = {
-  /** The endpoints of all clusters; each address is opened once. */
   readonly pool: EndpointPool;
   /** The TLS of connections to the cluster's endpoints; undefined for plain text. */
   readonly tls: UpstreamTls | undefined;
-  /** The prefill work on all endpoints, which the views show. */
   readonly work: WorkLedger;
-  /** The clock of discovery and of health checks. */
   readonly clock: Clock;
   /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
-  /** Resolves host names for clusters with DNS discovery. */
   readonly resolve: Resolve;
-  /** The log of discovery results and of every change of an endpoint's health. */
   readonly log: Logger;
 };
 
@@ -48,10 +40,10 @@ export class Cluster {
   /** The prefixes on the members, announced and believed. */
   readonly prefixes = new PrefixIndex(this.announcements, {
     lifeOf: (address) => this.member(address)?.endpoint.startedAtMs,
-    viewOf: (address) => this.views.get(address),
+    viewOf: (address) => this.endpointSet.get(address),
   });
-  /** The members' views, kept up to date. */
-  readonly views = new EndpointViews();
+  /** The members as picks see them, kept up to date. */
+  readonly endpointSet: EndpointSet;
   readonly #parts: ClusterParts;
   readonly #tls: EndpointTls | undefined;
   readonly #discovery: Discovery;
@@ -61,14 +53,17 @@ export class Cluster {
   #members = new Map<string, ClusterMember>();
   #memberList: readonly ClusterMember[] = [];
   #discovered = false;
-  readonly #facts: EndpointFacts;
+  /** Computed at the first read after a change, not for every request. */
+  #summary: ClusterSummary | undefined;
+  #lastDescribed: DescribedModel | undefined;
 
   constructor(config: ClusterConfig, parts: ClusterParts) {
     this.settings = config;
+    const { maxRequestsPerEndpoint } = config.circuitBreakers;
+    this.endpointSet = new EndpointSet({ maxRequestsPerEndpoint, clock: parts.clock });
     this.outliers = new OutlierDetector(config.outlierDetection, (address) => this.member(address)?.refresh());
     this.mayHaveEndpoints = config.type !== "static" || config.endpoints.length > 0;
     this.#parts = parts;
-    this.#facts = new EndpointFacts(config.model);
     const { clock, random, resolve, log, tls } = parts;
     this.#tls = tls && {
       ...{ credentials: tls.credentials, pems: () => tls.pems },
@@ -86,7 +81,6 @@ export class Cluster {
     });
   }
 
-  /** The catalog id of the model. */
   get model(): string {
     return this.settings.model;
   }
@@ -95,22 +89,19 @@ export class Cluster {
     return this.#memberList;
   }
 
-  /** Returns the member at an address; undefined where the cluster has none there. */
   member(address: string): ClusterMember | undefined {
     return this.#members.get(address);
   }
 
-  /** The endpoints of the cluster, in any state. */
   get endpoints(): readonly Endpoint[] {
     return this.members.map(({ endpoint }) => endpoint);
   }
 
   /** The endpoints that may receive requests now. */
   get healthyEndpoints(): readonly Endpoint[] {
-    return this.#facts.up;
+    return this.#summed.up;
   }
 
-  /** The results of endpoint discovery so far. */
   get discovery(): DiscoveryStatus {
     return this.#discovery.status;
   }
@@ -144,10 +135,7 @@ export class Cluster {
     return Math.max(...this.members.map(({ announcedMs }) => announcedMs));
   }
 
-  /**
-   * Returns the healthy endpoint with the fewest requests that is not in `tried`, the first of equals; undefined where
-   * there is none.
-   */
+  /** Returns the healthy endpoint with the fewest requests that is not in `tried`, the first of equals. */
   pick(tried: ReadonlySet<Endpoint>): Endpoint | undefined {
     let best: Endpoint | undefined;
     for (const endpoint of this.healthyEndpoints) {
@@ -157,27 +145,23 @@ export class Cluster {
     return best;
   }
 
-  /**
-   * The properties of the model that hold on all available endpoints; the last ones while none is available, and
-   * undefined until one has been.
-   */
+  /** What all available endpoints have in common; the last known properties while none is available. */
   get described(): DescribedModel | undefined {
-    return this.#facts.described;
+    return this.#summed.described ?? this.#lastDescribed;
   }
 
-  /** Whether some endpoint of the cluster takes images. */
   get acceptsImages(): boolean {
-    return this.#facts.acceptsImages;
+    return this.#summed.acceptsImages;
   }
 
-  /** The prompt limits of the cluster's endpoints; empty where one of them does not report enough. */
   get promptBounds(): readonly PromptBound[] {
-    return this.#facts.promptBounds;
+    return this.#summed.promptBounds;
   }
 
   /** Stops discovery and removes all members; an endpoint without another cluster closes with its last call. */
   close(): void {
     this.#discovery.close();
+    this.endpointSet.close();
     this.#listeners.clear();
     this.#healthListeners.clear();
     this.#availabilityListeners.clear();
@@ -192,7 +176,7 @@ export class Cluster {
     const after = new Map<string, ClusterMember>();
     for (const spec of specs) {
       const known = before.get(spec.address);
-      known?.setSpec(spec);
+      known?.setWeight(spec.loadBalancingWeight);
       after.set(spec.address, known ?? this.#add(spec));
     }
     this.#members = after;
@@ -200,8 +184,9 @@ export class Cluster {
     const left = [...before.values()].filter(({ endpoint }) => !after.has(endpoint.address));
     for (const member of left) {
       this.#remove(member);
-      this.views.delete(member.endpoint.address);
+      this.endpointSet.delete(member.address);
     }
+    this.#summary = undefined;
     this.#discovered ||= specs.length > 0;
     const counts = { endpoints: specs.length, joined: after.size - (before.size - left.length), left: left.length };
     this.#parts.log.info({ cluster: this.model, ...counts }, "endpoints changed");
@@ -214,31 +199,32 @@ export class Cluster {
     const { outliers, settings, announcements } = this;
     const endpoint = pool.join(spec.address, this.#tls);
     outliers.add(spec.address);
-    const onChange = (member: ClusterMember) => {
-      const health = member.healthText(clock.nowMs());
-      const why = member.healthFailure;
-      log.info({ endpoint: spec.address, model: settings.model, health, why }, "endpoint health changed");
-      for (const listener of this.#healthListeners) listener();
-    };
-    const onView = (view: EndpointView) => {
-      const changed = this.#facts.note(endpoint, isAvailable(view));
-      this.views.set(view);
-      if (changed) this.#availabilityChanged();
-    };
-    const initial = !this.#discovered;
     return new ClusterMember({
-      endpoint,
-      spec,
-      settings,
-      outliers,
-      work,
-      announcements,
-      initial,
-      clock,
-      random,
-      onChange,
-      onView,
+      ...{ endpoint, settings, outliers, work, announcements, clock, random },
+      weight: spec.loadBalancingWeight,
+      initial: !this.#discovered,
+      onHealth: (member) => {
+        const health = member.healthText(clock.nowMs());
+        const why = member.healthFailure;
+        log.info({ endpoint: spec.address, model: settings.model, health, why }, "endpoint health changed");
+        for (const listener of this.#healthListeners) listener();
+      },
+      onChange: (member, differs) => {
+        if (differs) this.#summary = undefined;
+        // Kept even where no read happens before the endpoint becomes unavailable.
+        if (differs && member.available && member.description)
+          this.#lastDescribed ??= describedModel([member.description]);
+        this.endpointSet.set(member);
+        if (differs) this.#availabilityChanged();
+      },
     });
+  }
+
+  get #summed(): ClusterSummary {
+    if (this.#summary) return this.#summary;
+    this.#summary = summaryOf(this.#memberList);
+    this.#lastDescribed = this.#summary.described ?? this.#lastDescribed;
+    return this.#summary;
   }
 
   #availabilityChanged(): void {
@@ -248,8 +234,22 @@ export class Cluster {
   #remove(member: ClusterMember): void {
     member.close();
     this.outliers.forget(member.endpoint.address);
-    this.#facts.forget(member.endpoint);
     this.#parts.pool.leave(member.endpoint);
+  }
+}
+
+/** Starts the discovery of the configured type. Statically configured endpoints are reported before this returns. */
+function startDiscovery(config: ClusterConfig, options: DiscoveryOptions): Discovery {
+  switch (config.type) {
+    case "static":
+      options.onEndpoints(config.endpoints);
+      return { status: { attempts: 1, successes: 1, failures: 0, rejected: 0, fault: undefined }, close() {} };
+    case "strict_dns":
+      return new DnsDiscovery(config, options);
+    case "file":
+      return new FileDiscovery(config.path, options);
+    default:
+      return config satisfies never;
   }
 }
 

@@ -1,4 +1,6 @@
 import { Capability, Modality, type ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import type { Endpoint } from "./endpoint/endpoint.ts";
+import { type PromptBound, promptBounds } from "./prompt-bound.ts";
 
 /** The capabilities of a model on every node that serves it. */
 export type DescribedModel = {
@@ -26,7 +28,40 @@ export function describedModel(descriptions: readonly ModelDescription[]): Descr
   return {
     contextWindow,
     maxOutputTokens: Math.min(contextWindow, ...answers),
-    acceptsImages: known.some(({ inputModalities }) => inputModalities.includes(Modality.IMAGE)),
+    acceptsImages: known.some(takesImages),
     capabilities: new Set(capabilities.filter((one) => one !== Capability.UNSPECIFIED)),
   };
+}
+
+/** The endpoints of a cluster taken together. */
+export type ClusterSummary = {
+  /** The endpoints that may receive requests now. */
+  readonly up: readonly Endpoint[];
+  /** What all endpoints that are up have in common; undefined where none of them reports its window. */
+  readonly described: DescribedModel | undefined;
+  /** Whether some endpoint takes images, up or not. */
+  readonly acceptsImages: boolean;
+  /** The prompt limits of the endpoints, up or not; empty where one of them does not report enough. */
+  readonly promptBounds: readonly PromptBound[];
+};
+
+/** An endpoint, whether it may receive requests now, and its description of the model. */
+export type Summarized = {
+  readonly endpoint: Endpoint;
+  readonly available: boolean;
+  readonly description: ModelDescription | undefined;
+};
+
+export function summaryOf(endpoints: readonly Summarized[]): ClusterSummary {
+  const up = endpoints.filter(({ available }) => available);
+  return {
+    up: up.map(({ endpoint }) => endpoint),
+    described: describedModel(up.flatMap(({ description }) => description ?? [])),
+    acceptsImages: endpoints.some(({ description }) => description !== undefined && takesImages(description)),
+    promptBounds: promptBounds(endpoints.map(({ description }) => description)),
+  };
+}
+
+function takesImages({ inputModalities }: ModelDescription): boolean {
+  return inputModalities.includes(Modality.IMAGE);
 }

@@ -1,8 +1,8 @@
 import { AttemptLoop, type AttemptLoopParts, type Dispatch } from "./attempt-loop.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
 import { ClusterTraffic } from "./cluster-traffic.ts";
+import type { Ejection } from "./endpoint/outlier-detector.ts";
 import { LocalReplies } from "./local-replies.ts";
-import type { Ejection } from "./outlier/outlier-detector.ts";
 import { DeathCounter } from "./retry/death-counter.ts";
 import { TokenCounter } from "./token-counter.ts";
 

@@ -21,10 +21,8 @@ const SMALL_HABITS: AgentHabits = {
   ...{ agents: 2, headTokens: 500, turns: 6, turnTokens: 60, meanThinkMs: 400 },
   maxAnswerTokens: 48,
 };
-const SILENT = "prefix_affinity, told nothing";
 const LLAMA = "prefix_affinity, 3 llama.cpp nodes";
-const SILENT_LLAMA = `${LLAMA}, told nothing`;
-const QUICK = ["least_request", "prefix_affinity", SILENT];
+const QUICK = ["least_request", "prefix_affinity"];
 
 type Fleet = Pick<NodeFleetOptions, "nodes" | "backend"> & {
   readonly cluster: object;
@@ -32,20 +30,17 @@ type Fleet = Pick<NodeFleetOptions, "nodes" | "backend"> & {
   readonly callers: number;
 };
 
-const simulated = (lbPolicy: string, more = {}): Fleet => ({
-  ...{ nodes: NODES, backend: SIMULATED, cluster: { lbPolicy, ...more }, habits: HABITS, callers: CALLERS },
-});
-const demonstrated = (more = {}): Fleet => ({
-  ...{ nodes: 3, backend: DEMONSTRATION, cluster: { lbPolicy: "prefix_affinity", ...more } },
-  ...{ habits: SMALL_HABITS, callers: 4 },
+const simulated = (lbPolicy: string): Fleet => ({
+  ...{ nodes: NODES, backend: SIMULATED, cluster: { lbPolicy }, habits: HABITS, callers: CALLERS },
 });
 const FLEETS: Readonly<Record<string, Fleet>> = {
   least_request: simulated("least_request"),
   round_robin: simulated("round_robin"),
   prefix_affinity: simulated("prefix_affinity"),
-  [SILENT]: simulated("prefix_affinity", { prefixEvents: false }),
-  [LLAMA]: demonstrated(),
-  [SILENT_LLAMA]: demonstrated({ prefixEvents: false }),
+  [LLAMA]: {
+    ...{ nodes: 3, backend: DEMONSTRATION, cluster: { lbPolicy: "prefix_affinity" } },
+    ...{ habits: SMALL_HABITS, callers: 4 },
+  },
 };
 /**
  * The tolerated difference between expected and actual cached tokens: a block of the simulated cache, and one percent

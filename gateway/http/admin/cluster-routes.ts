@@ -1,7 +1,6 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
-import type { EndpointOrders } from "../../upstream/endpoint-orders.ts";
-import type { EndpointOrder } from "../../upstream/orders/order-board.ts";
+import type { EndpointOrder, EndpointOrders } from "../../upstream/endpoint-orders.ts";
 import {
   type AdminReply,
   type AdminRequest,
@@ -124,7 +123,7 @@ function hostJson(endpoint: EndpointStatus) {
       { name: "rq_continued", type: "COUNTER", value: endpoint.rqContinued },
     ],
     health_status: {
-      eds_health_status: flags.has("/failed_eds_health") ? "UNHEALTHY" : "HEALTHY",
+      eds_health_status: "HEALTHY",
       ...(flags.has("/failed_active_hc") && { failed_active_health_check: true }),
       ...(flags.has("/failed_outlier_check") && { failed_outlier_check: true }),
       ...(flags.has("/draining") && { draining: true }),

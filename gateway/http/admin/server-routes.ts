@@ -61,7 +61,7 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
         bootstrap: maskSecrets(config),
         dynamic_endpoints: clusters.clusters.map(({ model, members, discovery }) => ({
           cluster: model,
-          endpoints: members.map(({ spec }) => spec),
+          endpoints: members.map(({ address, weight }) => ({ address, loadBalancingWeight: weight })),
           discovery,
         })),
       }),

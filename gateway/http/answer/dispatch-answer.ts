@@ -4,7 +4,7 @@ import type { Stats } from "../../stats/stats.ts";
 import type { RequestBuffer } from "../../upstream/call/request-buffer.ts";
 import type { EventSink } from "../../upstream/call/retry-boundary.ts";
 import type { PromptFacts } from "../../upstream/encoded-request.ts";
-import type { RoutingHints } from "../../upstream/load-balancing/routing-hints.ts";
+import type { RoutingHints } from "../../upstream/load-balancing/route.ts";
 import type { Router } from "../../upstream/router.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import { answerFailure } from "./answer-failure.ts";

@@ -4,7 +4,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Cluster } from "../cluster.ts";
 import type { ClusterMember } from "../cluster-member.ts";
 import type { Balancer } from "../load-balancing/balancer.ts";
-import { type NoPick, noPick } from "../load-balancing/choose.ts";
+import type { EndpointSet, NoPick } from "../load-balancing/endpoint-set.ts";
 import type { PolicyPick } from "../load-balancing/policy.ts";
 import { PendingQueue } from "./pending-queue.ts";
 import { type GatePass, type GateWait, PrefillGate } from "./prefill-gate.ts";
@@ -19,7 +19,7 @@ import {
   type Waiting,
   type WaitState,
 } from "./slot-request.ts";
-import { EndpointSlots, LEAST_SHARE, TenantCaps } from "./slots.ts";
+import { LEAST_SHARE, TenantCaps } from "./tenant-caps.ts";
 
 /** The most bytes of all held requests' bodies in a cluster. */
 export const MAX_HELD_BYTES = 64 * 1024 * 1024;
@@ -40,7 +40,7 @@ const MAX_GATED_PER_PASS = 256;
 /** The part of a cluster that admission uses. */
 export type AdmittedCluster<Member = ClusterMember> = Pick<
   Cluster,
-  "settings" | "views" | "mayHaveEndpoints" | "announcedMs" | "onMembersChange" | "onHealthChange"
+  "settings" | "endpointSet" | "mayHaveEndpoints" | "announcedMs" | "onMembersChange" | "onHealthChange"
 > & {
   /** Returns the member at an address; undefined where the cluster has none there. */
   member(address: string): Member | undefined;
@@ -58,7 +58,7 @@ export class AdmissionController<Member = ClusterMember> {
   readonly #cluster: AdmittedCluster<Member>;
   readonly #balancer: Balancer;
   readonly #clock: Clock;
-  readonly #slots: EndpointSlots;
+  readonly #endpoints: EndpointSet;
   readonly #gate: PrefillGate;
   readonly #queue = new PendingQueue<Waiting<Member>>();
   readonly #tenants = new TenantCaps();
@@ -74,13 +74,11 @@ export class AdmissionController<Member = ClusterMember> {
     this.#cluster = cluster;
     this.#balancer = balancer;
     this.#clock = clock;
-    const { views, settings } = cluster;
-    const { maxRequestsPerEndpoint } = settings.circuitBreakers;
-    const onRoom = () => {
+    this.#endpoints = cluster.endpointSet;
+    this.#gate = new PrefillGate({ endpoints: cluster.endpointSet, clock, random });
+    cluster.endpointSet.onRoom(() => {
       if (this.#queue.size > 0) this.#passIn(0);
-    };
-    this.#slots = new EndpointSlots({ views, maxRequestsPerEndpoint, clock, onRoom });
-    this.#gate = new PrefillGate({ views, hasRoom: (view) => this.#slots.hasRoom(view), clock, random });
+    });
     cluster.onMembersChange(() => this.#pass());
     cluster.onHealthChange(() => this.#pass());
   }
@@ -96,7 +94,7 @@ export class AdmissionController<Member = ClusterMember> {
 
   /** The number of running and waiting requests. */
   get active(): number {
-    return this.#slots.running + this.#queue.size;
+    return this.#endpoints.running + this.#queue.size;
   }
 
   /** The number of requests held in an outage, and the bytes of their bodies. */
@@ -105,7 +103,7 @@ export class AdmissionController<Member = ClusterMember> {
   }
 
   breakerState(): CircuitBreakerState {
-    const remainingRequests = Math.max(0, this.#slots.endpoints.capacity - this.#slots.running);
+    const remainingRequests = Math.max(0, this.#endpoints.capacity - this.#endpoints.running);
     const remainingPending = Math.max(0, this.#maxPending - this.#queue.size);
     return {
       remainingRequests,
@@ -132,7 +130,7 @@ export class AdmissionController<Member = ClusterMember> {
 
   /** Keeps requests from an endpoint that announced to refuse them for `ms` milliseconds; at most 60 s. */
   holdBack(address: string, ms: number): void {
-    this.#slots.holdBack(address, ms);
+    this.#endpoints.holdBack(address, ms);
   }
 
   /**
@@ -157,12 +155,11 @@ export class AdmissionController<Member = ClusterMember> {
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
-    this.#slots.close();
     for (const item of this.#queue.items()) this.#leave(item, "no_endpoints");
   }
 
   get #maxPending(): number {
-    const { available, capacity } = this.#slots.endpoints;
+    const { available, capacity } = this.#endpoints;
     if (available.size === 0) return MAX_PENDING_REQUESTS;
     const { maxPendingRequests } = this.#cluster.settings.circuitBreakers;
     return maxPendingRequests ?? Math.min(PENDING_PER_SLOT * capacity, MAX_PENDING_REQUESTS);
@@ -195,17 +192,17 @@ export class AdmissionController<Member = ClusterMember> {
 
   /** Finds a slot for a request that arrives now; it passes waiting ones only where those cannot go. */
   #tryAtOnce(item: Waiting<Member>, nowMs: number): Result<Member> | GateWait | undefined {
-    const { endpoints } = this.#slots;
+    const endpoints = this.#endpoints;
     const isAtCap = endpoints.available.size > 0 && this.#isAtCap(item, nowMs);
     const mayPass = item.underWay || this.#queue.size === 0 || this.#hasSpareRoom;
-    const found = mayPass && !isAtCap ? this.#find(item, nowMs, true) : noPick(endpoints, item.request.tried);
+    const found = mayPass && !isAtCap ? this.#find(item, nowMs, true) : endpoints.noPick(item.request.tried);
     if (isAtCap || (typeof found === "object" && "kind" in found)) this.#hasSpareRoom = true;
     return found === "all_full" ? undefined : found;
   }
 
   /** Takes a slot for a request where one suits it; otherwise returns why not. It never waits. */
   #find(item: Waiting<Member>, nowMs: number, isNew = false): Admitted<Member> | NoPick | GateWait {
-    const { endpoints } = this.#slots;
+    const endpoints = this.#endpoints;
     const { route, tried, underWay } = item.request;
     const choice = this.#balancer.pick(endpoints, route, tried);
     if ("none" in choice) return choice.none;
@@ -232,7 +229,7 @@ export class AdmissionController<Member = ClusterMember> {
     const member = this.#cluster.member(endpoint.address);
     // A slot on an endpoint that has left meanwhile would never be released.
     if (!member) return "all_full";
-    const free = this.#slots.take(endpoint.address);
+    const free = this.#endpoints.take(endpoint.address);
     tenant.waiting -= 1;
     tenant.running += 1;
     // Synchronously: requests admitted after this one in the same tick must see its work.
@@ -250,7 +247,7 @@ export class AdmissionController<Member = ClusterMember> {
   }
 
   #isAtCap({ tenant, underWay }: Waiting<Member>, nowMs: number): boolean {
-    return !underWay && this.#tenants.isAtCap(tenant, this.#slots.endpoints.capacity, nowMs);
+    return !underWay && this.#tenants.isAtCap(tenant, this.#endpoints.capacity, nowMs);
   }
 
   /** Queues a request, or holds it in an outage. `resolve` is called once with the result. */
@@ -308,7 +305,7 @@ export class AdmissionController<Member = ClusterMember> {
 
   /** Begins or ends an outage by the usable endpoints: waiting requests are held, or wait for a slot again. */
   #followOutage(nowMs: number): void {
-    const isOutage = this.#slots.endpoints.available.size === 0;
+    const isOutage = this.#endpoints.available.size === 0;
     if (isOutage === (this.#outageSinceMs !== undefined)) return;
     this.#outageSinceMs = isOutage ? nowMs : undefined;
     const { noEndpointHoldMs } = this.#cluster.settings.circuitBreakers;
@@ -375,21 +372,23 @@ export class AdmissionController<Member = ClusterMember> {
 
   /** Dismisses requests that have tried all remaining endpoints. */
   #dismissHopeless(): void {
+    const endpoints = this.#endpoints;
     for (const item of this.#queue.items()) {
       const { tried } = item.request;
-      if (tried.size > 0 && noPick(this.#slots.endpoints, tried) === "all_tried") this.#leave(item, "all_tried");
+      if (tried.size > 0 && endpoints.noPick(tried) === "all_tried") this.#leave(item, "all_tried");
     }
   }
 
   /** Serves requests in the queue's order, as long as an endpoint has room. */
   #serveInOrder(nowMs: number): void {
-    const { endpoints } = this.#slots;
+    const endpoints = this.#endpoints;
     const aside = new Set<string>();
     const gate = this.#gate.pass();
     const waits: (readonly [Waiting<Member>, GateWait])[] = [];
     let triedAll = 0;
     for (const item of this.#queue.order(aside)) {
-      if (!this.#slots.any || triedAll >= endpoints.available.size || waits.length >= MAX_GATED_PER_PASS) break;
+      if (endpoints.withRoom.size === 0 || triedAll >= endpoints.available.size || waits.length >= MAX_GATED_PER_PASS)
+        break;
       if (this.#isAtCap(item, nowMs)) {
         aside.add(item.key);
         continue;
@@ -410,7 +409,7 @@ export class AdmissionController<Member = ClusterMember> {
       }
     }
     for (const [item, wait] of waits) this.#waitFor(item, wait, nowMs);
-    this.#hasSpareRoom = this.#slots.any;
+    this.#hasSpareRoom = endpoints.withRoom.size > 0;
   }
 
   /** Returns the wait of a request behind the gate; undefined where it has none, or it may be over. */

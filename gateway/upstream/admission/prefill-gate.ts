@@ -1,6 +1,6 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { EndpointSet } from "../load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
-import type { EndpointViews } from "../load-balancing/endpoint-views.ts";
 import type { PolicyPick } from "../load-balancing/policy.ts";
 
 /**
@@ -40,9 +40,7 @@ export type GatePass = {
 };
 
 export type PrefillGateParts = {
-  readonly views: EndpointViews;
-  /** Returns whether an endpoint takes one more request. */
-  readonly hasRoom: (endpoint: EndpointView) => boolean;
+  readonly endpoints: EndpointSet;
   readonly clock: Pick<Clock, "nowMs">;
   /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
@@ -77,7 +75,7 @@ export class PrefillGate {
 
   constructor(parts: PrefillGateParts) {
     this.#parts = parts;
-    parts.views.follow({ changed() {}, left: ({ address }) => this.#idleFromMs.delete(address) });
+    parts.endpoints.onLeave((address) => this.#idleFromMs.delete(address));
   }
 
   /** Returns the wait of a request before it goes to the picked endpoint; undefined where it may go now. */
@@ -100,16 +98,16 @@ export class PrefillGate {
 
   /** Begins a pass over the waiting requests: admissions during the pass make endpoints busier, and none idle. */
   pass(): GatePass {
-    const { views, hasRoom } = this.#parts;
+    const { endpoints } = this.#parts;
     let noneIdle = false;
     const anyIdle = () => {
-      noneIdle ||= ![...views].some((endpoint) => this.#isIdle(endpoint) && hasRoom(endpoint));
+      noneIdle ||= ![...endpoints].some((endpoint) => this.#isIdle(endpoint) && endpoints.hasRoom(endpoint));
       return !noneIdle;
     };
     const isOver = ({ kind, address }: GateWait) => {
       if (address === undefined) return anyIdle();
-      const endpoint = views.get(address);
-      return !endpoint || (hasRoom(endpoint) && (kind === "slot" || this.#isIdle(endpoint)));
+      const endpoint = endpoints.get(address);
+      return !endpoint || (endpoints.hasRoom(endpoint) && (kind === "slot" || this.#isIdle(endpoint)));
     };
     return { anyIdle, isOver };
   }

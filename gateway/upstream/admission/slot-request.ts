@@ -1,10 +1,9 @@
-import type { NoPick } from "../load-balancing/choose.ts";
+import type { NoPick } from "../load-balancing/endpoint-set.ts";
 import type { Placement } from "../load-balancing/policy.ts";
-import type { Route } from "../load-balancing/route.ts";
-import type { RoutingHints } from "../load-balancing/routing-hints.ts";
+import type { Route, RoutingHints } from "../load-balancing/route.ts";
 import type { Queued } from "./pending-queue.ts";
 import type { GateWait } from "./prefill-gate.ts";
-import type { Tenant } from "./slots.ts";
+import type { Tenant } from "./tenant-caps.ts";
 
 /** The number of pending requests for each slot of the endpoints. */
 export const PENDING_PER_SLOT = 4;

@@ -5,7 +5,7 @@ import { Status } from "../../../proto/gen/google/rpc/status.ts";
 import { ApiError, type ErrorCode, engineLost, toApiError } from "../../errors.ts";
 import type { Detail } from "../../outcome.ts";
 import { MAX_REPLY_BYTES } from "../endpoint/endpoint.ts";
-import type { CallEnding } from "../outlier/outlier-outcome.ts";
+import type { CallEnding } from "../endpoint/outlier-detector.ts";
 import type { Expired } from "./attempt-timeouts.ts";
 
 const DOMAIN = "svc.inference";

@@ -1,21 +1,72 @@
+import * as z from "zod";
+import { hostPortSchema, milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { EndpointSpec } from "./endpoint-schema.ts";
-import type { Resolve } from "./resolve.ts";
+
+/** The schema of one endpoint of a cluster, in configuration and endpoint files. */
+export const endpointSchema = z.strictObject({
+  address: hostPortSchema.describe("The host and port of an engine node's gRPC, as host:port."),
+  loadBalancingWeight: z
+    .int()
+    .min(1)
+    .max(128)
+    .default(1)
+    .describe("The share of the requests that the endpoint gets beside others."),
+});
+
+/** The schema of a list of endpoints, each address once. */
+export const endpointsSchema = z
+  .array(endpointSchema)
+  .refine((all) => new Set(all.map(({ address }) => address)).size === all.length, "an address stands there twice");
+
+/** The settings of one endpoint of a cluster. */
+export type EndpointSpec = Readonly<z.infer<typeof endpointSchema>>;
+
+/** The schemas of each discovery type's settings, beside those of every cluster. */
+export const discoveryShapes = {
+  static: {
+    type: z.literal("static").default("static").describe("The endpoints stand in the configuration."),
+    endpoints: endpointsSchema.describe("The engine nodes of the cluster; one node may stand in several clusters."),
+  },
+  strictDns: {
+    type: z
+      .literal("strict_dns")
+      .describe(
+        "The endpoints are all IPv4 addresses that a host name has, or its IPv6 addresses where it has no other.",
+      ),
+    address: hostPortSchema.describe("The host and port as host:port; every address that the host has is an endpoint."),
+    dnsRefreshRateMs: milliseconds(
+      1_000,
+      "The time, in milliseconds, after which the host is looked up again; while that fails, it becomes rarer.",
+    ),
+  },
+  file: {
+    type: z.literal("file").describe("The endpoints stand in a file of their own."),
+    path: z
+      .string()
+      .min(1)
+      .describe("The path of a YAML or JSON file with a list `endpoints`, which is followed while it changes."),
+  },
+};
+
+/** The settings of DNS discovery. */
+export type DnsSettings = {
+  /** The host and port, as `host:port`. */
+  readonly address: string;
+  /** The interval between lookups of the host. */
+  readonly dnsRefreshRateMs: number;
+};
 
 /** The results of a cluster's discovery so far, in Envoy's `update_*` counters. */
 export type DiscoveryStatus = {
-  /** The number of completed attempts. */
+  /** Completed attempts. */
   readonly attempts: number;
-  /** The number of attempts that returned endpoints. */
+  /** Attempts that returned endpoints. */
   readonly successes: number;
-  /** The number of attempts without a result: a missing file, an unanswered name. */
+  /** Attempts without a result: a missing file, an unanswered name. */
   readonly failures: number;
-  /** The number of attempts with an unusable result: a bad file, an empty answer. */
+  /** Attempts with an unusable result: a bad file, an empty answer. */
   readonly rejected: number;
-  /**
-   * The reason why the newest attempt failed; undefined when it succeeded. For operators: it contains only names from
-   * the configuration.
-   */
+  /** Why the newest attempt failed, for operators: it contains only names from the configuration. */
   readonly fault: string | undefined;
 };
 
@@ -25,6 +76,9 @@ export type Discovery = {
   /** Stops the discovery; the endpoints found stay as they are. */
   close(): void;
 };
+
+/** Looks up all IP addresses of a host. Rejects when there are none, or the lookup fails. */
+export type Resolve = (host: string) => Promise<readonly string[]>;
 
 export type DiscoveryOptions = {
   /** The clock of the refreshes. */
@@ -37,3 +91,24 @@ export type DiscoveryOptions = {
   /** Called when the fault appears, changes or ends; undefined for its end. */
   readonly onFault: (fault: string | undefined) => void;
 };
+
+/** Counts the results of one discovery's attempts, and reports changes of its fault. */
+export class DiscoveryRecord {
+  readonly #onFault: (fault: string | undefined) => void;
+  #status: DiscoveryStatus = { attempts: 0, successes: 0, failures: 0, rejected: 0, fault: undefined };
+
+  constructor(onFault: (fault: string | undefined) => void) {
+    this.#onFault = onFault;
+  }
+
+  get status(): DiscoveryStatus {
+    return this.#status;
+  }
+
+  /** Counts an attempt; `fault` is the reason of one without a usable result, for operators. */
+  count(result: "successes" | "failures" | "rejected", fault?: string): void {
+    const { fault: before, ...counts } = this.#status;
+    this.#status = { ...counts, attempts: counts.attempts + 1, [result]: counts[result] + 1, fault };
+    if (fault !== before) this.#onFault(fault);
+  }
+}

@@ -1,17 +1,50 @@
+import { lookup } from "node:dns/promises";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { Discovery, DiscoveryOptions, DiscoveryStatus } from "./discovery.ts";
-import { DiscoveryRecord } from "./discovery-record.ts";
-import type { DnsLookupFamily, DnsSettings } from "./discovery-settings.ts";
-import { type EndpointSpec, endpointSchema } from "./endpoint-schema.ts";
+import {
+  type Discovery,
+  type DiscoveryOptions,
+  DiscoveryRecord,
+  type DiscoveryStatus,
+  type DnsSettings,
+  type EndpointSpec,
+  endpointSchema,
+  type Resolve,
+} from "./discovery.ts";
 
-/** The timeout of a lookup, in milliseconds. */
 const LOOKUP_TIMEOUT_MS = 5_000;
-/**
- * The longest interval between two lookups, in refresh intervals: failing lookups back off, as with Envoy's
- * `dns_failure_refresh_rate`.
- */
+/** The longest interval between two lookups, in refresh intervals: failing lookups back off. */
 const MAX_BACK_OFF = 10;
 const JITTER = 0.2;
+/** The most concurrent lookups: the system's resolver blocks some of Node's few worker threads. */
+const MAX_LOOKUPS = 2;
+
+/** Returns the system's resolver, with its hosts file and search domains. Concurrent lookups of a host share a result. */
+export function systemResolve(): Resolve {
+  const underWay = new Map<string, Promise<readonly string[]>>();
+  const waiting: (() => void)[] = [];
+  let running = 0;
+
+  const look = async (host: string): Promise<readonly string[]> => {
+    if (running >= MAX_LOOKUPS) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running += 1;
+    try {
+      return (await lookup(host, { all: true, order: "verbatim" })).map(({ address }) => address);
+    } finally {
+      underWay.delete(host);
+      // The next one takes over the place.
+      const next = waiting.shift();
+      if (next) next();
+      else running -= 1;
+    }
+  };
+  return (host) => {
+    const known = underWay.get(host);
+    if (known) return known;
+    const answer = look(host);
+    underWay.set(host, answer);
+    return answer;
+  };
+}
 
 /**
  * Envoy's strict DNS: every address of a host is an endpoint, and one that is no longer returned leaves. A failed
@@ -21,21 +54,19 @@ export class DnsDiscovery implements Discovery {
   readonly #host: string;
   readonly #port: string;
   readonly #refreshMs: number;
-  readonly #family: DnsLookupFamily;
   readonly #options: DiscoveryOptions;
   readonly #record: DiscoveryRecord;
-  /** The endpoints of the last answer by their addresses. */
+  /** The endpoints of the last answer by their IP addresses. */
   #known: ReadonlyMap<string, EndpointSpec> = new Map();
   #failuresInRow = 0;
   #cancel: () => void = () => {};
   #closed = false;
 
-  constructor({ address, dnsRefreshRateMs, dnsLookupFamily }: DnsSettings, options: DiscoveryOptions) {
+  constructor({ address, dnsRefreshRateMs }: DnsSettings, options: DiscoveryOptions) {
     const colon = address.lastIndexOf(":");
     this.#host = address.slice(0, colon).replace(/^\[|\]$/g, "");
     this.#port = address.slice(colon + 1);
     this.#refreshMs = dnsRefreshRateMs;
-    this.#family = dnsLookupFamily;
     this.#options = options;
     this.#record = new DiscoveryRecord(options.onFault);
     void this.#refresh();
@@ -54,8 +85,8 @@ export class DnsDiscovery implements Discovery {
   async #refresh(): Promise<void> {
     const answer = await this.#ask();
     if (this.#closed) return;
-    if (typeof answer === "string") this.#record.failed(`${this.#host}: ${answer}`);
-    else if (answer.length === 0) this.#record.rejected(`${this.#host}: no addresses`);
+    if (typeof answer === "string") this.#record.count("failures", `${this.#host}: ${answer}`);
+    else if (answer.length === 0) this.#record.count("rejected", `${this.#host}: no addresses`);
     else this.#take(answer);
     this.#failuresInRow = this.status.fault === undefined ? 0 : this.#failuresInRow + 1;
     this.#cancel = this.#options.clock.after(this.#delayMs(), () => void this.#refresh());
@@ -65,14 +96,14 @@ export class DnsDiscovery implements Discovery {
   async #ask(): Promise<readonly string[] | string> {
     const { clock, resolve } = this.#options;
     try {
-      return ofFamily(this.#family, await inTime(resolve(this.#host), clock));
+      return ofOneFamily(await inTime(resolve(this.#host), clock));
     } catch (error) {
       return codeOf(error);
     }
   }
 
   #take(addresses: readonly string[]): void {
-    this.#record.succeeded();
+    this.#record.count("successes");
     const before = this.#known;
     const found = new Set(addresses);
     // An answer is never empty here, so that the first one always differs.
@@ -92,12 +123,10 @@ export class DnsDiscovery implements Discovery {
   }
 }
 
-function ofFamily(family: DnsLookupFamily, addresses: readonly string[]): readonly string[] {
-  if (family === "all") return addresses;
-  const v6 = addresses.filter((address) => address.includes(":"));
-  if (family === "v6_only") return v6;
+/** Prefers IPv4, as a node with addresses of both families would otherwise be two endpoints. */
+function ofOneFamily(addresses: readonly string[]): readonly string[] {
   const v4 = addresses.filter((address) => !address.includes(":"));
-  return family === "v4_preferred" && v4.length === 0 ? v6 : v4;
+  return v4.length > 0 ? v4 : addresses;
 }
 
 function inTime<T>(work: Promise<T>, clock: Clock): Promise<T> {

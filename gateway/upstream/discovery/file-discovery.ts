@@ -1,14 +1,39 @@
 import { readFile } from "node:fs/promises";
+import { parse } from "yaml";
+import * as z from "zod";
 import { FollowedFile } from "../../../deploy/runtime/files/followed-file.ts";
 import { errnoOf } from "../../../deploy/runtime/files/private-file.ts";
-import type { Discovery, DiscoveryOptions, DiscoveryStatus } from "./discovery.ts";
-import { DiscoveryRecord } from "./discovery-record.ts";
-import { EndpointFileError, parseEndpointFile } from "./endpoint-file.ts";
+import {
+  type Discovery,
+  type DiscoveryOptions,
+  DiscoveryRecord,
+  type DiscoveryStatus,
+  type EndpointSpec,
+  endpointsSchema,
+} from "./discovery.ts";
 
-/**
- * Follows the endpoints in a file, as Envoy's file-based EDS; operators replace the file by a rename. A missing or bad
- * file changes nothing.
- */
+const schema = z.strictObject({ endpoints: endpointsSchema });
+
+/** An unusable endpoint file. The message names the path of the bad key. */
+export class EndpointFileError extends Error {
+  override readonly name = "EndpointFileError";
+}
+
+/** Returns the endpoints in a file's text, in YAML or JSON. Throws `EndpointFileError`. */
+export function parseEndpointFile(text: string): readonly EndpointSpec[] {
+  let document: unknown;
+  try {
+    document = parse(text);
+  } catch (cause) {
+    throw new EndpointFileError("not YAML or JSON", { cause });
+  }
+  const checked = schema.safeParse(document);
+  if (checked.success) return checked.data.endpoints;
+  const [issue] = checked.error.issues;
+  throw new EndpointFileError(`${issue?.path.join(".") || "(root)"}: ${issue?.message}`);
+}
+
+/** Follows the endpoints in a file, which operators replace by a rename. A missing or bad file changes nothing. */
 export class FileDiscovery implements Discovery {
   readonly #file: string;
   readonly #options: DiscoveryOptions;
@@ -41,7 +66,7 @@ export class FileDiscovery implements Discovery {
       return "taken";
     } catch (error) {
       const code = errnoOf(error);
-      if (!this.#closed) this.#record.failed(`${this.#file}: ${code}`);
+      if (!this.#closed) this.#record.count("failures", `${this.#file}: ${code}`);
       return code === "ENOENT" ? "taken" : "again";
     }
   }
@@ -49,14 +74,14 @@ export class FileDiscovery implements Discovery {
   #take(text: string): void {
     try {
       const endpoints = parseEndpointFile(text);
-      this.#record.succeeded();
+      this.#record.count("successes");
       const known = JSON.stringify(endpoints);
       if (known === this.#known) return;
       this.#known = known;
       this.#options.onEndpoints(endpoints);
     } catch (error) {
       if (!(error instanceof EndpointFileError)) throw error;
-      this.#record.rejected(`${this.#file}: ${error.message}`);
+      this.#record.count("rejected", `${this.#file}: ${error.message}`);
     }
   }
 }

@@ -15,7 +15,6 @@ type Entry = {
 };
 
 export type EndpointPoolOptions = {
-  /** The clock of the load reports. */
   readonly clock: Clock;
   /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
@@ -28,10 +27,8 @@ export type EndpointPoolOptions = {
 };
 
 /**
- * Holds all endpoints, each address once: a node that serves several models is one endpoint with one channel. Where
- * clusters secure an address differently there is one endpoint for each TLS setting, so that no cluster uses a
- * connection which it would not have made. An endpoint without a cluster keeps its channel until its last call has
- * ended.
+ * Holds all endpoints, each address once for each TLS setting: a node that serves several models is one endpoint with
+ * one channel. An endpoint without a cluster keeps its channel until its last call has ended.
  */
 export class EndpointPool {
   readonly #options: EndpointPoolOptions;
@@ -54,10 +51,7 @@ export class EndpointPool {
     return this.#drained;
   }
 
-  /**
-   * Drains the endpoints at these addresses, and resumes those at all others. It applies to later endpoints, too: a
-   * node that leaves for a moment, or disappears from DNS, returns drained.
-   */
+  /** Drains the endpoints at these addresses, later ones included, and resumes those at all others. */
   setDrained(addresses: ReadonlySet<string>): void {
     this.#drained = addresses;
     for (const endpoint of this.endpoints) {
@@ -66,7 +60,7 @@ export class EndpointPool {
     }
   }
 
-  /** Gives a cluster the endpoint at an address, which it keeps until it calls `leave`. */
+  /** Returns the endpoint at an address for one cluster, until `leave` is called for it. */
   join(address: string, tls?: EndpointTls): Endpoint {
     const { clock, random } = this.#options;
     const entry = this.#find(address, tls) ?? this.#add(address, tls);
@@ -77,7 +71,6 @@ export class EndpointPool {
     return entry.endpoint;
   }
 
-  /** Takes an endpoint back from a cluster. Without any cluster it closes when its last call has ended. */
   leave(endpoint: Endpoint): void {
     const entry = this.#entries.get(endpoint);
     if (!entry) return;

@@ -1,14 +1,20 @@
-import { type ChannelCredentials, Client, connectivityState, credentials } from "@grpc/grpc-js";
+import {
+  type ChannelCredentials,
+  Client,
+  connectivityState,
+  credentials,
+  type ServiceError,
+  status,
+} from "@grpc/grpc-js";
 import type { Pems } from "../../../deploy/runtime/files/followed-file.ts";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
-import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { type ModelDescription, NodeServiceService } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { GenerateWire } from "../wire/generate-wire.ts";
 import { GrpcJsWire } from "../wire/grpc-js-wire.ts";
 import { Http2Wire } from "../wire/http2-wire.ts";
 import type { WireKind } from "../wire/wire-settings.ts";
-import { describeNode, type NodeAnswer } from "./describe-node.ts";
-import { LastReport } from "./endpoint-load.ts";
+import { LastReport } from "./load-reports.ts";
 
 /** The size of the largest request message, in bytes. A prompt of a million tokens is several MB. */
 const MAX_REQUEST_BYTES = 64 * 1024 * 1024;
@@ -27,19 +33,27 @@ export type EndpointTls = {
 
 /** A call that counts as running on its endpoint until it is ended. */
 export type EndpointCall = {
-  /** Removes the call from the endpoint, with any result. Idempotent. */
+  /** Removes the call from the endpoint. Idempotent. */
   end(): void;
 };
 
-/**
- * One engine node at its address: its channel, its description and its running calls. State of a single model belongs
- * to the model's cluster.
- */
+/** A node's answer to `DescribeNode`. */
+export type NodeAnswer =
+  | {
+      readonly kind: "described";
+      readonly models: readonly ModelDescription[];
+      /** Wall-clock milliseconds at which the node's process began to serve; 0 where not reported. */
+      readonly startedAtMs: number;
+    }
+  /** The node speaks gRPC, but not this contract. */
+  | { readonly kind: "unknown_contract" }
+  | { readonly kind: "unreachable"; readonly error: ServiceError };
+
+/** One engine node, shared by all clusters that have its address: its channel, description, load and running calls. */
 export class Endpoint {
-  /** The address of the node, `host:port`. */
+  /** `host:port`. */
   readonly address: string;
-  /** The newest load report of the node. */
-  readonly report = new LastReport(() => this.#tell());
+  readonly report = new LastReport(() => this.#notify());
   /** Serializes big messages to the node. */
   readonly handOvers = new FairLane();
   /** The transport of Generate calls. */
@@ -107,7 +121,7 @@ export class Endpoint {
     return this.#client?.getChannel().getConnectivityState(false) === connectivityState.READY;
   }
 
-  /** The number of this gateway's running calls on the endpoint, of all its models. */
+  /** This gateway's running calls on the endpoint, of all its models. */
   get activeRequests(): number {
     return this.#active;
   }
@@ -117,60 +131,61 @@ export class Endpoint {
     return this.#descriptions.get(model);
   }
 
-  /**
-   * Requests the node's description, until `deadline` in milliseconds of the wall clock. Concurrent callers share a
-   * call.
-   */
+  /** Requests the node's description, until `deadline` in wall-clock milliseconds. Concurrent callers share a call. */
   describe(deadline: number): Promise<NodeAnswer> {
-    this.#describing ??= describeNode(this.client, deadline).then((answer) => {
+    this.#describing ??= this.#askDescription(deadline).then((answer) => {
       this.#describing = undefined;
       if (answer.kind === "described") {
         this.#descriptions = new Map(answer.models.map((model) => [model.id, model]));
         this.#startedAtMs = answer.startedAtMs;
-        this.#tell();
+        this.#notify();
       }
       return answer;
     });
     return this.#describing;
   }
 
+  #askDescription(deadline: number): Promise<NodeAnswer> {
+    const { path, requestSerialize, responseDeserialize } = NodeServiceService.describeNode;
+    return new Promise((resolve) => {
+      this.client.makeUnaryRequest(path, requestSerialize, responseDeserialize, {}, { deadline }, (error, reply) => {
+        if (reply) resolve({ kind: "described", models: reply.models, startedAtMs: reply.startedAt?.getTime() ?? 0 });
+        else if (error?.code === status.UNIMPLEMENTED) resolve({ kind: "unknown_contract" });
+        else resolve({ kind: "unreachable", error: error as ServiceError });
+      });
+    });
+  }
+
   /**
-   * The time at which the node's process began to serve, in milliseconds of its wall clock, by its newest description:
-   * another value is another process, with an empty cache. 0 where the node does not report it.
+   * The wall-clock milliseconds at which the node's process began to serve, by its newest description: another value is
+   * another process, with an empty cache. 0 where not reported.
    */
   get startedAtMs(): number {
     return this.#startedAtMs;
   }
 
-  /** Whether an operator has drained the endpoint. */
+  /** Whether an operator drained the endpoint. */
   get drained(): boolean {
     return this.#drained;
   }
 
-  /** Drains the endpoint manually, so that it gets no new calls, or ends that. */
   setDrained(drained: boolean): void {
     this.#drained = drained;
-    this.#tell();
+    this.#notify();
   }
 
-  /**
-   * Returns whether the endpoint gets no new calls because an operator has drained it or its node reports that it
-   * drains.
-   */
+  /** Returns whether an operator drained the endpoint or its node reports that it drains: it gets no new calls. */
   isDraining(nowMs: number): boolean {
     return this.#drained || this.report.isDraining(nowMs);
   }
 
-  /**
-   * Calls the listener after every change of the node's description, its load report, or the manual drain. Returns the
-   * function that ends this.
-   */
+  /** Calls the listener after every change of description, load report or manual drain. Returns the function that ends this. */
   onNews(listener: () => void): () => void {
     this.#newsListeners.add(listener);
     return () => this.#newsListeners.delete(listener);
   }
 
-  /** Called when the node has ended a call with the request to get no more; fails its health checks. */
+  /** Fails the node's health checks: it ended a call with the request to get no more. */
   failHealthNow(): void {
     for (const listener of this.#failNow) listener();
   }
@@ -195,16 +210,13 @@ export class Endpoint {
     };
   }
 
-  /**
-   * Calls `run` as soon as no call runs on the endpoint, perhaps at once. It replaces an earlier pending `run`;
-   * undefined only cancels that.
-   */
+  /** Calls `run` as soon as no call runs on the endpoint, perhaps at once. It replaces an earlier `run`; undefined cancels it. */
   whenIdle(run: (() => void) | undefined): void {
     this.#whenIdle = run;
     if (this.#active === 0) run?.();
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#newsListeners) listener();
   }
 

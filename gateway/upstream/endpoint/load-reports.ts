@@ -1,28 +1,191 @@
-import { type ClientReadableStream, status } from "@grpc/grpc-js";
+import { type Client, type ClientReadableStream, status } from "@grpc/grpc-js";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { toDuration } from "../../../deploy/runtime/time/clock.ts";
 import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
-import type { Endpoint } from "./endpoint.ts";
 
-/** The report interval of a node, in milliseconds; it also reports large changes. */
+/** The age at which a report expires. */
+const EXPIRY_MS = 10_000;
+/** The time constant of the mean load: long enough that gateways which measure at different moments agree. */
+const MEAN_TIME_CONSTANT_MS = 120_000;
+/** The report interval of a node; it also reports large changes at once. */
 const REPORT_INTERVAL_MS = 500;
-/** The longest report interval with very many nodes: a report expires after twice as long. */
+/** The longest report interval: a report expires after twice as long. */
 const MAX_REPORT_INTERVAL_MS = 5_000;
-/** The milliseconds that each node adds to the interval with many nodes: all together send 500 reports per second. */
+/** Each node's share of the interval: all together send at most 500 reports per second. */
 const INTERVAL_MS_PER_NODE = 2;
 const MIN_RECONNECT_MS = 250;
 const MAX_RECONNECT_MS = 5_000;
-/**
- * The time after which a node without load reports is asked again, in milliseconds: one with reports may have replaced
- * it.
- */
+/** The time after which a node without load reports is asked again: one with reports may have replaced it. */
 const ASK_AGAIN_MS = 60_000;
+
+/** A node's reported load; a figure is 0 or undefined where the node does not report it. */
+export type EndpointLoad = {
+  /** The running calls of all gateways. */
+  readonly running: number;
+  /** The calls of all gateways in the node's queue. */
+  readonly waiting: number;
+  /** The share of the KV cache that running calls hold, 0 to 1. */
+  readonly kvUse: number;
+  /** The prompt tokens that are yet to be prefilled and are in no cache. */
+  readonly queuedUncachedTokens: number;
+  readonly prefillTokensPerSecond: number | undefined;
+  /** The decode speed of one generation. */
+  readonly decodeTokensPerSecond: number | undefined;
+  /** The number of gateways that follow the node's load, including this one. */
+  readonly readers: number;
+  /** The time for which the cache kept unused prefixes before it evicted them. */
+  readonly retentionMs: number | undefined;
+  /** Monotonic milliseconds of the last use of the prefixes evicted most recently: later used ones are still cached. */
+  readonly evictedBeforeMs: number | undefined;
+};
+
+/** The load of a node without a report. */
+export const UNKNOWN_LOAD: EndpointLoad = {
+  running: 0,
+  waiting: 0,
+  kvUse: 0,
+  queuedUncachedTokens: 0,
+  prefillTokensPerSecond: undefined,
+  decodeTokensPerSecond: undefined,
+  readers: 0,
+  retentionMs: undefined,
+  evictedBeforeMs: undefined,
+};
+
+/** The exponentially decaying mean of a load; `atMs` is the monotonic time of the last measurement. */
+export type LoadAverage = { readonly value: number; readonly atMs: number };
+
+/** Returns the mean after one more measurement: `requests` were present since the last one. */
+export function averageLoad(before: LoadAverage | undefined, requests: number, nowMs: number): LoadAverage {
+  if (!before) return { value: requests, atMs: nowMs };
+  const share = 1 - Math.exp(-Math.max(0, nowMs - before.atMs) / MEAN_TIME_CONSTANT_MS);
+  return { value: before.value + share * (requests - before.value), atMs: nowMs };
+}
+
+/** The evictions of an LRU cache: see `retentionMs` and `evictedBeforeMs` of `EndpointLoad`. */
+export type Evictions = { readonly retentionMs: number; readonly usedBeforeMs: number };
+
+/**
+ * Returns the evictions after a report that arrived at the monotonic time `atMs`; undefined where the node reports
+ * none. A node that repeats a retention has evicted nothing more: the kept prefixes then outlive the evicted ones.
+ */
+export function evictionsWith(
+  before: Evictions | undefined,
+  retentionMs: number | undefined,
+  atMs: number,
+): Evictions | undefined {
+  if (retentionMs === undefined) return undefined;
+  return before?.retentionMs === retentionMs ? before : { retentionMs, usedBeforeMs: atMs - retentionMs };
+}
+
+/** The newest ORCA report of a node, until it expires. */
+export class LastReport {
+  readonly #onChange: () => void;
+  /** The report's load of each requested model: a report is read more often than one arrives. */
+  readonly #loads = new Map<string, EndpointLoad>();
+  /** The evictions of each of these models, over all reports. */
+  readonly #evictions = new Map<string, Evictions | undefined>();
+  #report: OrcaLoadReport | undefined;
+  #atMs = 0;
+  #average: LoadAverage | undefined;
+
+  /** `onChange` is called for every new report, and when the report is cleared. */
+  constructor(onChange: () => void = () => {}) {
+    this.#onChange = onChange;
+  }
+
+  /** Takes a report that arrived at the monotonic time `nowMs`. */
+  set(report: OrcaLoadReport, nowMs: number): void {
+    this.#report = report;
+    this.#loads.clear();
+    this.#atMs = nowMs;
+    const requests = metric(report, "svc.running") + metric(report, "svc.waiting");
+    this.#average = averageLoad(this.#average, requests, nowMs);
+    this.#onChange();
+  }
+
+  /** The mean of running and waiting calls over the last minutes, of all models; 0 without a report. */
+  get meanRequests(): number {
+    return this.#average?.value ?? 0;
+  }
+
+  /** Removes the report when the connection is lost: the next one may reach another node. */
+  clear(): void {
+    this.#report = undefined;
+    this.#evictions.clear();
+    this.#onChange();
+  }
+
+  isFresh(nowMs: number): boolean {
+    return this.#report !== undefined && nowMs - this.#atMs < EXPIRY_MS;
+  }
+
+  /** The monotonic milliseconds at which the report expires; undefined where there is none. */
+  get freshUntilMs(): number | undefined {
+    return this.#report && this.#atMs + EXPIRY_MS;
+  }
+
+  /** Returns whether an unexpired report announces that the node drains. */
+  isDraining(nowMs: number): boolean {
+    return (this.#fresh(nowMs)?.namedMetrics["svc.draining"] ?? 0) > 0;
+  }
+
+  /** Returns the load of the model, where the node reports by model, else that of the node. */
+  load(model: string, nowMs: number): EndpointLoad {
+    const report = this.#fresh(nowMs);
+    if (!report) return UNKNOWN_LOAD;
+    const known = this.#loads.get(model);
+    if (known) return known;
+    const load = loadOf(report, model);
+    const evictions = evictionsWith(this.#evictions.get(model), load.retentionMs, this.#atMs);
+    this.#evictions.set(model, evictions);
+    const withEvictions = { ...load, evictedBeforeMs: evictions?.usedBeforeMs };
+    this.#loads.set(model, withEvictions);
+    return withEvictions;
+  }
+
+  #fresh(nowMs: number): OrcaLoadReport | undefined {
+    return this.isFresh(nowMs) ? this.#report : undefined;
+  }
+}
+
+function loadOf(report: OrcaLoadReport, model: string): Omit<EndpointLoad, "evictedBeforeMs"> {
+  const named = (name: string) => metric(report, name, model);
+  const total = named("svc.kv_tokens_total");
+  const kvUse = amount(report.utilization.kv_cache) ?? (total > 0 ? named("svc.kv_tokens_used") / total : 0);
+  return {
+    running: named("svc.running"),
+    waiting: named("svc.waiting"),
+    kvUse: Math.min(1, kvUse),
+    queuedUncachedTokens: named("svc.queued_uncached_tokens"),
+    prefillTokensPerSecond: named("svc.prefill_tokens_per_second") || undefined,
+    decodeTokensPerSecond: named("svc.decode_tokens_per_second") || undefined,
+    readers: named("svc.load_readers"),
+    retentionMs: 1_000 * named("svc.observed_retention_seconds") || undefined,
+  };
+}
+
+/**
+ * Returns a report's value of `name` for the model, else for the node; without a model, and where the node has no
+ * value, the sum over its models. 0 where none is reported.
+ */
+function metric({ namedMetrics }: OrcaLoadReport, name: string, model?: string): number {
+  const reported = amount(model && namedMetrics[`${name}/${model}`]) ?? amount(namedMetrics[name]);
+  if (reported !== undefined) return reported;
+  if (model) return 0;
+  const ofModels = Object.entries(namedMetrics).filter(([key]) => key.startsWith(`${name}/`));
+  return ofModels.reduce((sum, [, value]) => sum + (amount(value) ?? 0), 0);
+}
+
+/** Returns a finite number of at least 0; undefined for any other value, which must not reach the policies. */
+function amount(value: number | string | undefined): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;
+}
 
 export type LoadReportsOptions = {
   /** The endpoint that stores the newest report. */
-  readonly endpoint: Endpoint;
-  /** The clock of the reports' age and of the backoff. */
+  readonly endpoint: { readonly client: Client; readonly report: LastReport };
   readonly clock: Clock;
   /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
@@ -31,9 +194,8 @@ export type LoadReportsOptions = {
 };
 
 /**
- * Follows the load of a node by ORCA's out-of-band reports. Only the quality of picks depends on them: a node without
- * reports is as usable as any. A node is asked to report every half second; beyond 250 nodes less often, down to every
- * 5 s, as a gateway would be busy with reports alone. A node reports large changes at once in any case.
+ * Follows the load of a node by ORCA's out-of-band reports, twice a second, and less often beyond 250 nodes. Only the
+ * quality of picks depends on them: a node without reports is as usable as any.
  */
 export class LoadReports {
   readonly #options: LoadReportsOptions;
@@ -47,7 +209,7 @@ export class LoadReports {
     this.#open();
   }
 
-  /** Stops following the node's load; the newest report stays until it expires. */
+  /** Stops following; the newest report stays until it expires. */
   close(): void {
     this.#closed = true;
     this.#cancelTimer();
@@ -55,9 +217,10 @@ export class LoadReports {
   }
 
   #open(): void {
-    const { endpoint, clock, random } = this.#options;
+    const { endpoint, clock, random, nodes } = this.#options;
     const { path, requestSerialize, responseDeserialize } = OpenRcaServiceService.streamCoreMetrics;
-    const request = { reportInterval: toDuration(reportIntervalMs(this.#options.nodes())), requestCostNames: [] };
+    const intervalMs = Math.min(MAX_REPORT_INTERVAL_MS, Math.max(REPORT_INTERVAL_MS, nodes() * INTERVAL_MS_PER_NODE));
+    const request = { reportInterval: toDuration(intervalMs), requestCostNames: [] };
     const call = endpoint.client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request);
     this.#call = call;
     call.on("data", (report: OrcaLoadReport) => {
@@ -75,8 +238,4 @@ export class LoadReports {
       this.#cancelTimer = clock.after(waitMs * (0.8 + 0.4 * random()), () => this.#open());
     });
   }
-}
-
-function reportIntervalMs(nodes: number): number {
-  return Math.min(MAX_REPORT_INTERVAL_MS, Math.max(REPORT_INTERVAL_MS, nodes * INTERVAL_MS_PER_NODE));
 }

@@ -36,19 +36,12 @@ export type UpstreamTlsOptions = {
   readonly settings: TlsSettings;
   /** The path of the settings in the configuration, for messages. */
   readonly path: string;
-  /** The clock of the file watches. */
   readonly clock: Clock;
-  /**
-   * Called when files have changed: with undefined when they were loaded, else with the reason why they cannot be used,
-   * and then the last good ones stay.
-   */
+  /** Called when files have changed: with the reason why they cannot be used, in which case the last good ones stay. */
   readonly onReload: (fault: string | undefined) => void;
 };
 
-/**
- * Holds the certificates of connections to endpoints, and watches their files: new connections use the new ones, open
- * ones stay as they are.
- */
+/** Holds the certificates of connections to endpoints, and follows their files for new connections. */
 export class UpstreamTls {
   /** The credentials for channels, whose certificates follow the files. */
   readonly credentials: ChannelCredentials;
@@ -65,7 +58,7 @@ export class UpstreamTls {
       { part: "key", key: "keyFile", file: keyFile },
     ] as const;
     this.#pems = new FollowedPems({ at: path, files, clock, onReload });
-    this.#pems.onChange((pems) => this.#tell(pems));
+    this.#pems.onChange((pems) => this.#update(pems));
     const provider = this.#provider();
     const { createCertificateProviderChannelCredentials } = experimental;
     this.credentials = createCertificateProviderChannelCredentials(provider, certFile === undefined ? null : provider);
@@ -97,7 +90,7 @@ export class UpstreamTls {
     };
   }
 
-  #tell(pems: Pems): void {
+  #update(pems: Pems): void {
     for (const listener of this.#caListeners) listener(authorityOf(pems));
     for (const listener of this.#identityListeners) listener(identityOf(pems));
   }

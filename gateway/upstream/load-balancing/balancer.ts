@@ -1,9 +1,6 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { promptBytes } from "./boundary-hashes.ts";
-import type { Candidates } from "./candidates.ts";
-import { type Choice, pickFrom } from "./choose.ts";
-import type { EndpointViews } from "./endpoint-views.ts";
-import type { PickableEndpoints } from "./pickable-endpoints.ts";
+import type { Candidates, EndpointSet, NoPick } from "./endpoint-set.ts";
 import { createPolicy, type LbPolicy } from "./policies.ts";
 import type { Policy, PolicyPick } from "./policy.ts";
 import type { PrefixIndex } from "./prefix-index.ts";
@@ -13,11 +10,13 @@ import type { WorkLedger } from "./work-ledger.ts";
 /** The tokens per byte of prompt before the policy has measured any: typical of English text and code. */
 const TOKENS_PER_BYTE = 0.25;
 
+/** The policy's pick, or the reason why there is none. */
+export type Choice = { readonly pick: PolicyPick } | { readonly none: NoPick };
+
 /** The part of a cluster that its balancer uses. */
 export type BalancedCluster = {
   readonly settings: { readonly lbPolicy: LbPolicy };
-  /** The members' views, kept up to date. */
-  readonly views: EndpointViews;
+  readonly endpointSet: EndpointSet;
   /** The prefixes on the members. */
   readonly prefixes: PrefixIndex;
 };
@@ -30,9 +29,9 @@ export class Balancer {
   /** `work` is the prefill work on all endpoints of all clusters; `random` returns numbers uniform over [0, 1). */
   constructor(cluster: BalancedCluster, work: WorkLedger, clock: Clock, random: () => number) {
     this.#clock = clock;
-    const { settings, prefixes, views } = cluster;
+    const { settings, prefixes, endpointSet } = cluster;
     this.#policy = createPolicy(settings.lbPolicy, { prefixes, work, clock, random });
-    views.follow({ changed() {}, left: ({ address }) => this.#policy.forget?.(address) });
+    endpointSet.onLeave((address) => this.#policy.forget?.(address));
   }
 
   /**
@@ -47,17 +46,27 @@ export class Balancer {
    * Picks an endpoint for one attempt of a request, or returns why there is none. `tried` holds the addresses of the
    * endpoints already attempted.
    */
-  pick(endpoints: PickableEndpoints, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
-    return this.#pick(endpoints, endpoints.roomy, route, tried);
+  pick(endpoints: EndpointSet, route: Route, tried: ReadonlySet<string>): Choice {
+    return this.#pick(endpoints, endpoints.withRoom, route, tried);
   }
 
   /** Picks as `pick` does, but includes endpoints without room. */
-  pickAnywhere(endpoints: PickableEndpoints, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
+  pickAnywhere(endpoints: EndpointSet, route: Route, tried: ReadonlySet<string>): Choice {
     return this.#pick(endpoints, endpoints.available, route, tried);
   }
 
-  #pick(endpoints: PickableEndpoints, from: Candidates, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
-    const nowMs = this.#clock.nowMs();
-    return pickFrom(endpoints, from, tried, (candidates) => this.#policy.pick(candidates, route, nowMs));
+  #pick(endpoints: EndpointSet, from: Candidates, route: Route, tried: ReadonlySet<string>): Choice {
+    const untried = without(from, tried);
+    const pick = untried.all.length > 0 ? this.#policy.pick(untried, route, this.#clock.nowMs()) : undefined;
+    return pick ? { pick } : { none: endpoints.noPick(tried) };
   }
+}
+
+/** Reads the candidates only where some address is to be left out. */
+function without(candidates: Candidates, addresses: ReadonlySet<string>): Candidates {
+  if (addresses.size === 0) return candidates;
+  return {
+    all: candidates.all.filter(({ address }) => !addresses.has(address)),
+    get: (address) => (addresses.has(address) ? undefined : candidates.get(address)),
+  };
 }

@@ -64,6 +64,33 @@ export function requestsOn({ activeRequests, running, waiting }: EndpointView): 
   return Math.max(activeRequests, running + waiting);
 }
 
+/**
+ * The least limit on a node's own queue: long waits belong in the gateway's queue. A node may queue as many requests as
+ * it has slots: with a lower limit, a conversation cached there would be prefilled on another node.
+ */
+const MIN_WAITING = 5;
+/** The KV cache use at which a node receives no more requests: the engine would soon preempt running ones. */
+const MAX_KV_USE = 0.95;
+
+/** Returns whether the node's queue and cache have room. Where none has, the request waits in the gateway. */
+export function isWithinCaps({ waiting, kvUse, slots }: EndpointView): boolean {
+  return waiting < Math.max(MIN_WAITING, slots) && kvUse < MAX_KV_USE;
+}
+
 export function isAvailable({ healthy, ejected, compatible, draining }: EndpointView): boolean {
   return healthy && !ejected && compatible && !draining;
+}
+
+/** The warm-up time of an endpoint that came back: its prefix cache is cold. */
+const SLOW_START_MS = 30_000;
+/** The least share of its weight that an endpoint has during warm-up. */
+const MIN_SHARE = 0.1;
+
+/**
+ * Returns the share of its weight that an endpoint has at the monotonic time `nowMs`, above 0 and at most 1: Envoy's
+ * slow start with a linear rise from the time at which it became available.
+ */
+export function slowStartShare({ healthySinceMs }: Pick<EndpointView, "healthySinceMs">, nowMs: number): number {
+  if (healthySinceMs === undefined) return 1;
+  return Math.min(1, Math.max(MIN_SHARE, (nowMs - healthySinceMs) / SLOW_START_MS));
 }

@@ -1,19 +1,110 @@
-import { leastRequest } from "./policies/least-request.ts";
+import * as z from "zod";
+import { type EndpointView, requestsOn, slowStartShare } from "./endpoint-view.ts";
 import { prefixAffinity } from "./policies/prefix-affinity/prefix-affinity.ts";
-import { roundRobin } from "./policies/round-robin.ts";
 import type { Policy, PolicyParts, PolicyRow } from "./policy.ts";
 
-export type LbPolicy = "prefix_affinity" | "least_request" | "round_robin";
+/** Returns the current weight of an endpoint, slow start included. */
+type WeightOf = (endpoint: EndpointView) => number;
 
-/** All load-balancing policies by name. A new policy is a file and a row here. */
+/** Returns the weights of endpoints at the monotonic time `nowMs`. */
+export function slowStartWeights(nowMs: number): WeightOf {
+  return (endpoint) => endpoint.weight * slowStartShare(endpoint, nowMs);
+}
+
+/**
+ * Picks the less loaded of two candidates drawn at random, so that gateways without shared state do not all pick the
+ * same one. Load is the number of requests divided by weight. `random` returns numbers uniform over [0, 1).
+ */
+export function pickLeastRequest(
+  candidates: readonly EndpointView[],
+  weightOf: WeightOf,
+  random: () => number,
+): EndpointView | undefined {
+  const count = candidates.length;
+  const first = Math.floor(random() * count);
+  const one = candidates[first];
+  if (!one || count === 1) return one;
+  const second = Math.floor(random() * (count - 1));
+  const other = candidates[second < first ? second : second + 1];
+  const loadOf = (endpoint: EndpointView) => (requestsOn(endpoint) + 1) / weightOf(endpoint);
+  return other && loadOf(other) < loadOf(one) ? other : one;
+}
+
+/**
+ * Weighted round robin: every pick adds each candidate's weight to its credit; the candidate with most credit is picked
+ * and pays the sum. An endpoint of weight 3 beside two of weight 1 gets three of five picks, interleaved. Among equals
+ * the first candidate is picked.
+ */
+export class RoundRobin {
+  readonly #credit = new Map<string, number>();
+
+  pick(candidates: readonly EndpointView[], weightOf: WeightOf): EndpointView | undefined {
+    let best: { endpoint: EndpointView; credit: number } | undefined;
+    let total = 0;
+    for (const endpoint of candidates) {
+      const weight = weightOf(endpoint);
+      const credit = (this.#credit.get(endpoint.address) ?? 0) + weight;
+      this.#credit.set(endpoint.address, credit);
+      total += weight;
+      if (!best || credit > best.credit) best = { endpoint, credit };
+    }
+    if (!best) return undefined;
+    this.#credit.set(best.endpoint.address, best.credit - total);
+    return best.endpoint;
+  }
+
+  /** Removes the credit of an endpoint that has left the cluster. */
+  forget(address: string): void {
+    this.#credit.delete(address);
+  }
+}
+
+const leastRequest: PolicyRow = {
+  summary: "The less loaded of two endpoints that are drawn at random.",
+  create: ({ random }) => ({
+    pick(candidates, _route, nowMs) {
+      const endpoint = pickLeastRequest(candidates.all, slowStartWeights(nowMs), random);
+      return endpoint && { endpoint };
+    },
+  }),
+};
+
+const roundRobin: PolicyRow = {
+  summary: "Every endpoint in its turn, as often as its weight says.",
+  create: () => {
+    const turns = new RoundRobin();
+    return {
+      pick(candidates, _route, nowMs) {
+        const endpoint = turns.pick(candidates.all, slowStartWeights(nowMs));
+        return endpoint && { endpoint };
+      },
+      forget: (address) => turns.forget(address),
+    };
+  },
+};
+
+/** The names of all policies. */
+export const LB_POLICIES = ["prefix_affinity", "least_request", "round_robin"] as const;
+
+export type LbPolicy = (typeof LB_POLICIES)[number];
+
 export const POLICIES: Readonly<Record<LbPolicy, PolicyRow>> = {
   prefix_affinity: prefixAffinity,
   least_request: leastRequest,
   round_robin: roundRobin,
 };
 
-/** The names of all policies, in the order of the table. */
-export const LB_POLICIES: readonly LbPolicy[] = ["prefix_affinity", "least_request", "round_robin"];
+export const balancerShape = {
+  lbPolicy: z
+    .enum(LB_POLICIES)
+    .default("prefix_affinity")
+    .describe(
+      [
+        "The policy by which an endpoint is picked.",
+        ...LB_POLICIES.map((name) => `${name}: ${POLICIES[name].summary}`),
+      ].join(" "),
+    ),
+};
 
 export function createPolicy(name: LbPolicy, parts: PolicyParts): Policy {
   return POLICIES[name].create(parts);

@@ -1,7 +1,7 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { CacheNote } from "./cache-reasons.ts";
-import type { Candidates } from "./candidates.ts";
+import type { Candidates } from "./endpoint-set.ts";
 import type { EndpointView } from "./endpoint-view.ts";
 import type { PrefixIndex } from "./prefix-index.ts";
 import type { Route } from "./route.ts";

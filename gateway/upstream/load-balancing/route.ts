@@ -1,16 +1,28 @@
-import { affinityKey } from "./affinity-key.ts";
+import type { PriorityClass } from "../../../deploy/runtime/queue/fair-queue.ts";
 import { headOf, type PromptShape } from "./boundary-hashes.ts";
-import type { RoutingHints } from "./routing-hints.ts";
+
+/** Routing inputs beside the request. None of them leaves the gateway. */
+export type RoutingHints = {
+  /** Returns a keyed digest from which its parts cannot be derived. */
+  readonly digest: (...parts: readonly string[]) => string;
+  /** The caller's headers, in which agents send their session ids. */
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** The priority class of the request in the queue. */
+  readonly priorityClass: PriorityClass;
+  /** The weight of the request's tenant among waiting tenants of the same class; above 0. */
+  readonly weight: number;
+  /** The id of the API key whose pending requests are counted together; several keys may belong to one tenant. */
+  readonly keyId: string;
+  /** The most pending requests of the API key for the model; undefined for the cluster's limit per key. */
+  readonly maxPendingRequests: number | undefined;
+};
 
 /** The routing inputs of a request, computed once for all its attempts. */
 export type Route = {
   readonly shape: PromptShape;
-  /** A digest of the caller, session or conversation that the request belongs to. */
+  /** A keyed digest of the caller, session or conversation: requests that share it should reach the same cache. */
   readonly affinityKey: string;
-  /**
-   * The time for which the prompt should stay in an engine's cache, in milliseconds; undefined when the request does
-   * not set it.
-   */
+  /** The time for which the prompt should stay in an engine's cache; undefined when the request does not set it. */
   readonly ttlMs: number | undefined;
 };
 
@@ -21,8 +33,31 @@ export type Routed = Omit<Route, "affinityKey"> & {
   readonly cacheKey: string;
 };
 
-export function routeOf({ shape, ttlMs, tenant, cacheKey }: Routed, { headers, digest }: RoutingHints): Route {
-  const input = { cacheKey, headers, tenant, conversationHead: headOf(shape) };
-  const { key } = affinityKey(input, digest);
-  return { shape, affinityKey: key, ttlMs };
+/**
+ * The headers in which agents send their session id. The first entry present in a request is used, and all headers of
+ * an entry make the key. `x-client-request-id` is absent: some clients change it with every request.
+ */
+const SESSION_HEADERS: readonly (readonly string[])[] = [
+  ["x-claude-code-session-id", "x-claude-code-agent-id"],
+  ["x-session-affinity"],
+  ["x-session-id"],
+  ["session-id"],
+  ["session_id"],
+];
+
+export function routeOf({ shape, ttlMs, tenant, cacheKey }: Routed, hints: RoutingHints): Route {
+  return { shape, affinityKey: cacheKey || affinityKey(shape, tenant, hints), ttlMs };
+}
+
+/** Returns the key of a request without a cache key: from the session headers, else from the conversation's head. */
+function affinityKey(shape: PromptShape, tenant: string, { headers, digest }: RoutingHints): string {
+  for (const names of SESSION_HEADERS) {
+    const values = names.map((name) => firstValue(headers[name]));
+    if (values[0]) return digest(tenant, ...names, ...values);
+  }
+  return digest(tenant, "conversation", headOf(shape));
+}
+
+function firstValue(header: string | readonly string[] | undefined): string {
+  return (typeof header === "string" ? header : (header?.[0] ?? "")).trim();
 }

@@ -13,7 +13,7 @@ const ENGINE_PROGRAM = join(import.meta.dirname, "../processes/engine-process.js
  * the start it accepts thousands of connections at once; gateways that timed out would retry, and it would never
  * finish.
  */
-const HEALTH_CHECKS = { intervalMs: 5_000, unhealthyIntervalMs: 5_000, timeoutMs: 20_000 };
+const HEALTH_CHECKS = { intervalMs: 5_000, timeoutMs: 20_000 };
 /** The time limit for a gateway to load all keys and have an endpoint, on a busy machine, in milliseconds. */
 const READY_TIMEOUT_MS = 300_000;
 

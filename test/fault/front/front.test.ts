@@ -92,7 +92,7 @@ test("H2 a stopped node is ejected, and returns when it resumes", async () => {
   const [stopped] = nodes;
   const address = stopped?.address ?? "";
   // Checks so rare that requests detect the fault.
-  const healthChecks = { intervalMs: 60_000, intervalJitterMs: 0 };
+  const healthChecks = { intervalMs: 60_000 };
   const gateway = await fleet.inFrontOf(
     nodes,
     { healthChecks, outlierDetection: { baseEjectionTimeMs: 3_000 }, lbPolicy: "round_robin" },

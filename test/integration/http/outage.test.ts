@@ -31,7 +31,7 @@ async function engineAt(port = 0): Promise<RunningEngine> {
 
 /** A gateway in front of one engine, with early keep-alives. */
 async function inFrontOf(engine: RunningEngine, circuitBreakers: object = {}): Promise<RunningGateway> {
-  const healthChecks = { unhealthyIntervalMs: 50, healthyThreshold: 1 };
+  const healthChecks = { intervalMs: 50 };
   const cluster = { model: "svc-qwen", endpoints: [{ address: engine.address }], healthChecks, circuitBreakers };
   const timeouts = { keepAliveIntervalMs: 50 };
   const gateway = await startGateway([], { clusters: [cluster], timeouts });

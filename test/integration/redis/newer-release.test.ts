@@ -1,6 +1,8 @@
+import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { RedisOrders } from "../../../gateway/upstream/orders/redis-orders.ts";
+import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
+import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
 import { RedisUsage } from "../../../gateway/usage/redis-usage.ts";
 import { NO_USE } from "../../../gateway/usage/usage-store.ts";
 import { connectTo, openLimits } from "../../support/redis/open-limits.ts";
@@ -53,14 +55,9 @@ describe.skipIf(!HAS_REDIS)(`a newer release beside this one${HAS_REDIS ? "" : `
     const state = await connect();
     await redis.ask("SADD", "svc:orders:later", "engine-1:50051");
     await redis.ask("SADD", "svc:orders:drained", "engine-2:50051");
-    let drained: readonly string[] = [];
-    const unfollow = await new RedisOrders(state, systemClock).follow({
-      standing: (orders) => {
-        drained = orders.drained;
-      },
-      unejected: () => {},
-    });
-    closing.push(unfollow);
-    expect(drained).toEqual(["engine-2:50051"]);
+    const clusters = new ClusterManager([], systemClock, pino({ enabled: false }));
+    const orders = await EndpointOrders.open(clusters, state, systemClock);
+    closing.push(() => orders.close());
+    expect([...clusters.drained]).toEqual(["engine-2:50051"]);
   });
 });

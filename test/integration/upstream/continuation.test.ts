@@ -194,20 +194,19 @@ describe("an answer whose engine is lost", () => {
   test("waits for an endpoint that can continue it, which gets it at once", async () => {
     const [first, second, third] = await nodes(standsBehind(3), { canContinue: false }, {});
     const rig = await inFrontOf([first, second, third] as ResumableNode[]);
-    const become = (node: ResumableNode | undefined, healthStatus: "healthy" | "unhealthy") => {
-      const member = rig.cluster.member(node?.address ?? "");
-      member?.setSpec({ ...member.spec, healthStatus });
-    };
-    become(third, "unhealthy");
+    const [lost = "", waited = ""] = [first?.address, third?.address];
+    const eject = (...addresses: readonly string[]) =>
+      rig.cluster.outliers.setOrdered(new Map(addresses.map((address) => [address, 3_600_000])), rig.clock.nowMs());
+    eject(waited);
     const sent = rig.send();
     await standing(first);
-    become(first, "unhealthy");
+    eject(lost, waited);
     first?.node.stop();
     await until(() => sent.calls.failedTries.length > 0, "its end is known");
     for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
     expect(sent.calls.attempts).toBe(1);
     // No time passes: only the endpoint ends the wait.
-    become(third, "healthy");
+    eject(lost);
     expect(await sent.outcome).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
     expect(third?.calls).toHaveLength(1);

@@ -229,7 +229,7 @@ test("a node's reported load is in its next view", async () => {
   const { script, open } = held();
   const one = await engine(script);
   const gateway = keep(await startGateway([one.address]));
-  const view = () => gateway.clusters.cluster(MODEL)?.members[0]?.view;
+  const view = () => gateway.clusters.cluster(MODEL)?.members[0];
   const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL, stream: true });
   const body = readBody(response);
   await body.until((text) => text.includes("first "));

@@ -12,7 +12,7 @@ describe("a big request", () => {
     const wires = await wired(hello, hello);
     // Health checks and keep-alives use real time, which a busy machine delays: a silent connection is given up after
     // 30 s of it, so this test advances little virtual time.
-    const cluster = { healthChecks: { intervalMs: 3_600_000, intervalJitterMs: 0 } };
+    const cluster = { healthChecks: { intervalMs: 3_600_000 } };
     const { rig } = await inFrontOf(wires, { cluster, timeouts: { acceptMs: 400, acceptPerMiBMs: 0 } });
     // Neither node reads any more: bytes beyond the HTTP/2 windows stay here.
     for (const wire of wires) wire.silence();
@@ -27,7 +27,7 @@ describe("a big request", () => {
 
   test("is the only kind that is not retried: a small one finds an open connection", async () => {
     const wires = await wired(hello, hello);
-    const cluster = { lbPolicy: "round_robin", healthChecks: { intervalMs: 3_600_000, intervalJitterMs: 0 } } as const;
+    const cluster = { lbPolicy: "round_robin", healthChecks: { intervalMs: 3_600_000 } } as const;
     const { rig } = await inFrontOf(wires, { cluster, timeouts: { acceptMs: 10_000, acceptPerMiBMs: 0 } });
     const [closed] = wires;
     closed?.silence();

@@ -322,7 +322,7 @@ describe("an endpoint that fails repeatedly", () => {
     expect(metric).toContain('enforced="true"} 1');
     await rig.clock.advance(15_000);
     expect(health()).toBe("healthy");
-    const back = rig.cluster.views.get(bad?.address ?? "");
+    const back = rig.cluster.member(bad?.address ?? "");
     expect(rig.clock.nowMs() - (back?.healthySinceMs ?? 0)).toBeLessThan(15_000);
     expect(back?.healthySinceMs).toBeGreaterThanOrEqual(15_000);
   });

@@ -1,5 +1,5 @@
 import { timeoutsOf, timeoutsSchema } from "../../../gateway/upstream/call/timeouts.ts";
-import { outlierSchema } from "../../../gateway/upstream/outlier/outlier-settings.ts";
+import { outlierSchema } from "../../../gateway/upstream/endpoint/outlier-detector.ts";
 
 /* Settings of an empty configuration. */
 

@@ -57,7 +57,7 @@ export class Fleet {
     more: object = {},
     ...rest: Tail<Parameters<typeof GatewayProcess.start>>
   ): Promise<GatewayProcess> {
-    const healthChecks = { intervalMs: 1_000, intervalJitterMs: 200, unhealthyIntervalMs: 200 };
+    const healthChecks = { intervalMs: 1_000 };
     const clusters = [{ model: "svc-qwen", healthChecks, ...cluster }];
     const gateway = await GatewayProcess.start({ clusters, ...more }, ...rest);
     this.onEnd(() => gateway.end());

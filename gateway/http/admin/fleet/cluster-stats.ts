@@ -16,7 +16,7 @@ export function registerClusterStats(
 ): void {
   registerMemberships(registry, clusters, now);
   registerDiscovery(registry, clusters);
-  registerMembers(registry, clusters, now);
+  registerMembers(registry, clusters);
   new Gauge({
     name: "svc_endpoint_rq_active",
     help: "Calls of this gateway that are open on the endpoint, for all its models.",
@@ -97,7 +97,7 @@ function registerDiscovery(registry: Registry, clusters: ClusterManager): void {
 /**
  * Registers the metrics that a node reports about one of its models. Endpoints come and go, so old series are removed.
  */
-function registerMembers(registry: Registry, clusters: ClusterManager, now: () => number): void {
+function registerMembers(registry: Registry, clusters: ClusterManager): void {
   const gauge = (name: string, help: string, value: (member: Member) => number) =>
     new Gauge({
       name: `svc_endpoint_${name}`,
@@ -107,30 +107,28 @@ function registerMembers(registry: Registry, clusters: ClusterManager, now: () =
       collect() {
         this.reset();
         for (const { model, members } of clusters.clusters)
-          for (const member of members) this.set({ cluster: model, endpoint: member.endpoint.address }, value(member));
+          for (const member of members) this.set({ cluster: model, endpoint: member.address }, value(member));
       },
     });
   gauge("slots", "Generations that the endpoint can run at once, by cluster.", ({ slots }) => slots);
   gauge(
     "running",
     "Generations of all gateways that run on the endpoint, as it reports; 0 where it reports nothing.",
-    (member) => member.load(now()).running,
+    ({ running }) => running,
   );
   gauge(
     "queue",
     "Generations of all gateways that wait in the endpoint's queue, as it reports; 0 where it reports nothing.",
-    (member) => member.load(now()).waiting,
+    ({ waiting }) => waiting,
   );
   gauge(
     "kv_cache_usage_ratio",
     "Share of the endpoint's KV memory in use, 0 to 1, as it reports; 0 where it reports nothing.",
-    (member) => member.load(now()).kvUse,
+    ({ kvUse }) => kvUse,
   );
   gauge(
     "tokens_per_second",
     "Tokens per second that one generation on the endpoint gets, as it reports; 0 where it reports nothing.",
-    (member) => {
-      return member.load(now()).decodeTokensPerSecond ?? 0;
-    },
+    ({ decodeTokensPerSecond }) => decodeTokensPerSecond ?? 0,
   );
 }

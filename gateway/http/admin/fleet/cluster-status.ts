@@ -46,8 +46,7 @@ export function clusterStatuses({ clusters }: ClusterManager, nowMs: number): re
     model,
     lbPolicy: settings.lbPolicy,
     endpoints: members.map((member): EndpointStatus => {
-      const { view, calls } = member;
-      const { address } = member.endpoint;
+      const { address, calls } = member;
       return {
         address,
         healthFlags: member.healthFlags(nowMs),
@@ -56,13 +55,13 @@ export function clusterStatuses({ clusters }: ClusterManager, nowMs: number): re
         rqTotal: calls.total,
         rqError: calls.failed,
         rqContinued: calls.continued,
-        weight: view.weight,
-        slots: view.slots,
-        running: view.running,
-        waiting: view.waiting,
-        kvUse: view.kvUse,
-        outstandingPrefillTokens: Math.round(view.outstandingPrefillTokens),
-        ejectedForMs: view.ejected ? Math.max(0, (outliers.ejectedUntilMs(address) ?? nowMs) - nowMs) : undefined,
+        weight: member.weight,
+        slots: member.slots,
+        running: member.running,
+        waiting: member.waiting,
+        kvUse: member.kvUse,
+        outstandingPrefillTokens: Math.round(member.outstandingPrefillTokens),
+        ejectedForMs: member.ejected ? Math.max(0, (outliers.ejectedUntilMs(address) ?? nowMs) - nowMs) : undefined,
       };
     }),
   }));

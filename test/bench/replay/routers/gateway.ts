@@ -2,18 +2,22 @@ import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { AdmissionController } from "../../../../gateway/upstream/admission/admission-controller.ts";
 import type { Admitted } from "../../../../gateway/upstream/admission/slot-request.ts";
 import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
-import { type Evictions, evictionsWith } from "../../../../gateway/upstream/endpoint/evictions.ts";
-import { averageLoad, type LoadAverage } from "../../../../gateway/upstream/endpoint/load-average.ts";
+import {
+  averageLoad,
+  type Evictions,
+  evictionsWith,
+  type LoadAverage,
+} from "../../../../gateway/upstream/endpoint/load-reports.ts";
 import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
+import { EndpointSet } from "../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { EndpointViews } from "../../../../gateway/upstream/load-balancing/endpoint-views.ts";
 import type { LbPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";
 import {
   type AnnouncedPrefix,
   type AnnouncedPrefixes,
   PrefixIndex,
 } from "../../../../gateway/upstream/load-balancing/prefix-index.ts";
-import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
+import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/route.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, finished, progress, started } from "../../../support/events/events.ts";
 import type { PieceCaches } from "../piece-cache.ts";
@@ -56,7 +60,7 @@ export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
   readonly #gateways: number;
-  readonly #views = new EndpointViews();
+  readonly #endpoints: EndpointSet;
   readonly #admission: AdmissionController<string>;
   readonly #work = new WorkLedger();
   readonly #active: number[];
@@ -73,6 +77,7 @@ export class Gateway implements Router {
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
     this.#active = this.#addresses.map(() => 0);
     this.#clock = clock;
+    this.#endpoints = new EndpointSet({ clock });
     this.#gateways = gateways;
     const [settings] = clustersSchema.parse([
       {
@@ -84,13 +89,13 @@ export class Gateway implements Router {
       },
     ]);
     if (!settings) throw new Error("there is no cluster");
-    const viewOf = (address: string) => this.#views.get(address);
+    const viewOf = (address: string) => this.#endpoints.get(address);
     const prefixes = new PrefixIndex(announced, { lifeOf: () => 0, viewOf });
-    for (let node = 0; node < nodes; node += 1) this.#views.set(this.#view(node));
+    for (let node = 0; node < nodes; node += 1) this.#endpoints.set(this.#view(node));
     const cluster = {
       settings,
       prefixes,
-      views: this.#views,
+      endpointSet: this.#endpoints,
       mayHaveEndpoints: true,
       announcedMs: 0,
       member: (address: string) => address,
@@ -107,8 +112,8 @@ export class Gateway implements Router {
     const nowMs = this.#clock.nowMs();
     this.#averages[node] = averageLoad(this.#averages[node], running + waiting, nowMs);
     this.#evictions[node] = evictionsWith(this.#evictions[node], retentionMs, nowMs);
-    const view = this.#views.get(addressOf(node));
-    if (view) this.#views.set(view);
+    const view = this.#endpoints.get(addressOf(node));
+    if (view) this.#endpoints.set(view);
   }
 
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void {

@@ -3,11 +3,11 @@ import { durationMs } from "../../../../../deploy/runtime/time/clock.ts";
 import type { Event, Finished } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { headOf, promptBytes } from "../../boundary-hashes.ts";
 import { type CacheNote, CacheReasons } from "../../cache-reasons.ts";
-import type { Candidates } from "../../candidates.ts";
+import type { Candidates } from "../../endpoint-set.ts";
+import { type EndpointView, slowStartShare } from "../../endpoint-view.ts";
 import type { Placement, Policy, PolicyParts, PolicyPick, PolicyRow } from "../../policy.ts";
 import type { PrefixIndex, SentPrompt } from "../../prefix-index.ts";
 import type { Route } from "../../route.ts";
-import { slowStartShare } from "../../slow-start.ts";
 import type { Work, WorkLedger } from "../../work-ledger.ts";
 import { PrefixLearning } from "./prefix-learning.ts";
 import { type Prediction, pickPrefixAffinity } from "./prefix-score.ts";
@@ -39,8 +39,7 @@ class PrefixAffinity implements Policy {
   pick(candidates: Candidates, route: Route, nowMs: number): PolicyPick | undefined {
     const { prefixes: index, random, work, clock } = this.#parts;
     const learning = this.#learning;
-    const shareOf = ({ healthySinceMs }: { readonly healthySinceMs: number | undefined }) =>
-      slowStartShare(healthySinceMs, nowMs);
+    const shareOf = (endpoint: EndpointView) => slowStartShare(endpoint, nowMs);
     const found = pickPrefixAffinity(candidates, route, { index, learned: learning, nowMs, shareOf, random });
     if (!found) return undefined;
     const { endpoint, prediction, compared } = found;

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { MAX_HELD_BYTES, PREFILL_WAIT_MS } from "../../../../../gateway/upstream/admission/admission-controller.ts";
 import type { Result, SlotRequest } from "../../../../../gateway/upstream/admission/slot-request.ts";
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import type { RoutingHints } from "../../../../../gateway/upstream/load-balancing/routing-hints.ts";
+import type { RoutingHints } from "../../../../../gateway/upstream/load-balancing/route.ts";
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, started } from "../../../../support/events/events.ts";
 import { HINTS } from "../../../../support/gateway/front-rig.ts";
@@ -146,9 +146,9 @@ describe("slots", () => {
   });
 
   test("an endpoint that left and returned is not held back any more", async () => {
-    const { ask, admission, views, change, clock } = admitting({ slots: [1, 1] });
+    const { ask, admission, endpointSet, change, clock } = admitting({ slots: [1, 1] });
     admission.holdBack("e0", 5_000);
-    views.delete("e0");
+    endpointSet.delete("e0");
     await change("e0", {});
     const asked = [ask("a"), ask("b")];
     await clock.advance(0);

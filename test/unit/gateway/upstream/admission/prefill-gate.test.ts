@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { PrefillGate } from "../../../../../gateway/upstream/admission/prefill-gate.ts";
+import { EndpointSet } from "../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { EndpointViews } from "../../../../../gateway/upstream/load-balancing/endpoint-views.ts";
 import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
@@ -10,10 +10,11 @@ const view = (address: string, outstandingPrefillTokens = 0) => endpointWith({ a
 
 /** A gate in front of endpoints, of which those in `full` have no room. */
 function gateOf(endpoints: readonly EndpointView[], full: readonly string[] = [], random = 0) {
-  const [clock, views] = [new VirtualClock(), new EndpointViews()];
-  for (const endpoint of endpoints) views.set(endpoint);
-  const hasRoom = ({ address }: EndpointView) => !full.includes(address);
-  return { clock, gate: new PrefillGate({ views, hasRoom, clock, random: () => random }) };
+  const clock = new VirtualClock();
+  const set = new EndpointSet({ clock });
+  for (const endpoint of endpoints) set.set(endpoint);
+  for (const address of full) set.holdBack(address, 60_000);
+  return { clock, gate: new PrefillGate({ endpoints: set, clock, random: () => random }) };
 }
 
 const prompt = (change = {}) => ({

@@ -2,11 +2,11 @@ import { expect, test } from "vitest";
 import { RetryBudget } from "../../../../../gateway/upstream/retry/retry-budget.ts";
 
 test.each([
-  [0, 3],
-  [19, 3],
-  [20, 4],
+  [0, 16],
+  [84, 16],
+  [85, 17],
   [104, 20],
-])("with %i running or waiting requests, a budget of 20 %% allows %i retries at once", (requests, expected) => {
+])("with %i running or waiting requests, a budget of 20 percent allows %i retries at once", (requests, expected) => {
   const budget = new RetryBudget(20);
   const taken = Array.from({ length: 50 }, () => budget.take("budget", requests)).filter((one) => one);
   expect([taken.length, budget.activeRetries, budget.overflows]).toEqual([expected, expected, 50 - expected]);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import type { CacheNote } from "../../../../../../../gateway/upstream/load-balancing/cache-reasons.ts";
-import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/candidates.ts";
+import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import {
   PrefixLearning,
   WORKING_SET_MS,

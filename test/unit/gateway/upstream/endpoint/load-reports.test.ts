@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { LastReport } from "../../../../../gateway/upstream/endpoint/endpoint-load.ts";
+import { averageLoad, LastReport, type LoadAverage } from "../../../../../gateway/upstream/endpoint/load-reports.ts";
 import { OrcaLoadReport } from "../../../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 
 type Fields = { namedMetrics?: Record<string, number>; utilization?: Record<string, number> };
@@ -19,7 +19,7 @@ test("a report is read by its names", () => {
       "svc.waiting": 2,
       "svc.queued_uncached_tokens": 5_000,
       "svc.prefill_tokens_per_second": 8_000,
-      "svc.decode_tokens_per_second": 60,
+      "svc.decode_tokens_per_second": 0,
       "svc.load_readers": 3,
     },
     utilization: { kv_cache: 0.25 },
@@ -30,40 +30,36 @@ test("a report is read by its names", () => {
     kvUse: 0.25,
     queuedUncachedTokens: 5_000,
     prefillTokensPerSecond: 8_000,
-    decodeTokensPerSecond: 60,
+    decodeTokensPerSecond: undefined,
     readers: 3,
   });
 });
 
 test("a node that reports per model is read per model, and in total for its mean", () => {
   const report = reported({ namedMetrics: { "svc.running/svc-qwen": 1, "svc.running/svc-glm53": 4 } });
-  expect(report.load("svc-qwen", 0).running).toBe(1);
-  expect(report.load("svc-glm53", 0).running).toBe(4);
-  expect(report.load("svc-kimik3", 0).running).toBe(0);
-  expect(report.meanRequests).toBe(5);
+  const running = ["svc-qwen", "svc-glm53", "svc-kimik3"].map((model) => report.load(model, 0).running);
+  expect([running, report.meanRequests]).toEqual([[1, 4, 0], 5]);
 });
 
-test("a repeated eviction report does not move the eviction time, except after a restart of the node", () => {
+test("the eviction time moves only with the reported retention, or after a restart of the node", () => {
   const report = new LastReport();
   const evictedBefore = (seconds: number, atMs: number) => {
     report.set(OrcaLoadReport.fromPartial({ namedMetrics: { "svc.observed_retention_seconds": seconds } }), atMs);
     return report.load("m", atMs).evictedBeforeMs;
   };
-  expect([evictedBefore(0, 0), evictedBefore(60, 100_000), evictedBefore(60, 900_000)]).toEqual([
-    undefined,
-    40_000,
-    40_000,
-  ]);
-  expect(evictedBefore(70, 900_000)).toBe(830_000);
+  const seen = [evictedBefore(0, 0), evictedBefore(60, 100_000), evictedBefore(60, 900_000)];
+  expect([...seen, evictedBefore(70, 900_000)]).toEqual([undefined, 40_000, 40_000, 830_000]);
   report.clear();
   expect(evictedBefore(70, 2_000_000)).toBe(1_930_000);
+  expect(evictedBefore(0, 2_000_000)).toBeUndefined();
 });
 
-test("the KV use is computed where it is not reported, and never above 1", () => {
-  const tokens = { "svc.kv_tokens_used": 30, "svc.kv_tokens_total": 120 };
-  expect(reported({ namedMetrics: tokens }).load("m", 0).kvUse).toBe(0.25);
-  expect(reported({ namedMetrics: { "svc.kv_tokens_used": 30 } }).load("m", 0).kvUse).toBe(0);
-  expect(reported({ utilization: { kv_cache: 1.2 } }).load("m", 0).kvUse).toBe(1);
+test.each<[string, Fields, number]>([
+  ["computed", { namedMetrics: { "svc.kv_tokens_used": 30, "svc.kv_tokens_total": 120 } }, 0.25],
+  ["0 without a total", { namedMetrics: { "svc.kv_tokens_used": 30 } }, 0],
+  ["at most 1", { utilization: { kv_cache: 1.2 } }, 1],
+])("the KV use is %s", (_, fields, kvUse) => {
+  expect(reported(fields).load("m", 0).kvUse).toBe(kvUse);
 });
 
 test.each([Number.NaN, Number.POSITIVE_INFINITY, -1])("the number %d reaches no policy", (wrong) => {
@@ -75,26 +71,23 @@ test.each([Number.NaN, Number.POSITIVE_INFINITY, -1])("the number %d reaches no 
   expect(report.meanRequests).toBe(0);
 });
 
-test("a speed of 0 is ignored", () => {
-  expect(reported({ namedMetrics: { "svc.prefill_tokens_per_second": 0 } }).load("m", 0).prefillTokensPerSecond).toBe(
-    undefined,
-  );
-});
-
 test("a report expires after ten seconds, and when the connection is lost", () => {
   const report = reported({ namedMetrics: { "svc.running": 3, "svc.draining": 1 } }, 1_000);
-  expect(report.load("m", 10_999).running).toBe(3);
-  expect(report.isDraining(10_999)).toBe(true);
-  expect(report.load("m", 11_000)).toMatchObject(NOTHING);
-  expect(report.isDraining(11_000)).toBe(false);
+  const seen = (nowMs: number) => [report.load("m", nowMs).running, report.isDraining(nowMs)];
+  expect([seen(10_999), seen(11_000)]).toEqual([
+    [3, true],
+    [0, false],
+  ]);
   report.clear();
   expect(report.load("m", 1_000)).toMatchObject(NOTHING);
 });
 
-test("the mean follows a changed load slowly", () => {
-  const report = reported({ namedMetrics: { "svc.running": 10 } });
-  for (let atMs = 500; atMs <= 60_000; atMs += 500)
-    report.set(OrcaLoadReport.fromPartial({ namedMetrics: { "svc.running": 0 } }), atMs);
-  expect(report.meanRequests).toBeGreaterThan(5);
-  expect(report.meanRequests).toBeLessThan(8);
+test("the mean follows a new load within minutes, not a short peak, however often it is measured", () => {
+  const steady: LoadAverage = { value: 10, atMs: 0 };
+  expect(averageLoad(steady, 40, 1_000).value).toBeLessThan(10.5);
+  expect(averageLoad(steady, 40, 600_000).value).toBeGreaterThan(39);
+  let often = steady;
+  for (let nowMs = 1_000; nowMs <= 60_000; nowMs += 1_000) often = averageLoad(often, 5, nowMs);
+  expect(often.value).toBeCloseTo(averageLoad(steady, 5, 60_000).value, 9);
+  expect(averageLoad({ value: 3, atMs: 500 }, 100, 400).value).toBe(3);
 });

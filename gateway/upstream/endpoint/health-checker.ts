@@ -1,29 +1,118 @@
 import { type ClientReadableStream, type ServiceError, type StatusObject, status } from "@grpc/grpc-js";
+import * as z from "zod";
+import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { HealthCheckResponse_ServingStatus, HealthService } from "../../../proto/gen/grpc/health/v1/health.ts";
-import type { NodeAnswer } from "../endpoint/describe-node.ts";
-import type { Endpoint } from "../endpoint/endpoint.ts";
-import { healthFailure } from "../endpoint/health-failure.ts";
-import type { HealthCheckSettings } from "./health-settings.ts";
-import { HealthState } from "./health-state.ts";
+import type { Endpoint, NodeAnswer } from "./endpoint.ts";
 
 type HealthReply = ReturnType<typeof HealthService.watch.responseDeserialize>;
 
-/** The lifetime from which a broken watch is reopened at once, in milliseconds. */
+/** The schema of active health checks, Envoy's `health_checks`. */
+export const healthCheckSchema = z
+  .strictObject({
+    intervalMs: milliseconds(
+      5_000,
+      "The time, in milliseconds, between two checks of an endpoint that is well; what it says itself counts at once.",
+    ),
+    timeoutMs: milliseconds(2_000, "The longest time that the answer to a check may take, in milliseconds."),
+    unhealthyThreshold: z
+      .int()
+      .min(1)
+      .default(2)
+      .describe("The number of failed checks in a row that make an endpoint unhealthy."),
+  })
+  .prefault({})
+  .describe("How the health of the model is checked on each endpoint.");
+
+/** The settings of a cluster's active health checks. */
+export type HealthCheckSettings = Readonly<z.infer<typeof healthCheckSchema>>;
+
+/** The number of passed checks in a row that make an endpoint healthy again. */
+const HEALTHY_THRESHOLD = 2;
+/** The longest time between two checks of an endpoint that is not well, or about which a check has raised doubt. */
+const MAX_UNHEALTHY_INTERVAL_MS = 1_000;
+/** The lifetime from which a broken watch is reopened at once. */
 const STEADY_WATCH_MS = 1_000;
 const MIN_REWATCH_MS = 100;
 const JITTER = 0.2;
-/**
- * The tolerated lateness of the end of a check, in milliseconds. Beyond it this process was stalled, and the node's
- * answer may be unread.
- */
+/** A check that ends later than this shows that this process was stalled: the node's answer may be unread. */
 const HELD_UP_MS = 250;
+
+/** Connection errors of grpc-js and the system, and their meaning for operators; first match wins. */
+const CONNECTION: readonly (readonly [RegExp, string])[] = [
+  [/self-signed|unable to (get|verify)|issuer/, "its certificate is not signed by the authority in tls.caFile"],
+  [/ERR_TLS_CERT_ALTNAME_INVALID/, "its certificate is for another name: see tls.serverName"],
+  [/certificate has expired|not yet valid/, "its certificate is not valid at this time"],
+  [/alert certificate required|handshake failure/, "it asks for a certificate: see tls.certFile"],
+  [/SSL alert|alert (bad|unknown|unsupported)/, "it refuses the certificate in tls.certFile"],
+  [/wrong version number|packet length too long/, "it does not speak TLS"],
+  [/ECONNREFUSED/, "connection refused"],
+  [/ENOTFOUND|EAI_AGAIN|Name resolution/, "its host name has no address"],
+  [/EHOSTUNREACH|ENETUNREACH|ETIMEDOUT/, "unreachable"],
+  // The behaviour of a peer that requires TLS, or another certificate, and sends no error.
+  [/Failed to connect/, "it closes the connection while it is set up: see tls"],
+];
+
+/** Returns why a node is not healthy, in words for operators, from a failed call. */
+export function healthFailure({ code, details }: { readonly code: status; readonly details: string }): string {
+  if (code === status.DEADLINE_EXCEEDED) return "no answer in time";
+  if (code === status.PERMISSION_DENIED) return "it answers with PERMISSION_DENIED: see its tls.allowedClientNames";
+  if (code !== status.UNAVAILABLE) return `it answers with ${status[code] ?? code}`;
+  return CONNECTION.find(([error]) => error.test(details))?.[1] ?? "connection lost";
+}
+
+/** Judges consecutive checks by Envoy's thresholds; the first check decides alone. */
+export class HealthState {
+  readonly #unhealthyThreshold: number;
+  #status: "pending" | "healthy" | "unhealthy" = "pending";
+  /** The number of consecutive checks against the status. */
+  #against = 0;
+
+  constructor(unhealthyThreshold: number) {
+    this.#unhealthyThreshold = unhealthyThreshold;
+  }
+
+  /** False before the first check. */
+  get healthy(): boolean {
+    return this.#status === "healthy";
+  }
+
+  /** Whether the status is healthy and the newest check passed. */
+  get well(): boolean {
+    return this.#status === "healthy" && this.#against === 0;
+  }
+
+  pass(): void {
+    this.#count("healthy", HEALTHY_THRESHOLD);
+  }
+
+  fail(): void {
+    this.#count("unhealthy", this.#unhealthyThreshold);
+  }
+
+  /** Makes the state unhealthy at once, for example after the node's own NOT_SERVING. */
+  failNow(): void {
+    this.#become("unhealthy");
+  }
+
+  #count(result: "healthy" | "unhealthy", threshold: number): void {
+    if (this.#status !== "pending" && this.#status !== result) {
+      this.#against += 1;
+      if (this.#against < threshold) return;
+    }
+    this.#become(result);
+  }
+
+  #become(status: "healthy" | "unhealthy"): void {
+    this.#status = status;
+    this.#against = 0;
+  }
+}
 
 export type HealthCheckerOptions = {
   readonly endpoint: Endpoint;
   /** The catalog id of the checked model. */
   readonly model: string;
-  /** The interval, timeout and thresholds of the checks. */
   readonly settings: HealthCheckSettings;
   readonly clock: Clock;
   /** Returns a random number uniform over [0, 1). */
@@ -33,10 +122,9 @@ export type HealthCheckerOptions = {
 };
 
 /**
- * Checks the health of one model on one endpoint by `grpc.health.v1.Health`. `Watch` reports a change at once; a
- * periodic `Check` detects a node that has gone silent. A node's own NOT_SERVING counts at once; unreachability and
- * passes count by the thresholds. An endpoint becomes healthy only after it has described itself, and again after every
- * loss of the connection: another node may then be at the address.
+ * Checks the health of one model on one endpoint: by `Health.Watch`, which reports changes at once, and a periodic
+ * `Check`, which detects a silent node. A node's own NOT_SERVING counts at once, all else by the thresholds. The node
+ * must describe itself first, and again after every lost connection: another one may then be at the address.
  */
 export class HealthChecker {
   readonly #options: HealthCheckerOptions;
@@ -45,15 +133,12 @@ export class HealthChecker {
   #watch: { readonly call: ClientReadableStream<HealthReply>; readonly sinceMs: number } | undefined;
   #watchSupported = true;
   #rewatchMs = MIN_REWATCH_MS;
-  /**
-   * Whether the node speaks the contract and has the model; undefined before its description, and after a lost
-   * connection.
-   */
+  /** Whether the node has the model and speaks the contract; undefined before its description on this connection. */
   #compatible: boolean | undefined;
   #mismatch = false;
   #failure: string | undefined;
   /** The node's last reported status; undefined before any. */
-  #said: HealthCheckResponse_ServingStatus | undefined;
+  #lastStatus: HealthCheckResponse_ServingStatus | undefined;
   /** Whether the node answered the newest check, with any result. */
   #answers = false;
   /** Incremented to invalidate answers still in flight. */
@@ -64,7 +149,7 @@ export class HealthChecker {
 
   constructor(options: HealthCheckerOptions) {
     this.#options = options;
-    this.#state = new HealthState(options.settings);
+    this.#state = new HealthState(options.settings.unhealthyThreshold);
     this.#stopListening = options.endpoint.onFailHealthNow(() => this.#failNow("it wants no more calls"));
   }
 
@@ -85,7 +170,7 @@ export class HealthChecker {
 
   /** Whether the node's last status was that it does not serve. */
   get refusing(): boolean {
-    return this.#said !== undefined && this.#said !== HealthCheckResponse_ServingStatus.SERVING;
+    return this.#lastStatus !== undefined && this.#lastStatus !== HealthCheckResponse_ServingStatus.SERVING;
   }
 
   /** Whether the node answered the newest check, with any result. */
@@ -118,7 +203,7 @@ export class HealthChecker {
     call.on("data", (reply: HealthReply) => {
       if (this.#closed) return;
       this.#rewatchMs = MIN_REWATCH_MS;
-      this.#heard(reply.status);
+      this.#reported(reply.status);
     });
     // Repeated by the status, which also reports a stream that the node ended normally.
     call.on("error", () => {});
@@ -143,18 +228,18 @@ export class HealthChecker {
       return;
     }
     const waitMs = this.#rewatchMs * (1 + JITTER * (2 * random() - 1));
-    this.#rewatchMs = Math.min(settings.unhealthyIntervalMs, 2 * this.#rewatchMs);
+    this.#rewatchMs = Math.min(unhealthyIntervalMs(settings), 2 * this.#rewatchMs);
     this.#cancelRewatch = clock.after(waitMs, () => this.#openWatch());
   }
 
-  #heard(now: HealthCheckResponse_ServingStatus): void {
-    this.#said = now;
+  #reported(now: HealthCheckResponse_ServingStatus): void {
+    this.#lastStatus = now;
     this.#answers = true;
     if (now === HealthCheckResponse_ServingStatus.SERVING) {
       this.#passed();
     } else {
       // SERVICE_UNKNOWN may come from a node without the model: its description decides.
-      if (now === HealthCheckResponse_ServingStatus.SERVICE_UNKNOWN) this.#askWhatItServes();
+      if (now === HealthCheckResponse_ServingStatus.SERVICE_UNKNOWN) this.#checkModel();
       this.#failNow("it says that it does not serve the model");
     }
   }
@@ -187,14 +272,14 @@ export class HealthChecker {
     const epoch = this.#epoch;
     void this.#describe().then((answer) => {
       if (epoch !== this.#epoch) return;
-      if (answer.kind === "unreachable") return this.#fail(answer.why);
+      if (answer.kind === "unreachable") return this.#fail(healthFailure(answer.error));
       this.#compatible = this.#hasModel(answer);
       this.#mismatch = !this.#compatible;
       this.#pass();
     });
   }
 
-  #askWhatItServes(): void {
+  #checkModel(): void {
     const watch = this.#watch;
     void this.#describe().then((answer) => {
       // A node that has not determined its models yet describes itself with an empty list.
@@ -217,11 +302,9 @@ export class HealthChecker {
 
   #armCheck(): void {
     const { clock, random, settings } = this.#options;
-    const { intervalMs, intervalJitterMs, unhealthyIntervalMs } = settings;
-    const even = 2 * random() - 1;
-    const waitMs = this.#state.well ? intervalMs + intervalJitterMs * even : unhealthyIntervalMs * (1 + JITTER * even);
+    const intervalMs = this.#state.well ? settings.intervalMs : unhealthyIntervalMs(settings);
     this.#cancelCheck();
-    this.#cancelCheck = clock.after(Math.max(1, waitMs), () => this.#check());
+    this.#cancelCheck = clock.after(intervalMs * (1 + JITTER * (2 * random() - 1)), () => this.#check());
   }
 
   #check(): void {
@@ -252,8 +335,8 @@ export class HealthChecker {
   }
 
   #checked(now: HealthCheckResponse_ServingStatus | undefined, error: ServiceError | null): void {
-    if (now !== undefined) this.#heard(now);
-    else if (error?.code === status.NOT_FOUND) this.#heard(HealthCheckResponse_ServingStatus.SERVICE_UNKNOWN);
+    if (now !== undefined) this.#reported(now);
+    else if (error?.code === status.NOT_FOUND) this.#reported(HealthCheckResponse_ServingStatus.SERVICE_UNKNOWN);
     else if (error) this.#fail(healthFailure(error));
   }
 
@@ -263,4 +346,8 @@ export class HealthChecker {
     if (!this.#state.well) this.#armCheck();
     this.#options.onResult();
   }
+}
+
+function unhealthyIntervalMs({ intervalMs }: HealthCheckSettings): number {
+  return Math.min(MAX_UNHEALTHY_INTERVAL_MS, intervalMs);
 }

@@ -1,5 +1,82 @@
-import type { OutlierOutcome } from "./outlier-outcome.ts";
-import type { OutlierSettings } from "./outlier-settings.ts";
+import { status } from "@grpc/grpc-js";
+import * as z from "zod";
+import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
+
+/** The length of the longest ejection. */
+export const MAX_EJECTION_MS = 300_000;
+/** The share of a cluster's endpoints that may be ejected at a time; one may be, whatever the share. */
+const MAX_EJECTION_PERCENT = 50;
+/** The time without an ejection after which the number of consecutive ejections decreases by one. */
+const FADE_MS = 5_000;
+
+/** The schema of Envoy's `outlier_detection`; for few, expensive nodes it ejects sooner and more of them than Envoy. */
+export const outlierSchema = z
+  .strictObject({
+    consecutiveGatewayFailure: z
+      .int()
+      .min(0)
+      .default(5)
+      .describe(
+        "The number of calls in a row that failed by the endpoint's fault (connection refused or lost, no progress, error status) that eject it; 0 switches ejection off.",
+      ),
+    baseEjectionTimeMs: milliseconds(
+      15_000,
+      "The length of the first ejection, in milliseconds; each further one in a row is longer by as much, up to five minutes.",
+    ),
+  })
+  .prefault({})
+  .describe(
+    "When an endpoint whose calls fail gets no requests for a while; no more than half of the endpoints are ejected at a time.",
+  );
+
+export type OutlierSettings = Readonly<z.infer<typeof outlierSchema>>;
+
+/** The end of a call on an endpoint, as far as it concerns the endpoint. */
+export type CallEnding =
+  | { readonly kind: "completed" }
+  /** The node ended the call with a status; `notReady`: its queue is full, it drains, or it still loads. */
+  | { readonly kind: "status"; readonly code: status; readonly notReady: boolean }
+  | { readonly kind: "connect_failure" }
+  /** The connection was lost with the call on it. */
+  | { readonly kind: "reset" }
+  /** The node sent no `Started`, no first delta, or no progress in time. */
+  | { readonly kind: "stalled" }
+  | { readonly kind: "protocol_violation" }
+  | { readonly kind: "version_mismatch" }
+  /** The gateway ended the call: the client disconnected, reads too slowly, or the request's time is over. */
+  | { readonly kind: "cancelled" };
+
+/** The meaning of an ending for the health of an endpoint; `neutral` has none. */
+export type OutlierOutcome = "success" | "failure" | "neutral";
+
+/** The gRPC statuses caused by the endpoint; all others are caused by the request, or by the gateway. */
+const FAILURES: ReadonlySet<status> = new Set([
+  status.UNAVAILABLE,
+  status.INTERNAL,
+  status.DATA_LOSS,
+  status.UNKNOWN,
+  status.ABORTED,
+]);
+
+/** Returns the meaning of an ending: a full queue is load, and a bad request is not the endpoint's fault. */
+export function outlierOutcome(ending: CallEnding): OutlierOutcome {
+  switch (ending.kind) {
+    case "completed":
+      return "success";
+    case "status":
+      return !ending.notReady && FAILURES.has(ending.code) ? "failure" : "neutral";
+    case "protocol_violation":
+    case "version_mismatch":
+    case "connect_failure":
+    case "reset":
+    case "stalled":
+      return "failure";
+    case "cancelled":
+      return "neutral";
+    default:
+      return ending satisfies never;
+  }
+}
 
 export type Ejection = {
   /** The address of the endpoint, `host:port`. */
@@ -17,9 +94,6 @@ type Host = {
   ejections: number;
 };
 
-/** The time without an ejection after which the number of consecutive ejections decreases by one, in milliseconds. */
-const FADE_MS = 5_000;
-
 /**
  * Ejects endpoints of one cluster after consecutive failed calls, each for a while. A passed health check ends no
  * ejection: health may be served while the GPU hangs.
@@ -31,10 +105,7 @@ export class OutlierDetector {
   /** The ends of the ordered ejections, in monotonic milliseconds, by address. */
   #ordered: ReadonlyMap<string, number> = new Map();
 
-  /**
-   * `onChange` is called with the address of an endpoint that was ejected, by its calls or by order, or restored
-   * manually, but not at the regular end of an ejection.
-   */
+  /** `onChange` is called with the address of an endpoint that was ejected or restored, but not at an ejection's regular end. */
   constructor(settings: OutlierSettings, onChange: (address: string) => void = () => {}) {
     this.#settings = settings;
     this.#onChange = onChange;
@@ -55,10 +126,7 @@ export class OutlierDetector {
     return nowMs < (this.ejectedUntilMs(address) ?? nowMs);
   }
 
-  /**
-   * Returns the monotonic milliseconds at which the last ejection of an endpoint ends or ended: then its slow start
-   * begins. Undefined for one that was never ejected.
-   */
+  /** Returns the monotonic milliseconds at which an endpoint's last ejection ends or ended; undefined without one. */
   ejectedUntilMs(address: string): number | undefined {
     const found = this.#hosts.get(address)?.ejectedUntilMs;
     const ordered = this.#ordered.get(address);
@@ -66,9 +134,8 @@ export class OutlierDetector {
   }
 
   /**
-   * Ejects the endpoints at these addresses until the monotonic milliseconds beside each, including those that join
-   * later. Earlier ordered ejections not among them end. The limit on the ejected share does not apply: an operator
-   * decided.
+   * Replaces the ejections that operators ordered: addresses, each with its end in monotonic milliseconds, of present
+   * endpoints and those that join later. The limit on the ejected share does not apply.
    */
   setOrdered(untilMs: ReadonlyMap<string, number>, nowMs: number): void {
     const before = this.#ordered;
@@ -105,9 +172,9 @@ export class OutlierDetector {
 
   #eject(address: string, host: Host, nowMs: number): Ejection {
     if (!this.#mayEject(nowMs)) return { address, enforced: false, untilMs: nowMs };
-    const { baseEjectionTimeMs, maxEjectionTimeMs } = this.#settings;
+    const { baseEjectionTimeMs } = this.#settings;
     // As in Envoy, the longest time is never below the base time.
-    const longestMs = Math.max(baseEjectionTimeMs, maxEjectionTimeMs);
+    const longestMs = Math.max(baseEjectionTimeMs, MAX_EJECTION_MS);
     const faded = Math.floor((nowMs - (host.ejectedUntilMs ?? nowMs)) / FADE_MS);
     // A higher count would overshoot: fading would then take longer than the ejection was.
     host.ejections = Math.min(Math.max(0, host.ejections - faded) + 1, Math.ceil(longestMs / baseEjectionTimeMs));
@@ -118,7 +185,7 @@ export class OutlierDetector {
 
   #mayEject(nowMs: number): boolean {
     const out = [...this.#hosts.keys()].filter((address) => this.isEjected(address, nowMs)).length;
-    return out === 0 || ((out + 1) * 100) / this.#hosts.size <= this.#settings.maxEjectionPercent;
+    return out === 0 || ((out + 1) * 100) / this.#hosts.size <= MAX_EJECTION_PERCENT;
   }
 }
 

@@ -1,6 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { hashShare, ownersOf } from "../../../../../gateway/upstream/load-balancing/rendezvous.ts";
-import { endpoints, endpointWith, tally } from "../../../../support/gateway/upstream/endpoint-with.ts";
+import {
+  hashShare,
+  ownersOf,
+} from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-score.ts";
+import { endpoints, endpointWith, tally } from "../../../../../../support/gateway/upstream/endpoint-with.ts";
 
 const KEYS = Array.from({ length: 8_000 }, (_, index) => `k${index}`);
 const firstOwner = (key: string, pool = endpoints(8)) => ownersOf(key, pool, 1)[0]?.address;

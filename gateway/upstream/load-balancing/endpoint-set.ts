@@ -1,0 +1,222 @@
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import { type EndpointView, isAvailable, isWithinCaps } from "./endpoint-view.ts";
+
+/** The longest hold-back of an endpoint that announced to refuse requests. */
+const MAX_HOLD_BACK_MS = 60_000;
+
+/** The endpoints that one pick may choose from. */
+export type Candidates = {
+  /** In no particular order. */
+  readonly all: readonly EndpointView[];
+  /** Returns the candidate at an address, `host:port`; undefined where there is none. */
+  get(address: string): EndpointView | undefined;
+};
+
+/** A mutable set of candidates; adding and deleting take constant time. */
+export class EndpointList implements Candidates {
+  readonly #all: EndpointView[] = [];
+  readonly #indices = new Map<string, number>();
+
+  /** `endpoints` have different addresses. */
+  constructor(endpoints: readonly EndpointView[] = []) {
+    for (const endpoint of endpoints) this.add(endpoint);
+  }
+
+  get all(): readonly EndpointView[] {
+    return this.#all;
+  }
+
+  get size(): number {
+    return this.#all.length;
+  }
+
+  get(address: string): EndpointView | undefined {
+    const index = this.#indices.get(address);
+    return index === undefined ? undefined : this.#all[index];
+  }
+
+  /** Adds an endpoint, replacing one at the same address. */
+  add(endpoint: EndpointView): void {
+    const index = this.#indices.get(endpoint.address) ?? this.#all.length;
+    this.#indices.set(endpoint.address, index);
+    this.#all[index] = endpoint;
+  }
+
+  /** Removes an endpoint, whose position the last one takes. */
+  delete(address: string): void {
+    const index = this.#indices.get(address);
+    if (index === undefined) return;
+    this.#indices.delete(address);
+    const last = this.#all.pop();
+    if (last === undefined || last.address === address) return;
+    this.#all[index] = last;
+    this.#indices.set(last.address, index);
+  }
+}
+
+/** The reason why there is no pick. Only `all_full` can end by waiting. */
+export type NoPick = "no_endpoints" | "none_available" | "all_tried" | "all_full";
+
+export type EndpointSetOptions = {
+  /** The most concurrent requests per endpoint; undefined for as many as it has slots. */
+  readonly maxRequestsPerEndpoint?: number | undefined;
+  /** The clock of hold-backs. */
+  readonly clock: Pick<Clock, "after">;
+};
+
+/**
+ * The endpoints of one cluster as picks see them, and the requests that run on each. An available endpoint has room for
+ * one more request below its limit, while its node is within its caps and has not announced to refuse requests for a
+ * while. Every change costs the same however many endpoints there are, so that no pick reads all of them.
+ */
+export class EndpointSet {
+  readonly #options: EndpointSetOptions;
+  readonly #all = new Map<string, { readonly view: EndpointView; readonly cap: number }>();
+  readonly #available = new EndpointList();
+  readonly #withRoom = new EndpointList();
+  /** By address: an endpoint that left may return while its calls still run. */
+  readonly #runningOn = new Map<string, number>();
+  /** The held-back endpoints, each with the function that cancels its timer. */
+  readonly #heldBack = new Map<string, () => void>();
+  readonly #roomListeners = new Set<() => void>();
+  readonly #leaveListeners = new Set<(address: string) => void>();
+  #running = 0;
+  #capacity = 0;
+  #changes = 0;
+
+  constructor(options: EndpointSetOptions) {
+    this.#options = options;
+  }
+
+  /** The number of endpoints, available or not. */
+  get size(): number {
+    return this.#all.size;
+  }
+
+  get(address: string): EndpointView | undefined {
+    return this.#all.get(address)?.view;
+  }
+
+  /** In the order in which the endpoints joined. */
+  *[Symbol.iterator](): Iterator<EndpointView> {
+    for (const { view } of this.#all.values()) yield view;
+  }
+
+  /** The endpoints that may receive requests, with or without room. */
+  get available(): Candidates & { readonly size: number } {
+    return this.#available;
+  }
+
+  /** The available endpoints with room for one more request. */
+  get withRoom(): Candidates & { readonly size: number } {
+    return this.#withRoom;
+  }
+
+  /** The number of requests that the available endpoints take concurrently. */
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  /** The number of running requests on all endpoints. */
+  get running(): number {
+    return this.#running;
+  }
+
+  /** Increases when an endpoint joins, leaves, or becomes available or unavailable. */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  /** Calls the listener when an endpoint without room gains some. */
+  onRoom(listener: () => void): void {
+    this.#roomListeners.add(listener);
+  }
+
+  /** Calls the listener with the address of an endpoint that left. */
+  onLeave(listener: (address: string) => void): void {
+    this.#leaveListeners.add(listener);
+  }
+
+  /** Adds an endpoint, or takes a change of it in anything but its counts of requests and tokens. */
+  set(view: EndpointView): void {
+    const { address, slots } = view;
+    const before = this.#all.get(address);
+    const was = this.#available.get(address) !== undefined;
+    const is = isAvailable(view);
+    const cap = this.#options.maxRequestsPerEndpoint ?? slots;
+    if (was !== is || !before) this.#changes += 1;
+    if (was) this.#capacity -= before?.cap ?? 0;
+    if (is) this.#capacity += cap;
+    this.#all.set(address, { view, cap });
+    if (is) this.#available.add(view);
+    else if (was) this.#available.delete(address);
+    this.#reconsider(address);
+  }
+
+  /** Removes the endpoint at an address, if present. */
+  delete(address: string): void {
+    const before = this.#all.get(address);
+    if (!before) return;
+    if (this.#available.get(address)) this.#capacity -= before.cap;
+    this.#all.delete(address);
+    this.#available.delete(address);
+    this.#withRoom.delete(address);
+    this.#changes += 1;
+    this.#endHoldBack(address);
+    for (const listener of this.#leaveListeners) listener(address);
+  }
+
+  hasRoom(view: EndpointView): boolean {
+    const { address } = view;
+    const cap = this.#options.maxRequestsPerEndpoint ?? view.slots;
+    return !this.#heldBack.has(address) && (this.#runningOn.get(address) ?? 0) < cap && isWithinCaps(view);
+  }
+
+  /** Counts one more running request on an endpoint, until the returned function is called, once. */
+  take(address: string): () => void {
+    const count = (change: number) => {
+      const running = (this.#runningOn.get(address) ?? 0) + change;
+      if (running > 0) this.#runningOn.set(address, running);
+      else this.#runningOn.delete(address);
+      this.#running += change;
+      this.#reconsider(address);
+    };
+    count(1);
+    return () => count(-1);
+  }
+
+  /** Keeps requests from an endpoint that announced to refuse them for `ms` milliseconds; at most 60 s. */
+  holdBack(address: string, ms: number): void {
+    this.#heldBack.get(address)?.();
+    const cancel = this.#options.clock.after(Math.min(ms, MAX_HOLD_BACK_MS), () => this.#endHoldBack(address));
+    this.#heldBack.set(address, cancel);
+    this.#reconsider(address);
+  }
+
+  /** Returns why there is no pick, given that no endpoint with room outside `tried` suits the policy. */
+  noPick(tried: ReadonlySet<string>): NoPick {
+    if (this.#all.size === 0) return "no_endpoints";
+    if (this.#available.size === 0) return "none_available";
+    // The first untried endpoint ends the search.
+    return this.#available.all.some(({ address }) => !tried.has(address)) ? "all_full" : "all_tried";
+  }
+
+  /** Stops all timers. */
+  close(): void {
+    for (const cancel of this.#heldBack.values()) cancel();
+  }
+
+  #endHoldBack(address: string): void {
+    this.#heldBack.get(address)?.();
+    if (this.#heldBack.delete(address)) this.#reconsider(address);
+  }
+
+  #reconsider(address: string): void {
+    const view = this.#available.get(address);
+    const had = this.#withRoom.get(address) !== undefined;
+    if (view && this.hasRoom(view)) {
+      this.#withRoom.add(view);
+      if (!had) for (const listener of this.#roomListeners) listener();
+    } else if (had) this.#withRoom.delete(address);
+  }
+}
