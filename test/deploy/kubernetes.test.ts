@@ -212,10 +212,11 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         const config = checked(engineConfigSchema, configFile(resources, pod, "engine.yaml"), env);
         expect(config).toMatchObject({ nodeId: "pod-1", models: [pod.metadata.labels["svc/model"]] });
         expect(pod.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(config.drainTimeoutMs);
-        if (config.backend.kind !== "openai-compatible") continue;
-        // The engine's parsers are those in the model's profile.
-        const parsers = loadProfile(config.backend.profile).parsers?.[config.backend.dialect as "vllm" | "sglang"];
-        expect([env.TOOL_PARSER, env.REASONING_PARSER]).toEqual([parsers?.toolCall, parsers?.reasoning]);
+        const { backend } = config;
+        if (backend.kind !== "openai-compatible") continue;
+        loadProfile(backend.profile);
+        const args = (pod.spec.initContainers ?? []).flatMap((engine) => engine.args ?? []);
+        expect(args.includes("--enable-scale-out")).toBe(backend.dialect === "vllm");
       }
     });
 

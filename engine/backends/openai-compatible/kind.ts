@@ -3,7 +3,7 @@ import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
 import { FileError, readPrivateFileSync } from "../../../deploy/runtime/files/private-file.ts";
 import type { BackendKind } from "../../backend.ts";
 import { loadProfile } from "../../profiles/profile.ts";
-import { DIALECTS } from "./dialect/dialect.ts";
+import { DIALECTS } from "./engines/dialects.ts";
 import { spellingsInFile } from "./marks/model-marks.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
 import { ENGINE_TIMES, openAiCompatibleSchema } from "./options.ts";
