@@ -167,24 +167,6 @@ export function enableKey(set: KeySet, id: string, nowMs: number): KeySetChange<
   return withStatus(set, id, "active", nowMs);
 }
 
-export function setModels(
-  set: KeySet,
-  id: string,
-  models: readonly string[] | "all",
-  nowMs: number,
-): KeySetChange<KeyRecord> {
-  return changeFields(set, id, nowMs, () => ({ models: modelList(models) }));
-}
-
-export function setAllowIps(
-  set: KeySet,
-  id: string,
-  networks: readonly string[] | "any",
-  nowMs: number,
-): KeySetChange<KeyRecord> {
-  return changeFields(set, id, nowMs, () => ({ allowIps: networks === "any" ? undefined : [...networks] }));
-}
-
 export function changeFields(
   set: KeySet,
   id: string,

@@ -18,8 +18,6 @@ export const keysSchema = z
   .refine(({ file, redis }) => (file === undefined) !== (redis === undefined), "expected one of file and redis")
   .describe("Location of the API keys.");
 
-export type KeysSettings = z.infer<typeof keysSchema>;
-
 /** Returns whether an answer from this address cannot be changed on its way. */
 function isSecure(address: string): boolean {
   if (!URL.canParse(address)) return true;

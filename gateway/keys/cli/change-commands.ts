@@ -11,8 +11,6 @@ import {
   type MintedKey,
   revokeKey,
   rotateKey,
-  setAllowIps,
-  setModels,
 } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
 import { type KeySetChange, parseKeySet } from "../key-file.ts";
@@ -126,7 +124,9 @@ function addRightsCommands(program: Command, context: CliContext): void {
     .description("say which models the key may use")
     .argument("<models>", MODELS_HELP, parseModels)
     .action((id: string, models: readonly string[] | "all") =>
-      change(context, (set) => setModels(set, id, models, context.io.nowMs())),
+      change(context, (set) =>
+        changeFields(set, id, context.io.nowMs(), () => ({ models: models === "all" ? ["*"] : [...models] })),
+      ),
     );
 
   program
@@ -134,7 +134,11 @@ function addRightsCommands(program: Command, context: CliContext): void {
     .description("say from where the key may be used")
     .argument("<networks>", NETWORKS_HELP, parseNetworks)
     .action((id: string, networks: readonly string[] | "any") =>
-      change(context, (set) => setAllowIps(set, id, networks, context.io.nowMs())),
+      change(context, (set) =>
+        changeFields(set, id, context.io.nowMs(), () => ({
+          allowIps: networks === "any" ? undefined : [...networks],
+        })),
+      ),
     );
 }
 

@@ -3,13 +3,12 @@ import { expect, test } from "vitest";
 import { keyChanges } from "../../../../gateway/keys/audit-log.ts";
 import { setLimits } from "../../../../gateway/keys/cli/change-commands.ts";
 import {
+  changeFields,
   createKey,
   disableKey,
   enableKey,
   revokeKey,
   rotateKey,
-  setAllowIps,
-  setModels,
 } from "../../../../gateway/keys/key-admin.ts";
 import { makePepper } from "../../../../gateway/keys/key-digest.ts";
 import { EMPTY_KEY_SET, type KeySet } from "../../../../gateway/keys/key-record.ts";
@@ -30,8 +29,8 @@ test.each<readonly [action: string, before: KeySet, after: KeySet, fields: reado
   ["enable", disabled, enableKey(disabled, id, 2).set, ["status"]],
   ["revoke", set, revokeKey(set, id, 2).set, ["status"]],
   ["rotate", set, rotateKey(set, id, 5, minting).set, ["secrets"]],
-  ["set-models", set, setModels(set, id, ["svc-qwen"], 3).set, ["models"]],
-  ["set-ips", set, setAllowIps(set, id, ["10.0.0.0/8"], 3).set, ["allowIps"]],
+  ["set-models", set, changeFields(set, id, 3, () => ({ models: ["svc-qwen"] })).set, ["models"]],
+  ["set-ips", set, changeFields(set, id, 3, () => ({ allowIps: ["10.0.0.0/8"] })).set, ["allowIps"]],
   [
     "set-limits",
     set,

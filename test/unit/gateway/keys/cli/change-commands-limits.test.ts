@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { type LimitChange, setLimits } from "../../../../../gateway/keys/cli/change-commands.ts";
-import { createKey, revokeKey, setModels } from "../../../../../gateway/keys/key-admin.ts";
+import { changeFields, createKey, revokeKey } from "../../../../../gateway/keys/key-admin.ts";
 import { makePepper } from "../../../../../gateway/keys/key-digest.ts";
 import { EMPTY_KEY_SET, type KeyLimits, type KeyQuota } from "../../../../../gateway/keys/key-record.ts";
 
@@ -58,13 +58,7 @@ describe("limits", () => {
     const { set, id } = keyWith({});
     const revoked = revokeKey(set, id, NOW).set;
     expect(() => setLimits(revoked, id, NOTHING, NOW)).toThrow("the key is revoked");
-    expect(() => setModels(revoked, id, "all", NOW)).toThrow("the key is revoked");
+    expect(() => changeFields(revoked, id, NOW, () => ({}))).toThrow("the key is revoked");
     expect(() => setLimits(set, "nobody", NOTHING, NOW)).toThrow("no key has this id");
   });
-});
-
-test("models are replaced as a whole", () => {
-  const { set, id } = keyWith({});
-  expect(setModels(set, id, ["svc-qwen"], NOW).value.models).toEqual(["svc-qwen"]);
-  expect(setModels(set, id, "all", NOW).value.models).toEqual(["*"]);
 });

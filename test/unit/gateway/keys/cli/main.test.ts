@@ -72,26 +72,6 @@ describe("create", () => {
     expect((await keys("verify", { stdin: rotated.out })).code).toBe(0);
   });
 
-  test("keeps every limit that was given, and no other", async () => {
-    const { id } = await created(
-      "--models svc-qwen,svc-glm53 --owner team --rpm 60 --itpm 1000 --otpm 500 --concurrency 4 --queued 8" +
-        " --weight 3 --priority HIGH --env test --expires 90d",
-    );
-    expect(json(await keys(`show ${id} --json`))).toMatchObject({
-      name: "ci",
-      owner: "team",
-      env: "test",
-      state: "active",
-      models: ["svc-qwen", "svc-glm53"],
-      limits: { rpm: 60, itpm: 1000, otpm: 500, concurrency: 4, queued: 8 },
-      priority: "HIGH",
-      weight: 3,
-      expiresAt: new Date(NOW + 90 * DAY).toISOString(),
-    });
-    const { id: bare } = await created();
-    expect(json(await keys(`show ${bare} --json`))).toMatchObject({ owner: null, limits: {}, expiresAt: null });
-  });
-
   test("names the catalog for a model that is not in it, and makes no file", async () => {
     const { code, err } = await keys("create --name ci --models svc-qwen,gpt");
     expect(code).toBe(2);
