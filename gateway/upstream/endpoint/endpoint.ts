@@ -3,10 +3,9 @@ import type { Pems } from "../../../deploy/runtime/files/followed-pems.ts";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import type { GenerateWire } from "../wire/generate-wire.ts";
+import type { GenerateWire, WireKind } from "../wire/generate-wire.ts";
 import { GrpcJsWire } from "../wire/grpc-js-wire.ts";
 import { Http2Wire } from "../wire/http2-wire.ts";
-import type { WireKind } from "../wire/wire-settings.ts";
 import { describeNode, type NodeAnswer } from "./describe-node.ts";
 import { LastReport } from "./endpoint-load.ts";
 

@@ -7,11 +7,9 @@ export type AffinityKey = {
   readonly key: string;
 };
 
-/** The inputs of an affinity key. */
 export type AffinityInput = {
   /** The request's `CacheHints.affinity_key`, which is a keyed digest already; empty where the caller gave none. */
   readonly cacheKey: string;
-  /** The request's headers, names in lower case. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly tenant: string;
   /** A digest of the part of the prompt that is constant through the conversation. */

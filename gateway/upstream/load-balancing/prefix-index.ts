@@ -3,7 +3,6 @@ import type { WatchPrefixesResponse } from "../../../proto/gen/svc/inference/v1/
 import type { Boundary, PromptShape } from "./boundary-hashes.ts";
 import type { EndpointView } from "./endpoint-view.ts";
 
-/** The bytes of a digest. */
 const DIGEST_BYTES = 16;
 /** The most announced prefixes of one cluster, of all its endpoints together: about 200 MB. */
 const MAX_ANNOUNCED = 1_000_000;
@@ -80,7 +79,6 @@ export class Announcements implements AnnouncedPrefixes {
       this.#hold(digest.toString("base64url"), { address, tokens, tailTokens }, announcer);
   }
 
-  /** Removes all announced prefixes of the endpoint at `address`. */
   forget(address: string): void {
     const announcer = this.#announcers.get(address);
     if (!announcer) return;

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { HeaderReader } from "../../../../../../gateway/upstream/wire/http2/header-reader.ts";
-import { headerBlock } from "../../../../../../gateway/upstream/wire/http2/header-writer.ts";
+import { HeaderReader, headerBlock } from "../../../../../../gateway/upstream/wire/http2/hpack.ts";
 import { SeededRandom } from "../../../../../support/seeded-random.ts";
 import { sizeOf } from "../../../../../support/size.ts";
 

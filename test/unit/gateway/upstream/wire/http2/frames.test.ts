@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { FrameCutter } from "../../../../../../gateway/upstream/wire/http2/frame-cutter.ts";
-import { frameHead } from "../../../../../../gateway/upstream/wire/http2/frames.ts";
+import { FrameCutter, frameHead } from "../../../../../../gateway/upstream/wire/http2/frames.ts";
 import { SeededRandom } from "../../../../../support/seeded-random.ts";
 
 const MAX_BYTES = 300;

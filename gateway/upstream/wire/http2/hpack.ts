@@ -1,5 +1,3 @@
-import { huffmanText } from "./huffman.ts";
-
 /** The fields of an HTTP/2 message, by name in lower case. The values of a repeated field are joined by commas. */
 export type Headers = Readonly<Record<string, string>>;
 
@@ -19,9 +17,7 @@ const STATIC_TABLE: readonly Field[] = [
   return equals < 0 ? [field, ""] : [field.slice(0, equals), field.slice(equals + 1)];
 });
 
-/** The default size of a connection's dynamic table, in bytes. */
 const TABLE_BYTES = 4_096;
-/** The overhead of each field in the table's size, in bytes. */
 const FIELD_BYTES = 32;
 /** The most bits of a number after those of its first byte. */
 const MAX_NUMBER_BITS = 28;
@@ -32,7 +28,6 @@ const VALUE = /^[\t -~\x80-\xff]*$/;
 
 type Field = readonly [name: string, value: string];
 
-/** The unread bytes of a header block. */
 type Block = { readonly bytes: Buffer; at: number; readonly to: number };
 
 /** Thrown for a malformed block; it never leaves this file. */
@@ -49,7 +44,6 @@ export function isWellFormed(headers: Headers): boolean {
  */
 export class HeaderReader {
   readonly #maxListBytes: number;
-  /** The dynamic table, the newest field first. */
   readonly #table: Field[] = [];
   #tableBytes = 0;
   #maxTableBytes = TABLE_BYTES;
@@ -84,7 +78,6 @@ export class HeaderReader {
     }
   }
 
-  /** Reads the next representation: a field, or only a new size of the table. */
   #next(block: Block): Field | undefined {
     const first = block.bytes[block.at] ?? 0;
     if (first & 0x80) return this.#entry(numberOf(block, 7));
@@ -101,7 +94,6 @@ export class HeaderReader {
     return undefined;
   }
 
-  /** Reads a field with a literal value, and a literal name unless it is indexed. */
   #literal(block: Block, bits: number): Field {
     const index = numberOf(block, bits);
     const name = index === 0 ? textOf(block) : this.#entry(index)[0];
@@ -120,7 +112,6 @@ export class HeaderReader {
     this.#evict();
   }
 
-  /** Evicts the oldest fields until the others fit. */
   #evict(): void {
     while (this.#tableBytes > this.#maxTableBytes) {
       const oldest = this.#table.pop();
@@ -166,4 +157,91 @@ function byteOf(block: Block): number {
   const byte = block.bytes[block.at] ?? 0;
   block.at += 1;
   return byte;
+}
+
+const ONE_BYTE = 127;
+
+/**
+ * Returns a header block for these fields, whose names are in lower case; both texts are Latin-1. All fields are
+ * literals without indexing (RFC 7541, section 6.2.2): blocks share no state, so that one may be encoded before its
+ * connection is chosen, and constant parts can be stored and concatenated.
+ */
+export function headerBlock(fields: Iterable<readonly [name: string, value: string]>): Buffer {
+  let text = "";
+  for (const [name, value] of fields) text += `\0${lengthOf(name)}${name}${lengthOf(value)}${value}`;
+  return Buffer.from(text, "latin1");
+}
+
+/** Returns the HPACK encoding of a text's length (RFC 7541, section 5.1), a character for each byte. */
+function lengthOf({ length }: string): string {
+  if (length < ONE_BYTE) return String.fromCharCode(length);
+  let rest = length - ONE_BYTE;
+  let written = String.fromCharCode(ONE_BYTE);
+  for (; rest >= 0x80; rest >>>= 7) written += String.fromCharCode((rest & 0x7f) | 0x80);
+  return written + String.fromCharCode(rest);
+}
+
+/** The length of the code of each byte, in bits, by RFC 7541, appendix B; the last is that of the end. In base 36. */
+const CODE_LENGTHS = [
+  "dnsssssssoussussssssssusssssssss6aacd68baa8b8666555666666678f6ca",
+  "d67777777777777777777777878djde6f56565666577666567655677777fbeds",
+  "kmkkmmmnmnnnnnonoomnonnnnlmnmnnomlkmmnnlnmmolmnnllmlnmnnkmmmnmmn",
+  "qqkjmnmpqqqrrqopjlqrrqrollqqsrrrkoklmllnmmppooqnqrqqrrrrrsrrrrrq",
+  "u",
+].join("");
+
+const LONGEST_CODE = 30;
+/** The end symbol of a text, of which only the first bits occur, as padding of the last byte. */
+const END = 256;
+
+/** The codes of one length: they are consecutive, and so are their bytes in `SYMBOLS`. */
+type Length = { readonly firstCode: number; readonly firstAt: number; readonly count: number };
+
+const SYMBOLS = [...CODE_LENGTHS]
+  .map((digit, symbol) => ({ symbol, length: Number.parseInt(digit, 36) }))
+  .sort((one, other) => one.length - other.length || one.symbol - other.symbol);
+
+const LENGTHS = lengthsOf();
+
+function lengthsOf(): readonly Length[] {
+  const lengths: Length[] = [];
+  let code = 0;
+  let at = 0;
+  for (let length = 0; length <= LONGEST_CODE; length += 1) {
+    const count = SYMBOLS.filter((symbol) => symbol.length === length).length;
+    lengths.push({ firstCode: code, firstAt: at, count });
+    at += count;
+    code = (code + count) * 2;
+  }
+  return lengths;
+}
+
+/**
+ * Returns the text, as Latin-1, of the Huffman codes from `from` to before `to` (RFC 7541, section 5.2); undefined for
+ * malformed codes.
+ */
+function huffmanText(bytes: Buffer, from: number, to: number): string | undefined {
+  const symbols: number[] = [];
+  let code = 0;
+  let length = 0;
+  for (let at = from; at < to; at += 1) {
+    const byte = bytes[at] ?? 0;
+    for (let bit = 7; bit >= 0; bit -= 1) {
+      code = code * 2 + ((byte >> bit) & 1);
+      length += 1;
+      const symbol = symbolOf(code, length);
+      if (symbol === undefined && length < LONGEST_CODE) continue;
+      if (symbol === undefined || symbol === END) return undefined;
+      symbols.push(symbol);
+      code = 0;
+      length = 0;
+    }
+  }
+  // The padding of the last byte is ones, and less than a whole byte.
+  return length < 8 && code === 2 ** length - 1 ? Buffer.from(symbols).toString("latin1") : undefined;
+}
+
+function symbolOf(code: number, length: number): number | undefined {
+  const { firstCode, firstAt, count } = LENGTHS[length] as Length; // there is one for each length up to the longest
+  return code - firstCode < count ? SYMBOLS[firstAt + code - firstCode]?.symbol : undefined;
 }
