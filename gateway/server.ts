@@ -30,9 +30,9 @@ import type { RecordSinks } from "./http/record/access-log.ts";
 import { serveTryItPage } from "./http/try-it/try-it-page.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
-import { AuthFailures } from "./limits/auth-failures.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { Limiter } from "./limits/limiter.ts";
+import { TokenBuckets } from "./limits/token-bucket.ts";
 import { connectionsFor, openFilesLimit } from "./overload/open-files.ts";
 import { OverloadManager } from "./overload/overload-manager.ts";
 import { registerOverloadStats } from "./overload/overload-stats.ts";
@@ -47,6 +47,9 @@ import { ContinuationRoom, continuationBytes } from "./upstream/continuation/con
 import { KEPT_SHARE_OF_KEY } from "./upstream/continuation/continuation-settings.ts";
 import { Router } from "./upstream/router.ts";
 import type { KeyUsage } from "./usage/key-usage.ts";
+
+/** Networks whose failed authentications are counted. */
+const MAX_FAILING_NETWORKS = 10_000;
 
 export type GatewayDeps = {
   readonly config: GatewayConfig;
@@ -119,7 +122,6 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   registerOverloadStats(stats.registry, overload);
   const bodies: BodyLimits = {
     maxBodyBytes: config.maxBodyBytes,
-    json: config.jsonLimits,
     overload,
     random: Math.random,
   };
@@ -135,7 +137,8 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const { headerPrefix, ...settings } = config.limits;
   const limiter = new Limiter({ store: limitStore, ...settings });
   const limits: RateLimitDeps = { limiter, clock, headerPrefix, stats, usage: deps.usage };
-  const failures = new AuthFailures(config.auth.maxFailuresPerMinute, clock);
+  const perMinute = config.auth.maxFailuresPerMinute;
+  const failures = new TokenBuckets({ rule: { perMinute, capacity: perMinute }, max: MAX_FAILING_NETWORKS, clock });
   const translator = newTranslator(deps);
   const models = new ModelDirectory(config.catalog, deps.clusters);
   app.addHook("onClose", () => translator.close());
@@ -191,13 +194,8 @@ function handlers(
   answering: ReturnType<typeof answeringParts> & Pick<GenerateRouteDeps, "queue">,
 ): HandlerOf {
   const { translation } = answering;
-  const { chat, messages, responses } = config.formats;
-  const brokenStreams = {
-    chat: chat.brokenStream,
-    messages: messages.brokenStream,
-    responses: responses.brokenStream,
-  };
-  const generation = { ...answering, sealing, brokenStreams, cacheHeader: config.cacheHeader };
+  const { brokenStream } = config.formats;
+  const generation = { ...answering, sealing, brokenStream, cacheHeader: config.cacheHeader };
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
     list_models: listModels(translation.models),
     get_model: getModel(translation.models),
@@ -221,10 +219,8 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
       strictAlternation: config.formats.strictAlternation,
       unreadableContent: config.formats.unreadableContent,
       systemRole: config.formats.messages.systemRole,
-      reasoningField: config.formats.chat.reasoningField,
       unsupportedTools: config.formats.responses.unsupportedTools,
     },
-    limits: config.jsonLimits,
     clock,
     onFault: (fault) => log.error({ fault }, "a body could not be translated because of a bug"),
   });

@@ -76,7 +76,7 @@ export class Installation {
     const settings = {
       clusters: [cluster],
       keys: { redis: { pepperFile } },
-      state: { redis: { addresses: [store.address] } },
+      state: { redis: { url: `redis://${store.address}` } },
     };
     const started = await Promise.all(
       Array.from({ length: scale.gateways }, async (_, at) => {

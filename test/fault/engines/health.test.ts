@@ -28,7 +28,7 @@ async function wireNodes(count: number, play: (call: WireCall, node: () => WireN
 }
 
 test("H9 and H13 a node that crashed under load and restarts, empty, gets few requests at first", async () => {
-  const nodes = await fleet.engines(3, { ...SHORT, failure: "none" });
+  const nodes = await fleet.engines(3, SHORT);
   const [died] = nodes;
   if (!died) throw new Error("three nodes were started");
   const gateway = await fleet.inFrontOf(nodes, {

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import type { Script } from "../../support/engine/scripted-backend.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { FrontRig } from "../../support/gateway/front-rig.ts";

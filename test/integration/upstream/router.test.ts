@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError, toFailedCall } from "../../../engine/errors.ts";
 import { type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
+import type { Script } from "../../support/engine/scripted-backend.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { CallNotes, encoded, FrontRig, HINTS } from "../../support/gateway/front-rig.ts";
 import {

@@ -4,7 +4,6 @@ import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
 
-/** The news for a waiting request: its grant, or its position behind `position` others. */
 export type QueueNews<Grant> =
   | { readonly kind: "granted"; readonly grant: Grant }
   | { readonly kind: "waiting"; readonly position: number };
@@ -15,7 +14,6 @@ export type TicketOptions<Want, Grant> = FairItem & {
   readonly clock: Clock;
   readonly maxWaitMs: number;
   readonly position: (self: QueueTicket<Want, Grant>) => number;
-  /** Removes a ticket from the queue; does nothing if it has already left. */
   readonly leave: (self: QueueTicket<Want, Grant>) => void;
 };
 
@@ -23,7 +21,6 @@ export type TicketOptions<Want, Grant> = FairItem & {
 export class QueueTicket<Want, Grant> implements FairItem {
   readonly key: string;
   readonly priorityClass: PriorityClass;
-  /** The rank within its class: higher values go first. */
   readonly rank: number;
   readonly cost: number;
   readonly want: Want;
@@ -47,10 +44,7 @@ export class QueueTicket<Want, Grant> implements FairItem {
     options.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
-  /**
-   * Resolves with the grant, or after a change of position or a heartbeat. Throws `EngineError` once the ticket has
-   * failed.
-   */
+  /** Resolves with the grant, or after a change of position or a heartbeat. Throws `EngineError` once failed. */
   async next(): Promise<QueueNews<Grant>> {
     while (!this.#outcome && !this.#news) {
       await new Promise<void>((resolve) => {
@@ -79,14 +73,13 @@ export class QueueTicket<Want, Grant> implements FairItem {
     this.#settle();
   }
 
-  /** Fails the request. An earlier grant stands. */
+  /** An earlier grant stands. */
   fail(error: EngineError): void {
     this.#outcome ??= { error };
     this.#settle();
     this.#options.leave(this);
   }
 
-  /** Wakes the holder to send a heartbeat to its caller. */
   beat(): void {
     this.#news = true;
     this.#wake();

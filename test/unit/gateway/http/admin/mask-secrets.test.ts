@@ -30,7 +30,7 @@ test("values that are not secrets are unchanged", () => {
     auth: { maxFailuresPerMinute: 20 },
     sealingKeyFile: "sealing.key",
     otlpEndpoint: "https://collector.example:4318/v1/traces",
-    limits: { requestBurstSeconds: 10, tokenBurstSeconds: 60 },
+    limits: { tokenBurst: 10, tokensPerDay: 60 },
     clusters: [{ model: "svc-qwen", endpoints: [{ address: "10.0.0.1:50051" }], lbPolicy: "round_robin" }],
     cachedInputWeight: 0,
     contextTokens: 4_096,
