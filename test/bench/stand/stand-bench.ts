@@ -2,42 +2,88 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { measureWindow } from "./load/load-window.ts";
-import { SaturatingClient } from "./load/saturating-client.ts";
-import type { Target } from "./load/target.ts";
-import { type RunningChild, startChild } from "./processes/child-process.ts";
-import { GATEWAY_PROGRAM, startBenchGateway } from "./processes/gateway-process.ts";
-import { BENCH_FORMATS, type BenchFormat, replyRequestText, requestText } from "./processes/request-text.ts";
-import { pin, type Reference } from "./references/reference.ts";
-import { REFERENCE_NAMES, startReferences } from "./references/references.ts";
-import { writeTokenizer } from "./references/stamp-tokenizer.ts";
-import { type Cell, cellsOf, cellTitle, type Extent } from "./references/stand-cells.ts";
-import type { BenchResult, Row } from "./report/bench-result.ts";
-import { cpuOf, residentOf } from "./report/cpu.ts";
-import { interleave } from "./report/interleave.ts";
-import { writePage } from "./report/page.ts";
-import { median, percentile } from "./report/percentile.ts";
-import type { BenchSettings } from "./settings.ts";
+import { measureWindow, type Target } from "../load.ts";
+import { GATEWAY_PROGRAM, type RunningChild, startBenchGateway, startChild } from "../processes/programs.ts";
+import { BENCH_FORMATS, type BenchFormat, replyRequestText, requestText } from "../processes/requests.ts";
+import { type BenchResult, cpuOf, interleave, median, percentile, type Row, residentOf } from "../report.ts";
+import type { BenchSettings } from "../settings.ts";
+import { writePage } from "./page.ts";
+import { pin, REFERENCE_NAMES, type Reference, startReferences } from "./references.ts";
+import { SaturatingClient } from "./saturating-client.ts";
 
-/** The CPU of the measured process; the client and the engine use the other. */
+export type Cell =
+  | {
+      readonly kind: "stream";
+      readonly streams: number;
+      readonly eventsPerSecond: number;
+      readonly clocks: "random" | "step";
+      /** Whether the gateway's other formats are measured, too. */
+      readonly formats: boolean;
+    }
+  | { readonly kind: "request"; readonly bytes: number };
+
+export type Extent = "quick" | "default" | "full";
+
+const stream = (
+  streams: number,
+  eventsPerSecond = 50,
+  clocks: "random" | "step" = "random",
+  formats = false,
+): Cell => ({
+  ...{ kind: "stream", streams, eventsPerSecond, clocks, formats },
+});
+const request = (bytes: number): Cell => ({ kind: "request", bytes });
+
+/** The cells of each extent. Thousands of streams get one delta per second, the limit of the client. */
+const CELLS: Readonly<Record<Extent, readonly Cell[]>> = {
+  quick: [stream(200), request(1_000)],
+  default: [stream(200), request(1_000)],
+  full: [
+    ...[stream(1), stream(100), stream(200, 50, "random", true), stream(200, 50, "step")],
+    ...[
+      stream(400),
+      stream(1_000),
+      stream(1_000, 1),
+      stream(5_000, 1),
+      request(1_000),
+      request(100_000),
+      request(1_000_000),
+    ],
+  ],
+};
+
+function cellName(cell: Cell): string {
+  if (cell.kind === "request") return `${cell.bytes / 1_000}KB`;
+  return `${cell.streams}x${cell.eventsPerSecond}${cell.clocks === "step" ? "-step" : ""}`;
+}
+
+export const CELL_NAMES: readonly string[] = CELLS.full.map(cellName);
+
+/** Returns the cells of an extent, or the named ones of all cells. */
+export function cellsOf(extent: Extent, names: readonly string[] | undefined): readonly Cell[] {
+  return names ? CELLS.full.filter((cell) => names.includes(cellName(cell))) : CELLS[extent];
+}
+
+export function cellTitle(cell: Cell): string {
+  if (cell.kind === "request") return `requests of ${cell.bytes / 1_000} KB, 16 tokens in one piece, at saturation`;
+  return `${cell.streams} streams x ${cell.eventsPerSecond} deltas/s, ${cell.clocks} clocks`;
+}
+
 const MEASURED = 0;
 const OTHERS = 1;
 const CONNECTIONS = 32;
 const REPLY_TOKENS = 16;
-/** The load before a measurement: a target that idled during others is cold again. */
 const WARM_MS = 4_000;
 const QUICK_WARM_MS = 3_000;
 /** The polling interval and the limit of waiting for a target to become idle after a measurement. */
 const REST_MS = 500;
 const MOST_REST_MS = 5_000;
-/** The CPU share of an idle target: timers and garbage collection. */
 const RESTING = 0.1;
 const PHASES = { random: 64, step: 1 } as const;
 
 const GATEWAYS = {
   gateway: { upstream: { wire: "fast" } },
   "gateway-grpc": { upstream: { wire: "grpc" } },
-  "gateway-joining": { upstream: { wire: "fast" }, stream: { maxJoinMs: 20 } },
 } as const;
 
 /**
@@ -45,8 +91,8 @@ const GATEWAYS = {
  * one.
  */
 const LEFT_OUT: Readonly<Record<Extent, readonly string[]>> = {
-  quick: ["gateway-grpc", "gateway-joining", "haproxy", "smg-grpc", "litellm", "portkey"],
-  default: ["gateway-grpc", "gateway-joining"],
+  quick: ["gateway-grpc", "haproxy", "litellm"],
+  default: ["gateway-grpc"],
   full: [],
 };
 
@@ -58,30 +104,26 @@ export const STAND_TARGETS: readonly string[] = [...Object.keys(GATEWAYS), ...RE
 type Stood = Target & {
   readonly pid: number;
   readonly key: string;
-  readonly headers: readonly string[];
   /** Restarts the target; absent if never needed. */
   restart?(): Promise<void>;
 };
 
-type EngineReady = { readonly address: string; readonly ssePort: number; readonly tokenPort: number };
+type EngineReady = { readonly address: string; readonly ssePort: number };
 
 /** One measurement of a target in a cell; NaN for numbers that the cell does not have. */
 export type StandReading = {
   /** CPU time per delta or request, in microseconds. */
   readonly cpuUs: number;
-  /** Deltas or requests per second. */
   readonly perSecond: number;
   /** From the engine's write to the client's read, or from request to reply, in milliseconds. */
   readonly p50Ms: number;
   readonly p99Ms: number;
   /** Between two deltas of a stream, in milliseconds. */
   readonly gapP99Ms: number;
-  /** The resident memory of the process under this load, in MB. */
   readonly residentMb: number;
 };
 
 const READINGS = ["cpuUs", "perSecond", "p50Ms", "p99Ms", "gapP99Ms", "residentMb"] as const;
-/** The references for ratios, if they run. */
 const COMPARED = ["nginx", "smg", "envoy"] as const;
 
 /** Measures the gateway and its alternatives in one run on the same CPU. */
@@ -90,15 +132,13 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
   const folder = await mkdtemp(join(tmpdir(), "svc-stand-"));
   const several = cpus().length > 1;
   if (several) pin(process.pid, OTHERS);
-  const tokenizerFolder = join(folder, "tokenizer");
-  await writeTokenizer(tokenizerFolder);
-  const engineProgram = join(import.meta.dirname, "processes/engine-process.js");
-  const engine = await startChild("engine", engineProgram, ["127.0.0.1", tokenizerFolder], folder);
-  const { address, ssePort: originPort, tokenPort } = engine.ready as EngineReady;
+  const engineProgram = join(import.meta.dirname, "../processes/engine-process.js");
+  const engine = await startChild("engine", engineProgram, ["127.0.0.1"], folder);
+  const { address, ssePort: originPort } = engine.ready as EngineReady;
   const wanted = (name: string) => settings.targets?.includes(name) ?? !LEFT_OUT[extent].includes(name);
   const gateways = await startGateways(address, folder, wanted);
   const names = REFERENCE_NAMES.filter(wanted);
-  const { running, absent } = await startReferences(names, { originPort, tokenPort, tokenizerFolder }, folder);
+  const { running, absent } = await startReferences(names, { originPort }, folder);
   try {
     const all = [
       ...gateways.flatMap(([name, gateway]) => gatewayTargets(name, gateway)),
@@ -118,7 +158,6 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
 
 type StoodGateway = RunningChild & Pick<Stood, "port" | "key">;
 
-/** Starts the gateway with each of its settings, the default first. */
 async function startGateways(
   address: string,
   folder: string,
@@ -133,16 +172,16 @@ async function startGateways(
 
 function gatewayTargets(name: string, { pid, port, key }: StoodGateway): readonly Stood[] {
   return BENCH_FORMATS.map((format) => ({
-    ...{ name: nameOf(name, format), pid, port, key, headers: [] },
+    ...{ name: nameOf(name, format), pid, port, key },
     request: (directive) => requestText(format, key, directive),
   }));
 }
 
 function referenceTargets(stood: Reference, several: boolean): readonly Stood[] {
-  const { name, port, headers } = stood;
+  const { name, port } = stood;
   const formats = EVERY_FORMAT.includes(name) ? BENCH_FORMATS : (["chat"] as const);
   return formats.map((format) => ({
-    ...{ name: nameOf(name, format), port, headers, key: "none" },
+    ...{ name: nameOf(name, format), port, key: "none" },
     get pid() {
       return stood.pid;
     },
@@ -150,7 +189,7 @@ function referenceTargets(stood: Reference, several: boolean): readonly Stood[] 
       await stood.restart();
       if (several) pin(stood.pid, MEASURED);
     },
-    request: (directive) => requestText(format, "none", directive, headers),
+    request: (directive) => requestText(format, "none", directive),
   }));
 }
 
@@ -242,7 +281,7 @@ async function requests(
   { bytes }: Cell & { readonly kind: "request" },
   { warmMs, seconds }: Span,
 ): Promise<StandReading> {
-  const text = replyRequestText(target.key, bytes, REPLY_TOKENS, target.headers);
+  const text = replyRequestText(target.key, bytes, REPLY_TOKENS);
   const client = new SaturatingClient(target, text, CONNECTIONS);
   try {
     await sleep(warmMs);

@@ -1,17 +1,12 @@
-import { loadLlama } from "../support/engine/load-llama.ts";
-import { ownCases } from "../support/schemas/own-cases.ts";
-import type { BenchResult, Row } from "./report/bench-result.ts";
-import { percentile } from "./report/percentile.ts";
-import { hostileRows } from "./schemas/hostile-schemas.ts";
-import { type Judged, judge, type Outcome, type ReadGrammar } from "./schemas/judge.ts";
-import { publicSets } from "./schemas/public-sets.ts";
-import { PUBLISHED } from "./schemas/published.ts";
-import type { SchemaCase } from "./schemas/schema-case.ts";
-import type { BenchSettings } from "./settings.ts";
+import { loadLlama } from "../../support/engine/load-llama.ts";
+import { ownCases } from "../../support/schemas/own-cases.ts";
+import { type BenchResult, percentile, type Row } from "../report.ts";
+import type { BenchSettings } from "../settings.ts";
+import { type Judged, judge, type Outcome, PUBLISHED, type ReadGrammar, type SchemaCase } from "./judge.ts";
+import { publicSets } from "./public-sets.ts";
 
 const QUICK_STEP = 20;
 const OWN_CASES = 500;
-/** The maximum reported reasons of refusals. */
 const MAX_REASONS = 12;
 
 const OUTCOMES: Readonly<Record<Outcome, string>> = {
@@ -26,8 +21,7 @@ const OUTCOMES: Readonly<Record<Outcome, string>> = {
  * Judges the grammars of JSON Schemas by the public procedure, with llama.cpp's own parser: the project's cases, and
  * the public collections in the folder of `--data`. It asserts nothing.
  */
-export async function schemasBench({ quick, data, hostile }: BenchSettings): Promise<BenchResult> {
-  if (hostile) return hostileSchemas(quick);
+export async function schemasBench({ quick, data }: BenchSettings): Promise<BenchResult> {
   const read = await llamaReader();
   const step = quick ? QUICK_STEP : 1;
   const own = { name: "own cases", cases: ownCases(OWN_CASES) };
@@ -64,29 +58,6 @@ export async function schemasBench({ quick, data, hostile }: BenchSettings): Pro
   };
 }
 
-async function hostileSchemas(quick: boolean): Promise<BenchResult> {
-  const { rows, alike } = await hostileRows(quick);
-  return {
-    title: "schemas: work of hostile shapes, by who does it",
-    columns: [
-      { key: "shape", title: "shape" },
-      { key: "backend", title: "backend" },
-      { key: "profile", title: "profile" },
-      { key: "loopMs", title: "longest turn ms", digits: 1 },
-      { key: "loopMostMs", title: "at most ms", digits: 1 },
-      { key: "coldMs", title: "thread, first ms", digits: 0 },
-      { key: "threadMs", title: "thread ms", digits: 0 },
-      { key: "mostMs", title: "at most ms", digits: 0 },
-    ],
-    rows,
-    notes: [
-      "CPU time of one piece of work of the costliest size: the first time, the median of three more, and the most of all.",
-      ...alike.map((each) => `${each}: their calls have one form, and their grammars differ in the marks.`),
-    ],
-  };
-}
-
-/** The two settings of a node for undeclared members, by their name in the table. */
 const SETTINGS = [
   { who: "this project", undeclared: "declared" },
   { who: "this project, undeclared properties allowed", undeclared: "any" },
@@ -105,7 +76,6 @@ async function llamaReader(): Promise<ReadGrammar> {
   };
 }
 
-/** Returns whether a grammar can test whole texts, which the types of node-llama-cpp omit. */
 function canTest(grammar: object): grammar is { _testText(text: string): boolean } {
   return "_testText" in grammar;
 }
@@ -139,7 +109,6 @@ function timesOf(set: string, judged: readonly Judged[]): string {
   return `${set}, translation of a schema to a grammar: ${texts.join(", ")}.`;
 }
 
-/** Returns the reasons for refusals with `strict`, most frequent first: messages, and keywords of pointers. */
 function reasonsOf(set: string, judged: readonly Judged[]): readonly string[] {
   const counts = new Map<string, number>();
   for (const { strict, why } of judged) {

@@ -1,8 +1,7 @@
 import { connect, type Socket } from "node:net";
-import { nowUs } from "../processes/stamp.ts";
-import type { Target } from "./target.ts";
+import type { Target } from "../load.ts";
+import { nowUs } from "../processes/requests.ts";
 
-/** The requests per connection: the gateway closes one after a thousand. */
 const REQUESTS_PER_CONNECTION = 900;
 
 /** Requests unstreamed replies from one target; each connection sends its next request after the reply. */
@@ -73,7 +72,6 @@ export class SaturatingClient {
   }
 }
 
-/** Returns whether a text (the bytes of a reply in Latin-1) is a complete HTTP/1.1 reply. */
 function isWholeAnswer(text: string): boolean {
   const headEnd = text.indexOf("\r\n\r\n");
   if (headEnd === -1) return false;

@@ -1,16 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
-import { readArrivals } from "./replay/arrival-trace.ts";
-import { type ReplayTraffic, replay } from "./replay/replay.ts";
-import type { ReplayPolicy } from "./replay/replay-policies.ts";
-import type { ReplayResult } from "./replay/replay-result.ts";
-import { readSessions } from "./replay/session-trace.ts";
-import type { BenchResult, Row } from "./report/bench-result.ts";
-import type { BenchSettings } from "./settings.ts";
+import { projectFolder } from "../../../deploy/runtime/files/project-folder.ts";
+import type { BenchResult, Row } from "../report.ts";
+import type { BenchSettings } from "../settings.ts";
+import { readArrivals } from "./arrival-trace.ts";
+import { type ReplayResult, type ReplayTraffic, replay } from "./replay.ts";
+import type { ReplayPolicy } from "./routers.ts";
+import { readSessions } from "./session-trace.ts";
 
-/** The replayed sessions if no trace is given. */
 const SLICE = "test/bench/replay/trace/claude-code-sessions.jsonl.gz";
 const CACHE_TOKENS = 3_000_000;
 /** The measured period of a replay of sessions, in milliseconds. */
@@ -39,8 +37,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
     rows.push(rowOf({ load, policy: "oracle", gateways: 1 }, oracle, oracle));
     for (const gateways of settings.gateways)
       for (const policy of settings.policies) {
-        // The omniscient policy does not depend on the number of gateways.
-        if (policy === "oracle" || (policy === "omniscient" && gateways !== settings.gateways[0])) continue;
+        if (policy === "oracle") continue;
         rows.push(rowOf({ load, policy, gateways }, await run(policy, gateways), oracle));
       }
   }
@@ -59,14 +56,12 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
       { key: "busyPercent", title: "prefill busy %", digits: 0 },
       { key: "busiestToMean", title: "busiest node", digits: 2 },
       { key: "answers", title: "answers", digits: 0 },
-      { key: "halfServedPercent", title: "half served %" },
       { key: "trueReasonPercent", title: "true reason %" },
     ],
     rows,
     notes: [
       `Nodes with ${CACHE_TOKENS / 1e6} M tokens of KV each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seeds.join(", ")}.`,
       "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
-      "Half served: the sessions that got at least half of their fair share of the seconds of prefill and answers, of those whose share was a minute or more.",
       "True reason: of the prompt tokens that might have been cached and were not, those for which the gateway gave the true reason.",
       "The oracle has one cache as large as all together. llmd and prefix_affinity_exact know what nodes hold, prefix_affinity does not.",
     ],
@@ -85,7 +80,6 @@ type Load = {
   readonly untilMs: number;
 };
 
-/** Returns the loads of a trace: sessions per node, or its recorded arrivals. */
 function loadsOf(text: string, sessionsPerNode: readonly number[]): readonly Load[] {
   if (text.slice(0, text.indexOf("\n")).includes('"hash_ids"')) {
     const arrivals = readArrivals(text);
@@ -116,7 +110,6 @@ function rowOf(
     busyPercent: 100 * result.prefillBusy,
     busiestToMean: result.maxLoad,
     answers: result.answers,
-    halfServedPercent: 100 * result.halfServed,
     trueReasonPercent: 100 * result.trueReasons,
   };
 }
@@ -133,7 +126,6 @@ function meanOf(results: readonly ReplayResult[]): ReplayResult {
     p99TtftMs: mean(({ p99TtftMs }) => p99TtftMs),
     prefillBusy: mean(({ prefillBusy }) => prefillBusy),
     maxLoad: mean(({ maxLoad }) => maxLoad),
-    halfServed: mean(({ halfServed }) => halfServed),
     trueReasons: mean(({ trueReasons }) => trueReasons),
   };
 }

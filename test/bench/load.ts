@@ -1,6 +1,15 @@
 import { connect, type Socket } from "node:net";
-import { MARK, nowUs, STAMP_LENGTH, stampedUs } from "../processes/stamp.ts";
-import type { Target } from "./target.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Directive, ENDLESS, MARK, nowUs, STAMP_LENGTH, stampedUs } from "./processes/requests.ts";
+import { cpuOf, percentile, residentOf } from "./report.ts";
+
+export type Target = {
+  readonly name: string;
+  readonly port: number;
+  /** The measured process; undefined for none. */
+  readonly pid: number | undefined;
+  request(directive: Directive): string;
+};
 
 const HEAD_OK = "HTTP/1.1 200";
 /**
@@ -12,7 +21,6 @@ const OPEN_EACH_MS = 100;
 
 export type Reading = {
   readonly events: number;
-  /** Text frames: fewer than events if the gateway joined texts. */
   readonly frames: number;
   /** The times from an event's write in the engine to its read here, in milliseconds; only if delays are kept. */
   readonly delaysMs: readonly number[];
@@ -53,7 +61,6 @@ export class LoadClient {
     return this.#ended;
   }
 
-  /** Resets the counters. `keepDelays` costs time and memory per event. */
   start(keepDelays: boolean): void {
     this.#events = 0;
     this.#frames = 0;
@@ -61,7 +68,6 @@ export class LoadClient {
     this.#delaysMs = keepDelays ? [] : undefined;
   }
 
-  /** Returns the result since `start`. */
   read(): Reading {
     return { events: this.#events, frames: this.#frames, delaysMs: this.#delaysMs ?? [], gapsMs: this.#gapsMs };
   }
@@ -106,7 +112,6 @@ export class LoadClient {
     });
   }
 
-  /** Counts events in `text`; returns the possible beginning of a stamp at its end. */
   #take(text: string): string {
     const readUs = this.#delaysMs && nowUs();
     let at = text.indexOf(MARK);
@@ -121,5 +126,73 @@ export class LoadClient {
     }
     for (let frame = text.indexOf("\n\n"); frame !== -1; frame = text.indexOf("\n\n", frame + 2)) this.#frames += 1;
     return at === -1 ? "" : text.slice(at);
+  }
+}
+
+/** The time for streams to start at different moments and for JIT compilation, not measured, in milliseconds. */
+export const SETTLE_MS = 500;
+/** The time until all processes have detected that the streams are closed, in milliseconds. */
+const LEAVE_MS = 200;
+
+export type Load = Omit<Directive, "events" | "id"> & { readonly streams: number };
+
+/** One measurement of a target; numbers of the process are NaN if there is none in the middle. */
+export type Window = {
+  readonly events: number;
+  readonly frames: number;
+  /** CPU time of the process in the middle, in microseconds. */
+  readonly cpuUs: number;
+  readonly delayP50Ms: number;
+  readonly delayP99Ms: number;
+  readonly firstByteP50Ms: number;
+  /** The 99th percentile of the time between two events of a stream, in milliseconds. */
+  readonly gapP99Ms: number;
+  /** The maximum of these times, in milliseconds. */
+  readonly gapMostMs: number;
+  readonly residentMb: number;
+};
+
+/**
+ * Applies the load to the target and measures for `seconds`, after `settleMs` of the same load. `keepDelays` keeps the
+ * delay of every event; off if the client would become the bottleneck. `atBorders` is awaited at the beginning and end
+ * of the measurement, with all streams open.
+ */
+export async function measureWindow(
+  target: Target,
+  load: Load,
+  seconds: number,
+  keepDelays: boolean,
+  settleMs = SETTLE_MS,
+  atBorders = async (): Promise<void> => {},
+): Promise<Window> {
+  const { streams, ...pace } = load;
+  const request = target.request({ ...pace, events: ENDLESS });
+  const client = await LoadClient.open(
+    target,
+    Array.from({ length: streams }, () => request),
+  );
+  try {
+    await sleep(settleMs);
+    await atBorders();
+    client.start(keepDelays);
+    const cpuBefore = cpuOf(target);
+    await sleep(seconds * 1000);
+    const { events, frames, delaysMs, gapsMs } = client.read();
+    const cpuAfter = cpuOf(target);
+    await atBorders();
+    return {
+      events,
+      frames,
+      cpuUs: (cpuAfter - cpuBefore) * 1000,
+      delayP50Ms: percentile(delaysMs, 0.5),
+      delayP99Ms: percentile(delaysMs, 0.99),
+      firstByteP50Ms: percentile(client.firstByteMs, 0.5),
+      gapP99Ms: percentile(gapsMs, 0.99),
+      gapMostMs: percentile(gapsMs, 1),
+      residentMb: residentOf(target),
+    };
+  } finally {
+    client.close();
+    await sleep(LEAVE_MS);
   }
 }

@@ -1,22 +1,20 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { accessSync, closeSync, constants, openSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { connect } from "node:net";
+import { delimiter, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
 import { freePort } from "../../support/free-port.ts";
-import { moduleOf, programOf, type Reference, type ReferenceProgram, startReference } from "./reference.ts";
 
 export type Origin = {
   readonly originPort: number;
-  /**
-   * The port of the engine's token-based gRPC, and the folder of its tokenizer. Default: references that need them are
-   * absent.
-   */
-  readonly tokenPort?: number;
-  readonly tokenizerFolder?: string;
 };
 
 type Place = Origin & { readonly folder: string; readonly port: number };
 
-type Started = Pick<ReferenceProgram, "program" | "args" | "headers" | "readyPath">;
+type Started = Pick<ReferenceProgram, "program" | "args" | "readyPath">;
 
 /**
  * The alternatives to the gateway: proxies that do not parse the formats, and model gateways. Each runs as one process
@@ -29,11 +27,9 @@ const REFERENCES: Readonly<Record<string, (place: Place) => Promise<Started | un
     ...["-c", "envoy.yaml", "--concurrency", "1", "--log-level", "warning", "--use-dynamic-base-id"],
   ]),
   smg,
-  "smg-grpc": smgGrpc,
   litellm: withFile("litellm", "litellm.yaml", litellmConfig, ({ port }) => [
     ...["--config", "litellm.yaml", "--host", "127.0.0.1", "--port", String(port), "--num_workers", "1"],
   ]),
-  portkey,
 };
 
 export const REFERENCE_NAMES: readonly string[] = Object.keys(REFERENCES);
@@ -67,7 +63,6 @@ export async function startReferences(
   return { running, absent };
 }
 
-/** Creates the start function of a program with one configuration file. */
 function withFile(
   name: string,
   file: string,
@@ -175,24 +170,14 @@ function envoyConfig({ port, originPort }: Place): string {
 }
 
 async function smg({ originPort, port }: Place): Promise<Started | undefined> {
-  return smgBefore(`http://127.0.0.1:${originPort}`, port, []);
-}
-
-/** SMG with a worker of vLLM's gRPC: it tokenizes prompts and detokenizes answers itself. */
-async function smgGrpc({ tokenPort, tokenizerFolder, port }: Place): Promise<Started | undefined> {
-  if (tokenPort === undefined || tokenizerFolder === undefined) return undefined;
-  return smgBefore(`grpc://127.0.0.1:${tokenPort}`, port, ["--model-path", tokenizerFolder]);
-}
-
-async function smgBefore(worker: string, port: number, more: readonly string[]): Promise<Started | undefined> {
   const program = programOf("smg");
   if (program === undefined) return undefined;
   const limits = ["--max-concurrent-requests", "20000", "--disable-load-monitoring"];
-  const where = ["--host", "127.0.0.1", "--port", String(port), "--worker-urls", worker];
+  const where = ["--host", "127.0.0.1", "--port", String(port), "--worker-urls", `http://127.0.0.1:${originPort}`];
   // Both serve metrics, by default on the same port.
   const metrics = ["--prometheus-host", "127.0.0.1", "--prometheus-port", String(await freePort())];
-  const args = ["launch", ...where, "--policy", "round_robin", "--log-level", "info", ...limits, ...metrics, ...more];
-  // It accepts connections before its worker and tokenizer are ready.
+  const args = ["launch", ...where, "--policy", "round_robin", "--log-level", "info", ...limits, ...metrics];
+  // It accepts connections before its worker is ready.
   return { program, args, readyPath: "/readiness" };
 }
 
@@ -205,10 +190,119 @@ function litellmConfig({ originPort }: Place): string {
   });
 }
 
-/** Portkey's gateway; each request carries its upstream. */
-async function portkey({ originPort, port }: Place): Promise<Started | undefined> {
-  const program = moduleOf("@portkey-ai/gateway/build/start-server.js");
-  if (program === undefined) return undefined;
-  const headers = ["x-portkey-provider: openai", `x-portkey-custom-host: http://127.0.0.1:${originPort}/v1`];
-  return { program: process.execPath, args: [program, `--port=${port}`, "--headless"], headers };
+/** The start limit of a reference, in milliseconds; some load thousands of modules. */
+const START_MS = 90_000;
+
+export type Reference = {
+  readonly name: string;
+  readonly pid: number;
+  readonly port: number;
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+export type ReferenceProgram = {
+  readonly name: string;
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly port: number;
+  readonly folder: string;
+  /** The path that returns 200 when the reference can serve. Default: it serves once it accepts connections. */
+  readonly readyPath?: string;
+};
+
+/** Starts a reference; resolves when it can serve. Rejects with the end of its log if it does not start. */
+export async function startReference(options: ReferenceProgram): Promise<Reference> {
+  const { name, port } = options;
+  let running = await run(options);
+  return {
+    ...{ name, port },
+    get pid() {
+      return running.child.pid ?? 0;
+    },
+    async restart() {
+      await running.end();
+      running = await run(options);
+    },
+    stop: () => running.end(),
+  };
+}
+
+type Run = { readonly child: ChildProcess; end(): Promise<void> };
+
+async function run(options: ReferenceProgram): Promise<Run> {
+  const { name, folder } = options;
+  const log = join(folder, `${name}.log`);
+  const child = spawned(options, log);
+  child.once("error", () => {});
+  // A reference does not detect the end of the bench, so it is killed at exit.
+  const kill = () => child.kill("SIGKILL");
+  process.once("exit", kill);
+  const ended = once(child, "close");
+  const end = async () => {
+    process.off("exit", kill);
+    kill();
+    await ended;
+  };
+  try {
+    for (const lastMs = Date.now() + START_MS; !(await serves(options)); await sleep(50))
+      if (child.exitCode !== null || Date.now() > lastMs) throw new Error(readFileSync(log, "utf8").slice(-2_000));
+  } catch (cause) {
+    kill();
+    throw new Error(`${name} did not start`, { cause });
+  }
+  return { child, end };
+}
+
+async function serves({ port, readyPath }: ReferenceProgram): Promise<boolean> {
+  if (readyPath === undefined) return accepts(port);
+  const answer = await fetch(`http://127.0.0.1:${port}${readyPath}`).catch(() => undefined);
+  await answer?.text();
+  return answer?.ok ?? false;
+}
+
+function spawned({ program, args, folder }: ReferenceProgram, log: string): ChildProcess {
+  const file = openSync(log, "a");
+  const child = spawn(program, args, { cwd: folder, stdio: ["ignore", file, file] });
+  closeSync(file);
+  return child;
+}
+
+/** Pins a process with all its threads to one CPU. Does nothing without `taskset`. */
+export function pin(pid: number, processor: number | undefined): void {
+  const taskset = processor === undefined ? undefined : programOf("taskset");
+  if (taskset !== undefined) execFileSync(taskset, ["-acp", String(processor), String(pid)], { stdio: "ignore" });
+}
+
+function folders(): readonly string[] {
+  const named = process.env.SVC_BENCH_REFERENCES?.split(delimiter) ?? [];
+  return [...named, join(process.cwd(), ".tools/references"), join(process.cwd(), ".tools")];
+}
+
+/** Returns the path of a program on the PATH or in a folder of references; undefined if there is none. */
+export function programOf(name: string): string | undefined {
+  const path = (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, name));
+  return [...folders().map((folder) => join(folder, "bin", name)), ...path].find((file) =>
+    isThere(file, constants.X_OK),
+  );
+}
+
+function isThere(file: string, mode: number): boolean {
+  try {
+    accessSync(file, mode);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
 }

@@ -1,31 +1,28 @@
-import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
-import type { Admitted } from "../../../../gateway/upstream/admission/place-search.ts";
-import { ClusterAdmission } from "../../../../gateway/upstream/cluster-admission.ts";
-import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
-import { type Evictions, evictionsWith } from "../../../../gateway/upstream/endpoint/evictions.ts";
-import { averageLoad, type LoadAverage } from "../../../../gateway/upstream/endpoint/load-average.ts";
-import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
-import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { EndpointViews } from "../../../../gateway/upstream/load-balancing/endpoint-views.ts";
-import type { LbPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { Admitted } from "../../../gateway/upstream/admission/place-search.ts";
+import { ClusterAdmission } from "../../../gateway/upstream/cluster-admission.ts";
+import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
+import { type Evictions, evictionsWith } from "../../../gateway/upstream/endpoint/evictions.ts";
+import { averageLoad, type LoadAverage } from "../../../gateway/upstream/endpoint/load-average.ts";
+import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { EndpointViews } from "../../../gateway/upstream/load-balancing/endpoint-views.ts";
+import type { LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
 import {
   type AnnouncedPrefix,
   type AnnouncedPrefixes,
   PrefixIndex,
-} from "../../../../gateway/upstream/load-balancing/prefix-index.ts";
-import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
-import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
-import { delta, finished, progress, started } from "../../../support/events/events.ts";
-import type { PieceCaches } from "../piece-cache.ts";
-import type { Digested } from "../played-session.ts";
-import type { Prompt } from "../prompt.ts";
-import type { ReasonJudge } from "../reason-judge.ts";
-import type { NodeReport } from "../replay-node.ts";
-import type { Follower, Router } from "./router.ts";
+} from "../../../gateway/upstream/load-balancing/prefix-index.ts";
+import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
+import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
+import { delta, finished, progress, started } from "../../support/events/events.ts";
+import type { PieceCaches } from "./piece-cache.ts";
+import type { ReasonJudge } from "./reason-judge.ts";
+import type { NodeReport } from "./replay-node.ts";
+import type { Follower, Router } from "./routers.ts";
+import type { Digested, Prompt } from "./traffic.ts";
 
-/** The assumed prefill speed of a node without measurement, as in the gateway's members. */
 const INITIAL_SPEED = 5_000;
-/** The slots of a node: more than ever needed. */
 const SLOTS = 256;
 /** The maximum waiting requests of a gateway; the replay does not examine queue limits. */
 const MAX_WAITING = 100_000;
@@ -33,7 +30,6 @@ const MAX_WAITING = 100_000;
 const PENDING_MS = 3_600_000;
 const MODEL = "model";
 const NEVER = new AbortController().signal;
-/** All requests use one key, so that fairness between sessions shows. */
 const HINTS: RoutingHints = {
   ...{ digest: (...parts) => parts.join(" "), headers: {}, priorityClass: "default", weight: 1, keyId: "key" },
   maxPendingRequests: undefined,
@@ -156,7 +152,6 @@ export class Gateway implements Router {
     };
   }
 
-  /** Creates the view of a node, with current values at each read. */
   #view(node: number): EndpointView {
     const address = addressOf(node);
     const active = () => this.#active[node] ?? 0;

@@ -1,4 +1,38 @@
-/** A bar of a chart: its value and range. */
+import { mkdir, writeFile } from "node:fs/promises";
+import { cpus } from "node:os";
+import { basename, dirname } from "node:path";
+import { type BenchResult, markdownTable, type Row } from "../report.ts";
+
+/**
+ * Writes the results of the stand as a Markdown page, with an SVG plot per cell beside it, named after the page.
+ * Creates the folder.
+ */
+export async function writePage(file: string, result: BenchResult): Promise<void> {
+  const titles = new Set(result.rows.map(({ cell }) => String(cell)));
+  const sections: string[] = [];
+  await mkdir(dirname(file), { recursive: true });
+  for (const title of titles) {
+    const rows = result.rows.filter(({ cell }) => cell === title);
+    const plot = `${file.replace(/\.md$/, "")}-${sections.length + 1}.svg`;
+    await writeFile(plot, barChart(title, rows.map(bar)));
+    const columns = result.columns.filter(({ key }) => key !== "cell");
+    sections.push(
+      `## ${title}\n\n![CPU of each, in microseconds](${basename(plot)})\n\n${markdownTable(columns, rows)}`,
+    );
+  }
+  const machine = `Node ${process.versions.node}, ${cpus().length} x ${cpus()[0]?.model ?? "unknown"}`;
+  const head = [
+    "# Performance",
+    "Written by `npm run bench -- stand --page gateway/docs/performance.md`. Read ratios, not absolute figures: those are one machine's.",
+    [...result.notes, `Measured on ${new Date().toISOString().slice(0, 10)}, ${machine}.`].join("\n"),
+  ];
+  await writeFile(file, `${[...head, ...sections].join("\n\n")}\n`);
+}
+
+function bar({ target, cpuUs, cpuLeastUs, cpuMostUs }: Row) {
+  return { name: String(target), value: Number(cpuUs), least: Number(cpuLeastUs), most: Number(cpuMostUs) };
+}
+
 export type Bar = { readonly name: string; readonly value: number; readonly least: number; readonly most: number };
 
 const WIDTH = 760;

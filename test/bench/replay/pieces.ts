@@ -1,19 +1,39 @@
-import type { BlockRuns } from "./block-runs.ts";
-import type { RecordedPiece } from "./recorded-session.ts";
+import type { RecordedPiece } from "./session-trace.ts";
 
-/** The maximum blocks of a piece: longer runs are cut at its multiples. */
+export type BlockRuns = readonly (readonly [first: number, last: number])[];
+
+/** Returns the number of leading blocks that two prompts share. */
+export function commonBlocks(a: BlockRuns, b: BlockRuns): number {
+  let blocks = 0;
+  for (const [index, [first, last]] of a.entries()) {
+    const other = b[index];
+    if (!other || other[0] !== first) return blocks;
+    blocks += Math.min(last, other[1]) - first + 1;
+    if (last !== other[1]) return blocks;
+  }
+  return blocks;
+}
+
+/** Returns the id of the last of the first `blocks` blocks; undefined for 0 or if there are fewer. */
+export function blockAt(runs: BlockRuns, blocks: number): number | undefined {
+  let left = blocks;
+  if (left <= 0) return undefined;
+  for (const [first, last] of runs) {
+    if (left <= last - first + 1) return first + left - 1;
+    left -= last - first + 1;
+  }
+  return undefined;
+}
+
 const MAX_BLOCKS = 64;
 
-/** For each shared head, the block counts at which any session cuts it. */
 export type HeadCuts = Map<string, Set<number>>;
 
-/** A run of a session's blocks that other sessions share. */
 type Claim = { readonly head: string; readonly first: number; readonly last: number; readonly blocksBefore: number };
 
 /** Cuts the prompts of a session into pieces, so that each prompt and each cut position ends with a whole piece. */
 export class PieceCutter {
   readonly #claims: Claim[] = [];
-  /** The ids of the blocks with a cut after them. */
   readonly #cuts = new Set<number>();
   #sorted: readonly number[] | undefined;
   readonly #byLastBlock = new Map<number, number>();
@@ -23,7 +43,6 @@ export class PieceCutter {
     return this.#pieces;
   }
 
-  /** Marks the first `blocks` blocks of a prompt as those of a shared head, unless another head has them. */
   claimHead(head: string, runs: BlockRuns, blocks: number): void {
     let before = 0;
     for (const [first, end] of runs) {
@@ -38,12 +57,10 @@ export class PieceCutter {
     if (block !== undefined) this.#cuts.add(block);
   }
 
-  /** Cuts where the prompt's block ids are not successive. */
   cutRuns(runs: BlockRuns): void {
     for (const [, last] of runs) this.#cuts.add(last);
   }
 
-  /** Adds this session's cuts of its shared heads to `headCuts`. */
   tellHeadCuts(headCuts: HeadCuts): void {
     for (const { head, first, last, blocksBefore } of this.#claims) {
       const cuts = headCuts.get(head) ?? new Set();
@@ -52,7 +69,6 @@ export class PieceCutter {
     }
   }
 
-  /** Cuts this session's shared heads where any session does. */
   addHeadCuts(headCuts: HeadCuts): void {
     for (const { head, first, last, blocksBefore } of this.#claims)
       for (const blocks of headCuts.get(head) ?? []) {
@@ -62,7 +78,6 @@ export class PieceCutter {
     this.#sorted = [...this.#cuts].sort((a, b) => a - b);
   }
 
-  /** Cuts a prompt with `blockTokens` tokens per block into pieces, and returns the last one; -1 without blocks. */
   lastPiece(runs: BlockRuns, blockTokens: number): number {
     let piece = -1;
     let blocks = 0;
@@ -77,7 +92,6 @@ export class PieceCutter {
     return piece;
   }
 
-  /** Returns the piece that ends with this block; -1 if there is none. */
   pieceEndingAt(block: number | undefined): number {
     return (block === undefined ? undefined : this.#byLastBlock.get(block)) ?? -1;
   }
