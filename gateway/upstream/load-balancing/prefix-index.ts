@@ -268,10 +268,8 @@ export class PrefixIndex {
     for (const { address, tokens, tailTokens } of this.announced.holders(hash)) {
       isHeld = true;
       if (found.has(address)) continue;
-      found.set(address, {
-        ...{ bytes, tokens, tailTokens, usableTailTokens: Math.min(tailTokens, mostTail) },
-        ...{ usedAtMs: undefined, prefilled: true },
-      });
+      const usableTailTokens = Math.min(tailTokens, mostTail);
+      found.set(address, { bytes, tokens, tailTokens, usableTailTokens, usedAtMs: undefined, prefilled: true });
     }
     for (const prompt of this.#sent.get(hash) ?? NOTHING) {
       const { address, usedAtMs } = prompt;
@@ -279,17 +277,10 @@ export class PrefixIndex {
       if (!this.#isBelieved(prompt, nowMs) || (prefilled && this.announced.fillOf(address))) continue;
       isHeld = true;
       if (found.has(address)) continue;
-      const goesOn = prompt.digest === hash && index <= (lastTurn ?? -1);
-      const tailTokens = goesOn ? prompt.answerTokens : 0;
-      found.set(address, {
-        ...{
-          bytes,
-          tokens: bytes * prompt.tokensPerByte,
-          tailTokens,
-          usableTailTokens: Math.min(tailTokens, mostTail),
-        },
-        ...{ usedAtMs, prefilled },
-      });
+      const tokens = bytes * prompt.tokensPerByte;
+      const tailTokens = prompt.digest === hash && index <= (lastTurn ?? -1) ? prompt.answerTokens : 0;
+      const usableTailTokens = Math.min(tailTokens, mostTail);
+      found.set(address, { bytes, tokens, tailTokens, usableTailTokens, usedAtMs, prefilled });
     }
     return isHeld;
   }
