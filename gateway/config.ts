@@ -13,7 +13,7 @@ import { statsSchema } from "./stats/stats-settings.ts";
 import { timeoutsSchema } from "./upstream/call/timeouts.ts";
 import { clustersSchema } from "./upstream/cluster-settings.ts";
 import { continuationSchema } from "./upstream/continuation/continuation-settings.ts";
-import { retrySchema } from "./upstream/retry/retry-settings.ts";
+import { retrySchema } from "./upstream/retry/retry-policy.ts";
 import { upstreamSchema } from "./upstream/wire/generate-wire.ts";
 
 /*

@@ -4,8 +4,8 @@ import { EngineMetrics, registerNodeGauges } from "../../engine/metrics/engine-m
 import { registerClusterStats } from "../../gateway/http/admin/fleet/cluster-stats.ts";
 import { registerContinuationStats } from "../../gateway/http/admin/fleet/continuation-stats.ts";
 import { registerTrafficStats } from "../../gateway/http/admin/fleet/traffic-stats.ts";
-import { registerKeyStats } from "../../gateway/keys/key-stats.ts";
 import type { KeyStore } from "../../gateway/keys/key-store.ts";
+import { registerKeyStats } from "../../gateway/keys/key-store.ts";
 import { registerLimitStats } from "../../gateway/limits/redis/redis-limit-store.ts";
 import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../gateway/overload/overload-settings.ts";

@@ -70,7 +70,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "Near 64 MiB, further requests are answered with 503 or 529 until an endpoint is back.",
     svc_cluster_upstream_rq_pending_overflow_total: "Add nodes; a longer queue only makes everybody wait longer.",
     svc_cluster_upstream_rq_prefill_overdue_total:
-      "The fleet has more sessions than its KV caches hold, or too little prefill for them. Add nodes, or KV memory; `circuitBreakers.workingSetWaitMs` only says who is served first.",
+      "The fleet has more sessions than its KV caches hold, or too little prefill for them. Add nodes, or KV memory.",
     svc_cluster_upstream_cx_none_healthy_total:
       "Look at `/clusters`: each endpoint has the reason why its newest health check failed.",
     svc_cluster_membership:

@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { access } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { errnoOf } from "../runtime/files/file-error.ts";
+import { errnoOf } from "../runtime/files/private-file.ts";
 
 /** The `backend` of the engines of a local start. */
 export type LocalModel =
@@ -23,19 +23,11 @@ export class ModelError extends Error {
   override readonly name = "ModelError";
 }
 
-/**
- * Settings of the demonstration model: it was trained on short dialogues, it is tiny, so that slots are cheap, and it
- * does not end strings that it was not trained on.
- */
+/** The demonstration model is tiny, so that slots are cheap, and does not end strings that it was not trained on. */
 const DEMO = { contextTokens: 4096, slots: 8, endRepetition: true };
-/**
- * Settings of any other model: the least context for a coding agent, and few slots, because the weights need the
- * memory.
- */
+/** Any other model: the least context for a coding agent, and few slots, because the weights need the memory. */
 const REAL = { contextTokens: 32_768, slots: 2, endRepetition: false };
 
-/** A model name, not a file: the engine plays a tool turn and a final turn, to try agents without a capable model. */
-const SCRIPTED = "scripted";
 /** Node's diagnostics channel for failed connections of `fetch`. */
 const CONNECT_FAILED = "undici:client:connectError";
 
@@ -52,7 +44,7 @@ export async function findModel(
   model: string | undefined,
   contextTokens: number | undefined,
 ): Promise<LocalModel> {
-  if (model === SCRIPTED) return { kind: "scripted" };
+  if (model === "scripted") return { kind: "scripted" };
   const shape = model === undefined ? DEMO : REAL;
   const path =
     model === undefined

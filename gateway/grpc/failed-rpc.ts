@@ -1,6 +1,10 @@
 import { status } from "@grpc/grpc-js";
-import { type FailedCall, failedCall } from "../../deploy/runtime/grpc/failed-call.ts";
-import { type EndingStatus, saysUnreadable } from "../../deploy/runtime/grpc/status-details.ts";
+import {
+  type EndingStatus,
+  type FailedCall,
+  failedCall,
+  saysUnreadable,
+} from "../../deploy/runtime/grpc/status-details.ts";
 import { ApiError, type ErrorCode } from "../errors.ts";
 import { bracketPath, messageOf } from "../formats/error-envelope.ts";
 import type { Detail } from "../outcome.ts";

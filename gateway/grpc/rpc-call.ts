@@ -1,7 +1,6 @@
 import { constants, type Http2Session, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { Metadata, type ServerInterceptingCallInterface, status } from "@grpc/grpc-js";
-import type { FailedCall } from "../../deploy/runtime/grpc/failed-call.ts";
-import type { EndingStatus } from "../../deploy/runtime/grpc/status-details.ts";
+import type { EndingStatus, FailedCall } from "../../deploy/runtime/grpc/status-details.ts";
 import type { ApiError } from "../errors.ts";
 import { statusOf } from "../formats/error-envelope.ts";
 import type { LimitedRequest } from "../http/access/rate-limit.ts";

@@ -4,9 +4,8 @@ import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import type { ApiError } from "../errors.ts";
 import type { ContinuationOutcome } from "../stats/continuation-stats.ts";
 import type { UpstreamStats } from "../stats/upstream-stats.ts";
-import type { Admitted, NotAdmitted } from "./admission/place-search.ts";
-import type { AttemptEnd, CallRecord } from "./call/attempt.ts";
-import { type AttemptOptions, runAttempt } from "./call/attempt.ts";
+import type { Admitted, NotAdmitted } from "./admission/slot-request.ts";
+import { type AttemptEnd, type AttemptOptions, type CallRecord, runAttempt } from "./call/attempt.ts";
 import { contextExceeded, type UpstreamFailure } from "./call/grpc-error.ts";
 import type { RequestBuffer } from "./call/request-buffer.ts";
 import { type EventSink, RetryBoundary } from "./call/retry-boundary.ts";
@@ -325,7 +324,7 @@ export class AttemptLoop {
     this.#freeShare();
     if (kind === "none") return true;
     const { budget, admission } = this.#traffic;
-    const permit = kind === "recovery" ? budget.recover() : budget.tryRetry(admission.breaker.activeAndPending + 1);
+    const permit = kind === "recovery" ? budget.recover() : budget.tryRetry(admission.active + 1);
     this.#share = permit && { kind, permit };
     return permit !== undefined;
   }

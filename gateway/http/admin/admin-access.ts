@@ -1,8 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import { hostName, isAddress } from "../../../deploy/runtime/net/address-host.ts";
-import { isLoopback } from "../../../deploy/runtime/net/loopback.ts";
+import { hostName, isAddress, isLoopback } from "../../../deploy/runtime/net/loopback.ts";
 import type { AdminReply } from "./admin-route.ts";
 import type { AdminToken } from "./admin-token.ts";
 

@@ -1,6 +1,6 @@
 import type { RequestListener } from "node:http";
 import { createServer, type Server } from "node:https";
-import { FollowedPems } from "../../../deploy/runtime/files/followed-pems.ts";
+import { FollowedPems } from "../../../deploy/runtime/files/followed-file.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { AdminSettings } from "./admin-settings.ts";
 

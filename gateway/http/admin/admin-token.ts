@@ -1,7 +1,6 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import { FileError } from "../../../deploy/runtime/files/file-error.ts";
 import { FollowedFile } from "../../../deploy/runtime/files/followed-file.ts";
-import { readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
+import { FileError, readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
 /** The smallest length of a token in characters: a shorter one can be guessed. */

@@ -1,6 +1,6 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { Admitted } from "../../../gateway/upstream/admission/place-search.ts";
-import { ClusterAdmission } from "../../../gateway/upstream/cluster-admission.ts";
+import { AdmissionController } from "../../../gateway/upstream/admission/admission-controller.ts";
+import type { Admitted } from "../../../gateway/upstream/admission/slot-request.ts";
 import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
 import { type Evictions, evictionsWith } from "../../../gateway/upstream/endpoint/evictions.ts";
 import { averageLoad, type LoadAverage } from "../../../gateway/upstream/endpoint/load-average.ts";
@@ -53,7 +53,7 @@ export class Gateway implements Router {
   readonly #clock: Clock;
   readonly #gateways: number;
   readonly #views = new EndpointViews();
-  readonly #admission: ClusterAdmission<string>;
+  readonly #admission: AdmissionController<string>;
   readonly #work = new WorkLedger();
   readonly #active: number[];
   readonly #averages: (LoadAverage | undefined)[] = [];
@@ -94,7 +94,7 @@ export class Gateway implements Router {
       onMembersChange: () => () => {},
       onHealthChange: () => () => {},
     };
-    this.#admission = new ClusterAdmission(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
+    this.#admission = new AdmissionController(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
   }
 
   reported(node: number, report: NodeReport): void {

@@ -61,7 +61,7 @@ test("H10 a node that stops and resumes repeatedly fails only requests that had 
       lbPolicy: "round_robin",
       healthChecks: { intervalMs: 500, intervalJitterMs: 0, unhealthyIntervalMs: 200, timeoutMs: 300 },
       outlierDetection: { baseEjectionTimeMs: 500, consecutiveGatewayFailure: 2 },
-      circuitBreakers: { retryBudget: { minRetryConcurrency: 100 } },
+      circuitBreakers: { retryBudget: { budgetPercent: 100 } },
     },
     { timeouts: { perTryIdleTimeoutMs: 1_000 } },
   );

@@ -229,7 +229,7 @@ export class FrontRig {
   async atRest(): Promise<void> {
     const rest = () =>
       this.manager.endpoints.every(({ activeRequests }) => activeRequests === 0) &&
-      this.router.traffic.every(({ admission }) => admission.breaker.activeAndPending === 0 && admission.pending === 0);
+      this.router.traffic.every(({ admission }) => admission.active === 0 && admission.pending === 0);
     await until(rest, "nothing runs or waits");
   }
 

@@ -8,7 +8,7 @@ import { FleetHistory } from "../../../gateway/fleet/fleet-history.ts";
 import { type AdminDeps, buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
 import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
 import { ownCounts } from "../../../gateway/http/admin/fleet/own-counts.ts";
-import { registerKeyStats } from "../../../gateway/keys/key-stats.ts";
+import { registerKeyStats } from "../../../gateway/keys/key-store.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
 import { metricSum } from "../metric-text.ts";

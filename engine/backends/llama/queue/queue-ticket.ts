@@ -1,5 +1,4 @@
-import type { PriorityClass } from "../../../../deploy/runtime/queue/class-share.ts";
-import type { FairItem } from "../../../../deploy/runtime/queue/fair-queue.ts";
+import type { FairItem, PriorityClass } from "../../../../deploy/runtime/queue/fair-queue.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
@@ -33,7 +32,7 @@ export class QueueTicket<Want, Grant> implements FairItem {
   /** The ticket fails with QUEUE_FULL after `maxWaitMs` milliseconds, and when the caller leaves. */
   constructor(options: TicketOptions<Want, Grant>) {
     this.key = options.key;
-    this.priorityClass = options.priorityClass;
+    this.priorityClass = options.priorityClass ?? "default";
     this.rank = options.rank ?? 0;
     this.cost = options.cost;
     this.want = options.want;

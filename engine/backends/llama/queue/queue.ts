@@ -1,5 +1,4 @@
-import type { PriorityClass } from "../../../../deploy/runtime/queue/class-share.ts";
-import { FairQueue } from "../../../../deploy/runtime/queue/fair-queue.ts";
+import { FairQueue, type PriorityClass } from "../../../../deploy/runtime/queue/fair-queue.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { throwIfLeft } from "../../caller-left.ts";
@@ -41,7 +40,7 @@ export class Queue<Want, Grant> {
   }
 
   wants(): readonly Want[] {
-    return this.#waiting.order().map(({ want }) => want);
+    return Array.from(this.#waiting.order(), ({ want }) => want);
   }
 
   /** A full queue evicts a request of the largest other tenant. Throws `EngineError` QUEUE_FULL if there is none. */
@@ -70,17 +69,14 @@ export class Queue<Want, Grant> {
 
   /** Serves waiting requests in order as long as `match` returns a grant. */
   serve(match: (want: Want) => Grant | undefined): void {
-    let served = false;
-    for (let next = this.#waiting.next(); next; next = this.#waiting.next()) {
+    const before = this.#waiting.size;
+    for (const next of this.#waiting.order()) {
       const grant = match(next.want);
-      if (grant === undefined) {
-        this.#waiting.putBack([next]);
-        break;
-      }
+      if (grant === undefined) break;
+      this.#waiting.take(next);
       next.fulfil(grant);
-      served = true;
     }
-    if (served) this.#moved();
+    if (this.#waiting.size < before) this.#moved();
   }
 
   beat(): void {
@@ -89,7 +85,7 @@ export class Queue<Want, Grant> {
   }
 
   close(error: EngineError): void {
-    for (const ticket of this.#waiting.order()) ticket.fail(error);
+    for (const ticket of this.#waiting.items()) ticket.fail(error);
   }
 
   #makeRoom(tenant: string): void {
@@ -101,7 +97,7 @@ export class Queue<Want, Grant> {
   }
 
   #position(ticket: QueueTicket<Want, Grant>): number {
-    this.#positions ??= new Map(this.#waiting.order().map((one, index) => [one, index]));
+    this.#positions ??= new Map(Array.from(this.#waiting.order(), (one, index) => [one, index]));
     return this.#positions.get(ticket) ?? 0;
   }
 
@@ -117,7 +113,7 @@ export class Queue<Want, Grant> {
   }
 
   #tell(): void {
-    for (const ticket of this.#waiting.order()) ticket.beat();
+    for (const ticket of this.#waiting.items()) ticket.beat();
   }
 }
 

@@ -1,14 +1,16 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import { PRIORITY_CLASSES } from "../../../../deploy/runtime/queue/class-share.ts";
+import { PRIORITY_CLASSES } from "../../../../deploy/runtime/queue/fair-queue.ts";
+import type { CircuitBreakerState } from "../../../upstream/admission/slot-request.ts";
 import type { ClusterTraffic } from "../../../upstream/cluster-traffic.ts";
-import type { CircuitBreakerState } from "../../../upstream/queue/circuit-breaker.ts";
 
 /** The traffic of one cluster, as the statistics need it. */
 export type TrafficView = {
   /** The cluster, whose model labels its series. */
   readonly cluster: Pick<ClusterTraffic["cluster"], "model">;
   /** The queue and the circuit breaker of the cluster. */
-  readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "held" | "breakerState" | "breaker">;
+  readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "held" | "breakerState">;
+  /** The number of running token counts. */
+  readonly runningCounts: number;
   /** The retry budget of the cluster. */
   readonly budget: Pick<ClusterTraffic["budget"], "activeRetries" | "activeContinuations" | "overflows">;
 };
@@ -61,7 +63,7 @@ function registerRequests(registry: Registry, traffic: readonly TrafficView[]): 
   gauge(
     "upstream_rq_count_active",
     "Token counts that endpoints of the cluster are asked for now.",
-    ({ admission }) => admission.breaker.activeCounts,
+    ({ runningCounts }) => runningCounts,
   );
   gauge(
     "upstream_rq_retry_active",
