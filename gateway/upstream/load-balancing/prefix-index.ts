@@ -114,7 +114,7 @@ export type SentPrompt = {
   readonly digest: string;
   /** Measured once the prompt is prefilled, estimated before. */
   tokensPerByte: number;
-  /** Monotonic milliseconds of the last use: sent, prefilled, or answered. */
+  /** Monotonic milliseconds of the last use: sent, or prefilled. */
   usedAtMs: number;
   /** Monotonic milliseconds from which the prefix is no longer believed cached. */
   expiresAtMs: number;
@@ -129,7 +129,7 @@ export type HeldPart = {
   readonly tokens: number;
   /** The cached tokens behind the part, of an answer that the prompt continues. */
   readonly tailTokens: number;
-  /** The same, at most as many as the prompt probably has before its next boundary. */
+  /** The announced ones among them, at most as many as the prompt probably has before its next boundary. */
   readonly usableTailTokens: number;
   /** The last use of the sent prompt that the part is believed by; undefined where the endpoint announced it. */
   readonly usedAtMs: number | undefined;
@@ -279,8 +279,8 @@ export class PrefixIndex {
       if (found.has(address)) continue;
       const tokens = bytes * prompt.tokensPerByte;
       const tailTokens = prompt.digest === hash && index <= (lastTurn ?? -1) ? prompt.answerTokens : 0;
-      const usableTailTokens = Math.min(tailTokens, mostTail);
-      found.set(address, { bytes, tokens, tailTokens, usableTailTokens, usedAtMs, prefilled });
+      // Counted as saved, an answer that nothing announces drew conversations back to busy endpoints of full caches.
+      found.set(address, { bytes, tokens, tailTokens, usableTailTokens: 0, usedAtMs, prefilled });
     }
     return isHeld;
   }
