@@ -14,7 +14,7 @@ import { timeoutsSchema } from "./upstream/call/timeouts.ts";
 import { clustersSchema } from "./upstream/cluster-settings.ts";
 import { continuationSchema } from "./upstream/continuation/continuation-room.ts";
 import { retrySchema } from "./upstream/retry/retry-policy.ts";
-import { upstreamSchema } from "./upstream/wire/wire-settings.ts";
+import { upstreamSchema } from "./upstream/wire/generate-wire.ts";
 
 /*
  * The configuration of one gateway: a YAML file, checked strictly. Names carry their units, and are Envoy's where Envoy

@@ -8,7 +8,7 @@ import type { Endpoint } from "./endpoint/endpoint.ts";
 import { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { type TlsSettings, UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { WorkLedger } from "./load-balancing/work-ledger.ts";
-import type { WireKind } from "./wire/wire-settings.ts";
+import type { WireKind } from "./wire/generate-wire.ts";
 
 /** Parts that all clusters share. */
 export type ClusterSurroundings = {

@@ -8,12 +8,9 @@ import { metricSum } from "../support/metric-text.ts";
 import { closedLoop, type Ended, tallyOf } from "../support/processes/closed-loop.ts";
 import type { HostileTally, Hostility } from "../support/processes/hostile-caller.ts";
 import { createKey } from "../support/processes/key-command.ts";
-import { startChild } from "./processes/child-process.ts";
 import type { Attack } from "./processes/hostile-process.ts";
-import { DEMONSTRATION, type NodeFleet, startNodeFleet } from "./processes/node-fleet.ts";
-import type { BenchResult, Row } from "./report/bench-result.ts";
-import { cpuMs } from "./report/cpu.ts";
-import { percentile } from "./report/percentile.ts";
+import { DEMONSTRATION, type NodeFleet, startChild, startNodeFleet } from "./processes/programs.ts";
+import { type BenchResult, cpuMs, percentile, type Row } from "./report.ts";
 import type { BenchSettings } from "./settings.ts";
 
 const NODES = 3;
@@ -30,11 +27,9 @@ const HOSTILITY: Hostility = {
   connections: 1_000,
   leavers: 16,
 };
-/** The tail of first-token times needs a long measurement. */
 const LENGTH_FACTOR = 5;
 /** The time before the first measurement, in milliseconds, for JIT compilation. */
 const WARM_UP_MS = 10_000;
-/** The size of a body that is translated on a thread: a gateway with long conversations has its threads running. */
 const LONG_BODY_BYTES = 400_000;
 /**
  * The time after the attack, in milliseconds, within which memory should return to its level. Honest callers continue:
@@ -56,7 +51,6 @@ const SEED = 1;
 const CALLERS_PRIORITY = -10;
 const MEBIBYTE = 1024 * 1024;
 
-/** The promised bounds for the service beside a hostile key. */
 const MAX_P99_RATIO = 2;
 const MAX_MEMORY_RATIO = 1.1;
 
@@ -76,7 +70,6 @@ type Stretch = {
 type RunningAttack = {
   /** Returns the CPU time of the attacker, in milliseconds. */
   readonly cpuMs: () => number;
-  /** Ends the attack; resolves to its tally. */
   readonly stop: () => Promise<HostileTally>;
 };
 
@@ -127,7 +120,6 @@ export async function hostileBench({ seconds, quick }: BenchSettings): Promise<B
   }
 }
 
-/** Reports for each promise whether it was kept during the attack. */
 function verdicts(attacked: Row, ejections: number, memory: readonly number[]): readonly string[] {
   const line = (isKept: boolean, promise: string, measured: string) =>
     `${isKept ? "Kept" : "NOT KEPT"}: ${promise}: ${measured}.`;
@@ -152,7 +144,6 @@ async function honestKeys(file: string): Promise<readonly string[]> {
   return keys;
 }
 
-/** Starts the gateway's threads by long bodies of two concurrent callers, which exceed the model's context. */
 async function startThreads({ gateway }: NodeFleet, keys: readonly string[]): Promise<void> {
   const path = "/v1/chat/completions";
   const body = bodyFor(path, "a".repeat(LONG_BODY_BYTES));
@@ -160,7 +151,6 @@ async function startThreads({ gateway }: NodeFleet, keys: readonly string[]): Pr
   await Promise.all(keys.slice(0, 2).map(async (key) => (await post(path, body, undefined, key)).text()));
 }
 
-/** Returns a function that posts bodies to the gateway, by default with its own key. */
 function poster({ port, key: own }: NodeFleet["gateway"]) {
   return (path: string, body: unknown, signal?: AbortSignal, key = own) =>
     fetch(`http://127.0.0.1:${port}${path}`, {
@@ -171,7 +161,6 @@ function poster({ port, key: own }: NodeFleet["gateway"]) {
     });
 }
 
-/** Runs the honest callers for a time, optionally beside the attacker. */
 async function stretch(
   { gateway, nodePids }: NodeFleet,
   keys: readonly string[],

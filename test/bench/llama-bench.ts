@@ -10,31 +10,29 @@ import { HandOver } from "../../gateway/upstream/wire/hand-over.ts";
 import { Http2Wire } from "../../gateway/upstream/wire/http2-wire.ts";
 import { GenerateRequest, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
-import { DEMONSTRATION, startNode } from "./processes/node-fleet.ts";
-import type { BenchResult, Row } from "./report/bench-result.ts";
-import { medianOf, medianRatio, type Rounds } from "./report/compare.ts";
-import { cpuMs } from "./report/cpu.ts";
-import { interleave } from "./report/interleave.ts";
-import { percentile } from "./report/percentile.ts";
+import { DEMONSTRATION, startNode } from "./processes/programs.ts";
+import {
+  type BenchResult,
+  cpuMs,
+  interleave,
+  medianOf,
+  medianRatio,
+  percentile,
+  type Rounds,
+  type Row,
+} from "./report.ts";
 import type { BenchSettings } from "./settings.ts";
 
-/** The maximum concurrent answers and one new request. */
 const SLOTS = 17;
 const CONTEXT_TOKENS = 1_024;
-/** The node's default. */
 const BATCH_TOKENS = 256;
-/** The numbers of concurrent answers beside a new request. */
 const OTHERS = [3, 8, 15];
-/** The numbers of concurrent answers in throughput measurements. */
 const CLIENTS = [1, 4, 16];
 const NEWCOMERS = 12;
-/** The prompt of a new request: about 25 tokens with the demonstration model's template, with an answer as short. */
 const PROMPT = "Please tell me what you know about the weather in the north of Italy";
-/** The prompt of continuous callers: the answer has 100 tokens or more. */
 const LONG_PROMPT = "Count from 1 to 90 please";
 const ANSWER_TOKENS = 200;
 const MAX_MESSAGE_BYTES = 1_000_000;
-/** The deadline of a call, far beyond any duration. */
 const DEADLINE_MS = 60_000;
 
 type Measured = {
@@ -52,12 +50,9 @@ type Asker = {
   readonly signal?: AbortSignal;
 };
 
-/** A target: the node over gRPC, or the library alone. */
 type Answering = {
   readonly pid: number;
-  /** Answers a prompt with at most `maxTokens` tokens; resolves to their number and the time of the first. */
   answer(text: string, maxTokens: number, asker: Asker): Promise<{ tokens: number; firstMs: number }>;
-  /** Prepares the next measurement, without requests in progress. */
   rest(): Promise<void>;
   stop(): Promise<void>;
 };
@@ -130,7 +125,6 @@ async function newcomers(target: Answering, others: number): Promise<Measured> {
   return { firstMs: percentile(times, 0.5), worstMs: Math.max(...times), speed: Number.NaN, cpuUs: Number.NaN };
 }
 
-/** Answers one prompt after another until the signal. */
 async function answerOn(target: Answering, asker: Required<Asker>): Promise<number> {
   let tokens = 0;
   for (let turn = 0; !asker.signal.aborted; turn += 1)
@@ -285,7 +279,6 @@ async function loopAnswer(
   return { tokens, firstMs };
 }
 
-/** Returns the prompt in the form of the demonstration model's template. */
 function turnOf(text: string): string {
   return `<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`;
 }

@@ -5,17 +5,22 @@ import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
 import { fleetBench } from "./fleet-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
-import { CELL_NAMES } from "./references/stand-cells.ts";
-import type { ReplayPolicy } from "./replay/replay-policies.ts";
-import { ALL_REPLAY_POLICIES, isReplayPolicy, type ReplaySettings } from "./replay/replay-settings.ts";
-import { replayBench } from "./replay-bench.ts";
-import type { BenchResult } from "./report/bench-result.ts";
-import { loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report/report.ts";
+import { replayBench } from "./replay/replay-bench.ts";
+import type { ReplayPolicy } from "./replay/routers.ts";
+import { type BenchResult, loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report.ts";
 import { scaleBench } from "./scale/scale-bench.ts";
-import { parseScale, QUICK_SCALE, type ScaleSettings, WHOLE_SCALE } from "./scale/scale-settings.ts";
-import { schemasBench } from "./schemas-bench.ts";
-import type { BenchSettings } from "./settings.ts";
-import { STAND_TARGETS, standBench } from "./stand-bench.ts";
+import { schemasBench } from "./schemas/schemas-bench.ts";
+import {
+  ALL_REPLAY_POLICIES,
+  type BenchSettings,
+  isReplayPolicy,
+  parseScale,
+  QUICK_SCALE,
+  type ReplaySettings,
+  type ScaleSettings,
+  WHOLE_SCALE,
+} from "./settings.ts";
+import { CELL_NAMES, STAND_TARGETS, standBench } from "./stand/stand-bench.ts";
 
 const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
   replay: replayBench,
@@ -39,7 +44,6 @@ type Options = {
   readonly full: boolean;
   readonly cells?: readonly string[];
   readonly targets?: readonly string[];
-  readonly hostile: boolean;
   readonly page?: string;
   readonly trace?: string;
   readonly nodes: number;
@@ -61,7 +65,6 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     full: options.full,
     ...(options.cells !== undefined && { cells: options.cells }),
     ...(options.targets !== undefined && { targets: options.targets }),
-    hostile: options.hostile,
     ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
     replay: replaySettings(options),
@@ -132,7 +135,6 @@ function scale(value: string): ScaleSettings {
   return sizes;
 }
 
-/** Exit codes: 0 success, 2 usage, 1 other failures. */
 async function main(): Promise<number> {
   const command = new Command("bench")
     .description("Measures the service on this machine; asserts nothing.")
@@ -148,7 +150,6 @@ async function main(): Promise<number> {
       `what the stand measures: ${STAND_TARGETS.join(", ")}`,
       namesOf("targets", STAND_TARGETS),
     )
-    .option("--hostile", "for `schemas`: what schemas cost that are made to cost much", false)
     .option("--page <file>", "the page that the stand writes, with its plots beside it")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")

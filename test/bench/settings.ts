@@ -1,10 +1,8 @@
-import type { ReplaySettings } from "./replay/replay-settings.ts";
-import type { ScaleSettings } from "./scale/scale-settings.ts";
+import { REPLAY_POLICIES, type ReplayPolicy } from "./replay/routers.ts";
 
 export type BenchSettings = {
   /** The length of one measurement under load, in seconds. */
   readonly seconds: number;
-  /** Interleaved repetitions; results are their medians. */
   readonly repetitions: number;
   /** Smaller loads too: for a quick check, not for a release. */
   readonly quick: boolean;
@@ -14,8 +12,6 @@ export type BenchSettings = {
   readonly cells?: readonly string[];
   /** The targets of the stand, by name. Default: installed ones of the extent. */
   readonly targets?: readonly string[];
-  /** Whether the schemas bench measures hostile schemas. Default: false. */
-  readonly hostile?: boolean;
   /** The file of the page that the stand writes, with plots beside it. Default: none. */
   readonly page?: string;
   /** The folder with public data for a bench. Default: none; only the project's own data is measured. */
@@ -23,3 +19,67 @@ export type BenchSettings = {
   readonly replay: ReplaySettings;
   readonly scale: ScaleSettings;
 };
+
+export type ReplaySettings = {
+  /** The trace file, optionally compressed with gzip; undefined for the sessions beside the bench. */
+  readonly trace: string | undefined;
+  readonly nodes: number;
+  /**
+   * The maximum concurrent prefills of a node: 1 if each prompt waits for the previous ones, as in vLLM by default;
+   * more if they share the node's steps, as with llama.cpp on this project's nodes.
+   */
+  readonly prefillsAtOnce: number;
+  readonly gateways: readonly number[];
+  readonly sessionsPerNode: readonly number[];
+  readonly seeds: readonly number[];
+  readonly policies: readonly ReplayPolicy[];
+};
+
+export const ALL_REPLAY_POLICIES: readonly ReplayPolicy[] = Object.keys(REPLAY_POLICIES).filter(isReplayPolicy);
+
+export function isReplayPolicy(name: string): name is ReplayPolicy {
+  return Object.hasOwn(REPLAY_POLICIES, name);
+}
+
+export type ScaleSettings = {
+  /** Endpoints that every gateway health-checks and balances over. Default: 1,000. */
+  readonly endpoints: number;
+  /** Key records in the store. Default: 100,000. */
+  readonly keys: number;
+  /** Concurrent streams over all gateways, each with its own key and one delta per second. Default: 5,000. */
+  readonly streams: number;
+  /** Gateways that share the store. Default: 4. */
+  readonly gateways: number;
+};
+
+export const WHOLE_SCALE: ScaleSettings = { endpoints: 1_000, keys: 100_000, streams: 5_000, gateways: 4 };
+export const QUICK_SCALE: ScaleSettings = { endpoints: 50, keys: 2_000, streams: 100, gateways: 2 };
+
+const MOST_ENDPOINTS = 62_500;
+
+/**
+ * Parses sizes such as `endpoints=100,streams=500`; unnamed ones are those of `fallback`. Undefined for another name or
+ * an invalid size.
+ */
+export function parseScale(text: string, fallback: ScaleSettings = WHOLE_SCALE): ScaleSettings | undefined {
+  const sizes = new Map<string, number>(Object.entries(fallback));
+  for (const part of text.split(",")) {
+    const [name = "", value = ""] = part.split("=");
+    const size = Number(value);
+    if (!sizes.has(name) || !Number.isSafeInteger(size) || size < 1) return undefined;
+    sizes.set(name, size);
+  }
+  const { endpoints, keys, streams, gateways } = fallback;
+  const scale = {
+    endpoints: sizes.get("endpoints") ?? endpoints,
+    keys: sizes.get("keys") ?? keys,
+    streams: sizes.get("streams") ?? streams,
+    gateways: sizes.get("gateways") ?? gateways,
+  };
+  return scale.endpoints > MOST_ENDPOINTS ? undefined : scale;
+}
+
+/** Returns the address, without port, of an endpoint by its index; on Linux all of them are local. */
+export function endpointHost(number: number): string {
+  return `127.0.${1 + Math.floor(number / 250)}.${1 + (number % 250)}`;
+}

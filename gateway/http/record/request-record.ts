@@ -12,7 +12,7 @@ import {
   type RequestOutcome,
 } from "../../outcome.ts";
 import type { RouteSpec } from "../../routes.ts";
-import type { AttemptTrace, CallRecord } from "../../upstream/call/call-record.ts";
+import type { AttemptTrace, CallRecord } from "../../upstream/call/attempt.ts";
 import type { NotKept } from "../../upstream/continuation/continuation-room.ts";
 import type { CacheNote } from "../../upstream/load-balancing/cache-reasons.ts";
 import type { CallHeaders } from "../../upstream/wire/generate-wire.ts";

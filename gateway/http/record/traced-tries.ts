@@ -1,5 +1,5 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { AttemptEnd, AttemptTrace } from "../../upstream/call/call-record.ts";
+import type { AttemptEnd, AttemptTrace } from "../../upstream/call/attempt.ts";
 import { type TraceContext, traceHeaders, underSpan } from "./trace-context.ts";
 
 /** A call to an engine, for its span. */

@@ -8,14 +8,10 @@ import { acceptTimeoutMs, perTryTimeoutMs, type Timeouts } from "./timeouts.ts";
  */
 const HELD_UP_MS = 50;
 
-/** The time limit that a call on an endpoint has exceeded. */
 export type Expired = "connect" | "hand_over" | "accept" | "per_try" | "idle" | "inter_token";
 
-/** The size of a request, with which its time limits grow. */
 export type RequestSize = {
-  /** The approximate size of the whole request in bytes. */
   readonly bytes: number;
-  /** The approximate length of the prompt in tokens. */
   readonly inputTokens: number;
 };
 
@@ -36,17 +32,14 @@ export class AttemptTimeouts {
   readonly #sentMs: number;
   /** The moment at which writing of the message began; undefined while it waits behind others. */
   #begunMs: number | undefined;
-  /** The moment at which the connection had taken the whole message; undefined until then. */
   #handedOverMs: number | undefined;
   #acceptedMs: number | undefined;
   #lastSignMs: number;
   #lastDeltaMs: number | undefined;
   #progress: Progress | undefined;
-  /** The moment of the latest progress; undefined while none has come. */
   #movedMs: number | undefined;
   /** Whether the gateway's own client reads slowly, which then causes the endpoint's silence. */
   #held = false;
-  /** The moment at which the timer fires next. */
   #lookMs = 0;
   /** The due time of the limit that was extended because this process was stalled. */
   #graceOf: number | undefined;
@@ -87,7 +80,6 @@ export class AttemptTimeouts {
     return this.#acceptedMs === undefined ? undefined : this.#lastSignMs - this.#acceptedMs;
   }
 
-  /** Records that writing of the message to the connection has begun. */
   handOverBegun(): void {
     this.#begunMs = this.#clock.nowMs();
   }
@@ -130,7 +122,6 @@ export class AttemptTimeouts {
     if (this.#lastDeltaMs !== undefined) this.#lastDeltaMs = this.#lastSignMs;
   }
 
-  /** Stops watching at the end of the call. No limit is reported afterwards. */
   close(): void {
     this.#cancel();
   }

@@ -1,41 +1,71 @@
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Detail } from "../../outcome.ts";
+import type { NotKept } from "../continuation/continuation-room.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
-import type { AttemptEnd } from "./call-record.ts";
+import type { CacheNote } from "../load-balancing/cache-reasons.ts";
+import type { CallHeaders } from "../wire/generate-wire.ts";
 import type { Deltas } from "./delta-reader.ts";
 import { callGenerate, type Flow, type GenerateCallOptions } from "./generate-call.ts";
-import { otherAnswer, ourFault } from "./grpc-error.ts";
+import { otherAnswer, ourFault, type UpstreamFailure } from "./grpc-error.ts";
 
-/** The end of an attempt, as the statistics of its endpoint count it. */
+/**
+ * The end of one attempt of a request on one endpoint; `cancelled` where the client disconnected, or this gateway has
+ * to stop.
+ */
+export type AttemptEnd = UpstreamFailure | "answered" | "cancelled";
+
+export type AttemptTrace = {
+  readonly headers: CallHeaders;
+  ended(how: AttemptEnd): void;
+};
+
+export type CallRecord = {
+  /**
+   * Records that a Generate call is about to be sent to the endpoint at `address`, and returns its trace.
+   * `continuedTokens` is the number of tokens of an answer begun by another engine; undefined where the call begins the
+   * answer.
+   */
+  generateSent(address: string, continuedTokens?: number): AttemptTrace;
+  /**
+   * Records that a CountTokens call is about to be sent to the endpoint at `address`. Returns the headers sent with it.
+   */
+  countSent(address: string): CallHeaders;
+  /**
+   * Records that the answer is not, or no longer, kept, so that no other engine could continue it; `why` is the reason.
+   */
+  notKept(why: NotKept): void;
+  overdue(): void;
+  cached(note: CacheNote): void;
+  /**
+   * Records that a call has failed with the token `detail`. Another call may follow, whose end does not include this
+   * failure.
+   */
+  tryFailed(detail: Detail): void;
+};
+
 export type Outcome = "ok" | "failed" | "cancelled" | "refused";
 
 /** An attempt that counts as running on its endpoint until it is ended. */
 export type RunningTry = {
-  /** Removes the attempt from the endpoint, and counts its outcome. Idempotent. */
   end(outcome: Outcome): void;
 };
 
-/** The place on an endpoint held by one attempt of a request. */
 export type AttemptPlace = {
-  /** The member of the cluster on whose endpoint the place is. */
   readonly member: {
     readonly endpoint: Endpoint;
     /** Counts an attempt as running; `continues`: it continues an answer that another endpoint began. */
     beginCall(continues: boolean): RunningTry;
   };
-  /** Follows the attempt for the load-balancing policy; undefined where the policy learns nothing from attempts. */
   readonly placement: { see(events: readonly Event[]): void } | undefined;
-  /** Returns the place at the end of the attempt. Idempotent. */
   release(): void;
 };
 
 export type AttemptOptions = {
-  /** The place that the attempt holds, and releases at its end. */
   readonly place: AttemptPlace;
   /** The call, without the parts that follow from place and gate: the endpoint and the receivers of events. */
   readonly call: Omit<GenerateCallOptions, "endpoint" | "onEvents" | "onDeltas">;
   /** Whether the attempt continues an answer that another endpoint began. */
   readonly continues: boolean;
-  /** The answer that the attempt is for, which tracks the part passed on. */
   readonly answer: {
     /**
      * Returns the events of a message to pass on; undefined where the engine was to continue an answer and sends a
@@ -45,7 +75,6 @@ export type AttemptOptions = {
     /** Accepts deltas; runs for nearly every delta. Returns false where `take` has to compare them. */
     takeDeltas(texts: readonly string[], tokens: readonly number[]): boolean;
   };
-  /** Receives the events to pass on. */
   readonly gate: {
     readonly takesDeltas: boolean;
     pass(events: readonly Event[], flow: Flow): void;
@@ -87,7 +116,6 @@ export async function runAttempt(
   return end;
 }
 
-/** Returns the outcome that the end of an attempt counts as. */
 function outcomeOf(end: AttemptEnd): Outcome {
   if (end === "cancelled") return "cancelled";
   if (end === "answered") return "ok";

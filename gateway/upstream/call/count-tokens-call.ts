@@ -10,13 +10,9 @@ import { fromGrpc, stalled, type UpstreamFailure } from "./grpc-error.ts";
 import type { RequestBuffer } from "./request-buffer.ts";
 
 export type CountTokensOptions = {
-  /** The headers sent with the call as metadata. */
   readonly headers: CallHeaders;
-  /** The deadline of the count, in milliseconds of the wall clock. */
   readonly deadline: number;
-  /** The clock of the connection timeout. */
   readonly clock: Clock;
-  /** The connection timeout, in milliseconds. */
   readonly connectMs: number;
 };
 

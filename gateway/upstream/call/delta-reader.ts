@@ -17,11 +17,9 @@ const NO_TOKENS: readonly number[] = [];
 /** The most bytes of a varint read here: five hold any number below 2^32. */
 const MAX_VARINT_BYTES = 5;
 
-/** A message that only continues the open block. */
 export type Deltas = {
   /** The texts of its deltas, in order; none is empty. */
   readonly texts: readonly string[];
-  /** The tokens behind them. */
   readonly tokens: readonly number[];
 };
 
@@ -31,9 +29,7 @@ export type Deltas = {
  * so that the reader need not cover the whole contract.
  */
 export class DeltaReader implements Deltas {
-  /** The texts of the newest message. */
   texts: readonly string[] = NO_TEXTS;
-  /** The tokens of the newest message. */
   tokens: readonly number[] = NO_TOKENS;
   #bytes: Buffer = NOTHING;
   #at = 0;
@@ -51,7 +47,6 @@ export class DeltaReader implements Deltas {
     return isWhole;
   }
 
-  /** Reads the events and the tokens behind them. Returns whether they fill the message up to `end`. */
   #deltas(index: number, end: number): boolean {
     this.tokens = NO_TOKENS;
     // A literal allocates exactly its elements; a push to an empty array allocates seventeen.

@@ -21,7 +21,6 @@ const IMMEDIATE_FAIL_TRAILER = "x-svc-immediate-health-check-fail";
 export type Flow = {
   /** Stops reading from the engine, and suspends its time limits. */
   pause(): void;
-  /** Resumes reading after `pause`. */
   resume(): void;
 };
 
@@ -30,11 +29,9 @@ export type GenerateCallOptions = {
   readonly request: RequestBuffer;
   /** Returns the message for the engine, from the bytes of the request; called once, when the call is opened. */
   readonly message: (held: Uint8Array) => Uint8Array;
-  /** The headers sent with the call as metadata. */
   readonly headers: CallHeaders;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly deadline: number;
-  /** The clock of the time limits. */
   readonly clock: Clock;
   readonly timeouts: Timeouts;
   /** The approximate length of the prompt in tokens, with which the limit on the first delta grows. */
@@ -115,7 +112,6 @@ class GenerateCall implements WireListener {
     };
   }
 
-  /** Opens the call, and follows the signal that cancels it. */
   open(): void {
     const { endpoint, request, message, headers, deadline } = this.#options;
     const handOver = this.#handOver;
@@ -137,7 +133,6 @@ class GenerateCall implements WireListener {
     this.#resolve(this.#failure);
   }
 
-  /** Takes one message. Runs for every delta. */
   message(bytes: Buffer, from: number, to: number): void {
     if (this.#broken) return;
     try {
@@ -179,7 +174,6 @@ class GenerateCall implements WireListener {
   }
 }
 
-/** Returns the decoded message; undefined for malformed bytes. */
 function decode(bytes: Buffer): GenerateResponse | undefined {
   try {
     return GenerateResponse.decode(bytes);

@@ -11,13 +11,11 @@ import type { Expired } from "./attempt-timeouts.ts";
 const DOMAIN = "svc.inference";
 const TYPE_PREFIX = "type.googleapis.com/google.rpc.";
 
-/** The meaning of a failed call for the request and for the endpoint. */
 export type UpstreamFailure = {
   /** The error that the caller gets, unless another endpoint succeeds. */
   readonly error: ApiError;
   /** Whether another endpoint may succeed, as long as no delta has been passed on. */
   readonly retriable: boolean;
-  /** The meaning of the failure for the endpoint. */
   readonly ending: CallEnding;
   /**
    * The time for which the endpoint had worked on the call, in milliseconds; undefined where it never did, or where
@@ -159,7 +157,6 @@ function refused(code: ErrorCode, text: string, detail: Detail, cause: unknown):
   return new ApiError(code, text, { detail, cause });
 }
 
-/** The subject of an engine's refusal, in words for the caller. */
 const REFUSED_FOR: Readonly<Record<string, string>> = {
   system_message: "where a system message stands",
   turns: "the order of roles",
@@ -203,7 +200,6 @@ export function overloaded(detail: Detail, retryAfterMs: number | undefined, cau
   });
 }
 
-/** Returns the error for a prompt that is too long. Real clients match on its words and then shorten their history. */
 export function contextExceeded(tokens: number | string, window: number | string, cause?: unknown): ApiError {
   return new ApiError(
     "context_length_exceeded",

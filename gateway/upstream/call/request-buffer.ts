@@ -23,7 +23,6 @@ export class RequestBuffer {
     return this.#bytes;
   }
 
-  /** Whether an engine has taken the message permanently. */
   get isTaken(): boolean {
     return this.#isTaken;
   }

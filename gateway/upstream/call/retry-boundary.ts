@@ -2,9 +2,7 @@ import type { Event } from "../../../proto/gen/svc/inference/v1/inference_servic
 import type { Deltas } from "./delta-reader.ts";
 import type { Flow } from "./generate-call.ts";
 
-/** Receives the events of one answer, in order, for every delta. */
 export type EventSink = {
-  /** Takes the next events of the answer; `flow` pauses the engine while the client reads slowly. */
   events(events: readonly Event[], flow: Flow): void;
   /**
    * Takes deltas of the open block, after others of the answer; they are valid only during the call. Default: the same

@@ -3,11 +3,8 @@ import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 
 const MIB = 1024 * 1024;
 
-/** The limit on the headers of a request, from its first byte, in milliseconds. */
 const REQUEST_HEADERS_MS = 10_000;
-/** The limit on a client that reads nothing, in milliseconds. */
 const CLIENT_WRITE_STALL_MS = 30_000;
-/** The limit on connecting to an endpoint, in milliseconds. */
 const CONNECT_MS = 2_000;
 /** The limit on handing over a small request, and again on the wait for the first message, in milliseconds. */
 const ACCEPT_MS = 5_000;
@@ -24,7 +21,6 @@ const INTER_TOKEN_MS = 60_000;
 /** The share of the keep-alive interval after which the status line of a stream is sent even without a delta. */
 const HEADER_COMMIT_SHARE = 0.8;
 
-/** The schema of the time limits of a request. */
 export const timeoutsSchema = z
   .strictObject({
     requestTimeoutMs: milliseconds(
@@ -54,13 +50,10 @@ export const timeoutsSchema = z
 
 /** Every time limit of a request on its way through the gateway, in milliseconds. */
 export type Timeouts = {
-  /** From the first byte of a request until its headers are complete, in milliseconds. */
   readonly requestHeadersTimeoutMs: number;
-  /** From the first byte of a request until its body is complete, in milliseconds. */
   readonly requestTimeoutMs: number;
   /** From the admission of a request until it is sent to an endpoint, in milliseconds. */
   readonly pendingMs: number;
-  /** On opening a connection to an endpoint, in milliseconds. */
   readonly connectMs: number;
   /**
    * On handing over a small request, and again on the wait for `Started` or a place in the engine's queue, in
@@ -75,9 +68,7 @@ export type Timeouts = {
   readonly perTryIdleMs: number;
   /** Between two deltas while decoding, in milliseconds. */
   readonly interTokenMs: number;
-  /** From the admission of a request until the end of a streamed answer, in milliseconds. */
   readonly maxStreamDurationMs: number;
-  /** From the admission of a request until the end of a unary answer, in milliseconds. */
   readonly maxRequestDurationMs: number;
   /** The time for which a client's socket may accept no data, in milliseconds. */
   readonly clientWriteStallMs: number;
@@ -87,17 +78,12 @@ export type Timeouts = {
   readonly headerCommitMs: number;
 };
 
-/** The time to the first token, in milliseconds: it grows with the prompt. */
 export type PerTryTimeout = {
-  /** The time for every prompt, in milliseconds. */
   readonly baseMs: number;
-  /** The time that every thousand tokens of the prompt add, in milliseconds. */
   readonly perThousandTokensMs: number;
-  /** The longest time for any prompt, in milliseconds. */
   readonly maxMs: number;
 };
 
-/** Returns all time limits for the configured ones. */
 export function timeoutsOf({
   requestTimeoutMs,
   pendingTimeoutMs,

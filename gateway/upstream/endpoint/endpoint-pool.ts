@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import { isLoopback } from "../../../deploy/runtime/net/loopback.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { WireKind } from "../wire/wire-settings.ts";
+import type { WireKind } from "../wire/generate-wire.ts";
 import { Endpoint, type EndpointTls } from "./endpoint.ts";
 import { LoadReports } from "./load-reports.ts";
 

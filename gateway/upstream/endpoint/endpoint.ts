@@ -10,10 +10,9 @@ import type { Pems } from "../../../deploy/runtime/files/followed-file.ts";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { type ModelDescription, NodeServiceService } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import type { GenerateWire } from "../wire/generate-wire.ts";
+import type { GenerateWire, WireKind } from "../wire/generate-wire.ts";
 import { GrpcJsWire } from "../wire/grpc-js-wire.ts";
 import { Http2Wire } from "../wire/http2-wire.ts";
-import type { WireKind } from "../wire/wire-settings.ts";
 import { LastReport } from "./load-reports.ts";
 
 /** The size of the largest request message, in bytes. A prompt of a million tokens is several MB. */

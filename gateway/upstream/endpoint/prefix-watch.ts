@@ -19,16 +19,12 @@ const ASK_AGAIN_MS = 60_000;
 
 export type PrefixWatchOptions = {
   readonly endpoint: Endpoint;
-  /** The catalog id of the model. */
   readonly model: string;
-  /** Stores the prefixes that the endpoint announces. */
   readonly announcements: {
     take(address: string, message: WatchPrefixesResponse): void;
     forget(address: string): void;
   };
-  /** The clock of the backoff. */
   readonly clock: Clock;
-  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
 };
 

@@ -15,7 +15,6 @@ const IMAGE_BYTES = 6_000;
 export type Boundary = {
   /** A keyed digest of everything before the boundary. */
   readonly hash: string;
-  /** The size of everything before the boundary, in bytes. */
   readonly bytes: number;
   /** Whether the caller marked the boundary as the end of a prefix that will be repeated. */
   readonly marked: boolean;
@@ -130,7 +129,6 @@ const digested = Buffer.alloc(32);
  * are followed by their outline, which holds the length of each; it begins at the last zero byte.
  */
 class Section {
-  /** The end of the collected bytes. */
   #at = KEY_BYTES;
   /** Receives the fields that exceed the buffer; undefined while all have fitted. */
   #overflow: Hash | undefined;
@@ -154,7 +152,6 @@ class Section {
     this.#bytes += this.#fields(tag, fields);
   }
 
-  /** Digests the identity of an image, and counts the image. */
   addImage(tag: string, ...fields: readonly (string | Buffer)[]): void {
     this.#fields(tag, fields);
     this.#bytes += IMAGE_BYTES;
@@ -168,7 +165,6 @@ class Section {
     return digested.toString("base64url", 0, DIGEST_BYTES);
   }
 
-  /** Adds fields to the section and its outline. Returns their size in bytes. */
   #fields(tag: string, fields: readonly (string | Buffer)[]): number {
     let all = 0;
     this.#outline += tag;
@@ -181,7 +177,6 @@ class Section {
     return all;
   }
 
-  /** Adds a field. Returns its size in bytes. */
   #put(field: string | Buffer): number {
     const mostBytes = typeof field === "string" ? field.length * MAX_CHARACTER_BYTES : field.length;
     if (mostBytes > gathered.length - this.#at) this.#flushed();

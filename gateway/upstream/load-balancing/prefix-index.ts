@@ -3,7 +3,6 @@ import type { WatchPrefixesResponse } from "../../../proto/gen/svc/inference/v1/
 import type { Boundary, PromptShape } from "./boundary-hashes.ts";
 import type { EndpointView } from "./endpoint-view.ts";
 
-/** The bytes of a digest. */
 const DIGEST_BYTES = 16;
 /** The most announced prefixes of one cluster, of all its endpoints together: about 200 MB. */
 const MAX_ANNOUNCED = 1_000_000;
@@ -80,7 +79,6 @@ export class Announcements implements AnnouncedPrefixes {
       this.#hold(digest.toString("base64url"), { address, tokens, tailTokens }, announcer);
   }
 
-  /** Removes all announced prefixes of the endpoint at `address`. */
   forget(address: string): void {
     const announcer = this.#announcers.get(address);
     if (!announcer) return;
@@ -116,7 +114,7 @@ export type SentPrompt = {
   readonly digest: string;
   /** Measured once the prompt is prefilled, estimated before. */
   tokensPerByte: number;
-  /** Monotonic milliseconds of the last use: sent, prefilled, or answered. */
+  /** Monotonic milliseconds of the last use: sent, or prefilled. */
   usedAtMs: number;
   /** Monotonic milliseconds from which the prefix is no longer believed cached. */
   expiresAtMs: number;
@@ -131,7 +129,7 @@ export type HeldPart = {
   readonly tokens: number;
   /** The cached tokens behind the part, of an answer that the prompt continues. */
   readonly tailTokens: number;
-  /** The same, at most as many as the prompt probably has before its next boundary. */
+  /** The announced ones among them, at most as many as the prompt probably has before its next boundary. */
   readonly usableTailTokens: number;
   /** The last use of the sent prompt that the part is believed by; undefined where the endpoint announced it. */
   readonly usedAtMs: number | undefined;
@@ -270,10 +268,8 @@ export class PrefixIndex {
     for (const { address, tokens, tailTokens } of this.announced.holders(hash)) {
       isHeld = true;
       if (found.has(address)) continue;
-      found.set(address, {
-        ...{ bytes, tokens, tailTokens, usableTailTokens: Math.min(tailTokens, mostTail) },
-        ...{ usedAtMs: undefined, prefilled: true },
-      });
+      const usableTailTokens = Math.min(tailTokens, mostTail);
+      found.set(address, { bytes, tokens, tailTokens, usableTailTokens, usedAtMs: undefined, prefilled: true });
     }
     for (const prompt of this.#sent.get(hash) ?? NOTHING) {
       const { address, usedAtMs } = prompt;
@@ -281,17 +277,10 @@ export class PrefixIndex {
       if (!this.#isBelieved(prompt, nowMs) || (prefilled && this.announced.fillOf(address))) continue;
       isHeld = true;
       if (found.has(address)) continue;
-      const goesOn = prompt.digest === hash && index <= (lastTurn ?? -1);
-      const tailTokens = goesOn ? prompt.answerTokens : 0;
-      found.set(address, {
-        ...{
-          bytes,
-          tokens: bytes * prompt.tokensPerByte,
-          tailTokens,
-          usableTailTokens: Math.min(tailTokens, mostTail),
-        },
-        ...{ usedAtMs, prefilled },
-      });
+      const tokens = bytes * prompt.tokensPerByte;
+      const tailTokens = prompt.digest === hash && index <= (lastTurn ?? -1) ? prompt.answerTokens : 0;
+      // Counted as saved, an answer that nothing announces drew conversations back to busy endpoints of full caches.
+      found.set(address, { bytes, tokens, tailTokens, usableTailTokens: 0, usedAtMs, prefilled });
     }
     return isHeld;
   }

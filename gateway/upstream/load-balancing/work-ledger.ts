@@ -1,4 +1,3 @@
-/** The prefill work of one request on an endpoint. */
 export type Work = {
   /** Sets the tokens of the request that are still to be prefilled. Negative numbers count as 0. */
   remain(tokens: number): void;
@@ -6,7 +5,6 @@ export type Work = {
   done(): void;
 };
 
-/** The weight of a new measurement in the moving average. */
 const LEARNING_RATE = 0.2;
 /** The tokens below which a measurement reflects the fixed cost of a call more than the speed. */
 const MIN_MEASURED_TOKENS = 256;

@@ -1,14 +1,29 @@
 import type { Metadata, ServiceError } from "@grpc/grpc-js";
+import * as z from "zod";
 import type { HandOver } from "./hand-over.ts";
+
+/** The schema of the settings on connections to engine nodes. */
+export const upstreamSchema = z
+  .strictObject({
+    wire: z
+      .enum(["grpc", "fast"])
+      .default("fast")
+      .describe(
+        "What carries the calls that generate: `fast` is a client of HTTP/2 that does only what these calls need, on a connection of its own, for less work per token; `grpc` is grpc-js, as for all other calls. Nodes cannot tell them apart.",
+      ),
+  })
+  .prefault({})
+  .describe("How the gateway speaks to engine nodes.");
+
+/** The transport of Generate calls to the nodes. */
+export type WireKind = z.infer<typeof upstreamSchema>["wire"];
 
 /** The metadata sent with a call, by name in lower case: its trace context. */
 export type CallHeaders = Readonly<Record<string, string>>;
 
-/** A Generate call to send. */
 export type WireRequest = {
   /** The message, in the bytes of the contract. The sender keeps no reference. */
   readonly message: Uint8Array;
-  /** The headers sent with the call as metadata. */
   readonly headers: CallHeaders;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly deadline: number;
@@ -16,11 +31,8 @@ export type WireRequest = {
   readonly handOver: HandOver;
 };
 
-/** The end of a Generate call. */
 export type WireEnd = {
-  /** The status that the call failed with; undefined on success. */
   readonly error: ServiceError | undefined;
-  /** The trailers of the node; empty where it has sent none. */
   readonly trailers: Metadata;
 };
 
@@ -45,7 +57,6 @@ export type WireCall = {
   cancel(why?: "silent"): void;
   /** Stops reading this call, and no other: the node stops sending once a window is full. */
   pause(): void;
-  /** Resumes reading after `pause`. */
   resume(): void;
 };
 

@@ -9,7 +9,6 @@ import {
   type WireRequest,
 } from "./generate-wire.ts";
 
-/** Converts the headers of a call to gRPC metadata. */
 export function metadataOf(headers: CallHeaders): Metadata {
   const metadata = new Metadata();
   for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
@@ -76,6 +75,5 @@ export class GrpcJsWire implements GenerateWire {
   /** Does nothing: the health checks have connected. */
   warm(): void {}
 
-  /** Does nothing: the channel is the endpoint's. */
   close(): void {}
 }

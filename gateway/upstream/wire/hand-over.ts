@@ -14,7 +14,6 @@ export type HandOverOptions = {
   readonly lane: FairLane;
   /** The tenant of the message: the lane is fair between tenants. */
   readonly tenant: string;
-  /** The approximate size of the message in bytes. */
   readonly bytes: number;
   /** Called when encoding and writing of the message begins: a big one may have waited for others. */
   readonly onBegun?: () => void;

@@ -1,9 +1,9 @@
-import { Metadata, status } from "@grpc/grpc-js";
+import { Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { endOf, endWithoutStatus, failedCall } from "./call-status.ts";
 import type { WireCall, WireEnd, WireListener, WireRequest } from "./generate-wire.ts";
 import type { Http2Connection } from "./http2/connection.ts";
-import type { Headers } from "./http2/header-reader.ts";
+import { ErrorCode } from "./http2/frames.ts";
+import type { Headers } from "./http2/hpack.ts";
 import type { Http2Stream, StreamListener } from "./http2/stream.ts";
 import { framed, MessageCutter, prefixOf } from "./message-cutter.ts";
 
@@ -14,11 +14,8 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export type Http2CallOptions = {
   readonly request: WireRequest;
-  /** Receives the events of the call. */
   readonly listener: WireListener;
-  /** The size of the largest reply message, in bytes. */
   readonly maxMessageBytes: number;
-  /** The clock of the call's deadline. */
   readonly clock: Clock;
   /** Called with the connection of the call when it is cancelled for silence. */
   readonly onSilent: (connection: Http2Connection) => void;
@@ -57,7 +54,6 @@ export class Http2Call implements WireCall, StreamListener {
     this.#stopDeadline = clock.after(leftMs, () => this.fail(status.DEADLINE_EXCEEDED, "Deadline exceeded"));
   }
 
-  /** Whether the call has its stream, which it gets on an established connection. */
   get connected(): boolean {
     return this.#stream !== undefined;
   }
@@ -76,7 +72,6 @@ export class Http2Call implements WireCall, StreamListener {
     this.#handOver(stream);
   }
 
-  /** Cancels the call, which ends it at once. */
   cancel(why?: "silent"): void {
     if (why === "silent" && this.#connection && !this.#over) this.#onSilent(this.#connection);
     this.fail(status.CANCELLED, "Cancelled on client");
@@ -93,7 +88,6 @@ export class Http2Call implements WireCall, StreamListener {
     this.#stream?.pause();
   }
 
-  /** Resumes reading. */
   resume(): void {
     this.#paused = false;
     this.#stream?.resume();
@@ -113,12 +107,10 @@ export class Http2Call implements WireCall, StreamListener {
     else stream.send([prefixOf(message.byteLength), message], onTaken);
   }
 
-  /** Takes the headers of the answer. */
   headers(headers: Headers): void {
     this.#httpStatus = Number(headers[":status"]);
   }
 
-  /** Takes a part of the answer. Runs for every delta. */
   data(bytes: Buffer, from: number, to: number): void {
     // An answer that is not gRPC has no messages.
     if (this.#over || this.#httpStatus !== 200) return;
@@ -143,7 +135,6 @@ export class Http2Call implements WireCall, StreamListener {
     this.#end(this.#told ?? endWithoutStatus(false, this.#httpStatus, 0));
   }
 
-  /** Takes the end of the stream before that of the answer. */
   broken(code: number, lost: boolean): void {
     this.#end(endWithoutStatus(lost, this.#httpStatus, code));
   }
@@ -156,5 +147,61 @@ export class Http2Call implements WireCall, StreamListener {
     // Does nothing for a stream that has ended.
     this.#stream?.cancel();
     this.#listener.ended(end);
+  }
+}
+
+/** The gRPC status of an answer with an HTTP status and no gRPC status. */
+const BY_HTTP_STATUS: Readonly<Record<number, status>> = {
+  400: status.INTERNAL,
+  401: status.UNAUTHENTICATED,
+  403: status.PERMISSION_DENIED,
+  404: status.UNIMPLEMENTED,
+  429: status.UNAVAILABLE,
+  502: status.UNAVAILABLE,
+  503: status.UNAVAILABLE,
+  504: status.UNAVAILABLE,
+};
+
+/** The gRPC status of a reset stream, by the HTTP/2 error code. */
+const BY_RESET: Readonly<Record<number, readonly [status, string]>> = {
+  [ErrorCode.REFUSED_STREAM]: [status.UNAVAILABLE, "Stream refused by server"],
+  [ErrorCode.CANCEL]: [status.CANCELLED, "Call cancelled"],
+  [ErrorCode.ENHANCE_YOUR_CALM]: [status.RESOURCE_EXHAUSTED, "Bandwidth exhausted or memory limit exceeded"],
+  [ErrorCode.INADEQUATE_SECURITY]: [status.PERMISSION_DENIED, "Protocol not secure enough"],
+};
+
+/** Returns the error of a call that ended with a gRPC status, in the form of grpc-js. */
+export function failedCall(code: status, details: string, metadata = new Metadata()): ServiceError {
+  return Object.assign(new Error(`${code} ${status[code]}: ${details}`), { code, details, metadata });
+}
+
+function endOf(trailers: Headers): WireEnd | undefined {
+  const code = trailers["grpc-status"];
+  if (code === undefined) return undefined;
+  const metadata = Metadata.fromHttp2Headers(trailers);
+  if (code === "0") return { error: undefined, trailers: metadata };
+  const known = /^(?:[1-9]|1[0-6])$/.test(code) ? (Number(code) as status) : status.UNKNOWN;
+  return { error: failedCall(known, detailsOf(trailers["grpc-message"]), metadata), trailers: metadata };
+}
+
+function endWithoutStatus(lost: boolean, httpStatus: number | undefined, resetCode: number): WireEnd {
+  return { error: errorWithoutStatus(lost, httpStatus, resetCode), trailers: new Metadata() };
+}
+
+function errorWithoutStatus(lost: boolean, httpStatus: number | undefined, resetCode: number): ServiceError {
+  if (lost) return failedCall(status.UNAVAILABLE, "Connection dropped");
+  if (httpStatus !== undefined && httpStatus !== 200)
+    return failedCall(BY_HTTP_STATUS[httpStatus] ?? status.UNKNOWN, `Received HTTP status code ${httpStatus}`);
+  const [code, details] = BY_RESET[resetCode] ?? [status.INTERNAL, `Received RST_STREAM with code ${resetCode}`];
+  return failedCall(code, details);
+}
+
+/** Returns the percent-decoded message of a status; unchanged where it is badly encoded. */
+function detailsOf(message: string | undefined): string {
+  if (message === undefined) return "";
+  try {
+    return decodeURIComponent(message);
+  } catch {
+    return message;
   }
 }

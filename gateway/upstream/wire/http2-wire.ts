@@ -4,12 +4,11 @@ import { Metadata, status } from "@grpc/grpc-js";
 import type { Pems } from "../../../deploy/runtime/files/followed-file.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { InferenceServiceService } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { failedCall } from "./call-status.ts";
 import type { GenerateWire, WireCall, WireListener, WireRequest } from "./generate-wire.ts";
 import { Http2Connection } from "./http2/connection.ts";
 import { ErrorCode } from "./http2/frames.ts";
-import { headerBlock } from "./http2/header-writer.ts";
-import { Http2Call } from "./http2-call.ts";
+import { headerBlock } from "./http2/hpack.ts";
+import { failedCall, Http2Call } from "./http2-call.ts";
 
 /** The read buffer that all connections share: the bytes of one are processed before the next is read. */
 const READ_ROOM = Buffer.allocUnsafeSlow(64 * 1024);
@@ -22,10 +21,8 @@ const PROBE_MS = 1_000;
 /** The largest number of milliseconds in the deadline header. */
 const MAX_TIMEOUT_MS = 99_999_999;
 
-/** The status message of a call without a connection. */
 const NO_CONNECTION = "No connection established";
 
-/** The TLS of a wire's connections. */
 export type WireTls = {
   /** Returns the certificates that new connections trust and present. */
   readonly pems: () => Pems;
@@ -36,9 +33,7 @@ export type WireTls = {
 export type Http2WireOptions = {
   /** The address of the endpoint, `host:port`; an IPv6 address stands in brackets. */
   readonly address: string;
-  /** The TLS of connections; undefined for plain text. */
   readonly tls: WireTls | undefined;
-  /** The size of the largest reply message, in bytes. */
   readonly maxMessageBytes: number;
   /**
    * The clock of the calls' deadlines. Default: the system's. The timers of the connection itself use the system's
@@ -51,7 +46,6 @@ export type Http2WireOptions = {
   readonly pingTimeoutMs?: number;
 };
 
-/** A connection to the node, and its socket. */
 type Link = { readonly connection: Http2Connection; readonly socket: Socket };
 
 /**
@@ -64,7 +58,6 @@ export class Http2Wire implements GenerateWire {
   readonly #options: Http2WireOptions;
   readonly #clock: Clock;
   readonly #pingTimeoutMs: number;
-  /** The headers that all calls share. */
   readonly #sameHeaders: Buffer;
   #pingMs: number;
   /** The connection for new calls; undefined where there is none. */
@@ -84,7 +77,6 @@ export class Http2Wire implements GenerateWire {
   /** Created once: a closure created with a call would retain the message of the call. */
   readonly #onSilent = (connection: Http2Connection) => this.#probe(connection);
 
-  /** Starts without a connection. */
   constructor(options: Http2WireOptions) {
     const { address, tls, clock, pingMs, pingTimeoutMs } = options;
     this.#options = options;
@@ -102,7 +94,6 @@ export class Http2Wire implements GenerateWire {
     ]);
   }
 
-  /** Whether the connection for new calls is established. */
   get connected(): boolean {
     return this.#standing !== undefined && this.#standing === this.#link && this.#standing.connection.usable;
   }
@@ -128,7 +119,6 @@ export class Http2Wire implements GenerateWire {
     this.#usable();
   }
 
-  /** Closes all connections, and ends their calls. */
   close(): void {
     this.#closed = true;
     this.#link = undefined;
@@ -235,7 +225,6 @@ export class Http2Wire implements GenerateWire {
     });
   }
 
-  /** Pings the node periodically. Returns the function that stops this. */
   #ping({ connection, socket }: Link): () => void {
     let overdue: NodeJS.Timeout | undefined;
     const timer = setInterval(() => {

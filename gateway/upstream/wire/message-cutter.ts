@@ -1,6 +1,3 @@
-import { HeldBytes } from "./http2/held-bytes.ts";
-
-/** The bytes of a message's prefix: the compression flag and the length. */
 const PREFIX_BYTES = 5;
 
 /** The fault of bytes that cannot be split: a compressed message, or one above the agreed length. */
@@ -13,9 +10,7 @@ export type CutFault = { readonly kind: "compressed" } | { readonly kind: "too_l
 export class MessageCutter {
   readonly #maxBytes: number;
   readonly #onMessage: (bytes: Buffer, from: number, to: number) => void;
-  /** The beginning of an incomplete message. */
   readonly #held = new HeldBytes();
-  /** The number of bytes needed before the next parse. */
   #neededBytes = 0;
 
   /** Accepts messages of at most `maxBytes` bytes, and passes each to `onMessage` in place. */
@@ -63,9 +58,50 @@ export function framed(message: Uint8Array): Buffer {
   return bytes;
 }
 
-/** Returns the prefix of a message of `messageBytes` bytes. */
 export function prefixOf(messageBytes: number): Buffer {
   const bytes = Buffer.alloc(PREFIX_BYTES);
   bytes.writeUInt32BE(messageBytes, 1);
   return bytes;
+}
+
+const NO_BYTES = Buffer.alloc(0);
+
+/** Collects bytes that arrive in pieces in one buffer: its memory depends on the bytes and not on the pieces. */
+export class HeldBytes {
+  #room = NO_BYTES;
+  #from = 0;
+  #to = 0;
+
+  get length(): number {
+    return this.#to - this.#from;
+  }
+
+  /**
+   * Adds a copy of the bytes of `piece` from `from` to before `to`. The buffer is at most twice as large as the bytes,
+   * and no larger than `expected`, the total number of bytes to come, unless more have come.
+   */
+  add(piece: Buffer, from: number, to: number, expected = Number.POSITIVE_INFINITY): void {
+    const length = this.length + to - from;
+    if (this.#to + to - from > this.#room.length) {
+      const room = Buffer.allocUnsafe(Math.max(length, Math.min(2 * length, expected)));
+      this.#room.copy(room, 0, this.#from, this.#to);
+      this.#to = this.length;
+      this.#from = 0;
+      this.#room = room;
+    }
+    piece.copy(this.#room, this.#to, from, to);
+    this.#to += to - from;
+  }
+
+  /** Removes and returns the first `most` bytes, or all where there are no more. Default: all. */
+  take(most = Number.POSITIVE_INFINITY): Buffer {
+    const bytes = this.#room.subarray(this.#from, Math.min(this.#to, this.#from + most));
+    this.#from += bytes.length;
+    if (this.#from === this.#to) {
+      this.#room = NO_BYTES;
+      this.#from = 0;
+      this.#to = 0;
+    }
+    return bytes;
+  }
 }

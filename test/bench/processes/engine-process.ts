@@ -3,17 +3,14 @@ import type { Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1
 import type { Script } from "../../support/engine/scripted-backend.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { type Directive, parseDirective } from "./directive.ts";
 import { Pace, Pacer } from "./pacer.ts";
+import { type Directive, nowUs, parseDirective, stamp } from "./requests.ts";
 import { startSseOrigin } from "./sse-origin.ts";
-import { nowUs, stamp } from "./stamp.ts";
-import { startTokenOrigin } from "./token-origin.ts";
 
 /*
  * The engine of the benches, a separate program: an engine node that plays directives, and the same over plain HTTP for
- * the gateway's alternatives. Its arguments are the listen address (default 127.0.0.1) and the folder of a tokenizer,
- * with which it also plays them in tokens over gRPC. Prints `ready {"address":…,"ssePort":…,"tokenPort":…}`; sends
- * cancellations to its parent.
+ * the gateway's alternatives. Its argument is the listen address (default 127.0.0.1). Prints
+ * `ready {"address":…,"ssePort":…}`; sends cancellations to its parent.
  */
 
 /**
@@ -60,12 +57,11 @@ const paced: Script = async function* (request, signal): AsyncGenerator<readonly
   }
 };
 
-const [, , host, tokenizerFolder] = process.argv;
+const [, , host] = process.argv;
 const engine = await startEngine(paced, {
   ...{ slots: 100_000, keepsRequests: false },
   ...(host !== undefined && { host }),
 });
 const ssePort = await startSseOrigin(paceOf, reportLeft);
-const tokenPort = tokenizerFolder && (await startTokenOrigin(tokenizerFolder, paceOf, reportLeft));
 process.on("disconnect", () => process.exit());
-process.stdout.write(`ready ${JSON.stringify({ address: engine.address, ssePort, tokenPort })}\n`);
+process.stdout.write(`ready ${JSON.stringify({ address: engine.address, ssePort })}\n`);

@@ -1,4 +1,3 @@
-/** Streams of one rate are spread over this many phases of a period, as with several engines. */
 export const DEFAULT_PHASES = 8;
 
 /** Calls its members at one rate, group by group, from one timer. */
@@ -16,7 +15,6 @@ export class Pacer {
     this.#tickMs = 1000 / timesPerSecond / phases;
   }
 
-  /** Calls `onTick` from now on; the returned function ends that and may be called twice. */
   join(onTick: () => void): () => void {
     const group = this.#groups[this.#joined++ % this.#groups.length];
     group?.add(onTick);
@@ -61,7 +59,6 @@ export class Pace {
     });
   }
 
-  /** Resolves at the next tick. One wait at a time. */
   async tick(): Promise<void> {
     if (!this.#due)
       await new Promise<void>((resolve) => {

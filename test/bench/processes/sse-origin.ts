@@ -3,14 +3,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { setImmediate as turn } from "node:timers/promises";
-import { type Directive, parseDirective } from "./directive.ts";
 import type { Pace } from "./pacer.ts";
-import { type BenchFormat, formatOfPath } from "./request-text.ts";
-import { nowUs, stamp } from "./stamp.ts";
+import { type BenchFormat, type Directive, formatOfPath, nowUs, parseDirective, stamp } from "./requests.ts";
 
 const HOLE = "HOLE";
 
-/** The event of a text in each format, of the gateway's own size, so that all targets pass as many bytes. */
 const FRAMES: Readonly<Record<BenchFormat, Frame>> = {
   chat: frameOf(undefined, {
     id: "chatcmpl-000000000000000000000000",
@@ -44,7 +41,6 @@ function frameOf(event: string | undefined, data: object): Frame {
   return { before, after };
 }
 
-/** The server's description for gateways that look up a model's name. */
 const ABOUT = JSON.stringify({
   ...{ status: "ok", object: "list", data: [{ id: "svc-qwen", object: "model" }] },
   ...{ model_path: "svc-qwen", served_model_name: "svc-qwen" },
@@ -112,7 +108,6 @@ function drained(response: ServerResponse): Promise<void> {
   });
 }
 
-/** Returns an unstreamed answer of `events` events. */
 function replyText(events: number): string {
   const choice = { index: 0, message: { role: "assistant", content: "word ".repeat(events) }, finish_reason: "stop" };
   const usage = { prompt_tokens: 1, completion_tokens: events, total_tokens: events + 1 };
@@ -120,7 +115,6 @@ function replyText(events: number): string {
   return JSON.stringify({ ...head, model: "svc-qwen", choices: [{ ...choice, logprobs: null }], usage });
 }
 
-/** Returns the directive in a request's last message, the format, and whether to stream. */
 async function askedFor(
   request: IncomingMessage,
 ): Promise<{ directive: Directive; streamed: boolean; format: BenchFormat }> {

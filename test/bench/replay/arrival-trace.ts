@@ -1,8 +1,6 @@
-import type { BlockRuns } from "./block-runs.ts";
-import { PieceCutter } from "./piece-cutter.ts";
-import type { RecordedBoundary, RecordedSession, RecordedTurn } from "./recorded-session.ts";
+import { type BlockRuns, PieceCutter } from "./pieces.ts";
+import type { RecordedBoundary, RecordedSession, RecordedTurn } from "./session-trace.ts";
 
-/** Tokens per block of the trace. */
 const BLOCK_TOKENS = 512;
 
 type RawArrival = {
@@ -10,11 +8,9 @@ type RawArrival = {
   readonly timestamp: number;
   readonly input_length: number;
   readonly output_length: number;
-  /** The blocks of the prompt; the last one may be partial. */
   readonly hash_ids: readonly number[];
 };
 
-/** Requests with recorded times; those that share pieces belong to one conversation or application. */
 export type RecordedArrivals = { readonly requests: RecordedSession; readonly arrivalsMs: readonly number[] };
 
 /** Parses requests in the form of Mooncake's traces, one JSON object per line, in order of arrival. */
@@ -73,7 +69,6 @@ function arrivalsOf(raws: readonly RawArrival[]): readonly number[] {
   return arrivalsMs;
 }
 
-/** Returns the ids of the blocks after which prompts differ. */
 function branchesOf(prompts: readonly (readonly number[])[]): ReadonlySet<number> {
   const next = new Map<number, number>();
   const branches = new Set<number>();

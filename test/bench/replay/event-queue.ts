@@ -26,7 +26,6 @@ export class EventQueue implements Clock {
     };
   }
 
-  /** Runs the callbacks up to `endMs`. */
   runUntil(endMs: number): void {
     for (let first = this.#heap[0]; first && first.atMs <= endMs; first = this.#heap[0]) {
       this.#takeFirst();
@@ -36,7 +35,6 @@ export class EventQueue implements Clock {
     this.#nowMs = endMs;
   }
 
-  /** Runs the callbacks up to `endMs`, and after each the promise reactions that it caused. */
   async settleUntil(endMs: number): Promise<void> {
     for (let first = this.#heap[0]; first && first.atMs <= endMs; first = this.#heap[0]) {
       this.#takeFirst();

@@ -1,8 +1,47 @@
-import { grown, type PieceStore } from "./piece-store.ts";
+const INITIAL_ROOM = 1 << 16;
 
-/** The weight of the newest eviction in the observed retention. */
+/**
+ * The pieces of prompts, by number. A piece represents its own tokens after all pieces before it, so the pieces form
+ * trees, and the last piece identifies a prompt.
+ */
+export class PieceStore {
+  #parents = new Int32Array(INITIAL_ROOM);
+  #depths = new Int32Array(INITIAL_ROOM);
+  #count = 0;
+
+  add(parent: number, tokens: number): number {
+    if (this.#count === this.#parents.length) {
+      this.#parents = grown(this.#parents);
+      this.#depths = grown(this.#depths);
+    }
+    const piece = this.#count;
+    this.#count += 1;
+    this.#parents[piece] = parent;
+    this.#depths[piece] = this.depth(parent) + tokens;
+    return piece;
+  }
+
+  parent(piece: number): number {
+    return this.#parents[piece] ?? -1;
+  }
+
+  /** Returns the tokens from the beginning of the prompt to the end of a piece; 0 for -1. */
+  depth(piece: number): number {
+    return piece < 0 ? 0 : (this.#depths[piece] ?? 0);
+  }
+
+  tokens(piece: number): number {
+    return this.depth(piece) - this.depth(this.parent(piece));
+  }
+}
+
+export function grown(array: Int32Array): Int32Array<ArrayBuffer> {
+  const larger = new Int32Array(2 * array.length);
+  larger.set(array);
+  return larger;
+}
+
 const RETENTION_RATE = 0.05;
-/** The maximum number of caches: the bits of a number. */
 const MAX_CACHES = 32;
 
 /**
@@ -13,11 +52,9 @@ export class PieceCaches {
   readonly #store: PieceStore;
   readonly #capacity: number;
   readonly #nowMs: () => number;
-  /** The time of last use of the pieces in each cache, in order of use. */
   readonly #used: readonly Map<number, number>[];
   readonly #tokens: number[];
   readonly #retentions: (number | undefined)[];
-  /** The caches that hold each piece, as a bit mask. */
   #holders = new Int32Array(1 << 16);
 
   /** Creates empty caches of `capacity` tokens each. `nowMs` returns the time in milliseconds. */
@@ -44,12 +81,10 @@ export class PieceCaches {
     return this.#retentions[cache];
   }
 
-  /** Returns the caches that hold a piece, as a bit mask. */
   holders(piece: number): number {
     return this.#holders[piece] ?? 0;
   }
 
-  /** Returns the cached tokens of the prompt that ends with the piece `last`. */
   cached(cache: number, last: number): number {
     const bit = 1 << cache;
     let piece = last;
@@ -57,7 +92,6 @@ export class PieceCaches {
     return this.#store.depth(piece);
   }
 
-  /** Returns, for every cache, the cached tokens of the prompt that ends with the piece `last`. */
   cachedEverywhere(last: number): number[] {
     const found = this.#used.map(() => 0);
     let seen = 0;
@@ -71,7 +105,6 @@ export class PieceCaches {
     return found;
   }
 
-  /** Adds the prompt that ends with the piece `last` to a cache, as most recently used. */
   use(cache: number, last: number): void {
     const used = this.#used[cache];
     if (!used) return;

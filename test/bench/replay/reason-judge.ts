@@ -1,18 +1,12 @@
 import type { CacheNote, CacheReason } from "../../../gateway/upstream/load-balancing/cache-reasons.ts";
-import type { PieceCaches } from "./piece-cache.ts";
-import type { PieceStore } from "./piece-store.ts";
-import type { Prompt } from "./prompt.ts";
+import type { PieceCaches, PieceStore } from "./piece-cache.ts";
+import type { Prompt } from "./traffic.ts";
 
-/** The loss below which no reason is needed: tokens, plus a share of the prompt. */
 const TOLERATED = { tokens: 64, share: 0.01 };
-/** The number of an agent's earlier prompts to compare with: some prompts continue from dozens back. */
 const LOOK_BACK = 60;
-/** The tokens at the end of a prompt that may differ in the recording of its next turn without meaning. */
 const ARTEFACT_TOKENS = 128;
-/** A reason also counts as true if its lost tokens are at least this share of the maximum. */
 const AS_MANY = 0.9;
 
-/** The lost tokens of a prompt by reason, computed from all caches. */
 type Losses = Partial<Record<CacheReason, number>>;
 
 type Earlier = Pick<Prompt, "last" | "tokens" | "shape"> & { readonly gateway: number };
@@ -39,7 +33,6 @@ export class ReasonJudge {
     return this.#trueTokens / this.#lostTokens;
   }
 
-  /** Judges a gateway's reason for a prompt when its prefill begins. */
   judge(prompt: Prompt, gateway: number, { cachedTokens, reason, lostTokens }: CacheNote): void {
     const losses = this.#lossesOf(prompt, gateway, cachedTokens);
     const most = Math.max(0, ...Object.values(losses));
@@ -80,7 +73,6 @@ export class ReasonJudge {
     return losses;
   }
 
-  /** Returns the agent's earlier prompt with the most tokens in common, of several the newest. */
   #goesOnFrom({ affinityKey, last }: Prompt): (Earlier & { readonly common: number }) | undefined {
     let best: (Earlier & { readonly common: number }) | undefined;
     for (const earlier of this.#earlier.get(affinityKey) ?? []) {
@@ -90,7 +82,6 @@ export class ReasonJudge {
     return best;
   }
 
-  /** Returns the last common piece of two prompts; -1 for none. */
   #commonPiece(one: number, other: number): number {
     let [a, b] = [one, other];
     while (a !== b)
@@ -107,7 +98,6 @@ export class ReasonJudge {
   }
 }
 
-/** Returns the tokens of an earlier prompt up to the last digest shared with a later one. */
 function knownTokens({ tokens, shape: { boundaries } }: Earlier, { shape }: Prompt): number {
   const same = boundaries.findLastIndex(({ hash }, index) => shape.boundaries[index]?.hash === hash);
   return (tokens * (boundaries[same]?.bytes ?? 0)) / (boundaries.at(-1)?.bytes ?? 1);

@@ -1,8 +1,7 @@
 import type { EventQueue } from "./event-queue.ts";
 import type { PieceCaches } from "./piece-cache.ts";
-import type { Prompt } from "./prompt.ts";
+import type { Prompt } from "./traffic.ts";
 
-/** The prefill speed of a node in the routing study, in tokens per second. */
 export const PREFILL_TOKENS_PER_SECOND = 12_000;
 /** The decode time per token in milliseconds, independent of concurrent answers. */
 const DECODE_MS_PER_TOKEN = 20;
@@ -13,7 +12,6 @@ export type NodeReport = {
   readonly running: number;
   readonly waiting: number;
   readonly queuedUncachedTokens: number;
-  /** The share of the KV cache used by running requests. */
   readonly kvUse: number;
   /** The observed retention of unused cache entries, in milliseconds; undefined before the first eviction. */
   readonly retentionMs: number | undefined;
@@ -21,14 +19,7 @@ export type NodeReport = {
 
 export type Job = {
   readonly prompt: Prompt;
-  /** Called when the prefill begins; `cachedTokens` of the prompt were cached. */
   readonly onStarted: (cachedTokens: number) => void;
-  /**
-   * Called when the request's share of the node's speed changes (above 0, at most 1): concurrent prefills share the
-   * speed, answers do not.
-   */
-  readonly onShare: (share: number) => void;
-  /** Called during the prefill with the prefilled tokens, cached ones included. */
   readonly onProgress: (prefilledTokens: number) => void;
   readonly onFirstToken: () => void;
   /** Called when the answer is complete; its prefill took `prefillMs` milliseconds. */
@@ -42,16 +33,13 @@ export type ReplayNodeParts = {
   readonly time: EventQueue;
   readonly caches: PieceCaches;
   readonly cache: number;
-  /** The maximum concurrent prefills, all equally fast; other prompts wait in order of arrival. */
   readonly prefillsAtOnce: number;
-  /** Called when the node gets another prompt, or has prefilled one. */
   readonly onChange: () => void;
 };
 
 type Prefill = {
   readonly job: Job;
   readonly beganMs: number;
-  /** The remaining tokens when another prefill last began or ended; initially all uncached tokens. */
   leftTokens: number;
 };
 
@@ -65,7 +53,6 @@ export class ReplayNode {
   readonly #queue: { readonly job: Job; readonly uncachedTokens: number }[] = [];
   #queuedTokens = 0;
   #prefills: readonly Prefill[] = [];
-  /** The time when a prefill last began or ended. */
   #prefillsSinceMs = 0;
   #decoding = 0;
   #runningTokens = 0;
@@ -126,12 +113,10 @@ export class ReplayNode {
     this.#prefillNext();
   }
 
-  /** Distributes the speed of the node among the given prefills from now on. */
   #share(prefills: readonly Prefill[]): void {
     for (const prefill of this.#prefills) prefill.leftTokens = this.#leftTokens(prefill);
     this.#prefills = prefills;
     this.#prefillsSinceMs = this.#time.nowMs();
-    for (const { job } of prefills) job.onShare(1 / prefills.length);
     const [first] = [...prefills].sort((a, b) => a.leftTokens - b.leftTokens);
     if (!first) return;
     this.#time.after((first.leftTokens * prefills.length * 1_000) / PREFILL_TOKENS_PER_SECOND, () => {
@@ -146,7 +131,6 @@ export class ReplayNode {
     this.#account();
     this.#decoding += 1;
     this.#share(this.#prefills.filter((other) => other !== prefill));
-    job.onShare(1);
     this.#caches.use(this.#cache, prompt.last);
     job.onFirstToken();
     this.#onChange();

@@ -1,22 +1,93 @@
 import { seededRandom } from "../../support/seeded-random.ts";
+import { percentile } from "../report.ts";
 import { EventQueue } from "./event-queue.ts";
-import { PieceCaches } from "./piece-cache.ts";
-import { PieceStore } from "./piece-store.ts";
-import { PlayedWorld } from "./played-session.ts";
-import type { Prompt } from "./prompt.ts";
+import { PieceCaches, PieceStore } from "./piece-cache.ts";
 import { ReasonJudge } from "./reason-judge.ts";
-import type { RecordedSession } from "./recorded-session.ts";
-import { ReplayNode } from "./replay-node.ts";
-import { REPLAY_POLICIES, type ReplayPolicy } from "./replay-policies.ts";
-import { ReplayRecord, type ReplayResult } from "./replay-result.ts";
-import { playArrivals, playUsers } from "./traffic.ts";
+import { type NodeUse, ReplayNode } from "./replay-node.ts";
+import { REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
+import type { RecordedSession } from "./session-trace.ts";
+import { PlayedWorld, type Prompt, playArrivals, playUsers } from "./traffic.ts";
+
+export type ReplayResult = {
+  readonly requests: number;
+  readonly answers: number;
+  readonly hitRatio: number;
+  readonly meanTtftMs: number;
+  readonly p95TtftMs: number;
+  readonly p99TtftMs: number;
+  readonly prefillBusy: number;
+  readonly maxLoad: number;
+  /** The share of lost tokens with the true reason, warm-up included; NaN without reasons. */
+  readonly trueReasons: number;
+};
+
+export type TurnRecord = {
+  started(cachedTokens: number): void;
+  firstToken(): void;
+  finished(): void;
+};
+
+export class ReplayRecord {
+  readonly #time: EventQueue;
+  readonly #fromMs: number;
+  readonly #ttftsMs: number[] = [];
+  #answers = 0;
+  #promptTokens = 0;
+  #cachedTokens = 0;
+
+  constructor(time: EventQueue, fromMs: number) {
+    this.#time = time;
+    this.#fromMs = fromMs;
+  }
+
+  arrived({ tokens }: Prompt): TurnRecord {
+    const arrivedMs = this.#time.nowMs();
+    let cached = 0;
+    return {
+      started: (cachedTokens) => {
+        cached = cachedTokens;
+      },
+      firstToken: () => {
+        if (!this.#counts) return;
+        this.#ttftsMs.push(this.#time.nowMs() - arrivedMs);
+        this.#promptTokens += tokens;
+        this.#cachedTokens += cached;
+      },
+      finished: () => {
+        if (this.#counts) this.#answers += 1;
+      },
+    };
+  }
+
+  result(uses: readonly NodeUse[], trueReasons: number): ReplayResult {
+    const requestMs = uses.map((use) => use.requestMs);
+    return {
+      requests: this.#ttftsMs.length,
+      answers: this.#answers,
+      hitRatio: this.#cachedTokens / this.#promptTokens,
+      meanTtftMs: mean(this.#ttftsMs),
+      p95TtftMs: percentile(this.#ttftsMs, 0.95),
+      p99TtftMs: percentile(this.#ttftsMs, 0.99),
+      prefillBusy: mean(uses.map(({ prefillMs }) => prefillMs)) / (this.#time.nowMs() - this.#fromMs),
+      maxLoad: Math.max(...requestMs) / mean(requestMs),
+      trueReasons,
+    };
+  }
+
+  get #counts(): boolean {
+    return this.#time.nowMs() >= this.#fromMs;
+  }
+}
+
+function mean(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0) / Math.max(1, numbers.length);
+}
 
 /** The interval of reports from a node without changes, in milliseconds. */
 const REPORT_INTERVAL_MS = 500;
 /** The delay of a report after a change, in milliseconds: the polling interval of a node's load. */
 const REPORT_LAG_MS = 100;
 
-/** The traffic of a replay: sessions of sequential turns, or requests at recorded times. */
 export type ReplayTraffic =
   | { readonly kind: "sessions"; readonly sessions: readonly RecordedSession[]; readonly perNode: number }
   | { readonly kind: "arrivals"; readonly requests: RecordedSession; readonly arrivalsMs: readonly number[] };
@@ -25,13 +96,10 @@ export type Scenario = {
   readonly policy: ReplayPolicy;
   readonly traffic: ReplayTraffic;
   readonly nodes: number;
-  /** Gateways that share no state; every request goes to a random one. */
   readonly gateways: number;
   readonly cacheTokens: number;
-  /** The maximum concurrent prefills of a node. */
   readonly prefillsAtOnce: number;
   readonly warmUpMs: number;
-  /** The end, warm-up included. */
   readonly untilMs: number;
   readonly seed: number;
 };
@@ -85,7 +153,6 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
           turn.started(cachedTokens);
           follower?.started(cachedTokens);
         },
-        onShare: turn.served,
         onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
         onFirstToken: () => {
           turn.firstToken();

@@ -1,12 +1,39 @@
-import { type BlockRuns, blockAt, commonBlocks } from "./block-runs.ts";
-import { type HeadCuts, PieceCutter } from "./piece-cutter.ts";
-import type { RecordedBoundary, RecordedSession, RecordedTurn } from "./recorded-session.ts";
+import { type BlockRuns, blockAt, commonBlocks, type HeadCuts, PieceCutter } from "./pieces.ts";
 
-/** Tokens per block of the trace. */
+export type RecordedTurn = {
+  readonly agent: number;
+  /** The pause between the last answer and this turn, in milliseconds. */
+  readonly pauseMs: number;
+  readonly tokens: number;
+  readonly outputTokens: number;
+  readonly lastPiece: number;
+  readonly boundaries: readonly number[];
+  /** The index of the boundary at the end of the last turn; undefined for a first turn. */
+  readonly lastTurn: number | undefined;
+};
+
+export type RecordedPiece = {
+  readonly parent: number;
+  readonly tokens: number;
+  /** The name of a piece shared with other sessions; undefined if it is not shared. */
+  readonly sharedAs: string | undefined;
+};
+
+export type RecordedBoundary = {
+  readonly tokens: number;
+  readonly piece: number;
+  /** The name of a boundary shared with other sessions; undefined if it is not shared. */
+  readonly sharedAs: string | undefined;
+};
+
+export type RecordedSession = {
+  readonly turns: readonly RecordedTurn[];
+  readonly pieces: readonly RecordedPiece[];
+  readonly boundaries: readonly RecordedBoundary[];
+};
+
 const BLOCK_TOKENS = 64;
-/** The number of an agent's earlier turns to compare with. */
 const LOOK_BACK = 60;
-/** The tokens at the end of a prompt that may differ in the recording of its next turn without meaning. */
 const ARTEFACT_TOKENS = 128;
 /** The assumed maximum tokens of the first message. */
 const FIRST_MESSAGE_TOKENS = 1_500;
@@ -17,7 +44,6 @@ type RawTurn = {
   readonly type?: undefined;
   readonly in: number;
   readonly out: number;
-  /** Seconds. */
   readonly think_time?: number | null;
   readonly ids: readonly (number | readonly [number, number])[];
 };
@@ -36,7 +62,6 @@ type RawSession = {
   readonly requests: readonly (RawTurn | RawAgent)[];
 };
 
-/** The tools and the system prompt of an agent; heads of equal sizes are assumed to be equal. */
 type Head = { readonly name: string; readonly tokens: number };
 
 type Turn = Pick<RecordedTurn, "agent" | "pauseMs" | "tokens" | "outputTokens"> & {
@@ -55,7 +80,6 @@ export function readSessions(text: string): readonly RecordedSession[] {
   return drafts.map((draft) => draft.finish(headCuts));
 }
 
-/** A boundary before the session is cut into pieces, after `tokens` tokens of a prompt with the blocks `runs`. */
 type DraftBoundary = Pick<RecordedBoundary, "tokens" | "sharedAs"> & {
   readonly runs: BlockRuns;
   readonly endsPrompt: boolean;
@@ -67,7 +91,6 @@ class SessionDraft {
   readonly #boundaries: DraftBoundary[] = [];
   readonly #boundariesOf: number[][] = [];
   readonly #lastTurns: (number | undefined)[] = [];
-  /** The boundary at the end of each turn's answer, once a later turn continues from it. */
   readonly #answerEnds = new Map<number, number>();
 
   constructor(raw: RawSession) {
@@ -117,7 +140,6 @@ class SessionDraft {
     this.#boundariesOf.push(list);
   }
 
-  /** Returns the turn that this one continues, and the number of common tokens. */
   #lastOf(turn: Turn, earlier: readonly number[]): { readonly before: number | undefined; readonly common: number } {
     let before: number | undefined;
     let common = 0;
@@ -128,7 +150,6 @@ class SessionDraft {
     return { before, common };
   }
 
-  /** Returns the boundaries of an earlier turn that apply to this one; changed content after them gets new ones. */
   #goOn(turn: Turn, before: number, common: number): number[] {
     const { tokens, outputTokens } = this.#turns[before] ?? turn;
     const earlier = this.#boundariesOf[before] ?? [];
@@ -153,7 +174,6 @@ class SessionDraft {
   }
 }
 
-/** Returns the turns of a session and its sub-agents in sequence: the session waits for its sub-agents. */
 function flat(session: RawSession): readonly Turn[] {
   const turns: Turn[] = [];
   let agents = 0;

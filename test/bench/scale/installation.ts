@@ -1,11 +1,64 @@
+import { randomBytes } from "node:crypto";
 import { join } from "node:path";
+import { createKey, type KeyRequest } from "../../../gateway/keys/key-admin.ts";
+import { openRedisKeyVault } from "../../../gateway/keys/redis/redis-key-vault.ts";
+import { stateSchema } from "../../../gateway/state/state-settings.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { RedisProcess } from "../../support/redis/redis-process.ts";
-import { type RunningChild, startChild } from "../processes/child-process.ts";
-import { type BenchGateway, GATEWAY_PROGRAM, startBenchGateway } from "../processes/gateway-process.ts";
-import { cpuMs } from "../report/cpu.ts";
-import { endpointHost, type ScaleSettings } from "./scale-settings.ts";
-import { storeKeys } from "./stored-keys.ts";
+import {
+  type BenchGateway,
+  GATEWAY_PROGRAM,
+  type RunningChild,
+  startBenchGateway,
+  startChild,
+} from "../processes/programs.ts";
+import { cpuMs } from "../report.ts";
+import { endpointHost, type ScaleSettings } from "../settings.ts";
+
+/** The properties of the bench's keys: limits are counted in the store, and refuse nothing. */
+const REQUEST: Omit<KeyRequest, "name"> = {
+  owner: null,
+  env: "live",
+  models: "all",
+  limits: { rpm: 100_000, itpm: 1_000_000_000, otpm: 1_000_000_000, concurrency: 1_000 },
+  quota: { tokensPerDay: 1_000_000_000 },
+  priority: "DEFAULT",
+  weight: 1,
+  expiresAtMs: null,
+};
+
+function vaultAt(address: string, pepperFile: string) {
+  const { redis } = stateSchema.parse({ redis: { url: `redis://${address}` } });
+  if (!redis) throw new Error("the store has no settings");
+  return openRedisKeyVault(redis, pepperFile, () => {});
+}
+
+/**
+ * Adds `count` keys to the store at `address`. Resolves to the texts of the first `shown` of them, and to the duration
+ * in milliseconds.
+ */
+export async function storeKeys(
+  address: string,
+  pepperFile: string,
+  { count, shown }: { readonly count: number; readonly shown: number },
+): Promise<{ readonly keys: readonly string[]; readonly tookMs: number }> {
+  const vault = await vaultAt(address, pepperFile);
+  const beganMs = performance.now();
+  const keys = await vault.update(true, (set, pepper) => {
+    const minting = { pepper, nowMs: Date.now(), random: randomBytes };
+    const made = Array.from({ length: count }, (_, at) => {
+      // An empty set: searching for a free id among all others would take quadratic time.
+      const request = { ...REQUEST, name: `key ${at}` };
+      return createKey({ ...set, keys: [] }, request, minting).value;
+    });
+    return {
+      set: { ...set, revision: set.revision + 1, keys: [...set.keys, ...made.map(({ record }) => record)] },
+      value: made.slice(0, shown).map(({ key }) => key),
+    };
+  });
+  vault.close();
+  return { keys, tookMs: performance.now() - beganMs };
+}
 
 const ENGINE_PROGRAM = join(import.meta.dirname, "../processes/engine-process.js");
 /**
@@ -22,7 +75,6 @@ export type Cost = {
   readonly gatewayCpu: number;
   /** The largest 99th percentile of a gateway's event-loop delay, in milliseconds. */
   readonly loopP99Ms: number;
-  /** The largest resident memory of a gateway, in MiB. */
   readonly gatewayMiB: number;
   /** The CPU time of the store, in percent of a core. */
   readonly storeCpu: number;
@@ -34,7 +86,6 @@ export type Cost = {
 /** An installation on this machine: gateways that share a store, in front of endpoints served by one process. */
 export class Installation {
   readonly gateways: readonly BenchGateway[];
-  /** Keys of the store, one per stream. */
   readonly keys: readonly string[];
   /** The duration of writing the keys, in milliseconds. */
   readonly keysWrittenMs: number;
@@ -62,7 +113,6 @@ export class Installation {
     this.#engine = parts.engine;
   }
 
-  /** Starts the installation in `folder`. The gateways start at the same time, as after a power failure. */
   static async start(scale: ScaleSettings, folder: string): Promise<Installation> {
     const store = await RedisProcess.start("--appendonly", "yes", "--appendfsync", "everysec");
     const pepperFile = join(folder, "pepper");
@@ -91,13 +141,11 @@ export class Installation {
     return new Installation({ gateways, keys, keysWrittenMs: tookMs, startedMs, store, pepperFile, engine });
   }
 
-  /** Resolves to the number of endpoints that every gateway considers healthy (the minimum). */
   async healthy(): Promise<number> {
     const pages = await Promise.all(this.gateways.map((gateway) => statsOf(gateway)));
     return Math.min(...pages.map((page) => metricSum(page, "svc_cluster_membership_healthy")));
   }
 
-  /** Resolves to the resource use while `wait` runs. */
   async cost(wait: () => Promise<unknown>): Promise<Cost> {
     // The event-loop delays count from the last scrape.
     for (const gateway of this.gateways) await statsOf(gateway);

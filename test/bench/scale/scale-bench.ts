@@ -3,16 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HAS_REDIS, NO_REDIS } from "../../support/redis/redis-process.ts";
-import { LoadClient } from "../load/load-client.ts";
-import { ENDLESS } from "../processes/directive.ts";
-import { requestText } from "../processes/request-text.ts";
-import type { BenchResult, Row } from "../report/bench-result.ts";
-import { percentile } from "../report/percentile.ts";
+import { LoadClient } from "../load.ts";
+import { ENDLESS, requestText } from "../processes/requests.ts";
+import { type BenchResult, percentile, type Row } from "../report.ts";
 import type { BenchSettings } from "../settings.ts";
-import { type Cost, Installation } from "./installation.ts";
-import { storeKeys } from "./stored-keys.ts";
+import { type Cost, Installation, storeKeys } from "./installation.ts";
 
-/** The measurement of each state as a multiple of the benches' own: health checks run every 5 s. */
 const LENGTH_FACTOR = 4;
 /** The time limit for a state of the installation, in milliseconds: a busy machine takes minutes. */
 const PATIENCE_MS = 600_000;
@@ -88,7 +84,6 @@ async function measure(installation: Installation, endpoints: number, lengthMs: 
   }
 }
 
-/** Reports progress on standard error; standard output has the result. */
 function progress(what: string): void {
   process.stderr.write(`scale: ${what}\n`);
 }
@@ -97,7 +92,6 @@ function rowOf(state: string, cost: Cost): Row {
   return { state, ...cost };
 }
 
-/** Opens the streams of one gateway, those of every n-th key. */
 function openStreams(
   { port }: { readonly port: number },
   at: number,

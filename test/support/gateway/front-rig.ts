@@ -4,7 +4,7 @@ import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import type { Detail } from "../../../gateway/outcome.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
-import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/call-record.ts";
+import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/attempt.ts";
 import type { Flow } from "../../../gateway/upstream/call/generate-call.ts";
 import { RequestBuffer } from "../../../gateway/upstream/call/request-buffer.ts";
 import type { EventSink } from "../../../gateway/upstream/call/retry-boundary.ts";
@@ -16,8 +16,7 @@ import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/encod
 import type { CacheNote } from "../../../gateway/upstream/load-balancing/cache-reasons.ts";
 import { type Route, type RoutingHints, routeOf } from "../../../gateway/upstream/load-balancing/route.ts";
 import { Router, type RouterOptions } from "../../../gateway/upstream/router.ts";
-import type { CallHeaders } from "../../../gateway/upstream/wire/generate-wire.ts";
-import type { WireKind } from "../../../gateway/upstream/wire/wire-settings.ts";
+import type { CallHeaders, WireKind } from "../../../gateway/upstream/wire/generate-wire.ts";
 import {
   CountTokensRequest,
   type Event,

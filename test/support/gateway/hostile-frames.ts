@@ -1,5 +1,5 @@
 import { Flag, FrameType, frameHead, Setting } from "../../../gateway/upstream/wire/http2/frames.ts";
-import { headerBlock } from "../../../gateway/upstream/wire/http2/header-writer.ts";
+import { headerBlock } from "../../../gateway/upstream/wire/http2/hpack.ts";
 import { framed, prefixOf } from "../../../gateway/upstream/wire/message-cutter.ts";
 import type { SeededRandom } from "../seeded-random.ts";
 import { frame, headersFrame, settings, uint32 } from "./raw-http2-peer.ts";

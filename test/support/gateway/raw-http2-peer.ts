@@ -1,9 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
-import { FrameCutter } from "../../../gateway/upstream/wire/http2/frame-cutter.ts";
-import { Flag, FrameType, frameHead, PREFACE } from "../../../gateway/upstream/wire/http2/frames.ts";
-import { HeaderReader, type Headers } from "../../../gateway/upstream/wire/http2/header-reader.ts";
-import { headerBlock } from "../../../gateway/upstream/wire/http2/header-writer.ts";
+import { Flag, FrameCutter, FrameType, frameHead, PREFACE } from "../../../gateway/upstream/wire/http2/frames.ts";
+import { HeaderReader, type Headers, headerBlock } from "../../../gateway/upstream/wire/http2/hpack.ts";
 import { until } from "../until.ts";
 
 /** A received frame, with a copy of its payload. */

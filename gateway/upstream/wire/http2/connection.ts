@@ -1,10 +1,10 @@
 import type { Socket } from "node:net";
-import { FrameCutter } from "./frame-cutter.ts";
 import {
   DEFAULT_MAX_FRAME_BYTES,
   DEFAULT_WINDOW_BYTES,
   ErrorCode,
   Flag,
+  FrameCutter,
   FrameType,
   goawayFrame,
   headerFrames,
@@ -15,7 +15,7 @@ import {
   Setting,
   settingsFrame,
 } from "./frames.ts";
-import { HeaderReader } from "./header-reader.ts";
+import { HeaderReader } from "./hpack.ts";
 import { Outbox } from "./outbox.ts";
 import { Http2Stream, STREAM_WINDOW_BYTES, type StreamListener } from "./stream.ts";
 
@@ -39,7 +39,6 @@ const RESETS_PER_SECOND = 33;
 /** The resets kept in reserve for streams that end early by a fault. */
 const SPARE_RESETS = 50;
 
-/** Receives the events of a connection as a whole. */
 export type ConnectionListener = {
   /** The peer has sent its settings: it speaks HTTP/2, and its stream limit is known. */
   standing(): void;
@@ -47,7 +46,6 @@ export type ConnectionListener = {
   goingAway(code: number, words: string): void;
 };
 
-/** A header block whose end has not arrived. */
 type OpenBlock = { readonly streamId: number; readonly isLast: boolean; readonly pieces: Buffer[]; bytes: number };
 
 /**
@@ -63,11 +61,9 @@ export class Http2Connection {
     this.#frame(type, flags, streamId, bytes, from, to),
   );
   readonly #headers = new HeaderReader(MAX_HEADER_LIST_BYTES);
-  /** The streams that the peer has not ended, by id. */
   readonly #streams = new Map<number, Http2Stream>();
   /** The streams that wait, with their headers, for others to end: the peer's limit is reached. */
   readonly #waiting = new Map<Http2Stream, Buffer>();
-  /** The callbacks of unanswered pings, in order. */
   readonly #pings: (() => void)[] = [];
   #openBlock: OpenBlock | undefined;
   #nextId = 1;
@@ -79,7 +75,6 @@ export class Http2Connection {
   /** The resets that the peer accepts at the moment beside it, in milliseconds of the monotonic clock. */
   #resets = RESET_BURST;
   #resetsAtMs = performance.now();
-  /** The received bytes not yet returned to the window. */
   #readBytes = 0;
   readonly #leave = (stream: Http2Stream, code: number) => this.#left(stream, code);
 
@@ -91,7 +86,6 @@ export class Http2Connection {
     socket.once("close", () => this.#lost());
   }
 
-  /** Sends the connection preface. Called once, before anything else. */
   begin(): void {
     this.#outbox.add(PREFACE);
     this.#outbox.add(
@@ -135,7 +129,6 @@ export class Http2Connection {
     return stream;
   }
 
-  /** Sends a ping; `onAnswer` is called when the peer answers. */
   ping(onAnswer: () => void): void {
     this.#pings.push(onAnswer);
     this.#outbox.add(pingFrame(Buffer.alloc(8), 0));
@@ -163,7 +156,6 @@ export class Http2Connection {
     }
   }
 
-  /** Removes a stream that has ended on either side. */
   #forget(streamId: number): void {
     this.#streams.delete(streamId);
     if (this.#waiting.size > 0) this.#beginWaiting();
@@ -175,7 +167,6 @@ export class Http2Connection {
     if (this.#goingAway && this.#streams.size === 0) this.#socket.destroy();
   }
 
-  /** Resets a stream that was cancelled here. */
   #left(stream: Http2Stream, code: number): void {
     if (this.#waiting.delete(stream) || !this.#streams.has(stream.id)) return;
     this.#reset(stream.id, code);
@@ -337,7 +328,6 @@ export class Http2Connection {
     return !this.#closed;
   }
 
-  /** Applies one setting. Returns the error code; undefined where it is valid. */
   #setting(id: number, value: number): number | undefined {
     if (id === Setting.MAX_CONCURRENT_STREAMS) this.#maxStreams = value;
     if (id === Setting.INITIAL_WINDOW_SIZE) {

@@ -3,7 +3,6 @@
  * and stream.
  */
 
-/** The size of the head of a frame, in bytes. */
 export const FRAME_HEAD_BYTES = 9;
 /** The initial largest payload of either side, in bytes. */
 export const DEFAULT_MAX_FRAME_BYTES = 16_384;
@@ -15,7 +14,6 @@ export const MAX_31_BITS = 0x7fff_ffff;
 /** The client's connection preface, before its frames. */
 export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
-/** The types of frames. Others are ignored. */
 export const FrameType = {
   DATA: 0,
   HEADERS: 1,
@@ -41,7 +39,6 @@ export const Setting = {
   MAX_HEADER_LIST_SIZE: 6,
 } as const;
 
-/** The error codes of streams and connections. */
 export const ErrorCode = {
   NO_ERROR: 0,
   PROTOCOL_ERROR: 1,
@@ -54,7 +51,6 @@ export const ErrorCode = {
   INADEQUATE_SECURITY: 12,
 } as const;
 
-/** Writes the head of a frame with a payload of `length` bytes at the beginning of `bytes`. */
 function writeHead(bytes: Buffer, length: number, type: number, flags: number, streamId: number): void {
   bytes.writeUIntBE(length, 0, 3);
   bytes[3] = type;
@@ -62,7 +58,6 @@ function writeHead(bytes: Buffer, length: number, type: number, flags: number, s
   bytes.writeUInt32BE(streamId, 5);
 }
 
-/** Returns the head of a frame with a payload of `length` bytes. */
 export function frameHead(length: number, type: number, flags: number, streamId: number): Buffer {
   const head = Buffer.allocUnsafe(FRAME_HEAD_BYTES);
   writeHead(head, length, type, flags, streamId);
@@ -87,7 +82,6 @@ export function settingsFrame(settings: readonly (readonly [id: number, value: n
   return frame;
 }
 
-/** Returns a PING frame with these eight bytes, which the peer returns. */
 export function pingFrame(opaque: Uint8Array, flags: number): Buffer {
   return Buffer.concat([frameHead(opaque.length, FrameType.PING, flags, 0), opaque]);
 }
@@ -110,4 +104,96 @@ export function headerFrames(block: Buffer, streamId: number, maxFrameBytes: num
     pieces.push(frameHead(piece.length, type, flags, streamId), piece);
   }
   return Buffer.concat(pieces);
+}
+
+/**
+ * Takes a frame, whose payload is the bytes from `from` to before `to`. They are valid only during the call. Returns
+ * whether to continue.
+ */
+export type OnFrame = (
+  type: number,
+  flags: number,
+  streamId: number,
+  bytes: Buffer,
+  from: number,
+  to: number,
+) => boolean;
+
+/**
+ * Splits the bytes of a connection into frames. Pieces may end anywhere, and their memory may be reused after the call:
+ * the rest of an incomplete frame is copied, and of the next piece only the bytes that complete it.
+ */
+export class FrameCutter {
+  readonly #maxPayloadBytes: number;
+  readonly #onFrame: OnFrame;
+  #held: Buffer | undefined;
+  #heldBytes = 0;
+
+  constructor(maxPayloadBytes: number, onFrame: OnFrame) {
+    this.#maxPayloadBytes = maxPayloadBytes;
+    this.#onFrame = onFrame;
+  }
+
+  /** Takes the next piece. Returns false where a frame is too large: nothing behind it can be parsed. */
+  take(bytes: Buffer): boolean {
+    let at = 0;
+    while (at < bytes.length || this.#heldBytes > 0) {
+      if (this.#heldBytes > 0) {
+        const more = this.#complete(bytes, at);
+        if (more === undefined) return false;
+        at = more;
+        if (this.#heldBytes > 0) return true;
+        continue;
+      }
+      const length = bytes.length - at >= FRAME_HEAD_BYTES ? lengthAt(bytes, at) : 0;
+      if (length > this.#maxPayloadBytes) return false;
+      const end = at + FRAME_HEAD_BYTES + length;
+      if (end > bytes.length) {
+        this.#hold(bytes, at, bytes.length);
+        return true;
+      }
+      if (!this.#deliver(bytes, at, end)) return true;
+      at = end;
+    }
+    return true;
+  }
+
+  /**
+   * Adds to the held frame, and delivers it once it is complete. Returns the end of the bytes read from `bytes`;
+   * undefined where the frame is too large.
+   */
+  #complete(bytes: Buffer, from: number): number | undefined {
+    const held = this.#held as Buffer; // made before anything is held
+    let at = this.#holdUpTo(FRAME_HEAD_BYTES, bytes, from);
+    if (this.#heldBytes < FRAME_HEAD_BYTES) return at;
+    const length = lengthAt(held, 0);
+    if (length > this.#maxPayloadBytes) return undefined;
+    const end = FRAME_HEAD_BYTES + length;
+    at = this.#holdUpTo(end, bytes, at);
+    if (this.#heldBytes < end) return at;
+    this.#heldBytes = 0;
+    return this.#deliver(held, 0, end) ? at : bytes.length;
+  }
+
+  #holdUpTo(wanted: number, bytes: Buffer, from: number): number {
+    const to = Math.min(bytes.length, from + Math.max(0, wanted - this.#heldBytes));
+    this.#hold(bytes, from, to);
+    return to;
+  }
+
+  #hold(bytes: Buffer, from: number, to: number): void {
+    this.#held ??= Buffer.allocUnsafeSlow(FRAME_HEAD_BYTES + this.#maxPayloadBytes);
+    bytes.copy(this.#held, this.#heldBytes, from, to);
+    this.#heldBytes += to - from;
+  }
+
+  #deliver(bytes: Buffer, at: number, end: number): boolean {
+    // The highest bit of the id is reserved.
+    const streamId = bytes.readUInt32BE(at + 5) & 0x7fff_ffff;
+    return this.#onFrame(bytes[at + 3] ?? 0, bytes[at + 4] ?? 0, streamId, bytes, at + FRAME_HEAD_BYTES, end);
+  }
+}
+
+function lengthAt(bytes: Buffer, at: number): number {
+  return bytes.readUIntBE(at, 3);
 }

@@ -6,12 +6,9 @@ const HIGH_WATER_BYTES = 256 * 1024;
 /** The most bytes that are joined into one piece for a write; longer pieces are written as they are. */
 const JOINED_BYTES = 64 * 1024;
 
-/** A message being sent, on its own stream. */
 type Body = {
   readonly streamId: number;
-  /** The unsent rest of the message. */
   pieces: readonly Uint8Array[];
-  /** Called when the system has taken the last of it. */
   readonly onTaken: () => void;
 };
 
@@ -23,7 +20,6 @@ export class Outbox {
   /** The size of the largest payload that the peer takes, in bytes. */
   maxFrameBytes = DEFAULT_MAX_FRAME_BYTES;
   readonly #socket: Socket;
-  /** The pieces of the next write. */
   #pieces: Uint8Array[] = [];
   #onWritten: (() => void)[] = [];
   #scheduled = false;
@@ -35,14 +31,12 @@ export class Outbox {
    * those of all streams at constant cost.
    */
   readonly #windows = new Map<number, number>();
-  /** The incompletely sent messages, by stream. */
   readonly #bodies = new Map<number, Body>();
 
   constructor(socket: Socket) {
     this.#socket = socket;
   }
 
-  /** The number of bytes that the system has not taken yet. */
   get waitingBytes(): number {
     return this.#socket.writableLength;
   }
@@ -53,12 +47,10 @@ export class Outbox {
     this.#schedule();
   }
 
-  /** Begins a stream, whose headers have been added. */
   open(streamId: number): void {
     this.#windows.set(streamId, 0);
   }
 
-  /** Sends a message, and with it the end of the stream. */
   send(streamId: number, pieces: readonly Uint8Array[], onTaken: () => void): void {
     this.#bodies.set(streamId, { streamId, pieces: pieces.filter(({ length }) => length > 0), onTaken });
     this.#schedule();
@@ -138,7 +130,6 @@ export class Outbox {
     }
   }
 
-  /** Makes one frame of a message. Returns its size in bytes; undefined where none may be sent now. */
   #takeFrame(body: Body): number | undefined {
     const { streamId, pieces, onTaken } = body;
     const window = this.#windows.get(streamId) ?? 0;

@@ -1,6 +1,6 @@
+import { HeldBytes } from "../message-cutter.ts";
 import { ErrorCode, FrameType, numberFrame } from "./frames.ts";
-import { type Headers, isWellFormed } from "./header-reader.ts";
-import { HeldBytes } from "./held-bytes.ts";
+import { type Headers, isWellFormed } from "./hpack.ts";
 import type { Outbox } from "./outbox.ts";
 
 /**
@@ -10,12 +10,10 @@ import type { Outbox } from "./outbox.ts";
 export const STREAM_WINDOW_BYTES = 64 * 1024;
 /** The most bytes of a paused reader's backlog delivered at once: it may pause again after any of them. */
 const READ_BYTES = 4 * 1024;
-/** The most interim answers of a stream. */
 const MAX_INTERIM_ANSWERS = 16;
 
 /** Receives the events of one stream. No method is called after the end. */
 export type StreamListener = {
-  /** Takes the headers of the answer. */
   headers(headers: Headers): void;
   /** Takes bytes of the answer, from `from` to before `to`. They are valid only during the call. */
   data(bytes: Buffer, from: number, to: number): void;
@@ -34,18 +32,13 @@ export class Http2Stream {
   /** Ends the stream on its connection, and resets it with this code. */
   readonly #leave: (stream: Http2Stream, code: number) => void;
   #id = 0;
-  /** The message to send once the stream has begun. */
   #message: { readonly pieces: readonly Uint8Array[]; readonly onTaken: () => void } | undefined;
-  /** The remaining bytes of the window. */
   #window = STREAM_WINDOW_BYTES;
-  /** The read bytes not yet returned to the window. */
   #readBytes = 0;
   #paused = false;
-  /** The backlog of a paused reader. */
   #held = new HeldBytes();
   #interimAnswers = 0;
   #answered = false;
-  /** Whether the peer has ended the stream. */
   #complete = false;
   #over = false;
 
@@ -60,7 +53,6 @@ export class Http2Stream {
     return this.#id;
   }
 
-  /** Called when the stream has begun on the connection, with this id. */
   begun(id: number): void {
     this.#id = id;
     const message = this.#message;
@@ -75,7 +67,6 @@ export class Http2Stream {
     else this.#outbox.send(this.#id, pieces, onTaken);
   }
 
-  /** Resets the stream. No further event follows. */
   cancel(): void {
     if (this.#over) return;
     this.#over = true;
@@ -136,7 +127,6 @@ export class Http2Stream {
     return undefined;
   }
 
-  /** Called when the peer has ended the stream. */
   completed(): void {
     this.#complete = true;
     this.#endWhenRead();

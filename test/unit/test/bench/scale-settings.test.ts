@@ -1,6 +1,6 @@
 import { isIPv4 } from "node:net";
 import { expect, test } from "vitest";
-import { endpointHost, parseScale, WHOLE_SCALE } from "../../../bench/scale/scale-settings.ts";
+import { endpointHost, parseScale, WHOLE_SCALE } from "../../../bench/settings.ts";
 
 test("unnamed sizes are those of the whole scale, and other names are refused", () => {
   expect(parseScale("endpoints=10,streams=20")).toEqual({ ...WHOLE_SCALE, endpoints: 10, streams: 20 });

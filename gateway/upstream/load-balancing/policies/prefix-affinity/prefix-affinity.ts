@@ -174,8 +174,8 @@ class PrefixPlacement implements Placement {
     if (!sent) return;
     const nowMs = this.#parts.clock.nowMs();
     const bytes = promptBytes(this.#route.shape);
+    if (sent.state !== "prefilled") sent.usedAtMs = nowMs;
     sent.state = "prefilled";
-    sent.usedAtMs = nowMs;
     sent.expiresAtMs = nowMs + this.#ttlMs;
     if (bytes > 0 && this.#inputTokens > 0) sent.tokensPerByte = this.#inputTokens / bytes;
   }

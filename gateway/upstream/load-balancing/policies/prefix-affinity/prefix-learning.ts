@@ -3,9 +3,7 @@ import type { EndpointView } from "../../endpoint-view.ts";
 
 /** The tokens per byte before a model has been measured: typical of English text and code. */
 const INITIAL_TOKENS_PER_BYTE = 0.25;
-/** The tokens of an answer before any has ended. */
 const INITIAL_ANSWER_TOKENS = 400;
-/** The weight of a new measurement in the moving average. */
 const LEARNING_RATE = 0.05;
 
 /** The decay per pick of the counted requests: the last hundred picks dominate. */
@@ -22,12 +20,10 @@ const OTHERS_SHARE = { none: 0.1, sure: 0.4 };
 export const WORKING_SET_MS = 300_000;
 const MAX_CONVERSATIONS = 50_000;
 
-/** The values measured on a model's requests so far. */
 export class PrefixLearning {
   readonly workingSets = new WorkingSets();
   /** The mean tokens per byte of prompt; above 0. */
   tokensPerByte = INITIAL_TOKENS_PER_BYTE;
-  /** The mean number of tokens of an answer. */
   answerTokens = INITIAL_ANSWER_TOKENS;
   #ownRequests = 0;
   #allRequests = 0;
@@ -52,12 +48,10 @@ export class PrefixLearning {
     }
   }
 
-  /** Records the tokens per byte of a prefilled prompt. */
   prefilled(tokensPerByte: number): void {
     this.tokensPerByte += LEARNING_RATE * (tokensPerByte - this.tokensPerByte);
   }
 
-  /** Records the number of tokens of an answer. */
   answered(tokens: number): void {
     this.answerTokens += LEARNING_RATE * (tokens - this.answerTokens);
   }
@@ -93,7 +87,6 @@ export class WorkingSets {
     return this.#tokens.get(address) ?? 0;
   }
 
-  /** Removes the records of an endpoint that has left. */
   forget(address: string): void {
     for (const [conversation, use] of [...this.#uses]) if (use.address === address) this.#uses.delete(conversation);
   }

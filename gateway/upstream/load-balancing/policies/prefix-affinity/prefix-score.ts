@@ -55,28 +55,23 @@ const OWNER_WORTH_SECONDS = [5, 2];
  */
 const OWNER_BELIEF = [0.9, 0.3];
 
-/** The request that an endpoint is picked for. */
 export type PrefixRequest = {
   readonly shape: PromptShape;
   /** A digest of the caller, session or conversation that the request belongs to. */
   readonly affinityKey: string;
 };
 
-/** The inputs of a pick by prefix affinity, beside endpoints and request. */
 export type PrefixContext = {
   readonly index: PrefixIndex;
   readonly learned: Pick<PrefixLearning, "tokensPerByte" | "answerTokens" | "strangers" | "workingSets">;
-  /** Monotonic milliseconds of the pick. */
   readonly nowMs: number;
   /** Returns an endpoint's slow-start share of its speed, above 0 and at most 1. */
   readonly shareOf: (endpoint: EndpointView) => number;
-  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
 };
 
 /** The pick's expectation of its endpoint, compared later with the engine's measurement. */
 export type Prediction = {
-  /** The number of tokens of the whole prompt. */
   readonly tokens: number;
   /** The tokens known or believed in the endpoint's cache. */
   readonly cachedTokens: number;
@@ -86,12 +81,9 @@ export type Prediction = {
   readonly part: HeldPart | undefined;
 };
 
-/** The result of a pick by prefix affinity. */
 export type PrefixPick = {
   readonly endpoint: EndpointView;
-  /** The expected work of the endpoint for the request. */
   readonly prediction: Prediction;
-  /** The endpoints that the pick scored, including the picked one. */
   readonly compared: readonly EndpointView[];
 };
 

@@ -4,7 +4,7 @@ import type { ClosedRequest } from "../../../../../gateway/http/record/request-r
 import { requestSpans, traceRequest } from "../../../../../gateway/http/record/request-spans.ts";
 import { traceContextOf } from "../../../../../gateway/http/record/trace-context.ts";
 import type { Span } from "../../../../../gateway/tracing/span.ts";
-import type { AttemptEnd } from "../../../../../gateway/upstream/call/call-record.ts";
+import type { AttemptEnd } from "../../../../../gateway/upstream/call/attempt.ts";
 import { fromGrpc, stalled } from "../../../../../gateway/upstream/call/grpc-error.ts";
 import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { principalWith } from "../../../../support/gateway/principal-with.ts";

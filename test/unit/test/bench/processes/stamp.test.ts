@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { STAMP_LENGTH, stamp, stampedUs } from "../../../../bench/processes/stamp.ts";
+import { STAMP_LENGTH, stamp, stampedUs } from "../../../../bench/processes/requests.ts";
 
 test.each([0, 1, 987_654_321_012])("a stamp in a frame returns its time: %i", (timeUs) => {
   const text = `data: "${stamp(timeUs)}"`;

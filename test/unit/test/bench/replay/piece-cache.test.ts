@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { PieceCaches } from "../../../../bench/replay/piece-cache.ts";
-import { PieceStore } from "../../../../bench/replay/piece-store.ts";
+import { PieceCaches, PieceStore } from "../../../../bench/replay/piece-cache.ts";
 
 test("evicts the least recently used piece, the end of a prompt before its beginning", () => {
   const store = new PieceStore();

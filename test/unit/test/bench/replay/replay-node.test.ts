@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { EventQueue } from "../../../../bench/replay/event-queue.ts";
-import { PieceCaches } from "../../../../bench/replay/piece-cache.ts";
-import { PieceStore } from "../../../../bench/replay/piece-store.ts";
+import { PieceCaches, PieceStore } from "../../../../bench/replay/piece-cache.ts";
 import { ReplayNode } from "../../../../bench/replay/replay-node.ts";
 
 /** Prefills prompts of 120,000 and 12,000 tokens (10 s and 1 s of work), the second 2 s after the first. */
@@ -19,7 +18,6 @@ function played(prefillsAtOnce: number) {
         shape: { boundaries: [], lastTurn: undefined },
       },
       onStarted: () => note("begins"),
-      onShare: (share) => note(`has ${share}`),
       onProgress: () => {},
       onFirstToken: () => note("is prefilled"),
       onFinished: (prefillMs) => note(`ends after ${prefillMs / 1_000}`),
@@ -36,8 +34,7 @@ function played(prefillsAtOnce: number) {
 test("a node with one prefill at a time lets the short prompt wait for the long one", () => {
   expect(played(1)).toEqual({
     seen: [
-      ...["0 long begins", "0 long has 1", "10 long has 1", "10 long is prefilled"],
-      ...["10 short begins", "10 short has 1", "11 short has 1", "11 short is prefilled"],
+      ...["0 long begins", "10 long is prefilled", "10 short begins", "11 short is prefilled"],
       ...["12 long ends after 10", "13 short ends after 1"],
     ],
     told: { queuedUncachedTokens: 108_000, running: 1, waiting: 1 },
@@ -48,9 +45,8 @@ test("a node with one prefill at a time lets the short prompt wait for the long 
 test("concurrent prefills share the speed of the node", () => {
   expect(played(2)).toEqual({
     seen: [
-      ...["0 long begins", "0 long has 1", "2 short begins", "2 long has 0.5", "2 short has 0.5"],
-      ...["4 long has 1", "4 short has 1", "4 short is prefilled", "6 short ends after 2"],
-      ...["11 long has 1", "11 long is prefilled", "13 long ends after 11"],
+      ...["0 long begins", "2 short begins", "4 short is prefilled", "6 short ends after 2"],
+      ...["11 long is prefilled", "13 long ends after 11"],
     ],
     told: { queuedUncachedTokens: 108_000, running: 2, waiting: 0 },
     prefilledMs: 11_000,

@@ -4,7 +4,7 @@ import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { readArrivals } from "../../../../bench/replay/arrival-trace.ts";
 import { replay } from "../../../../bench/replay/replay.ts";
-import type { ReplayPolicy } from "../../../../bench/replay/replay-policies.ts";
+import type { ReplayPolicy } from "../../../../bench/replay/routers.ts";
 import { readSessions } from "../../../../bench/replay/session-trace.ts";
 
 const TRACE = join(import.meta.dirname, "../../../../bench/replay/trace/claude-code-sessions.jsonl.gz");
@@ -26,7 +26,7 @@ test("repeats the same replay for a seed", async () => {
 test("no policy has more cache hits than the oracle, and least_request has the fewest", async () => {
   const oracle = (await run("oracle")).hitRatio;
   const hits: number[] = [];
-  for (const policy of ["llmd", "prefix_tree", "prefix_affinity_exact"] as const) {
+  for (const policy of ["llmd", "prefix_affinity_exact"] as const) {
     const { hitRatio } = await run(policy);
     expect(hitRatio).toBeLessThanOrEqual(oracle + 0.005);
     hits.push(hitRatio);

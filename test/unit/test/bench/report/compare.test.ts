@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { medianAdded, medianOf, medianRatio } from "../../../../bench/report/compare.ts";
+import { medianAdded, medianOf, medianRatio } from "../../../../bench/report.ts";
 
 const ROUNDS = [
   new Map([

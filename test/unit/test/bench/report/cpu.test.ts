@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseProcessStat } from "../../../../bench/report/cpu.ts";
+import { parseProcessStat } from "../../../../bench/report.ts";
 
 const REST = "S 1 42 42 0 -1 4194560 100 0 0 0 350 25 7 8 20 0 11 0 1000 1 2";
 

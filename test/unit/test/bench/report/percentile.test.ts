@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { median, percentile } from "../../../../bench/report/percentile.ts";
+import { median, percentile } from "../../../../bench/report.ts";
 
 describe("percentile", () => {
   test.each([

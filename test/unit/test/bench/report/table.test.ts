@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatTable } from "../../../../bench/report/table.ts";
+import { formatTable } from "../../../../bench/report.ts";
 
 const COLUMNS = [
   { key: "name", title: "name" },

@@ -57,7 +57,7 @@ type Given = Partial<Omit<PrefixContext, "index">> & { readonly prefixes?: Annou
 
 function context({ prefixes = NOTHING, ...given }: Given = {}): PrefixContext {
   return {
-    index: new PrefixIndex(prefixes),
+    index: new PrefixIndex(prefixes, undefined, 1_000),
     learned: learned({}),
     nowMs: 0,
     shareOf: () => 1,

@@ -1,0 +1,246 @@
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import { AdmissionController } from "../../../gateway/upstream/admission/admission-controller.ts";
+import type { Admitted } from "../../../gateway/upstream/admission/slot-request.ts";
+import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
+import {
+  averageLoad,
+  type Evictions,
+  evictionsWith,
+  type LoadAverage,
+} from "../../../gateway/upstream/endpoint/load-reports.ts";
+import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import { EndpointSet } from "../../../gateway/upstream/load-balancing/endpoint-set.ts";
+import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import type { LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
+import {
+  type AnnouncedPrefix,
+  type AnnouncedPrefixes,
+  PrefixIndex,
+} from "../../../gateway/upstream/load-balancing/prefix-index.ts";
+import type { RoutingHints } from "../../../gateway/upstream/load-balancing/route.ts";
+import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
+import { delta, finished, progress, started } from "../../support/events/events.ts";
+import type { PieceCaches } from "./piece-cache.ts";
+import type { ReasonJudge } from "./reason-judge.ts";
+import type { NodeReport } from "./replay-node.ts";
+import type { Follower, Router } from "./routers.ts";
+import type { Digested, Prompt } from "./traffic.ts";
+
+const INITIAL_SPEED = 5_000;
+const SLOTS = 256;
+/** The maximum waiting requests of a gateway; the replay does not examine queue limits. */
+const MAX_WAITING = 100_000;
+/** The maximum wait for a free slot, in milliseconds. */
+const PENDING_MS = 3_600_000;
+const MODEL = "model";
+const NEVER = new AbortController().signal;
+const HINTS: RoutingHints = {
+  ...{ digest: (...parts) => parts.join(" "), headers: {}, priorityClass: "default", weight: 1, keyId: "key" },
+  maxPendingRequests: undefined,
+};
+
+export type GatewayParts = {
+  readonly lbPolicy: LbPolicy;
+  readonly nodes: number;
+  readonly gateways: number;
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** The nodes' announced prefixes; undefined where they announce none. */
+  readonly announced: AnnouncedPrefixes | undefined;
+  readonly judge: ReasonJudge;
+  readonly number: number;
+};
+
+/** A gateway: the real `Balancer` with default settings, in front of nodes that report their load. */
+export class Gateway implements Router {
+  readonly #addresses: readonly string[];
+  readonly #clock: Clock;
+  readonly #gateways: number;
+  readonly #endpoints: EndpointSet;
+  readonly #admission: AdmissionController<string>;
+  readonly #work = new WorkLedger();
+  readonly #active: number[];
+  readonly #averages: (LoadAverage | undefined)[] = [];
+  readonly #evictions: (Evictions | undefined)[] = [];
+  readonly #reports: NodeReport[] = [];
+  readonly #judge: ReasonJudge;
+  readonly #number: number;
+
+  constructor(parts: GatewayParts) {
+    const { lbPolicy, nodes, gateways, clock, random, announced } = parts;
+    this.#judge = parts.judge;
+    this.#number = parts.number;
+    this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
+    this.#active = this.#addresses.map(() => 0);
+    this.#clock = clock;
+    this.#endpoints = new EndpointSet({ clock });
+    this.#gateways = gateways;
+    const [settings] = clustersSchema.parse([
+      {
+        ...{ type: "static", model: MODEL, lbPolicy },
+        endpoints: this.#addresses.map((address) => ({ address })),
+        circuitBreakers: {
+          ...{ maxPendingRequests: MAX_WAITING, maxPendingRequestsPerKey: MAX_WAITING },
+        },
+      },
+    ]);
+    if (!settings) throw new Error("there is no cluster");
+    const viewOf = (address: string) => this.#endpoints.get(address);
+    const prefixes = new PrefixIndex(announced, { lifeOf: () => 0, viewOf });
+    for (let node = 0; node < nodes; node += 1) this.#endpoints.set(this.#view(node));
+    const cluster = {
+      settings,
+      prefixes,
+      endpointSet: this.#endpoints,
+      mayHaveEndpoints: true,
+      announcedMs: 0,
+      member: (address: string) => address,
+      // The members never change.
+      onMembersChange: () => () => {},
+      onHealthChange: () => () => {},
+    };
+    this.#admission = new AdmissionController(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
+  }
+
+  reported(node: number, report: NodeReport): void {
+    this.#reports[node] = report;
+    const { running, waiting, retentionMs } = report;
+    const nowMs = this.#clock.nowMs();
+    this.#averages[node] = averageLoad(this.#averages[node], running + waiting, nowMs);
+    this.#evictions[node] = evictionsWith(this.#evictions[node], retentionMs, nowMs);
+    const view = this.#endpoints.get(addressOf(node));
+    if (view) this.#endpoints.set(view);
+  }
+
+  send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void {
+    const { affinityKey, shape } = prompt;
+    const request = {
+      ...{
+        route: { shape, affinityKey, ttlMs: undefined },
+        tenant: "tenant",
+        hints: HINTS,
+        tried: new Set<string>(),
+      },
+      ...{ timeoutMs: PENDING_MS, mayHold: true, bytes: 0, underWay: false },
+    };
+    void this.#admission.acquire(request, NEVER).then((place) => {
+      if (typeof place === "string") throw new Error(`no place: ${place}`);
+      dispatch(this.#addresses.indexOf(place.member), this.#follower(prompt, place));
+    });
+  }
+
+  #follower(prompt: Prompt, { member, placement, release }: Admitted<string>): Follower {
+    const { tokens: inputTokens, outputTokens } = prompt;
+    const node = this.#addresses.indexOf(member);
+    this.#active[node] = (this.#active[node] ?? 0) + 1;
+    const sentMs = this.#clock.nowMs();
+    let cachedInputTokens = 0;
+    let queueMs = 0;
+    placement?.explain?.((note) => this.#judge.judge(prompt, this.#number, note));
+    return {
+      started: (cachedTokens) => {
+        cachedInputTokens = cachedTokens;
+        queueMs = this.#clock.nowMs() - sentMs;
+        placement?.see([started({ inputTokens, cachedInputTokens })]);
+      },
+      progress: (prefilledTokens) => placement?.see([progress(prefilledTokens)]),
+      firstToken: () => {
+        this.#judge.prefilled(prompt);
+        placement?.see([delta(0, "a")]);
+      },
+      finished: (prefillMs) => {
+        const timings = { queue: duration(queueMs), prefill: duration(prefillMs), decode: undefined };
+        placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })]);
+        this.#active[node] = (this.#active[node] ?? 1) - 1;
+        release();
+      },
+    };
+  }
+
+  #view(node: number): EndpointView {
+    const address = addressOf(node);
+    const active = () => this.#active[node] ?? 0;
+    const report = () => this.#reports[node];
+    const average = () => this.#averages[node]?.value ?? 0;
+    const evictions = () => this.#evictions[node];
+    const work = this.#work;
+    return {
+      address,
+      healthy: true,
+      compatible: true,
+      draining: false,
+      ejected: false,
+      get activeRequests() {
+        return active();
+      },
+      get running() {
+        return report()?.running ?? 0;
+      },
+      get waiting() {
+        return report()?.waiting ?? 0;
+      },
+      get meanRequests() {
+        return average();
+      },
+      get kvUse() {
+        return report()?.kvUse ?? 0;
+      },
+      slots: SLOTS,
+      weight: 1,
+      healthySinceMs: undefined,
+      get outstandingPrefillTokens() {
+        return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0);
+      },
+      gateways: this.#gateways,
+      get prefillTokensPerSecond() {
+        return work.speed(address) ?? INITIAL_SPEED;
+      },
+      decodeTokensPerSecond: undefined,
+      get retentionMs() {
+        return report()?.retentionMs;
+      },
+      get evictedBeforeMs() {
+        return evictions()?.usedBeforeMs;
+      },
+    };
+  }
+}
+
+/** Returns the exact contents of the nodes' caches, by the digests of the prompts. */
+export function exactPrefixes(
+  caches: PieceCaches,
+  nodes: number,
+  digests: ReadonlyMap<string, Digested>,
+): AnnouncedPrefixes {
+  const addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
+  const tailOf = ({ tokens, goesOn }: Digested, node: number): number => {
+    const heldTokens = goesOn ? caches.cached(node, goesOn.last) : 0;
+    return goesOn && heldTokens < goesOn.nextTokens ? Math.max(0, heldTokens - tokens) : 0;
+  };
+  return {
+    holders(digest) {
+      const digested = digests.get(digest);
+      const holders = digested && digested.piece >= 0 ? caches.holders(digested.piece) : 0;
+      const held: AnnouncedPrefix[] = [];
+      for (let node = 0; node < nodes && holders !== 0; node += 1)
+        if (digested && (holders & (1 << node)) !== 0)
+          held.push({ address: addresses[node] ?? "", tokens: digested.tokens, tailTokens: tailOf(digested, node) });
+      return held;
+    },
+    fillOf(address) {
+      return { usedTokens: caches.tokens(nodeOf(address)), totalTokens: caches.capacity };
+    },
+  };
+}
+
+function addressOf(node: number): string {
+  return `10.0.0.${node + 1}:50051`;
+}
+
+function nodeOf(address: string): number {
+  return Number(address.slice("10.0.0.".length, address.indexOf(":"))) - 1;
+}
+
+function duration(ms: number) {
+  return { seconds: Math.floor(ms / 1_000), nanos: Math.round((ms % 1_000) * 1e6) };
+}

@@ -1,0 +1,131 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { projectFolder } from "../../../deploy/runtime/files/project-folder.ts";
+import type { BenchResult, Row } from "../report.ts";
+import type { BenchSettings } from "../settings.ts";
+import { readArrivals } from "./arrival-trace.ts";
+import { type ReplayResult, type ReplayTraffic, replay } from "./replay.ts";
+import type { ReplayPolicy } from "./routers.ts";
+import { readSessions } from "./session-trace.ts";
+
+const SLICE = "test/bench/replay/trace/claude-code-sessions.jsonl.gz";
+const CACHE_TOKENS = 3_000_000;
+/** The measured period of a replay of sessions, in milliseconds. */
+const SESSIONS_MS = { warmUpMs: 1_200_000, untilMs: 3_600_000 };
+/** The time for the last answers of a replay of arrivals, in milliseconds. */
+const AFTER_ARRIVALS_MS = 600_000;
+const GZIP = Buffer.from([0x1f, 0x8b]);
+
+/**
+ * Replays recorded requests of agents in virtual time, through the real `Balancer` and policies of other projects, for
+ * the same nodes.
+ */
+export async function replayBench({ replay: settings }: BenchSettings): Promise<BenchResult> {
+  const text = await readTrace(settings.trace ?? join(projectFolder(), SLICE));
+  const loads = loadsOf(text, settings.sessionsPerNode);
+  const rows: Row[] = [];
+  for (const { load, traffic, ...stretch } of loads) {
+    const run = async (policy: ReplayPolicy, gateways: number) => {
+      const { nodes, prefillsAtOnce } = settings;
+      const fleet = { policy, traffic, gateways, nodes, prefillsAtOnce, cacheTokens: CACHE_TOKENS };
+      const results: ReplayResult[] = [];
+      for (const seed of settings.seeds) results.push(await replay({ ...fleet, ...stretch, seed }));
+      return meanOf(results);
+    };
+    const oracle = await run("oracle", 1);
+    rows.push(rowOf({ load, policy: "oracle", gateways: 1 }, oracle, oracle));
+    for (const gateways of settings.gateways)
+      for (const policy of settings.policies) {
+        if (policy === "oracle") continue;
+        rows.push(rowOf({ load, policy, gateways }, await run(policy, gateways), oracle));
+      }
+  }
+  return {
+    title: `replay: recorded requests in front of ${settings.nodes} simulated nodes`,
+    columns: [
+      { key: "load", title: "load" },
+      { key: "policy", title: "policy" },
+      { key: "gateways", title: "gateways", digits: 0 },
+      { key: "hitsPercent", title: "hits %" },
+      { key: "ofOraclePercent", title: "of oracle %" },
+      { key: "uncachedToOracle", title: "uncached work", digits: 2 },
+      { key: "ttftMeanS", title: "first token mean s", digits: 2 },
+      { key: "ttftP95S", title: "p95 s" },
+      { key: "ttftP99S", title: "p99 s" },
+      { key: "busyPercent", title: "prefill busy %", digits: 0 },
+      { key: "busiestToMean", title: "busiest node", digits: 2 },
+      { key: "answers", title: "answers", digits: 0 },
+      { key: "trueReasonPercent", title: "true reason %" },
+    ],
+    rows,
+    notes: [
+      `Nodes with ${CACHE_TOKENS / 1e6} M tokens of KV each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seeds.join(", ")}.`,
+      "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
+      "True reason: of the prompt tokens that might have been cached and were not, those for which the gateway gave the true reason.",
+      "The oracle has one cache as large as all together. llmd and prefix_affinity_exact know what nodes hold, prefix_affinity does not.",
+    ],
+  };
+}
+
+async function readTrace(file: string): Promise<string> {
+  const bytes = await readFile(file);
+  return (bytes.subarray(0, GZIP.length).equals(GZIP) ? gunzipSync(bytes) : bytes).toString();
+}
+
+type Load = {
+  readonly load: string;
+  readonly traffic: ReplayTraffic;
+  readonly warmUpMs: number;
+  readonly untilMs: number;
+};
+
+function loadsOf(text: string, sessionsPerNode: readonly number[]): readonly Load[] {
+  if (text.slice(0, text.indexOf("\n")).includes('"hash_ids"')) {
+    const arrivals = readArrivals(text);
+    const untilMs = (arrivals.arrivalsMs.at(-1) ?? 0) + AFTER_ARRIVALS_MS;
+    return [{ load: "as recorded", traffic: { kind: "arrivals", ...arrivals }, warmUpMs: 0, untilMs }];
+  }
+  const sessions = readSessions(text);
+  return sessionsPerNode.map((perNode) => ({
+    load: `${perNode} a node`,
+    traffic: { kind: "sessions", sessions, perNode },
+    ...SESSIONS_MS,
+  }));
+}
+
+function rowOf(
+  cell: { readonly load: string; readonly policy: string; readonly gateways: number },
+  result: ReplayResult,
+  oracle: ReplayResult,
+): Row {
+  return {
+    ...cell,
+    hitsPercent: 100 * result.hitRatio,
+    ofOraclePercent: (100 * result.hitRatio) / oracle.hitRatio,
+    uncachedToOracle: (1 - result.hitRatio) / (1 - oracle.hitRatio),
+    ttftMeanS: result.meanTtftMs / 1_000,
+    ttftP95S: result.p95TtftMs / 1_000,
+    ttftP99S: result.p99TtftMs / 1_000,
+    busyPercent: 100 * result.prefillBusy,
+    busiestToMean: result.maxLoad,
+    answers: result.answers,
+    trueReasonPercent: 100 * result.trueReasons,
+  };
+}
+
+function meanOf(results: readonly ReplayResult[]): ReplayResult {
+  const mean = (value: (result: ReplayResult) => number) =>
+    results.reduce((sum, result) => sum + value(result), 0) / results.length;
+  return {
+    requests: mean(({ requests }) => requests),
+    answers: mean(({ answers }) => answers),
+    hitRatio: mean(({ hitRatio }) => hitRatio),
+    meanTtftMs: mean(({ meanTtftMs }) => meanTtftMs),
+    p95TtftMs: mean(({ p95TtftMs }) => p95TtftMs),
+    p99TtftMs: mean(({ p99TtftMs }) => p99TtftMs),
+    prefillBusy: mean(({ prefillBusy }) => prefillBusy),
+    maxLoad: mean(({ maxLoad }) => maxLoad),
+    trueReasons: mean(({ trueReasons }) => trueReasons),
+  };
+}

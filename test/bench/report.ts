@@ -1,0 +1,177 @@
+import { readFileSync } from "node:fs";
+import { cpus, loadavg } from "node:os";
+
+/** A row of a result, with unrounded numbers; NaN for missing measurements. */
+export type Row = Readonly<Record<string, number | string>>;
+
+export type Column = {
+  readonly key: string;
+  readonly title: string;
+  /** The digits after the decimal point. Default: 1. */
+  readonly digits?: number;
+};
+
+/**
+ * The result of a bench. Ratios stand in the first columns: unlike absolute figures, they are meaningful on a busy
+ * machine.
+ */
+export type BenchResult = {
+  readonly title: string;
+  readonly columns: readonly Column[];
+  readonly rows: readonly Row[];
+  readonly notes: readonly string[];
+};
+
+/** Returns the percentile `p` (0 to 1) of the values, the nearest value from above; NaN without values. */
+export function percentile(values: readonly number[], p: number): number {
+  const sorted = Float64Array.from(values).sort();
+  const at = Math.ceil(p * sorted.length) - 1;
+  return sorted[Math.max(0, at)] ?? Number.NaN;
+}
+
+/** Returns the median, between the two middle values if their number is even; NaN without values. */
+export function median(values: readonly number[]): number {
+  const sorted = Float64Array.from(values).sort();
+  const half = sorted.length / 2;
+  const upper = sorted[Math.floor(half)] ?? Number.NaN;
+  const lower = sorted[Math.ceil(half) - 1] ?? Number.NaN;
+  return (lower + upper) / 2;
+}
+
+export type Rounds<M> = readonly ReadonlyMap<string, M>[];
+
+/** Returns the median of a target's `value` over the rounds; NaN if not measured. */
+export function medianOf<M>(rounds: Rounds<M>, name: string, value: (measured: M) => number): number {
+  return median(rounds.map((round) => measuredValue(round, name, value)));
+}
+
+/** Returns the median over the rounds of a target's `value` divided by another's in the same round. */
+export function medianRatio<M>(rounds: Rounds<M>, name: string, to: string, value: (measured: M) => number): number {
+  return median(rounds.map((round) => measuredValue(round, name, value) / measuredValue(round, to, value)));
+}
+
+/** Returns the median over the rounds of a target's `value` minus another's in the same round. */
+export function medianAdded<M>(rounds: Rounds<M>, name: string, to: string, value: (measured: M) => number): number {
+  return median(rounds.map((round) => measuredValue(round, name, value) - measuredValue(round, to, value)));
+}
+
+function measuredValue<M>(round: ReadonlyMap<string, M>, name: string, value: (measured: M) => number): number {
+  const measured = round.get(name);
+  return measured === undefined ? Number.NaN : value(measured);
+}
+
+/**
+ * Measures every target once per repetition, in turn, so that temporary load of the machine affects all of them. One
+ * round before the first is not counted; `measure` receives that and may do less. Resolves to the measurements of every
+ * repetition, by target.
+ */
+export async function interleave<T extends { readonly name: string }, M>(
+  targets: readonly T[],
+  repetitions: number,
+  measure: (target: T, counted: boolean) => Promise<M>,
+): Promise<ReadonlyMap<string, M>[]> {
+  const rounds: ReadonlyMap<string, M>[] = [];
+  for (let round = 0; round <= repetitions; round += 1) {
+    const measured = new Map<string, M>();
+    for (const target of targets) measured.set(target.name, await measure(target, round > 0));
+    if (round > 0) rounds.push(measured);
+  }
+  return rounds;
+}
+
+const TICK_MS = 10;
+
+/** Returns the user and system time of all threads, in milliseconds, from a text of `/proc/<pid>/stat`. */
+export function parseProcessStat(stat: string): number {
+  // The program's name is in parentheses and may contain spaces and parentheses.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  // Fields 14 and 15 in proc(5), without the two before the closing parenthesis.
+  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+}
+
+/**
+ * Returns the CPU time of a process since its start, in milliseconds, in steps of 10. Throws if there is no such
+ * process.
+ */
+export function cpuMs(pid: number): number {
+  return parseProcessStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
+}
+
+type Process = { readonly pid: number | undefined };
+
+/** Returns the CPU time of a target's process, in milliseconds; NaN without process. */
+export function cpuOf({ pid }: Process): number {
+  return pid === undefined ? Number.NaN : cpuMs(pid);
+}
+
+/** Returns the resident memory of a target's process, in MB; NaN without process. */
+export function residentOf({ pid }: Process): number {
+  return pid === undefined ? Number.NaN : residentMb(pid);
+}
+
+/** Returns the resident memory of a process, in MB. Throws if there is no such process. */
+export function residentMb(pid: number): number {
+  const kilobytes = /^VmRSS:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  return Number(kilobytes) / 1024;
+}
+
+/**
+ * Formats rows as aligned text: words left, numbers right, a dash for missing measurements. Lines have no trailing
+ * spaces.
+ */
+export function formatTable(columns: readonly Column[], rows: readonly Row[]): string {
+  const cells = rows.map((row) => columns.map((column) => cell(row[column.key], column.digits ?? 1)));
+  const widths = columns.map(({ title }, at) =>
+    Math.max(title.length, ...cells.map((texts) => texts[at]?.length ?? 0)),
+  );
+  const isText = columns.map(({ key }) => rows.some((row) => typeof row[key] === "string"));
+  const line = (texts: readonly string[]) =>
+    texts
+      .map((text, at) => (isText[at] ? text.padEnd(widths[at] ?? 0) : text.padStart(widths[at] ?? 0)))
+      .join("  ")
+      .trimEnd();
+  const rule = widths.map((width) => "-".repeat(width)).join("  ");
+  return [line(columns.map(({ title }) => title)), rule, ...cells.map(line)].join("\n");
+}
+
+function cell(value: number | string | undefined, digits: number): string {
+  if (typeof value === "string") return value;
+  return value === undefined || Number.isNaN(value) ? "-" : value.toFixed(digits);
+}
+
+export function markdownTable(columns: readonly Column[], rows: readonly Row[]): string {
+  const line = (texts: readonly string[]) => `| ${texts.join(" | ")} |`;
+  const cells = rows.map((row) => line(columns.map(({ key, digits }) => cell(row[key], digits ?? 1))));
+  return [line(columns.map(({ title }) => title)), line(columns.map(() => "---")), ...cells].join("\n");
+}
+
+export type RunFacts = {
+  readonly startedAt: string;
+  readonly node: string;
+  readonly cpus: number;
+  readonly cpuModel: string;
+  readonly quick: boolean;
+  readonly seconds: number;
+  readonly repetitions: number;
+};
+
+export type Measured = BenchResult & {
+  readonly name: string;
+  readonly loadBefore: number;
+  readonly loadAfter: number;
+};
+
+export function machineFacts(): Pick<RunFacts, "node" | "cpus" | "cpuModel"> {
+  return { node: process.version, cpus: cpus().length, cpuModel: cpus()[0]?.model ?? "unknown" };
+}
+
+export function loadAverage(): number {
+  return loadavg()[0] ?? Number.NaN;
+}
+
+/** Formats a result as text: title, table, notes and load average. */
+export function resultText(result: Measured): string {
+  const load = `Load average ${result.loadBefore.toFixed(1)} before, ${result.loadAfter.toFixed(1)} after.`;
+  const table = result.rows.length > 0 ? [formatTable(result.columns, result.rows)] : [];
+  return ["", result.title, "", ...table, ...result.notes, load].join("\n");
+}

@@ -1,0 +1,121 @@
+import { loadLlama } from "../../support/engine/load-llama.ts";
+import { ownCases } from "../../support/schemas/own-cases.ts";
+import { type BenchResult, percentile, type Row } from "../report.ts";
+import type { BenchSettings } from "../settings.ts";
+import { type Judged, judge, type Outcome, PUBLISHED, type ReadGrammar, type SchemaCase } from "./judge.ts";
+import { publicSets } from "./public-sets.ts";
+
+const QUICK_STEP = 20;
+const OWN_CASES = 500;
+const MAX_REASONS = 12;
+
+const OUTCOMES: Readonly<Record<Outcome, string>> = {
+  right: "right",
+  refused: "refused",
+  "valid refused": "validRefused",
+  "invalid let through": "invalidLet",
+  broken: "broken",
+};
+
+/**
+ * Judges the grammars of JSON Schemas by the public procedure, with llama.cpp's own parser: the project's cases, and
+ * the public collections in the folder of `--data`. It asserts nothing.
+ */
+export async function schemasBench({ quick, data }: BenchSettings): Promise<BenchResult> {
+  const read = await llamaReader();
+  const step = quick ? QUICK_STEP : 1;
+  const own = { name: "own cases", cases: ownCases(OWN_CASES) };
+  const rows: Row[] = [];
+  const notes: string[] = [];
+  for (const { name, cases } of [own, ...(data === undefined ? [] : publicSets(data))]) {
+    const judged = await judgeAll(cases, step, read);
+    for (const { who, undeclared } of SETTINGS) {
+      const found = judged.map((each) => each[undeclared]);
+      rows.push(rowOf(name, who, found, ({ outcome }) => outcome));
+      rows.push(rowOf(name, `${who}, strict`, found, ({ strict }) => strict));
+      notes.push(timesOf(`${name}, ${undeclared} members`, found), ...reasonsOf(name, found));
+    }
+    if (name === "MaskBench") rows.push(...PUBLISHED);
+  }
+  return {
+    title: "schemas: values of public schemas held to our grammars",
+    columns: [
+      { key: "set", title: "set" },
+      { key: "who", title: "who" },
+      { key: "of", title: "schemas", digits: 0 },
+      { key: "share", title: "right %", digits: 1 },
+      { key: "right", title: "right", digits: 0 },
+      { key: "refused", title: "refused", digits: 0 },
+      { key: "validRefused", title: "valid refused", digits: 0 },
+      { key: "invalidLet", title: "invalid let through", digits: 0 },
+      { key: "broken", title: "broken", digits: 0 },
+    ],
+    rows,
+    notes: [
+      "Right: every value of the schema came out as it should. Figures of others are as published in March 2025.",
+      ...notes,
+    ],
+  };
+}
+
+const SETTINGS = [
+  { who: "this project", undeclared: "declared" },
+  { who: "this project, undeclared properties allowed", undeclared: "any" },
+] as const;
+
+type JudgedBoth = Readonly<Record<(typeof SETTINGS)[number]["undeclared"], Judged>>;
+
+/** Returns llama.cpp's own parser of grammars. Throws if there is no binary for this machine. */
+async function llamaReader(): Promise<ReadGrammar> {
+  const llama = await loadLlama();
+  if (llama === undefined) throw new Error("The bench of schemas needs node-llama-cpp with a binary for this machine.");
+  return async (grammar) => {
+    const compiled: object = await llama.createGrammar({ grammar });
+    if (!canTest(compiled)) throw new Error("This version of node-llama-cpp tests no texts.");
+    return (text) => compiled._testText(text);
+  };
+}
+
+function canTest(grammar: object): grammar is { _testText(text: string): boolean } {
+  return "_testText" in grammar;
+}
+
+async function judgeAll(cases: Iterable<SchemaCase>, step: number, read: ReadGrammar): Promise<readonly JudgedBoth[]> {
+  const judged: JudgedBoth[] = [];
+  let at = 0;
+  for (const each of cases) {
+    if (at % step === 0)
+      judged.push({
+        declared: await judge(each, { undeclared: "declared" }, read),
+        any: await judge(each, { undeclared: "any" }, read),
+      });
+    at += 1;
+  }
+  return judged;
+}
+
+function rowOf(set: string, who: string, judged: readonly Judged[], outcomeOf: (of: Judged) => Outcome): Row {
+  const counts = Object.fromEntries(Object.values(OUTCOMES).map((key) => [key, 0]));
+  for (const each of judged) {
+    const key = OUTCOMES[outcomeOf(each)];
+    counts[key] = (counts[key] ?? 0) + 1;
+  }
+  return { set, who, of: judged.length, share: (100 * (counts.right ?? 0)) / judged.length, ...counts };
+}
+
+function timesOf(set: string, judged: readonly Judged[]): string {
+  const times = judged.map(({ translationMs }) => translationMs);
+  const texts = [0.5, 0.9, 0.99, 1].map((share) => `p${100 * share} ${percentile(times, share).toFixed(1)} ms`);
+  return `${set}, translation of a schema to a grammar: ${texts.join(", ")}.`;
+}
+
+function reasonsOf(set: string, judged: readonly Judged[]): readonly string[] {
+  const counts = new Map<string, number>();
+  for (const { strict, why } of judged) {
+    if ((strict !== "refused" && strict !== "broken") || why === undefined) continue;
+    const reason = why.startsWith("#") ? (why.split("/").at(-1) ?? "") : why.replace(/ at #\S*:/, ":");
+    counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  }
+  const most = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MAX_REASONS);
+  return most.map(([reason, count]) => `${set}, refused with strict: ${count} for ${reason}`);
+}
