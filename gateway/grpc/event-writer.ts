@@ -1,6 +1,7 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { type Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { shownCallId } from "../formats/call-id.ts";
+import { SlowReader, type SlowReaderOptions } from "../http/answer/slow-reader.ts";
 import type { Flow } from "../upstream/call/generate-call.ts";
 
 /** The call that receives the messages of an answer. */
@@ -14,20 +15,13 @@ export type MessageTarget = {
   onDrain(listener: () => void): void;
 };
 
-export type EventWriterOptions = {
+export type EventWriterOptions = SlowReaderOptions & {
   readonly target: MessageTarget;
   /** Id of the reply, from which unique ids of calls are derived. */
   readonly replyId: string;
-  /** Clock of gaps and stalls. */
   readonly clock: Clock;
-  /** Milliseconds for which the reader may take no bytes while some are waiting. */
-  readonly writeStallMs: number;
-  /** Called when the reader has taken no bytes for `writeStallMs`. */
-  readonly onStall: () => void;
   /** Called at every write of deltas but the first, with the milliseconds since the previous one. */
   readonly onGap: (gapMs: number) => void;
-  /** Called with true when the engine stream is paused for the reader, and with false when it resumes. */
-  readonly onPaused: (paused: boolean) => void;
 };
 
 /**
@@ -38,12 +32,12 @@ export class EventWriter {
   readonly #options: EventWriterOptions;
   #started = false;
   #lastMs: number | undefined;
-  #held: Flow | undefined;
-  #cancelStall = () => {};
+  readonly #reader: SlowReader;
 
   constructor(options: EventWriterOptions) {
     this.#options = options;
-    options.target.onDrain(() => this.#goOn()?.resume());
+    this.#reader = new SlowReader(options);
+    options.target.onDrain(() => this.#reader.drained());
   }
 
   /** Writes the events of one message. It runs for every delta. */
@@ -56,13 +50,17 @@ export class EventWriter {
       Buffer.from(message.buffer, message.byteOffset, message.byteLength),
       commits,
     );
-    if (commits) this.#measure();
-    if (!kept) this.#hold(flow);
+    if (commits) {
+      const nowMs = this.#options.clock.nowMs();
+      if (this.#lastMs !== undefined) this.#options.onGap(nowMs - this.#lastMs);
+      this.#lastMs = nowMs;
+    }
+    if (!kept) this.#reader.pause(flow);
   }
 
-  /** Resumes a paused engine stream, because the answer has ended. */
+  /** The answer has ended. */
   end(): void {
-    this.#goOn();
+    this.#reader.release();
   }
 
   /** Returns an event as callers see it; empty if it is not for callers. */
@@ -79,36 +77,5 @@ export class EventWriter {
     const callId = shownCallId("call_", block.value.callId, this.#options);
     const value = { index, block: { $case: "toolCall", value: { ...block.value, callId } } } as const;
     return [{ kind: { $case: "blockStarted", value } }];
-  }
-
-  #measure(): void {
-    const nowMs = this.#options.clock.nowMs();
-    if (this.#lastMs !== undefined) this.#options.onGap(nowMs - this.#lastMs);
-    this.#lastMs = nowMs;
-  }
-
-  /** Pauses only the engine stream of this reader. */
-  #hold(flow: Flow): void {
-    if (this.#held === flow) return;
-    flow.pause();
-    const wasHeld = this.#held !== undefined;
-    // Another engine may continue the answer while the reader is slow.
-    this.#held = flow;
-    if (wasHeld) return;
-    const { clock, writeStallMs, onPaused, onStall } = this.#options;
-    onPaused(true);
-    this.#cancelStall = clock.after(writeStallMs, () => {
-      this.#goOn();
-      onStall();
-    });
-  }
-
-  /** Returns the paused flow, if any, and clears it. */
-  #goOn(): Flow | undefined {
-    this.#cancelStall();
-    const flow = this.#held;
-    this.#held = undefined;
-    if (flow) this.#options.onPaused(false);
-    return flow;
   }
 }

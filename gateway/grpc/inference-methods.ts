@@ -1,19 +1,17 @@
 import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
 import { CountTokensResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ApiError, toApiError } from "../errors.ts";
-import { requireModel } from "../http/access/model-access.ts";
 import { type RateLimitDeps, reserveTokens } from "../http/access/rate-limit.ts";
-import { located } from "../http/answer/answer-failure.ts";
 import {
   type DispatchDeps,
   dispatchAnswer,
+  located,
   notePause,
   type PaidRequest,
-  whileActive,
-  whileStreamed,
 } from "../http/answer/dispatch-answer.ts";
 import { type TranslationDeps, translateReceived } from "../http/body/request-body.ts";
-import { randomId } from "../http/record/random-id.ts";
+import { requireModel } from "../http/model-directory.ts";
+import { randomId } from "../http/record/trace-context.ts";
 import { routingHints } from "../http/request-context.ts";
 import { RPCS } from "../routes.ts";
 import type { Translated } from "../translation/translate.ts";
@@ -113,9 +111,7 @@ async function streamedAnswer(
   const ownMs = Number(call.getDeadline()) - deps.clock.wallMs();
   const timeoutMs = Math.min(deps.timeouts.maxStreamDurationMs, ownMs);
   try {
-    await whileActive(paid, deps, () =>
-      whileStreamed(paid, deps, () => dispatchAnswer(paid, { timeoutMs, mayHold: true, sink: writer }, deps)),
-    );
+    await dispatchAnswer(paid, { timeoutMs, mayHold: true, sink: writer }, deps, true);
   } finally {
     writer.end();
   }
@@ -124,7 +120,7 @@ async function streamedAnswer(
 function openWriter(paid: PaidRequest, rpc: RpcCall, call: GenerateStream, deps: InferenceDeps): EventWriter {
   const { record, model, answer } = paid;
   const { stats, clock, timeouts } = deps;
-  const gaps = stats.gaps.of(model);
+  const gaps = stats.gaps.labels(model);
   return new EventWriter({
     target: {
       write(message, commits) {

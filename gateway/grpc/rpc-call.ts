@@ -7,7 +7,7 @@ import { statusOf } from "../formats/error-envelope.ts";
 import type { LimitedRequest } from "../http/access/rate-limit.ts";
 import type { RequestRecord } from "../http/record/request-record.ts";
 import type { ReplyUnderWay } from "../http/request-context.ts";
-import type { InflightBody } from "../overload/inflight-bodies.ts";
+import type { InflightBody } from "../overload/body-budget.ts";
 import { failedRpc } from "./failed-rpc.ts";
 
 /** A call of a gRPC client, as its method and the hooks at its end see it. */

@@ -1,5 +1,5 @@
 import { toDuration } from "../../deploy/runtime/time/proto-duration.ts";
-import { CountTokensRequest, type StreamPreferences } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { CountTokensRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Catalog } from "../catalog.ts";
 import type { CanonicalRequest, FormatSettings, Places, PreparedCount } from "../formats/format.ts";
 import { routingDigest } from "../keys/routing-digest.ts";
@@ -36,8 +36,6 @@ export type TranslationOrder = {
   readonly caller: Caller;
   /** Size of the body in bytes, from which its tokens are estimated. */
   readonly bodyBytes: number;
-  /** Milliseconds for which the engine may hold deltas of a stream to send several together. Default: 0. */
-  readonly joinMs?: number;
 };
 
 /**
@@ -86,7 +84,7 @@ export type Translated = {
  * Throws only `ApiError`, except for bugs.
  */
 export function translate(body: unknown, order: TranslationOrder, surroundings: Surroundings): Translated {
-  const { operation, caller, bodyBytes, joinMs = 0 } = order;
+  const { operation, caller, bodyBytes } = order;
   const { sealing, acceptsImages, promptBounds, settings, catalog } = surroundings;
   const route = promptRoute(operation);
   if (!route) throw new Error(`${operation} takes no prompt`);
@@ -102,7 +100,7 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
     tenant: caller.tenant,
     priority: 0,
     cache: cacheHints(caller, canonical.cache),
-    stream: batching(stream ? joinMs : FOLDED_JOIN_MS),
+    stream: stream ? undefined : { maxBatchDelay: toDuration(FOLDED_JOIN_MS) },
     resumable: false,
     continuation: undefined,
     prefixDigests: Buffer.alloc(0),
@@ -112,11 +110,6 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   const { maxOutputTokens } = allowed;
   const encoded = encodeRequest(request, prefixKey, promptBounds(model));
   return { model, stream, options, places, ...encoded, inputTokens, maxOutputTokens };
-}
-
-/** Returns the request to the engine to hold deltas; undefined if it should hold none. */
-function batching(ms: number): StreamPreferences | undefined {
-  return ms === 0 ? undefined : { maxBatchDelay: toDuration(ms) };
 }
 
 function countOf({ model, request, ...places }: PreparedCount, { caller, bodyBytes }: TranslationOrder): Translated {

@@ -37,7 +37,6 @@ const PHASES = { random: 64, step: 1 } as const;
 const GATEWAYS = {
   gateway: { upstream: { wire: "fast" } },
   "gateway-grpc": { upstream: { wire: "grpc" } },
-  "gateway-joining": { upstream: { wire: "fast" }, stream: { maxJoinMs: 20 } },
 } as const;
 
 /**
@@ -45,8 +44,8 @@ const GATEWAYS = {
  * one.
  */
 const LEFT_OUT: Readonly<Record<Extent, readonly string[]>> = {
-  quick: ["gateway-grpc", "gateway-joining", "haproxy", "smg-grpc", "litellm", "portkey"],
-  default: ["gateway-grpc", "gateway-joining"],
+  quick: ["gateway-grpc", "haproxy", "smg-grpc", "litellm", "portkey"],
+  default: ["gateway-grpc"],
   full: [],
 };
 

@@ -96,7 +96,6 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["gateway/keys/principal.ts", "gateway/keys/key-record.ts"],
     ],
   ],
-  ["gateway/fleet/", [RUNTIME, "gateway/stats/first-token-times.ts"]],
   ["gateway/usage/", [RUNTIME, "gateway/state/redis-state.ts", "gateway/state/redis-script.ts"]],
   ["gateway/overload/", [RUNTIME]],
   ["gateway/sealing/", [RUNTIME, "gateway/formats/format.ts"]],
@@ -111,18 +110,13 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     ],
   ],
   ["gateway/stats/", [RUNTIME, "gateway/outcome.ts", "gateway/routes.ts"]],
-  ["gateway/http/try-it/try-it-settings.ts", []],
   ["gateway/http/try-it/", [...GATEWAY_LEAVES, RUNTIME, "gateway/routes.ts", "gateway/http/page-files.ts"]],
-  [
-    "gateway/http/admin/fleet/",
-    [RUNTIME, "gateway/upstream/", "gateway/fleet/", "gateway/stats/live-totals.ts", "gateway/lifecycle.ts"],
-  ],
   [
     "gateway/http/admin/",
     [
       ...[...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/overload/", "gateway/stats/"],
       ...["gateway/sealing/", "gateway/upstream/", "gateway/config.ts", "gateway/lifecycle.ts"],
-      ...["gateway/usage/", "gateway/fleet/", "gateway/http/page-files.ts"],
+      ...["gateway/usage/", "gateway/http/page-files.ts"],
     ],
   ],
   [
@@ -185,14 +179,19 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "gateway/http/*.ts",
     ],
   ],
-  ["gateway/http/at-once.ts", []],
-  ["gateway/http/fastify-error.ts", GATEWAY_LEAVES],
+  [
+    "gateway/http/hooks.ts",
+    [
+      ...["gateway/errors.ts", "gateway/overload/", "gateway/routes.ts"],
+      ...within("gateway/http/", "access", "body", "connection"),
+      "gateway/http/*.ts",
+    ],
+  ],
   ["gateway/http/page-files.ts", [RUNTIME]],
   [
     "gateway/http/model-directory.ts",
     [
-      "gateway/catalog.ts",
-      "gateway/keys/",
+      ...["gateway/catalog.ts", "gateway/errors.ts", "gateway/keys/"],
       "gateway/upstream/cluster-manager.ts",
       "gateway/upstream/described-model.ts",
     ],
@@ -205,11 +204,8 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/config.ts",
     [
       ...[RUNTIME, "gateway/catalog.ts", "gateway/json/", "gateway/overload/", "gateway/upstream/"],
-      "gateway/stats/stats-settings.ts",
       ...[
         "gateway/http/admin/admin-settings.ts",
-        "gateway/http/answer/stream-settings.ts",
-        "gateway/http/try-it/try-it-settings.ts",
         "gateway/state/state-settings.ts",
         "gateway/keys/key-settings.ts",
         "gateway/keys/tokens/token-settings.ts",
@@ -380,7 +376,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
         "gateway/routes.ts",
       ],
       "gateway/upstream/load-balancing/policies.ts",
-      ...["gateway/upstream/call/grpc-error.ts", "gateway/upstream/cluster-manager.ts", "gateway/http/admin/fleet/"],
+      ...["gateway/upstream/call/grpc-error.ts", "gateway/upstream/cluster-manager.ts", "gateway/http/admin/"],
       "deploy/monitoring/dashboards/",
       ...["gateway/keys/key-stats.ts", "gateway/keys/key-store.ts", "gateway/limits/limit-stats.ts"],
       ...["gateway/overload/", "gateway/sealing/sealing-stats.ts", "gateway/stats/", "gateway/usage/key-series.ts"],

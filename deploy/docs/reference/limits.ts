@@ -10,7 +10,7 @@ import { MAX_MESSAGES } from "../../../gateway/formats/messages/schema.ts";
 import { MAX_CLIENT_METADATA_BYTES, MAX_METADATA } from "../../../gateway/formats/responses/schema.ts";
 import { MAX_STOP_STRINGS } from "../../../gateway/formats/stop-strings.ts";
 import { MAX_TOOLS } from "../../../gateway/formats/tools.ts";
-import { MAX_HEADER_FIELDS } from "../../../gateway/http/access/request-hygiene.ts";
+import { MAX_HEADER_FIELDS } from "../../../gateway/http/access/request-head.ts";
 import { MAX_HEADER_BYTES } from "../../../gateway/http/connection/public-app.ts";
 import { jsonLimitsSchema } from "../../../gateway/json/json-scan.ts";
 import { table } from "../markdown.ts";

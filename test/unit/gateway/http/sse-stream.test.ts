@@ -1,10 +1,12 @@
 import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
-import { FlushQueue } from "../../../../../gateway/http/answer/flush-queue.ts";
-import { SseStream } from "../../../../../gateway/http/answer/sse-stream.ts";
-import { delta, started, textStart } from "../../../../support/events/events.ts";
-import { VirtualClock } from "../../../../support/virtual-clock.ts";
+import { SseStream } from "../../../../gateway/http/answer/sse-stream.ts";
+import { delta, started, textStart } from "../../../support/events/events.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
+
+/** Resolves when the stream has written what the event loop turn collected. */
+const nextTick = () => new Promise((resolve) => setImmediate(resolve));
 
 /** The socket of a response: accepts all writes, but reports backpressure while `full`. */
 class Wire extends EventEmitter {
@@ -54,7 +56,6 @@ function streaming(times: { readonly keepAliveIntervalMs?: number; readonly head
       keepAlive: () => ": keepalive\n\n",
     },
     headers: {},
-    queue: new FlushQueue({ clock }),
     clock,
     keepAliveIntervalMs: 10_000,
     headerCommitMs: 8_000,
@@ -67,7 +68,7 @@ function streaming(times: { readonly keepAliveIntervalMs?: number; readonly head
   const write = async (atMs: number) => {
     await clock.advance(atMs - clock.nowMs());
     stream.events([textStart(0), delta(0, "x")], flow);
-    stream.flush();
+    await nextTick();
   };
   return { wire, gaps, pauses, told, write, clock, stream, flow };
 }
@@ -78,13 +79,13 @@ test("every write of events but the first reports the gap since the previous one
   expect(gaps).toEqual([20, 1_000]);
 });
 
-test("texts of deltas are written as UTF-8, each in a chunk of its size in bytes", () => {
+test("texts of deltas are written as UTF-8, each in a chunk of its size in bytes", async () => {
   const { wire, stream, flow } = streaming();
   stream.events([textStart(0), delta(0, "x")], flow);
-  stream.flush();
+  await nextTick();
   for (const texts of [["plain"], ["\u00fc\u6f22"]]) {
     stream.deltas(texts, flow);
-    stream.flush();
+    await nextTick();
   }
   expect(wire.bytes).toBe("12\r\ndata: x\n\ndata: x\n\n\r\nd\r\ndata: plain\n\n\r\nd\r\ndata: \u00fc\u6f22\n\n\r\n");
 });

@@ -1,17 +1,18 @@
+import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
-import { ApiError, type ErrorCode } from "../../../../../gateway/errors.ts";
-import { chat } from "../../../../../gateway/formats/chat/request.ts";
-import type { Format } from "../../../../../gateway/formats/format.ts";
-import { messages } from "../../../../../gateway/formats/messages/request.ts";
-import { responses } from "../../../../../gateway/formats/responses/request.ts";
-import { answerFailure, located } from "../../../../../gateway/http/answer/answer-failure.ts";
-import { RunningAnswers } from "../../../../../gateway/http/answer/running-answers.ts";
-import type { Detail } from "../../../../../gateway/outcome.ts";
-import { CONTEXT } from "../../../../support/events/encoding-context.ts";
-import { newRecord } from "../../../../support/requests/closed-request.ts";
+import { systemClock } from "../../../../deploy/runtime/time/clock.ts";
+import { ApiError, type ErrorCode } from "../../../../gateway/errors.ts";
+import { chat } from "../../../../gateway/formats/chat/request.ts";
+import type { Format } from "../../../../gateway/formats/format.ts";
+import { messages } from "../../../../gateway/formats/messages/request.ts";
+import { responses } from "../../../../gateway/formats/responses/request.ts";
+import { answerFailure, located } from "../../../../gateway/http/answer/dispatch-answer.ts";
+import { RunningAnswers } from "../../../../gateway/http/answer/running-answers.ts";
+import type { Detail } from "../../../../gateway/outcome.ts";
+import { CONTEXT } from "../../../support/events/encoding-context.ts";
+import { newRecord } from "../../../support/requests/closed-request.ts";
 
 function failed(code: ErrorCode, detail: Detail, before: (running: RunningAnswers) => void = () => {}) {
   const running = new RunningAnswers(systemClock);
@@ -100,4 +101,30 @@ describe("a message that the engine refuses is named by the caller's path", () =
       located(new ApiError("invalid_value", "No.", { promptMessage: message }), format.fields, prepared);
     expect(prepared.request.messages.map((_, index) => at(index).path)).toEqual(paths);
   });
+});
+
+/** A running reply whose caller disconnects at `emit("close")`. */
+class Reply extends EventEmitter {
+  readonly destroyed = false;
+  readonly headersSent = true;
+  readonly statusCode = 200;
+  readonly writableFinished = false;
+}
+
+test("an answer is aborted when its caller disconnects", () => {
+  const running = new RunningAnswers({ nowMs: () => 1_000 });
+  const reply = new Reply();
+  const answer = running.begin(reply, "key");
+  expect([answer.signal.aborted, answer.leftMs]).toEqual([false, undefined]);
+  reply.emit("close");
+  expect([answer.signal.aborted, answer.leftMs]).toEqual([true, 1_000]);
+});
+
+test("a complete answer is not aborted when its reply is closed", () => {
+  const running = new RunningAnswers({ nowMs: () => 0 });
+  const reply = Object.assign(new Reply(), { writableFinished: true });
+  const answer = running.begin(reply, "key");
+  reply.emit("close");
+  expect(answer.signal.aborted).toBe(false);
+  expect(answer.leftMs).toBeUndefined();
 });

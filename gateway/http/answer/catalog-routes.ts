@@ -1,10 +1,10 @@
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { Capability } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import { CATALOG_CREATED_SECONDS, type CatalogModel, findModel } from "../../catalog.ts";
+import { CATALOG_CREATED_SECONDS, type Catalog, type CatalogModel, findModel } from "../../catalog.ts";
 import type { Principal } from "../../keys/principal.ts";
+import { openApiDocument } from "../../reference/openapi.ts";
 import type { DescribedModel } from "../../upstream/described-model.ts";
-import { modelNotFound } from "../access/model-access.ts";
-import type { ModelDirectory } from "../model-directory.ts";
+import { type ModelDirectory, modelNotFound } from "../model-directory.ts";
 import { principalOf } from "../request-context.ts";
 
 /**
@@ -104,4 +104,11 @@ function capabilitiesOf({ capabilities, acceptsImages }: DescribedModel) {
       },
     },
   };
+}
+
+/** Makes the handler of GET /openapi.json. The document is serialized once. */
+export function getContract({ models }: Catalog) {
+  const text = JSON.stringify(openApiDocument(models.map(({ id }) => id)));
+  return async (_request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
+    reply.type("application/json; charset=utf-8").send(text);
 }

@@ -1,8 +1,8 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { FastifyInstance } from "fastify";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { FastifyInstance, preParsingHookHandler } from "fastify";
 import { ApiError } from "../../errors.ts";
 import type { Detail } from "../../outcome.ts";
-import { atOnce } from "../at-once.ts";
+import { atOnce } from "../request-context.ts";
 
 /*
  * Request heads that Node's parser accepts and a proxy in front may parse differently, which is how requests are
@@ -27,33 +27,33 @@ type SingleField = (typeof SINGLE_FIELDS)[number];
 const OTHER_CHARSET = /;\s*charset=(?!"?utf-?8"?\s*(?:;|$))/i;
 
 /**
- * Checks the head of every request of `app`, before keys and bodies. It answers `Expect`: a body is requested with 100
- * only if its key and its length are valid.
+ * Checks the head of a request, and answers `Expect` with 100 in the second of its hooks, when the key and the length
+ * of the body are valid.
  */
-export function refuseUnclearRequests(app: FastifyInstance): void {
+export function headHooks({ server }: FastifyInstance) {
   const waiting = new WeakSet<IncomingMessage>();
-  app.server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
+  server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
     waiting.add(request);
-    app.server.emit("request", request, response);
+    server.emit("request", request, response);
   });
   // Node answers any other expectation with 417, without an envelope.
-  app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
-  const checking = atOnce((request, reply) => {
+  server.on("checkExpectation", (request, response) => server.emit("request", request, response));
+  const refuseUnclearHead = atOnce(({ raw }, reply) => {
     // Node's parser reads no bytes after a request for another protocol.
-    if (request.raw.headers.upgrade !== undefined) reply.header("connection", "close");
+    if (raw.headers.upgrade !== undefined) reply.header("connection", "close");
     try {
-      checkHead(request.raw);
+      checkHead(raw);
     } catch (error) {
       // The next bytes on the connection may be ambiguous as well.
       reply.header("connection", "close");
       throw error;
     }
   });
-  app.addHook("onRequest", checking);
-  app.addHook("preParsing", (request, reply, _payload, done) => {
-    if (waiting.has(request.raw)) reply.raw.writeContinue();
+  const requestBody: preParsingHookHandler = ({ raw }, reply, _payload, done) => {
+    if (waiting.has(raw)) reply.raw.writeContinue();
     done();
-  });
+  };
+  return { refuseUnclearHead, requestBody };
 }
 
 /**
@@ -114,4 +114,21 @@ function singleFields(rawHeaders: readonly string[]): Partial<Record<SingleField
 
 function unclear(message: string, detail: Detail): ApiError {
   return new ApiError("bad_request", message, { detail });
+}
+
+/** Headers that may carry the version, the service's own name first; official clients send the other. */
+const VERSION_HEADERS = ["vendor-version", "anthropic-version"] as const;
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+
+/**
+ * Checks the version header of a Format B request. A missing header means the default version, and every date is
+ * accepted, because no behaviour depends on it. Throws ApiError `invalid_value` for any other value.
+ */
+export function checkApiVersion(headers: IncomingHttpHeaders): void {
+  const name = VERSION_HEADERS.find((header) => headers[header] !== undefined);
+  if (name === undefined || DATE.test(String(headers[name]))) return;
+  throw new ApiError("invalid_value", `${name}: expected a date of the form YYYY-MM-DD.`, {
+    detail: "api_version_malformed",
+  });
 }

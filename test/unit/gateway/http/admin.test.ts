@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { isOwnOrigin, refusal } from "../../../../../gateway/http/admin/admin-access.ts";
+import { isOwnOrigin, refusal } from "../../../../gateway/http/admin/admin-access.ts";
+import { clustersText } from "../../../../gateway/http/admin/cluster-routes.ts";
+import { maskSecrets } from "../../../../gateway/http/admin/server-routes.ts";
 
 describe("the origin of a change", () => {
   test.each([
@@ -70,4 +72,84 @@ describe("a request from this machine", () => {
     for (const address of ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
       expect(refusal(from(address, headers, method), {})?.status).toBe(status);
   });
+});
+
+const endpoint = {
+  address: "10.0.0.1:50051",
+  healthFlags: [] as readonly string[],
+  healthFailure: undefined as string | undefined,
+  rqActive: 2,
+  rqTotal: 40,
+  rqError: 1,
+  rqContinued: 3,
+  weight: 3,
+  slots: 8,
+  running: 5,
+  waiting: 1,
+  kvUse: 0.25,
+  tokensPerSecond: 100,
+  outstandingPrefillTokens: 1_200,
+  ejectedForMs: undefined,
+};
+
+test("clusters are printed as Envoy prints them, one value a line", () => {
+  const healthFlags = ["/failed_active_hc", "/failed_outlier_check"];
+  const sick = { ...endpoint, address: "[::1]:50052", healthFlags, healthFailure: "connection refused" };
+  const text = clustersText([{ model: "svc-qwen", lbPolicy: "prefix_affinity", endpoints: [endpoint, sick] }]);
+  const lines = text.split("\n");
+  expect(lines.pop()).toBe("");
+  expect(lines[0]).toBe("svc-qwen::observability_name::svc-qwen");
+  expect(lines).toContain("svc-qwen::10.0.0.1:50051::health_flags::healthy");
+  expect(lines).toContain("svc-qwen::10.0.0.1:50051::rq_active::2");
+  expect(lines).toContain("svc-qwen::10.0.0.1:50051::rq_continued::3");
+  expect(lines).toContain("svc-qwen::10.0.0.1:50051::kv_use::0.250");
+  expect(lines).toContain("svc-qwen::[::1]:50052::health_flags::/failed_active_hc/failed_outlier_check");
+  expect(lines.filter((line) => line.includes("health_failure"))).toEqual([
+    "svc-qwen::[::1]:50052::health_failure::connection refused",
+  ]);
+});
+
+test("a cluster without endpoints is printed", () => {
+  const text = clustersText([{ model: "svc-qwen", lbPolicy: "random", endpoints: [] }]);
+  expect(text).toBe("svc-qwen::observability_name::svc-qwen\nsvc-qwen::lb_policy::random\n");
+});
+
+test("no canary in the place of a secret is printed, at any depth and in any spelling", () => {
+  const canary = "canary-7f3a";
+  const masked = maskSecrets({
+    secret: canary,
+    clientSecret: canary,
+    redis: { url: `rediss://user:${canary}@redis:6379/0`, password: canary },
+    list: [{ apiKey: canary }, { api_key: canary.toUpperCase(), token: canary }, [`http://${canary}@host/`]],
+    key: canary,
+    keys: [{ keyHash: canary, cacheSalt: canary, sha256Digest: canary }],
+    auth: { bearer: canary },
+    credentials: { any: canary },
+    privateKey: canary,
+    accessKey: canary,
+    oldKeys: [canary, { token: canary }],
+    sealingKey: canary,
+    basicAuth: canary,
+    otlpEndpoint: `https://collector.example/v1/traces?region=eu&api-key=${canary}`,
+    fragment: `https://collector.example/#${canary}`,
+  });
+  expect(JSON.stringify(masked).toLowerCase()).not.toContain(canary);
+});
+
+test("values that are not secrets are unchanged", () => {
+  const config = {
+    listen: { host: "127.0.0.1", port: 8080 },
+    keys: { file: "keys.json" },
+    auth: { maxFailuresPerMinute: 20 },
+    sealingKeyFile: "sealing.key",
+    otlpEndpoint: "https://collector.example:4318/v1/traces",
+    limits: { requestBurstSeconds: 10, tokenBurstSeconds: 60 },
+    clusters: [{ model: "svc-qwen", endpoints: [{ address: "10.0.0.1:50051" }], lbPolicy: "round_robin" }],
+    cachedInputWeight: 0,
+    contextTokens: 4_096,
+    maxPendingRequestsPerKey: 32,
+    nothing: null,
+    missing: undefined,
+  };
+  expect(maskSecrets(config)).toEqual(config);
 });
