@@ -1,9 +1,11 @@
+import type * as z from "zod";
 import type {
   CountTokensRequest,
   GenerateRequest,
   GenerateResponse,
 } from "../proto/gen/svc/inference/v1/inference_service.ts";
 import type { EngineKind, ModelDescription } from "../proto/gen/svc/inference/v1/node_service.ts";
+import type { CallerWork } from "./caller-work/caller-work.ts";
 import type { HeldPrefixes } from "./prefixes/held-prefixes.ts";
 
 /** The description of an engine in DescribeNode. */
@@ -19,22 +21,13 @@ export type BackendDescription = {
 export type EngineSteps = {
   /** The number of steps so far. Only a change has meaning. */
   readonly made: number;
-  /**
-   * The number of generations that hold a slot and wait for their next step. A generation that a slow reader holds back
-   * does not count.
-   */
+  /** The generations that hold a slot and wait for their next step; those behind a slow reader do not. */
   readonly inFlight: number;
-  /**
-   * The milliseconds that one step may take before its age counts: an engine may compile in the middle of its work.
-   * Default: 0.
-   */
+  /** The milliseconds that one step may take before its age counts, as engines may compile. Default: 0. */
   readonly stepTimeoutMs?: number;
   /** Whether the engine has ended or is still loading. Default: false. */
   readonly down?: boolean;
-  /**
-   * The milliseconds that the first step after a start may take, for engines that compile then. Absent once a step was
-   * made.
-   */
+  /** The milliseconds that the first step after a start may take. Absent once a step was made. */
   readonly startTimeoutMs?: number;
 };
 
@@ -43,10 +36,7 @@ export type BackendLoad = {
   readonly slots: number;
   readonly busySlots: number;
   readonly waiting: number;
-  /**
-   * The engine's step counter. If present, the watchdog takes the node out of service when steps in flight make no
-   * progress.
-   */
+  /** Absent: the watchdog does not watch this engine. */
   readonly steps?: EngineSteps;
   /** The fraction of the KV cache that running generations use, from 0 to 1. */
   readonly kvUse?: number;
@@ -64,15 +54,9 @@ export type BackendLoad = {
  * resources.
  */
 export interface Backend {
-  /**
-   * Whether the backend enforces `strict` schemas. An answer that violates its schema then fails with ENGINE_ERROR.
-   * Default: false; such an answer is only counted.
-   */
+  /** Whether an answer that violates a `strict` schema fails with ENGINE_ERROR. Default: false; it is counted. */
   readonly holdsStrict?: boolean;
-  /**
-   * The cached prefixes, by the digests of requests. Its models then have CAPABILITY_PREFIX_EVENTS. Absent if the
-   * backend cannot report them.
-   */
+  /** The cached prefixes, by the digests of requests, of models with CAPABILITY_PREFIX_EVENTS. */
   readonly prefixes?: HeldPrefixes | undefined;
   /**
    * Loads and warms up the model; the backend serves once this resolves. Rejects if the backend can never serve.
@@ -99,3 +83,25 @@ export interface Backend {
   gpuMemoryBytes?(): Promise<number | undefined>;
   close(): Promise<void>;
 }
+
+export type ServedNode = {
+  /** The node's name, for `started` events. */
+  readonly nodeId: string;
+  /** The model ids under which the one checkpoint is served; at least one. */
+  readonly models: readonly string[];
+};
+
+/** A value of `backend.kind`: the schema of its settings, and the function that creates the backend. */
+export type BackendKind<Schema extends z.ZodObject> = {
+  /** The literal `kind` in it is the name of the kind. */
+  readonly schema: Schema;
+  /**
+   * Creates a backend that has not been started. It runs the jobs that callers' input causes, apart from generation, on
+   * `work`. Throws `ConfigError` for errors that the schema cannot detect, such as a missing file.
+   */
+  readonly create: (
+    config: Readonly<z.output<Schema>>,
+    node: ServedNode,
+    work: CallerWork,
+  ) => Backend | Promise<Backend>;
+};

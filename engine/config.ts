@@ -1,12 +1,11 @@
 import * as z from "zod";
 import { listenSchema, logSchema } from "../deploy/runtime/config/process-schema.ts";
 import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
-import { backendSchema } from "./backend-kinds.ts";
-
-/*
- * The configuration of one engine node: a YAML file, checked strictly. Defaults stand in the schemas, here and with
- * each kind of backend, and nowhere else; names carry their units.
- */
+import type { Backend, ServedNode } from "./backend.ts";
+import { llama } from "./backends/llama/kind.ts";
+import { openAiCompatible } from "./backends/openai-compatible/kind.ts";
+import { scripted } from "./backends/scripted/kind.ts";
+import type { CallerWork } from "./caller-work/caller-work.ts";
 
 /** The schema of the settings on how the gRPC port is secured. */
 const tls = z
@@ -65,14 +64,7 @@ export const engineConfigSchema = z.strictObject({
     .min(100)
     .default(30_000)
     .describe(
-      "The time, in milliseconds, without a step of the engine after which a node that has running work takes itself out of service.",
-    ),
-  livenessStepAgeMs: z
-    .int()
-    .min(1_000)
-    .default(300_000)
-    .describe(
-      "The time, in milliseconds, without a step of the engine after which `/livez/engine` answers 503 while work runs, so that the engine is restarted. It answers 200 while an engine beside the node is not up, and as long as its first step may take then (`startTimeoutMs`).",
+      "The time, in milliseconds, without a step of the engine after which a node that has running work takes itself out of service. After ten times as long `/livez/engine` answers 503, so that the engine is restarted.",
     ),
   drainTimeoutMs: z
     .int()
@@ -87,8 +79,26 @@ export const engineConfigSchema = z.strictObject({
       "The time, in milliseconds, for which running generations that another node can go on with may go on after SIGTERM or DrainNode; those that are left then end with DRAINING, and their gateway goes on with them elsewhere. All others have drainTimeoutMs. A machine that is taken away at short notice needs to be given longer notice than this. Where a model has one node alone, no other node continues them before it is back: there, a grace above the longest answer lets answers end.",
     ),
   log: logSchema,
-  backend: backendSchema.describe("The engine that the node runs, or that runs beside it."),
+  backend: z
+    .discriminatedUnion("kind", [llama.schema, scripted.schema, openAiCompatible.schema])
+    .describe("The engine that the node runs, or that runs beside it."),
 });
 
 /** The configuration of an engine node, checked, with its defaults. */
 export type EngineConfig = z.infer<typeof engineConfigSchema>;
+
+/** Creates the configured backend, which has not been started. Throws `ConfigError` for what the schema cannot check. */
+export function createBackend(
+  backend: EngineConfig["backend"],
+  node: ServedNode,
+  work: CallerWork,
+): Backend | Promise<Backend> {
+  switch (backend.kind) {
+    case "llama":
+      return llama.create(backend, node, work);
+    case "scripted":
+      return scripted.create(backend, node, work);
+    case "openai-compatible":
+      return openAiCompatible.create(backend, node, work);
+  }
+}

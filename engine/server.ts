@@ -1,5 +1,6 @@
 import {
   type Server as GrpcServer,
+  Metadata,
   Server,
   ServerCredentials,
   type ServerUnaryCall,
@@ -21,7 +22,10 @@ import { durationMs } from "../deploy/runtime/time/proto-duration.ts";
 import {
   type CountTokensRequest,
   type CountTokensResponse,
+  type GenerateRequest,
+  type GenerateResponse,
   InferenceServiceService,
+  type Usage,
 } from "../proto/gen/svc/inference/v1/inference_service.ts";
 import {
   Capability,
@@ -32,35 +36,35 @@ import {
   type WatchPrefixesRequest,
   type WatchPrefixesResponse,
 } from "../proto/gen/svc/inference/v1/node_service.ts";
-import type { OrcaLoadReport } from "../proto/gen/xds/data/orca/v3/orca_load_report.ts";
+import { OrcaLoadReport } from "../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService, type OrcaLoadReportRequest } from "../proto/gen/xds/service/orca/v3/orca.ts";
 import type { Backend } from "./backend.ts";
 import type { CallerWork } from "./caller-work/caller-work.ts";
 import { WORK } from "./caller-work/work-kinds.ts";
-import { CountPlaces } from "./calls/count-places.ts";
-import { countTokensCall } from "./calls/count-tokens-call.ts";
+import { logGeneration, measureGeneration } from "./calls/call-log.ts";
+import { CountPermits, countTokensCall } from "./calls/count-tokens-call.ts";
 import { GenerationCall } from "./calls/generation-call.ts";
-import { logGeneration, measureGeneration } from "./calls/generation-log.ts";
 import { OpenCalls } from "./calls/open-calls.ts";
 import { EngineError, toEngineError, toFailedCall } from "./errors.ts";
-import { drainedByTrusted, onlyCallersNamed } from "./grpc/allowed-callers.ts";
-import { type ConnectionLimits, withinLimits } from "./grpc/connection-limits.ts";
-import { type GenerateStream, generationSink } from "./grpc/generation-sink.ts";
-import { explained, UNKNOWN_METHOD } from "./grpc/status-details.ts";
-import { loadReport } from "./load/load-report.ts";
+import {
+  type ConnectionLimits,
+  drainedByTrusted,
+  explained,
+  onlyCallersNamed,
+  UNKNOWN_METHOD,
+  withinLimits,
+} from "./grpc/interceptors.ts";
+import { loadReport, requestCost } from "./load/load-report.ts";
 import { LoadStreams } from "./load/load-streams.ts";
 import { Throughput } from "./load/throughput.ts";
 import type { EngineMetrics } from "./metrics/engine-metrics.ts";
-import { registerNodeGauges } from "./metrics/node-gauges.ts";
+import { registerNodeGauges } from "./metrics/engine-metrics.ts";
 import { type NodePhase, NodeState } from "./node/node-state.ts";
 import { type Watchdog, watchNode } from "./node/watchdog.ts";
 import { PrefixStreams } from "./prefixes/prefix-streams.ts";
-import type { Tracing } from "./tracing/tracing.ts";
+import type { GenerationTracing } from "./tracing/generation-tracing.ts";
 
-/**
- * The largest message in either direction, in bytes. A prompt of a million tokens is several MB; the default of grpc-js
- * is 4 MiB.
- */
+/** The largest message in either direction: a prompt of a million tokens is several MB. */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
 /** The time that the final messages of stopped calls have to be sent, in milliseconds. */
@@ -73,42 +77,30 @@ export type EngineServerOptions = {
   readonly nodeVersion: string;
   /** The ids of the models, known before the backend has loaded. */
   readonly models: readonly string[];
-  /** The backend. The creator of the server starts and closes it. */
+  /** The creator of the server starts and closes the backend and the worker threads. */
   readonly backend: Backend;
-  /** The worker threads that validate answers against callers' schemas. The creator of the server closes them. */
   readonly work: Pick<CallerWork, "run" | "moves">;
-  /** The metrics that count calls, and whose registry gets the gauges of the node. */
   readonly metrics: EngineMetrics;
   readonly log: Logger;
   readonly tls?: FollowedPems | undefined;
   /** The names of which a caller's certificate must carry one. Absent: every caller that `tls` accepts is served. */
   readonly allowedClientNames?: readonly string[] | undefined;
-  /** The limits of one connection. Absent: only those of messages. */
+  /** Absent: only messages are limited. */
   readonly connection?: ConnectionLimits | undefined;
-  /**
-   * The milliseconds without a step of the engine, while work runs, after which the node leaves service. Absent: no
-   * watchdog.
-   */
+  /** The milliseconds without a step, while work runs, after which the node leaves service. Absent: no watchdog. */
   readonly maxStepAgeMs?: number;
-  /** The milliseconds without a step after which `engineHung` is true. Absent: it never is. */
-  readonly livenessStepAgeMs?: number;
-  /**
-   * The milliseconds that a draining node gives running generations that another node can continue. Absent: the same as
-   * all others.
-   */
+  /** The milliseconds until a draining node ends generations that another can continue. Absent: as for all others. */
   readonly handoverGraceMs?: number;
   readonly reflection?: boolean;
-  readonly tracing?: Tracing | undefined;
+  readonly tracing?: GenerationTracing | undefined;
   readonly clock?: Clock;
 };
 
 type LoadStream = ServerWritableStream<OrcaLoadReportRequest, OrcaLoadReport>;
 type PrefixStream = ServerWritableStream<WatchPrefixesRequest, WatchPrefixesResponse>;
+type GenerateStream = ServerWritableStream<GenerateRequest, GenerateResponse>;
 
-/**
- * Serves an engine node on gRPC: inference, node, health and load reports. It translates between calls and iterations
- * over the backend, and holds no state of the engine.
- */
+/** Serves an engine node on gRPC: inference, node, health and load reports. */
 export class EngineServer {
   readonly #options: EngineServerOptions;
   readonly #clock: Clock;
@@ -121,7 +113,7 @@ export class EngineServer {
   readonly #watchdog: Watchdog | undefined;
   readonly #closing = new AbortController();
   readonly #calls: OpenCalls;
-  readonly #countPlaces = new CountPlaces();
+  readonly #countPermits = new CountPermits();
   #bound: string | undefined;
 
   /** Creates a node in phase `loading` that does not listen yet. */
@@ -144,7 +136,6 @@ export class EngineServer {
         clock,
         log,
         stallMs: maxStepAgeMs,
-        hangMs: options.livenessStepAgeMs,
         state: this.#state,
         calls: this.#calls,
         onChange: () => this.#loadStreams.tell(),
@@ -185,8 +176,8 @@ export class EngineServer {
   }
 
   /**
-   * Listens at an address and resolves to the port; port 0 picks a free one. Calls are answered from then on, but
-   * generations only after `serve`. Rejects with `EngineError` ENGINE_DOWN if the address is in use.
+   * Resolves to the port; port 0 picks a free one. Generations are refused until `serve`. Rejects with `EngineError`
+   * ENGINE_DOWN if the address is in use.
    */
   listen(host: string, port: number): Promise<number> {
     const address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
@@ -201,20 +192,16 @@ export class EngineServer {
     });
   }
 
-  /** The phase of the node. It accepts new calls only while `serving`. */
   get phase(): NodePhase {
     return this.#state.now;
   }
 
-  /** Whether running work has had no step for `livenessStepAgeMs`; false while the engine starts. */
+  /** Whether running work has had no step for so long that only a restart helps; false while the engine starts. */
   get engineHung(): boolean {
     return this.#watchdog?.hung ?? false;
   }
 
-  /**
-   * Puts the node into service once its backend has started: health reports SERVING for the node and each of its
-   * models.
-   */
+  /** Puts the node into service; its backend has started. */
   serve(): void {
     this.#state.become("serving");
     this.#watchdog?.start();
@@ -252,7 +239,7 @@ export class EngineServer {
     await closeServer(this.#server, this.#bound, cutOff.aborted ? 0 : GOODBYE_MS);
   }
 
-  /** Ends the generations that another node can continue: their callers already have all tokens that this takes. */
+  /** Ends the generations that another node can continue: their callers have all tokens that this takes. */
   #handOver(): void {
     const { models } = this.#options.backend.describe();
     const continued = models.filter(({ capabilities }) => capabilities.includes(Capability.CONTINUATION));
@@ -295,12 +282,7 @@ export class EngineServer {
   }
 
   #streamLoad(call: LoadStream): void {
-    const leave = this.#loadStreams.open(call.request, {
-      write: (report) => call.write(report),
-      onDrain: (listener) => call.on("drain", listener),
-      end: () => call.end(),
-    });
-    call.on("cancelled", leave);
+    call.on("cancelled", this.#loadStreams.open(call.request, sinkOf(call)));
   }
 
   #watchPrefixes(call: PrefixStream): void {
@@ -311,12 +293,7 @@ export class EngineServer {
     if (!this.#options.models.includes(model)) {
       return void refuse(new EngineError("MODEL_NOT_SERVED", "The node does not serve this model."));
     }
-    const leave = streams.open(model, {
-      write: (message) => call.write(message),
-      onDrain: (listener) => call.on("drain", listener),
-      end: () => call.end(),
-    });
-    call.on("cancelled", leave);
+    call.on("cancelled", streams.open(model, sinkOf(call)));
   }
 
   async #generate(call: GenerateStream): Promise<void> {
@@ -324,7 +301,12 @@ export class EngineServer {
     const { request } = call;
     const generation = new GenerationCall({
       request,
-      sink: generationSink(call, (error) => this.#failed(error)),
+      sink: {
+        ...sinkOf(call),
+        end: ({ usage }) => call.end(usage && costTrailer(usage)),
+        // A cancelled call takes no status.
+        fail: (error) => void (call.cancelled || call.emit("error", this.#failed(error))),
+      },
       backend,
       work,
       clock: this.#clock,
@@ -353,7 +335,7 @@ export class EngineServer {
     const leave = new AbortController();
     call.on("cancelled", () => leave.abort(new EngineError("CANCELLED", "The caller has left.")));
     try {
-      const parts = { ...this.#options, state: this.#state, places: this.#countPlaces };
+      const parts = { ...this.#options, state: this.#state, permits: this.#countPermits };
       reply(null, { inputTokens: await countTokensCall(parts, call.request, leave.signal) });
     } catch (error) {
       reply(this.#failed(toEngineError(error)));
@@ -365,6 +347,22 @@ export class EngineServer {
     if (error.reason !== "QUEUE_FULL") return toFailedCall(error);
     return toFailedCall(error, this.#throughput.nextEndMs(this.#options.backend.load().busySlots));
   }
+}
+
+/** Returns the writing side of a stream, whose `write` returns false when the reader falls behind. */
+function sinkOf<Message>(call: ServerWritableStream<unknown, Message>) {
+  return {
+    write: (message: Message): boolean => call.write(message),
+    onDrain: (listener: () => void) => void call.on("drain", listener),
+    end: () => void call.end(),
+  };
+}
+
+/** Returns the trailer with the cost of a whole answer, as ORCA (Open Request Cost Aggregation) defines it. */
+function costTrailer(usage: Usage): Metadata {
+  const trailer = new Metadata();
+  trailer.set("endpoint-load-metrics-bin", Buffer.from(OrcaLoadReport.encode(requestCost(usage)).finish()));
+  return trailer;
 }
 
 function stopped(): EngineError {

@@ -6,9 +6,8 @@ export class WorkSpent extends Error {
 }
 
 /**
- * Bounds the work that a caller's input may cause, in steps of about a quarter of a microsecond. Schemas and answers
- * come from callers, and their products are unbounded: code that walks them pays here first, by the size of the input,
- * and stops when the budget is spent.
+ * Bounds the work that a caller's input may cause, in steps of about a quarter of a microsecond: code that walks schemas
+ * and answers pays here first, and stops when the budget is spent.
  */
 export class WorkBudget {
   readonly #of: WorkBudget | undefined;

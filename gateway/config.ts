@@ -4,15 +4,13 @@ import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { CATALOG, type Catalog } from "./catalog.ts";
 import { grpcSchema } from "./grpc/grpc-settings.ts";
 import { adminSchema, healthSchema } from "./http/admin/admin-settings.ts";
-import { jsonLimitsSchema } from "./json/json-scan.ts";
-import { keysSchema } from "./keys/key-settings.ts";
-import { tokensSchema } from "./keys/tokens/token-settings.ts";
+import { keysSchema, tokensSchema } from "./keys/key-settings.ts";
 import { overloadSchema } from "./overload/overload-settings.ts";
 import { stateSchema } from "./state/state-settings.ts";
 import { timeoutsSchema } from "./upstream/call/timeouts.ts";
 import { clustersSchema } from "./upstream/cluster-settings.ts";
 import { continuationSchema } from "./upstream/continuation/continuation-settings.ts";
-import { retrySchema } from "./upstream/retry/retry-settings.ts";
+import { retrySchema } from "./upstream/retry/retry-policy.ts";
 import { upstreamSchema } from "./upstream/wire/wire-settings.ts";
 
 /*
@@ -30,18 +28,6 @@ const limits = z
       .regex(/^[a-z][a-z0-9-]{0,31}$/, "expected lower-case letters, digits and hyphens")
       .default("anthropic")
       .describe("The word before -ratelimit- in the header names of Format B; clients know the default."),
-    requestBurstSeconds: z
-      .int()
-      .min(1)
-      .max(60)
-      .default(10)
-      .describe("Request burst of a rested key, as seconds of its requests per minute; at least 1 request."),
-    tokenBurstSeconds: z
-      .int()
-      .min(1)
-      .max(60)
-      .default(60)
-      .describe("Token burst of a rested key, as seconds of its tokens per minute."),
     countConcurrency: z
       .int()
       .min(1)
@@ -56,16 +42,6 @@ const limits = z
   })
   .prefault({})
   .describe("How the limits of keys are counted; the limits are in the records of the keys.");
-
-/** Makes the schema of a format's setting for broken streams. */
-function brokenStream(fallback: "cut" | "error") {
-  return z
-    .enum(["cut", "error"])
-    .default(fallback)
-    .describe(
-      "How a stream ends whose engine or gateway is lost after the status line: its connection is closed, after which agents retry the request, or the format's error frame is sent.",
-    );
-}
 
 /** Form of model names, which appear in paths, logs and labels of statistics. */
 const modelName = z
@@ -145,7 +121,6 @@ const gatewayKeys = z.strictObject({
     .min(1024)
     .default(33_554_432)
     .describe("The size, in bytes, above which request bodies are refused with 413."),
-  jsonLimits: jsonLimitsSchema,
   formats: z
     .strictObject({
       strictAlternation: z
@@ -158,21 +133,14 @@ const gatewayKeys = z.strictObject({
         .describe(
           "How images and files in the user's last message are handled if the model does not accept them: refused with 400, or replaced by a text. In tool results and earlier messages they are always replaced.",
         ),
-      chat: z
-        .strictObject({
-          brokenStream: brokenStream("cut"),
-          reasoningField: z
-            .enum(["reasoning_content", "reasoning", "both"])
-            .default("reasoning_content")
-            .describe(
-              "The field of chat answers that holds the model's reasoning; some clients read `reasoning` only.",
-            ),
-        })
-        .prefault({})
-        .describe("How chat answers are written, and how broken streams end."),
+      brokenStream: z
+        .enum(["cut", "error"])
+        .default("cut")
+        .describe(
+          "How a stream of chat or messages ends whose engine or gateway is lost after the status line: its connection is closed, after which agents retry the request, or the format's error frame is sent, as in streams of responses.",
+        ),
       messages: z
         .strictObject({
-          brokenStream: brokenStream("cut"),
           systemRole: z
             .enum(["reject", "merge"])
             .default("reject")
@@ -181,17 +149,16 @@ const gatewayKeys = z.strictObject({
             ),
         })
         .prefault({})
-        .describe("Tolerances of Format B, and how broken streams end."),
+        .describe("Tolerances of Format B."),
       responses: z
         .strictObject({
-          brokenStream: brokenStream("error"),
           unsupportedTools: z
             .enum(["reject", "skip"])
             .default("reject")
             .describe("How hosted tools in Responses are handled: refused with 400, or omitted."),
         })
         .prefault({})
-        .describe("Tolerances of the Responses format, and how broken streams end."),
+        .describe("Tolerances of the Responses format."),
     })
     .prefault({})
     .describe("Tolerances of the formats beyond their specifications."),

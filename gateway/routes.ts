@@ -2,10 +2,8 @@ import type { Envelope } from "./errors.ts";
 import { chat } from "./formats/chat/request.ts";
 import { contractCount, contractGenerate } from "./formats/contract/request.ts";
 import type { CountFormat, Format } from "./formats/format.ts";
-import { countTokens } from "./formats/messages/count-tokens.ts";
-import { messages } from "./formats/messages/request.ts";
-import { inputTokens } from "./formats/responses/input-tokens.ts";
-import { compaction, responses } from "./formats/responses/request.ts";
+import { countTokens, messages } from "./formats/messages/request.ts";
+import { compaction, inputTokens, responses } from "./formats/responses/request.ts";
 import type { Use } from "./limits/limiter.ts";
 
 /*

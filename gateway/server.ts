@@ -4,6 +4,7 @@ import type { FollowedPems } from "../deploy/runtime/files/followed-pems.ts";
 import { atMostEvery } from "../deploy/runtime/log/at-most-every.ts";
 import { onAbort } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
+import type { Catalog } from "./catalog.ts";
 import type { GatewayConfig } from "./config.ts";
 import { GrpcListener } from "./grpc/grpc-listener.ts";
 import { registerOverloadGauges, registerTrafficGauges } from "./http/admin/gauges.ts";
@@ -21,9 +22,9 @@ import type { RecordSinks } from "./http/record/access-log.ts";
 import { serveTryItPage } from "./http/try-it/try-it-page.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
-import { AuthFailures } from "./limits/auth-failures.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { Limiter } from "./limits/limiter.ts";
+import { TokenBuckets } from "./limits/token-bucket.ts";
 import { OverloadManager } from "./overload/overload-manager.ts";
 import type { OtherOperation } from "./routes.ts";
 import type { Sealing } from "./sealing/sealing.ts";
@@ -36,6 +37,9 @@ import { ContinuationRoom, continuationBytes } from "./upstream/continuation/con
 import { KEPT_SHARE_OF_KEY } from "./upstream/continuation/continuation-settings.ts";
 import { Router } from "./upstream/router.ts";
 import type { KeyUsage } from "./usage/key-usage.ts";
+
+/** Networks whose failed authentications are counted. */
+const MAX_FAILING_NETWORKS = 10_000;
 
 export type GatewayDeps = {
   readonly config: GatewayConfig;
@@ -79,7 +83,8 @@ const LACK_SAID_MS = 60_000;
 /** Builds the public API and the gRPC listener from the same parts. */
 export function buildServer(deps: GatewayDeps): GatewayServer {
   const { config, keys, tokens, clusters, sealing, stats, clock, log, tracing, limitStore, usage } = deps;
-  const { xffNumTrustedHops: trustedHops, accessLog, maxBodyBytes, jsonLimits: json, catalog, cacheHeader } = config;
+  const { xffNumTrustedHops: trustedHops, accessLog, maxBodyBytes, catalog, cacheHeader } = config;
+  const { brokenStream } = config.formats;
   const random = Math.random;
   const timeouts = timeoutsOf(config.timeouts);
   const sampled = () => 100 * random() < accessLog.percentSampled;
@@ -92,17 +97,18 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     else log.info({ action, pressures }, "overload action ended");
   });
   registerOverloadGauges(stats.registry, overload);
+  const perMinute = config.auth.maxFailuresPerMinute;
   const auth = {
     keys,
     tokens,
-    failures: new AuthFailures(config.auth.maxFailuresPerMinute, clock),
+    failures: new TokenBuckets({ rule: { perMinute, capacity: perMinute }, max: MAX_FAILING_NETWORKS, clock }),
     trustedHops,
     stats,
   };
   const { headerPrefix, ...bursts } = config.limits;
   const limiter = new Limiter({ store: limitStore, ...bursts });
   const limits = { limiter, clock, headerPrefix, stats, usage };
-  const bodies: BodyLimits = { maxBodyBytes, json, overload, random };
+  const bodies: BodyLimits = { maxBodyBytes, overload, random };
 
   const models = new ModelDirectory(catalog, clusters);
   const translator = newTranslator(deps);
@@ -113,9 +119,20 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const running = new RunningAnswers(clock, (keyId) => keys.mustEnd(keyId));
   onAbort(deps.hardStop, () => running.stop());
   keys.onChange(() => running.keysChanged());
-  const answering = { router, running, translation, limits, clock, stats, timeouts, sealing, cacheHeader };
+  const answering = {
+    router,
+    running,
+    translation,
+    limits,
+    clock,
+    stats,
+    timeouts,
+    sealing,
+    cacheHeader,
+    brokenStream,
+  };
 
-  routeRequests(app, handlersOf(config, models, answering), { auth, limits, overload, bodies });
+  routeRequests(app, handlersOf(catalog, models, answering), { auth, limits, overload, bodies });
   serveTryItPage(app, config.tryIt);
   const grpc =
     config.grpc &&
@@ -156,17 +173,7 @@ function limitConnections(app: FastifyInstance, deps: GatewayDeps): void {
   capConnections(app.server, most, capSinks(deps));
 }
 
-function handlersOf(
-  { catalog, formats }: GatewayConfig,
-  models: ModelDirectory,
-  answering: Omit<GenerateRouteDeps, "brokenStreams">,
-): HandlerOf {
-  const { chat, messages, responses } = formats;
-  const brokenStreams = {
-    chat: chat.brokenStream,
-    messages: messages.brokenStream,
-    responses: responses.brokenStream,
-  };
+function handlersOf(catalog: Catalog, models: ModelDirectory, answering: GenerateRouteDeps): HandlerOf {
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
     list_models: listModels(models),
     get_model: getModel(models),
@@ -174,7 +181,7 @@ function handlersOf(
     probe: async (_request, reply) => reply.code(200).send(),
   };
   return (spec) => {
-    if (spec.use === "generation") return generateRoute(spec.format, { ...answering, brokenStreams });
+    if (spec.use === "generation") return generateRoute(spec.format, answering);
     return spec.use === "count" ? countTokensRoute(spec.format, answering) : others[spec.operation];
   };
 }
@@ -190,10 +197,8 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
       strictAlternation: config.formats.strictAlternation,
       unreadableContent: config.formats.unreadableContent,
       systemRole: config.formats.messages.systemRole,
-      reasoningField: config.formats.chat.reasoningField,
       unsupportedTools: config.formats.responses.unsupportedTools,
     },
-    limits: config.jsonLimits,
     clock,
     onFault: (fault) => log.error({ fault }, "a body could not be translated because of a bug"),
   });

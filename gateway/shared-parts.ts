@@ -9,10 +9,9 @@ import type { KeyStore } from "./keys/key-store.ts";
 import { isKeyStoreError } from "./keys/key-store-error.ts";
 import { RedisKeyStore } from "./keys/redis/redis-key-store.ts";
 import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
-import { registerLimitStats } from "./limits/limit-stats.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
-import { RedisLimitStore } from "./limits/redis/redis-limit-store.ts";
+import { RedisLimitStore, registerLimitStats } from "./limits/redis/redis-limit-store.ts";
 import { RedisState } from "./state/redis-state.ts";
 import type { RedisSettings } from "./state/state-settings.ts";
 import type { Stats } from "./stats/stats.ts";
@@ -20,7 +19,7 @@ import { RedisOrders } from "./upstream/orders/redis-orders.ts";
 import { KeySeries } from "./usage/key-series.ts";
 import { KeyUsage } from "./usage/key-usage.ts";
 import { RedisUsage } from "./usage/redis-usage.ts";
-import { UsageBook } from "./usage/usage-book.ts";
+import { UsageBook } from "./usage/usage-store.ts";
 
 /**
  * Opens the keys, the counts of their limits and the operators' orders, in this process or in the store that gateways
@@ -67,21 +66,19 @@ type OpenLimits = { readonly store: LimitStore; notes?(): readonly string[]; clo
 async function openState({ state: { redis } }: GatewayConfig, log: Logger): Promise<RedisState | undefined> {
   if (!redis) return undefined;
   warnOfPlainText(redis, log);
-  const onReload = (fault: string | undefined) => {
-    if (fault) log.error({ fault }, "the certificates of the shared store cannot be used; the last good ones stay");
-    else log.info("certificates of the shared store loaded");
-  };
-  const state = new RedisState({ settings: redis, clock: systemClock, onReload });
+  const state = new RedisState({ settings: redis, clock: systemClock });
   await state.connect();
   return state;
 }
 
 /** Warns once if a password is sent to a store on another machine in plain text. */
-function warnOfPlainText({ addresses, tls, sentinel, ...own }: RedisSettings, log: Logger): void {
-  const far = addresses.find((address) => !isLoopback(address.replace(/:\d+$/, "")));
-  const secrets = [own.password, own.passwordFile, sentinel?.password, sentinel?.passwordFile];
-  if (far === undefined || tls || secrets.every((secret) => secret === undefined)) return;
-  log.warn({ address: far }, "the password of the shared store is sent in plain text: state.redis has no tls");
+function warnOfPlainText({ url, passwordFile }: RedisSettings, log: Logger): void {
+  const { protocol, hostname, host, password } = new URL(url);
+  if (protocol === "rediss:" || isLoopback(hostname) || (!password && passwordFile === undefined)) return;
+  log.warn(
+    { address: host },
+    "the password of the shared store is sent in plain text: state.redis.url is not rediss://",
+  );
 }
 
 async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): Promise<OpenLimits> {

@@ -1,7 +1,6 @@
 import { pino } from "pino";
 import type { Registry } from "prom-client";
-import { EngineMetrics } from "../../engine/metrics/engine-metrics.ts";
-import { registerNodeGauges } from "../../engine/metrics/node-gauges.ts";
+import { EngineMetrics, registerNodeGauges } from "../../engine/metrics/engine-metrics.ts";
 import {
   registerClusterGauges,
   registerOverloadGauges,
@@ -9,10 +8,10 @@ import {
 } from "../../gateway/http/admin/gauges.ts";
 import { registerKeyStats } from "../../gateway/keys/key-stats.ts";
 import type { KeyStore } from "../../gateway/keys/key-store.ts";
-import { registerLimitStats } from "../../gateway/limits/limit-stats.ts";
+import { registerLimitStats } from "../../gateway/limits/redis/redis-limit-store.ts";
 import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../gateway/overload/overload-settings.ts";
-import { registerSealingStats } from "../../gateway/sealing/sealing-stats.ts";
+import { registerSealingStats } from "../../gateway/sealing/followed-sealing.ts";
 import { Stats } from "../../gateway/stats/stats.ts";
 import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
 import { KeySeries } from "../../gateway/usage/key-series.ts";

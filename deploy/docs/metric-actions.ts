@@ -70,7 +70,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "Near 64 MiB, further requests are answered with 503 or 529 until an endpoint is back.",
     svc_cluster_upstream_rq_pending_overflow_total: "Add nodes; a longer queue only makes everybody wait longer.",
     svc_cluster_upstream_rq_prefill_overdue_total:
-      "The fleet has more sessions than its KV caches hold, or too little prefill for them. Add nodes, or KV memory; `circuitBreakers.workingSetWaitMs` only says who is served first.",
+      "The fleet has more sessions than its KV caches hold, or too little prefill for them. Add nodes, or KV memory.",
     svc_cluster_upstream_cx_none_healthy_total:
       "Look at `/clusters`: each endpoint has the reason why its newest health check failed.",
     svc_cluster_membership:
@@ -192,7 +192,7 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
     svc_engine_kv_cache_usage_ratio:
       "Near 1, cached prefixes are thrown out early. A smaller `contextTokens` or fewer `slots` leave more room for them.",
     svc_engine_step_age_seconds:
-      "Alert above 30: work is running and the engine makes no step. The node takes itself out at `maxStepAgeMs`. At `livenessStepAgeMs` its `/livez/engine` answers 503, by which Kubernetes restarts the engine beside it; elsewhere restart the engine, or the node that runs it, if it does not come back.",
+      "Alert above 30: work is running and the engine makes no step. The node takes itself out at `maxStepAgeMs`. After ten times as long its `/livez/engine` answers 503, by which Kubernetes restarts the engine beside it; elsewhere restart the engine, or the node that runs it, if it does not come back.",
     svc_engine_tokens_per_second:
       "The speeds that gateways route by. A fall without more load: look at the machine's clock rates and at other programs.",
     svc_engine_gpu_memory_bytes: "Near the card's size, the next growth of a cache fails. Leave some room.",

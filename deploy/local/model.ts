@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { access } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { errnoOf } from "../runtime/files/errno.ts";
+import { errnoOf } from "../runtime/files/file-error.ts";
 
 /** The `backend` of the engines of a local start. */
 export type LocalModel =
@@ -16,8 +16,7 @@ export type LocalModel =
       /** Whether a JSON string or list is ended when the model repeats itself in it. */
       readonly endRepetition: boolean;
     }
-  | { readonly kind: "scripted"; readonly script: "agent" }
-  | { readonly kind: "simulator"; readonly answerTokens: { readonly min: number; readonly max: number } };
+  | { readonly kind: "scripted" };
 
 /** The model is unavailable; the message has the remedy. */
 export class ModelError extends Error {
@@ -40,14 +39,9 @@ const SCRIPTED = "scripted";
 /** Node's diagnostics channel for failed connections of `fetch`. */
 const CONNECT_FAILED = "undici:client:connectError";
 
-/** A model name, not a file: the engine writes meaningless words at a fixed rate, to try many callers at once. */
-const SIMULATOR = "simulator";
-/** Length of a simulated answer in tokens, which a caller can only shorten. */
-const SIMULATED_ANSWER = { min: 2_000, max: 2_000 };
-
 /**
- * Resolves to the backend of the engines. `model` is the path of a GGUF file, `hf:org/repo:quant`, `scripted`,
- * `simulator`, or undefined for the demonstration model of the project at `root`. `contextTokens` is the context of one
+ * Resolves to the backend of the engines. `model` is the path of a GGUF file, `hf:org/repo:quant`, `scripted`, or
+ * undefined for the demonstration model of the project at `root`. `contextTokens` is the context of one
  * generation; by default it depends on the model.
  * A model `hf:…` is downloaded once into `stateDir`: the only network access of a local start. Throws `ModelError` if
  * the file cannot be read or downloaded.
@@ -58,8 +52,7 @@ export async function findModel(
   model: string | undefined,
   contextTokens: number | undefined,
 ): Promise<LocalModel> {
-  if (model === SCRIPTED) return { kind: "scripted", script: "agent" };
-  if (model === SIMULATOR) return { kind: "simulator", answerTokens: SIMULATED_ANSWER };
+  if (model === SCRIPTED) return { kind: "scripted" };
   const shape = model === undefined ? DEMO : REAL;
   const path =
     model === undefined

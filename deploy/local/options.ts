@@ -14,7 +14,7 @@ export type LocalOptions = {
   readonly metricsPort: number;
   /** Folder of keys and generated configuration. Default: `.svc` in the working directory. */
   readonly stateDir: string;
-  /** Path of a GGUF file, `hf:org/repo:quant`, `scripted` or `simulator`; absent: the demonstration model. */
+  /** Path of a GGUF file, `hf:org/repo:quant` or `scripted`; absent: the demonstration model. */
   readonly model?: string;
   /** Tokens of prompt and answer together, per generation; absent: depends on the model. */
   readonly contextTokens?: number;
@@ -88,10 +88,7 @@ function startCommand(): Command {
     .option("--engine-port <n>", "gRPC of the first engine node, the others' follow; 0 picks free ports", port, 50_051)
     .option("--metrics-port <n>", "metrics of the first engine node, the others' follow; 0 picks free ports", port, 0)
     .option("--state-dir <folder>", "keys and generated configuration", ".svc")
-    .option(
-      "--model <file>",
-      "a GGUF file, hf:org/repo:quant, scripted or simulator (default: the demonstration model)",
-    )
+    .option("--model <file>", "a GGUF file, hf:org/repo:quant or scripted (default: the demonstration model)")
     .option("--context-tokens <n>", "prompt and answer together, per generation", whole(256, 4_194_304))
     .option("--engines <n>", "engine nodes", whole(1, 64), 1)
     .option("--drain-grace <s>", "time for a proxy in front to detect that the gateway stops", whole(0, 3_600), 0)

@@ -8,7 +8,7 @@ import { onAbort, untilAborted } from "../runtime/time/abort.ts";
 import { systemClock } from "../runtime/time/clock.ts";
 import { Child, ChildFailed, startProcess } from "./child.ts";
 import { PortError, requireFreePorts } from "./free-ports.ts";
-import { findModel, type LocalModel, ModelError } from "./model.ts";
+import { findModel, ModelError } from "./model.ts";
 import { enginePort, type LocalOptions, metricsPort, parseOptions, wantedPorts } from "./options.ts";
 import { localKey, openState, type State, writeEngineConfig, writeGatewayConfig } from "./state.ts";
 import { ownState, StateFolderError, stateFolder } from "./state-lock.ts";
@@ -20,9 +20,18 @@ import { type Program, Supervisor } from "./supervisor.ts";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 /** Paths of the built programs beside this one. */
-const PROGRAM = {
-  engine: join(HERE, "..", "..", "engine", "main.js"),
-  gateway: join(HERE, "..", "..", "gateway", "main.js"),
+const GATEWAY = join(HERE, "..", "..", "gateway", "main.js");
+const ENGINE = join(HERE, "..", "..", "engine", "main.js");
+
+/** The engines of a start: their program, and the `backend` of their configuration. */
+export type Engines = {
+  readonly program: string;
+  readonly backendOf: (options: LocalOptions, folder: string) => Promise<object>;
+};
+
+const ENGINES: Engines = {
+  program: ENGINE,
+  backendOf: ({ model, contextTokens }, folder) => findModel(projectFolder(), folder, model, contextTokens),
 };
 
 /** Milliseconds after which engines that are not ready are reported as loading. */
@@ -31,7 +40,7 @@ const SILENT_MS = 1_000;
 const say = (text: string): void => console.error(text);
 
 /** Runs the service until a stop signal. */
-async function run(options: LocalOptions): Promise<void> {
+async function run(options: LocalOptions, engines: Engines): Promise<void> {
   const supervisor = new Supervisor(say);
   const orders = new StopOrders(systemClock.nowMs);
   orders.obeySignals();
@@ -40,7 +49,7 @@ async function run(options: LocalOptions): Promise<void> {
   const folder = await stateFolder(options.stateDir);
   await ownState(folder, async () => {
     await requireFreePorts(wantedPorts(options));
-    const failed = bringUp(supervisor, folder, options, stop).then(() => new Promise<never>(() => {}));
+    const failed = bringUp(supervisor, folder, options, engines, stop).then(() => new Promise<never>(() => {}));
     try {
       await Promise.race([failed, untilAborted(stop)]);
     } finally {
@@ -57,14 +66,17 @@ async function bringUp(
   supervisor: Supervisor,
   folder: string,
   options: LocalOptions,
+  { program, backendOf }: Engines,
   stop: AbortSignal,
 ): Promise<void> {
   const state = await openState(folder);
-  const model = await findModel(projectFolder(), folder, options.model, options.contextTokens);
+  const backend = await backendOf(options, folder);
   const key = await localKey(state, stop);
   const notice = setTimeout(() => say("loading the model …"), SILENT_MS);
   const engines = await supervisor
-    .start(Array.from({ length: options.engines }, (_, index) => engineProgram(state, options, model, index)))
+    .start(
+      Array.from({ length: options.engines }, (_, index) => engineProgram(program, state, options, backend, index)),
+    )
     .finally(() => clearTimeout(notice));
   const addresses = engines.map((ready) => String(ready.address));
   const [gateway] = await supervisor.start([gatewayProgram(state, options, addresses)]);
@@ -83,15 +95,15 @@ async function bringUp(
   announce(ready, key);
 }
 
-function engineProgram(state: State, options: LocalOptions, model: LocalModel, index: number): Program {
+function engineProgram(file: string, state: State, options: LocalOptions, backend: object, index: number): Program {
   const name = `engine ${index + 1}`;
   let port = enginePort(options, index);
   return {
     name,
     async start() {
       const place = { index: index + 1, port, metricsPort: metricsPort(options, index) };
-      const config = await writeEngineConfig(state, options, model, place);
-      const child = new Child(name, startProcess(PROGRAM.engine, ["--config", config]));
+      const config = await writeEngineConfig(state, options, backend, place);
+      const child = new Child(name, startProcess(file, ["--config", config]));
       // A restarted node must have the address in the gateway's configuration.
       child.ready.then(
         (ready) => {
@@ -111,7 +123,7 @@ function gatewayProgram(state: State, options: LocalOptions, engines: readonly s
     name,
     async start() {
       const config = await writeGatewayConfig(state, options, engines, place);
-      const child = new Child(name, startProcess(PROGRAM.gateway, ["--config", config]));
+      const child = new Child(name, startProcess(GATEWAY, ["--config", config]));
       // A restarted gateway must have the announced URLs.
       child.ready.then(
         ({ baseUrl, adminUrl }) => {
@@ -159,12 +171,12 @@ Ctrl-C stops it.
  * Runs `npm start` with the options of its command line, `argv` without the program. Resolves to the exit code, as
  * `runMain` does.
  */
-export function start(argv: readonly string[]): Promise<number> {
+export function start(argv: readonly string[], engines: Engines = ENGINES): Promise<number> {
   return runMain({
     name: "start",
     exitCodeOf,
     run: async () => {
-      await run(parseOptions(argv));
+      await run(parseOptions(argv), engines);
       return 0;
     },
   });

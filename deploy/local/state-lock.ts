@@ -1,7 +1,6 @@
 import { lstat, mkdir, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { errnoOf } from "../runtime/files/errno.ts";
-import { FileError } from "../runtime/files/file-error.ts";
+import { errnoOf, FileError } from "../runtime/files/file-error.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
 
 /**

@@ -4,7 +4,6 @@ import { stringify } from "yaml";
 import { CATALOG } from "../../gateway/catalog.ts";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
 import { readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
-import type { LocalModel } from "./model.ts";
 import type { LocalOptions } from "./options.ts";
 
 /** Milliseconds for running answers after Ctrl-C: short, because this runs on a developer's machine. */
@@ -50,7 +49,7 @@ export type EnginePlace = { readonly index: number; readonly port: number; reado
 export async function writeEngineConfig(
   state: State,
   options: LocalOptions,
-  model: LocalModel,
+  backend: object,
   { index, port, metricsPort }: EnginePlace,
 ): Promise<string> {
   return writeConfig(state, `engine-${index}.yaml`, {
@@ -60,7 +59,7 @@ export async function writeEngineConfig(
     metrics: { port: metricsPort },
     drainTimeoutMs: DRAIN_TIMEOUT_MS,
     log: { level: options.logLevel },
-    backend: model,
+    backend,
   });
 }
 

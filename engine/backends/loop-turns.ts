@@ -1,7 +1,7 @@
-import { FairTurns, type TurnItem } from "../../deploy/runtime/queue/fair-turns.ts";
+import { type FairItem, FairQueue } from "../../deploy/runtime/queue/fair-queue.ts";
 import { throwIfLeft } from "./caller-left.ts";
 
-type Waiting = TurnItem & { readonly go: () => void };
+type Waiting = FairItem & { readonly go: () => void };
 
 /**
  * Schedules work on callers' texts on the main thread, which streams all tokens: one slice per tick of the event loop,
@@ -9,7 +9,7 @@ type Waiting = TurnItem & { readonly go: () => void };
  * slice at most.
  */
 export class LoopTurns {
-  readonly #turns = new FairTurns<Waiting>();
+  readonly #turns = new FairQueue<Waiting>();
   #armed = false;
 
   /** Resolves when the tenant may run a slice, which must not take longer than a few milliseconds. */
@@ -31,7 +31,7 @@ export class LoopTurns {
     this.#armed = true;
     setImmediate(() => {
       this.#armed = false;
-      this.#turns.take()?.item.go();
+      this.#turns.next()?.go();
       if (this.#turns.size > 0) this.#arm();
     });
   }

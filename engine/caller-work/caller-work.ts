@@ -14,17 +14,13 @@ import { EngineError } from "../errors.ts";
 import { WORK, type WorkInput, type WorkKind, type WorkOutput } from "./work-kinds.ts";
 import { replyTo, type WorkMessage, type WorkReply } from "./work-reply.ts";
 
-/**
- * The limits of one thread: its heap, in MiB, and the idle time, in milliseconds, after which it ends if its heap has
- * grown.
- */
+/** Of one thread: its heap, in MiB, and the idle time, in milliseconds, after which a grown one ends. */
 export const THREAD_BOUNDS = { maxHeapMiB: 256, restMs: 5_000 } as const;
 /** The least number of threads on any machine: one stays free of the busiest tenant's jobs. */
 const MIN_THREADS = 2;
 const MAX_THREADS = 4;
 const MAX_WAITING_OF_TENANT = 32;
 const MAX_WAITING = 512;
-/** The program of the threads; TypeScript if this file is. */
 const PROGRAM = new URL(`./work-thread${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url);
 
 /** Thrown for a job that was given up: it exceeded its time or memory limit, or failed by a fault of this program. */
@@ -32,10 +28,7 @@ export class WorkGivenUp extends Error {
   override readonly name = "WorkGivenUp";
 }
 
-/**
- * The end of a job. `whole` is complete; `partly` is complete up to its budget; `refused` means that the caller's input
- * is invalid; `given_up` exceeded its time or memory limit; `failed` is a fault of this program.
- */
+/** `partly`: complete up to its budget; `refused`: invalid input; `given_up`: over its limits; `failed`: our fault. */
 export type WorkEnd = {
   /** The kind of the job; `parse` is the parsing of model output, which runs on the main thread. */
   readonly kind: WorkKind | "parse";
@@ -49,15 +42,12 @@ export type CallerWorkOptions = {
   readonly threads?: number;
   /** The program of the threads. Default: the one beside this file; undefined if Node cannot run it. */
   readonly program?: URL | undefined;
-  /** Called for every finished job. */
   readonly onEnd?: (end: WorkEnd) => void;
 };
 
 /**
- * Runs the jobs that callers' input causes, such as reading schemas, on worker threads beside the main thread, which
- * streams all tokens. Each job is bounded in time and memory. Several run at once, but never all for one tenant, and
- * the next is of the tenant with the least recent usage: costly schemas delay their own tenant. If threads are not
- * available, which is only with sources on old Node versions, jobs run on the main thread.
+ * Runs jobs that callers' input causes on worker threads, beside the main thread, which streams all tokens; on the main
+ * thread where Node cannot run the program.
  */
 export class CallerWork {
   readonly #threads: WorkThreads<WorkMessage, WorkReply> | undefined;
@@ -82,15 +72,11 @@ export class CallerWork {
     return this.#threads?.waiting ?? 0;
   }
 
-  /** The number of finished jobs, with any outcome. */
   get moves(): number {
     return this.#threads?.moves ?? 0;
   }
 
-  /**
-   * Resolves to the result of a job. Throws the job's own `EngineError`, QUEUE_FULL if the queue is full, or the reason
-   * why the caller left. Throws `WorkGivenUp` if the job exceeds its limits or fails by a fault of this program.
-   */
+  /** Throws the job's own `EngineError`, QUEUE_FULL, why the caller left, or `WorkGivenUp`. */
   async run<Kind extends WorkKind>(kind: Kind, input: WorkInput<Kind>, order: WorkOrder): Promise<WorkOutput<Kind>> {
     if (!this.#threads) return this.#here(kind, input, order);
     let reply: WorkReply;
@@ -107,7 +93,6 @@ export class CallerWork {
     this.#onEnd({ kind: "parse", outcome: "failed", fault: crashReport(thrown) });
   }
 
-  /** Ends the threads; waiting and running jobs fail with ENGINE_DOWN. */
   async close(): Promise<void> {
     await this.#threads?.close();
   }
@@ -126,7 +111,6 @@ export class CallerWork {
     }
   }
 
-  /** Runs a job on this thread, after events that are already queued. */
   async #here<Kind extends WorkKind>(
     kind: Kind,
     input: WorkInput<Kind>,
@@ -138,7 +122,6 @@ export class CallerWork {
     return this.#outputOf(kind, replyTo({ kind, input }));
   }
 
-  /** Returns the output in a reply. Throws its error, or `WorkGivenUp` for a fault. */
   #outputOf<Kind extends WorkKind>(kind: Kind, reply: WorkReply): WorkOutput<Kind> {
     if ("fault" in reply) {
       this.#onEnd({ kind, outcome: "failed", fault: reply.fault });

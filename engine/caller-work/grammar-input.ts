@@ -13,13 +13,11 @@ import { argumentTypes } from "../tool-calls/readers/argument-types.ts";
 /** The most calls that a grammar without a configured bound allows: a model could otherwise call forever. */
 const MAX_CALLS = 32;
 
-/** The complete input of an answer's grammar: plain data that can cross threads. */
 export type GrammarInput = Pick<
   OutputGrammarOptions,
   "mustCall" | "constraint" | "reasoning" | "markers" | "onlyPromised" | "undeclared"
 > & {
   readonly tools: readonly CallableTool[];
-  /** The most calls in one answer; Infinity without a bound. */
   readonly maxCalls: number;
 };
 
@@ -31,16 +29,10 @@ export function needsGrammar({
   return mustCall || constraint?.kind !== undefined || tools.some(({ strict }) => strict);
 }
 
-/**
- * The most characters of all schemas of an answer together. Larger inputs are not sent to a thread: comparing and
- * copying them takes time of the main thread.
- */
+/** In characters: comparing and copying larger schemas takes time of the main thread. */
 const MAX_SCHEMAS_LENGTH = 1024 * 1024;
 
-/**
- * Returns an input without the schemas that its grammar does not use. If the rest is too large, only the strict ones
- * remain. Throws `CostlySchema` if these are too large.
- */
+/** Drops schemas that the grammar does not use; of too large inputs only strict ones remain. Throws `CostlySchema`. */
 export function worthReading(input: GrammarInput): GrammarInput {
   const areAllNeeded = input.mustCall || (tellsTypes(input.markers) && !input.onlyPromised);
   const needed = withSchemas(input, (strict) => strict || areAllNeeded);
@@ -70,10 +62,7 @@ function lengthOf({ tools, constraint }: GrammarInput): number {
   return tools.reduce((sum, { parametersJsonSchema }) => sum + parametersJsonSchema.length, answer);
 }
 
-/**
- * Returns the cache key of a grammar: equal for equal inputs of the same `isolation`, which names the tenants that may
- * share grammars.
- */
+/** Equal for equal inputs of the same `isolation`, which names the tenants that may share grammars. */
 export function digestOf({ tools, constraint, ...rest }: GrammarInput, isolation: string): string {
   const hash = createHash("sha256");
   const kind = constraint?.kind;
@@ -92,7 +81,6 @@ export function digestOf({ tools, constraint, ...rest }: GrammarInput, isolation
   return hash.digest("base64");
 }
 
-/** Writes the grammar of an answer, as `outputGrammar` does. Throws `EngineError` INVALID_SCHEMA. */
 export function grammarOf(input: GrammarInput): OutputGrammar {
   if (!needsGrammar(input)) return { text: undefined, gaveUp: false };
   const { tools } = input;

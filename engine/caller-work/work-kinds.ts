@@ -5,16 +5,11 @@ import { checkCompiledSchemas } from "../grammar/validation/compiled-schemas.ts"
 import { grammarOf } from "./grammar-input.ts";
 
 /**
- * The kinds of jobs. `run` executes on a thread, with plain data that can cross threads; `limitMs` is its longest time,
- * in milliseconds. Budgets allow a fifth of a second at the most; the rest is for a machine whose cores are all busy,
- * where a thread may get a thirtieth of one.
+ * `limitMs` allows for busy machines, where a thread may get a thirtieth of a core: budgets end a job within 200 ms.
  */
 export const WORK = {
-  /** Converts schemas and tools to the grammar of an answer. */
   grammar: { run: grammarOf, limitMs: 15_000, isWhole: ({ gaveUp }: OutputGrammar) => !gaveUp },
-  /** Renders a conversation to the text of a prompt. */
   render: { run: renderPrompt, limitMs: 15_000, isWhole: () => true },
-  /** Validates model output against the requested schemas. */
   check: { run: checkTexts, limitMs: 6_000, isWhole: ({ unchecked }: CheckedTexts) => unchecked === 0 },
   /** Checks the schemas that another engine would compile. */
   schemas: { run: checkCompiledSchemas, limitMs: 6_000, isWhole: () => true },

@@ -5,12 +5,10 @@ import { WORK, type WorkKind } from "./work-kinds.ts";
 
 export type WorkMessage = { readonly kind: WorkKind; readonly input: unknown };
 
-/** The answer of a thread: the output, or the reason why there is none. */
 export type WorkReply = ThreadReply &
   (
     | { readonly output: unknown }
     | {
-        /** The error of the job, as plain data that can cross threads. */
         readonly error: {
           readonly reason: ErrorReason;
           readonly message: string;
@@ -23,7 +21,6 @@ export type WorkReply = ThreadReply &
       }
   );
 
-/** Runs a job. Never throws. */
 export function replyTo({ kind, input }: WorkMessage): WorkReply {
   try {
     const run = WORK[kind].run as (input: unknown) => unknown; // the input came with its kind

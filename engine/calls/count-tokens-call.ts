@@ -1,15 +1,38 @@
 import type { Logger } from "pino";
 import type { CountTokensRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Backend } from "../backend.ts";
-import { toEngineError } from "../errors.ts";
+import { EngineError, toEngineError } from "../errors.ts";
 import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 import type { NodeState } from "../node/node-state.ts";
-import type { CountPlaces } from "./count-places.ts";
+
+/** The most concurrent token counts. */
+const MAX_OF_TENANT = 16;
+const MAX_COUNTS = 256;
+
+/** Limits concurrent token counts of a node, as they take no slot, and those of each tenant. */
+export class CountPermits {
+  readonly #taken = new Map<string, number>();
+  #count = 0;
+
+  /** Takes a permit, and returns the function that releases it. Throws `EngineError` QUEUE_FULL if none is free. */
+  take(tenant: string): () => void {
+    const taken = this.#taken.get(tenant) ?? 0;
+    if (taken >= MAX_OF_TENANT || this.#count >= MAX_COUNTS)
+      throw new EngineError("QUEUE_FULL", "Too many token counts are under way.");
+    this.#taken.set(tenant, taken + 1);
+    this.#count += 1;
+    return () => {
+      this.#count -= 1;
+      const left = (this.#taken.get(tenant) ?? 1) - 1;
+      if (left === 0) this.#taken.delete(tenant);
+      else this.#taken.set(tenant, left);
+    };
+  }
+}
 
 type CountParts = {
   readonly backend: Backend;
-  readonly places: CountPlaces;
-  /** The state of the node, which admits the request and gives the model's metric label. */
+  readonly permits: CountPermits;
   readonly state: NodeState;
   readonly metrics: EngineMetrics;
   readonly log: Logger;
@@ -20,7 +43,7 @@ type CountParts = {
  * `EngineError`, also when `signal` is aborted.
  */
 export async function countTokensCall(
-  { backend, places, state, metrics, log }: CountParts,
+  { backend, permits, state, metrics, log }: CountParts,
   request: CountTokensRequest,
   signal: AbortSignal,
 ): Promise<number> {
@@ -28,7 +51,7 @@ export async function countTokensCall(
   let leave = () => {};
   try {
     state.admit(request.model);
-    leave = places.take(request.tenant);
+    leave = permits.take(request.tenant);
     const inputTokens = await backend.countTokens(request, signal);
     metrics.counts.inc({ model, reason: "ok" });
     return inputTokens;

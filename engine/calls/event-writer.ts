@@ -6,11 +6,8 @@ import { joinedDelta } from "../backends/stream-events.ts";
 const MAX_EVENTS = 32;
 /** The most delta text in one message, in bytes; a single delta may be larger. */
 const MAX_TEXT_BYTES = 16 * 1024;
-/**
- * Tokens without an event, such as those of a special token, are sent in a message of their own once this many are
- * pending.
- */
-const MAX_UNTOLD_TOKENS = 8;
+/** The pending tokens without an event, such as special tokens, that get a message of their own. */
+const MAX_EVENTLESS_TOKENS = 8;
 const NO_TOKENS: readonly number[] = [];
 
 export type EventSink = {
@@ -23,30 +20,27 @@ export type EventSink = {
 export type EventWriterOptions = {
   /** The longest time that deltas may be held to be batched, in milliseconds; 0 for none. */
   readonly maxDelayMs: number;
-  /**
-   * The least time between two messages of deltas if `maxDelayMs` is 0, in milliseconds. Earlier deltas are batched. 0
-   * sends each at once.
-   */
+  /** The least time between two messages of deltas if `maxDelayMs` is 0, in milliseconds. */
   readonly minGapMs: number;
-  readonly tellsTokens: boolean;
+  readonly sendsTokens: boolean;
 };
 
 /**
  * Batches the events of a generation into messages, in order. The output of a step is sent at once, unless the caller
- * allowed a delay, `minGapMs` has not passed, or the reader falls behind. Events are then held, and for a slow reader
- * adjacent deltas of a block are joined. The first delta is never held. A token is sent no later than the first event
- * that it contributed to, so that a client that has text also has the tokens with which another node reproduces it.
+ * allowed a delay, `minGapMs` has not passed, or the reader falls behind: then adjacent deltas of a block are joined.
+ * The first delta is never held. A token is sent no later than the first event that it contributed to, so that another
+ * node can continue all text that a client has.
  */
 export class EventWriter {
   readonly #sink: EventSink;
   readonly #clock: Clock;
   readonly #maxDelayMs: number;
   readonly #minGapMs: number;
-  readonly #tellsTokens: boolean;
+  readonly #sendsTokens: boolean;
   #held: Event[] = [];
   /** The tokens not yet sent. */
   #tokens: readonly number[] = NO_TOKENS;
-  /** The pending tokens of several steps; undefined while `#tokens` is the list of a single step. */
+  /** Undefined while `#tokens` is the list of a single step, which is passed on without a copy. */
   #gathered: number[] | undefined;
   #heldBytes = 0;
   #blocked = false;
@@ -55,21 +49,20 @@ export class EventWriter {
   #cancelTimer: (() => void) | undefined;
   #wake: (() => void) | undefined;
 
-  constructor(sink: EventSink, { maxDelayMs, minGapMs, tellsTokens }: EventWriterOptions, clock: Clock) {
+  constructor(sink: EventSink, { maxDelayMs, minGapMs, sendsTokens }: EventWriterOptions, clock: Clock) {
     this.#sink = sink;
     this.#maxDelayMs = maxDelayMs;
     this.#minGapMs = minGapMs;
-    this.#tellsTokens = tellsTokens;
+    this.#sendsTokens = sendsTokens;
     this.#clock = clock;
     sink.onDrain(() => this.#drained());
   }
 
-  /** Sends the output of one step, or holds it while the reader is behind or a delay is allowed. */
   add({ events, tokens }: GenerateResponse): void {
-    if (this.#tellsTokens && tokens.length > 0) this.#gather(tokens);
+    if (this.#sendsTokens && tokens.length > 0) this.#gather(tokens);
     const waitMs = this.#waitMs(events);
     if (events.length === 0) {
-      if (this.#tokens.length >= MAX_UNTOLD_TOKENS && !this.#blocked) this.flush();
+      if (this.#tokens.length >= MAX_EVENTLESS_TOKENS && !this.#blocked) this.flush();
     } else if (this.#blocked) {
       for (const event of events) this.#merge(event);
     } else if (waitMs > 0) {
@@ -109,7 +102,7 @@ export class EventWriter {
     else if (this.#tokens.length > 0) this.#write(events);
   }
 
-  /** Drops the held events and cancels the timer; nothing more is written to the sink. */
+  /** Drops the held events; nothing more is written to the sink. */
   close(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -118,7 +111,6 @@ export class EventWriter {
     this.#takeTokens();
   }
 
-  /** Adds the tokens of a step. Nearly every step is sent alone, and its list is then passed on without a copy. */
   #gather(tokens: readonly number[]): void {
     if (this.#tokens.length === 0) {
       this.#tokens = tokens;
@@ -129,7 +121,6 @@ export class EventWriter {
     this.#tokens = this.#gathered;
   }
 
-  /** Returns and clears the pending tokens. */
   #takeTokens(): readonly number[] {
     const tokens = this.#tokens;
     this.#tokens = NO_TOKENS;

@@ -10,15 +10,9 @@ import { type EventSink, EventWriter } from "./event-writer.ts";
 
 /** The longest batch delay that a caller may request, in milliseconds: a longer one would look like a stall. */
 const MAX_BATCH_DELAY_MS = 1000;
-/**
- * The least time between two messages of deltas if the request sets no delay, in milliseconds. No reader perceives
- * less, and a small model, which takes half a millisecond per token, would spend more on messages than on tokens.
- */
+/** The least time between two messages of deltas if the request sets no delay, in milliseconds: readers perceive no less. */
 const MIN_GAP_MS = 4;
-/**
- * A caller that leaves within this many milliseconds of its deadline counts as DEADLINE: the clocks of the two sides
- * started at different times.
- */
+/** A caller that leaves this close to its deadline counts as DEADLINE, as the two clocks started apart; milliseconds. */
 const DEADLINE_TOLERANCE_MS = 50;
 const NOTHING_CHECKED: CheckedTexts = { mismatches: [], unchecked: 0 };
 /** The longest delay of a Node timer, in milliseconds. */
@@ -39,37 +33,27 @@ export type GenerationCallOptions = {
   readonly clock: Clock;
   /** The caller's timeout on arrival, in milliseconds; Infinity without a deadline. */
   readonly deadlineMs: number;
-  /** Throws `EngineError` if the node does not accept requests for this model now. */
+  /** Throws `EngineError` if the node refuses requests for this model now. */
   readonly admit: (model: string) => void;
 };
 
 /** The outcome of a generation, for metrics, logs and traces. */
 export type GenerationOutcome = {
-  /** The reason of a failure or an early end; undefined when the answer is whole. */
+  /** Undefined when the answer is whole. */
   readonly failure: EngineError | undefined;
-  /** The backend's last event, with usage and timings; undefined if the generation did not get that far. */
+  /** The backend's last event; undefined if the generation did not get that far. */
   readonly finished: Finished | undefined;
-  /**
-   * The time from the arrival of the call to its first delta, in milliseconds; undefined without one, and for a
-   * continuation, whose first deltas repeat given tokens.
-   */
+  /** The time from arrival to the first delta, in milliseconds; undefined for a continuation, which repeats deltas. */
   readonly firstDeltaMs: number | undefined;
-  /** The number of the answer's tokens that earlier calls made; 0 if this call began the answer. */
+  /** The number of the answer's tokens that earlier calls made. */
   readonly continuedTokens: number;
-  /** The result of validating whole answers and arguments against the request's schemas. */
   readonly checked: CheckedTexts;
   readonly totalMs: number;
-  /**
-   * The time from the caller's departure or the deadline to the release by the backend, in milliseconds; undefined if
-   * the generation was not ended early.
-   */
+  /** The time from an early end to the release by the backend, in milliseconds. */
   readonly cancelMs: number | undefined;
 };
 
-/**
- * Runs one Generate call: forwards the backend's events to the caller, and ends early if the caller leaves, the
- * deadline passes or the node stops.
- */
+/** One Generate call. It ends early if the caller leaves, the deadline passes or the node stops. */
 export class GenerationCall {
   readonly #options: GenerationCallOptions;
   readonly #stop = new AbortController();
@@ -84,10 +68,10 @@ export class GenerationCall {
     const { request, sink, clock, deadlineMs } = options;
     this.#options = options;
     this.#begunMs = clock.nowMs();
-    const { resumable: tellsTokens } = request;
-    const maxDelayMs = batchDelayMs(request);
-    const minGapMs = maxDelayMs === undefined ? MIN_GAP_MS : 0;
-    this.#writer = new EventWriter(sink, { maxDelayMs: maxDelayMs ?? 0, minGapMs, tellsTokens }, clock);
+    const delay = request.stream?.maxBatchDelay;
+    const maxDelayMs = delay ? Math.min(MAX_BATCH_DELAY_MS, Math.max(0, durationMs(delay))) : 0;
+    const batching = { maxDelayMs, minGapMs: delay ? 0 : MIN_GAP_MS, sendsTokens: request.resumable };
+    this.#writer = new EventWriter(sink, batching, clock);
     // The deadline of grpc-js is queued behind messages that a slow reader has not taken; a slot must not wait for
     // that.
     this.#cancelDeadline =
@@ -100,15 +84,12 @@ export class GenerationCall {
     return this.#options.request;
   }
 
-  /** Whether the call waits for a slow reader, and pulls no step from the backend. */
+  /** Whether the call waits for a slow reader. */
   get paused(): boolean {
     return this.#paused;
   }
 
-  /**
-   * Ends the call with an error that is sent at once, whatever the backend does. Does nothing if the call is already
-   * over.
-   */
+  /** Ends the call with an error that is sent at once, whatever the backend does. */
   stop(error: EngineError): void {
     if (!this.#abort(error)) return;
     this.#writer.flush();
@@ -126,9 +107,9 @@ export class GenerationCall {
     if (this.#abort(error)) this.#writer.close();
   }
 
-  /** Runs the generation from admission to its last event, and resolves to its outcome. Never rejects. */
+  /** Never rejects. */
   async run(): Promise<GenerationOutcome> {
-    const { request, sink, backend, clock, admit } = this.#options;
+    const { request, sink, backend, work, clock, admit } = this.#options;
     const { signal } = this.#stop;
     const writer = this.#writer;
     let finished: Finished | undefined;
@@ -148,8 +129,9 @@ export class GenerationCall {
         asked.see(events);
         const last = lastFinished(events);
         if (last && backend.holdsStrict && asked.whole.some(({ strict }) => strict)) {
-          checked = await this.#check(asked.whole, signal, () => this.#showLife());
-          if (checked.mismatches.some(({ strict }) => strict)) throw brokenPromise();
+          checked = await this.#check(asked.whole, signal, () => writer.add(stepOf([progress(0, 0, work.moves)])));
+          if (checked.mismatches.some(({ strict }) => strict))
+            throw new EngineError("ENGINE_ERROR", "The answer does not satisfy the schema.");
           if (signal.aborted) break;
         }
         finished = last ?? finished;
@@ -180,15 +162,7 @@ export class GenerationCall {
     return { failure, finished, firstDeltaMs, continuedTokens, checked, totalMs: now - this.#begunMs, cancelMs };
   }
 
-  /** Sends `progress`, so that the caller sees that its answer is pending and that the worker threads advance. */
-  #showLife(): void {
-    this.#writer.add(stepOf([progress(0, 0, this.#options.work.moves)]));
-  }
-
-  /**
-   * Validates whole texts on a worker thread, and calls `onMove` while the check waits. A text that cannot be checked
-   * counts as unchecked and fails no answer. Never rejects.
-   */
+  /** Validates whole texts on a worker thread, and calls `onMove` while the check waits. Never rejects. */
   async #check(whole: readonly WholeText[], signal: AbortSignal, onMove = () => {}): Promise<CheckedTexts> {
     if (whole.length === 0) return NOTHING_CHECKED;
     const { work, request } = this.#options;
@@ -216,17 +190,6 @@ export class GenerationCall {
     this.#stop.abort(error);
     return true;
   }
-}
-
-/** Returns the longest batch delay of the request, in milliseconds; undefined if it sets none. */
-function batchDelayMs({ stream }: GenerateRequest): number | undefined {
-  const delay = stream?.maxBatchDelay;
-  if (!delay) return undefined;
-  return Math.min(MAX_BATCH_DELAY_MS, Math.max(0, durationMs(delay)));
-}
-
-function brokenPromise(): EngineError {
-  return new EngineError("ENGINE_ERROR", "The answer does not satisfy the schema.");
 }
 
 function isDelta({ kind }: Event): boolean {

@@ -4,10 +4,7 @@ import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference
 import type { EngineError } from "../errors.ts";
 import type { GenerationCall } from "./generation-call.ts";
 
-/**
- * Tracks the open Generate calls of a node: those that the backend works on, and those whose final messages are still
- * being sent.
- */
+/** The open Generate calls of a node: those in the backend, and those whose last messages are being sent. */
 export class OpenCalls {
   readonly #clock: Clock;
   readonly #running = new Set<GenerationCall>();
@@ -23,7 +20,7 @@ export class OpenCalls {
     return this.#running.size;
   }
 
-  /** The number of running calls that wait for a slow reader. */
+  /** The number of calls that wait for a slow reader. */
   get paused(): number {
     let count = 0;
     for (const call of this.#running) if (call.paused) count += 1;
@@ -38,13 +35,13 @@ export class OpenCalls {
   /** Removes a call that the backend has released. */
   ended(call: GenerationCall): void {
     this.#running.delete(call);
-    this.#tellIdle();
+    this.#checkIdle();
   }
 
-  /** Removes a call whose stream is closed: all data has been sent, or the caller has left. */
+  /** Removes a call whose stream is closed. */
   closed(call: GenerationCall): void {
     this.#unsent.delete(call);
-    this.#tellIdle();
+    this.#checkIdle();
   }
 
   /** Ends running calls with an error that is sent at once: all of them, or those whose requests match `meant`. */
@@ -64,7 +61,7 @@ export class OpenCalls {
     });
   }
 
-  #tellIdle(): void {
+  #checkIdle(): void {
     if (this.#running.size + this.#unsent.size > 0) return;
     for (const resolve of this.#idleListeners.splice(0)) resolve();
   }

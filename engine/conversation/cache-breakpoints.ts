@@ -3,15 +3,10 @@ import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference
 import { type CacheBreakpoint, type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { Conversation } from "./chat-template.ts";
 
-/** The default lifetime of a cache entry, in milliseconds. */
 const DEFAULT_KEEP_MS = 300_000;
-/** The maximum lifetime that a caller may request, in milliseconds. */
 const MAX_KEEP_MS = 86_400_000;
 
-/**
- * Returns the lifetime of a request's cache entry in milliseconds: the longest that it requests, at most 24 h; by
- * default 5 min.
- */
+/** The longest lifetime that a request asks for, at most 24 h; 5 min by default. */
 export function keepMs({ messages, tools, cache }: GenerateRequest): number {
   const marked = [...messages.flatMap(({ parts }) => parts.flatMap(breakpointsOf)), ...tools.flatMap(breakpointsOf)];
   const wanted = [cache?.ttl, ...marked.map(({ ttl }) => ttl)].flatMap((ttl) => (ttl ? [durationMs(ttl)] : []));

@@ -3,14 +3,12 @@ import type { Message, Part } from "../../proto/gen/svc/inference/v1/messages.ts
 
 export type CallIdRule = "any" | "functions.name:index" | "nine-characters";
 
-/** The calls of a history that share an id: their rendered ids, and how many have a result. */
 type Calls = { readonly shown: string[]; answered: number };
 
 /**
- * Rewrites the ids of a history's calls and results as the model's template requires. Kimi counts the calls of the
- * whole conversation, so ids of other models are renumbered; ids already in order stay equal. Mistral requires nine
- * letters or digits; its own ids return with the prefix of an API format, which is removed. If calls share an id, a
- * result belongs to the oldest call without result, else to the last.
+ * Rewrites call ids as the template requires: Kimi counts the calls of the conversation, Mistral requires nine letters
+ * or digits, without the prefix of an API format. A result belongs to the oldest call with its id and no result, else
+ * to the last.
  */
 export function withCallIds<One extends Message>(messages: readonly One[], rule: CallIdRule): readonly One[] {
   if (rule === "any") return messages;

@@ -15,57 +15,42 @@ export type Conversation = {
   readonly messages: readonly Message[];
   readonly tools: readonly Tool[];
   readonly reasoning: boolean;
-  /** Template variables for the reasoning effort. Default: none. */
   readonly effortVariables?: TemplateVariables;
-  /** Whether to leave out the opening of the assistant turn. Default: false. */
   readonly closed?: boolean;
   /** Ascending numbers of messages whose end positions in the prompt are wanted. Default: none. */
   readonly counts?: readonly number[];
 };
 
-/** The name of the function that marks the beginning of a message; templates do not use it. */
 const MARK = "svc_mark";
 
 const TRIAL_TOOL: Tool = { name: "look", description: "Looks.", parametersJsonSchema: "{}", strict: false };
 
-/** A rendered conversation with the requested positions. */
 export type MarkedRendering = {
   readonly spans: readonly Span[];
   /**
-   * For each requested number of messages, the position after them in UTF-16 units, or the last known position before;
-   * 0 if none is known.
+   * In UTF-16 units: the position after each requested number of messages, or the last known one before; 0 if none is.
    */
   readonly places: readonly number[];
 };
 
 export type ChatTemplateOptions = {
   readonly source: string;
-  /** The text of the token that begins a prompt (BOS). */
   readonly bosToken: string;
-  /** The text of the token that ends a turn (EOS). */
   readonly eosToken: string;
-  /** The control tokens of the vocabulary, whose spellings callers must not write. */
   readonly controlTokens: ControlTokens;
-  /** Template variables with reasoning, beside `enable_thinking`. Default: none. */
   readonly reasoningOn?: TemplateVariables;
-  /** Template variables without reasoning, beside `enable_thinking`. Default: none. */
   readonly reasoningOff?: TemplateVariables;
   /** The arguments of earlier calls: a value, or JSON text. Default: value. */
   readonly historyArguments?: "value" | "text";
   /** The field for the reasoning of earlier turns. Default: `reasoning_content`. */
   readonly historyReasoning?: ReasoningField;
-  /** The call ids that the template requires. Default: any. */
   readonly callIds?: CallIdRule;
 };
 
 export type TemplateVariables = Readonly<Record<string, string | number | boolean>>;
 
-/**
- * The chat template refuses the conversation. Facts: `field`, the refused part, such as `messages[3]`, and
- * `template_says`, the template's own message if it may be shown.
- */
+/** Facts: `field`, the refused part, such as `messages[3]`, and `template_says`, its own message if it may be shown. */
 export class TemplateRefusal extends EngineError {
-  /** The template's own message; undefined if there is none that may be shown. */
   readonly says: string | undefined;
 
   /** Creates the error. `cause` is the original error, which is never sent: it may quote the conversation. */
@@ -81,25 +66,17 @@ export class TemplateRefusal extends EngineError {
   }
 }
 
-/**
- * Renders the model's chat template. Rendering is deterministic, and the prompt of a longer conversation begins with
- * that of the shorter one if the template is written so.
- */
+/** Deterministic; a longer conversation's prompt begins with that of the shorter one if the template is written so. */
 export class ChatTemplate {
   readonly source: string;
-  /** The orders of messages that the template accepts, determined by trial conversations. */
   readonly turns: TurnRules;
   readonly #template: JinjaTemplate;
   readonly #options: ChatTemplateOptions;
   /** The template with marks; `none` if the marks would change the prompt. */
   #marking: JinjaTemplate | "none" | undefined;
-  /** The rendered opening of the assistant turn, by reasoning settings. */
   readonly #openings = new Map<string, string>();
 
-  /**
-   * Parses the source and renders trial conversations. Throws for invalid Jinja, and if the template fails for all of
-   * them.
-   */
+  /** Throws for invalid Jinja, and if the template fails for all trial conversations. */
   constructor(options: ChatTemplateOptions) {
     this.source = options.source;
     this.#options = options;
@@ -124,15 +101,11 @@ export class ChatTemplate {
     if (!failures.some((failure) => failure instanceof RaisedByTemplate)) throw failures[0];
   }
 
-  /**
-   * Renders the prompt up to the beginning of the model's answer. A conversation that ends in assistant text stays
-   * open: the answer continues that text. Throws `EngineError` if the model or its template refuses the conversation.
-   */
+  /** Renders the prompt up to the beginning of the answer; a last assistant text stays open. Throws `EngineError`. */
   render(conversation: Conversation): readonly Span[] {
     return this.#rendered(conversation, this.turns);
   }
 
-  /** Renders the prompt as `render` does, with the positions of `Conversation.counts`. */
   renderMarked(conversation: Conversation): MarkedRendering {
     const { counts = [] } = conversation;
     if (counts.length === 0) return { spans: this.render(conversation), places: [] };
@@ -151,9 +124,7 @@ export class ChatTemplate {
     return { spans, places: writtenBy(history, counts).map((written) => lastKnown(begins, written)) };
   }
 
-  /**
-   * Returns the template with marks after checking with trial conversations that the marks do not change the prompt.
-   */
+  /** Checks with trial conversations that the marks do not change the prompt. */
   #markingTemplate(): JinjaTemplate | "none" {
     if (this.#marking) return this.#marking;
     const marking = new JinjaTemplate(this.source, MARK);
@@ -167,7 +138,6 @@ export class ChatTemplate {
     return this.#marking;
   }
 
-  /** Returns the rendered opening of the assistant turn; undefined if it cannot be determined. */
   #openingOf({ reasoning, effortVariables, closed }: Conversation): string | undefined {
     if (closed) return "";
     const key = JSON.stringify([reasoning, effortVariables]);
@@ -187,7 +157,6 @@ export class ChatTemplate {
     return this.#openings.get(key);
   }
 
-  /** Returns the prompt of a conversation in the order of `turns`; undefined if the template refuses it. */
   #tried(conversation: Conversation, turns: TurnRules, template?: JinjaTemplate): string | undefined {
     try {
       return textOfSpans(this.#rendered(conversation, turns, template));
@@ -270,7 +239,6 @@ type Run = {
   readonly conversation: Conversation;
   readonly placeholders: Placeholders;
   readonly opensTurn: boolean;
-  /** The template with marks; undefined for no marks. */
   readonly marking: JinjaTemplate | undefined;
 };
 
@@ -278,11 +246,7 @@ function textOfSpans(spans: readonly Span[]): string {
   return spans.map(({ text }) => text).join("");
 }
 
-/**
- * Returns the beginning of each message of a history in its prompt, and the end of the conversation. Unknown positions
- * are undefined: a template may skip or move a message. `opening` is the rendered opening of the assistant turn;
- * undefined if unknown.
- */
+/** Begins of messages in the prompt; undefined where a template skips or moves a message. */
 function beginsOf(
   spans: readonly Span[],
   history: readonly HistoryMessage[],
@@ -302,7 +266,6 @@ function beginsOf(
   return isInOrder ? begins : begins.map(() => undefined);
 }
 
-/** Returns the beginning of the message at an index, or the last known one before it; 0 if none is known. */
 function lastKnown(begins: readonly (number | undefined)[], index: number): number {
   for (let at = index; at >= 0; at -= 1) {
     const begin = begins[at];
@@ -314,10 +277,7 @@ function lastKnown(begins: readonly (number | undefined)[], index: number): numb
 /** Text that cannot contain a file name, a host or an address. */
 const PLAIN_WORDS = /^(?:[A-Za-z0-9 ,;:!?'"()_-]|[A-Za-z]\/(?=[A-Za-z.])|\.(?![A-Za-z0-9])){1,200}$/;
 
-/**
- * Returns the template's message for a refusal if it occurs literally in the source: a composed message may contain a
- * caller's text.
- */
+/** Only a message that stands literally in the source: a composed one may contain a caller's text. */
 function ownWords(thrown: unknown, source: string): string | undefined {
   const words = thrown instanceof Error ? thrown.message : "";
   return PLAIN_WORDS.test(words) && source.includes(words) ? words : undefined;

@@ -1,4 +1,3 @@
-/** A token that the tokenizer matches by its spelling anywhere in a text: a control or user-defined token. */
 export type ControlToken = {
   readonly text: string;
   /** Whether the tokenizer drops white space before the token; a text must not be cut there. */
@@ -12,15 +11,10 @@ export type Occurrence = Range & { readonly token: ControlToken };
 
 const BUCKET_SIZES = [2, 1];
 
-/**
- * Finds spellings that must not come from a caller: `<|im_end|>` in a user's text must stay ten characters and never
- * end the turn. White space is excluded: some vocabularies define runs of it, and it marks nothing.
- */
+/** Spellings that callers must not write: `<|im_end|>` in a user's text must never end the turn. */
 export class ControlTokens {
-  /** The given tokens except for white space. */
   readonly tokens: readonly ControlToken[];
   readonly #byStart = new Map<number, ControlToken[]>();
-  /** 1 if a spelling begins with the UTF-16 unit, else 0; by unit. */
   readonly #firstUnits = new Uint8Array(0x1_0000);
   readonly #heads = new Set<string>();
   readonly #tails = new Set<string>();
@@ -75,7 +69,6 @@ export class ControlTokens {
   }
 }
 
-/** Returns the first two units of a spelling as one number; for a single unit, that unit. */
 function startKey(text: string, at: number, size: number): number {
   return size === 1 ? text.charCodeAt(at) : text.charCodeAt(at) * 0x1_0000 + text.charCodeAt(at + 1) + 0x1_0000;
 }

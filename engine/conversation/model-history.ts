@@ -7,7 +7,6 @@ export type HistoryRules = {
   readonly turns: TurnRules;
   readonly callIds: CallIdRule;
   readonly images: boolean;
-  /** Whether to set `HistoryMessage.upTo`. Default: false. */
   readonly counted?: boolean;
 };
 
@@ -16,7 +15,6 @@ export type HistoryMessage = Message & {
   readonly upTo?: number;
 };
 
-/** The separator of the texts of one message, which are separate paragraphs. */
 export const PART_SEPARATOR = "\n";
 
 /** The text before the result of a failed tool call: templates have no field for failures. */
@@ -25,17 +23,13 @@ export const FAILED_TOOL = "[The tool call failed.]";
 /** The assistant turn between a tool result and a user message, for templates that require one. */
 const SILENT_TURN = "OK.";
 
-/**
- * The texts around a system message that is rendered as a user message because the template does not accept it there.
- */
+/** For a system message that the template does not accept where it stands. */
 const SYSTEM_MARKS = { open: "<system>", close: "</system>" };
 
 /**
- * Returns the messages of a request as the model's template accepts them, the same for every backend: leading system
- * messages are joined; later ones keep their position (as marked user messages if the template requires it), so that a
- * new turn does not change the prompt before it; failures of tools are text; calls have the ids that the template
- * requires. Each tool result is a separate message. Throws `EngineError` with the path of a message that the model does
- * not accept.
+ * Returns the messages as the model's template accepts them, the same for every backend. Leading system messages are
+ * joined; later ones keep their position, so that a new turn does not change the prompt before it; each tool result is
+ * a message. Throws `EngineError`.
  */
 export function modelHistory(messages: readonly Message[], rules: HistoryRules): readonly HistoryMessage[] {
   for (const [index, message] of messages.entries()) check(message, `messages[${index}]`, rules);
@@ -46,10 +40,7 @@ export function modelHistory(messages: readonly Message[], rules: HistoryRules):
   return withCallIds(alternates ? inTurns(told) : told, rules.callIds);
 }
 
-/**
- * Returns, for each of ascending `counts` of request messages, how many leading messages of a counted history they
- * determine.
- */
+/** For each of ascending `counts` of request messages, the leading messages of a counted history. */
 export function writtenBy(history: readonly HistoryMessage[], counts: readonly number[]): readonly number[] {
   let written = 0;
   return counts.map((count) => {
@@ -86,7 +77,6 @@ function checkImage(kind: Part["kind"], path: string, images: boolean): void {
   throw new EngineError("UNSUPPORTED_FEATURE", `${path}: this model does not take such images.`);
 }
 
-/** Returns the tool results of a message as separate messages before the rest. */
 function withResultsApart(message: HistoryMessage): readonly HistoryMessage[] {
   const results = message.parts.flatMap((part) =>
     part.kind?.$case === "toolResult" ? [resultMessage(part, part.kind.value, message)] : [],
@@ -103,7 +93,6 @@ function resultMessage(part: Part, result: ToolResultPart, of: HistoryMessage): 
   return { role: Role.TOOL, parts: [failed], ...countOf(of) };
 }
 
-/** Returns the `upTo` of a message, for another message derived from it. */
 function countOf({ upTo }: HistoryMessage): Pick<HistoryMessage, "upTo"> {
   return upTo === undefined ? {} : { upTo };
 }
@@ -129,7 +118,6 @@ function asUser(message: HistoryMessage): HistoryMessage {
   return { role: Role.USER, parts: marked, ...countOf(message) };
 }
 
-/** Splits a turn of several calls into turns of one call, each followed by its results. */
 function withCallsApart(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
   const apart: HistoryMessage[] = [];
   let turns: readonly HistoryMessage[] = [];
@@ -153,7 +141,6 @@ function withCallsApart(messages: readonly HistoryMessage[]): readonly HistoryMe
   return apart;
 }
 
-/** Splits a message after each of its calls but the last. */
 function oneCallEach(message: HistoryMessage): readonly HistoryMessage[] {
   const turns: Part[][] = [[]];
   for (const part of message.parts) {
@@ -169,7 +156,6 @@ function callIdOf({ parts }: Message): string | undefined {
   return kind?.$case === "toolCall" || kind?.$case === "toolResult" ? kind.value.callId : undefined;
 }
 
-/** Joins adjacent messages of one role, and inserts an assistant turn between a tool result and a user message. */
 function inTurns(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
   const turns: HistoryMessage[] = [];
   let neighbours: HistoryMessage[] = [];
@@ -194,7 +180,6 @@ function isOneTurn(before: Message, { role }: Message): boolean {
   return !before.parts.some(({ kind }) => kind?.$case === "toolCall");
 }
 
-/** Joins messages of one role into one; the name is kept if all share it. */
 function joined(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
   const [first] = messages;
   const last = messages.at(-1);

@@ -5,13 +5,9 @@ import { PART_SEPARATOR } from "./model-history.ts";
 
 /** The maximum message parts that are packed at once: about a millisecond of work. */
 const MAX_PARTS = 500;
-/** The size after which a portion ends, in UTF-16 units. */
 const MAX_UNITS = 1_000_000;
 
-/**
- * A conversation for a worker thread, serialized in portions. Posting it as objects would copy all parts at once, which
- * takes 100 ms for a large request of small parts.
- */
+/** Serialized in portions: posting a large request of small parts as objects takes 100 ms at once. */
 export type PackedConversation = Omit<Conversation, "messages"> & { readonly messages: readonly Uint8Array[] };
 
 /** A message or its beginning; `goesOn` if the next fragment continues it. */

@@ -4,25 +4,17 @@ import { randomBytes } from "node:crypto";
 export type Span = {
   readonly text: string;
   readonly origin: "template" | "caller";
-  /** The placeholder from `forText`; absent for the template's own text. */
   readonly placeholder?: string;
-  /** The number given to `forMark`, if the span is such a position; it has no text. */
   readonly mark?: number;
 };
 
-/**
- * The edge of a placeholder, a control character: raw in plain text, but escaped by every JSON encoder. The rendered
- * edge therefore shows how often a placeholder was JSON-encoded, and its text is encoded as often.
- */
+/** A control character, raw in text but escaped by every JSON encoder: it shows how often a placeholder was encoded. */
 const EDGE = "\u0001";
 const EDGE_IN_JSON = "u0001";
 
 type Held = { readonly text: string; readonly mark?: number };
 
-/**
- * Replaces texts by placeholders while a template is rendered, so that they cannot mix with the template's own text.
- * One instance per rendering.
- */
+/** Keeps callers' texts apart from the template's own while it renders. One instance per rendering. */
 export class Placeholders {
   readonly #held: Held[] = [];
   #secret = "";
@@ -36,10 +28,7 @@ export class Placeholders {
     return this.#hold({ text });
   }
 
-  /**
-   * Returns a text quoted by `quote`, which adds one character before and after. Placeholders inside are replaced by a
-   * new one for the whole quoted text.
-   */
+  /** `quote` adds one character before and after. Placeholders inside become one for the whole quoted text. */
   quoted(text: string, quote: (text: string) => string): string {
     if (this.#held.length === 0) return quote(text);
     const whole = text.replaceAll(new RegExp(`${EDGE}${this.#secret}:(\\d+)${EDGE}`, "g"), (placeholder, at) => {
@@ -49,7 +38,6 @@ export class Placeholders {
     return whole === text ? made : `${made.slice(0, 1)}${this.forText(made.slice(1, -1))}${made.slice(-1)}`;
   }
 
-  /** Returns a placeholder that marks a position with a number. */
   forMark(mark: number): string {
     return this.#hold({ text: "", mark });
   }

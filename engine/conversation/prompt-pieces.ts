@@ -1,7 +1,6 @@
 import type { ControlTokens, Range } from "./control-tokens.ts";
 import type { Span } from "./placeholders.ts";
 
-/** A text that is tokenised separately; the tokens of a prompt are those of its pieces in order. */
 export type PromptPiece = {
   readonly text: string;
   /** Whether spellings of control tokens in the piece are tokenised as these tokens. */
@@ -11,10 +10,7 @@ export type PromptPiece = {
 export type PieceOptions = {
   /** The length beyond which pieces are cut where that does not change the tokens, in UTF-16 units. */
   readonly maxUnits: number;
-  /**
-   * Whether the tokenizer splits texts into words first, as those derived from GPT-4's do; pieces may then be cut
-   * between words.
-   */
+  /** Whether pieces may be cut between words, where tokenizers like GPT-4's split. */
   readonly cutsAtWords: boolean;
 };
 
@@ -22,10 +18,8 @@ export type PieceOptions = {
 const MAX_STRETCH = 4;
 
 /**
- * Cuts a rendered prompt so that the template's control tokens stay tokens and spellings from callers never become one:
- * a spelling with text of a caller is cut after its first character, so that no piece contains it. Other prompts
- * tokenise like one text, as the model was trained. The prompt is also cut at the last control token at or before each
- * of `places` (UTF-16 units), where a cut changes no token, whatever follows.
+ * Cuts a rendered prompt so that the template's control tokens stay tokens and spellings from callers, cut after their
+ * first character, never become one. It is also cut at the last control token at or before each of `places`.
  */
 export function toPromptPieces(
   spans: readonly Span[],
@@ -62,7 +56,6 @@ export function toPromptPieces(
   });
 }
 
-/** Returns the largest of ascending numbers that is at most `most`. */
 export function lastUpTo(numbers: ArrayLike<number>, most: number): number | undefined {
   let low = 0;
   let high = numbers.length;
@@ -83,7 +76,6 @@ function callerRanges(spans: readonly Span[]): readonly Range[] {
   });
 }
 
-/** Returns the elements of `found` that overlap a range. Both lists are sorted, and the ranges are disjoint. */
 function overlapping<One extends Range>(found: readonly One[], ranges: readonly Range[]): ReadonlySet<One> {
   const result = new Set<One>();
   let at = 0;
@@ -121,7 +113,6 @@ function shortened(
   return pieces;
 }
 
-/** Returns the last word border in the first `near` units of the range, else the next one. */
 function wordBorder(text: string, { start, end }: Range, near: number): number {
   for (let at = start + near; at > start; at -= 1) if (isWordBorder(text, at)) return at;
   const far = start + near * MAX_STRETCH;
@@ -130,10 +121,7 @@ function wordBorder(text: string, { start, end }: Range, near: number): number {
   return isLowSurrogate(text.charCodeAt(far)) ? far - 1 : far;
 }
 
-/**
- * Returns whether every tokenizer of the family begins a new word here: at a space between letters, or after the last
- * line break of white space (unless a slash follows, which some tokenizers join to the white space).
- */
+/** At a space between letters, or after the last line break of white space that no slash follows. */
 function isWordBorder(text: string, at: number): boolean {
   const unit = text[at] ?? "";
   if (unit === " ") {

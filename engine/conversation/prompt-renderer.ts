@@ -15,54 +15,43 @@ import { lastUpTo, type PieceOptions, type PromptPiece, toPromptPieces } from ".
 /** The maximum messages and tools among which a refused one is searched. */
 const MAX_SEARCHED = 2000;
 
-/**
- * Everything beside the conversation that determines a model's prompts: plain data that can be sent to a worker thread.
- */
+/** All but the conversation that determines a prompt: plain data for a worker thread. */
 export type PromptFormat = Omit<ChatTemplateOptions, "controlTokens"> &
   PieceOptions & {
-    /** The control tokens of the vocabulary, whose spellings callers must not write. */
     readonly controlTokens: readonly ControlToken[];
     /** The text at the end of a prompt that has opened the reasoning; undefined if the model has none. */
     readonly reasoningOpen: string | undefined;
   };
 
-/** A prompt as text, with the bounds of the pieces that are tokenised separately. */
 export type RenderedPrompt = {
   readonly text: string;
-  /** The ends of the pieces in UTF-16 units. */
   readonly ends: Uint32Array;
   /** The ascending indexes of the pieces without control tokens. */
   readonly plain: Uint32Array;
-  /** Whether the template has opened the reasoning already: the answer contains only its closing mark. */
   readonly startsInReasoning: boolean;
   readonly continuesText: boolean;
   /**
-   * The common part with the prompt up to the last part that the caller marked as the end of a reusable prefix: the
-   * number of equal pieces, and the next piece of that other prompt. Undefined without mark, and if the template
-   * refuses a conversation that ends there.
+   * The part in common with the prompt up to the last cache breakpoint: equal pieces, and the next one of that prompt.
    */
   readonly marked: { readonly pieces: number; readonly next: PromptPiece | undefined } | undefined;
   /**
-   * For each of `Conversation.counts`, the end of the last piece that every prompt with these leading messages shares,
-   * in UTF-16 units: after the messages, or before their end if no cut is possible there. 0 if unknown.
+   * For each of `Conversation.counts`, the end of the last piece that such prompts share, in UTF-16 units; 0 if
+   * unknown.
    */
   readonly places: Uint32Array;
 };
 
-/** Renders conversations to prompt pieces with the chat template of one model. */
 export class PromptRenderer {
   readonly #format: PromptFormat;
   readonly #controlTokens: ControlTokens;
   readonly #template: ChatTemplate;
 
-  /** Parses the template. Throws for invalid Jinja. */
   constructor(format: PromptFormat) {
     this.#format = format;
     this.#controlTokens = new ControlTokens(format.controlTokens);
     this.#template = new ChatTemplate({ ...format, controlTokens: this.#controlTokens });
   }
 
-  /** Renders the prompt. Throws `EngineError` if the model or its template refuses the conversation. */
   render(conversation: Conversation): RenderedPrompt {
     const { spans, places } = this.#marking(conversation);
     const pieces = this.#pieces(spans, places);
@@ -79,10 +68,7 @@ export class PromptRenderer {
     };
   }
 
-  /**
-   * Finds the message or tool that the template refuses by rendering shorter prefixes of the conversation. Prefixes
-   * refused for another reason (such as a missing question) do not count. Returns the error that names the part.
-   */
+  /** Finds the refused message or tool by rendering prefixes; those refused for another reason do not count. */
   refusal(conversation: Conversation, refusal: TemplateRefusal): EngineError {
     const { messages, tools } = conversation;
     const fails = (part: Partial<Conversation>) => {
@@ -100,9 +86,7 @@ export class PromptRenderer {
       : search("messages", messages.length, (count) => fails({ messages: messages.slice(0, count) }));
   }
 
-  /**
-   * Renders a conversation. Every failure is attributed to the conversation, because the template was checked before.
-   */
+  /** Failures are the conversation's: the template was checked before. */
   #spans(conversation: Conversation): readonly Span[] {
     return this.#marking({ ...conversation, counts: [] }).spans;
   }
@@ -162,9 +146,6 @@ export type RenderInput = { readonly format: PromptFormat; readonly conversation
 /** The renderer of the last format: a thread renders prompts of one model. */
 let last: { readonly key: string; readonly renderer: PromptRenderer } | undefined;
 
-/**
- * Renders a prompt on a worker thread. Throws `EngineError`, which names the message or tool that the template refuses.
- */
 export function renderPrompt({ format, conversation: packed }: RenderInput): RenderedPrompt {
   const key = JSON.stringify(format);
   last = last?.key === key ? last : { key, renderer: new PromptRenderer(format) };

@@ -7,18 +7,13 @@ export type StandIns = {
   readonly text: (text: string) => string;
 };
 
-/**
- * Returns JSON text as a template value, without JavaScript's changes to JSON: numbers keep their digits
- * (`JsonNumber`), objects are maps that keep the order of keys. Undefined if the text is not JSON or is nested too
- * deeply.
- */
+/** JSON text as a template value: numbers keep their digits, objects their order. Undefined if invalid or too deep. */
 export function toTemplateValue(json: string, standIns: StandIns): unknown {
   // Checked before parsing: a parser takes seconds for millions of brackets.
   if (isTooDeep(json) || !isJson(json)) return undefined;
   return new JsonReader(json, standIns).value();
 }
 
-/** Reads valid JSON, value by value. */
 class JsonReader {
   readonly #json: string;
   readonly #standIns: StandIns;
@@ -60,7 +55,6 @@ class JsonReader {
     return this.#standIns.text(JSON.parse(lexeme));
   }
 
-  /** Consumes the next lexeme if it is the closing bracket, and returns whether it is. */
   #ends(bracket: string): boolean {
     const isEnd = this.#next !== undefined && this.#json[this.#next.from] === bracket;
     if (isEnd) this.#take();
@@ -80,13 +74,9 @@ const WORDS: ReadonlyMap<string, boolean | null> = new Map([
   ["null", null],
 ]);
 
-/** A range of a JSON text, in UTF-16 units; `to` is exclusive. */
 type Lexeme = { readonly from: number; readonly to: number };
 
-/**
- * Yields the strings, numbers, words and brackets of a JSON text in order. Strings are not matched by a regular
- * expression: millions of escapes would exhaust its stack.
- */
+/** Strings are not matched by a regular expression: millions of escapes would exhaust its stack. */
 function* lexemes(json: string): Generator<Lexeme, void, void> {
   const starts = /["[\]{}]|-?\d[\d.eE+-]*|true|false|null/g;
   for (let found = starts.exec(json); found; found = starts.exec(json)) {

@@ -9,7 +9,6 @@ import { EngineError } from "../errors.ts";
 import { PART_SEPARATOR, reasoningOf, textOf } from "./model-history.ts";
 import { type StandIns, toTemplateValue } from "./template-json.ts";
 
-/** A message in the form of chat templates: `role`, `content`, `tool_calls`, `reasoning_content` and so on. */
 export type TemplateMessage = Readonly<Record<string, unknown>>;
 
 const ROLE: Readonly<Record<number, string>> = {
@@ -22,13 +21,10 @@ const ROLE: Readonly<Record<number, string>> = {
 export type ReasoningField = "reasoning_content" | "thinking";
 
 export type TurnForm = {
-  /** The arguments of calls: a value, or JSON text. Default: value. */
   readonly historyArguments?: "value" | "text" | undefined;
-  /** The field for reasoning. Default: `reasoning_content`. */
   readonly historyReasoning?: ReasoningField | undefined;
 };
 
-/** Returns canonical messages in the template's form. Each tool result must be a separate message. */
 export function toTemplateMessages(
   messages: readonly Message[],
   standIns: StandIns,

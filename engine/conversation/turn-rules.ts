@@ -4,12 +4,8 @@ import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/
 export const SYSTEM_PLACES = ["anywhere", "first", "nowhere"] as const;
 
 export type TurnRules = {
-  /**
-   * The positions where the template renders a system message: `anywhere`, as the `first` message only, or `nowhere`. A
-   * template that refuses, drops or moves a message elsewhere does not accept it there.
-   */
+  /** Where the template renders a system message; elsewhere it refuses, drops or moves it. */
   readonly systemMessages: (typeof SYSTEM_PLACES)[number];
-  /** Whether user and assistant must alternate, so that two user messages may not be adjacent. */
   readonly alternates: boolean;
   readonly singleCalls: boolean;
 };
@@ -19,7 +15,6 @@ export const ANY_ORDER: TurnRules = { systemMessages: "anywhere", alternates: fa
 const text = (value: string): Part => ({ kind: { $case: "text", value: { text: value } } });
 const says = (role: Role, ...parts: Part[]): Message => ({ role, parts });
 const CALLS = ["aaaaaaaa1", "aaaaaaaa2"] as const;
-/** Words in the calls of the trial conversations, in the order of their ids, to find them in a prompt. */
 const [HITHER, YONDER] = ["hither", "yonder"];
 const call = (callId: string): Part => ({
   kind: {
@@ -32,7 +27,6 @@ const reports = (callId: string): Message =>
     kind: { $case: "toolResult", value: { callId, name: "look", content: [text("report")], isError: false } },
   });
 
-/** Words in the messages of the trial conversations, to find them in a prompt. */
 const [OPENING, QUESTION, LATER, FOLLOW_UP] = ["overture", "enquiry", "afterthought", "sequel"];
 const opening = says(Role.SYSTEM, text(OPENING));
 const question = says(Role.USER, text(QUESTION));
@@ -41,7 +35,6 @@ const followUp = says(Role.USER, text(FOLLOW_UP));
 const answer = says(Role.ASSISTANT, text("reply"));
 const lookUp = [question, says(Role.ASSISTANT, call(CALLS[0])), reports(CALLS[0])] as const;
 
-/** Conversations that determine the orders that a template accepts. */
 export const TRIALS = {
   plain: [question, answer, followUp],
   systemFirst: [opening, question, answer, followUp],
@@ -54,11 +47,7 @@ export const TRIALS = {
 
 type Trial = keyof typeof TRIALS;
 
-/**
- * Determines the rules of a template from its prompts. `render` returns the prompt of a conversation, undefined if the
- * template refuses it. A template that refuses even a question and its answer shows nothing and gets the rules for
- * every order.
- */
+/** Determines the rules from rendered trials. `render` returns undefined for a refused conversation. */
 export function turnRulesOfRendering(render: (messages: readonly Message[]) => string | undefined): TurnRules {
   const stands = (trial: Trial, ...words: readonly string[]) => {
     const prompt = render(TRIALS[trial]);
@@ -84,11 +73,7 @@ export function turnRulesOfRendering(render: (messages: readonly Message[]) => s
 /** The size of a prompt in tokens; `refused` if the template refuses the conversation. */
 export type PromptCount = number | "refused" | "unknown";
 
-/**
- * Determines the rules of a template from the sizes of its prompts. `count` resolves to the size of a conversation's
- * prompt. `known` are the rules of the family: sizes do not show a template that moves messages, so the stricter rules
- * apply.
- */
+/** Determines the rules from prompt sizes; the family's `known` rules apply where sizes show nothing. */
 export async function turnRulesOfCounts(
   count: (messages: readonly Message[]) => Promise<PromptCount>,
   known: TurnRules,

@@ -1,9 +1,6 @@
 export type CodeRange = readonly [low: number, high: number];
 
-/**
- * An expression of llama.cpp's grammar language (GBNF). A choice without options matches nothing; an empty sequence is
- * "".
- */
+/** An expression of llama.cpp's grammar language. A choice without options matches nothing. */
 export type Gbnf =
   | { readonly kind: "literal"; readonly text: string }
   | CharSet
@@ -49,9 +46,7 @@ export function sequence(...parts: Gbnf[]): Gbnf {
   return flat.length === 1 && flat[0] ? flat[0] : { kind: "sequence", parts: flat };
 }
 
-/**
- * Returns whether the parts need no flattening or joining. Most lists do not, and a copy of a list takes much memory.
- */
+/** Most lists need no flattening, and a copy takes much memory. */
 function isFlat(parts: readonly Gbnf[]): boolean {
   let isText = false;
   for (const { kind } of parts) {
@@ -69,7 +64,6 @@ function flattened(parts: readonly Gbnf[]): Gbnf[] {
   return flat;
 }
 
-/** Appends a part to a sequence; adjacent literals are joined. */
 function append(flat: Gbnf[], part: Gbnf): void {
   const last = part.kind === "literal" ? flat.at(-1) : undefined;
   if (part.kind === "literal" && last?.kind === "literal") flat[flat.length - 1] = literal(last.text + part.text);
@@ -89,16 +83,12 @@ export function optional(part: Gbnf): Gbnf {
   return repeat(part, 0, 1);
 }
 
-/** Matches the part `min` to `max` times; `max` undefined is unbounded. */
 export function repeat(part: Gbnf, min: number, max: number | undefined): Gbnf {
   if (max === 0 || (part.kind === "sequence" && part.parts.length === 0)) return EMPTY;
   return min === 1 && max === 1 ? part : { kind: "repeat", part, min, max };
 }
 
-/**
- * Writes the text of a grammar whose first rule is `root`. Undefined if it is longer than `maxLength` characters;
- * writing stops soon after the limit.
- */
+/** Undefined if the text is longer than `maxLength` characters; writing stops soon after the limit. */
 export function grammarText(root: Gbnf, rules: ReadonlyMap<string, Gbnf>, maxLength: number): string | undefined {
   let text = `root ::= ${write(root, "top")}\n`;
   for (const [name, body] of rules) {
@@ -108,7 +98,6 @@ export function grammarText(root: Gbnf, rules: ReadonlyMap<string, Gbnf>, maxLen
   return text.length > maxLength ? undefined : text;
 }
 
-/** Writes an expression; `within` is the surrounding expression, which decides whether parentheses are needed. */
 function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
   switch (node.kind) {
     case "literal":
@@ -140,7 +129,6 @@ function writeAll(nodes: readonly Gbnf[], within: "top" | "sequence", between: s
   return text;
 }
 
-/** Returns the text of a character set; it is unique for the set. */
 export function writeSet(set: CharSet): string {
   if (set.written !== undefined) return set.written;
   let text = set.kind === "chars" ? "[" : "[^";

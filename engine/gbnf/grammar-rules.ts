@@ -5,13 +5,9 @@ import { FinishingRules } from "./prune.ts";
 /** Repetitions per block: llama.cpp copies a repeated part once per repetition. */
 const BLOCK = 16;
 
-/** A repetition of at least this count becomes a rule. */
 const LONG = 4;
 
-/**
- * A count that no answer reaches: a repetition with such a maximum is unbounded. Exact counts need rules that grow with
- * the square of the count's logarithm, and callers write counts such as 1e300.
- */
+/** Larger counts are unbounded: exact ones need many rules, and callers write counts such as 1e300. */
 const BEYOND_ANSWERS = 2 ** 30;
 
 /** The maximum states of the automata of all patterns of a grammar; each state is a rule. */
@@ -20,28 +16,22 @@ const MAX_PATTERN_STATES = 4096;
 /** The maximum transitions between members of objects in free order, per grammar: about 130 KiB of text. */
 const MAX_FREE_WAYS = 6_000;
 
-/** The work limit for the automata of all patterns of a grammar. */
 const PATTERNS_WORK = 36_000;
 
 /** The work of creating, pruning and writing a rule, without its body. */
 const RULE_WORK = 8;
 
-/**
- * The named rules of a grammar under construction. Every rule is charged to a work budget; when it is used up, creating
- * a rule throws `WorkSpent`.
- */
+/** The named rules of a grammar. Every rule is charged to a work budget; `WorkSpent` is thrown when it is used up. */
 export class GrammarRules {
   #budget: WorkBudget;
   #patternBudget: WorkBudget;
   readonly #rules = new Map<string, Gbnf>();
-  /** The rules created by `once`, or the error of their creation, by key. */
   readonly #once = new Map<string, Gbnf | Error>();
   #count = 0;
   #patternStates = 0;
   #freeWays = 0;
   #finishing = new FinishingRules(this.#rules);
 
-  /** Creates an empty set of rules. `budget` bounds the work of the whole grammar; unbounded by default. */
   constructor(budget = new WorkBudget(Number.POSITIVE_INFINITY)) {
     this.#budget = budget;
     this.#patternBudget = new WorkBudget(PATTERNS_WORK, budget);
@@ -57,10 +47,7 @@ export class GrammarRules {
     return this.#patternBudget;
   }
 
-  /**
-   * Returns the result of `make`, which may spend `work`. If it throws, the rules that it created are removed, so that
-   * another form can be tried.
-   */
+  /** Returns the result of `make`, which may spend `work`; if it throws, its rules are removed. */
   attempt<T>(work: number, make: () => T): T {
     const before = { budget: this.#budget, patternBudget: this.#patternBudget };
     const [states, freeWays] = [this.#patternStates, this.#freeWays];
@@ -91,14 +78,12 @@ export class GrammarRules {
     return this.#finishing;
   }
 
-  /** Reserves `count` states for a pattern; false if the limit would be exceeded. */
   takePatternStates(count: number): boolean {
     if (this.#patternStates + count > MAX_PATTERN_STATES) return false;
     this.#patternStates += count;
     return true;
   }
 
-  /** Reserves `count` transitions for members in free order; false if the limit would be exceeded. */
   takeFreeWays(count: number): boolean {
     if (this.#freeWays + count > MAX_FREE_WAYS) return false;
     this.#freeWays += count;
@@ -117,7 +102,6 @@ export class GrammarRules {
     return self;
   }
 
-  /** Creates a rule. `build` receives its reference, so that the rule may refer to itself. */
   fresh(build: (self: Gbnf) => Gbnf): Gbnf {
     const name = `r${this.#count}`;
     this.#count += 1;
@@ -159,9 +143,8 @@ export class GrammarRules {
   }
 
   /**
-   * Matches `part` from `least` to `most` times, in space that grows with the logarithm of the counts. A `most` of
-   * undefined or at least 2^30 is unbounded, and `least` is capped at 2^30: no answer is that long. Equal repetitions
-   * share rules, because the length of a grammar costs parsing time.
+   * Matches `part` from `least` to `most` times; rules grow with the logarithm of the counts, and equal ones are
+   * shared.
    */
   times(part: Gbnf, least: number, most: number | undefined): Gbnf {
     const min = Math.min(least, BEYOND_ANSWERS);
@@ -194,14 +177,12 @@ export class GrammarRules {
     return choice(sequence(this.#upTo(block, blocks - 1), partial), sequence(this.#exactly(block, blocks), last));
   }
 
-  /** Refers to the rule for a full block of a part (`min` is `BLOCK`) or for less than a full block (`min` is 0). */
   #block(part: Gbnf, min: number): Gbnf {
     const build = () => repeat(part, min, min === BLOCK ? BLOCK : BLOCK - 1);
     const name = nameOf(part);
     return name === undefined ? this.fresh(build) : this.once(`block ${min} ${name}`, build);
   }
 
-  /** Matches `part` from `min` to `max` times with `separator` between; `max` undefined is unbounded. */
   list(part: Gbnf, separator: Gbnf, min: number, max: number | undefined): Gbnf {
     if (max !== undefined && max < Math.max(min, 1)) return max < min ? choice() : EMPTY;
     const element = part.kind === "rule" ? part : this.fresh(() => part);
@@ -212,7 +193,6 @@ export class GrammarRules {
   }
 }
 
-/** Returns a unique text for a rule or a character set; undefined for other expressions. */
 function nameOf(part: Gbnf): string | undefined {
   if (part.kind === "rule") return part.name;
   return part.kind === "chars" || part.kind === "except" ? writeSet(part) : undefined;

@@ -3,10 +3,7 @@ import type { GrammarRules } from "./grammar-rules.ts";
 
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 
-/**
- * White space after `,` and `:`: at most one space, and none elsewhere. Models write both forms, and a grammar must not
- * allow an endless run of spaces.
- */
+/** At most one space after `,` and `:`, none elsewhere: a grammar must not allow an endless run of spaces. */
 const SPACE = optional(literal(" "));
 const COMMA = sequence(literal(","), SPACE);
 const COLON = sequence(literal(":"), SPACE);
@@ -107,17 +104,12 @@ export function fixedMember(rules: GrammarRules, key: string, value: Gbnf): Gbnf
   return sequence(literal(JSON.stringify(key)), colon(rules), value);
 }
 
-/**
- * Matches any of the texts. Common prefixes are written once: the sampler follows every open alternative for each
- * token.
- */
+/** Common prefixes are written once: the sampler follows every open alternative for each token. */
 export function anyOfTexts(texts: readonly string[]): Gbnf {
   return anyOfRests([...new Set(texts)], 0);
 }
 
-/** Matches any of the texts, which are equal up to index `from`, from there on. */
 function anyOfRests(texts: readonly string[], from: number): Gbnf {
-  /** The texts by next code point; a single text is stored without a list. */
   const byNext = new Map<number, string | string[]>();
   let hasEmpty = false;
   for (const text of texts) {

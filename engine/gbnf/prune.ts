@@ -1,13 +1,8 @@
 import { choice, EMPTY, type Gbnf, NEVER, repeat, sequence } from "./gbnf.ts";
 
-/** A grammar without dead ends: its root, and the rules that are referred to, by name. */
 export type PrunedGrammar = { readonly root: Gbnf; readonly rules: ReadonlyMap<string, Gbnf> };
 
-/**
- * Removes expressions that can never finish (an object that must contain itself, an empty choice), so that a model
- * cannot enter them, and rules without references. `finishing` is reused if given. Undefined if the root can match
- * nothing.
- */
+/** Removes expressions that can never finish, and unused rules. Undefined if the root can match nothing. */
 export function prune(
   root: Gbnf,
   rules: ReadonlyMap<string, Gbnf>,
@@ -24,7 +19,6 @@ export function prune(
     }
   };
   const visit = (node: Gbnf, name?: string): Gbnf => {
-    // Most rules have no dead end.
     const isWhole = !hasDeadEnd(node, finishing);
     const alive = isWhole ? node : (withoutDeadEnds(node, finishing) ?? NEVER);
     keep(isWhole && name !== undefined ? finishing.usedBy(name) : references(alive));
@@ -36,10 +30,7 @@ export function prune(
   return { root: alive, rules: kept };
 }
 
-/**
- * Decides which expressions some text can finish. Rules may be added between two calls: each rule is examined once, and
- * again only if it could not finish before. Rules that are still being built must not be passed.
- */
+/** Decides which expressions some text can finish. Rules still under construction must not be passed. */
 export class FinishingRules {
   readonly #rules: ReadonlyMap<string, Gbnf>;
   readonly #finishing = new Set<string>();
@@ -50,7 +41,6 @@ export class FinishingRules {
     this.#rules = rules;
   }
 
-  /** Records a new rule; a rule that can already finish is not examined again. */
   note(name: string, body: Gbnf): void {
     if (this.#finishes(body)) this.#finishing.add(name);
   }
@@ -72,7 +62,6 @@ export class FinishingRules {
     return found;
   }
 
-  /** Examines rules, each of which follows the rules that it refers to, and returns those that never finish. */
   #look(rules: readonly string[]): ReadonlySet<string> {
     const waiting = new Set<string>();
     for (const name of rules) {
@@ -80,10 +69,7 @@ export class FinishingRules {
       else waiting.add(name);
     }
     if (waiting.size === 0) return waiting;
-    /**
-     * The waiting rules that refer to each rule. In a cycle a rule may become able to finish after the rules that refer
-     * to it were examined.
-     */
+    /** In a cycle a rule may become able to finish after its users were examined. */
     const users = new Map<string, string[]>();
     for (const name of waiting) {
       for (const used of this.usedBy(name)) {
@@ -104,7 +90,6 @@ export class FinishingRules {
     return waiting;
   }
 
-  /** Returns the unexamined rules reachable from an expression, each after the rules that it refers to. */
   #unknown(node: Gbnf): readonly string[] {
     const seen = new Set<string>();
     const found: string[] = [];
@@ -166,19 +151,13 @@ function hasDeadEnd(node: Gbnf, finishing: FinishingRules): boolean {
   }
 }
 
-/**
- * Returns whether one of the expressions has a dead end. A loop, as a closure for each expression of a grammar would
- * cost too much.
- */
+/** A loop: a closure for each expression would cost too much. */
 function haveDeadEnd(nodes: readonly Gbnf[], finishing: FinishingRules): boolean {
   for (const node of nodes) if (hasDeadEnd(node, finishing)) return true;
   return false;
 }
 
-/**
- * Returns the expression without its dead ends; undefined if nothing remains. One pass: grammars of callers' schemas
- * are deep.
- */
+/** Undefined if nothing remains. */
 function withoutDeadEnds(node: Gbnf, finishing: FinishingRules): Gbnf | undefined {
   switch (node.kind) {
     case "rule":

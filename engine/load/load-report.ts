@@ -3,9 +3,6 @@ import { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_repor
 import type { BackendLoad } from "../backend.ts";
 import type { Rates } from "./throughput.ts";
 
-/** The trailer with the cost of one call, as ORCA (Open Request Cost Aggregation) defines it. */
-export const LOAD_TRAILER = "endpoint-load-metrics-bin";
-
 /** The change of KV usage that is reported at once, as a fraction of the capacity. */
 const SHARP_KV_CHANGE = 0.1;
 
@@ -23,8 +20,8 @@ export type NodeLoad = {
 };
 
 /**
- * Returns the load of a node as an ORCA report. `application_utilization` is the maximum of slot, KV and queue
- * utilization; a queue as long as the number of slots counts as full. Unknown values are left out.
+ * Returns the load of a node as an ORCA report. `application_utilization` is the maximum of slots, KV cache and queue;
+ * a queue as long as the number of slots counts as full. Unknown values are left out.
  */
 export function loadReport({ load, rates, draining, readers }: NodeLoad): OrcaLoadReport {
   const { slots, busySlots, waiting, kvUse } = load;
@@ -44,7 +41,9 @@ export function loadReport({ load, rates, draining, readers }: NodeLoad): OrcaLo
   return OrcaLoadReport.fromPartial({
     applicationUtilization: Math.max(share(busySlots), share(waiting), kvUse ?? 0),
     utilization: kvUse === undefined ? {} : { kv_cache: Math.min(1, kvUse) },
-    namedMetrics: known(named),
+    namedMetrics: Object.fromEntries(
+      Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+    ),
     rpsFractional: rates.requestsPerSecond,
     eps: rates.errorsPerSecond,
   });
@@ -57,10 +56,7 @@ export function requestCost({ inputTokens, cachedInputTokens, outputTokens }: Us
   });
 }
 
-/**
- * Returns whether `after` should be reported at once: the queue or draining has changed, KV usage by more than ten
- * points, or queued prefill work by more than a second.
- */
+/** Returns whether `after` should be reported at once: by the queue, draining, KV usage or queued prefill work. */
 export function changedSharply(before: OrcaLoadReport, after: OrcaLoadReport): boolean {
   const kv = (report: OrcaLoadReport) => report.utilization.kv_cache ?? 0;
   const same = (name: string) => before.namedMetrics[name] === after.namedMetrics[name];
@@ -72,10 +68,4 @@ export function changedSharply(before: OrcaLoadReport, after: OrcaLoadReport): b
     !same("svc.waiting") ||
     !same("svc.draining")
   );
-}
-
-function known(metrics: Readonly<Record<string, number | undefined>>): Record<string, number> {
-  const found: Record<string, number> = {};
-  for (const [name, value] of Object.entries(metrics)) if (value !== undefined) found[name] = value;
-  return found;
 }

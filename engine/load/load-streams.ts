@@ -25,9 +25,8 @@ type Stream = {
 };
 
 /**
- * The out-of-band load reports of a node. Every stream gets a report when it opens, one per interval (500 ms by
- * default, 100 ms to 60 s), and one as soon as the load has changed sharply. All streams share one load sample, taken
- * ten times a second while at least one stream is open.
+ * The out-of-band load reports of a node. A stream gets a report when it opens, one per interval, and one as soon as the
+ * load has changed sharply. All streams share one load sample, taken ten times a second while a stream is open.
  */
 export class LoadStreams {
   readonly #clock: Clock;
@@ -35,10 +34,10 @@ export class LoadStreams {
   readonly #streams = new Set<Stream>();
   #cancel: (() => void) | undefined;
 
-  /** `report` returns the current load; its argument is the number of open streams. */
-  constructor(clock: Clock, report: (readers: number) => OrcaLoadReport) {
+  /** `takeReport` gets the number of open streams. */
+  constructor(clock: Clock, takeReport: (readers: number) => OrcaLoadReport) {
     this.#clock = clock;
-    this.#takeReport = report;
+    this.#takeReport = takeReport;
   }
 
   /** Opens a stream to `sink`. Returns the function that ends it, which must be called when the caller leaves. */
@@ -55,9 +54,9 @@ export class LoadStreams {
     return () => this.#drop(stream);
   }
 
-  /** Sends a report to all streams now, for a change that load balancers should not wait for. */
+  /** Sends a report to all streams now. */
   tell(): void {
-    const report = this.#report();
+    const report = this.#takeReport(this.#streams.size);
     for (const stream of this.#streams) this.#send(stream, report);
   }
 
@@ -78,17 +77,13 @@ export class LoadStreams {
   #arm(): void {
     this.#cancel ??= this.#clock.after(MIN_INTERVAL_MS, () => {
       this.#cancel = undefined;
-      this.#look();
+      this.#sample();
       if (this.#streams.size > 0) this.#arm();
     });
   }
 
-  #report(): OrcaLoadReport {
-    return this.#takeReport(this.#streams.size);
-  }
-
-  #look(): void {
-    const report = this.#report();
+  #sample(): void {
+    const report = this.#takeReport(this.#streams.size);
     const now = this.#clock.nowMs();
     for (const stream of this.#streams)
       if (now - stream.sentMs >= stream.intervalMs || changedSharply(stream.last, report)) this.#send(stream, report);

@@ -3,11 +3,9 @@ import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import type { Finished } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type EngineError, NODE_FAULTS } from "../errors.ts";
 
-/** The shortest RetryInfo delay of a full node, in milliseconds. */
+/** The bounds of the RetryInfo delay of a full node, and the delay without a measurement. */
 const MIN_WAIT_MS = 100;
-/** The longest RetryInfo delay of a full node, in milliseconds. */
 const MAX_WAIT_MS = 30_000;
-/** The RetryInfo delay of a full node whose speed is unknown, in milliseconds. */
 const UNKNOWN_WAIT_MS = 1_000;
 
 /** The weight of the newest generation in the moving averages, from 0 to 1. */
@@ -20,9 +18,9 @@ export type Rates = {
   readonly prefillTokensPerSecond: number | undefined;
   /** Output tokens per second of one generation after its prefill; undefined before the first measurement. */
   readonly decodeTokensPerSecond: number | undefined;
-  /** Generations that ended per second, over about the last ten seconds. */
+  /** Generations that ended, over about the last ten seconds. */
   readonly requestsPerSecond: number;
-  /** Generations that failed by a fault of the node per second, over about the last ten seconds. */
+  /** Generations that failed by a fault of the node, over about the last ten seconds. */
   readonly errorsPerSecond: number;
 };
 
@@ -40,10 +38,7 @@ export class Throughput {
     this.#nowMs = nowMs;
   }
 
-  /**
-   * Adds a generation that has ended, successfully or with a failure, which may be the caller's fault.
-   * `continuedTokens` of its answer were made by other nodes, 0 by default.
-   */
+  /** Adds a generation that has ended. Other nodes made `continuedTokens` of its answer. */
   add(finished: Finished | undefined, failure: EngineError | undefined, continuedTokens = 0): void {
     this.#requests.add(this.#nowMs());
     if (failure && NODE_FAULTS.has(failure.reason)) this.#errors.add(this.#nowMs());
@@ -55,10 +50,7 @@ export class Throughput {
     this.#serviceMs = mean(this.#serviceMs, 1_000 * (seconds(timings.prefill) + seconds(timings.decode)));
   }
 
-  /**
-   * Estimates when one of `running` generations releases its slot, in milliseconds from now: 100 to 30,000, and 1,000
-   * before the first measurement.
-   */
+  /** Estimates when one of `running` generations releases its slot, in milliseconds from now. */
   nextEndMs(running: number): number {
     if (this.#serviceMs === undefined || running === 0) return UNKNOWN_WAIT_MS;
     return Math.min(MAX_WAIT_MS, Math.max(MIN_WAIT_MS, Math.round(this.#serviceMs / running)));

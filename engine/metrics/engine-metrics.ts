@@ -1,13 +1,11 @@
-import { Counter, Histogram } from "prom-client";
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { processRegistry } from "../../deploy/runtime/metrics/process-metrics.ts";
+import type { BackendLoad } from "../backend.ts";
 import { REASONS } from "../errors.ts";
+import type { Rates } from "../load/throughput.ts";
 
-/**
- * Counts and measures the calls of a node, as Prometheus metrics. Labels come from tables of the node, never from a
- * request.
- */
+/** The Prometheus metrics of a node. Labels come from tables of the node, never from a request. */
 export class EngineMetrics {
-  /** The registry of the metrics below, those of the process, and the node's gauges once they are registered. */
   readonly registry = processRegistry();
   readonly #registers = [this.registry];
 
@@ -91,10 +89,7 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /**
-   * Creates all label combinations of these models and job kinds at 0: `rate` misses the first event of a series that
-   * starts with it.
-   */
+  /** Creates all series of these models and job kinds at 0: `rate` misses the first event of a new series. */
   startAtZero(models: readonly string[], workKinds: readonly string[]): void {
     for (const model of models) {
       for (const reason of ["ok", ...Object.keys(REASONS)]) this.generations.inc({ model, reason }, 0);
@@ -104,4 +99,59 @@ export class EngineMetrics {
     }
     for (const kind of workKinds) this.callerWork.inc({ kind, outcome: "failed" }, 0);
   }
+}
+
+/** The values that a node reads whenever its metrics are scraped. */
+export type NodeReadings = {
+  readonly load: () => BackendLoad;
+  readonly rates: () => Pick<Rates, "prefillTokensPerSecond" | "decodeTokensPerSecond">;
+  readonly running: () => number;
+  readonly pausedStreams: () => number;
+  /** Returns the age of an overdue step in milliseconds; 0 without a watchdog. */
+  readonly stepAgeMs: () => number;
+  /** Returns the GPU memory in use, in bytes; undefined without a GPU or if unknown. */
+  readonly gpuMemoryBytes: () => Promise<number | undefined>;
+};
+
+/** Registers the gauges of a node. An unknown value is absent from the page rather than 0. */
+export function registerNodeGauges(registry: Registry, readings: NodeReadings): void {
+  const registers = [registry];
+  const gauge = (name: string, help: string, read: () => number | undefined | Promise<number | undefined>) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      async collect() {
+        const now = await read();
+        if (now === undefined) this.remove();
+        else this.set(now);
+      },
+    });
+  const { load, rates, running, pausedStreams, stepAgeMs, gpuMemoryBytes } = readings;
+  gauge("svc_engine_running", "Generate calls that the backend works on now, waiting ones included.", running);
+  gauge("svc_engine_slots", "Generations that the backend can run at once.", () => load().slots);
+  gauge("svc_engine_slots_busy", "Slots of the backend that generations hold now.", () => load().busySlots);
+  gauge("svc_engine_queue", "Generate calls that wait for a slot now.", () => load().waiting);
+  gauge("svc_engine_kv_cache_usage_ratio", "Fraction of the KV cache in use, 0 to 1, where known.", () => load().kvUse);
+  gauge("svc_engine_streams_paused", "Generations that wait for a slow reader now.", pausedStreams);
+  gauge(
+    "svc_engine_step_age_seconds",
+    "Seconds for which running work has waited for a step of the engine, beyond the time that one may take; 0 while steps advance or without a watchdog.",
+    () => stepAgeMs() / 1000,
+  );
+  gauge("svc_engine_gpu_memory_bytes", "GPU memory in use in bytes, where known.", () =>
+    gpuMemoryBytes().catch(() => undefined),
+  );
+  new Gauge({
+    name: "svc_engine_tokens_per_second",
+    help: "Recent speed in tokens per second by phase: uncached prompt tokens in prefill, tokens of one generation in decode.",
+    labelNames: ["phase"],
+    registers,
+    collect() {
+      const { prefillTokensPerSecond: prefill, decodeTokensPerSecond: decode } = rates();
+      this.reset();
+      if (prefill !== undefined) this.set({ phase: "prefill" }, prefill);
+      if (decode !== undefined) this.set({ phase: "decode" }, decode);
+    },
+  });
 }

@@ -18,9 +18,8 @@ export type ProbedNode = {
 };
 
 /**
- * Serves a registry under `/metrics` over HTTP, and three probes: `/healthz` returns 200 while the process lives;
- * `/livez/engine` returns 503 if the engine hangs and 200 otherwise, also while it starts; `/readyz` returns 200 while
- * the node accepts calls and 503 otherwise, with its phase as the text. Throws if the address cannot be used.
+ * Serves a registry under `/metrics`, and three probes: `/healthz` returns 200 while the process lives, `/livez/engine`
+ * 503 if the engine hangs, and `/readyz` 200 only while the node accepts calls. Throws if the address cannot be used.
  */
 export async function serveMetrics(
   registry: Registry,

@@ -17,18 +17,11 @@ const MODEL_STATE: Readonly<Record<NodePhase, ModelState>> = {
 
 const SERVICE_HEALTH_NAMES = ["", "svc.inference.v1.InferenceService"];
 
-/** Returns the service name of a model in `grpc.health.v1.Health`: `svc.model/<id>`. */
-export function healthName(model: string): string {
-  return `svc.model/${model}`;
-}
-
 export type NodeStateOptions = {
   readonly nodeId: string;
   readonly nodeVersion: string;
   readonly models: readonly string[];
-  /**
-   * Receives the health of the service and of each model under its health name, at construction and at every change.
-   */
+  /** Receives the health of the service and of each model (`svc.model/<id>`), at construction and at every change. */
   readonly setHealth: (name: string, status: "SERVING" | "NOT_SERVING") => void;
 };
 
@@ -43,18 +36,18 @@ export class NodeState {
   constructor(options: NodeStateOptions) {
     this.#options = options;
     this.#models = new Set(options.models);
-    this.#tellHealth();
+    this.#publishHealth();
   }
 
   get now(): NodePhase {
     return this.#now;
   }
 
-  /** Changes the phase, and returns whether it changed. A draining node never leaves that phase. */
+  /** Returns whether the phase changed. A draining node never leaves that phase. */
   become(phase: NodePhase): boolean {
     if (this.#now === phase || this.#now === "draining") return false;
     this.#now = phase;
-    this.#tellHealth();
+    this.#publishHealth();
     return true;
   }
 
@@ -71,15 +64,11 @@ export class NodeState {
     return new EngineError("ENGINE_ERROR", "The engine does not move.");
   }
 
-  /**
-   * Returns the model as a label of metrics and logs: its id if the node serves it, else `unknown`, so that no caller
-   * text becomes a label.
-   */
+  /** Returns the model's id if the node serves it, else `unknown`: no caller's text becomes a label of metrics. */
   label(model: string): string {
     return this.#models.has(model) ? model : "unknown";
   }
 
-  /** Returns the DescribeNode response: the node, its engine, and its models in their present state. */
   describe({ engineKind, engineVersion, models }: BackendDescription): DescribeNodeResponse {
     const { nodeId, nodeVersion } = this.#options;
     const state = MODEL_STATE[this.#now];
@@ -93,9 +82,9 @@ export class NodeState {
     };
   }
 
-  #tellHealth(): void {
+  #publishHealth(): void {
     const status = this.#now === "serving" ? "SERVING" : "NOT_SERVING";
     for (const name of SERVICE_HEALTH_NAMES) this.#options.setHealth(name, status);
-    for (const model of this.#models) this.#options.setHealth(healthName(model), status);
+    for (const model of this.#models) this.#options.setHealth(`svc.model/${model}`, status);
   }
 }

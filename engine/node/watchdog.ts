@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import { onAbort } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
@@ -7,21 +8,19 @@ import { EngineError } from "../errors.ts";
 import type { NodeState } from "./node-state.ts";
 
 /** The number of checks within `stallMs`. */
-const LOOKS = 4;
+const CHECKS = 4;
+/** A multiple of `stallMs` without a step after which only a restart helps. */
+const HANG_FACTOR = 10;
 
 export type WatchdogOptions = {
   readonly clock: Clock;
-  /** The milliseconds that steps in flight may make no progress before the engine counts as stalled. */
+  /** The milliseconds without a step, while steps are in flight, after which the engine counts as stalled. */
   readonly stallMs: number;
-  /** The milliseconds without a step after which the engine counts as hung. Default: never. */
-  readonly hangMs?: number | undefined;
   /** Returns the engine's step counter; undefined if the engine does not count its steps. */
   readonly steps: () => EngineSteps | undefined;
-  /** Called once when steps have been in flight for `stallMs` without progress. */
   readonly onStall: () => void;
-  /** Called once when a stalled engine makes steps again. */
   readonly onRecover: () => void;
-  /** Called at every check of a stalled engine without work: it gives the engine a request to show progress with. */
+  /** Called at every check of a stalled engine without work: gives the engine a request to show progress with. */
   readonly probe: () => void;
 };
 
@@ -31,7 +30,7 @@ export type WatchdogOptions = {
 export class Watchdog {
   readonly #options: WatchdogOptions;
   #cancel: (() => void) | undefined;
-  #lookedMs = 0;
+  #checkedMs = 0;
   /** The milliseconds without a step while the engine owed one. Departing callers do not reset it: they retry. */
   #stillMs = 0;
   #stalled = false;
@@ -50,18 +49,14 @@ export class Watchdog {
     return this.#stalled || inFlight > 0 ? Math.max(0, this.#stillMs - stepTimeoutMs) : 0;
   }
 
-  /**
-   * Whether the engine is up and has made no step for `hangMs`, or no first step within its start timeout. Only a
-   * restart helps then.
-   */
+  /** Whether the engine is up and has made no step for ten times `stallMs`, or no first step within its start timeout. */
   get hung(): boolean {
-    const { hangMs = Number.POSITIVE_INFINITY } = this.#options;
     const { down = false, startTimeoutMs = 0 } = this.#last ?? {};
-    return !down && this.stepAgeMs >= Math.max(hangMs, startTimeoutMs);
+    return !down && this.stepAgeMs >= Math.max(HANG_FACTOR * this.#options.stallMs, startTimeoutMs);
   }
 
   start(): void {
-    this.#lookedMs = this.#options.clock.nowMs();
+    this.#checkedMs = this.#options.clock.nowMs();
     this.#last = this.#options.steps();
     this.#arm();
   }
@@ -73,18 +68,18 @@ export class Watchdog {
 
   #arm(): void {
     const { clock, stallMs } = this.#options;
-    this.#cancel = clock.after(stallMs / LOOKS, () => {
+    this.#cancel = clock.after(stallMs / CHECKS, () => {
       this.#arm();
-      this.#look();
+      this.#check();
     });
   }
 
-  #look(): void {
+  #check(): void {
     const { clock, stallMs, steps, onStall, onRecover, probe } = this.#options;
     const now = clock.nowMs();
     // A process that was itself suspended has not watched the engine for all of that time.
-    const watchedMs = Math.min(now - this.#lookedMs, (2 * stallMs) / LOOKS);
-    this.#lookedMs = now;
+    const watchedMs = Math.min(now - this.#checkedMs, (2 * stallMs) / CHECKS);
+    this.#checkedMs = now;
     const before = this.#last;
     this.#last = steps();
     const { made, inFlight = 0, down = false } = this.#last ?? {};
@@ -107,25 +102,15 @@ export class Watchdog {
   }
 }
 
-/** The running generations, which fail when the engine stalls. */
-export type RunningCalls = {
-  readonly running: number;
-  stopAll(error: EngineError): void;
-};
-
 export type WatchedNode = {
-  /** The backend, whose steps are watched and which is probed. */
   readonly backend: Backend;
   /** The ids of the models; a probe uses the first. */
   readonly models: readonly string[];
   readonly clock: Clock;
-  /** The milliseconds without a step, while work runs, after which the node leaves service. */
   readonly stallMs: number;
-  /** The milliseconds without a step after which the engine counts as hung; undefined: never. */
-  readonly hangMs?: number | undefined;
-  /** The state of the node, which alternates between `serving` and `stalled`. */
   readonly state: NodeState;
-  readonly calls: RunningCalls;
+  /** The running generations, which fail when the engine stalls. */
+  readonly calls: { readonly running: number; stopAll(error: EngineError): void };
   readonly log: Logger;
   /** Called after the node has left or rejoined service. */
   readonly onChange: () => void;
@@ -138,11 +123,10 @@ export type WatchedNode = {
  * nothing new until the steps resume.
  */
 export function watchNode(node: WatchedNode): Watchdog {
-  const { backend, models, clock, stallMs, hangMs, state, calls, log, onChange, signal } = node;
+  const { backend, models, clock, stallMs, state, calls, log, onChange, signal } = node;
   return new Watchdog({
     clock,
     stallMs,
-    hangMs,
     steps: () => backend.load().steps,
     onStall: () => {
       if (!state.become("stalled")) return;
@@ -159,21 +143,18 @@ export function watchNode(node: WatchedNode): Watchdog {
   });
 }
 
-/**
- * Requests one token from the backend, for at most `timeoutMs` milliseconds. The result is ignored: only the step
- * counter shows whether the engine makes progress.
- */
+/** Requests one token from the backend. The result is ignored: only the step counter shows progress. */
 function probeBackend(
   backend: Backend,
   models: readonly string[],
   timeoutMs: number,
   clock: Clock,
-  signal: AbortSignal,
+  closing: AbortSignal,
 ): void {
-  const give = new AbortController();
-  const up = () => give.abort(new EngineError("CANCELLED", "The probe has ended."));
-  const cancel = clock.after(timeoutMs, up);
-  signal.addEventListener("abort", up);
+  const ended = new AbortController();
+  const end = () => ended.abort(new EngineError("CANCELLED", "The probe has ended."));
+  const cancel = clock.after(timeoutMs, end);
+  const release = onAbort(closing, end);
   const request: GenerateRequest = {
     ...GenerateRequest.create(),
     requestId: "probe",
@@ -182,12 +163,12 @@ function probeBackend(
     maxOutputTokens: 1,
   };
   const run = async () => {
-    for await (const _ of backend.generate(request, give.signal)) if (give.signal.aborted) break;
+    for await (const _ of backend.generate(request, ended.signal)) if (ended.signal.aborted) break;
   };
-  run()
+  void run()
     .catch(() => {})
     .finally(() => {
       cancel();
-      signal.removeEventListener("abort", up);
+      release();
     });
 }

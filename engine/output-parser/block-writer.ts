@@ -10,15 +10,11 @@ type State =
 
 type Piece = { readonly start: number; readonly end: number; readonly logprobs: readonly TokenLogprob[] };
 
-/** The maximum held white space at the start of a block, in UTF-16 units. */
 const MAX_LEAD = 4096;
 
 const isBlank = (text: string) => text.trim() === "";
 
-/**
- * Builds block events: consecutive indexes, one open block at a time, no empty deltas, no empty text or reasoning
- * blocks.
- */
+/** Consecutive indexes, one open block at a time, no empty deltas, no empty text or reasoning blocks. */
 export class BlockWriter {
   #events: Event[] = [];
   #state: State = { at: "between" };
@@ -26,18 +22,12 @@ export class BlockWriter {
   #delta: { text: string; logprobs: TokenLogprob[] } = { text: "", logprobs: [] };
   #pieces: Piece[] = [];
 
-  /**
-   * Registers the log probabilities of the source range `[start, end)`; they are sent with the first delta of that
-   * range.
-   */
+  /** Log probabilities of the source range `[start, end)` are sent with its first delta. */
   logprobs(piece: Piece): void {
     this.#pieces.push(piece);
   }
 
-  /**
-   * Appends to the text or reasoning block, which opens at its first character other than white space. `start` is the
-   * position of the text in the source.
-   */
+  /** A block opens at its first character other than white space; `start` is the text's position in the source. */
   append(kind: ProseKind, text: string, start: number): void {
     if (text === "") return;
     if (this.#state.at === "open") {
@@ -62,10 +52,7 @@ export class BlockWriter {
     this.#delta.text += text;
   }
 
-  /**
-   * Ends the open block, if any. A block of white space only is dropped, unless the output ends here (`outputEnds`) and
-   * has no other block.
-   */
+  /** A block of white space only is dropped, unless the output ends here and has no other block. */
   end(complete: boolean, outputEnds = false): void {
     const state = this.#state;
     if (state.at === "lead" && state.kind === "text" && outputEnds && this.#nextIndex === 0) {

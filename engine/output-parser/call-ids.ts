@@ -1,4 +1,3 @@
-/** Assigns ids to the calls of an answer: those of the model if they are usable. */
 export class CallIds {
   readonly #newCallId: (toolName: string) => string;
   readonly #given: readonly string[];
@@ -11,10 +10,7 @@ export class CallIds {
     this.#given = given;
   }
 
-  /**
-   * Returns the id of the next call. `written`, the model's id, is used if it is valid in every API format and unique
-   * in the answer.
-   */
+  /** `written`, the model's id, is used if it is valid in every API format and unique in the answer. */
   next(toolName: string, written: string | undefined): string {
     const isUsable = written !== undefined && /^[\w.:-]{1,128}$/.test(written) && !this.#used.has(written);
     const made = isUsable ? written : this.#newCallId(toolName);

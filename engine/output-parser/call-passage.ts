@@ -22,33 +22,23 @@ type Position =
   | { readonly at: "call"; readonly reader: CallReader }
   /** After complete arguments, whose block has ended; the rest of the markup is skipped. */
   | { readonly at: "tail"; readonly reader: CallReader }
-  /**
-   * In the call of an unknown tool, which is text up to its closing mark. `read`: the units of the pending text that
-   * the reader has seen.
-   */
+  /** In the call of an unknown tool, which is text; `read`: the pending UTF-16 units that the reader has seen. */
   | { readonly at: "as-text"; readonly reader: CallReader; readonly read: number }
   /** Between two calls of a group, or at its end. */
   | { readonly at: "between" }
   | { readonly at: "outside" };
 
-/**
- * The result of a step: more text is needed, another step is possible, or output continues as text, after the
- * template's white space, or not at all.
- */
+/** Needs more text, takes another step, or continues as text, after the template's white space, or not at all. */
 export type PassageStep = "needs-more" | "again" | "text" | "separator" | "done";
 
-/** The UTF-16 units after which a held call becomes text. */
 const MAX_HELD_CALL = 64 * 1024;
 
-/** The maximum white space between two calls of a group, in UTF-16 units; more ends the group. */
 const MAX_SPACE_BETWEEN = 1024;
 
-/** Reads the calls of an output, from an opening mark to the text after them. */
 export class CallPassage {
   readonly #options: CallPassageOptions;
   #position: Position = { at: "outside" };
   #finishedToolCalls = 0;
-  /** Whether the opening mark of the current group became text. */
   #groupIsShown = false;
 
   constructor(options: CallPassageOptions) {
@@ -63,10 +53,7 @@ export class CallPassage {
     return this.#finishedToolCalls >= this.#options.maxToolCalls;
   }
 
-  /**
-   * Begins to read calls after `mark`, one of the openers or "" for a brace; `raw` is the mark with the white space
-   * before it.
-   */
+  /** `mark` is one of the openers or "" for a brace; `raw` has the white space before it. */
   begin(mark: string, raw: string): void {
     this.#groupIsShown = false;
     this.#position = { at: "held", reader: this.#options.reading.newReader(mark), raw };
@@ -89,7 +76,6 @@ export class CallPassage {
     }
   }
 
-  /** Ends the output: the model stopped (`stop`), or the output was truncated (`cut`). */
   end(reason: "stop" | "cut"): void {
     const { pending, visible, writer } = this.#options;
     const position = this.#position;
@@ -154,13 +140,11 @@ export class CallPassage {
     return "again";
   }
 
-  /** Returns the text of a malformed call, without the mark of a group that no call follows. */
   #withoutStray({ reader, raw }: { readonly reader: CallReader; readonly raw: string }): string {
     const stray = reader.isPastLead === false && this.#options.reading.strays?.find((mark) => raw.startsWith(mark));
     return stray ? raw.slice(stray.length) : raw;
   }
 
-  /** Returns the length of the separator at the end of the text, or of its prefix unless the text is `whole`. */
   #separatorAt(text: string, whole: boolean): number {
     const { separator } = this.#options.reading;
     if (text.endsWith(separator)) return separator.length;
@@ -174,7 +158,6 @@ export class CallPassage {
     return this.#follow(reader, progress);
   }
 
-  /** Writes the arguments of a started call and handles its end. */
   #follow(reader: CallReader, progress: CallProgress): PassageStep {
     const { visible, writer } = this.#options;
     writer.appendArguments(progress.arguments);
@@ -190,7 +173,6 @@ export class CallPassage {
     return this.#behindCall(progress.state === "closed");
   }
 
-  /** Continues after a call that ended with or without its closing mark. */
   #behindCall(isClosed: boolean): PassageStep {
     const { reading } = this.#options;
     const isGrouped = reading.next !== "" || reading.close !== "";

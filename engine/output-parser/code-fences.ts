@@ -8,11 +8,8 @@ export type CodeFence = {
 };
 
 type Line =
-  /** After spaces at the start of the line. */
   | { readonly at: "indent"; readonly spaces: number }
-  /** After fence characters, and perhaps white space. */
   | { readonly at: "run"; readonly fence: CodeFence; readonly isOver: boolean }
-  /** In the info string of an opening fence. */
   | { readonly at: "info" }
   | { readonly at: "rest" };
 
@@ -27,7 +24,6 @@ export class CodeFences {
   #line: Line = START;
   #isEmpty = true;
 
-  /** The open fence; undefined if none is open. */
   get open(): CodeFence | undefined {
     if (this.#line.at !== "run") return this.#open;
     return this.#behindRun(this.#line.fence);
@@ -83,7 +79,6 @@ export class CodeFences {
     return { at: "info" };
   }
 
-  /** Returns the fence that is open after a line of fence characters only. */
   #behindRun(run: CodeFence): CodeFence | undefined {
     const open = this.#open;
     if (open === undefined) return run.length >= FENCE.minLength ? run : undefined;
@@ -91,7 +86,6 @@ export class CodeFences {
   }
 }
 
-/** Returns the start of the line that closes a fence; the length of the text if none does. */
 export function closingLine(text: string, { char, length }: CodeFence): number {
   const at = text.search(new RegExp(`^ {0,${FENCE.maxIndent}}${char}{${length},}[ \\t\\r]*$`, "m"));
   return at < 0 ? text.length : at;

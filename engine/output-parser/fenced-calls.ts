@@ -2,14 +2,11 @@ import { type CallReader, markAt, skipSpace } from "../tool-calls/readers/call-r
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import { type CodeFence, closingLine } from "./code-fences.ts";
 
-/** The UTF-16 units after which undecided calls are text. */
 const MAX_HELD = 64 * 1024;
 
 /**
- * Examines calls in a code fence, all of them still held back. They are examples (text) if other text follows. They are
- * calls if the output ends after them: a model that shows an example closes its fence, while one that left an earlier
- * fence open, or closed one too many, calls a tool and stops. They are also calls if the fence around them is the whole
- * visible text.
+ * Calls in a code fence, still held back: examples if other text follows, calls if the output ends after them (a model
+ * that shows an example closes its fence) or the fence is the whole visible text.
  */
 export class FencedCalls {
   readonly #reading: CallReading;
@@ -18,7 +15,6 @@ export class FencedCalls {
   #reader: CallReader | undefined;
   #read: number;
   #end = 0;
-  /** Whether the complete call is text nevertheless: its tool is unknown, or it may contain another call. */
   #areText = false;
 
   /** Begins after `mark`, one of the openers, which ends at `lead` UTF-16 units of the text. */
@@ -30,23 +26,18 @@ export class FencedCalls {
     this.#reader = reading.newReader(mark);
   }
 
-  /**
-   * Examines the text, which begins with the mark and grows with every call. Returns the length that is text; undefined
-   * if more input is needed.
-   */
+  /** Returns the length that is text; undefined if more input is needed. */
   push(text: string): number | undefined {
     const length = this.#look(text.slice(0, MAX_HELD));
     return length === undefined && text.length >= MAX_HELD ? this.textLength(text) : length;
   }
 
-  /** Returns whether the text at the end of the output is calls. */
   areCalls(text: string): boolean {
     if (this.#reader !== undefined || this.#areText) return false;
     const behind = text.slice(this.#read).trim();
     return behind === "" || (this.#mayEnd(behind) && behind.length >= this.#fence.length);
   }
 
-  /** Returns the length that is not a call if the rest of the output is unknown. */
   textLength(text: string): number {
     if (this.#end > 0) return this.#end;
     const known = wholeCharacters(text.slice(0, MAX_HELD));
@@ -84,12 +75,10 @@ export class FencedCalls {
     return this.#reading.openers.some((opener) => behind.includes(opener));
   }
 
-  /** Returns whether the text after the calls may become the closing fence. */
   #mayEnd(behind: string): boolean {
     const { char, isFirst } = this.#fence;
     return isFirst && !this.#areText && behind === char.repeat(behind.length);
   }
 }
 
-/** Removes half a surrogate pair at the end. */
 const wholeCharacters = (text: string) => text.replace(/[\uD800-\uDBFF]$/, "");

@@ -4,26 +4,15 @@ import type { ReasoningMarkers } from "./markers.ts";
 
 /** The next element of undecided text: `text` certain units, then possibly a mark of `length` UTF-16 units. */
 export type NextMark = {
-  /**
-   * What begins after the text: a call, reasoning, a redundant closing mark of reasoning, a mark around text, or
-   * nothing certain.
-   */
   readonly kind: "call" | "reasoning" | "reasoning-end" | "text-mark" | "none";
   readonly text: number;
-  /**
-   * The length of the mark, in UTF-16 units, with the separator before it; 0 for none and for a brace, which the call
-   * reader consumes.
-   */
+  /** In UTF-16 units with the separator before it; 0 for none and for a brace, which the call reader consumes. */
   readonly length: number;
-  /** The mark of a call without separator; "" for a brace and other kinds. */
   readonly mark: string;
 };
 
-/** The marks in the visible text of an output, computed once. */
 export type VisibleMarks = {
-  /** How calls are found; undefined for none. */
   readonly call: CallReading | undefined;
-  /** The marks of reasoning; undefined for none. */
   readonly reasoning: ReasoningMarkers | undefined;
   readonly around: readonly string[];
   /** The marks that begin reasoning after visible text too. */
@@ -32,10 +21,7 @@ export type VisibleMarks = {
   readonly held: readonly string[];
 };
 
-/**
- * Collects the marks in visible text. `around` are dropped there, and so is the end of reasoning that may begin
- * anywhere.
- */
+/** `around` are dropped in visible text, and so is the end of reasoning that may begin anywhere. */
 export function visibleMarks(
   call: CallReading | undefined,
   reasoning: ReasoningMarkers | undefined,
@@ -48,10 +34,7 @@ export function visibleMarks(
   return { call, reasoning, around: dropped, thoughts, held: [...new Set([...calls, ...dropped, ...thoughts])] };
 }
 
-/**
- * Finds the next mark in visible text; `isFresh` if only white space preceded it. A reasoning mark and the brace of a
- * call without marks count only after white space; a call's mark includes the separator before it.
- */
+/** A reasoning mark and the brace of a call without marks count only after white space (`isFresh`). */
 export function nextMark(pending: string, marks: VisibleMarks, isFresh: boolean): NextMark {
   const { call, reasoning } = marks;
   let held = 0;
@@ -81,7 +64,6 @@ export function nextMark(pending: string, marks: VisibleMarks, isFresh: boolean)
   return { kind: "none", text: pending.length - held, length: 0, mark: "" };
 }
 
-/** Returns the first occurrence of one of the marks; undefined if there is none. */
 export function earliest(
   text: string,
   marks: readonly string[],

@@ -16,25 +16,20 @@ import { type ReasoningEnds, reasoningEnds } from "./reasoning-ends.ts";
 import { VisibleText } from "./visible-text.ts";
 
 export type OutputParserOptions = {
-  /** The markup of the family that the model can write. */
   readonly markers: OutputMarkers;
   /** Whether the prompt ended inside the reasoning, so that the output contains only its closing mark. */
   readonly startsInReasoning: boolean;
-  /** White space that the template writes before the output; removed from its beginning. Default: none. */
   readonly lead?: string;
   /** The names of the callable tools. Without any, markup of calls is plain text. */
   readonly toolNames: readonly string[];
-  /** Returns the schema types of arguments, for forms in which models write them as text. Default: unknown. */
   readonly argumentTypes?: ArgumentTypes;
   /** The number of complete calls after which output is ignored. Default: unlimited. */
   readonly maxToolCalls?: number;
   /** The caller's stop strings; they apply to visible text only. */
   readonly stop: readonly string[];
-  /** Returns an id for a call without id or with a repeated one. */
   readonly newCallId: (toolName: string) => string;
   /** Ids already sent for the first calls of a resumed answer, in order. Default: none. */
   readonly callIds?: readonly string[];
-  /** Called at most once, with a fault of the parser itself. Default: ignored. */
   readonly onFault?: (thrown: unknown) => void;
 };
 
@@ -43,7 +38,6 @@ type State =
   | { readonly at: "reasoning"; readonly reasoning: Reasoning }
   /** At the start of open reasoning, where models may repeat the opening mark. */
   | { readonly at: "opened"; readonly reasoning: Reasoning }
-  /** Skipping the white space that the template writes after a mark. */
   | { readonly at: "skip"; readonly rest: string; readonly next: State }
   | { readonly at: "calls"; readonly calls: Calls }
   | { readonly at: "fenced"; readonly fenced: Fenced }
@@ -55,14 +49,11 @@ type Reasoning = { readonly markers: ReasoningMarkers; readonly ends: ReasoningE
 
 type Calls = { readonly reading: CallReading; readonly passage: CallPassage };
 
-/** Undecided calls in a code fence, and their position. */
 type Fenced = {
   readonly look: FencedCalls;
   readonly calls: Calls;
-  /** The opening mark; `raw` includes the white space before it. */
   readonly mark: string;
   readonly raw: string;
-  /** The reasoning that contains the calls; undefined in visible text. */
   readonly reasoning: Reasoning | undefined;
 };
 
@@ -72,13 +63,10 @@ const MAX_LEAD = 64;
 const ANY_TYPE: ArgumentTypes = () => undefined;
 
 /**
- * Parses a model's output into block events. The result does not depend on the split into pieces (of whole characters);
- * only text that may still become a mark or a stop string is held back. White space that the template writes beside a
- * mark is markup, so that the rendered turn has the same tokens; blocks of white space only are dropped beside others.
- * A reasoning mark counts at the start of a visible text, not inside it; a redundant opening or closing mark there is
- * dropped. Marks around visible text and around groups of calls are dropped everywhere. A call that is malformed or
- * names an unknown tool becomes text; if its arguments were already sent, its block ends incomplete and the rest
- * becomes text. After a fault of the parser all output becomes text: the fault costs a call, not the answer.
+ * Parses a model's output into block events, independent of the split into pieces. Only text that may still become a
+ * mark or a stop string is held back. White space that the template writes beside a mark is markup. A reasoning mark
+ * counts at the start of a visible text only. A malformed call, or one of an unknown tool, becomes text; if its
+ * arguments were already sent, its block ends incomplete. After a fault of the parser all output becomes text.
  */
 export class OutputParser {
   readonly #reasoning: Reasoning | undefined;
@@ -108,7 +96,6 @@ export class OutputParser {
     this.#state = options.lead ? { at: "skip", rest: options.lead, next: first } : first;
   }
 
-  /** The stop string that ended the visible text; undefined if none did. */
   get matchedStop(): string | undefined {
     return this.#visible.matchedStop;
   }
@@ -117,7 +104,6 @@ export class OutputParser {
     return this.#calls?.passage.finishedToolCalls ?? 0;
   }
 
-  /** Whether `maxToolCalls` is reached, so that generation may stop. */
   get wantsNoMore(): boolean {
     return this.#calls?.passage.wantsNoMore ?? false;
   }
@@ -128,9 +114,7 @@ export class OutputParser {
     return state.at === "reasoning" || state.at === "opened";
   }
 
-  /**
-   * Parses the next piece: whole characters, with the log probabilities of its tokens, which are sent with its text.
-   */
+  /** Takes whole characters, with the log probabilities of their tokens. */
   push(text: string, logprobs: readonly TokenLogprob[] = []): readonly Event[] {
     if (this.#state.at === "done") return [];
     const start = this.#pending.received;
@@ -175,7 +159,6 @@ export class OutputParser {
     }
   }
 
-  /** Runs a parse step; if it throws, the undecided and all further text is text. */
   #guarded(read: () => void): void {
     try {
       read();
@@ -205,7 +188,6 @@ export class OutputParser {
     return { reading, passage };
   }
 
-  /** Makes one decision about the pending text; false if it needs more text or is done. */
   #step(): boolean {
     const goesOn = this.#decide();
     if (this.#visible.matchedStop === undefined) return goesOn;
@@ -304,7 +286,6 @@ export class OutputParser {
     return true;
   }
 
-  /** Skips a mark; a part of one is text. */
   #inSkippedMark(mark: string, next: State): boolean {
     const found = markAt(this.#pending.text, 0, [mark]);
     if (found === "partly") return false;
@@ -320,7 +301,6 @@ export class OutputParser {
     return step !== "needs-more";
   }
 
-  /** Begins to examine calls in an open fence of the reasoning; false without fence or call. */
   #beginsExample(reasoning: Reasoning, padding: number): boolean {
     const mark = this.#calls?.reading.openers.find((opener) => this.#pending.text.startsWith(opener, padding));
     const fence = this.#hasExamples ? this.#fences.open : undefined;
@@ -329,10 +309,7 @@ export class OutputParser {
     return true;
   }
 
-  /**
-   * Begins to read calls after `mark`, which ends at `length` UTF-16 units of the pending text; inside a `fence` they
-   * are examined first.
-   */
+  /** `mark` ends at `length` UTF-16 units of the pending text; inside a `fence` the calls are examined first. */
   #beginCalls(
     calls: Calls,
     mark: string,
@@ -357,7 +334,6 @@ export class OutputParser {
     return true;
   }
 
-  /** Continues after `length` units of the pending text that are not a call. */
   #leaveFenced(length: number, reasoning: Reasoning | undefined): void {
     if (reasoning === undefined) this.#visible.add(this.#pending.take(length));
     else this.#think(length);

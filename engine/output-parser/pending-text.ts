@@ -6,12 +6,10 @@ export class PendingText {
     return this.#text;
   }
 
-  /** The UTF-16 units received so far; the pending text ends there. */
   get received(): number {
     return this.#received;
   }
 
-  /** The position in the output where the pending text begins, in UTF-16 units. */
   get offset(): number {
     return this.#received - this.#text.length;
   }

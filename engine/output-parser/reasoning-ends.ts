@@ -3,30 +3,23 @@ import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import { type WrittenMarks, writtenMarks } from "../tool-calls/written-marks.ts";
 import type { ReasoningMarkers } from "./markers.ts";
 
-/** The marks that end reasoning, and the texts whose prefixes must be held back. */
 type Ends = { readonly marks: readonly string[]; readonly held: readonly string[] };
 
-/** The ends of an output's reasoning, computed once. */
 export type ReasoningEnds = {
   /** The common prefix of all call marks that end reasoning; "" if there is none. */
   readonly prefix: string;
   /** The ends in a text that contains `prefix`. */
   readonly withPrefix: Ends;
-  /** The ends in any other text: of the call marks, only the prefix. */
   readonly withoutPrefix: Ends;
 };
 
-/** The form of a family's calls, how they are read, and the names of the callable tools. */
 type Calls = {
   readonly toolCall: ToolCallMarkers;
   readonly reading: CallReading;
   readonly toolNames: readonly string[];
 };
 
-/**
- * Returns the ends of the reasoning of an output with `calls` (undefined for none) and `textOpen` before its visible
- * text ("" for none).
- */
+/** `calls` is undefined for none, and `textOpen` is "" for no mark before the visible text. */
 export function reasoningEnds(reasoning: ReasoningMarkers, calls: Calls | undefined, textOpen: string): ReasoningEnds {
   const { prefix, marks } = calls === undefined ? NO_CALLS : callEnds(reasoning, calls);
   const separator = calls?.reading.separator ?? "";
@@ -41,7 +34,6 @@ export function reasoningEnds(reasoning: ReasoningMarkers, calls: Calls | undefi
 
 const NO_CALLS: WrittenMarks = { prefix: "", marks: [] };
 
-/** Returns the call marks that end reasoning in this family. */
 function callEnds({ endedByCall }: ReasoningMarkers, { toolCall, reading, toolNames }: Calls): WrittenMarks {
   if (!endedByCall) return NO_CALLS;
   if (endedByCall !== "as-written") return { prefix: "", marks: reading.openers };

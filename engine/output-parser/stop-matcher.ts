@@ -9,15 +9,11 @@ export class StopMatcher {
     this.#stops = stops.filter((stop) => stop !== "");
   }
 
-  /** The number of held UTF-16 units. */
   get heldLength(): number {
     return this.#held.length;
   }
 
-  /**
-   * Takes the next piece and returns the text that certainly precedes any match. The stop string that completes first
-   * wins, and the longer of two that end together, so that the split into pieces does not matter.
-   */
+  /** The stop string that completes first wins, and the longer of two that end together, however the text is split. */
   push(text: string): { readonly text: string; readonly matched?: string } {
     const all = this.#held + text;
     let best: { readonly start: number; readonly end: number; readonly stop: string } | undefined;
@@ -36,7 +32,6 @@ export class StopMatcher {
     return { text: all.slice(0, all.length - keep) };
   }
 
-  /** Returns the held text: no more text follows in this block. */
   flush(): string {
     const rest = this.#held;
     this.#held = "";

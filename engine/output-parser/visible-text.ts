@@ -3,7 +3,6 @@ import { type CodeFence, CodeFences } from "./code-fences.ts";
 import type { PendingText } from "./pending-text.ts";
 import { StopMatcher } from "./stop-matcher.ts";
 
-/** Writes the visible text of an output to its blocks, up to the caller's first stop string. */
 export class VisibleText {
   readonly #writer: BlockWriter;
   readonly #pending: PendingText;
@@ -20,7 +19,6 @@ export class VisibleText {
     this.#stops = new StopMatcher(stop);
   }
 
-  /** The stop string that ended the text, after which nothing is added; undefined if none did. */
   get matchedStop(): string | undefined {
     return this.#matchedStop;
   }

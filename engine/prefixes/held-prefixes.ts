@@ -3,7 +3,6 @@ import { LRUCache } from "lru-cache";
 /** The most tracked digests: about 15 MB. */
 const MAX_PREFIXES = 65_536;
 
-/** The cached tokens of the prefix that a digest names. */
 export type HeldTokens = {
   readonly model: string;
   /** The tokens up to the digest's position, which any prompt with this digest can reuse. */
@@ -12,9 +11,8 @@ export type HeldTokens = {
   readonly tailTokens: number;
 };
 
-/** The KV tokens of a node, for all its models together. */
+/** The KV tokens of a node. */
 export type KvTokens = {
-  /** The tokens in caches and running generations. */
   readonly used: number;
   /** The capacity in tokens; 0 if unknown. */
   readonly total: number;
@@ -23,22 +21,18 @@ export type KvTokens = {
 /** Called when a cached prefix is added, changed or evicted. */
 export type PrefixListener = (digest: string, model: string) => void;
 
-/**
- * Tracks the cached prefixes of a node by their digests, and reports every change. It is bounded: beyond the limit, the
- * least recently updated prefixes are dropped as if they were evicted.
- */
+/** The cached prefixes of a node by their digests. Beyond its bound the least recently updated ones are dropped. */
 export class HeldPrefixes {
   readonly #kv: () => KvTokens;
   readonly #held: LRUCache<string, HeldTokens>;
   readonly #listeners = new Set<PrefixListener>();
 
-  /** Starts empty. `kv` returns the current KV tokens of the node. */
   constructor(kv: () => KvTokens, maxPrefixes = MAX_PREFIXES) {
     this.#kv = kv;
     this.#held = new LRUCache({
       max: maxPrefixes,
       disposeAfter: (held, digest, reason) => {
-        if (reason !== "set") this.#tell(digest, held);
+        if (reason !== "set") this.#notify(digest, held);
       },
     });
   }
@@ -63,7 +57,7 @@ export class HeldPrefixes {
   hold(digest: string, held: HeldTokens): void {
     const before = this.#held.peek(digest);
     this.#held.set(digest, held);
-    if (before?.tokens !== held.tokens || before.tailTokens !== held.tailTokens) this.#tell(digest, held);
+    if (before?.tokens !== held.tokens || before.tailTokens !== held.tailTokens) this.#notify(digest, held);
   }
 
   drop(digest: string): void {
@@ -76,7 +70,7 @@ export class HeldPrefixes {
     return () => this.#listeners.delete(listener);
   }
 
-  #tell(digest: string, { model }: HeldTokens): void {
+  #notify(digest: string, { model }: HeldTokens): void {
     for (const listener of this.#listeners) listener(digest, model);
   }
 }

@@ -4,10 +4,7 @@ import { EngineError } from "../errors.ts";
 
 const DIGEST_BYTES = 16;
 const MAX_DIGESTS = 64;
-/**
- * The number of digests kept from the beginning of a prompt that has more than `MAX_DIGESTS` positions; the rest are
- * from its end.
- */
+/** Of more than `MAX_DIGESTS` positions, this many are the first ones and the rest the last ones. */
 const HEAD_DIGESTS = 2;
 
 /** A position in a prompt that a digest of its request names. */

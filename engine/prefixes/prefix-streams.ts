@@ -32,28 +32,22 @@ type Stream = {
   kvUsed: number;
 };
 
-/**
- * The WatchPrefixes streams of a node. Changes of one moment share a message. A slow reader costs a bounded number of
- * changes: beyond them it gets a reset once it reads again.
- */
+/** The WatchPrefixes streams of a node. Changes of one moment share a message. */
 export class PrefixStreams {
   readonly #held: HeldPrefixes;
   readonly #clock: Clock;
   readonly #streams = new Set<Stream>();
-  readonly #letGo: () => void;
-  #tellsSoon = false;
+  readonly #unsubscribe: () => void;
+  #isScheduled = false;
   #cancelTimer: (() => void) | undefined;
 
   constructor(held: HeldPrefixes, clock: Clock) {
     this.#held = held;
     this.#clock = clock;
-    this.#letGo = held.onChange((digest, model) => this.#changed(digest, model));
+    this.#unsubscribe = held.onChange((digest, model) => this.#changed(digest, model));
   }
 
-  /**
-   * Opens a stream to `sink` of the prefixes of a model. Returns the function that ends it, which must be called when
-   * the caller leaves.
-   */
+  /** Opens a stream of a model's prefixes. Returns the function that ends it, called when the caller leaves. */
   open(model: string, sink: PrefixSink): () => void {
     const stream: Stream = { sink, model, changed: new Set(), reset: true, blocked: false, kvUsed: -1 };
     sink.onDrain(() => {
@@ -67,7 +61,7 @@ export class PrefixStreams {
   }
 
   close(): void {
-    this.#letGo();
+    this.#unsubscribe();
     for (const stream of [...this.#streams]) {
       this.#drop(stream);
       stream.sink.end();
@@ -90,11 +84,11 @@ export class PrefixStreams {
       stream.changed = new Set();
       stream.reset = true;
     }
-    if (this.#tellsSoon) return;
-    this.#tellsSoon = true;
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
     // Sent before the events of the step that changed the cache: the next turn may depend on them.
     queueMicrotask(() => {
-      this.#tellsSoon = false;
+      this.#isScheduled = false;
       for (const stream of this.#streams) if (stream.changed.size > 0) this.#send(stream);
     });
   }

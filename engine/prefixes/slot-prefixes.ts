@@ -1,7 +1,13 @@
-import type { PrefixPlace } from "./block-prefixes.ts";
 import type { HeldPrefixes } from "./held-prefixes.ts";
 
-/** The prompt in a slot's cache, with the positions that digests name in it. */
+/** A position in the tokens of a prompt that a digest names. */
+export type PrefixPlace = {
+  /** The digest of everything up to the position. */
+  readonly digest: string;
+  readonly tokens: number;
+};
+
+/** The prompt in a slot's cache. */
 export type SlotLine = {
   readonly model: string;
   readonly places: readonly PrefixPlace[];
@@ -17,16 +23,13 @@ type Part = { readonly model: string; readonly tokens: number; readonly tailToke
 export class SlotPrefixes<Slot extends object> {
   readonly #held: HeldPrefixes;
   readonly #digests = new Map<Slot, readonly string[]>();
-  /** The part of each prefix that each slot holds, by digest. */
   readonly #parts = new Map<string, Map<Slot, Part>>();
 
   constructor(held: HeldPrefixes) {
     this.#held = held;
   }
 
-  /**
-   * Records that the next prompt may reuse the first `tokens` tokens of a line in this slot, and nothing else in it.
-   */
+  /** Records that the first `tokens` tokens of a line are reusable in this slot, and nothing else. */
   holds(slot: Slot, { model, places }: SlotLine, tokens: number): void {
     const before = this.#digests.get(slot) ?? [];
     const held = places.filter((place) => place.tokens > 0 && place.tokens <= tokens);

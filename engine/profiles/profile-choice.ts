@@ -2,16 +2,9 @@ import type { OutputMarkers } from "../output-parser/markers.ts";
 import { formOf } from "../tool-calls/forms.ts";
 import { builtInProfiles, loadProfile, type ModelProfile, type NamedProfile } from "./profile.ts";
 
-/*
- * Matches a profile to a model file by the file's metadata, and selects the markers that the model supports.
- */
-
-/** The metadata of a GGUF file. */
 export type ModelFile = {
   readonly architecture: string;
-  /** The value of `general.name`; "" if absent. */
   readonly name: string;
-  /** The chat template, Jinja source. */
   readonly template: string;
 };
 
@@ -19,8 +12,7 @@ export type ModelFile = {
 const FALLBACK = "hermes-thinking";
 
 /**
- * Returns the profile of a model file: the one with the most conditions among those whose conditions all hold, else a
- * profile for ChatML models with `fits` false. `profiles` are the built-in ones by default.
+ * The profile with the most conditions among those whose conditions all hold, else one for ChatML with `fits` false.
  */
 export function chooseProfile(
   file: ModelFile,
@@ -34,7 +26,6 @@ export function chooseProfile(
   return best ? { ...best.named, fits: true } : { name: FALLBACK, profile: loadProfile(FALLBACK), fits: false };
 }
 
-/** Returns the number of conditions; 0 if one of them does not hold. */
 function conditionsMet(gguf: ModelProfile["gguf"], { architecture, name, template }: ModelFile): number {
   if (gguf === undefined) return 0;
   const { architectures, names } = gguf;
@@ -45,9 +36,7 @@ function conditionsMet(gguf: ModelProfile["gguf"], { architecture, name, templat
 }
 
 /**
- * Returns the markers of a profile that a model supports. A marker is supported if every part of it is a token or
- * occurs in the template: a template may build `<a|b>` from `<`, a token `a|b` and `>`. `withoutTokens` returns the
- * rest of a marker after its tokens are removed.
+ * A marker is supported if each part is a token or in the template, which may build `<a|b>` from `<`, `a|b` and `>`.
  */
 export function usableMarkers(
   { reasoning, toolCall, text }: Pick<ModelProfile, "reasoning" | "toolCall" | "text">,

@@ -8,11 +8,7 @@ import { reasoningMarkers, textMarkers } from "../output-parser/markers.ts";
 import { toolCallMarkers } from "../tool-calls/forms.ts";
 import { mark } from "../tool-calls/marks.ts";
 
-/*
- * A profile describes a model family as data. This file defines its schema and its loading: built-in profiles are the
- * YAML files of this folder, and a configuration may name another file. `profile-choice.ts` finds the profile of a
- * model file if the configuration names none.
- */
+/** A profile describes a model family as data: a YAML file of this folder, or one that a configuration names. */
 
 const templateKwargs = z.record(z.string().min(1), z.union([z.string(), z.number(), z.boolean()]));
 
@@ -65,10 +61,7 @@ const parsers = z.strictObject({
   reasoning: mark.optional().describe("The name of the engine's parser of reasoning."),
 });
 
-/**
- * The schema of a profile file: the properties of a model family. If a template writes no white space beside a marker,
- * the field is absent.
- */
+/** A field is absent where a template writes no white space beside a marker. */
 export const profileSchema = z.strictObject({
   family: mark.describe("The name of the family, for people."),
   thinking: thinking.optional().describe("How reasoning is switched; without it, the model does not reason."),
@@ -125,21 +118,15 @@ export const profileSchema = z.strictObject({
     .describe("The parser names that the engines are to be started with."),
 });
 
-/** A parsed profile, with all defaults. */
 export type ModelProfile = Readonly<z.infer<typeof profileSchema>>;
-/** The effect of an effort level on the prompt and the reasoning budget. */
 export type ThinkingEffort = z.infer<typeof effort>;
 
-/** A built-in profile with its name in configurations. */
 export type NamedProfile = { readonly name: string; readonly profile: ModelProfile };
 
 /** The folder of the built-in profiles. It is among the sources: the build copies no data files. */
 const FOLDER = join(projectFolder(), "engine/profiles");
 
-/**
- * Reads and checks a profile. The argument is the name of a built-in one, or the path of a YAML file, which contains a
- * slash. Throws `ConfigError` with the path of the bad key.
- */
+/** The name of a built-in profile, or the path of a YAML file, with a slash. Throws `ConfigError`. */
 export function loadProfile(nameOrPath: string): ModelProfile {
   const builtIn = !nameOrPath.includes("/");
   const file = builtIn ? `${nameOrPath}.yaml` : nameOrPath;
@@ -152,7 +139,6 @@ export function loadProfile(nameOrPath: string): ModelProfile {
   return parseConfig(profileSchema, text, file);
 }
 
-/** Returns all built-in profiles, sorted by name. */
 export function builtInProfiles(): readonly NamedProfile[] {
   return namesIn(FOLDER)
     .sort()

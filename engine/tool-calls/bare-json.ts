@@ -4,7 +4,6 @@ import { mark, openersOf, opening, text } from "./marks.ts";
 import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** Keys beside those of a call that are ignored. */
 const PASSED_KEYS = ["type", "id"];
 
 /** Calls as an object without marks (Llama 3), at the start of the text only. */

@@ -7,8 +7,7 @@ import { TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
 /**
- * Calls with elements named after the parameters (MiniMax-M3): a value is text, or nested elements for the members of
- * an object and, named `item`, for the entries of a list.
+ * Elements named after parameters (MiniMax-M3): text, or nested elements for members and, named `item`, for entries.
  */
 export const elementTags = toolCallForm({
   schema: z

@@ -10,7 +10,6 @@ import { namedTags } from "./named-tags.ts";
 import { sections } from "./sections.ts";
 import type { CallBehaviour } from "./tool-call-form.ts";
 
-/** All forms of tool calls, by the name in a profile's `toolCall.form`. */
 const FORMS = {
   json,
   "bare-json": bareJson,
@@ -30,19 +29,14 @@ const BEHAVIOURS: { readonly [Form in FormName]: CallBehaviour<MarkersByForm[For
 
 const { json: first, ...others } = FORMS;
 
-/** The schema of a profile's `toolCall`: the form of a family's calls, and its marks. */
 export const toolCallMarkers = z.discriminatedUnion("form", [
   first.schema,
   ...Object.values(others).map(({ schema }) => schema),
 ]);
 
-/**
- * The marks of a family's tool calls. White space around a mark is the template's; a model may omit or change it,
- * except around a value.
- */
+/** White space around a mark is the template's; a model may omit or change it, except around a value. */
 export type ToolCallMarkers = MarkersByForm[FormName];
 
-/** Returns the functions of the form that the markers belong to; the markers are their argument. */
 export function formOf<Form extends FormName>(markers: { readonly form: Form }): CallBehaviour<MarkersByForm[Form]> {
   return BEHAVIOURS[markers.form];
 }

@@ -4,27 +4,17 @@ import { LeadingMarkReader } from "./readers/leading-mark-reader.ts";
 import type { CallReading } from "./tool-call-form.ts";
 
 export type GroupMarks = {
-  /** The outer opening mark; "" for none. */
   readonly open: string;
-  /** The outer closing mark; "" for none. */
   readonly close: string;
-  /** Marks that models write instead of `open`. Default: none. */
   readonly otherOpens?: readonly string[];
-  /** Marks that models write instead of `close`. Default: none. */
   readonly otherCloses?: readonly string[];
-  /** Whether a mark of the group without a call is dropped. Default: false. */
   readonly dropsStrays?: boolean;
   readonly callOpen: string;
-  /** Further marks that begin a call, equivalent to `callOpen`. Default: none. */
   readonly otherCallOpens?: readonly string[];
-  /** White space that the template writes before the first and after the last mark; "" for none. */
   readonly separator: string;
 };
 
-/**
- * Returns the reading rules for calls inside an outer pair of marks; `newReader` creates a reader for the text after
- * the mark of a call. Models omit the outer opening mark, so the mark of a call counts as well.
- */
+/** Models omit the outer opening mark, so the mark of a call counts as well. */
 export function groupedCalls(
   { separator, otherOpens = [], otherCloses = [], otherCallOpens = [], dropsStrays = false, ...marks }: GroupMarks,
   newReader: () => CallReader,

@@ -1,7 +1,6 @@
 import { literal, sequence } from "../gbnf/gbnf.ts";
 import type { CallMarkup } from "./tool-call-form.ts";
 
-/** The key of the arguments in most templates. */
 export const ARGUMENTS_KEY = "arguments";
 /** The keys that models write for the arguments, whatever their template uses. */
 export const ARGUMENTS_KEYS: readonly string[] = [ARGUMENTS_KEY, "parameters"];

@@ -1,13 +1,10 @@
 import * as z from "zod";
 import type { CallMarkup } from "./tool-call-form.ts";
 
-/** A mark that a profile must set. */
 export const mark = z.string().min(1);
 
-/** A text that a profile may omit if its template writes none. */
 export const text = z.string().default("");
 
-/** Returns the marks without surrounding white space; empty ones are dropped. */
 export function openersOf(...marks: readonly string[]): readonly string[] {
   return marks.map((each) => each.trim()).filter((each) => each !== "");
 }
@@ -18,10 +15,7 @@ export const spaceBefore = (of: string) => of.slice(0, of.length - of.trimStart(
 
 type Opening = Pick<CallMarkup, "open" | "behindOpen" | "otherOpen" | "behindOtherOpen" | "opensAtBrace">;
 
-/**
- * Returns the opening of calls that start with `open` and continue with `behind`, or start with `other`. Trailing white
- * space is separated from a mark: after a mark that is a token, it must still be generated.
- */
+/** Trailing white space is separated from a mark: after a mark that is a token, it must still be generated. */
 export function opening(open: string, behind: string, other = ""): Opening {
   return {
     open: open.trimEnd(),

@@ -15,13 +15,9 @@ const endsByType = z.strictObject({
   null: endOf("null"),
 });
 
-/** The maximum digits of a call's index. */
 const MAX_INDEX_DIGITS = 4;
 
-/**
- * Calls with tags that contain the name of the tool and of each parameter (Qwen3-Coder, MiniMax-M2, DeepSeek-V3.2,
- * Kimi-K3).
- */
+/** Tags with the names of the tool and of each parameter (Qwen3-Coder, MiniMax-M2, DeepSeek-V3.2, Kimi-K3). */
 export const namedTags = toolCallForm({
   schema: z
     .strictObject({
@@ -130,14 +126,12 @@ type NameEnds = {
 /** The mark after the key of a parameter other than text: one for all, or one per type. */
 type JsonEnds = string | Readonly<Record<string, string>>;
 
-/** Returns the marks after the key of a parameter with one of these types; undefined for any. */
 function jsonEnds(ends: JsonEnds, types?: ReadonlySet<string>): readonly string[] {
   if (typeof ends === "string") return [ends];
   const some = Object.entries(ends).flatMap(([type, end]) => (types === undefined || types.has(type) ? [end] : []));
   return some.length > 0 ? some : Object.values(ends);
 }
 
-/** Returns the marks after a key, with the kind of value that each announces. */
 function keyEndsOf({ parameterNameEnd, typedNameEnds }: NameEnds): readonly KeyEnd[] {
   const untyped: KeyEnd = { mark: parameterNameEnd.trim(), value: "by-schema" };
   if (typedNameEnds === undefined) return [untyped];

@@ -7,35 +7,27 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
+import type { Logger } from "pino";
+import { packageVersion } from "../../deploy/runtime/files/project-folder.ts";
 import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
-import { sendLastSpans } from "../../deploy/runtime/tracing/trace-export.ts";
-import { type GenerationFacts, shownId } from "../calls/generation-log.ts";
+import { sendLastSpans, traceExport } from "../../deploy/runtime/tracing/trace-export.ts";
+import type { TracingConfig } from "../../deploy/runtime/tracing/tracing-schema.ts";
+import { type GenerationFacts, shownId } from "../calls/call-log.ts";
 import { grpcStatusOf, NODE_FAULTS } from "../errors.ts";
-import type { Tracing } from "./tracing.ts";
 
 const METHOD = "svc.inference.v1.InferenceService/Generate";
-/**
- * Matches a `traceparent` of W3C Trace Context: all versions but ff, and of later versions the part that this one
- * defines.
- */
+/** A `traceparent` of W3C Trace Context: all versions but ff. */
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 
 export type GenerationTracingOptions = {
   readonly processor: SpanProcessor;
-  /** The resource of the node, on all its spans. */
   readonly resource: Resource;
-  /**
-   * The fraction of traces that begin at this node to export, from 0 to 1. Other traces follow the sampling decision of
-   * their caller.
-   */
+  /** The fraction of traces that begin at this node to export, from 0 to 1; other traces follow their caller. */
   readonly samplingRatio: number;
 };
 
-/**
- * Creates a server span for each finished generation. Spans of failed generations are exported regardless of the
- * sampling decision.
- */
-export class GenerationTracing implements Tracing {
+/** Creates a server span for each finished generation. Failed ones are exported whatever the sampling decision. */
+export class GenerationTracing {
   readonly #processor: SpanProcessor;
   readonly #sampled: Tracer;
   readonly #always: Tracer;
@@ -50,10 +42,7 @@ export class GenerationTracing implements Tracing {
     this.#always = new TracerProvider({ ...shared, sampler: new AlwaysOnSampler() }).getTracer("svc-engine");
   }
 
-  /**
-   * Creates the span of a finished generation, as a child of the span in `traceparent` if that is well-formed. `endMs`
-   * is the end, in milliseconds since the epoch. Never waits.
-   */
+  /** Creates a span, as a child of that in the header `traceparent`, if any. `endMs` is since the epoch. Never waits. */
   generation(traceparent: unknown, facts: GenerationFacts, endMs: number): void {
     const { failure, finished, firstDeltaMs, totalMs, model, requestId } = facts;
     const failed = failure !== undefined && isFault(facts);
@@ -93,10 +82,7 @@ export class GenerationTracing implements Tracing {
   }
 }
 
-/**
- * Returns whether a span counts as failed: by a fault of the node, by a deadline, or as an answer that broke off,
- * unless its caller left.
- */
+/** Faults of the node, deadlines, and answers that broke off are errors; callers that left are not. */
 function isFault({ failure, firstDeltaMs }: GenerationFacts): boolean {
   if (!failure) return false;
   const { reason } = failure;
@@ -107,4 +93,15 @@ function parentOf(traceparent: unknown): SpanContext | undefined {
   const [, traceId, spanId, flags] = (typeof traceparent === "string" && TRACEPARENT.exec(traceparent)) || [];
   if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
+}
+
+/** Starts the tracing of a node. `nowMs` is a monotonic clock in milliseconds; the caller closes the result. */
+export function startTracing(
+  config: TracingConfig,
+  nodeId: string,
+  log: Logger,
+  nowMs: () => number,
+): GenerationTracing {
+  const self = { name: "svc-engine", version: packageVersion(), instanceId: nodeId };
+  return new GenerationTracing({ ...traceExport(config, self, log, nowMs), samplingRatio: config.samplingRatio });
 }

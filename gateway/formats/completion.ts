@@ -1,5 +1,7 @@
+import { createHash } from "node:crypto";
 import type { Event, Finished, Sampling, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { engineLost } from "../errors.ts";
+import type { Head } from "./format.ts";
 
 /**
  * One finished block of an answer: visible text, with the log probabilities of its tokens if requested; reasoning; or a
@@ -99,4 +101,22 @@ export function textOf(completion: Completion): string {
 
 export function reasoningOf(completion: Completion): string {
   return completion.blocks.map((block) => (block.kind === "reasoning" ? block.text : "")).join("");
+}
+
+/** An id that only needs the format's prefix: an engine's own prefix is replaced. */
+const PLAIN = /^(?:call_|toolu_|chatcmpl-tool-)?([A-Za-z0-9_-]{1,58})$/;
+
+/**
+ * Returns the call id shown to the caller: `call_…` or `toolu_…`, of letters, digits, `_` and `-`, at most 64
+ * characters. Engines create ids in their own forms, and some restart them with each answer; such an id is made unique
+ * across answers. The mapping is not stored: a node rewrites the ids of a conversation's calls to those that its
+ * template wants.
+ */
+export function shownCallId(prefix: "call_" | "toolu_", callId: string, { replyId }: Pick<Head, "replyId">): string {
+  const plain = PLAIN.exec(callId)?.[1];
+  if (plain !== undefined) return `${prefix}${plain}`;
+  const digest = createHash("sha256")
+    .update(JSON.stringify([replyId, callId]))
+    .digest("hex");
+  return `${prefix}${digest.slice(0, 24)}`;
 }

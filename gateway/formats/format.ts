@@ -2,7 +2,7 @@ import type { CountTokensRequest, Event, GenerateRequest } from "../../proto/gen
 import type { Catalog } from "../catalog.ts";
 import type { ApiError, FieldPath } from "../errors.ts";
 import type { Completion } from "./completion.ts";
-import type { UnreadableRule } from "./unreadable.ts";
+import type { UnreadableRule } from "./parts.ts";
 
 /*
  * The interface of a format. Everything below is synchronous and pure: no clock, no random draw, no I/O. Ids, time and
@@ -55,8 +55,6 @@ export type FormatSettings = {
    * Whether Format B refuses messages of the role `system` with 400, or accepts them as system text at their position.
    */
   readonly systemRole: "reject" | "merge";
-  /** The fields of chat answers that hold the model's reasoning. */
-  readonly reasoningField: "reasoning_content" | "reasoning" | "both";
   /** Whether hosted tools of the Responses format are refused with 400, or left out. */
   readonly unsupportedTools: "reject" | "skip";
 };
@@ -154,6 +152,8 @@ export type Format<Options extends object = object> = {
   /** The label of the format in log and statistics. */
   readonly name: string;
   readonly fields: FieldsAtFault;
+  /** Whether agents of the format repeat a request whose stream was cut, but not one that ended in an error frame. */
+  readonly repeatsCutStreams: boolean;
   /** Checks a parsed JSON body. Throws `ApiError` only. */
   prepare(body: unknown, context: PrepareContext): Prepared<Options>;
   /** Makes the encoder of the event stream that answers a request with these options. */

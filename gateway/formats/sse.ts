@@ -39,16 +39,6 @@ export function openFrame(event: string | undefined, template: object): OpenFram
   return { prefix, suffix };
 }
 
-/**
- * Returns a function that writes an event with a text in all of its holes; `pieces` are the texts around them. With one
- * hole it costs the same as `filled`.
- */
-export function filling(pieces: readonly string[]): (text: string) => string {
-  const [prefix = "", suffix = "", ...more] = pieces;
-  if (more.length === 0) return (text) => prefix + JSON.stringify(text) + suffix;
-  return (text) => pieces.join(JSON.stringify(text));
-}
-
 /** Writes the event with `text` in its hole. It only costs the escaping of the text. */
 export function filled(open: OpenFrame, text: string): string {
   return open.prefix + JSON.stringify(text) + open.suffix;

@@ -1,7 +1,8 @@
 import * as z from "zod";
 import type { CacheBreakpoint, Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../errors.ts";
-import { schemaText } from "./json-schema-limits.ts";
+import { isJsonObject, jsonText } from "../json/json-text.ts";
+import { invalidSchema, wrongType } from "./field-error.ts";
 
 /** The most tools that one request may have. */
 export const MAX_TOOLS = 512;
@@ -34,4 +35,84 @@ export function toolOf(
   const parametersJsonSchema =
     schema === undefined || schema === null ? EMPTY_PARAMETERS : schemaText(schema, path, "function", isStrict);
   return { name, description: description ?? "", parametersJsonSchema, strict: isStrict, cacheBreakpoint };
+}
+
+export const MAX_SCHEMA_BYTES = 256 * 1024;
+
+/** A larger schema is beyond what an engine can enforce. */
+export const MAX_STRICT_SCHEMA_BYTES = 64 * 1024;
+
+/** The schema itself is the first level. */
+export const MAX_SCHEMA_DEPTH = 64;
+
+/** The keywords whose value maps names of the caller's choice to schemas, so that a key below them is not a keyword. */
+const NAME_MAPS: ReadonlySet<string> = new Set([
+  "properties",
+  "patternProperties",
+  "dependentSchemas",
+  "dependencies",
+  "definitions",
+  "$defs",
+]);
+
+const DATA: ReadonlySet<string> = new Set(["const", "default", "enum", "examples", "example"]);
+
+type Reading = "schema" | "names" | "data";
+
+/**
+ * Returns the JSON text of a schema from the caller once it is within the limits; `strict`: whether the whole schema is
+ * to be enforced. Keywords are not checked here: the engine decides which of them a grammar can express. Throws
+ * `ApiError` `invalid_type` for a value that is not an object; for a schema that is too big, too deep, holds a number
+ * beyond the range of JSON readers or refers to another document, `invalid_json_schema` (`of` response) or
+ * `invalid_function_parameters` (`of` function).
+ */
+export function schemaText(schema: unknown, path: FieldPath, of: "response" | "function", strict: boolean): string {
+  if (!isJsonObject(schema)) throw wrongType(path, "an object", schema);
+  const fault = faultOf(schema, "schema", 1);
+  if (fault) throw invalidSchema(path, fault, of);
+  const text = jsonText(schema);
+  const maxBytes = strict ? MAX_STRICT_SCHEMA_BYTES : MAX_SCHEMA_BYTES;
+  if (Buffer.byteLength(text) > maxBytes)
+    throw invalidSchema(path, `the ${strict ? "strict schema" : "schema"} is larger than ${maxBytes} bytes.`, of);
+  return text;
+}
+
+/**
+ * Returns the fault of a value inside a schema as a sentence, or undefined. The recursion is bounded by the limit it
+ * enforces.
+ */
+function faultOf(value: unknown, reading: Reading, depth: number): string | undefined {
+  if (typeof value === "number" && !Number.isFinite(value)) return "a number is out of range.";
+  if (Array.isArray(value)) return faultOfItems(value, reading, depth);
+  if (!isJsonObject(value)) return undefined;
+  if (depth > MAX_SCHEMA_DEPTH) return `the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`;
+  for (const key of Object.keys(value)) {
+    const item = value[key];
+    if (reading === "schema" && isForeignReference(key, item))
+      return "references may only point into the schema itself.";
+    const fault = faultOf(item, readingBelow(reading, key), depth + 1);
+    if (fault) return fault;
+  }
+  return undefined;
+}
+
+function faultOfItems(items: readonly unknown[], reading: Reading, depth: number): string | undefined {
+  if (depth > MAX_SCHEMA_DEPTH) return `the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`;
+  for (const item of items) {
+    const fault = faultOf(item, reading, depth + 1);
+    if (fault) return fault;
+  }
+  return undefined;
+}
+
+/** Returns whether a member refers to another document, which a schema compiler would fetch. */
+function isForeignReference(key: string, value: unknown): boolean {
+  return (key === "$ref" || key === "$dynamicRef") && typeof value === "string" && !value.startsWith("#");
+}
+
+function readingBelow(reading: Reading, key: string): Reading {
+  if (reading === "data") return "data";
+  if (reading === "names") return "schema";
+  if (DATA.has(key)) return "data";
+  return NAME_MAPS.has(key) ? "names" : "schema";
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { type Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { shownCallId } from "../formats/call-id.ts";
+import { shownCallId } from "../formats/completion.ts";
 import { SlowReader, type SlowReaderOptions } from "../http/answer/slow-reader.ts";
 import type { Flow } from "../upstream/call/generate-call.ts";
 

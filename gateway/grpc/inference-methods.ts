@@ -84,7 +84,7 @@ async function checked(
   const answer = running.begin(rpc, principal.keyId);
   record.bodyRead(message.length);
   const { operation, use } = RPCS[method];
-  const received = { bytes: message, scan: undefined, singleKeys: undefined };
+  const received = { bytes: message, singleKeys: undefined };
   const translated = await translateReceived(received, { operation, record, principal }, answer.signal, translation);
   record.prepared(translated.model, use === "generation" ? true : undefined);
   requireModel(principal, translated.model);

@@ -2,12 +2,11 @@ import { hash } from "node:crypto";
 import type { Http2Session, IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Server } from "node:net";
 import { status } from "@grpc/grpc-js";
-import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
 import { atMostEvery } from "../../deploy/runtime/log/at-most-every.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { type AuthDeps, presentedKeys } from "../http/access/auth.ts";
-import { type Bucket, type BucketRule, fullBucket, refill, take, waitMs } from "../limits/token-bucket.ts";
+import { type BucketRule, TokenBuckets } from "../limits/token-bucket.ts";
 
 /**
  * Wasted calls of one caller: 200 a second, and a burst of 1,000, because a client that exits cancels all its open
@@ -67,15 +66,14 @@ type OnStream = (
  * until it is refused, so a flood of them would starve other callers.
  */
 export class WastedCalls {
-  readonly #clock: Clock;
   readonly #keys: WastedCallsDeps["keys"];
   readonly #refused: (keyId: string | undefined) => void;
-  readonly #callers = new LRUCache<string, Bucket>({ max: MAX_CALLERS });
+  readonly #callers: TokenBuckets;
   readonly #connections = new WeakMap<Http2Session, Connection>();
   #named = 0;
 
   constructor({ keys, log, stats, clock }: WastedCallsDeps) {
-    this.#clock = clock;
+    this.#callers = new TokenBuckets({ rule: RULE, max: MAX_CALLERS, clock });
     this.#keys = keys;
     const say = atMostEvery(clock, LOG_INTERVAL_MS, (keyId: string | undefined, calls) =>
       log.warn({ key_id: keyId, calls }, "calls are refused: too many of their key were reset or refused"),
@@ -112,7 +110,7 @@ export class WastedCalls {
     // An unverified token is counted by its text together with the connection: other callers may send the same text.
     const text = presented.length > 0 ? hash("sha256", presented.join(" "), "base64") : connection.name;
     const caller = keyId ?? text;
-    if (waitMs(this.#bucketOf(caller), RULE, 1) === 0) {
+    if (this.#callers.level(caller) >= 1) {
       this.#follow(stream, caller);
       return true;
     }
@@ -127,9 +125,8 @@ export class WastedCalls {
   #follow(stream: ServerHttp2Stream, caller: string): void {
     const wasted = () => {
       stream.off("close", closed);
-      const bucket = this.#bucketOf(caller);
       // Concurrent calls are counted when they end and may cause a debt, which is repaid within five seconds.
-      if (bucket.level > -RULE.capacity) this.#callers.set(caller, take(bucket, RULE, 1));
+      if (this.#callers.level(caller) > -RULE.capacity) this.#callers.take(caller);
     };
     const closed = () => {
       // Only a reply without messages has its status in its first headers.
@@ -146,12 +143,6 @@ export class WastedCalls {
       if (principal) return principal.keyId;
     }
     return undefined;
-  }
-
-  #bucketOf(caller: string): Bucket {
-    const nowMs = this.#clock.nowMs();
-    const known = this.#callers.get(caller);
-    return known ? refill(known, RULE, nowMs) : fullBucket(RULE, nowMs);
   }
 
   #connectionOf(session: Http2Session): Connection {

@@ -7,14 +7,13 @@ export function isJsonObject(value: unknown): value is JsonObject {
 
 /**
  * The objects and arrays of bodies with a number that `JSON.stringify` writes differently, each with a copy in which
- * such numbers are strings. A WeakMap because schema checks pass on nothing beside the value; an entry lives as long as
- * the request.
+ * such numbers are strings. A WeakMap because schema checks pass on nothing beside the value.
  */
 const DOUBLES = new WeakMap<object, unknown>();
 
 /**
  * Makes `jsonText` write the numbers in `value` as the caller did. `double` is parsed from the same text, with these
- * numbers in quotation marks. It is recursive, for values of bounded depth.
+ * numbers in quotation marks.
  */
 export function keepNumbers(value: unknown, double: unknown): void {
   if (typeof value !== "object" || value === null) return;
@@ -23,9 +22,9 @@ export function keepNumbers(value: unknown, double: unknown): void {
 }
 
 /**
- * Writes a parsed value as JSON as `JSON.stringify` does, without white space, except numbers noted by `keepNumbers`,
- * which stay as the caller wrote them: an integer beyond 2^53 would change its value, and `1.0` instead of `1` ends the
- * prefix that an engine has cached. The same text always gives the same bytes, whatever else its body holds.
+ * Writes a parsed value as JSON as `JSON.stringify` does, except numbers noted by `keepNumbers`: an integer beyond 2^53
+ * would change its value, and `1` instead of `1.0` ends the prefix that an engine has cached. The same text always gives
+ * the same bytes, whatever else its body holds.
  */
 export function jsonText(value: JsonObject | readonly unknown[] | string | number | boolean | null): string {
   return written(value, typeof value === "object" && value !== null ? DOUBLES.get(value) : undefined);
@@ -72,7 +71,6 @@ export function parseArguments(text: string): JsonObject | undefined {
   }
 }
 
-/** Returns whether a JSON text has more than `most` nested levels. */
 function isDeeperThan(text: string, most: number): boolean {
   if (text.length <= most) return false;
   let depth = 0;

@@ -4,7 +4,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename } from "node:path";
 import * as z from "zod";
-import { errnoOf } from "../../deploy/runtime/files/errno.ts";
+import { errnoOf } from "../../deploy/runtime/files/file-error.ts";
 import type { KeyChange } from "./key-change.ts";
 import { deriveKey, type Pepper } from "./key-digest.ts";
 import { KeyStoreError } from "./key-store-error.ts";

@@ -24,8 +24,10 @@ export type Dimension = {
 /** A limit with its state at the last request to the store. */
 export type DimensionReading = { readonly dimension: Dimension; readonly reading: Reading };
 
-/** Burst capacities, as seconds of a limit's inflow per minute: for requests and for tokens. */
-export type BurstSettings = { readonly requestBurstSeconds: number; readonly tokenBurstSeconds: number };
+/** Burst of a rested key, as seconds of its requests per minute; at least 1 request. */
+const REQUEST_BURST_SECONDS = 10;
+/** Burst of a rested key, as seconds of its tokens per minute. */
+const TOKEN_BURST_SECONDS = 60;
 
 /** A limit on a key's concurrency. */
 export type PlaceLimit = {
@@ -41,7 +43,7 @@ export type PlaceLimit = {
 type Rates = Pick<KeyLimits, "rpm" | "itpm" | "otpm" | "concurrency">;
 
 /** Returns the limits of a key that apply to every generation, whatever its model. */
-export function generationDimensions({ limits, quota }: Principal, burst: BurstSettings): Dimension[] {
+export function generationDimensions({ limits, quota }: Principal): Dimension[] {
   const { tokensPerDay } = quota;
   const daily: Dimension[] =
     tokensPerDay === undefined
@@ -55,18 +57,18 @@ export function generationDimensions({ limits, quota }: Principal, burst: BurstS
             rule: { kind: "day", total: tokensPerDay },
           },
         ];
-  return [...rateDimensions(limits, undefined, burst), ...daily];
+  return [...rateDimensions(limits, undefined), ...daily];
 }
 
 /** Returns the limits of a key that apply to one model in addition. */
-export function modelDimensions({ limits }: Principal, model: string, burst: BurstSettings): Dimension[] {
+export function modelDimensions({ limits }: Principal, model: string): Dimension[] {
   const rates = ratesOf(limits, model);
-  return rates ? rateDimensions(rates, model, burst) : [];
+  return rates ? rateDimensions(rates, model) : [];
 }
 
 /** Returns the limits on counting tokens: the same requests per minute as for generations, counted separately. */
-export function countDimensions({ limits }: Principal, burst: BurstSettings): Dimension[] {
-  return limits.rpm === undefined ? [] : [perMinute("countRpm", limits.rpm, undefined, burst.requestBurstSeconds)];
+export function countDimensions({ limits }: Principal): Dimension[] {
+  return limits.rpm === undefined ? [] : [perMinute("countRpm", limits.rpm, undefined, REQUEST_BURST_SECONDS)];
 }
 
 /**
@@ -92,12 +94,11 @@ function ratesOf({ perModel }: KeyLimits, model: string): Rates | undefined {
   return perModel && Object.hasOwn(perModel, model) ? perModel[model] : undefined;
 }
 
-function rateDimensions({ rpm, itpm, otpm }: Rates, model: string | undefined, burst: BurstSettings): Dimension[] {
-  const { requestBurstSeconds, tokenBurstSeconds } = burst;
+function rateDimensions({ rpm, itpm, otpm }: Rates, model: string | undefined): Dimension[] {
   return [
-    ...(rpm === undefined ? [] : [perMinute("rpm", rpm, model, requestBurstSeconds)]),
-    ...(itpm === undefined ? [] : [perMinute("itpm", itpm, model, tokenBurstSeconds)]),
-    ...(otpm === undefined ? [] : [perMinute("otpm", otpm, model, tokenBurstSeconds)]),
+    ...(rpm === undefined ? [] : [perMinute("rpm", rpm, model, REQUEST_BURST_SECONDS)]),
+    ...(itpm === undefined ? [] : [perMinute("itpm", itpm, model, TOKEN_BURST_SECONDS)]),
+    ...(otpm === undefined ? [] : [perMinute("otpm", otpm, model, TOKEN_BURST_SECONDS)]),
   ];
 }
 

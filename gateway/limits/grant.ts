@@ -1,9 +1,8 @@
 import type { Started, Usage } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../errors.ts";
 import type { Dimension, DimensionReading, Measure, PlaceLimit } from "./dimension.ts";
-import type { HeldPlaces } from "./held-places.ts";
 import { limitExceeded, limitsUnknown, placesTaken } from "./limit-exceeded.ts";
-import type { ChargeItem, LimitStore, Place, Postponed } from "./limit-store.ts";
+import type { ChargeItem, LimitStore, Postponed } from "./limit-store.ts";
 
 /** Step, in tokens, of charges for output beyond the expected tokens. */
 const OUTPUT_STEP_TOKENS = 256;
@@ -35,8 +34,6 @@ const NO_TOKENS: UsedTokens = { inputTokens: 0, cachedTokens: 0, outputTokens: 0
 
 export type GrantOptions = {
   readonly store: LimitStore;
-  /** The held places, for operators. */
-  readonly held: HeldPlaces;
   readonly keyId: string;
   /** Weight of a cached input token, from 0 to 1. */
   readonly cachedInputWeight: number;
@@ -52,7 +49,8 @@ export class Grant {
   /** The current charges, one per limit. Most keys have few limits or none. */
   readonly #charges: Charge[] = [];
   #readings: readonly DimensionReading[] = [];
-  readonly #taken: Place[] = [];
+  /** Names of the held places. */
+  readonly #held: string[] = [];
   /** Sent to the store with the next charge, or at the end of the request. */
   #postponed: Later | undefined;
   /** Tokens of the prompt: estimated until an engine has counted them. */
@@ -108,13 +106,11 @@ export class Grant {
 
   async #take(places: readonly PlaceLimit[], wanted: readonly Wanted[]): Promise<ApiError | undefined> {
     if (places.length === 0 && wanted.length === 0) return undefined;
-    const { store, held, keyId } = this.#options;
-    const { ok, refusedBy, full, place, readings } = await store.charge(keyId, wanted.map(itemOf), ...places);
-    if (place) {
-      // The caller may have left during the request to the store.
-      if (this.#released) place.release();
-      else this.#taken.push(places.reduce((one, { name }) => held.hold(keyId, name, one), place));
-    }
+    const { store, keyId } = this.#options;
+    const { ok, refusedBy, full, readings } = await store.charge(keyId, wanted.map(itemOf), ...places);
+    if (ok) this.#held.push(...places.map(({ name }) => name));
+    // The caller may have left during the request to the store.
+    if (this.#released) this.release();
     const found: DimensionReading[] = [];
     for (const [index, { dimension, cost }] of wanted.entries()) {
       const reading = readings[index];
@@ -199,7 +195,7 @@ export class Grant {
     this.#released = true;
     this.#postponed?.note.end();
     this.#postponed = undefined;
-    for (const place of this.#taken.splice(0)) place.release();
+    if (this.#held.length > 0) this.#options.store.release(this.#options.keyId, this.#held.splice(0));
   }
 
   /** Charges a request that ended before its postponed charges were sent; no caller waits for the result. */

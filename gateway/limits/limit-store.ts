@@ -29,7 +29,7 @@ export type Reading = {
   readonly waitMs: number;
 };
 
-/** A limit on a key's concurrency, of which a request needs a place. */
+/** A limit on a key's concurrency, for generations or token counts, of which a request needs a place. */
 export type PlaceItem = {
   /** Name of the places, unique within the key. */
   readonly name: string;
@@ -38,28 +38,20 @@ export type PlaceItem = {
 };
 
 export type Charged = {
-  /** Whether every item and all places were taken; otherwise none was. */
+  /** Whether every item and all places were taken; otherwise none was. Taken places must be released. */
   readonly ok: boolean;
   /**
    * Why a charge was refused, other than by an item: all places of a limit are taken, or the store does not answer and
-   * the gateway is configured to refuse then. Absent if the charge passed or an item refused it.
+   * the gateway is configured to refuse then.
    */
-  readonly refusedBy?: "place" | "store" | undefined;
-  /** Name of the first limit without a free place; absent if no place refused. */
+  readonly refusedBy?: "place" | "store";
+  /** Name of the first limit without a free place, if one refused. */
   readonly full?: string | undefined;
-  /** All taken places as one, which the holder must release; absent if none was taken. */
-  readonly place?: Place | undefined;
   /**
    * State of the limits in the order of the items, after the charge if it passed. If places refused it, no item has a
    * wait; if the store does not answer, the list may be empty.
    */
   readonly readings: readonly Reading[];
-};
-
-/** One or several places of a key's concurrency, for generations or token counts. */
-export type Place = {
-  /** Returns the place. Further calls have no effect. */
-  release(): void;
 };
 
 /** A postponed request to the store: the charge that it is about is likely to pass. */
@@ -86,4 +78,8 @@ export interface LimitStore {
    * on a name that was never charged.
    */
   settle(keyId: string, name: string, amount: number): void;
+  /** Returns taken places, each once. */
+  release(keyId: string, names: readonly string[]): void;
+  /** Returns the number of places of this name that requests of this gateway hold. */
+  held(keyId: string, name: string): number;
 }

@@ -1,7 +1,6 @@
 import type { ApiError } from "../errors.ts";
 import type { Principal } from "../keys/principal.ts";
 import {
-  type BurstSettings,
   countDimensions,
   countPlacesOf,
   type Dimension,
@@ -12,7 +11,6 @@ import {
   placesOf,
 } from "./dimension.ts";
 import { Grant, type Wanted } from "./grant.ts";
-import { HeldPlaces } from "./held-places.ts";
 import type { LimitStore } from "./limit-store.ts";
 
 /**
@@ -24,7 +22,7 @@ const OUTPUT_RESERVE_TOKENS = 1_024;
 /** How a request uses a key's limits: it generates, counts tokens, or only reads their state. */
 export type Use = "generation" | "count" | "none";
 
-export type LimiterOptions = BurstSettings & {
+export type LimiterOptions = {
   readonly store: LimitStore;
   /** Weight of a cached input token, from 0 to 1. */
   readonly cachedInputWeight: number;
@@ -61,7 +59,6 @@ export type LimitLevels = {
 /** Applies the limits in the record of a key to its requests. A key without limits is never refused. */
 export class Limiter {
   readonly #options: LimiterOptions;
-  readonly #held = new HeldPlaces();
 
   constructor(options: LimiterOptions) {
     this.#options = options;
@@ -74,7 +71,7 @@ export class Limiter {
    */
   async admit(principal: Principal, use: Use): Promise<Admission> {
     const { store, cachedInputWeight } = this.#options;
-    const grant = new Grant({ store, held: this.#held, keyId: principal.keyId, cachedInputWeight });
+    const grant = new Grant({ store, keyId: principal.keyId, cachedInputWeight });
     const [places, costs] = [this.#admissionPlaces(principal, use), this.#admissionCosts(principal, use)];
     if (use === "generation" && this.#asksForMore(principal) && grant.postpone(places, costs))
       return { grant, refusal: undefined };
@@ -90,8 +87,8 @@ export class Limiter {
   async reserve(grant: Grant, principal: Principal, expected: Expected): Promise<ApiError | undefined> {
     const { model, inputTokens: input, maxOutputTokens } = expected;
     const output = Math.min(maxOutputTokens ?? OUTPUT_RESERVE_TOKENS, OUTPUT_RESERVE_TOKENS);
-    const tokens = generationDimensions(principal, this.#options).filter(isTokenRate);
-    const wanted = [...tokens, ...modelDimensions(principal, model, this.#options)].map((dimension): Wanted => {
+    const tokens = generationDimensions(principal).filter(isTokenRate);
+    const wanted = [...tokens, ...modelDimensions(principal, model)].map((dimension): Wanted => {
       if (!isTokenRate(dimension)) return { dimension, cost: 1 };
       return { dimension, cost: dimension.measure === "itpm" ? input : output };
     });
@@ -108,9 +105,9 @@ export class Limiter {
     const counts = countPlacesOf(principal, this.#options.countConcurrency);
     const places = [...models.flatMap((model) => placesOf(principal, model) ?? []), counts];
     const counted = [
-      ...generationDimensions(principal, this.#options),
-      ...countDimensions(principal, this.#options),
-      ...models.flatMap((model) => (model === undefined ? [] : modelDimensions(principal, model, this.#options))),
+      ...generationDimensions(principal),
+      ...countDimensions(principal),
+      ...models.flatMap((model) => (model === undefined ? [] : modelDimensions(principal, model))),
     ];
     const items = counted.map(({ name, rule }) => ({ name, rule, cost: undefined }));
     const { readings } = await this.#options.store.charge(keyId, items);
@@ -119,7 +116,7 @@ export class Limiter {
         const reading = readings[at];
         return reading ? [{ dimension, reading }] : [];
       }),
-      places: places.map((one) => ({ ...one, taken: this.#held.of(keyId, one.name) })),
+      places: places.map((one) => ({ ...one, taken: this.#options.store.held(keyId, one.name) })),
     };
   }
 
@@ -134,11 +131,11 @@ export class Limiter {
   }
 
   #admissionCosts(principal: Principal, use: Use): Wanted[] {
-    const own = generationDimensions(principal, this.#options);
+    const own = generationDimensions(principal);
     const look = (dimension: Dimension): Wanted => ({ dimension, cost: undefined });
     if (use === "none") return own.map(look);
     if (use === "generation") return own.map((dimension) => ({ dimension, cost: dimension.measure === "rpm" ? 1 : 0 }));
-    const counts = countDimensions(principal, this.#options).map((dimension): Wanted => ({ dimension, cost: 1 }));
+    const counts = countDimensions(principal).map((dimension): Wanted => ({ dimension, cost: 1 }));
     return [...counts, ...own.filter(isTokenRate).map(look)];
   }
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import type { Charged, ChargeItem, LimitRule, LimitStore, Place, PlaceItem, Reading } from "./limit-store.ts";
-import { type Bucket, type BucketRule, fullBucket, fullInMs, refill, resize, take, waitMs } from "./token-bucket.ts";
+import type { Charged, ChargeItem, LimitRule, LimitStore, PlaceItem, Reading } from "./limit-store.ts";
+import { type Bucket, type BucketRule, fullBucket, refill, resize, take, waitMs } from "./token-bucket.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -10,9 +10,9 @@ type Count =
   | { readonly kind: "day"; readonly day: number; readonly used: number; readonly total: number };
 
 /** Counts and places of one key. Accounts are never dropped: their number is bounded by the issued keys. */
-type Account = { readonly counts: Map<string, Count>; readonly placesInUse: Map<string, number> };
+type Account = { readonly counts: Map<string, Count>; readonly held: Map<string, number> };
 
-/** The counts of one gateway in memory. A charge does not await, so it is atomic. */
+/** The counts of one gateway in memory. */
 export class MemoryLimitStore implements LimitStore {
   readonly #clock: Clock;
   readonly #accounts = new Map<string, Account>();
@@ -22,24 +22,26 @@ export class MemoryLimitStore implements LimitStore {
   }
 
   async charge(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Promise<Charged> {
-    const { counts, placesInUse } = this.#account(keyId);
-    const full = places.find(({ name, limit }) => (placesInUse.get(name) ?? 0) >= limit)?.name;
-    const before = items.map(({ name, rule }) => this.#current(counts.get(name), rule));
-    const waits = items.map(({ cost }, index) =>
-      full !== undefined || cost === undefined ? 0 : this.#waitMs(before[index], cost),
-    );
-    const ok = full === undefined && waits.every((wait) => wait === 0);
-    const readings: Reading[] = [];
-    for (const [index, { name, cost }] of items.entries()) {
-      const found = before[index];
-      if (!found) continue;
-      const count = ok && cost !== undefined ? taken(found, cost) : found;
+    return this.chargeNow(keyId, items, ...places);
+  }
+
+  /** Charges as `charge` does, and returns the result at once. */
+  chargeNow(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Charged {
+    const { counts, held } = this.#account(keyId);
+    const full = places.find(({ name, limit }) => (held.get(name) ?? 0) >= limit)?.name;
+    const found = items.map(({ name, rule, cost }) => {
+      const count = this.#current(counts.get(name), rule);
+      return { name, count, cost, waitMs: full === undefined && cost !== undefined ? this.#waitMs(count, cost) : 0 };
+    });
+    const ok = full === undefined && found.every((one) => one.waitMs === 0);
+    const readings = found.map(({ name, count: before, cost, waitMs: wait }): Reading => {
+      const count = ok && cost !== undefined ? taken(before, cost) : before;
       counts.set(name, count);
-      readings.push({ waitMs: waits[index] ?? 0, ...this.#state(count) });
-    }
+      return { waitMs: wait, ...this.#state(count) };
+    });
     if (full !== undefined) return { ok, readings, refusedBy: "place", full };
-    if (!ok || places.length === 0) return { ok, readings };
-    return { ok, readings, place: takePlaces(placesInUse, places) };
+    if (ok) for (const { name } of places) held.set(name, (held.get(name) ?? 0) + 1);
+    return { ok, readings };
   }
 
   settle(keyId: string, name: string, amount: number): void {
@@ -48,12 +50,18 @@ export class MemoryLimitStore implements LimitStore {
     if (count) counts.set(name, taken(this.#current(count, ruleOf(count)), amount));
   }
 
+  release(keyId: string, names: readonly string[]): void {
+    const { held } = this.#account(keyId);
+    for (const name of names) held.set(name, (held.get(name) ?? 1) - 1);
+  }
+
+  held(keyId: string, name: string): number {
+    return this.#accounts.get(keyId)?.held.get(name) ?? 0;
+  }
+
   #account(keyId: string): Account {
-    let account = this.#accounts.get(keyId);
-    if (!account) {
-      account = { counts: new Map(), placesInUse: new Map() };
-      this.#accounts.set(keyId, account);
-    }
+    const account = this.#accounts.get(keyId) ?? { counts: new Map(), held: new Map() };
+    this.#accounts.set(keyId, account);
     return account;
   }
 
@@ -69,34 +77,20 @@ export class MemoryLimitStore implements LimitStore {
     return { kind: "bucket", bucket: resize(refill(count.bucket, count.rule, nowMs), count.rule, rule), rule };
   }
 
-  #waitMs(count: Count | undefined, cost: number): number {
-    if (!count) return 0;
+  #waitMs(count: Count, cost: number): number {
     if (count.kind === "bucket") return waitMs(count.bucket, count.rule, cost);
     // The total of a day may be exceeded: answers are counted when they end.
     return count.used < count.total ? 0 : this.#untilMidnightMs();
   }
 
   #state(count: Count): Omit<Reading, "waitMs"> {
-    if (count.kind === "bucket") return { remaining: count.bucket.level, resetMs: fullInMs(count.bucket, count.rule) };
-    return { remaining: count.total - count.used, resetMs: this.#untilMidnightMs() };
+    if (count.kind === "day") return { remaining: count.total - count.used, resetMs: this.#untilMidnightMs() };
+    return { remaining: count.bucket.level, resetMs: waitMs(count.bucket, count.rule, count.rule.capacity) };
   }
 
   #untilMidnightMs(): number {
     return DAY_MS - (Math.floor(this.#clock.wallMs()) % DAY_MS);
   }
-}
-
-/** Takes one place of each name until they are released. */
-function takePlaces(inUse: Map<string, number>, places: readonly PlaceItem[]): Place {
-  for (const { name } of places) inUse.set(name, (inUse.get(name) ?? 0) + 1);
-  let held = true;
-  return {
-    release() {
-      if (!held) return;
-      held = false;
-      for (const { name } of places) inUse.set(name, (inUse.get(name) ?? 1) - 1);
-    },
-  };
 }
 
 function taken(count: Count, amount: number): Count {

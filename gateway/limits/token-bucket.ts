@@ -1,3 +1,6 @@
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
+
 /**
  * How a bucket refills. `perMinute` tokens flow in per minute, evenly, up to `capacity`. Both are above 0; the caller
  * defines the token.
@@ -27,8 +30,8 @@ export function refill({ level, atMs }: Bucket, { perMinute, capacity }: BucketR
 }
 
 /**
- * Returns the bucket under another rule: added capacity is full at once, tokens beyond the capacity are lost, and debt
- * is unchanged. The bucket must be refilled first, because the old rule applies until now.
+ * Returns a refilled bucket under another rule: added capacity is full at once, tokens beyond the capacity are lost, and
+ * debt is unchanged.
  */
 export function resize({ level, atMs }: Bucket, from: BucketRule, to: BucketRule): Bucket {
   const added = Math.max(0, to.capacity - from.capacity);
@@ -49,7 +52,43 @@ export function waitMs({ level }: Bucket, { perMinute, capacity }: BucketRule, c
   return missing <= ROUNDING ? 0 : Math.ceil((missing * MINUTE_MS) / perMinute - ROUNDING);
 }
 
-/** Returns the whole milliseconds until the bucket is full. */
-export function fullInMs(bucket: Bucket, rule: BucketRule): number {
-  return waitMs(bucket, rule, rule.capacity);
+export type TokenBucketsOptions = {
+  readonly rule: BucketRule;
+  /** Most buckets; the least recently used one is dropped first. */
+  readonly max: number;
+  readonly clock: Pick<Clock, "nowMs">;
+};
+
+/** Buckets of one rule by name, such as that of a network or of a caller. */
+export class TokenBuckets {
+  readonly #options: TokenBucketsOptions;
+  readonly #buckets: LRUCache<string, Bucket>;
+
+  constructor(options: TokenBucketsOptions) {
+    this.#options = options;
+    this.#buckets = new LRUCache({ max: options.max });
+  }
+
+  /** Returns the tokens of a bucket now. */
+  level(name: string): number {
+    return this.#now(name).level;
+  }
+
+  /** Takes one token, into debt if necessary. */
+  take(name: string): void {
+    this.#buckets.set(name, take(this.#now(name), this.#options.rule, 1));
+  }
+
+  /** Takes one token if there is one, and returns whether there was. */
+  tryTake(name: string): boolean {
+    const isThere = this.level(name) >= 1 - ROUNDING;
+    if (isThere) this.take(name);
+    return isThere;
+  }
+
+  #now(name: string): Bucket {
+    const { rule, clock } = this.#options;
+    const known = this.#buckets.get(name);
+    return known ? refill(known, rule, clock.nowMs()) : fullBucket(rule, clock.nowMs());
+  }
 }

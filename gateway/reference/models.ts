@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { named, tag } from "../formats/schema-forms.ts";
+import { named, tag } from "../formats/fields.ts";
 
 const support = z.object({ supported: z.boolean().describe("Whether the model can.") });
 

@@ -1,13 +1,46 @@
 import * as z from "zod";
 import { chatChunk, chatCompletion } from "../formats/chat/reply-schema.ts";
 import { chatRequest } from "../formats/chat/schema.ts";
+import { named, tag } from "../formats/fields.ts";
 import { message, messageEvents, tokenCount } from "../formats/messages/reply-schema.ts";
 import { countTokensRequest, messagesRequest } from "../formats/messages/schema.ts";
 import { compacted, inputTokenCount, response, responseEvents } from "../formats/responses/reply-schema.ts";
 import { responsesRequest } from "../formats/responses/schema.ts";
 import { type Operation, ROUTES, type RouteSpec } from "../routes.ts";
-import { errorA, errorB } from "./errors.ts";
 import { model, modelList } from "./models.ts";
+
+const errorText = z.string().describe("The fault, for people to read.");
+
+export const errorA = named("ErrorA", "The body of an error of chat, models and responses.", {
+  error: named("ErrorObjectA", "The error. In a stream of chat it is the `data` of the last event but `[DONE]`.", {
+    message: errorText,
+    type: z.string().describe("The kind of the error, for SDKs."),
+    param: z
+      .string()
+      .nullable()
+      .describe("The path of the field at fault, such as `messages[0].content[1].type`; null where no field is."),
+    code: z.string().describe("The code of the error, by which programs distinguish errors."),
+  }),
+});
+
+export const errorB = named(
+  "ErrorB",
+  "The body of an error of messages and counts; in a stream, the `data` of the event `error`, which ends it.",
+  {
+    type: tag("error"),
+    error: named("ErrorObjectB", "The error.", {
+      type: z.string().describe("The kind of the error, by which programs distinguish errors."),
+      message: z
+        .string()
+        .describe("The fault, for people to read. It begins with the path of the field at fault, where one is."),
+      details: z
+        .looseObject({ error_code: z.string().optional().describe("A word that some SDKs steer by.") })
+        .optional()
+        .describe("Further facts for SDKs; absent for most errors."),
+    }),
+    request_id: z.string().describe("The id of the request, as in the headers."),
+  },
+);
 
 /** A node of a JSON Schema as zod writes it. */
 export type SchemaNode = z.core.JSONSchema.BaseSchema;

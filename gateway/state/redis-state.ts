@@ -1,28 +1,58 @@
-import { errnoOf } from "../../deploy/runtime/files/errno.ts";
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { Redis, type RedisOptions } from "ioredis";
+import { ConfigError } from "../../deploy/runtime/config/load-config.ts";
+import { errnoOf, FileError } from "../../deploy/runtime/files/file-error.ts";
+import { readPrivateFileSync } from "../../deploy/runtime/files/private-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { type RedisClient, type RedisClients, redisClients } from "./redis-options.ts";
-import type { RedisScript } from "./redis-script.ts";
 import type { RedisSettings } from "./state-settings.ts";
+
+/** Milliseconds after which a connection attempt is abandoned and repeated. */
+const CONNECT_TIMEOUT_MS = 2_000;
+/**
+ * Milliseconds after which an answer is late. The store counts as unreachable when two consecutive answers are late, or
+ * one takes twice as long: a moment of load is neither.
+ */
+const COMMAND_TIMEOUT_MS = 1_000;
+/** Longest time between two connection attempts, in milliseconds. */
+const MAX_RETRY_MS = 1_000;
+
+/** A connection to the store. */
+export type RedisClient = Redis;
 
 export type RedisStateOptions = {
   readonly settings: RedisSettings;
   /** Clock of the timeouts. */
   readonly clock: Clock;
-  /** Called with undefined when changed certificates are in use for new connections, else with why they are not. */
-  readonly onReload: (fault: string | undefined) => void;
+  /** Milliseconds after which an answer is late; default: 1,000. */
+  readonly commandTimeoutMs?: number;
 };
 
+/** A Lua script, which the store runs atomically. */
+export class RedisScript {
+  readonly text: string;
+  /** SHA-1 of the text in hex, for EVALSHA. */
+  readonly sha: string;
+
+  constructor(text: string) {
+    this.text = text;
+    this.sha = createHash("sha1").update(text).digest("hex");
+  }
+}
+
 /** The store did not answer in time. */
-export class StoreTimeout extends Error {
+class StoreTimeout extends Error {
   override readonly name = "StoreTimeout";
 }
 
 /** One gateway's connection to the store that gateways share. */
 export class RedisState {
-  readonly #options: RedisStateOptions;
-  readonly #clients: RedisClients;
-  readonly #client: RedisClient;
-  #subscriber: RedisClient | undefined;
+  readonly settings: RedisSettings;
+  readonly #clock: Clock;
+  readonly #commandTimeoutMs: number;
+  readonly #clientOptions: ReturnType<typeof clientOptions>;
+  readonly #client: Redis;
+  #subscriber: Redis | undefined;
   /** Listeners by channel. */
   readonly #listeners = new Map<string, (message: string) => void>();
   #fault: string | undefined;
@@ -30,14 +60,12 @@ export class RedisState {
   #lateSinceMs: number | undefined;
 
   /** Throws `ConfigError` if a file of the settings is unusable. */
-  constructor(options: RedisStateOptions) {
-    this.#options = options;
-    this.#clients = redisClients(options.settings, options.clock, options.onReload);
+  constructor({ settings, clock, commandTimeoutMs = COMMAND_TIMEOUT_MS }: RedisStateOptions) {
+    this.settings = settings;
+    this.#clock = clock;
+    this.#commandTimeoutMs = commandTimeoutMs;
+    this.#clientOptions = clientOptions(settings);
     this.#client = this.#newClient();
-  }
-
-  get settings(): RedisSettings {
-    return this.#options.settings;
   }
 
   /** Error code of the last failed connection, without hosts; undefined while connected. */
@@ -45,14 +73,12 @@ export class RedisState {
     return this.#fault;
   }
 
-  /**
-   * Resolves when the store accepts commands, or after `connectTimeoutMs`; connecting then continues in the background.
-   */
+  /** Resolves when the store accepts commands, or after 2 s; connecting then continues in the background. */
   async connect(): Promise<void> {
     const connected = this.#client.connect().catch(() => {});
     let cancel = () => {};
     const late = new Promise<void>((resolve) => {
-      cancel = this.#options.clock.after(this.settings.connectTimeoutMs, resolve);
+      cancel = this.#clock.after(CONNECT_TIMEOUT_MS, resolve);
     });
     await Promise.race([connected, late]);
     cancel();
@@ -64,8 +90,8 @@ export class RedisState {
   }
 
   /**
-   * Runs a script with one argument on these entries, which share a hash tag. Rejects if the store fails or is
-   * unreachable, as `ask` does; the script may have run nevertheless, or may run later.
+   * Runs a script with one argument on these entries. Rejects as `ask` does; the script may have run nevertheless, or
+   * may run later.
    */
   async run(script: RedisScript, names: readonly string[], argument: string): Promise<unknown> {
     const keys = names.map((name) => this.nameOf(name));
@@ -80,26 +106,24 @@ export class RedisState {
   }
 
   /**
-   * Sends a command. Rejects if it fails or the store is unreachable: an answer that is late after `commandTimeoutMs`
-   * is awaited once more as long, unless an earlier answer was late when the command was sent.
+   * Sends a command. Rejects if it fails or the store is unreachable: a late answer is awaited once more as long, unless
+   * an earlier answer was late when the command was sent.
    */
-  async ask<T>(question: (client: RedisClient) => Promise<T>): Promise<T> {
-    const { clock } = this.#options;
-    const { commandTimeoutMs } = this.settings;
-    const askedAtMs = clock.nowMs();
+  async ask<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
+    const sentAtMs = this.#clock.nowMs();
     let isLate = false;
     let cancel = () => {};
     const away = new Promise<never>((_resolve, reject) => {
       const giveUp = () => reject(new StoreTimeout());
-      cancel = clock.after(commandTimeoutMs, () => {
+      cancel = this.#clock.after(this.#commandTimeoutMs, () => {
         isLate = true;
-        if (this.#lateSinceMs !== undefined && this.#lateSinceMs <= askedAtMs) return giveUp();
-        this.#lateSinceMs ??= clock.nowMs();
-        cancel = clock.after(commandTimeoutMs, giveUp);
+        if (this.#lateSinceMs !== undefined && this.#lateSinceMs <= sentAtMs) return giveUp();
+        this.#lateSinceMs ??= this.#clock.nowMs();
+        cancel = this.#clock.after(this.#commandTimeoutMs, giveUp);
       });
     });
     try {
-      const answer = await Promise.race([question(this.#client), away]);
+      const answer = await Promise.race([command(this.#client), away]);
       if (!isLate) this.#lateSinceMs = undefined;
       return answer;
     } finally {
@@ -107,10 +131,7 @@ export class RedisState {
     }
   }
 
-  /**
-   * Calls `listener`, the only one of a channel, with each message once the subscription is established; messages may
-   * be lost.
-   */
+  /** Calls `listener`, the only one of a channel, with each message; messages may be lost. */
   subscribe(channel: string, listener: (message: string) => void): void {
     const name = this.nameOf(channel);
     this.#listeners.set(name, listener);
@@ -127,13 +148,12 @@ export class RedisState {
   }
 
   close(): void {
-    this.#clients.close();
     this.#client.disconnect();
     this.#subscriber?.disconnect();
   }
 
-  #newClient(): RedisClient {
-    const client = this.#clients.make();
+  #newClient(): Redis {
+    const client = new Redis(this.#clientOptions);
     client.on("error", (error: unknown) => {
       this.#fault = faultOf(error);
     });
@@ -142,6 +162,60 @@ export class RedisState {
     });
     return client;
   }
+}
+
+function clientOptions({ url, caFile, passwordFile }: RedisSettings) {
+  const { protocol, hostname, port, pathname, username, password } = new URL(url);
+  return {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: Number(port || 6379),
+    db: Number(pathname.slice(1)),
+    ...(username && { username: decodeURIComponent(username) }),
+    ...(passwordFile
+      ? { password: readPassword(passwordFile) }
+      : password && { password: decodeURIComponent(password) }),
+    ...(protocol === "rediss:" && { tls: tlsOptions(caFile) }),
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    // The caller handles commands that are not sent at once, or have no answer when the connection breaks.
+    ...{ enableOfflineQueue: false, autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0, lazyConnect: true },
+    retryStrategy: (times: number) => Math.min(100 * times, MAX_RETRY_MS),
+    // A master that became a replica must not be asked any more.
+    reconnectOnError: (error: Error) => error.message.startsWith("READONLY"),
+  } satisfies RedisOptions;
+}
+
+/** Returns options that read the authorities for each connection, and keep the last good ones. */
+function tlsOptions(caFile: string | undefined): NonNullable<RedisOptions["tls"]> {
+  const minVersion = "TLSv1.2";
+  if (caFile === undefined) return { minVersion };
+  let ca: Buffer;
+  try {
+    ca = readFileSync(caFile);
+  } catch (cause) {
+    throw new ConfigError(`state.redis.caFile: ${caFile} cannot be read (${errnoOf(cause)})`, { cause });
+  }
+  return {
+    minVersion,
+    get ca() {
+      try {
+        ca = readFileSync(caFile);
+      } catch {
+        // It is being replaced.
+      }
+      return ca;
+    },
+  };
+}
+
+function readPassword(file: string): string {
+  try {
+    const text = readPrivateFileSync(file)?.toString("utf8").trim();
+    if (text) return text;
+  } catch (cause) {
+    if (!(cause instanceof FileError)) throw cause;
+    throw new ConfigError(`state.redis.passwordFile: ${cause.message}`, { cause });
+  }
+  throw new ConfigError(`state.redis.passwordFile: ${file} is missing or empty`);
 }
 
 /** Returns an error as text without hosts: a code of the system, or the first word of the store's reply. */

@@ -3,8 +3,7 @@ import type { ThreadReply } from "../../deploy/runtime/threads/grown-heap.ts";
 import type { Catalog } from "../catalog.ts";
 import { ApiError, type ApiErrorOptions, type ErrorCode, type Wording } from "../errors.ts";
 import type { FormatSettings } from "../formats/format.ts";
-import { parseBody } from "../json/json-body.ts";
-import { type JsonLimits, JsonScan } from "../json/json-scan.ts";
+import { parseBody, scanBody } from "../json/json-body.ts";
 import { type Opening, Sealing } from "../sealing/sealing.ts";
 import type { SealingKeys } from "../sealing/sealing-key.ts";
 import type { PromptFacts } from "../upstream/encoded-request.ts";
@@ -16,8 +15,6 @@ export type TranslationTask = {
   readonly body: Uint8Array;
   /** Top-level keys that must be unique in a JSON body; undefined for a message of the contract. */
   readonly singleKeys: readonly string[] | undefined;
-  /** Limits of parsing the body. */
-  readonly limits: JsonLimits;
   /** The kind and the sender of the body. */
   readonly order: TranslationOrder;
   readonly sealingKeys: SealingKeys;
@@ -68,12 +65,9 @@ export function replyTo(task: TranslationTask): TranslationReply {
   return { openings: sealing.openings, unknownKeys, end };
 }
 
-function parsed({ body: { buffer, byteOffset, byteLength }, singleKeys, limits }: TranslationTask): object {
+function parsed({ body: { buffer, byteOffset, byteLength }, singleKeys }: TranslationTask): object {
   const bytes = Buffer.from(buffer, byteOffset, byteLength);
-  if (!singleKeys) return bytes;
-  const scan = new JsonScan(singleKeys, limits);
-  scan.feed(bytes);
-  return parseBody(bytes, scan);
+  return singleKeys ? parseBody(scanBody(bytes, singleKeys)) : bytes;
 }
 
 function endOf(work: () => TranslationReply["end"]): TranslationReply["end"] {

@@ -2,8 +2,7 @@ import { type CrashReport, crashReport } from "../../deploy/runtime/process/end-
 import { canRun, WorkThreads } from "../../deploy/runtime/threads/work-threads.ts";
 import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
 import { ApiError, toApiError } from "../errors.ts";
-import { parseBody } from "../json/json-body.ts";
-import { type JsonLimits, JsonScan } from "../json/json-scan.ts";
+import { parseBody, scanBody } from "../json/json-body.ts";
 import { type Surroundings, type Translated, type TranslationOrder, translate } from "./translate.ts";
 import { resultOf, type TranslationReply, type TranslationTask } from "./translation-task.ts";
 
@@ -37,15 +36,11 @@ const PROGRAM = new URL(`./translation-thread${import.meta.url.endsWith(".ts") ?
 /** A received body. */
 export type ReceivedBody = {
   readonly bytes: Buffer;
-  /** The scan of all bytes; undefined if there were too many to scan on arrival. */
-  readonly scan: JsonScan | undefined;
   /** Top-level keys that must be unique in a JSON body; undefined for a message of the contract. */
   readonly singleKeys: readonly string[] | undefined;
 };
 
 export type TranslatorOptions = Surroundings & {
-  /** Limits of parsing a body. */
-  readonly limits: JsonLimits;
   readonly clock: MonotonicClock;
   /** Called with a crash report for each bug, after which the request has failed. */
   readonly onFault: (fault: CrashReport) => void;
@@ -53,18 +48,16 @@ export type TranslatorOptions = Surroundings & {
   readonly program?: URL;
 };
 
-/** Returns whether a body of this size is translated on a thread. */
-export function isBig(bytes: number): boolean {
-  return bytes > ON_THE_SPOT_BYTES;
-}
-
 /**
- * Returns whether a body is translated on a thread: a large one, and JSON with many values, unusual notation or no scan
- * on arrival.
+ * Returns the parsed body; undefined for one that belongs on a thread: a large one, and JSON with many values or unusual
+ * notation. Throws `ApiError`.
  */
-export function needsThread({ bytes, scan, singleKeys }: ReceivedBody): boolean {
-  if (isBig(bytes.length)) return true;
-  return singleKeys !== undefined && (!scan || scan.isRestated || scan.nodes > ON_THE_SPOT_NODES);
+export function parsedHere({ bytes, singleKeys }: ReceivedBody, hasThreads: boolean): object | undefined {
+  if (hasThreads && bytes.length > ON_THE_SPOT_BYTES) return undefined;
+  if (!singleKeys) return bytes;
+  const scanned = scanBody(bytes, singleKeys);
+  const isCostly = scanned.nodes > ON_THE_SPOT_NODES || scanned.restated.length > 0;
+  return hasThreads && isCostly ? undefined : parseBody(scanned);
 }
 
 /**
@@ -87,25 +80,18 @@ export class Translator {
    * result. `signal` is aborted when the caller has left. The memory of a large body is transferred to the thread.
    */
   async translate(body: ReceivedBody | undefined, order: TranslationOrder, signal: AbortSignal): Promise<Translated> {
-    if (body && this.#threads && needsThread(body)) return this.#onThread(this.#threads, body, order, signal);
     try {
-      return translate(body && this.#parsed(body), order, this.#options);
+      const parsed = body && parsedHere(body, this.#threads !== undefined);
+      if (!body || !this.#threads || parsed) return translate(parsed, order, this.#options);
     } catch (error) {
       if (!(error instanceof ApiError)) this.#options.onFault(crashReport(error));
       throw toApiError(error);
     }
+    return this.#onThread(this.#threads, body, order, signal);
   }
 
   async close(): Promise<void> {
     await this.#threads?.close();
-  }
-
-  #parsed({ bytes, scan, singleKeys }: ReceivedBody): object {
-    if (!singleKeys) return bytes;
-    if (scan) return parseBody(bytes, scan);
-    const late = new JsonScan(singleKeys, this.#options.limits);
-    late.feed(bytes);
-    return parseBody(bytes, late);
   }
 
   async #onThread(
@@ -114,12 +100,11 @@ export class Translator {
     order: TranslationOrder,
     signal: AbortSignal,
   ): Promise<Translated> {
-    const { limits, sealing, catalog, acceptsImages, promptBounds, settings, onFault } = this.#options;
+    const { sealing, catalog, acceptsImages, promptBounds, settings, onFault } = this.#options;
     const { tenant, routingKey } = order.caller;
     const task = {
       body: bytes,
       singleKeys,
-      limits,
       // A copy, because a view into a shared buffer would transfer the whole buffer.
       order: { ...order, caller: { ...order.caller, routingKey: Uint8Array.from(routingKey) } },
       sealingKeys: sealing.keys,

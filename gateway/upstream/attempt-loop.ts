@@ -4,7 +4,7 @@ import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import type { ApiError } from "../errors.ts";
 import type { ContinuationOutcome } from "../stats/continuation-stats.ts";
 import type { UpstreamStats } from "../stats/upstream-stats.ts";
-import type { Admitted, NotAdmitted } from "./admission/place-search.ts";
+import type { Admitted, NotAdmitted } from "./admission/slot-request.ts";
 import { type AttemptOptions, runAttempt } from "./call/attempt.ts";
 import type { AttemptEnd, CallRecord } from "./call/call-record.ts";
 import { contextExceeded, type UpstreamFailure } from "./call/grpc-error.ts";
@@ -22,8 +22,6 @@ import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import type { LocalReplies } from "./local-replies.ts";
-import type { CacheNote } from "./prefixes/cache-note.ts";
-import { explained } from "./prefixes/explained-placement.ts";
 import { beyondBounds } from "./prompt-bound.ts";
 import type { Death, DeathCounter } from "./retry/death-counter.ts";
 import type { RetryPermit } from "./retry/retry-budget.ts";
@@ -218,10 +216,11 @@ export class AttemptLoop {
     const kind = this.#history.length === 0 ? "first" : "retry";
     const running = stats.begin(facts.model, answer.continued ? "continuation" : kind);
     const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
+    if (!answer.continued) place.placement?.explain?.((note) => record.cached(note));
     const message = (held: Uint8Array) => messageFor(held, resumption);
     const { headers } = trace;
     return {
-      place: answer.continued ? place : this.#explained(place),
+      place,
       answer,
       gate: this.#gate,
       continues: answer.continued,
@@ -319,28 +318,13 @@ export class AttemptLoop {
     });
   }
 
-  /** Returns the place with an observer that records the cached tokens there, and the reason for missing ones. */
-  #explained(place: Place): Place {
-    const { record, facts } = this.#dispatch;
-    const { clock } = this.#parts;
-    const { shape, affinityKey } = this.#route;
-    const request = { shape, affinityKey, cacheKey: facts.cacheKey };
-    const sent = this.#traffic.ledger.sent(request, place.member.endpoint.address, clock.nowMs());
-    const onNote = (note: CacheNote) => record.cached(note);
-    const release = () => {
-      place.release();
-      sent.ended(clock.nowMs());
-    };
-    return { ...place, placement: explained(place.placement, { sent, onNote, clock }), release };
-  }
-
   /** Takes the share of the retry budget that the next attempt needs. Returns false where the budget has no place. */
   #takeShare(kind: RetryShare): boolean {
     if (this.#share?.kind === kind) return true;
     this.#freeShare();
     if (kind === "none") return true;
     const { budget, admission } = this.#traffic;
-    const permit = kind === "recovery" ? budget.recover() : budget.tryRetry(admission.breaker.activeAndPending + 1);
+    const permit = kind === "recovery" ? budget.recover() : budget.tryRetry(admission.active + 1);
     this.#share = permit && { kind, permit };
     return permit !== undefined;
   }

@@ -5,12 +5,12 @@ import type { ClusterSettings } from "./cluster-settings.ts";
 import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { type EndpointLoad, UNKNOWN_LOAD } from "./endpoint/endpoint-load.ts";
+import { PrefixWatch } from "./endpoint/prefix-watch.ts";
 import { HealthChecker } from "./health/health-checker.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
+import type { Announcements } from "./load-balancing/prefix-index.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { OutlierDetector } from "./outlier/outlier-detector.ts";
-import { PrefixWatch } from "./prefixes/prefix-watch.ts";
-import type { ToldPrefixes } from "./prefixes/told-prefixes.ts";
 
 /**
  * The prefill speed of a node that neither reports one nor was measured, in tokens per second: typical of one GPU with
@@ -28,8 +28,8 @@ export type ClusterMemberOptions = {
   readonly outliers: OutlierDetector;
   /** The prefill work on all endpoints, which the views show. */
   readonly work: WorkLedger;
-  /** Stores the prefixes that the endpoint reports for the cluster's model. */
-  readonly told: ToldPrefixes;
+  /** Stores the prefixes that the endpoint announces for the cluster's model. */
+  readonly announcements: Announcements;
   /**
    * Whether the endpoint was present at the start of the cluster: its first healthy moment then begins no slow start.
    */
@@ -144,10 +144,10 @@ export class ClusterMember {
   #hasBeenDown: boolean;
 
   constructor(options: ClusterMemberOptions) {
-    const { endpoint, settings, told, clock, random } = options;
+    const { endpoint, settings, announcements, clock, random } = options;
     this.endpoint = endpoint;
     if (settings.prefixEvents) {
-      this.#prefixes = new PrefixWatch({ endpoint, model: settings.model, told, clock, random });
+      this.#prefixes = new PrefixWatch({ endpoint, model: settings.model, announcements, clock, random });
     }
     this.#options = options;
     this.#view = new MemberView(endpoint, options.work);

@@ -1,11 +1,43 @@
 import * as z from "zod";
+import { MAX_PENDING_REQUESTS, PENDING_PER_SLOT } from "./admission/slot-request.ts";
 import { discoveryShapes } from "./discovery/discovery-settings.ts";
 import { tlsSchema } from "./endpoint/upstream-tls.ts";
 import { healthCheckSchema } from "./health/health-settings.ts";
 import { balancerShape } from "./load-balancing/balancer-settings.ts";
 import { outlierSchema } from "./outlier/outlier-settings.ts";
-import { circuitBreakerShape } from "./queue/circuit-breaker-settings.ts";
-import { retryBudgetSchema } from "./retry/retry-settings.ts";
+import { retryBudgetSchema } from "./retry/retry-budget.ts";
+
+/** The limits on running and waiting requests, Envoy's `circuit_breakers.thresholds`. */
+const circuitBreakersSchema = z
+  .strictObject({
+    maxRequestsPerEndpoint: z
+      .int()
+      .min(0)
+      .optional()
+      .describe("The number of requests that run at once on one endpoint; without it, as many as it has slots."),
+    maxPendingRequests: z
+      .int()
+      .min(0)
+      .optional()
+      .describe(
+        `The number of the cluster's requests that may wait; without it, ${PENDING_PER_SLOT} for each slot, at most ${MAX_PENDING_REQUESTS}.`,
+      ),
+    maxPendingRequestsPerKey: z
+      .int()
+      .min(1)
+      .default(32)
+      .describe("The number of requests of one key that may wait, unless the key's record has a number of its own."),
+    noEndpointHoldMs: z
+      .int()
+      .min(0)
+      .default(120_000)
+      .describe(
+        `The time, in milliseconds, for which a streamed request is held while no endpoint of the cluster is available, from its arrival or from the loss of the last endpoint; its client receives keep-alives. When an endpoint is back it is served in its order, for which it may wait as long again. 0 holds no request. At most ${MAX_PENDING_REQUESTS} requests with 64 MiB of bodies are held, of a single tenant half of them, and of a key no more than its record lets wait. Requests that are not streamed and have not lost an endpoint, and those that find no room, get 503 (529 in Format B) at once.`,
+      ),
+    retryBudget: retryBudgetSchema,
+  })
+  .prefault({})
+  .describe("How many requests run and wait at once.");
 
 const everyCluster = {
   model: z.string().min(1).describe("The id of the model of `catalog` that the endpoints serve."),
@@ -18,10 +50,7 @@ const everyCluster = {
     ),
   healthChecks: healthCheckSchema,
   outlierDetection: outlierSchema,
-  circuitBreakers: z
-    .strictObject({ ...circuitBreakerShape, retryBudget: retryBudgetSchema })
-    .prefault({})
-    .describe("How many requests run and wait at once."),
+  circuitBreakers: circuitBreakersSchema,
   tls: tlsSchema.optional(),
   expectedEndpoints: z
     .int()

@@ -1,25 +1,23 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { AdmissionController } from "./admission/admission-controller.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { Cluster } from "./cluster.ts";
-import { ClusterAdmission } from "./cluster-admission.ts";
 import { Balancer } from "./load-balancing/balancer.ts";
-import { BELIEVED_MS } from "./load-balancing/policies/prefix-affinity/prefix-affinity.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
 import { outlierOutcome } from "./outlier/outlier-outcome.ts";
-import { CacheLedger } from "./prefixes/cache-ledger.ts";
 import { RetryBudget } from "./retry/retry-budget.ts";
 import { LOSS_KNOWN_MS } from "./retry/retry-policy.ts";
 
-/** A cluster with the admission, retries and cache accounting of its requests. */
+/** A cluster with the admission and retries of its requests. */
 export class ClusterTraffic {
   readonly cluster: Cluster;
   /** Admits requests to the endpoints of the cluster, at once or after a wait in its queue. */
-  readonly admission: ClusterAdmission;
+  readonly admission: AdmissionController;
   /** The retry budget of the cluster's requests. */
   readonly budget: RetryBudget;
-  /** Explains the cache misses of the endpoints. */
-  readonly ledger: CacheLedger;
+  /** The number of running token counts, which take no slot. */
+  runningCounts = 0;
   readonly #onEjection: (ejection: Ejection) => void;
 
   /**
@@ -34,17 +32,8 @@ export class ClusterTraffic {
     onEjection: (ejection: Ejection) => void,
   ) {
     this.cluster = cluster;
-    this.admission = new ClusterAdmission(cluster, new Balancer(cluster, work, clock, random), clock, random);
-    this.budget = new RetryBudget(cluster.settings.circuitBreakers.retryBudget);
-    const described = (address: string) => cluster.member(address)?.endpoint.description(cluster.model);
-    this.ledger = new CacheLedger({
-      prefixes: cluster.prefixes,
-      lifeOf: (address) => cluster.member(address)?.endpoint.startedAtMs,
-      believedMs: () => BELIEVED_MS,
-      blockTokensOf: (address) => described(address)?.kvBlockTokens ?? 0,
-      keptConversationsOf: (address) => described(address)?.keptConversations ?? 0,
-      viewOf: (address) => cluster.views.get(address),
-    });
+    this.admission = new AdmissionController(cluster, new Balancer(cluster, work, clock, random), clock, random);
+    this.budget = new RetryBudget(cluster.settings.circuitBreakers.retryBudget.budgetPercent);
     this.#onEjection = onEjection;
   }
 
@@ -54,9 +43,9 @@ export class ClusterTraffic {
     const ejection = this.cluster.outliers.report(address, outlierOutcome(ending), nowMs);
     if (ejection) this.#onEjection(ejection);
     const fullForMs = failure?.error.retryAfterMs;
-    const { room } = this.admission;
-    if (ending.kind === "status" && ending.notReady && fullForMs !== undefined) room.holdBack(address, fullForMs);
+    const { admission } = this;
+    if (ending.kind === "status" && ending.notReady && fullForMs !== undefined) admission.holdBack(address, fullForMs);
     // Otherwise waiting requests would get the places freed there, and each would lose an attempt.
-    if (ending.kind === "reset" || ending.kind === "connect_failure") room.holdBack(address, LOSS_KNOWN_MS);
+    if (ending.kind === "reset" || ending.kind === "connect_failure") admission.holdBack(address, LOSS_KNOWN_MS);
   }
 }

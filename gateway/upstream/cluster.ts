@@ -13,9 +13,9 @@ import type { UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { EndpointFacts } from "./endpoint-facts.ts";
 import { type EndpointView, isAvailable } from "./load-balancing/endpoint-view.ts";
 import { EndpointViews } from "./load-balancing/endpoint-views.ts";
+import { Announcements, PrefixIndex } from "./load-balancing/prefix-index.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { OutlierDetector } from "./outlier/outlier-detector.ts";
-import { ToldPrefixes } from "./prefixes/told-prefixes.ts";
 import type { PromptBound } from "./prompt-bound.ts";
 
 /** The parts of a cluster beside its settings: those that all clusters share, and its TLS. */
@@ -43,8 +43,13 @@ export class Cluster {
   readonly outliers: OutlierDetector;
   /** Whether the cluster can ever have an endpoint; false for an empty static configuration. */
   readonly mayHaveEndpoints: boolean;
-  /** The prefixes that the members report in their caches. */
-  readonly prefixes = new ToldPrefixes();
+  /** The prefixes that the members announce. */
+  readonly announcements = new Announcements();
+  /** The prefixes on the members, announced and believed. */
+  readonly prefixes = new PrefixIndex(this.announcements, {
+    lifeOf: (address) => this.member(address)?.endpoint.startedAtMs,
+    viewOf: (address) => this.views.get(address),
+  });
   /** The members' views, kept up to date. */
   readonly views = new EndpointViews();
   readonly #parts: ClusterParts;
@@ -206,7 +211,7 @@ export class Cluster {
 
   #add(spec: EndpointSpec): ClusterMember {
     const { pool, work, clock, random, log } = this.#parts;
-    const { outliers, settings, prefixes: told } = this;
+    const { outliers, settings, announcements } = this;
     const endpoint = pool.join(spec.address, this.#tls);
     outliers.add(spec.address);
     const onChange = (member: ClusterMember) => {
@@ -227,7 +232,7 @@ export class Cluster {
       settings,
       outliers,
       work,
-      told,
+      announcements,
       initial,
       clock,
       random,

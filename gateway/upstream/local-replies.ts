@@ -1,9 +1,9 @@
 import type { ApiError } from "../errors.ts";
 import type { Detail } from "../outcome.ts";
 import type { UpstreamStats } from "../stats/upstream-stats.ts";
-import type { NotAdmitted } from "./admission/place-search.ts";
+import type { AdmissionController } from "./admission/admission-controller.ts";
+import type { NotAdmitted } from "./admission/slot-request.ts";
 import { overloaded } from "./call/grpc-error.ts";
-import type { ClusterAdmission } from "./cluster-admission.ts";
 import { outageRetryMs, spreadRetryAfterMs, tooManyWaiting } from "./retry/retry-errors.ts";
 
 /** The detail token for each failure of the wait for an endpoint. */
@@ -13,7 +13,7 @@ const PENDING_DETAIL = {
 } as const;
 
 /** The part of a cluster's admission that estimates when a request could be served. */
-export type Outlook = Pick<ClusterAdmission, "outageMs" | "drainMs">;
+export type Outlook = Pick<AdmissionController, "outageMs" | "drainMs">;
 
 /** Makes the errors of requests that no engine serves now, each with the time of a retry. */
 export class LocalReplies {

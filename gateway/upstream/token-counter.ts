@@ -48,12 +48,12 @@ export class TokenCounter {
     const { replies } = this.#parts;
     const traffic = this.#traffic.get(counting.model);
     if (!traffic) throw replies.notAdmitted("no_endpoints", counting.model, undefined);
-    const place = traffic.admission.breaker.tryCount(MAX_COUNTS);
-    if (!place) throw replies.countOverflow();
+    if (traffic.runningCounts >= MAX_COUNTS) throw replies.countOverflow();
+    traffic.runningCounts += 1;
     try {
       return await this.#counted(traffic, counting, signal);
     } finally {
-      place.release();
+      traffic.runningCounts -= 1;
     }
   }
 

@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { RedisScript } from "../state/redis-script.ts";
-import type { RedisState } from "../state/redis-state.ts";
+import { RedisScript, type RedisState } from "../state/redis-state.ts";
 import {
   DAY_MS,
   KEPT_DAYS,

@@ -1,3 +1,5 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
+
 /** A day in UTC, in milliseconds. */
 export const DAY_MS = 86_400_000;
 
@@ -63,3 +65,51 @@ export function addCounts(one: UsageCounts, other: UsageCounts): UsageCounts {
 }
 
 export const NO_USE: UsageCounts = { requests: 0, refused: 0, inputTokens: 0, cachedTokens: 0, outputTokens: 0 };
+
+/** Most entries, some 20 MB; beyond them the oldest days are dropped, but never today. */
+const MAX_ENTRIES = 100_000;
+
+/** The use of keys in memory, for the life of the process. */
+export class UsageBook implements UsageStore {
+  readonly #clock: Pick<Clock, "wallMs">;
+  readonly #maxEntries: number;
+  /** Entries by day, key and model. */
+  readonly #days = new Map<number, Map<string, Map<string, UsageEntry>>>();
+  #entries = 0;
+  #sinceMs: number;
+
+  /** `maxEntries` is the most entries, of a key, day and model each; default: 100,000. */
+  constructor(clock: Pick<Clock, "wallMs">, maxEntries: number = MAX_ENTRIES) {
+    this.#clock = clock;
+    this.#maxEntries = maxEntries;
+    this.#sinceMs = clock.wallMs();
+  }
+
+  async add({ entries }: UsageBatch): Promise<boolean> {
+    for (const { keyId, day, model, counts } of entries) {
+      if ((day + 1) * DAY_MS <= this.#sinceMs) continue;
+      const keys = this.#days.get(day) ?? new Map<string, Map<string, UsageEntry>>();
+      const models = keys.get(keyId) ?? new Map<string, UsageEntry>();
+      const before = models.get(model)?.counts;
+      if (!before) this.#entries += 1;
+      models.set(model, { keyId, day, model, counts: addCounts(before ?? NO_USE, counts) });
+      this.#days.set(day, keys.set(keyId, models));
+    }
+    const today = Math.floor(this.#clock.wallMs() / DAY_MS);
+    for (const day of [...this.#days.keys()].sort((one, other) => one - other))
+      if (day <= today - KEPT_DAYS || (day < today && this.#entries > this.#maxEntries)) this.#drop(day);
+    return true;
+  }
+
+  async read(keyId: string): Promise<StoredUsage> {
+    const entries = [...this.#days.values()].flatMap((keys) => [...(keys.get(keyId)?.values() ?? [])]);
+    const oldestMs = (Math.floor(this.#clock.wallMs() / DAY_MS) - KEPT_DAYS + 1) * DAY_MS;
+    return { sinceMs: Math.max(this.#sinceMs, oldestMs), entries };
+  }
+
+  #drop(day: number): void {
+    for (const models of this.#days.get(day)?.values() ?? []) this.#entries -= models.size;
+    this.#days.delete(day);
+    this.#sinceMs = Math.max(this.#sinceMs, (day + 1) * DAY_MS);
+  }
+}

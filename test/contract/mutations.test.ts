@@ -1,6 +1,6 @@
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { fixedSentence } from "../../engine/backends/scripted/scripted.ts";
+import { fixedSentence } from "../support/engine/scripted-backend.ts";
 import { type RunningEngine, startEngine } from "../support/engine/start-engine.ts";
 import { type RunningGateway, startGateway } from "../support/gateway/start-gateway.ts";
 import { FULL } from "../support/requests/full-bodies.ts";

@@ -2,7 +2,7 @@ import { execFile, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { fixedSentence, ScriptedBackend } from "../../engine/backends/scripted/scripted.ts";
+import { fixedSentence, ScriptedBackend } from "../support/engine/scripted-backend.ts";
 import { type RunningNode, startNode } from "../support/engine/start-node.ts";
 import { textAnswer } from "../support/events/events.ts";
 import { type ScriptedService, startScriptedService } from "../support/gateway/scripted-service.ts";

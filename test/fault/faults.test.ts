@@ -1,6 +1,3 @@
-import { rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { becomes } from "../support/becomes.ts";
@@ -54,8 +51,6 @@ function inEveryPhase(
   }));
 }
 
-const transcripts: string[] = [];
-
 const stop = ({ engine }: Stage) => engine.signal("SIGSTOP");
 const silence = ({ wire }: Stage) => wire.silence();
 const IDLE = "upstream_per_try_idle_timeout";
@@ -78,13 +73,13 @@ const FAULTS: readonly Fault[] = [
   {
     name: "H9 the engine fails",
     phase: "before the first delta",
-    backend: { failure: { afterTokens: 0 } },
+    backend: { failAfterTokens: 0 },
     detail: "upstream_reset",
   },
   {
     name: "H9 the engine fails",
     phase: "in the answer",
-    backend: { failure: { afterTokens: 3 } },
+    backend: { failAfterTokens: 3 },
     detail: "upstream_reset",
     recovers: "yes",
   },
@@ -97,7 +92,7 @@ const FAULTS: readonly Fault[] = [
   ).map(([phase, events]) => ({
     name: "H5 the engine breaks the order of events",
     phase,
-    backend: { kind: "scripted", transcript: transcriptOf(events) },
+    backend: { kind: "transcript", events: events.map((event) => Event.toJSON(event)), slots: 32 },
     detail: "upstream_protocol_error",
   })),
 ];
@@ -110,7 +105,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await good.engine?.kill();
-  for (const file of transcripts) rmSync(file, { force: true });
 });
 
 function goodEngine(): EngineProcess {
@@ -131,10 +125,7 @@ describe.each(SOME.map((fault) => [`${fault.name} ${fault.phase}`, fault] as con
   let busy = Number.NaN;
 
   beforeAll(async () => {
-    const scripted = "kind" in fault.backend;
-    const engine = scripted
-      ? await EngineProcess.startScripted("bad", { ...fault.backend, slots: 32 }, FRONT_MODELS)
-      : await EngineProcess.start("bad", fault.backend, FRONT_MODELS);
+    const engine = await EngineProcess.start("bad", fault.backend, FRONT_MODELS);
     const wire = await FaultyWire.start(engine.address);
     const gateway = await startFront([wire.address, goodEngine().address]);
     try {
@@ -188,11 +179,4 @@ async function bothHealthy(gateway: GatewayProcess, addresses: readonly string[]
 async function busyOf(engines: readonly EngineProcess[]): Promise<number> {
   const busy = await Promise.all(engines.map((engine) => engine.busy()));
   return busy.reduce((sum, one) => sum + one, 0);
-}
-
-function transcriptOf(events: readonly Event[]): string {
-  const file = join(tmpdir(), `svc-fault-${process.pid}-${events.length}.jsonl`);
-  transcripts.push(file);
-  writeFileSync(file, events.map((event) => JSON.stringify(Event.toJSON(event))).join("\n"));
-  return file;
 }

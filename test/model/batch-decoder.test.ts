@@ -2,8 +2,8 @@ import type { LlamaContextSequence, SequenceEvaluateOptions, Token } from "node-
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { Sampler, type SamplerOptions } from "../../engine/backends/llama/generation/sampler.ts";
 import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
-import { seededRandom } from "../../engine/backends/simulator/seeded-random.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "../support/engine/demo-engine.ts";
+import { seededRandom } from "../support/seeded-random.ts";
 
 const CONTEXT_TOKENS = 256;
 const BATCH_TOKENS = 16;

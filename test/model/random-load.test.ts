@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
-import { seededRandom } from "../../engine/backends/simulator/seeded-random.ts";
 import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, system, text, user } from "../support/engine/canonical.ts";
 import { ask, missing, request, startBackend } from "../support/engine/demo-engine.ts";
+import { seededRandom } from "../support/seeded-random.ts";
 import { sizeOf } from "../support/size.ts";
 
 const TENANTS = ["a", "b", "c"];

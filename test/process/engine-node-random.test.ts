@@ -1,17 +1,17 @@
 import { queryObjects } from "node:v8";
 import { pino } from "pino";
 import { afterEach, expect, test, vi } from "vitest";
-import { seededRandom } from "../../engine/backends/simulator/seeded-random.ts";
-import { SimulatedGeneration } from "../../engine/backends/simulator/simulated-generation.ts";
-import type { SimulatorBackend } from "../../engine/backends/simulator/simulator-backend.ts";
 import { EventWriter } from "../../engine/calls/event-writer.ts";
 import { GenerationCall } from "../../engine/calls/generation-call.ts";
 import { ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { NodeClient } from "../support/engine/node-client.ts";
 import { fastSimulator } from "../support/engine/simulated-node.ts";
+import { SimulatedGeneration } from "../support/engine/simulator/simulated-generation.ts";
+import type { SimulatorBackend } from "../support/engine/simulator/simulator-backend.ts";
 import { type RunningNode, startNode } from "../support/engine/start-node.ts";
 import { generateRequest, toolOf } from "../support/requests/generate-request.ts";
+import { seededRandom } from "../support/seeded-random.ts";
 
 const REQUESTS = 200;
 const AT_ONCE = 24;

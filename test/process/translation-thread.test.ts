@@ -6,14 +6,12 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { CrashReport } from "../../deploy/runtime/process/end-on-crash.ts";
 import { WorkNotDone } from "../../deploy/runtime/threads/work-threads.ts";
 import { DEFAULT_CATALOG } from "../../gateway/catalog.ts";
-import { JsonScan } from "../../gateway/json/json-scan.ts";
 import { Sealing } from "../../gateway/sealing/sealing.ts";
 import { newSealingKey } from "../../gateway/sealing/sealing-key.ts";
 import type { Caller } from "../../gateway/translation/translate.ts";
 import { Translator } from "../../gateway/translation/translator.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FORMAT_SETTINGS } from "../support/events/format-settings.ts";
-import { DEFAULT_JSON_LIMITS } from "../support/gateway/default-settings.ts";
 import { until } from "../support/until.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 
@@ -31,7 +29,7 @@ afterEach(async () => {
 
 function translator(program: URL, { clock = new VirtualClock(), sealing = new Sealing() } = {}): Translator {
   const one = new Translator({
-    ...{ sealing, settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG, clock, program, limits: DEFAULT_JSON_LIMITS },
+    ...{ sealing, settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG, clock, program },
     ...{ acceptsImages: () => false, promptBounds: () => [] },
     onFault: (fault) => faults.push(fault),
   });
@@ -44,12 +42,13 @@ const CALLER: Caller = {
   routingKey: Buffer.alloc(32),
 };
 
-/** Translates a body that was announced as big. */
+/** Translates a body that is big by its white space. */
 function translate(by: Translator, body: object, tenant = "t", signal = new AbortController().signal) {
-  const bytes = Buffer.from(new TextEncoder().encode(JSON.stringify(body)).buffer);
+  const text = JSON.stringify(body) + " ".repeat(256 * 1024);
+  const bytes = Buffer.from(new TextEncoder().encode(text).buffer);
   const caller = { ...CALLER, tenant };
   const order = { operation: "responses", caller, bodyBytes: bytes.length } as const;
-  return by.translate({ bytes, scan: undefined, singleKeys: ["model"] }, order, signal);
+  return by.translate({ bytes, singleKeys: ["model"] }, order, signal);
 }
 
 const says = (text: string) => ({ model: "svc-qwen", input: text });
@@ -101,11 +100,7 @@ test("a big body is translated while the loop serves others, with the thread's m
   const timer = setInterval(() => {
     turns += 1;
   }, 1);
-  const translated = await by.translate(
-    { bytes, scan: undefined, singleKeys: [] },
-    order,
-    new AbortController().signal,
-  );
+  const translated = await by.translate({ bytes, singleKeys: [] }, order, new AbortController().signal);
   clearInterval(timer);
   expect(bytes.byteLength).toBe(0);
   expect(turns).toBeGreaterThan(5);
@@ -137,10 +132,8 @@ test("refusals, sealed reasoning and unknown keys are returned from the thread",
 test("a small body that has to be written back unchanged goes to the thread, too", async () => {
   const by = translator(stuck);
   const bytes = Buffer.from('{"tools":[{"a":{"b":1.0}}]}');
-  const scan = new JsonScan([], DEFAULT_JSON_LIMITS);
-  scan.feed(bytes);
   const order = { operation: "chat", caller: CALLER, bodyBytes: bytes.length } as const;
-  const translated = by.translate({ bytes, scan, singleKeys: [] }, order, new AbortController().signal);
+  const translated = by.translate({ bytes, singleKeys: [] }, order, new AbortController().signal);
   await expect(translated).rejects.toMatchObject({ code: "server_error" });
   expect(faults).toMatchObject([{ error: "Fine" }]);
 });
@@ -151,11 +144,9 @@ test.each([
 ])("a small body of %d values goes to %d threads", async (values, threads) => {
   const by = translator(counting);
   const bytes = Buffer.from(JSON.stringify({ ...says("x"), metadata: Array.from({ length: values }, () => 1) }));
-  const scan = new JsonScan([], DEFAULT_JSON_LIMITS);
-  scan.feed(bytes);
   const order = { operation: "responses", caller: CALLER, bodyBytes: bytes.length } as const;
   // A thread that only counts gives no result; in the main thread the metadata is refused.
-  await by.translate({ bytes, scan, singleKeys: [] }, order, new AbortController().signal).catch(() => {});
+  await by.translate({ bytes, singleKeys: [] }, order, new AbortController().signal).catch(() => {});
   expect(faults).toHaveLength(threads);
 });
 

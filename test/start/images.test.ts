@@ -109,7 +109,7 @@ describe.each(["lies in a bare folder", ...(IMAGES ? ["stands in the images that
       });
 
       test("a gateway in front of a node, which answers in all formats and has its pages", async () => {
-        const backend = { kind: "simulator", tokensPerSecond: 500, answerTokens: { min: 8, max: 8 } };
+        const backend = { kind: "scripted" };
         const node = { nodeId: "n1", models: ["svc-qwen"], listen: LOCAL, metrics: LOCAL, backend };
         const { address } = await started(target("engine"), folderFor(target("engine")), node);
         const folder = folderFor(target("gateway"));

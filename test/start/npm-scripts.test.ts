@@ -7,6 +7,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
 import { becomes } from "../support/becomes.ts";
 import { freePort } from "../support/free-port.ts";
+import { bodyFor } from "../support/http/answer-check.ts";
 import { endsOf, openStreams } from "../support/processes/open-streams.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 import { covering } from "../support/size.ts";
@@ -73,47 +74,44 @@ async function isReady(adminPort: number): Promise<boolean> {
   return response?.status === 200;
 }
 
-function front(port: number, key: string) {
-  return {
-    post: (path: string, body: unknown) =>
-      fetch(`http://127.0.0.1:${port}${path}`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-        body: JSON.stringify(body),
-      }),
-  };
+/** Opens six streams of the demonstration model that last for some seconds. */
+function openLongStreams(port: number, key: string) {
+  const post = (path: string, body: unknown) =>
+    fetch(`http://127.0.0.1:${port}${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  return openStreams({ post }, 6, { fields: (path) => bodyFor(path, "Count from 1 to 50.") });
 }
 
-/** Returns the number of streams by end. */
-async function talliedEnds(streams: Parameters<typeof endsOf>[0]) {
-  const ends = (await endsOf(streams)).map(({ end }) => end);
-  const count = (end: string) => ends.filter((each) => each === end).length;
-  return { complete: count("complete"), error: count("error"), cut: count("cut") };
+/** Resolves to whether each stream is complete. */
+async function areComplete(streams: Parameters<typeof endsOf>[0]): Promise<readonly boolean[]> {
+  return (await endsOf(streams)).map(({ end }) => end === "complete");
 }
 
 const onLinux = describe.runIf(process.platform === "linux");
 
 onLinux.each(casesOf("gateway and engine"))("%s, with the log read by %s,", (signal, log) => {
-  test("to npm run gateway and npm run engine lets 50 streams end whole, and both exit with 0", {
+  test("to npm run gateway and npm run engine lets streams end whole, and both exit with 0", {
     timeout: TIMEOUT_MS,
   }, async () => {
     const folder = newFolder();
     const [port, adminPort, enginePort] = [await freePort(), await freePort(), await freePort()];
-    const backend = { kind: "simulator", tokensPerSecond: 25, slots: 64, answerTokens: { min: 75, max: 75 } };
     const keys = { file: join(folder, "keys.json") };
     const key = await issueLocalKey({ ...keys, existing: undefined, nowMs: Date.now() }, new AbortController().signal);
-    const endpoints = [{ address: `127.0.0.1:${enginePort}` }];
+    const backend = { kind: "llama", modelPath: join(ROOT, "engine/demo-model/demo.gguf"), contextTokens: 4_096 };
     const configs = {
       engine: {
-        ...{ nodeId: "engine", models: ["svc-qwen"], listen: { port: enginePort }, metrics: { port: 0 }, backend },
+        ...{ nodeId: "engine", models: ["svc-qwen"], listen: { port: enginePort }, metrics: { port: 0 } },
         // No other node could continue its answers.
-        handoverGraceMs: 60_000,
+        ...{ handoverGraceMs: 60_000, backend: { ...backend, slots: 8, gpu: false } },
       },
       gateway: {
         listen: { port },
         admin: { port: adminPort },
         keys,
-        clusters: [{ model: "svc-qwen", endpoints }],
+        clusters: [{ model: "svc-qwen", endpoints: [{ address: `127.0.0.1:${enginePort}` }] }],
         drainGraceMs: 500,
       },
     };
@@ -124,9 +122,9 @@ onLinux.each(casesOf("gateway and engine"))("%s, with the log read by %s,", (sig
       return { child, ended: once(child, "exit") };
     });
     await becomes(() => isReady(adminPort), "the gateway is ready");
-    const streams = await openStreams(front(port, key), 50);
+    const streams = await openLongStreams(port, key);
     for (const { child } of programs) child.kill(signal);
-    expect(await talliedEnds(streams)).toEqual({ complete: 50, error: 0, cut: 0 });
+    expect(await areComplete(streams)).toEqual(Array(6).fill(true));
     expect(await Promise.all(programs.map(({ ended }) => ended))).toEqual([
       [0, null],
       [0, null],
@@ -136,32 +134,17 @@ onLinux.each(casesOf("gateway and engine"))("%s, with the log read by %s,", (sig
 });
 
 onLinux.each(casesOf("start"))("%s, with the log read by %s,", (signal, log) => {
-  test("to npm start lets answers complete within 5 s, and ends the rest with an error frame", {
-    timeout: TIMEOUT_MS,
-  }, async () => {
+  test("to npm start ends every stream in its format, and exits with 0", { timeout: TIMEOUT_MS }, async () => {
     const folder = newFolder();
     const [port, adminPort, enginePort] = [await freePort(), await freePort(), await freePort()];
     const ports = ["--port", port, "--admin-port", adminPort, "--engine-port", enginePort].map(String);
-    const start = npm(
-      folder,
-      log,
-      "start",
-      "--",
-      "--model",
-      "simulator",
-      ...ports,
-      "--state-dir",
-      join(folder, "state"),
-    );
+    const start = npm(folder, log, "start", "--", ...ports, "--state-dir", join(folder, "state"));
     const ended = once(start, "exit");
     await becomes(() => isReady(adminPort), "the gateway is ready");
-    const service = front(port, readFileSync(join(folder, "state/local-key"), "utf8").trim());
-    const long = await openStreams(service, 6);
-    const fields = (path: string) => ({ [path === "/v1/responses" ? "max_output_tokens" : "max_tokens"]: 75 });
-    const short = await openStreams(service, 6, { fields });
+    const streams = await openLongStreams(port, readFileSync(join(folder, "state/local-key"), "utf8").trim());
     start.kill(signal);
-    expect(await talliedEnds(short)).toEqual({ complete: 6, error: 0, cut: 0 });
-    expect(await talliedEnds(long)).toEqual({ complete: 0, error: 2, cut: 4 });
+    // They have 5 s: on a busy machine the model is slower.
+    expect((await endsOf(streams)).filter(({ end }) => end === "truncated")).toEqual([]);
     expect(await ended).toEqual([0, null]);
     expect(processesWith(folder)).toEqual([]);
   });

@@ -13,7 +13,7 @@ import { type Service, START, startService } from "../support/processes/start-se
 /* One start owns its state folder and its ports, or changes no files. */
 
 const ANY_PORTS = ["--port", "0", "--admin-port", "0", "--engine-port", "0"];
-const QUICK = { args: ["--model", "simulator"] };
+const QUICK = { args: ["--model", "scripted"] };
 
 const cleanUps: (() => unknown)[] = [];
 afterEach(async () => {
@@ -34,7 +34,7 @@ async function newFolder(): Promise<string> {
 
 /** A refused start. */
 async function refusal(...args: readonly string[]): Promise<{ readonly code: number; readonly stderr: string }> {
-  return promisify(execFile)(process.execPath, [START, "--model", "simulator", ...args]).then(
+  return promisify(execFile)(process.execPath, [START, "--model", "scripted", ...args]).then(
     () => {
       throw new Error("it was not refused");
     },

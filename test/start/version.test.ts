@@ -23,7 +23,7 @@ test.each([
 test("--check-config checks a configuration without starting anything", async () => {
   const folder = await mkdtemp(join(tmpdir(), "svc-check-"));
   const file = join(folder, "engine.yaml");
-  await writeFile(file, `nodeId: \${NODE}\nmodels: [m]\nbackend: { kind: simulator }\n`);
+  await writeFile(file, `nodeId: \${NODE}\nmodels: [m]\nbackend: { kind: scripted }\n`);
   const check = (env: Record<string, string>) =>
     promisify(execFile)(process.execPath, [join(ROOT, "dist/engine/main.js"), "--config", file, "--check-config"], {
       env,

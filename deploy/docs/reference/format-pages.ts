@@ -1,7 +1,7 @@
 import { CATALOG } from "../../../gateway/catalog.ts";
-import { CHAT_UNTAKEN } from "../../../gateway/formats/chat/untaken-fields.ts";
-import { MESSAGES_UNTAKEN } from "../../../gateway/formats/messages/untaken-fields.ts";
-import type { UntakenField } from "../../../gateway/formats/untaken-field.ts";
+import { CHAT_UNTAKEN } from "../../../gateway/formats/chat/schema.ts";
+import { MESSAGES_UNTAKEN } from "../../../gateway/formats/messages/schema.ts";
+import type { UntakenField } from "../../../gateway/formats/request-body.ts";
 import { OPERATIONS, openApiDocument } from "../../../gateway/reference/openapi.ts";
 import { ROUTES } from "../../../gateway/routes.ts";
 import { code, page, table } from "../markdown.ts";

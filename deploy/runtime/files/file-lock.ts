@@ -2,8 +2,7 @@ import { randomBytes } from "node:crypto";
 import { open, readFile, rm, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { errnoOf } from "./errno.ts";
-import { FileError } from "./file-error.ts";
+import { errnoOf, FileError } from "./file-error.ts";
 
 /** Milliseconds between two attempts to take a lock that another process holds. */
 const RETRY_MS = 25;

@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Clock } from "../time/clock.ts";
 import { sleep } from "../time/sleep.ts";
-import { errnoOf } from "./errno.ts";
+import { errnoOf } from "./file-error.ts";
 
 /**
  * Milliseconds between two polls: half of the second within which a change takes effect, because reading the file takes

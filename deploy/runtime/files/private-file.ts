@@ -2,8 +2,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { errnoOf } from "./errno.ts";
-import { FileError } from "./file-error.ts";
+import { errnoOf, FileError } from "./file-error.ts";
 
 /*
  * Files that only their owner may change. Reading refuses a file that another user could have written or that every

@@ -1,6 +1,6 @@
 import { type Bindings, type Logger, pino } from "pino";
 import sonicBoom from "sonic-boom";
-import { errnoOf } from "../files/errno.ts";
+import { errnoOf } from "../files/file-error.ts";
 
 /** The most bytes that may wait for a reader of the log. */
 const MAX_WAITING = 8 * 1024 * 1024;

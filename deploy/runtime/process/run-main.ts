@@ -2,7 +2,7 @@ import type { AddressInfo } from "node:net";
 import { Command, CommanderError } from "commander";
 import type * as z from "zod";
 import { ConfigError, loadConfig } from "../config/load-config.ts";
-import { errnoOf } from "../files/errno.ts";
+import { errnoOf } from "../files/file-error.ts";
 import { PemError } from "../files/followed-pems.ts";
 import { programVersion } from "../files/project-folder.ts";
 

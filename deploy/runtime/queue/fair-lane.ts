@@ -1,13 +1,10 @@
-import { FairTurns, type TurnItem } from "./fair-turns.ts";
+import { type FairItem, FairQueue } from "./fair-queue.ts";
 
-type Waiting = TurnItem & { readonly start: () => void };
+type Waiting = FairItem & { readonly start: () => void };
 
-/**
- * Runs one piece of work at a time, because several at once would only take more memory and all end late. The keys with
- * work take turns by cost.
- */
+/** Runs one piece of work at a time, in fair order: several at once would only take more memory and all end late. */
 export class FairLane {
-  readonly #waiting = new FairTurns<Waiting>();
+  readonly #waiting = new FairQueue<Waiting>();
   #busy = false;
 
   get waiting(): number {
@@ -15,10 +12,10 @@ export class FairLane {
   }
 
   /**
-   * Calls `start` when it is the turn of this work, at once if the lane is free. Returns a function that releases the
-   * lane, to be called when the work is done or given up, also while it waits; a second call has no effect.
+   * Calls `start` when the work is next, at once if the lane is free. The returned function releases the lane, also
+   * while the work waits; a second call has no effect.
    */
-  enter(work: TurnItem, start: () => void): () => void {
+  enter(work: FairItem, start: () => void): () => void {
     const item: Waiting = { ...work, start };
     let inside = true;
     this.#waiting.push(item);
@@ -32,15 +29,15 @@ export class FairLane {
     };
   }
 
-  /** Resolves, when it is the turn of this work, to a function that releases the lane. */
-  turn(work: TurnItem): Promise<() => void> {
+  /** Resolves, when the work is next, to a function that releases the lane. */
+  turn(work: FairItem): Promise<() => void> {
     return new Promise((resolve) => {
       const leave = this.enter(work, () => resolve(() => leave()));
     });
   }
 
   #next(): void {
-    const item = this.#busy ? undefined : this.#waiting.take()?.item;
+    const item = this.#busy ? undefined : this.#waiting.next();
     if (!item) return;
     this.#busy = true;
     item.start();

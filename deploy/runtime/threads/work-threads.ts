@@ -10,13 +10,9 @@ const HALF_LIFE_MS = 10_000;
 /** Negligible used time, in milliseconds: an idle tenant is forgotten below it. */
 const FORGOTTEN_MS = 1;
 
-/**
- * Why a piece of work has no result. `given_up`: it exceeded its time or memory limit, or crashed its thread;
- * `overflow`: too much work was waiting; `left`: its caller has left; `closed`: the threads have ended.
- */
+/** `given_up`: over its limits, or its thread crashed; `overflow`: too much waits; `left`: the caller has left. */
 export type NotDone = "given_up" | "overflow" | "left" | "closed";
 
-/** A piece of work without a result. */
 export class WorkNotDone extends Error {
   override readonly name = "WorkNotDone";
   readonly why: NotDone;
@@ -33,38 +29,23 @@ export type WorkThreadsOptions = {
   readonly program: URL;
   /** Most threads, at least 1. One tenant occupies all but one of them, or the only one. */
   readonly threads: number;
-  /**
-   * Threads that run from the start, at least 1: a later one takes a quarter of a second to start, which its first work
-   * waits for, and some 25 MiB. Default: 1.
-   */
+  /** Threads that run from the start, at least 1: a later one takes 250 ms to start. Default: 1. */
   readonly readyThreads?: number;
   /** Heap limit of one thread, in MiB. A thread that exceeds it ends, and its work is given up. */
   readonly maxHeapMiB: number;
-  /** Most waiting pieces of work of one tenant. Default: no limit. */
   readonly maxWaitingOfTenant?: number;
-  /** Most waiting pieces of work. Default: no limit. */
   readonly maxWaiting?: number;
-  /**
-   * Idle time, in milliseconds, after which a thread is replaced if it has done large work, or reports a grown heap:
-   * its garbage is freed with it. Default: 0.
-   */
+  /** Idle time, in milliseconds, after which a worn thread is replaced, to free its garbage. Default: 0. */
   readonly restMs?: number;
 };
 
-/** The tenant of a piece of work, and its waiting caller. */
 export type WorkOrder = {
-  /** The tenant whose bytes cause the work. */
   readonly tenant: string;
-  /** Aborted when the caller has left. */
   readonly signal: AbortSignal;
-  /**
-   * Called when the work is accepted, and then about once a second while the threads complete any work: the work is
-   * still queued. Not called while all threads are stuck. Default: not reported.
-   */
+  /** Called on acceptance, then about once a second while any work completes; not while all threads are stuck. */
   readonly onMove?: () => void;
 };
 
-/** The limits and transfers of a piece of work. */
 export type WorkTerms = {
   /** Longest run time on a thread, in milliseconds. */
   readonly limitMs: number;
@@ -103,11 +84,7 @@ export function canRun(program: URL): boolean {
   );
 }
 
-/**
- * Runs work that callers cause on threads outside the event loop. Each piece is bounded in time and memory. Several run
- * at once, but never all of them for one tenant, and the next one belongs to the tenant with the least recently used
- * time: costly work delays only its own tenant.
- */
+/** Runs bounded work of callers off the event loop: never all threads for one tenant, the least used tenant first. */
 export class WorkThreads<Message, Reply extends ThreadReply> {
   readonly #options: WorkThreadsOptions;
   readonly #threads = new Set<Thread<Message, Reply>>();
@@ -123,7 +100,6 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     for (let thread = 0; thread < readyThreads; thread += 1) this.#start();
   }
 
-  /** Pieces of work that wait for a thread. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -167,7 +143,6 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     });
   }
 
-  /** Ends the threads; waiting and running work is not completed. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const { waiting } of this.#tenants.values()) for (const job of waiting.splice(0)) job.reject("closed");
@@ -193,7 +168,6 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     this.#waiting -= 1;
   }
 
-  /** Assigns waiting work to idle threads. */
   #next(): void {
     const { clock } = this.#options;
     while (this.#waiting > 0 && !this.#closed) {
@@ -217,10 +191,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     return this.#threads.size < this.#options.threads ? this.#start() : undefined;
   }
 
-  /**
-   * Returns the tenant whose turn it is: of those with waiting work and an allowed thread, the one with the least
-   * recently used time.
-   */
+  /** Returns the tenant with the least recently used time, of those with waiting work and an allowed thread. */
   #cheapest(): Tenant<Message, Reply> | undefined {
     const most = Math.max(1, this.#options.threads - 1);
     let cheapest: Tenant<Message, Reply> | undefined;
@@ -275,7 +246,6 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     this.#next();
   }
 
-  /** Removes the work from a thread and charges its tenant for the time. */
   #finish(thread: Thread<Message, Reply>): Job<Message, Reply> | undefined {
     const { job } = thread;
     thread.stopTimer();

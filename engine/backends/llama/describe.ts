@@ -32,7 +32,6 @@ const WITH_TOOLS: readonly Capability[] = [
 
 const WITH_REASONING: readonly Capability[] = [Capability.REASONING, Capability.REASONING_BUDGET];
 
-/** The properties of a loaded model that describe it to gateways. */
 export type DescribedModel = {
   readonly revision: string;
   readonly contextWindow: number;
@@ -42,11 +41,9 @@ export type DescribedModel = {
   readonly template: string;
   readonly profile: Pick<ModelProfile, "thinking">;
   readonly markers: OutputMarkers;
-  /** Whether the node can continue answers that another node began. */
   readonly continues: boolean;
 };
 
-/** Returns the description of the model under one of its ids. `model` is undefined while it loads. */
 export function describeModel(id: string, model: DescribedModel | undefined): ModelDescription {
   const contextWindow = model?.contextWindow ?? 0;
   const slots = model?.slots ?? 0;
@@ -79,10 +76,7 @@ function capabilities({ template, profile, markers, continues }: DescribedModel)
   return [...ALWAYS, ...off, ...forms, ...(continues ? [Capability.CONTINUATION] : [])];
 }
 
-/**
- * Resolves to a digest of the weights, tokenizer, template and markers, 16 hex digits. Nodes with equal digests give
- * equal answers.
- */
+/** Resolves to 16 hex digits, equal for nodes with equal weights, tokenizer, template and markers. */
 export async function modelRevision(path: string, metadata: unknown, markers: OutputMarkers): Promise<string> {
   const hash = createHash("sha256");
   const plain = (_key: string, value: unknown) => (typeof value === "bigint" ? value.toString() : value);

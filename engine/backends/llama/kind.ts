@@ -1,10 +1,9 @@
 import { open } from "node:fs/promises";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
-import { errnoOf } from "../../../deploy/runtime/files/errno.ts";
-import type { BackendKind } from "../backend-kind.ts";
+import { errnoOf } from "../../../deploy/runtime/files/file-error.ts";
+import type { BackendKind } from "../../backend.ts";
 import { llamaSchema, QUEUE_BOUNDS } from "./llama-options.ts";
 
-/** The backend kind that runs llama.cpp in the node's process: `kind: llama` in the configuration. */
 export const llama: BackendKind<typeof llamaSchema> = {
   schema: llamaSchema,
   async create(config, node, work) {
@@ -15,7 +14,6 @@ export const llama: BackendKind<typeof llamaSchema> = {
   },
 };
 
-/** The first bytes of every GGUF file. */
 const MAGIC = "GGUF";
 
 /** Throws `ConfigError` if there is no GGUF file at `path`. llama.cpp checks the rest of the file. */

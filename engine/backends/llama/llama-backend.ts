@@ -34,7 +34,6 @@ import { samplingDefaults } from "./tokens/sampling.ts";
 import { TokenTexts } from "./tokens/token-texts.ts";
 import { markTokens, readVocabulary, type Vocabulary, withoutTokens } from "./tokens/vocabulary.ts";
 
-/** The interval of heartbeats to waiting requests, in milliseconds. */
 const BEAT_MS = 1000;
 
 type Running = {
@@ -45,14 +44,10 @@ type Running = {
   readonly stopBeat: () => void;
 };
 
-/**
- * A backend that runs llama.cpp in this process: one model, one context, a fixed number of slots that are decoded
- * together.
- */
+/** One model, one context, and a fixed number of slots that are decoded together. */
 export class LlamaBackend implements Backend {
   /** Always true, as the sampler cannot leave the grammar of a strict schema. */
   readonly holdsStrict = true;
-  /** The prefixes in free slots. */
   readonly prefixes = new HeldPrefixes(() => this.#kvTokens());
   readonly #options: LlamaOptions;
   readonly #clock: Clock;
@@ -71,10 +66,7 @@ export class LlamaBackend implements Backend {
     this.#clock = clock;
   }
 
-  /**
-   * Loads the model and generates one token. Throws `EngineError` ENGINE_DOWN if the package, its binary or the model
-   * is missing or does not fit.
-   */
+  /** Throws `EngineError` ENGINE_DOWN if the package, its binary or the model is missing or does not fit. */
   async start(signal: AbortSignal): Promise<void> {
     const runtime = await loadRuntime(this.#options, signal);
     try {
@@ -86,7 +78,6 @@ export class LlamaBackend implements Backend {
     }
   }
 
-  /** Returns the engine and its models, which are in state LOADING until `start` has resolved. */
   describe(): BackendDescription {
     const running = this.#running;
     return {
@@ -101,7 +92,6 @@ export class LlamaBackend implements Backend {
     return total > 0 ? used : undefined;
   }
 
-  /** Returns the current load of slots, queue and KV cache; that of idle slots until `start` has resolved. */
   load(): BackendLoad {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };
@@ -120,7 +110,6 @@ export class LlamaBackend implements Backend {
     };
   }
 
-  /** Runs one generation, after a wait in the queue if no slot is free. Throws `EngineError`. */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     const parts = this.#parts();
     const link = linkAbort(signal, this.#closing.signal);
@@ -131,17 +120,12 @@ export class LlamaBackend implements Backend {
     }
   }
 
-  /**
-   * Resolves to the number of tokens in the rendered prompt. Rejects with `EngineError` for a conversation that the
-   * template rejects, and when the caller leaves.
-   */
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
     const { prompts, profile } = this.#parts();
     const { conversation } = planConversation(request, profile.thinking);
     return prompts.count(conversation, { tenant: request.tenant, signal });
   }
 
-  /** Fails running and waiting requests with ENGINE_DOWN, and frees the model. */
   async close(): Promise<void> {
     const running = this.#running;
     this.#running = undefined;
@@ -253,7 +237,6 @@ function describedOf(parts: EngineParts, template: string): DescribedModel {
   return { revision, contextWindow, longestTokenBytes, slots: slots.count, template, profile, markers, continues };
 }
 
-/** Returns warnings about a model file that no profile fits, and about calls that the node cannot parse. */
 function notesOf(fits: boolean, profile: ModelProfile, { toolCall, reasoning }: OutputMarkers): readonly string[] {
   const lost = [...(toolCall ? [] : ["tool calls"]), ...(reasoning ? [] : ["reasoning"])].join(" and ");
   if (!fits)
@@ -267,10 +250,7 @@ function notesOf(fits: boolean, profile: ModelProfile, { toolCall, reasoning }: 
     : [];
 }
 
-/**
- * Returns the configured profile, or the one that fits the file. Throws `ConfigError` if the profile does not exist or
- * is invalid.
- */
+/** Throws `ConfigError` if the configured profile does not exist or is invalid. */
 function profileOf(
   configured: string | undefined,
   general: { readonly architecture: string; readonly name?: string | undefined },
@@ -311,10 +291,7 @@ function newEncoder(options: PromptEncoderOptions): PromptEncoder {
   }
 }
 
-/**
- * Starts the heartbeats to waiting requests, which pause while a step makes no progress: a stuck engine goes silent.
- * The returned function ends them.
- */
+/** Heartbeats pause while a step makes no progress: a stuck engine goes silent. */
 function startBeat({ steps, queue, clock }: EngineParts): () => void {
   let last = steps.done;
   const beat = () => {

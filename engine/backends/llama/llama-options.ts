@@ -1,7 +1,6 @@
 import * as z from "zod";
-import type { ServedNode } from "../backend-kind.ts";
+import type { ServedNode } from "../../backend.ts";
 
-/** The configuration of a node that runs llama.cpp in its own process. */
 export const llamaSchema = z.strictObject({
   kind: z.literal("llama").describe("The backend runs llama.cpp in the node's own process."),
   modelPath: z.string().min(1).describe("The path of the model's GGUF file."),
@@ -84,16 +83,12 @@ export const llamaSchema = z.strictObject({
     ),
 });
 
-/** The bounds of the queue for slots. */
 export type QueueBounds = {
-  /** The number of requests that may wait for a slot. */
   readonly queueLength: number;
-  /** The time, in milliseconds, that a request may wait for a slot. */
   readonly maxQueueWaitMs: number;
 };
 
 /** The bounds of the queue in a node: the gateway's queue holds longer. */
 export const QUEUE_BOUNDS: QueueBounds = { queueLength: 64, maxQueueWaitMs: 30_000 };
 
-/** The settings of the in-process engine, with the facts that the node reports about it. */
 export type LlamaOptions = ServedNode & QueueBounds & Omit<Readonly<z.output<typeof llamaSchema>>, "kind">;

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
 import { FileError } from "../../../deploy/runtime/files/file-error.ts";
 import { readPrivateFileSync } from "../../../deploy/runtime/files/private-file.ts";
+import type { BackendKind } from "../../backend.ts";
 import { loadProfile } from "../../profiles/profile.ts";
-import type { BackendKind } from "../backend-kind.ts";
 import { DIALECTS } from "./dialect/dialect.ts";
 import { spellingsInFile } from "./marks/model-marks.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
@@ -29,7 +29,6 @@ export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
       apiKey: apiKeyFile === undefined ? undefined : readKey(apiKeyFile),
     });
   },
-  engineOf: ({ baseUrl }) => new URL(baseUrl).host,
 };
 
 /** Reads the spellings of the special tokens from a file. Throws `ConfigError` if it is not a tokenizer.json. */

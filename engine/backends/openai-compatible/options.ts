@@ -1,7 +1,7 @@
 import * as z from "zod";
+import type { ServedNode } from "../../backend.ts";
 import type { CallerWork } from "../../caller-work/caller-work.ts";
 import type { ModelProfile } from "../../profiles/profile.ts";
-import type { ServedNode } from "../backend-kind.ts";
 
 /** Returns the schema of a ZeroMQ endpoint. */
 function endpoint() {

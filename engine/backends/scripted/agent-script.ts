@@ -10,13 +10,11 @@ import {
   type Tool,
   ToolChoiceMode,
 } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { exampleValue, readSchema, type Schema } from "../example-value.ts";
-import type { Script } from "./scripted.ts";
+import { exampleValue, readSchema, type Schema } from "./example-value.ts";
 
 /*
  * Guides an unmodified coding agent through a task without a model: when asked for a file, it calls the agent's own
- * tool for writing one (or its shell), and confirms once the tool's result is back. For trying agents against the
- * service.
+ * tool for writing one (or its shell), and confirms once the tool's result is back.
  */
 
 const FILE = "hello.txt";
@@ -25,11 +23,17 @@ const CONTENT = "Hello from the scripted engine.\n";
 const WRITES = /^(write|write_file|create|create_file|write_to_file|builtin_create_new_file|editor)$/i;
 const SHELLS = /(bash|shell|exec|run_command|terminal)/i;
 
-/**
- * The script that plays one turn of a coding agent's task. The end of the conversation selects the turn: a call of the
- * agent's own tool if a file is requested, a sentence after the tool's result.
- */
-export const agentScript: Script = (request) => [[started(request)], turn(request)];
+/** Returns the events of the answer to a request: a call of the agent's own tool, or a sentence. */
+export function agentTurn(request: GenerateRequest): readonly Event[] {
+  const inputTokens = promptTokens(request.messages);
+  const started = { nodeId: "scripted", modelRevision: "scripted", inputTokens, sampling: undefined };
+  return [{ kind: { $case: "started", value: started } }, ...turn(request)];
+}
+
+/** Estimates the number of tokens of a prompt: a quarter of its characters. */
+export function promptTokens(messages: readonly Message[]): number {
+  return Math.ceil(messages.reduce((sum, message) => sum + textOf(message).length, 0) / 4) + 1;
+}
 
 function turn(request: GenerateRequest): Event[] {
   const constraint = request.outputConstraint?.kind;
@@ -100,16 +104,6 @@ function workingFolder(messages: readonly Message[]): string | undefined {
 function textOf({ parts }: Message): string {
   const text = ({ kind }: Part) => (kind?.$case === "text" ? kind.value.text : "");
   return parts.map(text).join("\n");
-}
-
-function started({ messages }: GenerateRequest): Event {
-  const inputTokens = Math.ceil(messages.reduce((sum, message) => sum + textOf(message).length, 0) / 4) + 1;
-  return {
-    kind: {
-      $case: "started",
-      value: { nodeId: "scripted", modelRevision: "scripted", inputTokens, sampling: undefined },
-    },
-  };
 }
 
 function text(content: string): Event[] {

@@ -25,21 +25,18 @@ export class CallArguments {
     return this.#placed[place] ?? this.#named.get(name);
   }
 
-  /** Returns a required argument. Throws if it is missing. */
   need(place: number, name = ""): Value {
     const value = this.get(place, name);
     if (!value) throw new Error(`the argument ${name || place + 1} is missing`);
     return value;
   }
 
-  /** Returns a text argument. Throws for other types. */
   text(place: number, name: string, otherwise: string): string {
     const value = this.get(place, name) ?? text(otherwise);
     if (!isText(value)) throw new Error(`the argument ${name || place + 1} has to be a text`);
     return value.value;
   }
 
-  /** Returns a numeric argument. Throws for other types. */
   number(place: number, name: string, otherwise: number): number {
     const value = this.get(place, name);
     if (!value) return otherwise;

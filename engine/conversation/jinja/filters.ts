@@ -29,7 +29,6 @@ type Filter = (value: Value, args: CallArguments, quote: Quote) => Value;
 
 export const isFilter = (name: string): boolean => Object.hasOwn(FILTERS, name);
 
-/** Applies a filter to a value. Throws for an unknown filter, and for values that it does not accept. */
 export function filtered(name: string, value: Value, args: CallArguments, quote: Quote): Value {
   const filter = isFilter(name) ? FILTERS[name] : undefined;
   if (!filter) throw new Error(`there is no filter ${name}`);
@@ -40,7 +39,6 @@ const onText = (change: (text: string, args: CallArguments) => string): Filter =
   return (value, args, quote) => text(change(pythonText(value, quote), args));
 };
 
-/** Returns the value at the end of a path of names and numbers, such as `function.name`. */
 function attributeOf(value: Value, path: Value): Value {
   const steps = isText(path) ? path.value.split(".") : [String(path.value)];
   return steps.reduce<Value>((at, step) => {
@@ -50,7 +48,6 @@ function attributeOf(value: Value, path: Value): Value {
   }, value);
 }
 
-/** Returns the key by which a filter compares items: a member if an argument names one, else the item. */
 function keyed(attribute: Value | undefined, caseSensitive: boolean): (item: Value) => Value {
   return (item) => {
     const value = attribute && !isNone(attribute) ? attributeOf(item, attribute) : item;
@@ -64,7 +61,6 @@ function sorted(value: Value, key: (item: Value) => Value, descending: boolean):
   return items.sort((a, b) => (descending ? order(key(b), key(a)) : order(key(a), key(b))));
 }
 
-/** Keeps the items that pass a test (`keeps`) or fail it, applied to the items or to a member of each. */
 const keeping = (keeps: boolean, ofMember: boolean): Filter => {
   return (value, args) => {
     const path = ofMember ? args.need(0) : undefined;
@@ -80,7 +76,6 @@ const keeping = (keeps: boolean, ofMember: boolean): Filter => {
   };
 };
 
-/** Returns the first item in an order, for `max` and `min`. */
 const extreme = (direction: number): Filter => {
   return (value, args) => {
     const key = keyed(args.get(1, "attribute"), args.flag(0, "case_sensitive"));
@@ -122,7 +117,6 @@ function numberIn(value: Value): number | undefined {
   return Number(value.value.replaceAll("_", ""));
 }
 
-/** Returns the items of a value; none for a falsy one. */
 const itemsIn = (value: Value) => (isTrue(value) ? itemsOf(value) : []);
 
 const mapped: Filter = (value, args, quote) => {
@@ -156,7 +150,6 @@ const dictSorted: Filter = (value, args) => {
   return list(sorted(pairs, key, args.flag(2, "reverse")));
 };
 
-/** Returns the key-value pairs of a mapping. Throws for other values. */
 function pairsOf(value: Value): Value {
   if (isUndefined(value)) return list([]);
   if (!isDict(value)) throw new Error(`${nameOf(value)} has no items`);

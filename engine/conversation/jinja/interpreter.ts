@@ -25,7 +25,6 @@ import {
   UNDEFINED,
 } from "./values.ts";
 
-/** Ends a loop iteration, with the output of the iteration so far. */
 class LoopControl {
   written = "";
   readonly ends: boolean;
@@ -35,10 +34,7 @@ class LoopControl {
   }
 }
 
-/**
- * Runs templates with the semantics of Python's Jinja. Overrides the library's interpreter where it writes, compares or
- * scopes values in JavaScript's way, or lacks Python's filters, tests and methods.
- */
+/** Overrides the library's interpreter where it differs from Python's Jinja, or lacks filters, tests and methods. */
 export class PythonInterpreter extends Interpreter {
   readonly #quote: Quote;
 
@@ -56,7 +52,6 @@ export class PythonInterpreter extends Interpreter {
     return this.evaluate(node as SyntaxNode, scope);
   }
 
-  /** Returns the concatenated output of statements. */
   write(statements: unknown, scope: Scope): string {
     let written = "";
     try {
@@ -195,7 +190,6 @@ function rounds(items: readonly Value[], index: number): Map<string, Value> {
   ]);
 }
 
-/** Sets the loop variables to an item or its parts, and returns the scope. */
 function assigned(target: SyntaxNode, item: Value, scope: Scope): Scope {
   if (target.type === "Identifier") scope.setVariable(String(target.value), item);
   else {
@@ -234,7 +228,6 @@ function member(run: PythonInterpreter, at: SyntaxNode, scope: Scope): Value {
   return run.member(value, key, false);
 }
 
-/** Returns the item of a key or an index; undefined if there is none. */
 function itemOf(value: Value, key: Value): Value | undefined {
   if (isDict(value) || isNamespace(value)) {
     const name = keyOf(key);

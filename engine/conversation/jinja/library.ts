@@ -1,10 +1,7 @@
 import * as jinja from "@huggingface/jinja";
 import type { SyntaxNode } from "./syntax.ts";
 
-/*
- * The used parts of the library, declared here because it exports neither the classes of its values nor types that the
- * compiler resolves.
- */
+/** Declared here because the library exports neither the classes of its values nor resolvable types. */
 
 export type Value = {
   readonly type: string;
@@ -15,7 +12,6 @@ export type Value = {
 export type Scope = {
   readonly variables: ReadonlyMap<string, Value>;
   setVariable(name: string, value: Value): Value;
-  /** Returns a variable of this or an outer scope; the undefined value if there is none. */
   lookupVariable(name: string): Value;
   set(name: string, input: unknown): Value;
 };

@@ -26,7 +26,6 @@ import {
 type Method<Self> = (self: Self, args: CallArguments, quote: Quote) => Value;
 type Methods<Self> = Readonly<Record<string, Method<Self>>>;
 
-/** Returns the method of a value as in Python's types; undefined if it has none of that name. */
 export function methodOf(value: Value, name: string, quote: Quote): Value | undefined {
   if (isText(value)) return bound(TEXT_METHODS, value.value, name, quote);
   if (isDict(value)) return bound(DICT_METHODS, value, name, quote);
@@ -56,7 +55,6 @@ const splitting = (cut: typeof split): Method<string> => {
   };
 };
 
-/** Creates a test of a text against another, or against any of several. */
 const asking = (ask: (self: string, other: string) => boolean): Method<string> => {
   return (self, args) => {
     const asked = args.need(0);

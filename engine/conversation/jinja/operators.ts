@@ -19,10 +19,8 @@ import {
   tuple,
 } from "./values.ts";
 
-/** The maximum length of a repeated text or list. */
 const MAX_REPEATED = 1_000_000;
 
-/** Returns whether two values are equal in Python: lists and mappings by their items. */
 export function isEqual(left: Value, right: Value): boolean {
   if (left.value === right.value && isNone(left) === isNone(right)) return isUndefined(left) === isUndefined(right);
   if (isList(left) && isList(right)) {
@@ -40,17 +38,13 @@ function isSame(one: Value, other: Value | undefined): boolean {
   return other !== undefined && isEqual(one, other);
 }
 
-/**
- * Returns a negative number if `left` sorts before `right`, a positive one if after, else 0. Throws for values without
- * order.
- */
+/** Negative, 0 or positive, as for a sort. Throws for values without order. */
 export function order(left: Value, right: Value): number {
   const [a, b] = isText(left) && isText(right) ? [left.value, right.value] : [numberOf(left), numberOf(right)];
   if (a === undefined || b === undefined) throw unsupported("<", left, right);
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Returns whether a container has an item. Throws for values other than containers. */
 export function contains(container: Value, item: Value): boolean {
   if (isUndefined(container)) return false;
   if (isList(container)) return container.value.some((one) => isEqual(one, item));
@@ -62,7 +56,6 @@ export function contains(container: Value, item: Value): boolean {
   throw unsupported("in", item, container);
 }
 
-/** Returns the result of an operator as in Python. Throws if it is not defined for the values. */
 export function operated(operator: string, left: Value, right: Value, quote: Quote): Value {
   if (operator === "==") return boolean(isEqual(left, right));
   if (operator === "!=") return boolean(!isEqual(left, right));
@@ -81,7 +74,6 @@ const COMPARED: Readonly<Record<string, (order: number) => boolean>> = {
   ">=": (found) => found >= 0,
 };
 
-/** Returns joined or repeated texts and lists; undefined for other operations. */
 function sumOf(operator: string, left: Value, right: Value, quote: Quote): Value | undefined {
   if (operator === "*" && (isText(left) || isList(left)) && isNumber(right)) return repeated(left, right.value);
   if (operator === "*" && (isText(right) || isList(right)) && isNumber(left)) return repeated(right, left.value);

@@ -23,10 +23,8 @@ export type JsonOptions = {
   readonly ascii: boolean;
 };
 
-/** The separators of `json.dumps` for a single line. */
 export const IN_LINE: JsonOptions["separators"] = [", ", ": "];
 
-/** Returns the result of Python's `str`, the text that a template writes. */
 export function pythonText(value: Value, quote: Quote): string {
   if (isText(value)) return value.value;
   return isUndefined(value) ? "" : pythonRepr(value, quote);
@@ -50,9 +48,7 @@ export function pythonRepr(value: Value, quote: Quote): string {
   return items.length === 1 ? `(${items[0]},)` : `(${items.join(", ")})`;
 }
 
-/**
- * Returns a number as Python writes it. A number from JSON text keeps its form, so that the model sees its own text.
- */
+/** A number from JSON text keeps its form, so that the model sees its own text. */
 function pythonNumber({ type, value, lexeme }: NumberValue): string {
   if (lexeme !== undefined) return lexeme;
   return type === "FloatValue" ? pythonFloat(value) : BigInt(value).toString();
@@ -73,7 +69,6 @@ function pythonFloat(value: number): string {
 
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\" };
 
-/** Writes a text as Python's `repr` does: in single quotes if possible, with escapes for invisible characters. */
 export function pythonQuoted(text: string): string {
   const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
   const body = text.replace(/[\\'"]|[\p{C}\p{Z}]/gu, (character) => {

@@ -4,7 +4,6 @@ const part = (options: Intl.DateTimeFormatOptions) => {
 };
 const two = (number: number) => String(number).padStart(2, "0");
 
-/** The fields of a time in English, as Python writes them without a locale. */
 const FIELDS: Readonly<Record<string, (date: Date) => string>> = {
   "%": () => "%",
   A: part({ weekday: "long" }),

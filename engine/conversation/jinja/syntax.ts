@@ -1,13 +1,10 @@
-/** A node of a parsed template: its type, and fields with other nodes, lists of them or values. */
 export type SyntaxNode = { readonly type: string; readonly [field: string]: unknown };
 
 export function isSyntaxNode(value: unknown): value is SyntaxNode {
   return typeof value === "object" && value !== null && "type" in value && typeof value.type === "string";
 }
 
-/**
- * Calls `visit` for all nodes below a value, inner ones first. Nodes of the types `but` are skipped with their content.
- */
+/** Visits inner nodes first; nodes of the types `but` are skipped with their content. */
 export function walk(value: unknown, visit: (node: SyntaxNode) => void, but: ReadonlySet<string> = NONE): void {
   if (isSyntaxNode(value) && but.has(value.type)) return;
   for (const part of partsOf(value)) walk(part, visit, but);

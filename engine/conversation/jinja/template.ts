@@ -10,18 +10,13 @@ import { callable, dict, isText, NONE, toValue } from "./values.ts";
 export class RaisedByTemplate extends Error {}
 
 /**
- * A chat template, with the behaviour of Python's Jinja under the settings of transformers. Differences: rendering
- * continues where Python fails for a member of an undefined value or for adding another value to a text; lists may be
- * changed; numbers from JSON text keep their form.
+ * Differs from Python's Jinja: rendering continues where Python fails for a member of an undefined value, lists may be
+ * changed, and numbers from JSON text keep their form.
  */
 export class JinjaTemplate {
   readonly #program: SyntaxNode;
 
-  /**
-   * Parses the source. With `mark`, the function of this name is called at the beginning of each loop iteration with
-   * the item, and its result is written there. Throws for invalid Jinja, and for unknown filters or tests, as Jinja
-   * does.
-   */
+  /** With `mark`, each loop iteration begins with the result of that function for its item. Throws as Jinja does. */
   constructor(source: string, mark?: string) {
     this.#program = parse(source);
     const unknown = unknownNames(this.#program);
@@ -66,15 +61,12 @@ function range(bounds: readonly number[]): readonly number[] {
   return Array.from({ length }, (_, index) => start + index * step);
 }
 
-/** The fields of nodes with statements whose output is written. */
 const BLOCK_FIELDS = ["body", "alternate", "defaultBlock"];
-/** The types of statements; the template's own text is written unchanged. */
 const STATEMENTS: ReadonlySet<string> = new Set([
   ...["Set", "If", "For", "Macro", "CallStatement", "FilterStatement", "Break", "Continue", "Comment"],
   ...["StringLiteral", "Output"],
 ]);
 
-/** Wraps the expressions of a block in nodes that write their values. */
 function writeOutputs(node: SyntaxNode): void {
   for (const field of BLOCK_FIELDS) {
     const block = node[field];
@@ -97,7 +89,6 @@ function markLoop(node: SyntaxNode, mark: string): void {
 /** The parts of a template that Jinja resolves only when they are reached. */
 const CONDITIONAL: ReadonlySet<string> = new Set(["If", "Ternary", "SelectExpression"]);
 
-/** Returns the unknown filters and tests outside of conditional parts, each once. */
 function unknownNames(program: unknown): readonly string[] {
   const names = new Set<string>();
   const visit = ({ type, filter, test }: SyntaxNode) => {

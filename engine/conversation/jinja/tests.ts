@@ -27,7 +27,6 @@ const more = compared((found) => found > 0);
 const atLeast = compared((found) => found >= 0);
 const isMany = (value: Value) => isText(value) || isList(value) || isDict(value) || isUndefined(value);
 
-/** Returns the remainder of a division. Throws for values other than numbers. */
 function rest(value: Value, divisor: number): number {
   if (!isNumber(value)) throw new Error(`${nameOf(value)} cannot be divided`);
   return value.value % divisor;
@@ -70,7 +69,6 @@ const TESTS: Readonly<Record<string, Test>> = {
 
 export const isTest = (name: string): boolean => Object.hasOwn(TESTS, name);
 
-/** Returns whether a value passes a test. Throws for an unknown test, and for values that it does not accept. */
 export function passes(name: string, value: Value, args: CallArguments): boolean {
   const test = isTest(name) ? TESTS[name] : undefined;
   if (!test) throw new Error(`there is no test ${name}`);

@@ -5,7 +5,6 @@ const LINE_END = new RegExp(String.raw`\r\n|[\n\r\v\f${SEPARATORS}\u0085\u2028\u
 
 export type Ends = { readonly start: boolean; readonly end: boolean };
 
-/** Strips `characters` (default: white space) from the ends of a text. */
 export function stripped(text: string, characters: string | undefined, { start, end }: Ends): string {
   const isCut = (one: string) =>
     characters === undefined ? SPACES.test(one) && one !== "\ufeff" : one !== "" && characters.includes(one);
@@ -29,10 +28,7 @@ function characterBefore(text: string, end: number): string {
   return wide.length === 2 ? wide : text.slice(Math.max(0, end - 1), end);
 }
 
-/**
- * Splits a text at a separator (default: white space), at most `most` times from the left; a negative `most` is
- * unlimited.
- */
+/** Splits at most `most` times from the left; a negative `most` is unlimited. */
 export function split(text: string, separator: string | undefined, most: number): readonly string[] {
   if (separator === "") throw new Error("empty separator");
   const rest = separator === undefined ? stripped(text, undefined, { start: true, end: false }) : text;
@@ -56,7 +52,6 @@ function nextSpace(text: string, from: number): readonly [at: number, length: nu
   return found ? [found.index, found[0].length] : [-1, 0];
 }
 
-/** Splits a text at a separator, at most `most` times from the right. */
 export function splitFromRight(text: string, separator: string | undefined, most: number): readonly string[] {
   const turned = (one: string) => [...one].reverse().join("");
   const parts = split(turned(text), separator === undefined ? undefined : turned(separator), most);
@@ -68,7 +63,6 @@ export function linesOf(text: string): readonly string[] {
   return lines.at(-1) === "" ? lines.slice(0, -1) : lines;
 }
 
-/** Replaces at most `most` occurrences; all if it is negative. */
 export function replaced(text: string, old: string, by: string, most: number): string {
   let left = most < 0 ? Number.POSITIVE_INFINITY : most;
   return text.replaceAll(old, (found) => (left-- > 0 ? by : found));
@@ -83,7 +77,6 @@ export function capitalized(text: string): string {
   return first.toUpperCase() + rest.join("").toLowerCase();
 }
 
-/** Indents the lines of a text as Jinja's filter does: by default neither the first line nor empty lines. */
 export function indented(text: string, by: string, { first, blank }: { first: boolean; blank: boolean }): string {
   const lines = linesOf(`${text}\n`);
   const rest = lines.map((line, at) => ((at === 0 ? first : line !== "" || blank) ? by + line : line));

@@ -2,7 +2,6 @@ import { Environment, Interpreter, parse, type Scope, type Value } from "./libra
 import type { SyntaxNode } from "./syntax.ts";
 
 export type TextValue = Value & { readonly value: string };
-/** An integer or a float; `lexeme` is its form in JSON text. */
 export type NumberValue = Value & { readonly value: number; readonly lexeme?: string };
 export type BooleanValue = Value & { readonly value: boolean };
 export type ListValue = Value & { readonly value: Value[] };
@@ -47,17 +46,13 @@ const FALSE = converted(false);
 export const text = (value: string): Value => new Text(value);
 export const boolean = (value: boolean): Value => (value ? TRUE : FALSE);
 export const integer = (value: number): Value => new Integer(value);
-/** Creates a Python float, whole or not. */
 export const float = (value: number): Value => new Float(value);
 export const list = (values: Value[]): Value => new List(values);
 export const tuple = (values: Value[]): Value => new Tuple(values);
-/** Creates a mapping; Python's keys may be numbers. */
 export const dict = (entries: Map<string | number, Value>): Value => new Dict(entries);
-/** Creates a function; named arguments are the last argument. */
 export const callable = (call: Call): Value => new Func(call);
 
 export const isText = (value: Value): value is TextValue => value.type === "StringValue";
-/** Booleans are not numbers here. */
 export const isNumber = (value: Value): value is NumberValue =>
   value.type === "IntegerValue" || value.type === "FloatValue";
 export const isInteger = (value: Value): value is NumberValue => value.type === "IntegerValue";
@@ -65,7 +60,6 @@ export const isBoolean = (value: Value): value is BooleanValue => value.type ===
 export const isList = (value: Value): value is ListValue => value.type === "ArrayValue" || value.type === "TupleValue";
 export const isDict = (value: Value): value is DictValue =>
   value.type === "ObjectValue" || value.type === "KeywordArgumentsValue";
-/** A namespace, which has attributes only. */
 export const isNamespace = (value: Value): value is DictValue => value.type === "NamespaceValue";
 export const isFunction = (value: Value): value is FunctionValue => value.type === "FunctionValue";
 export const isUndefined = (value: Value): boolean => value.type === "UndefinedValue";
@@ -78,12 +72,10 @@ export function isTrue(value: Value): boolean {
 
 export const keyValue = (key: string | number): Value => (typeof key === "string" ? text(key) : integer(key));
 
-/** Returns the key of a mapping for a value; undefined for values that cannot be keys. */
 export function keyOf(value: Value): string | number | undefined {
   return isText(value) || isNumber(value) ? value.value : undefined;
 }
 
-/** Returns the items that a loop iterates over. Throws for values that are not iterable. */
 export function itemsOf(value: Value): readonly Value[] {
   if (isList(value)) return value.value;
   if (isDict(value)) return [...value.value.keys()].map(keyValue);
@@ -111,10 +103,6 @@ const NAMES: Readonly<Record<string, string>> = {
   UndefinedValue: "undefined",
 };
 
-/**
- * Converts to a template value: JSON values, maps, numbers of JSON texts (`JsonNumber`), and functions of JavaScript
- * values.
- */
 export function toValue(input: unknown): Value {
   if (input instanceof JsonNumber) {
     const { lexeme } = input;

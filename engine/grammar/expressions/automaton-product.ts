@@ -12,17 +12,14 @@ export type ProductPart = {
 };
 
 export type ProductState = AutomatonState & {
-  /** For each reported part, in order: whether it matches the text so far. */
   readonly told: readonly boolean[];
 };
 
-/** The place of an automaton without a step for the character. */
 const DEAD = -1;
 const EVERY_TEXT: readonly AutomatonState[] = [{ accepts: true, steps: [{ ranges: ALL_CODES, to: 0 }] }];
 
 /**
- * Creates the automaton of the texts that all wanted parts and no unwanted part match; the first state is the start.
- * Throws `UnsupportedPattern` beyond `maxStates` states or the budget.
+ * Texts that all wanted parts and no unwanted one match. Throws `UnsupportedPattern` beyond `maxStates` or the budget.
  */
 export function productOf(
   parts: readonly ProductPart[],
@@ -54,7 +51,6 @@ export function productOf(
   return states;
 }
 
-/** Returns whether no continuation from these places can satisfy all parts. */
 function isLost(parts: readonly ProductPart[], places: readonly number[]): boolean {
   return parts.some(({ automaton, match }, at) => {
     const place = places[at] ?? DEAD;
@@ -95,7 +91,6 @@ function leaving(
   return found;
 }
 
-/** Creates the automaton of a list of texts. Throws `UnsupportedPattern` when the budget is used up. */
 export function automatonOfTexts(texts: readonly string[], budget: WorkBudget): readonly AutomatonState[] {
   const nodes: { accepts: boolean; readonly next: Map<string, number> }[] = [{ accepts: false, next: new Map() }];
   for (const text of texts) {
@@ -119,7 +114,6 @@ export function automatonOfTexts(texts: readonly string[], budget: WorkBudget): 
   }));
 }
 
-/** Creates the automaton of the texts between two lengths, in characters; `max` undefined is unbounded. */
 export function automatonOfLength(min: number, max: number | undefined): readonly AutomatonState[] {
   const last = max ?? min;
   return Array.from({ length: last + 1 }, (_, length) => ({

@@ -4,9 +4,7 @@ import { ALL_CODES } from "./code-set.ts";
 import { FoundStates } from "./found-states.ts";
 import { type Expression, UnsupportedPattern } from "./regular-expression.ts";
 
-/** A state of an automaton. Characters without a step end the match. */
 export type AutomatonState = {
-  /** Whether the text up to this state matches. */
   readonly accepts: boolean;
   /** The steps; their ranges are disjoint. */
   readonly steps: readonly { readonly ranges: readonly CodeRange[]; readonly to: number }[];
@@ -15,9 +13,7 @@ export type AutomatonState = {
 const MAX_STATES = 1_024;
 /** The maximum nodes of an expression with its counts expanded. */
 const MAX_NODES = 4_096;
-/** Places of an expression that one unit of work pays for. */
 const PLACES_PER_WORK = 2;
-/** A node of an expression with its counts expanded. `any` accepts every further text. */
 type Node =
   | { readonly kind: "set"; readonly ranges: readonly CodeRange[]; readonly to: number }
   | { readonly kind: "split"; readonly to: number[] }
@@ -27,10 +23,8 @@ const END = 0;
 const ANY = 1;
 
 /**
- * Creates the deterministic automaton of the texts that an expression without anchors matches as a whole; the first
- * state is the start. Following a text costs the same however many readings it has. Throws `UnsupportedPattern` if the
- * automaton has too many states (some double with every character) or costs more than `budget`: every visited place is
- * charged.
+ * The deterministic automaton of an expression without anchors. Throws `UnsupportedPattern` if it has too many states
+ * or costs more than `budget`.
  */
 export function automatonOf(expression: Expression, budget: WorkBudget): readonly AutomatonState[] {
   const nodes: Node[] = [{ kind: "end" }, { kind: "any" }];
@@ -59,10 +53,7 @@ function pay(budget: WorkBudget, places: number): void {
   if (!budget.spend(places)) throw new UnsupportedPattern();
 }
 
-/**
- * Writes an expression before the node `next` and returns its first node. Each expanded part is charged, even one
- * without nodes, so that hostile counts are bounded.
- */
+/** Each expanded part is charged, even one without nodes, so that hostile counts are bounded. */
 function placeOf(nodes: Node[], expression: Expression, next: number, budget: WorkBudget): number {
   pay(budget, 1 / PLACES_PER_WORK);
   const add = (node: Node): number => {
@@ -97,10 +88,7 @@ function placeOf(nodes: Node[], expression: Expression, next: number, budget: Wo
   }
 }
 
-/**
- * Returns the nodes at which a character is read or the text ends, reachable from the given ones, sorted. If `any` is
- * among them, it is the only one.
- */
+/** Nodes that read a character or end the text; if `any` is among them, it is the only one. */
 function reachable(nodes: readonly Node[], from: readonly number[], budget: WorkBudget): readonly number[] {
   const seen = new Set<number>();
   const found: number[] = [];
@@ -117,7 +105,6 @@ function reachable(nodes: readonly Node[], from: readonly number[], budget: Work
   return found.sort((a, b) => a - b);
 }
 
-/** Returns the targets of each character from the given nodes, as ranges of characters with equal targets. */
 function leaving(
   nodes: readonly Node[],
   places: readonly number[],

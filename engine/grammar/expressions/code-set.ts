@@ -6,7 +6,6 @@ export const ALL_CODES: readonly CodeRange[] = [
   [0xe000, 0x10ffff],
 ];
 
-/** Returns the union of ranges, sorted and without overlaps. */
 export function unite(ranges: readonly CodeRange[]): readonly CodeRange[] {
   const result: [number, number][] = [];
   for (const [low, high] of [...ranges].sort((a, b) => a[0] - b[0])) {
@@ -17,7 +16,6 @@ export function unite(ranges: readonly CodeRange[]): readonly CodeRange[] {
   return result;
 }
 
-/** Returns the difference of two sets. */
 export function subtract(from: readonly CodeRange[], taken: readonly CodeRange[]): readonly CodeRange[] {
   const gone = unite(taken);
   const left: CodeRange[] = [];

@@ -2,9 +2,8 @@ import { includes } from "./code-set.ts";
 import type { Expression } from "./regular-expression.ts";
 
 /**
- * Returns whether an expression matches anywhere in a text. All readings are followed at once as sets of positions: the
- * time grows with the sizes of text and expression, not with the number of readings. `afford` receives the number of
- * positions of each step; if it returns false, the result is undefined.
+ * Whether an expression matches anywhere. All readings are followed at once, so that time grows with sizes only.
+ * `afford` receives the positions of each step; if it returns false, the result is undefined.
  */
 export function matchesExpression(
   expression: Expression,
@@ -12,7 +11,6 @@ export function matchesExpression(
   afford: (places: number) => boolean,
 ): boolean | undefined {
   const codes = [...text].map((char) => char.codePointAt(0) ?? 0);
-  /** Returns the end positions of matches that begin at one of `starts`; undefined if the budget is used up. */
   const ends = (part: Expression, starts: ReadonlySet<number>): ReadonlySet<number> | undefined => {
     if (!afford(starts.size + 1)) return undefined;
     switch (part.kind) {

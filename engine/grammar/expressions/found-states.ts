@@ -1,6 +1,5 @@
 import { UnsupportedPattern } from "./regular-expression.ts";
 
-/** The states of an automaton under construction, identified by their places, in order of discovery. */
 export class FoundStates {
   /** The places of each state. Iteration includes states added meanwhile. */
   readonly places: (readonly number[])[] = [];
@@ -11,7 +10,6 @@ export class FoundStates {
     this.#maxStates = maxStates;
   }
 
-  /** Returns the number of the state with these places. Throws `UnsupportedPattern` beyond the limit. */
   numberOf(places: readonly number[]): number {
     const key = places.join();
     const known = this.#numbers.get(key);

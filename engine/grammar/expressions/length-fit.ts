@@ -8,10 +8,7 @@ export type FittedExpression = { readonly expression: Expression; readonly isWho
 
 const NOTHING: Expression = { kind: "choice", options: [] };
 
-/**
- * Narrows the counts in an expression until every matched text has a length within the bounds. Undefined if counts
- * cannot do that, or if nothing remains.
- */
+/** Narrows counts until every match has a length within the bounds; undefined if that is impossible. */
 export function withinLength(expression: Expression, bounds: LengthBounds): FittedExpression | undefined {
   const parts = sequenceParts(expression);
   const [only] = parts;
@@ -65,7 +62,6 @@ function fittedSequence(
   };
 }
 
-/** Returns whether a part repeats texts of one length, so that its count determines its length. */
 function isElastic(part: Expression): part is Repeat {
   if (part.kind !== "repeat") return false;
   const { minLength, maxLength } = lengthBounds(part.part);

@@ -8,10 +8,7 @@ export type Expression =
   | { readonly kind: "repeat"; readonly part: Expression; readonly min: number; readonly max: number | undefined }
   | { readonly kind: "start" | "end" };
 
-/**
- * The pattern is outside the supported subset. The error has no stack: a schema may have thousands of such patterns,
- * and a stack costs as much as parsing one.
- */
+/** No stack: a schema may have thousands of such patterns, and a stack costs as much as parsing one. */
 export class UnsupportedPattern extends Error {
   constructor() {
     const { stackTraceLimit } = Error;
@@ -56,9 +53,8 @@ const CLASSES: Readonly<Record<string, readonly CodeRange[]>> = {
 const CONTROLS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 };
 
 /**
- * Parses the subset of ECMAScript expressions that a grammar can enforce: characters, classes, `.`, groups,
- * alternatives, `* + ? {m,n}` and anchors. Throws `UnsupportedPattern` for look-around, back references, `\b`,
- * properties and flags, and beyond `maxLength` characters. The pattern must be valid.
+ * The subset of ECMAScript that a grammar can enforce. Throws `UnsupportedPattern` for look-around, back references,
+ * `\b`, properties and flags, and beyond `maxLength` characters. The pattern must be valid.
  */
 export function parseExpression(pattern: string, maxLength = MAX_LENGTH): Expression {
   if (pattern.length > maxLength) throw new UnsupportedPattern();

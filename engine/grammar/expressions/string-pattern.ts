@@ -7,13 +7,10 @@ import { type Expression, parseExpression, UnsupportedPattern } from "./regular-
 
 const MAX_PATTERN_WORK = 40_000;
 
-/** Bounds of the length of a text, in characters; `maxLength` undefined is unbounded. */
 export type LengthBounds = { readonly minLength: number; readonly maxLength: number | undefined };
 
-/** The maximum ranges of a set that may be written by its complement. */
 const MOST_GAPS = 16;
 
-/** The characters that a JSON string must escape, with their short forms. */
 const ESCAPES: readonly (readonly [code: number, text: string])[] = [
   [0x22, '\\"'],
   [0x5c, "\\\\"],
@@ -28,11 +25,7 @@ const NOT_PLAIN: readonly CodeRange[] = [
   [0x22, 0x22],
   [0x5c, 0x5c],
 ];
-/**
- * Returns the expression of all texts that a pattern of JSON Schema matches (anywhere in the text, unless anchored).
- * Undefined if the pattern is outside the subset of `parseExpression`. The pattern must be valid. Inner anchors remain;
- * no automaton can be made of these.
- */
+/** All texts that a valid pattern matches (anywhere unless anchored); undefined outside of the subset. */
 export function patternExpression(pattern: string): Expression | undefined {
   try {
     return { kind: "choice", options: branches(parseExpression(pattern)).map(unanchored) };
@@ -42,7 +35,6 @@ export function patternExpression(pattern: string): Expression | undefined {
   }
 }
 
-/** Removes the outer anchors, and adds any text where there is none. */
 function unanchored(branch: readonly Expression[]): Expression {
   const any: Expression = { kind: "repeat", part: { kind: "set", ranges: ALL_CODES }, min: 0, max: undefined };
   const parts = [...branch];
@@ -64,17 +56,15 @@ function branches(expression: Expression): readonly (readonly Expression[])[] {
 }
 
 /**
- * Matches the inside of a JSON string that an expression without anchors matches as a whole, with one reading per text:
- * llama.cpp follows all readings for each candidate token, and those of `(a*)*` double with every character. A part is
- * written directly if the next character always decides whether it continues; the rest becomes an automaton with a rule
- * per state. Throws `UnsupportedPattern`.
+ * Matches the inside of a JSON string with one reading per text: llama.cpp follows all readings, and those of `(a*)*`
+ * double with every character. A part is written directly where the next character decides whether it continues; the
+ * rest is an automaton.
  */
 export function expressionGrammar(rules: GrammarRules, expression: Expression): Gbnf {
   const parts = sequenceParts(expression);
   const behind = beginnings(parts);
   const written: Gbnf[] = [];
   let group: Expression[] = [];
-  /** The characters that may continue the group after a possible end. */
   let goingOn: readonly CodeRange[] = [];
   for (const [at, part] of parts.entries()) {
     rules.patternBudget.spend(1);
@@ -90,7 +80,6 @@ export function expressionGrammar(rules: GrammarRules, expression: Expression): 
   return sequence(...written);
 }
 
-/** Returns, for each part, the first characters of the texts after it. */
 function beginnings(parts: readonly Expression[]): readonly (readonly CodeRange[])[] {
   const found: (readonly CodeRange[])[] = [];
   let behind: readonly CodeRange[] = [];
@@ -137,7 +126,6 @@ function statesGrammar(rules: GrammarRules, expression: Expression): Gbnf {
   return automatonGrammar(rules, states, () => EMPTY);
 }
 
-/** Returns the parts of a sequence, with single groups unwrapped. */
 export function sequenceParts(expression: Expression): readonly Expression[] {
   if (expression.kind === "sequence") return expression.parts.flatMap(sequenceParts);
   const [only] = expression.kind === "choice" ? expression.options : [];
@@ -160,7 +148,6 @@ function isEmptiable(expression: Expression): boolean {
   }
 }
 
-/** Returns the first characters of the texts that an expression matches. */
 function beginning(expression: Expression): readonly CodeRange[] {
   switch (expression.kind) {
     case "set":
@@ -227,10 +214,7 @@ function meet(some: readonly CodeRange[], others: readonly CodeRange[]): boolean
   return some.some(([low, high]) => others.some(([from, to]) => low <= to && from <= high));
 }
 
-/**
- * Matches the inside of a JSON string that an automaton matches, followed by `behind` of the final state (NEVER if the
- * text must not end there). Each state is a rule.
- */
+/** Each state is a rule; `behind` is the grammar after a final state, NEVER if the text must not end there. */
 export function automatonGrammar<State extends AutomatonState>(
   rules: GrammarRules,
   states: readonly State[],
@@ -268,7 +252,6 @@ function jsonChar(rules: GrammarRules, ranges: readonly CodeRange[]): Gbnf {
   return choice(...controls.map((code) => literal(`\\u${code.toString(16).padStart(4, "0")}`)));
 }
 
-/** Matches the characters of a set that need no escape, by the complement if that is shorter. */
 function plainChar(ranges: readonly CodeRange[]): readonly Gbnf[] {
   const last = ranges.at(-1);
   if (last?.[1] === ALL_CODES.at(-1)?.[1] && ranges.length <= MOST_GAPS) {
@@ -279,7 +262,6 @@ function plainChar(ranges: readonly CodeRange[]): readonly Gbnf[] {
   return plain.length > 0 ? [chars(...plain)] : [];
 }
 
-/** Returns bounds of the length of all texts that an expression matches. */
 export function lengthBounds(expression: Expression): LengthBounds {
   switch (expression.kind) {
     case "set":

@@ -14,19 +14,14 @@ const MAX_COUNTED = 512;
 const MAX_STATES = 1_024;
 const MAX_TEXT_WORK = 40_000;
 
-/** The constraints on a text; all apply. */
 export type TextFacets = LengthBounds & {
-  /** Expressions that must match the whole text. */
   readonly wanted: readonly Expression[];
-  /** Expressions that must not match the whole text. */
   readonly unwanted: readonly Expression[];
   readonly except: readonly string[];
 };
 
 /**
- * Matches the inside of a JSON string that satisfies the facets. If counting characters takes too many rules, the
- * counts of the expression are narrowed until every matched text has a length within the bounds. Throws
- * `UnsupportedPattern` if no automaton of bounded size exists.
+ * Where counting characters takes too many rules, counts of the expression are narrowed. Throws `UnsupportedPattern`.
  */
 export function textGrammar(rules: GrammarRules, facets: TextFacets): Gbnf {
   const { wanted, unwanted, except, minLength, maxLength } = facets;
@@ -47,7 +42,6 @@ export function textGrammar(rules: GrammarRules, facets: TextFacets): Gbnf {
   }
 }
 
-/** Returns whether every text that an expression matches has a length within the bounds. */
 export function keepsTo(expression: Expression, { minLength, maxLength }: LengthBounds): boolean {
   const own = lengthBounds(expression);
   const most = maxLength ?? Number.POSITIVE_INFINITY;
@@ -62,7 +56,6 @@ function productGrammar(rules: GrammarRules, facets: TextFacets, isInBounds: boo
   return automatonGrammar(rules, states, () => EMPTY);
 }
 
-/** Returns the automata of all facets. Throws `UnsupportedPattern`. */
 export function facetParts(facets: TextFacets, budget: WorkBudget): readonly ProductPart[] {
   const { wanted, unwanted, except, minLength, maxLength } = facets;
   const part = (match: ProductPart["match"]) => (expression: Expression) => ({

@@ -14,16 +14,14 @@ export type TextEnd = {
 };
 
 /**
- * Matches any text up to the first of the marks, and the grammar after that mark. With `mayEnd` the text may end
- * without a mark. There is one rule per prefix of a mark (the automaton of Aho and Corasick), so that a text has one
- * reading and costs the sampler little.
+ * Any text up to the first mark, and the grammar after it: one rule per prefix of a mark (Aho and Corasick), so that a
+ * text has one reading.
  */
 export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
   const states = new Map<string, Gbnf>();
   const beginnings = new Beginnings(ends.flatMap(({ mark, onlyFirst }) => (onlyFirst ? [] : [mark])));
   const all = new Set(ends.flatMap(({ mark }) => [...mark]));
   const single = (char: string): CodeRange => [char.codePointAt(0) ?? 0, char.codePointAt(0) ?? 0];
-  /** Returns the rule of the state in which `text` is the matched prefix of a mark. */
   const state = (text: string, isFirst: boolean): Gbnf => {
     const key = `${isFirst} ${text}`;
     const known = states.get(key);
@@ -61,20 +59,17 @@ export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd:
   );
 }
 
-/** Matches any text that does not contain `mark`, including the empty one. */
 export function textWithout(rules: GrammarRules, mark: string): Gbnf {
   const name = [...mark].map((char) => (char.codePointAt(0) ?? 0).toString(16)).join("-");
   return rules.named(`without-${name}`, () => textUntil(rules, [{ mark, behind: NEVER }], true));
 }
 
-/** Returns the longest mark that a text ends with. */
 function endOf(ends: readonly TextEnd[], text: string, isFirst: boolean): TextEnd | undefined {
   return ends
     .filter(({ mark, onlyFirst }) => (onlyFirst ? isFirst && text === mark : text.endsWith(mark)))
     .reduce<TextEnd | undefined>((a, b) => (a === undefined || b.mark.length > a.mark.length ? b : a), undefined);
 }
 
-/** The prefixes of marks, each with the characters that may follow it. */
 class Beginnings {
   readonly #next = new Map<string, Set<string>>([["", new Set()]]);
 
@@ -89,14 +84,12 @@ class Beginnings {
     }
   }
 
-  /** Returns the longest suffix of a text that is a prefix of a mark. */
   longestIn(text: string): string {
     let from = 0;
     while (!this.#next.has(text.slice(from))) from += 1;
     return text.slice(from);
   }
 
-  /** Returns the characters that extend a prefix, or a suffix of it, to a longer prefix. */
   charsBehind(text: string): ReadonlySet<string> {
     const found = new Set(this.#next.get(text));
     if (text === "") return found;

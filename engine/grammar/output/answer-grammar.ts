@@ -9,17 +9,11 @@ import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
 export const ANSWER_FIELD = "output_constraint.json_schema.schema_json";
 
 export type AnswerGrammarOptions = {
-  /** Whether a schema without `strict` is not enforced. Default: false. */
   readonly onlyStrict?: boolean;
-  /** Undeclared members of objects. Default: `declared`. */
   readonly undeclared?: UndeclaredMembers | undefined;
 };
 
-/**
- * Creates the grammar of a constrained answer: one JSON object, or one value of a schema, and nothing after it.
- * Undefined without constraint. Throws `EngineError` INVALID_SCHEMA for a schema that is invalid, too costly or
- * unsatisfiable, and with `strict` for one with unenforced keywords.
- */
+/** One JSON object or one value of a schema, and nothing after it. Throws `EngineError` INVALID_SCHEMA. */
 export function answerGrammar(
   constraint: OutputConstraint | undefined,
   rules: GrammarRules,

@@ -8,10 +8,7 @@ import { MAX_SCHEMA_BYTES } from "../schema/schema-document.ts";
 /** The maximum length of a grammar in ASCII characters: longer ones cost too much to parse and to cache. */
 const MAX_GRAMMAR_LENGTH = 256 * 1024;
 
-/**
- * Parses the text of a schema and charges for it. Throws `EngineError` INVALID_SCHEMA for invalid JSON, and
- * `CostlySchema` if it is too long or exceeds the budget.
- */
+/** Charges for reading. Throws `EngineError` INVALID_SCHEMA, and `CostlySchema` if too long or over the budget. */
 export function parseSchema(text: string, at: string, budget: WorkBudget): unknown {
   if (Buffer.byteLength(text) > MAX_SCHEMA_BYTES)
     throw costlySchema(`${at}#`, "is too long", { max_bytes: String(MAX_SCHEMA_BYTES) });
@@ -42,10 +39,7 @@ export function refuseUnenforced(unenforced: readonly string[]): void {
   throw invalidSchema(first, "this keyword cannot be enforced, which `strict` asks for", { fault: "not_enforceable" });
 }
 
-/**
- * Writes the grammar as text, with the rule `root` and the rules that it refers to. Throws `EngineError` INVALID_SCHEMA
- * if the text is longer than 256 KiB or nothing can match.
- */
+/** Throws `EngineError` INVALID_SCHEMA if the text is longer than 256 KiB or nothing can match. */
 export function finishGrammar(root: Gbnf, rules: GrammarRules, at: string): string {
   const pruned = prune(root, rules.all, rules.finishing);
   if (pruned === undefined) throw invalidSchema(`${at}#`, "no value can satisfy it");

@@ -10,29 +10,23 @@ import { ANSWER_FIELD, answerGrammar } from "./answer-grammar.ts";
 import { finishGrammar, withinBudget } from "./constraint-grammar.ts";
 import { type ToolCallGrammar, type ToolCallGrammarOptions, toolCallGrammar } from "./tool-call-grammar.ts";
 
-/** The constrained parts of the output, and the form in which the model writes them. */
 export type OutputGrammarOptions = Pick<
   ToolCallGrammarOptions,
   "tools" | "maxCalls" | "argumentTypes" | "undeclared"
 > & {
   readonly markers: OutputMarkers;
-  /** Whether the output must consist of calls. */
   readonly mustCall: boolean;
-  /** The constraint on the visible text of an answer without calls; undefined for none. */
   readonly constraint: OutputConstraint | undefined;
-  /** Whether the output begins inside the reasoning, may open it, or has none. */
   readonly reasoning: "opened" | "may-open" | "none";
   /** Whether to skip schemas that are neither strict nor of mandatory calls. Default: false. */
   readonly onlyPromised?: boolean;
 };
 
-/** The shortest closing code fences. */
 const FENCES = [...FENCE.signs].map((sign) => literal(sign.repeat(FENCE.minLength)));
 
 export const BEHIND_REASONING = "answer";
 
 export type OutputGrammar = {
-  /** The grammar's text, with the rules `root` and `answer`; undefined without constraints. */
   readonly text: string | undefined;
   /** Whether schemas without `strict` cost too much and are not enforced. */
   readonly gaveUp: boolean;
@@ -42,12 +36,10 @@ export type OutputGrammar = {
 export const GRAMMAR_WORK = 50_000;
 
 /**
- * Creates the grammar of the whole output, reasoning included: calls if they are mandatory, a JSON value if the answer
- * is constrained, either if both are possible. If only calls are constrained, other text is free and a call begins
- * wherever the output parser detects one, so the arguments of a strict tool are enforced in every form of call.
- * Reasoning is free, but must end if the answer is constrained. Throws `EngineError` INVALID_SCHEMA for an invalid
- * schema, and for one that costs too much if `strict` or mandatory calls require it; other costly schemas are not
- * enforced.
+ * Creates the grammar of the whole output: calls if they are mandatory, a JSON value if the answer is constrained,
+ * either if both are possible. If only calls are constrained, other text is free and a call begins wherever the output
+ * parser detects one. Throws `EngineError` INVALID_SCHEMA, for a costly schema only if `strict` or mandatory calls
+ * require it.
  */
 export function outputGrammar(options: OutputGrammarOptions): OutputGrammar {
   const budget = new WorkBudget(GRAMMAR_WORK);
@@ -76,7 +68,6 @@ export function tellsTypes({ toolCall }: OutputMarkers): boolean {
   return toolCall !== undefined && formOf(toolCall).markup(toolCall)?.tags !== undefined;
 }
 
-/** Returns whether a schema without `strict` applies. */
 export function hasUnpromised({
   constraint,
   mustCall,
@@ -129,14 +120,12 @@ function inText({ text }: OutputMarkers, value: Gbnf): Gbnf {
   );
 }
 
-/** Matches calls after an empty visible text. */
 function behindText({ text }: OutputMarkers, calls: Gbnf): Gbnf {
   if (text === undefined) return calls;
   const before = [text.start ?? "", text.open, text.close].map((mark) => optional(literal(mark)));
   return sequence(...before, calls);
 }
 
-/** Matches visible text in which calls may begin, and reasoning before any text. */
 function freeText(rules: GrammarRules, markers: OutputMarkers, calls: ToolCallGrammar | undefined): Gbnf {
   const { reasoning } = markers;
   const opens: readonly TextEnd[] = reasoning
@@ -145,9 +134,7 @@ function freeText(rules: GrammarRules, markers: OutputMarkers, calls: ToolCallGr
   return textUntil(rules, [...fenced(calls?.openers ?? [], markers, BEHIND_REASONING), ...opens], true);
 }
 
-/**
- * Lets the text of the rule `around` continue after calls if a code fence closes there: the calls were examples in it.
- */
+/** Lets text continue where a code fence closes after calls: the calls were examples in it. */
 function fenced(calls: readonly TextEnd[], markers: OutputMarkers, around: string): readonly TextEnd[] {
   if (!hasExamples(markers)) return calls;
   const close = sequence(repeat(charsOf("\n\n"), 1, 2), repeat(literal(" "), 0, FENCE.maxIndent), choice(...FENCES));
@@ -155,7 +142,6 @@ function fenced(calls: readonly TextEnd[], markers: OutputMarkers, around: strin
   return calls.map((each) => (each.onlyFirst ? each : { ...each, behind: sequence(each.behind, more) }));
 }
 
-/** Matches reasoning after its opening mark, and the answer. */
 function thinking(
   rules: GrammarRules,
   markers: OutputMarkers,
@@ -175,7 +161,6 @@ function thinking(
   });
 }
 
-/** Returns the call marks that end reasoning in this family, and the calls after them. */
 function reasoningEnds(
   { endedByCall }: NonNullable<OutputMarkers["reasoning"]>,
   calls: ToolCallGrammar | undefined,

@@ -26,24 +26,18 @@ import { formatGrammar } from "../values/string-grammar.ts";
 
 export type TaggedArgumentsOptions = {
   readonly tags: ParameterTags;
-  /** The field that held the schema, for error messages. */
   readonly at: string;
-  /** Undeclared members of objects inside a parameter. Default: `declared`. */
   readonly undeclared?: UndeclaredMembers | undefined;
-  /** Returns the types of a parameter; undefined for any. */
   readonly typesOf: (key: string) => ReadonlySet<string> | undefined;
 };
 
 /** The enforced keywords of the object itself; other keywords of objects are not enforced. */
 const OF_THE_WHOLE = ["type", "nullable", "properties", "required", "additionalProperties"];
-/** The work per character of a text in a list, in characters. */
 const READINGS_OF_TEXT = 16;
 
 /**
- * Matches the parameters of a call as text between tags: the declared ones in the order of the schema; optional ones
- * may be absent. A string value is any text without the closing mark, or one of an `enum`; other values are JSON of
- * their schema. Schemas that are not enforced, such as those of strings, are not converted. Throws `EngineError`
- * INVALID_SCHEMA as `toGrammar` does.
+ * Parameters as text between tags, in order. A string is any text without the closing mark, or one of an `enum`; other
+ * values are JSON of their schema. Throws `EngineError` INVALID_SCHEMA.
  */
 export function taggedArguments(
   schema: unknown,
@@ -81,7 +75,6 @@ export function taggedArguments(
   return { root: inOrder(rules, parameters, options.tags.between ?? ""), unenforced };
 }
 
-/** Matches the parameters in order; those that are not required may be absent. */
 function inOrder(
   rules: GrammarRules,
   parameters: readonly { readonly parameter: Gbnf; readonly isRequired: boolean }[],
@@ -100,13 +93,9 @@ function inOrder(
   return first;
 }
 
-/** The maximum length of an undeclared parameter name, in characters. */
 const MAX_KEY = 128;
 
-/**
- * Matches any parameters, for a tool whose schema is not enforced. A closing tag with a name may differ from its
- * opening tag: a grammar cannot compare them.
- */
+/** Any parameters. A closing tag with a name may differ from its opening one: a grammar cannot compare them. */
 export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gbnf {
   return rules.named("any-parameters", () => {
     const { nested } = tags;
@@ -132,16 +121,13 @@ export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gb
 /** A placeholder for a key, to obtain the text around it. */
 const KEY = "\0";
 
-/** Matches one character of a key that ends with one of the marks. */
 function charsBefore(ends: readonly string[]): Gbnf {
   const firsts = ends.flatMap((end) => end.codePointAt(0) ?? []);
   return chars(...subtract(ALL_CODES, [[0, 0x1f], ...firsts.map((code): CodeRange => [code, code])]));
 }
 
-/** A parameter of a tool: its name, its schema, and the grammars of the tool's schema. */
 type Parameter = { readonly key: string; readonly property: JsonValue; readonly grammars: SchemaGrammars };
 
-/** The grammar of a parameter's value, and the keywords of its schema that are not enforced. */
 type ParameterValue = {
   readonly kind: "text" | "json";
   readonly grammar: Gbnf;
@@ -176,10 +162,7 @@ function parameterValue(
   return { kind: "text", grammar: anyOfTexts(texts.filter((text) => !text.includes(mark))), unenforced };
 }
 
-/**
- * Returns the keywords of a text parameter that an arbitrary text may violate. Types are those of the output parser,
- * which does not distinguish integers from text.
- */
+/** Keywords that an arbitrary text may violate; the output parser does not distinguish integers from text. */
 function ignoredIn(property: SchemaObject, isText: boolean): readonly string[] {
   return Object.keys(property).filter((name) => {
     const value = property[name];
@@ -192,7 +175,6 @@ function ignoredIn(property: SchemaObject, isText: boolean): readonly string[] {
   });
 }
 
-/** Returns the format of a string without other constraints; undefined if there is none or it is not enforced. */
 function onlyFormat({ format, pattern, minLength, maxLength, not }: SchemaObject): string | undefined {
   const isAlone = [pattern, minLength, maxLength, not].every((each) => each === undefined);
   return isAlone && typeof format === "string" && writtenFormat(format) !== undefined ? format : undefined;
@@ -203,7 +185,6 @@ function speaksOf(name: string, type: SchemaType): boolean {
   return found !== undefined && (found.type === undefined || found.type === type);
 }
 
-/** Returns the listed strings of a parameter; undefined if none are listed. */
 function fixedTexts(property: SchemaObject): readonly string[] | undefined {
   const values: JsonValue | undefined = Object.hasOwn(property, "const") ? [property.const ?? null] : property.enum;
   return isList(values) ? values.filter((value) => typeof value === "string") : undefined;

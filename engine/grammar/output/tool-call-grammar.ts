@@ -14,27 +14,20 @@ import { parseSchema, refuseUnenforced, withinBudget } from "./constraint-gramma
 import { anyTaggedArguments, taggedArguments } from "./tagged-arguments.ts";
 
 export type CallableTool = Pick<Tool, "name" | "parametersJsonSchema" | "strict"> & {
-  /** The index of the tool in the request, for error messages. Default: its index here. */
   readonly position?: number;
 };
 
 export type ToolCallGrammarOptions = {
   readonly markers: ToolCallMarkers;
-  /** The callable tools, at least one: all of them, the allowed ones, or the named one. */
   readonly tools: readonly CallableTool[];
   /**
-   * The tools whose schemas are enforced. `all`: every tool. `strict`: strict tools, and for tagged arguments also the
-   * others, whose types the tags depend on. `only-strict`: strict tools. Default: `all`.
+   * The enforced schemas. `strict` includes those of other tools for tagged arguments, which need types. Default:
+   * `all`.
    */
   readonly held?: "all" | "strict" | "only-strict";
-  /** Undeclared members of objects. Default: `declared`. */
   readonly undeclared?: UndeclaredMembers | undefined;
-  /** The maximum calls in one answer. Default: 1. */
   readonly maxCalls?: number;
-  /**
-   * Returns the types of a tool's argument as the output parser reads them; used for tagged arguments. Undefined for
-   * any, the default. Spends from the budget, and throws `WorkSpent`.
-   */
+  /** Types for tagged arguments, as the output parser reads them; undefined for any. Throws `WorkSpent`. */
   readonly argumentTypes?: (
     toolName: string,
     path: readonly string[],
@@ -47,18 +40,12 @@ const NO_PARAMETERS = '{"type":"object","additionalProperties":false}';
 export type ToolCallGrammar = SchemaGrammar & {
   /** The marks where calls begin in other text, each with the rest of the calls and nothing after. */
   readonly openers: readonly TextEnd[];
-  /**
-   * The longer marks of calls as the template writes them, which a mere mention of a mark does not match, each with the
-   * rest of the calls and nothing after.
-   */
+  /** The same for the longer marks that a mere mention of a mark does not match. */
   readonly written: () => readonly TextEnd[];
 };
 
 /**
- * Creates the grammar of one or more tool calls as the chat template writes them, with arguments by each tool's schema,
- * and nothing after them. Matches nothing for markup that only an engine parses. Throws `EngineError` INVALID_SCHEMA as
- * `toGrammar` does, and for a strict tool whose schema has unenforced keywords; the message contains the position of
- * the tool.
+ * One or more calls as the template writes them, and nothing after. Throws `EngineError` INVALID_SCHEMA with the tool.
  */
 export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarRules): ToolCallGrammar {
   const { markers, tools, maxCalls = 1 } = options;
@@ -89,7 +76,6 @@ export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarR
   return { root, openers, written: () => writtenOf(markup, callable, groupOf), unenforced };
 }
 
-/** A tool and the parts of its calls: arguments, leading text, and the rest. */
 type CallParts = { readonly name: string; readonly args: Gbnf; readonly begins: string; readonly rest: Gbnf };
 
 function writtenOf(

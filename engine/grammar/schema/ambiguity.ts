@@ -8,38 +8,27 @@ const MAX_READINGS = 64;
 
 type Edge = { readonly to: string; readonly readings: number };
 
-/**
- * Counts how many readings a text can have under a grammar. If several alternatives begin alike, each value inside them
- * is read once per alternative; in a recursive schema the readings multiply with every level.
- */
+/** Counts the readings of a text: alternatives that begin alike multiply, in recursive schemas with every level. */
 export class ReadingsGraph {
   readonly #edges = new Map<string, Edge[]>();
   /** The visit index of a node, later the lowest index in its cycle. */
   readonly #low = new Map<string, number>();
-  /** The maximum readings from each visited node to the end of the text; such nodes get no further edges. */
   readonly #most = new Map<string, number>();
   readonly #path: string[] = [];
 
-  /** Adds the edge from a value to a value inside it, one of `readings` alternatives that can begin alike. */
   add(from: string, to: string, readings: number): void {
     const edges = this.#edges.get(from);
     if (edges === undefined) this.#edges.set(from, [{ to, readings }]);
     else edges.push({ to, readings });
   }
 
-  /**
-   * Returns whether a text that begins at `from` can have too many readings. The nodes reachable from it must be
-   * complete: each node is visited once in all calls.
-   */
+  /** The nodes reachable from `from` must be complete: each node is visited once in all calls. */
   isTooAmbiguous(from: string): boolean {
     if (!this.#most.has(from)) this.#visit(from);
     return (this.#most.get(from) ?? 1) > MAX_READINGS;
   }
 
-  /**
-   * Finds the cycles reachable from a node (Tarjan's strongly connected components), each after the components that it
-   * leads to.
-   */
+  /** Tarjan's strongly connected components, each after those that it leads to. */
   #visit(node: string): number {
     const index = this.#low.size;
     this.#low.set(node, index);
@@ -52,7 +41,6 @@ export class ReadingsGraph {
     return lowest;
   }
 
-  /** Sets the maximum readings of the nodes of a component: infinite if readings multiply inside it. */
   #weigh(circle: ReadonlySet<string>): void {
     let most = 1;
     for (const node of circle)
@@ -64,10 +52,7 @@ export class ReadingsGraph {
   }
 }
 
-/**
- * Returns how many alternatives can share a text up to a value inside them, or up to their end for strings and numbers.
- * Throws `WorkSpent`.
- */
+/** How many alternatives can share a text up to a value inside them, or up to the end of a string or number. */
 export function readingsOf(alternatives: readonly (readonly PlainNode[])[], budget: WorkBudget): number {
   if (alternatives.length < 2) return 1;
   let arrays = 0;
@@ -96,7 +81,6 @@ export function readingsOf(alternatives: readonly (readonly PlainNode[])[], budg
   return Math.max(1, arrays, strings, numbers, open + Math.max(0, ...alike));
 }
 
-/** Returns the possible types of a value (undefined for any), and whether the schema lists all values. */
 function possibleTypes(
   nodes: readonly PlainNode[],
   budget: WorkBudget,
@@ -107,9 +91,7 @@ function possibleTypes(
   return { types: new Set(values.map((value) => (isList(value) ? "array" : typeof value))), isListed: true };
 }
 
-/**
- * Returns the fixed start of an object: the name of its first property and the listed values of that property, if any.
- */
+/** The name of the first property, and its listed values, if any. */
 function startOf(
   nodes: readonly PlainNode[],
   budget: WorkBudget,

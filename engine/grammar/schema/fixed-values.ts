@@ -4,16 +4,11 @@ import { isList, isObject, type SchemaObject } from "./schema-document.ts";
 import { atLeast, atMost, numbers, type PlainNode } from "./schema-facets.ts";
 import type { SchemaType } from "./schema-keywords.ts";
 
-/** The values that a schema lists, by canonical text. */
 type Listed = ReadonlyMap<string, JsonValue>;
 
-/** Cached values of `enum` and `const` of schemas; undefined for none. */
 const KNOWN = new WeakMap<SchemaObject, Listed | undefined>();
 
-/**
- * Returns the values of `enum` and `const` that satisfy all nodes, their types and bounds; undefined if no node lists
- * values. Throws `WorkSpent`.
- */
+/** The `enum` and `const` values that satisfy all nodes; undefined if no node lists any. Throws `WorkSpent`. */
 export function fixedValues(
   nodes: readonly PlainNode[],
   types: ReadonlySet<SchemaType> | undefined,
@@ -32,10 +27,7 @@ export function fixedValues(
   );
 }
 
-/**
- * Returns whether the `not` of a schema only excludes listed values of the schema itself, which `listedValues` applies.
- * A negated schema would exclude all objects and lists if the `not` lists one.
- */
+/** Whether the `not` of a schema excludes only values that the schema lists, which `listedValues` applies. */
 export function isListExclusion(schema: SchemaObject): boolean {
   const { not } = schema;
   if (!listsValues(schema) || !isObject(not) || !listsValues(not)) return false;
@@ -46,7 +38,6 @@ function listsValues(schema: SchemaObject): boolean {
   return isList(schema.enum) || Object.hasOwn(schema, "const");
 }
 
-/** Returns the listed values of a schema by canonical text; undefined if it lists none. Throws `WorkSpent`. */
 export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed | undefined {
   if (!listsValues(schema)) return undefined;
   if (KNOWN.has(schema)) return KNOWN.get(schema);
@@ -84,7 +75,6 @@ function isOfType(value: JsonValue, types: ReadonlySet<SchemaType> | undefined):
   return types.has(typeof value === "object" ? "object" : typeof value === "string" ? "string" : "boolean");
 }
 
-/** Returns a check of a string's length against the bounds of all nodes. */
 function lengthBounds(nodes: readonly PlainNode[]): (value: string, budget: WorkBudget) => boolean {
   const min = atLeast(nodes, "minLength");
   const max = atMost(nodes, "maxLength");

@@ -2,7 +2,6 @@ import type { WorkBudget } from "../../work-budget.ts";
 import { listedValues } from "./fixed-values.ts";
 import { isList, isObject, type SchemaDocument, type SchemaNode } from "./schema-document.ts";
 
-/** The maximum references followed to an object. */
 const MAX_REFERENCES = 8;
 
 type Mark = { readonly values: ReadonlyMap<string, unknown>; readonly isRequired: boolean };
@@ -10,10 +9,7 @@ type Mark = { readonly values: ReadonlyMap<string, unknown>; readonly isRequired
 /** The properties of an object with listed values (discriminators), by name. */
 export type Marks = ReadonlyMap<string, Mark>;
 
-/**
- * Returns the discriminating properties of a schema that allows objects only, such as a `kind` with a `const`;
- * undefined for other schemas. Throws `EngineError` for a broken reference, and `WorkSpent`.
- */
+/** Properties with listed values of a schema of objects, such as a `kind` with a `const`; undefined for others. */
 export function marksOf(node: SchemaNode, document: SchemaDocument, budget: WorkBudget): Marks | undefined {
   const { schema } = referred(node, document);
   if (!isObject(schema) || schema.type !== "object" || schema.nullable === true || !isObject(schema.properties))

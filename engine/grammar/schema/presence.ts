@@ -18,28 +18,21 @@ type Formula = (
 export type PresenceKeyword = {
   readonly keyword: string;
   readonly presence: Presence;
-  /** Whether values other than objects satisfy it. */
   readonly allowsOthers: boolean;
 };
 
-/** The condition of a schema that only constrains presence: for objects, and for other values. */
 type Asked = { readonly presence: Presence; readonly allowsOthers: boolean };
 
-/** The maximum alternatives of a `oneOf` on presence. */
 const MAX_ALTERNATIVES = 32;
 const MAX_DEPTH = 16;
 const LISTS = ["anyOf", "oneOf"] as const;
 const DEPENDING = ["dependentRequired", "dependentSchemas", "dependencies"] as const;
-/** Keywords that can constrain presence; most schemas have none. */
 const KEYWORDS = [...LISTS, "not", "if", ...DEPENDING];
 const NONE: readonly PresenceKeyword[] = [];
 
 const KNOWN = new WeakMap<SchemaObject, readonly PresenceKeyword[]>();
 
-/**
- * Returns the keywords of a schema, other than `required` and `allOf`, that only constrain presence. The member order
- * of the object's grammar enforces them: as alternatives, each would add a reading. Throws `WorkSpent`.
- */
+/** Keywords that only constrain presence, which the order of members enforces without further readings. */
 export function presenceKeywords(schema: SchemaObject, budget: WorkBudget): readonly PresenceKeyword[] {
   if (!KEYWORDS.some((name) => schema[name] !== undefined)) return NONE;
   const known = KNOWN.get(schema);
@@ -100,7 +93,6 @@ function joined(kind: "and" | "or", parts: readonly Presence[]): Presence {
   return texts.size === 1 ? only : { kind, of: [...texts.values()], text: undefined };
 }
 
-/** Returns one text for equal formulas, built from the texts of their parts. */
 function textOf(presence: Presence): string {
   if (typeof presence === "boolean") return String(presence);
   presence.text ??= freshTextOf(presence);
@@ -113,11 +105,9 @@ function freshTextOf(presence: Formula): string {
   return `${presence.kind}(${presence.of.map(textOf).join()})`;
 }
 
-/** Assigns numbers to formulas; equal formulas share a number. */
 export class PresenceNumbers {
   readonly #numbers = new Map<string, number>();
 
-  /** Returns the number of a formula; the first call charges for the formula's size. */
   of(presence: Presence, budget: WorkBudget): number {
     const text = textOf(presence);
     const known = this.#numbers.get(text);

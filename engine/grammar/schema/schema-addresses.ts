@@ -1,6 +1,5 @@
 import type { JsonValue } from "../../gbnf/json-value.ts";
 
-/** The base address of a document without one, so that its references can be resolved. */
 const NOWHERE = "json-schema://document/";
 /** Drafts that write the address of a schema as `id`. */
 const OLD_DRAFT = /\/draft-0[34]\//;
@@ -9,28 +8,20 @@ type SchemaObject = { readonly [keyword: string]: JsonValue };
 
 export type PlacedSchema = { readonly value: JsonValue; readonly pointer: string };
 
-/** Returns a key for a message, masked if it is unusual. */
 export type ShowKey = (key: string) => string;
 
-/**
- * The addresses of the schemas in a document: `$id` (`id` in old drafts), which also is the base of the schemas inside,
- * and `$anchor`.
- */
+/** By `$id` (`id` in old drafts), the base of the schemas inside, and by `$anchor`. */
 export class SchemaAddresses {
   readonly #root: PlacedSchema;
   readonly #show: ShowKey;
   readonly #idKeyword: "$id" | "id";
-  /** The bases of schemas that differ from the document's. */
   readonly #bases = new Map<SchemaObject, string>();
-  /** The schemas by address, and by address and anchor. */
   readonly #named = new Map<string, PlacedSchema>();
   /** The schemas by dynamic anchor; undefined if two share an anchor. */
   readonly #dynamic = new Map<string, PlacedSchema | undefined>();
 
-  /** Resolved pointers from the root: schemas repeat the same few. */
   readonly #pointed = new Map<string, PlacedSchema>();
 
-  /** Creates the addresses of a document; only its root is registered. */
   constructor(root: JsonValue, show: ShowKey) {
     this.#root = { value: root, pointer: "" };
     this.#show = show;

@@ -6,14 +6,12 @@ import type { PlainNode } from "./schema-facets.ts";
 import { isIntegerExclusion, isTextExclusion, type SchemaNegation } from "./schema-negation.ts";
 
 const MAX_ALTERNATIVES = 256;
-/** The work of following a schema's keywords, beside that of each target. */
 const LEADING_WORK = 6;
 
 /** Nodes still to satisfy, as a linked list with the path to each node. */
 type Todo =
   | { readonly node: SchemaNode; readonly from: Path | undefined; readonly others: Todo | undefined }
   | undefined;
-/** The nodes on the path to a node, newest first. */
 type Path = { readonly id: number; readonly before: Path | undefined };
 
 export type Reading = {
@@ -21,7 +19,6 @@ export type Reading = {
   /** Negates schemas; undefined if `not` and the like are not enforced but recorded as skipped. */
   readonly negation: SchemaNegation | undefined;
   readonly budget: WorkBudget;
-  /** Records that a keyword of a node is not enforced. */
   skip(node: PlainNode, keyword: string): void;
   /** Returns, for each alternative of a node's `oneOf`, the others that one of its values could satisfy too. */
   overlaps(node: PlainNode): readonly (readonly number[])[];
@@ -31,10 +28,8 @@ export type Reading = {
 type Option = readonly SchemaNode[];
 
 /**
- * Returns the ways to satisfy nodes; in each of them, the own keywords of all plain nodes apply. Resolves references,
- * `allOf`, `anyOf`, `oneOf`, `not`, `if` and dependencies, except those on the presence of members only. A schema that
- * directly refers to itself adds no alternative. Throws `EngineError` INVALID_SCHEMA for too many alternatives, and
- * `WorkSpent`.
+ * Returns the ways to satisfy nodes: in each, the own keywords of all plain nodes apply. Resolves references,
+ * combinations and conditions. Throws `EngineError` INVALID_SCHEMA for too many, and `WorkSpent`.
  */
 export function alternatives(nodes: readonly SchemaNode[], reading: Reading): readonly (readonly PlainNode[])[] {
   const { budget, document } = reading;
@@ -92,7 +87,6 @@ function leadingFrom(node: PlainNode, reading: Reading): Leading {
   return { groups: choicesOf(node, reading), together: togetherOf(node, reading) };
 }
 
-/** Returns the nodes that apply whenever a node does. */
 function togetherOf(node: PlainNode, reading: Reading): readonly SchemaNode[] {
   const { document, negation, budget } = reading;
   const found: SchemaNode[] = [];
@@ -118,7 +112,6 @@ function referenceOf({ schema }: PlainNode): string | undefined {
   return REFERENCES.find((keyword) => schema[keyword] !== undefined);
 }
 
-/** Returns the groups of options of a node, one of each of which applies. */
 function choicesOf(node: PlainNode, reading: Reading): readonly (readonly Option[])[] {
   const { budget } = reading;
   const groups: (readonly Option[])[] = [];
@@ -190,7 +183,6 @@ function dependents(node: PlainNode, keyword: string, reading: Reading): readonl
   });
 }
 
-/** Keywords whose schemas apply to the same value. */
 const LEADING = [
   "$ref",
   "$dynamicRef",
@@ -204,7 +196,6 @@ const LEADING = [
   "dependencies",
 ];
 
-/** Returns whether a schema has keywords of `LEADING`; most do not. */
 function leadsOn(schema: SchemaObject): boolean {
   return LEADING.some((keyword) => schema[keyword] !== undefined);
 }

@@ -5,36 +5,26 @@ import { keyword as keywordOf, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCHEMAS } fro
 
 export type SchemaObject = { readonly [keyword: string]: JsonValue };
 
-/**
- * A schema in its document, at the JSON pointer `pointer`. Each schema has one node, so nodes (and their `id`) can be
- * compared.
- */
+/** Each schema has one node, so that nodes, and their `id`, can be compared. */
 export type SchemaNode = { readonly id: number; readonly schema: SchemaObject | boolean; readonly pointer: string };
 
-/** The maximum size of a schema's text, in bytes. */
 export const MAX_SCHEMA_BYTES = 256 * 1024;
 const MAX_LEVELS = 48;
 const MAX_SCHEMAS = 8000;
-/** The maximum nesting of objects and lists, including values of `enum` and `default`. */
 const MAX_NESTING = 128;
 
 const HOLDING: ReadonlySet<string> = new Set([...SUBSCHEMA_MAPS, ...SUBSCHEMA_LISTS, ...SUBSCHEMAS]);
 
 const SHOWN_KEY = /^[A-Za-z0-9_$-]{1,64}$/;
 
-/**
- * A checked JSON Schema: the form of every enforced keyword, and limits on size (256 KiB), schemas (8,000) and levels
- * (48), which bound the cost of hostile schemas.
- */
+/** A checked schema: forms of keywords, and limits on size (256 KiB), schemas (8,000) and levels (48). */
 export class SchemaDocument {
   readonly root: SchemaNode;
-  /** The size of the schema's text in UTF-8, in bytes. */
   readonly bytes: number;
   readonly #at: string;
   readonly #nodes = new Map<SchemaObject, SchemaNode>();
   readonly #schema: JsonValue;
   readonly #addresses: SchemaAddresses;
-  /** The resolved references of schemas; undefined for a reference to another document. */
   readonly #references = new Map<SchemaObject, SchemaNode | undefined>();
   readonly #keywords = new Set<string>();
   #count = 0;
@@ -52,17 +42,14 @@ export class SchemaDocument {
     this.root = this.node(this.#schema, "");
   }
 
-  /** The object schemas of the document, including resolved targets of references. */
   get schemas(): Iterable<SchemaNode> {
     return this.#nodes.values();
   }
 
-  /** Returns whether a visited schema has one of the keywords. */
   hasAny(keywords: readonly string[]): boolean {
     return keywords.some((keyword) => this.#keywords.has(keyword));
   }
 
-  /** Returns the node of a visited object schema; undefined for others. */
   known(schema: JsonValue): SchemaNode | undefined {
     return isObject(schema) ? this.#nodes.get(schema) : undefined;
   }
@@ -78,9 +65,7 @@ export class SchemaDocument {
   }
 
   /**
-   * Returns the schema that a reference names; undefined without a reference and for another document. A dynamic
-   * reference resolves if only one schema can be its target. Throws `EngineError` INVALID_SCHEMA for a reference that
-   * names nothing.
+   * Undefined without a reference and for another document. Throws `EngineError` INVALID_SCHEMA if it names nothing.
    */
   resolve({ schema, pointer }: SchemaNode): SchemaNode | undefined {
     if (typeof schema === "boolean") return undefined;
@@ -115,12 +100,10 @@ export class SchemaDocument {
     return `${this.#at}#${pointer}`;
   }
 
-  /** Throws `EngineError` INVALID_SCHEMA for the schema at `pointer`. */
   fail(pointer: string, what: string): never {
     throw invalidSchema(this.path(pointer), what);
   }
 
-  /** Throws `CostlySchema` for the schema at `pointer`. */
   tooCostly(pointer: string, what: string, facts?: SchemaFacts): never {
     throw costlySchema(this.path(pointer), what, facts);
   }
@@ -148,7 +131,6 @@ export class SchemaDocument {
     if (holdsOthers) this.#checkInside(schema, pointer, (inner, path) => this.#check(inner, path, level + 1, base));
   }
 
-  /** Visits the schemas directly inside one, with their pointers. */
   #checkInside(schema: SchemaObject, pointer: string, check: (inner: JsonValue, path: string) => void): void {
     for (const keyword of SUBSCHEMA_MAPS) {
       const map = schema[keyword];
@@ -184,9 +166,7 @@ export function shown(key: string): string {
   return SHOWN_KEY.test(key) ? key : "*";
 }
 
-/**
- * Returns whether a value is nested too deeply. The recursion stops at the limit: callers choose the depth of the text.
- */
+/** The recursion stops at the limit: callers choose the depth of the text. */
 function isTooDeep(value: unknown, depth = 0): boolean {
   if (depth > MAX_NESTING) return true;
   if (typeof value !== "object" || value === null) return false;

@@ -9,10 +9,7 @@ import { keyword, type SchemaType, TYPES } from "./schema-keywords.ts";
 /** A node whose own keywords apply, together with those of the other nodes in a list. */
 export type PlainNode = SchemaNode & { readonly schema: SchemaObject };
 
-/**
- * The undeclared members that an object may have if its schema declares some and does not mention others: none
- * (`declared`: others are of no use to a model), or `any`, as in JSON Schema.
- */
+/** Undeclared members where a schema declares some and is silent about others: none, or any, as in JSON Schema. */
 export type UndeclaredMembers = "declared" | "any";
 
 export type Conversion = Reading & {
@@ -20,13 +17,11 @@ export type Conversion = Reading & {
   readonly undeclared: UndeclaredMembers;
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode;
   value(nodes: readonly SchemaNode[]): Gbnf;
-  /** Throws `EngineError` INVALID_SCHEMA for a keyword that exceeds the limits of a grammar. */
   tooCostly(node: PlainNode, keyword: string, what: string): never;
 };
 
 /**
- * Returns the types that all nodes allow; undefined for any. A schema without `type` and listed values, but with
- * keywords of some types, allows these types only: its author means these. Throws `WorkSpent`.
+ * Undefined for any. A schema without `type` but with keywords of some types allows only these: its author means them.
  */
 export function allowedTypes(nodes: readonly PlainNode[], budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
   let allowed: ReadonlySet<SchemaType> | undefined;
@@ -47,7 +42,6 @@ function listsValues(schema: SchemaObject): boolean {
   return isList(schema.enum) || Object.hasOwn(schema, "const");
 }
 
-/** The type sets of schemas with a single type, the common case. */
 const SINGLE: ReadonlyMap<JsonValue, ReadonlySet<SchemaType>> = new Map(TYPES.map((type) => [type, new Set([type])]));
 
 function namedTypes(schema: SchemaObject, budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
@@ -69,7 +63,6 @@ function commonTypes(a: ReadonlySet<SchemaType>, b: ReadonlySet<SchemaType>): Re
   return new Set(TYPES.filter((type) => has(a, type) && has(b, type)));
 }
 
-/** Returns the strictest lower bound that the nodes set; 0 if none does. */
 export function atLeast(nodes: readonly PlainNode[], keyword: string): number {
   let strictest = 0;
   for (const { schema } of nodes) {
@@ -79,7 +72,6 @@ export function atLeast(nodes: readonly PlainNode[], keyword: string): number {
   return strictest;
 }
 
-/** Returns the strictest upper bound that the nodes set; undefined if none does. */
 export function atMost(nodes: readonly PlainNode[], keyword: string): number | undefined {
   let strictest: number | undefined;
   for (const { schema } of nodes) {
@@ -102,7 +94,6 @@ export function children(conversion: Conversion, nodes: readonly PlainNode[], ke
   return found;
 }
 
-/** Returns the node of the schema under a key of a keyword, if there is one. */
 export function entryOf(conversion: Conversion, node: PlainNode, keyword: string, key: string): SchemaNode | undefined {
   const map = node.schema[keyword];
   const schema = isObject(map) && Object.hasOwn(map, key) ? map[key] : undefined;

@@ -18,13 +18,10 @@ export const SUBSCHEMAS = [
 ] as const;
 
 type Keyword = {
-  /**
-   * The extent to which a grammar enforces the keyword: all, some (a strict schema with the rest is refused), or none.
-   */
+  /** The extent to which a grammar enforces the keyword; with `some`, a strict schema with the rest is refused. */
   readonly grammar: "all" | "some" | "none";
   /** The type that the keyword constrains; undefined for any. A schema without `type` is read as one of this type. */
   readonly type?: SchemaType;
-  /** The form of the keyword's value: its description for errors, and the check. Default: a schema, or schemas. */
   readonly form?: Form;
 };
 type Form = readonly [words: string, check: (value: unknown) => boolean];
@@ -44,10 +41,7 @@ const COUNT: Form = [
   (value) => typeof value === "number" && Number.isInteger(value) && value >= 0,
 ];
 
-/**
- * All keywords that constrain a value. The grammar and the validator both read this table; other keywords are ignored,
- * as JSON Schema requires.
- */
+/** The grammar and the validator both read this table; other keywords are ignored, as JSON Schema requires. */
 export const KEYWORDS = {
   type: {
     grammar: "all",
@@ -123,10 +117,7 @@ export const NOT_ENFORCED: readonly string[] = Object.keys(KEYWORDS).filter(
 const MAX_PATTERN = 1024;
 const ESCAPED = /\\(?:[pP]\{[^{}]*\}|.)/gs;
 
-/**
- * Returns whether a pattern is a valid regular expression. It is only compiled: a hostile expression costs time only
- * when it is run. Unicode classes are replaced by another class, because compiling them takes longer than all the rest.
- */
+/** The pattern is only compiled, not run. Unicode classes are replaced: compiling them takes longer than the rest. */
 function isExpression(pattern: string): boolean {
   if (pattern.length > MAX_PATTERN) return true;
   const cheap = pattern.replaceAll(ESCAPED, (each) => (each.length > 2 ? "\\d" : each));

@@ -3,21 +3,14 @@ import type { WorkBudget } from "../../work-budget.ts";
 import { isList, isObject, type SchemaObject } from "./schema-document.ts";
 import { keyword, TYPES } from "./schema-keywords.ts";
 
-/** Returns the target of a schema's reference; undefined for another document. */
 type Resolve = (schema: SchemaObject) => JsonValue | undefined;
 
-/** The maximum depth of negated schemas. */
 const MAX_DEPTH = 24;
-/** The maximum listed numbers that are excluded one by one. */
 const MAX_NUMBERS = 16;
 
-/** The keywords of a `not` that the grammar of strings applies. */
 const EXCLUSIONS = ["pattern", "enum", "const"];
 
-/**
- * Returns whether a `not` only excludes texts of a string schema: those of a pattern, or listed ones. The grammar of
- * strings applies it; any other `not` is negated first.
- */
+/** Whether a `not` only excludes texts of a string schema, which the grammar of strings applies. */
 export function isTextExclusion({ type, not }: SchemaObject): boolean {
   if (type !== "string" || !isObject(not)) return false;
   const [only, ...others] = Object.keys(not);
@@ -31,7 +24,6 @@ export function isIntegerExclusion({ type, not }: SchemaObject): boolean {
   return type === "number" && isObject(not) && not.type === "integer" && Object.keys(not).length === 1;
 }
 
-/** The schemas of objects with a member, without it, and with further members. */
 type MemberSchemas = {
   readonly is: SchemaObject;
   readonly not: SchemaObject;
@@ -49,9 +41,7 @@ export class SchemaNegation {
   /** The schemas created here: their `properties` declare no members. */
   readonly #made = new Set<SchemaObject>();
 
-  /**
-   * Creates the negation for one document. It spends from the budget that `budgetOf` returns, and throws `WorkSpent`.
-   */
+  /** Spends from the budget that `budgetOf` returns, and throws `WorkSpent`. */
   constructor(resolve: Resolve, budgetOf: () => WorkBudget) {
     this.#resolve = resolve;
     this.#budgetOf = budgetOf;
@@ -66,7 +56,6 @@ export class SchemaNegation {
     return schema;
   }
 
-  /** Returns the schemas for presence and absence of a member, cached by the map of dependencies. */
   dependent(map: SchemaObject, name: string): MemberSchemas {
     const known = this.#dependent.get(map) ?? new Map<string, MemberSchemas>();
     this.#dependent.set(map, known);
@@ -79,10 +68,7 @@ export class SchemaNegation {
     return made;
   }
 
-  /**
-   * Returns a schema of values that another does not allow; undefined if one of its keywords cannot be negated. Objects
-   * and lists may be missing if one of them is among the excluded values.
-   */
+  /** Undefined if a keyword cannot be negated. Objects and lists may be missing if one is among the excluded values. */
   of(schema: JsonValue, depth = 0): JsonValue | undefined {
     if (typeof schema === "boolean") return !schema;
     if (!isObject(schema) || depth > MAX_DEPTH) return undefined;

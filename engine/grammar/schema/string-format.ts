@@ -1,17 +1,13 @@
 import { type Expression, parseExpression } from "../expressions/regular-expression.ts";
 import { lengthBounds } from "../expressions/string-pattern.ts";
 
-/** The least and greatest `maxLength` for which a format has a form of its own, in characters. */
 const LEAST_WITHIN = 16;
 const MOST_WITHIN = 4_096;
 
 type Format = {
   readonly written: string;
-  /** Further texts that are valid. Default: none. */
   readonly allowed?: string;
-  /**
-   * Returns what a model may write in at most `maxLength` characters. Default: the counts of `written` are narrowed.
-   */
+  /** Returns the form of at most `maxLength` characters. Default: counts are narrowed. */
   readonly within?: (maxLength: number) => string;
 };
 
@@ -28,7 +24,6 @@ const LABEL = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
 const BYTE = "(?:\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])";
 
 const HEXES = `${HEX}{1,4}`;
-/** The forms of an IPv6 address, by the number of groups before `::`. */
 const IPV6 = [
   `(?:${HEXES}:){7}${HEXES}`,
   `(?:${HEXES}:){1,7}:`,
@@ -39,10 +34,7 @@ const TIME_PARTS = "(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S)";
 const DATE_PARTS = "(?:\\d+D|\\d+M(?:\\d+D)?|\\d+Y(?:\\d+M(?:\\d+D)?)?)";
 const SCHEME = "[A-Za-z][A-Za-z0-9+.-]*";
 
-/**
- * Returns the expressions of URIs, of relative references and of short URIs; `others` are allowed characters beside
- * those of ASCII.
- */
+/** Expressions of URIs, relative references and short URIs; `others` are allowed characters beyond ASCII. */
 function references(others: string): {
   readonly whole: string;
   readonly relative: string;
@@ -68,13 +60,9 @@ const IRI = references("\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef");
 const POINTER = "(?:/(?:[^~/]|~[01])*)*";
 const VARIABLE = `(?:[A-Za-z0-9_]|%${HEX}{2})+(?:\\.(?:[A-Za-z0-9_]|%${HEX}{2})+)*(?::[1-9]\\d{0,3}|\\*)?`;
 const label = (most: number) => `[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,${most - 2}}[a-zA-Z0-9])?`;
-/**
- * A label of up to 35 characters whose third and fourth are not both hyphens: such labels are reserved for
- * internationalised names (RFC 5890), and an expression cannot validate their encoding.
- */
+/** Up to 35 characters, the third and fourth no hyphens: those mark internationalised names (RFC 5890). */
 const HOST_LABEL = "A(?:A|HA|H{2}A|H(?:AH|-A)H{0,30}A)?".replaceAll("A", "[a-zA-Z0-9]").replaceAll("H", "[a-zA-Z0-9-]");
 
-/** Returns the expression of addresses with limits on atoms and labels: their lengths and numbers. */
 function mail(atom: number, atoms: number, most: number, labels: number): string {
   const part = `[a-zA-Z0-9_+-]{1,${atom}}`;
   return `${part}(?:\\.${part}){0,${atoms - 1}}@${label(most)}(?:\\.${label(most)}){1,${labels - 1}}`;
@@ -135,15 +123,11 @@ function expressionOf(key: string, text: () => string): Expression {
   return made;
 }
 
-/** Returns whether a format constrains values; any other format is an annotation. */
 export function isFormat(name: string): boolean {
   return Object.hasOwn(FORMATS, name) || OTHERS.includes(name);
 }
 
-/**
- * Returns the expression of whole strings of this format as a model writes them, of at most `maxLength` characters if
- * the format has a short form. Undefined if the format is not enforced.
- */
+/** Undefined if the format is not enforced. */
 export function writtenFormat(name: string, maxLength = Number.POSITIVE_INFINITY): Expression | undefined {
   const format = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
   if (format === undefined) return undefined;
@@ -155,7 +139,6 @@ export function writtenFormat(name: string, maxLength = Number.POSITIVE_INFINITY
   return most < LEAST_WITHIN ? written : expressionOf(`${name} ${most}`, () => within(most));
 }
 
-/** Returns the expression of all valid strings of this format; undefined if the format is not enforced. */
 export function allowedFormat(name: string): Expression | undefined {
   const format = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
   return format && expressionOf(`any ${name}`, () => format.allowed ?? format.written);

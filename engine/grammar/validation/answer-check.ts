@@ -8,12 +8,10 @@ import { WorkBudget } from "../../work-budget.ts";
 import { MAX_SCHEMA_BYTES } from "../schema/schema-document.ts";
 import { CHECK_WORK, SchemaValidator, type Verdict } from "./schema-validator.ts";
 
-/** An answer, or the arguments of a call, that violates the schema of the request; `strict` as in the request. */
 export type Mismatch = { readonly part: "answer" | "arguments"; readonly strict: boolean };
 
 type Wanted = Mismatch & { readonly schema: string };
 
-/** A complete text and its schema: plain data that can be sent to a worker thread. */
 export type WholeText = Wanted & { readonly text: string };
 
 export type CheckedTexts = {
@@ -22,16 +20,11 @@ export type CheckedTexts = {
   readonly unchecked: number;
 };
 
-/** The cost of reading a schema, in passes over its text. */
 const READINGS_OF_SCHEMA = 8;
 
 const ANY_OBJECT = '{"type":"object"}';
 
-/**
- * Collects the texts for which the request has a schema, as they are generated: each complete answer and each complete
- * call. Truncated texts are skipped, as the finish reason reports them, and so is an answer that ends with the caller's
- * stop string.
- */
+/** Collects complete texts with a schema. Truncated ones are skipped, and an answer that a stop string ended. */
 export class AskedTexts {
   readonly #answer: Wanted | undefined;
   readonly #tools: ReadonlyMap<string, Wanted>;
@@ -74,10 +67,7 @@ export class AskedTexts {
   }
 }
 
-/**
- * Checks the texts of one answer against their schemas. For `strict` schemas a mismatch is an engine's failure, for
- * others the model's. All checks share one work budget; texts beyond it count as unchecked. Never throws.
- */
+/** All checks share one work budget; texts beyond it count as unchecked. Never throws. */
 export function checkTexts(texts: readonly WholeText[]): CheckedTexts {
   const budget = new WorkBudget(CHECK_WORK);
   /** Validators by schema, as an answer may call a tool many times; undefined for an invalid schema. */
@@ -117,7 +107,6 @@ function readable(schema: string): string {
   return schema.length > MAX_SCHEMA_BYTES ? "" : schema;
 }
 
-/** Returns the validator of a schema; undefined for an invalid schema. */
 function validatorOf(schema: string): SchemaValidator | undefined {
   try {
     return new SchemaValidator(JSON.parse(schema));

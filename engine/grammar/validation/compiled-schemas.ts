@@ -3,25 +3,16 @@ import { type Expression, parseExpression, UnsupportedPattern } from "../express
 import type { SchemaFacts } from "../schema/invalid-schema.ts";
 import { MAX_SCHEMA_BYTES, SchemaDocument, type SchemaNode } from "../schema/schema-document.ts";
 
-/** The maximum bytes of all schemas of a request together that an engine compiles. */
 const MAX_ALL_BYTES = 2 * MAX_SCHEMA_BYTES;
-/** The maximum characters of a pattern. */
 const MAX_PATTERN = 1024;
-/** The maximum characters of a pattern with its counts expanded. */
 const MAX_PATTERN_SIZE = 4096;
 
-/** A schema for an engine to compile: plain data that can be sent to a worker thread. */
 export type CompiledSchema = {
   readonly text: string;
   readonly at: string;
 };
 
-/**
- * Checks schemas that another engine compiles into grammars or regular expressions. Engines have crashed on an invalid
- * `type`, invalid expressions and cyclic references, so the limits of this process apply: size, depth, forms of
- * keywords, and counts in patterns. Throws `EngineError` INVALID_SCHEMA with the path of the field, and a pointer into
- * the schema.
- */
+/** Engines have crashed on invalid types, expressions and cyclic references. Throws `EngineError` INVALID_SCHEMA. */
 export function checkCompiledSchemas(compiled: readonly CompiledSchema[]): void {
   let bytes = 0;
   for (const { text, at } of compiled) {
@@ -72,10 +63,6 @@ function checkPattern(pattern: string, document: SchemaDocument, pointer: string
   if (sizeOf(pattern) > MAX_PATTERN_SIZE) document.fail(pointer, "counts too far");
 }
 
-/**
- * Returns whether a pattern is a regular expression. It is only compiled: a hostile expression costs time only when it
- * is run.
- */
 function isExpression(pattern: string): boolean {
   return ["u", ""].some((flags) => {
     try {

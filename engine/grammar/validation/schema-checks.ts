@@ -6,20 +6,16 @@ import { isList, isObject, type SchemaObject } from "../schema/schema-document.t
 import type { KeywordName } from "../schema/schema-keywords.ts";
 import { allowedFormat } from "../schema/string-format.ts";
 
-/** Keys of an object that one unit of work pays for. */
 const KEYS_PER_WORK = 4;
 
-/** A schema under evaluation, with access to the schemas inside it. */
 export type Look = {
   readonly schema: SchemaObject;
-  /** Returns whether a value satisfies an inner schema at the relative `path`. */
   readonly holds: (inner: JsonValue, value: JsonValue, ...path: string[]) => boolean;
   /** The work left for this answer. A keyword charges for its own iteration; nested checks charge for themselves. */
   readonly budget: WorkBudget;
   readonly canonical: (value: JsonValue) => string;
   /** Parses a pattern; undefined outside of the subset of `parseExpression`. */
   readonly expressionOf: (pattern: string) => Expression | undefined;
-  /** Returns whether a value satisfies the schema of the reference; true for one in another document. */
   readonly refersTo: (value: JsonValue) => boolean;
 };
 
@@ -35,7 +31,6 @@ const ofNumber =
     return typeof value !== "number" || typeof bound !== "number" || holds(value, bound, schema);
   };
 
-/** Creates the check of a bound on size; `fits` returns true for values of other types. */
 const ofSize =
   (name: string, fits: (look: Look, value: JsonValue, bound: number) => boolean): Check =>
   (look, value) => {
@@ -61,7 +56,6 @@ const ofCount = (name: string, countOf: (value: JsonValue, look: Look) => number
 const items = (value: JsonValue) => (isList(value) ? value.length : undefined);
 const members = (value: JsonValue, look: Look) => (isObject(value) ? membersOf(look, value).length : undefined);
 
-/** Returns the members of an object and charges for them; none for other values. */
 function membersOf({ budget }: Look, value: JsonValue): readonly (readonly [key: string, member: JsonValue])[] {
   if (!isObject(value)) return [];
   const entries = Object.entries(value);
@@ -80,7 +74,6 @@ function canonicalValues({ canonical, budget }: Look, list: readonly JsonValue[]
   return values;
 }
 
-/** Returns the number of listed schemas that a value satisfies, up to `enough`. */
 function countOf({ schema, holds }: Look, name: string, value: JsonValue, enough: number): number {
   const list = schema[name];
   let count = 0;
@@ -206,7 +199,6 @@ export const CHECKS: Readonly<Record<KeywordName, Check>> = {
   dependencies: (look, value) => dependencies(look, "dependencies", value),
 };
 
-/** Returns whether an object satisfies the dependencies of its keys: other keys, or a schema. */
 function dependencies({ schema, holds, budget }: Look, name: string, value: JsonValue): boolean {
   const map = schema[name];
   if (!isObject(map) || !isObject(value)) return true;
@@ -223,10 +215,7 @@ function isOfType(types: readonly JsonValue[], value: JsonValue): boolean {
   return types.includes(value === null ? "null" : isList(value) ? "array" : typeof value);
 }
 
-/**
- * Returns whether a pattern matches a text; undefined if undecided. A caller's expression never runs in a backtracking
- * engine.
- */
+/** Undefined if undecided. A caller's expression never runs in a backtracking engine. */
 function matches({ expressionOf, budget }: Look, pattern: string, text: string): boolean | undefined {
   const expression = expressionOf(pattern);
   return expression && isMatch(expression, text, budget);

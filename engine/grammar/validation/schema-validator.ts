@@ -6,30 +6,20 @@ import { isList, SchemaDocument, type SchemaNode } from "../schema/schema-docume
 import type { KeywordName } from "../schema/schema-keywords.ts";
 import { CHECKS, type Look } from "./schema-checks.ts";
 
-/**
- * The work limit for the check of one answer: about 30 ms of one core, below the limit of 50 ms for the work of one
- * caller.
- */
+/** About 30 ms of one core, below the limit of 50 ms for the work of one caller. */
 export const CHECK_WORK = 120_000;
-/** The work of checking a value against a schema, without its keywords. */
 const LOOK_WORK = 5;
-/** The maximum depth of nested checks, lists and objects. */
 const MAX_DEPTH = 1000;
 
 /** `unchecked`: the check exceeds the budget or is not possible. */
 export type Verdict = "allowed" | "refused" | "unchecked";
 
-/**
- * Validates values against a JSON Schema: generated under a grammar or without one. Not evaluated: other documents,
- * references that name nothing, the `unevaluated` keywords, dynamic references, and patterns outside the subset of
- * `parseExpression`.
- */
+/** Not evaluated: other documents, `unevaluated` keywords, dynamic references, and patterns outside of the subset. */
 export class SchemaValidator {
   readonly #document: SchemaDocument;
   /** The values being checked, by schema id: a schema may lead back to itself. */
   readonly #open = new Map<number, Set<JsonValue>>();
   readonly #expressions = new Map<string, Expression | undefined>();
-  /** Resolved references by node id; undefined for one that names nothing in this document. */
   readonly #references = new Map<number, SchemaNode | undefined>();
   readonly #canonical = new Map<JsonValue, string>();
   #budget = new WorkBudget(CHECK_WORK);
@@ -101,7 +91,6 @@ export class SchemaValidator {
     return this.#references.get(node.id);
   }
 
-  /** Returns one text for equal values; empty when the budget is used up. */
   #canonicalOf(value: JsonValue, depth: number): string {
     if (typeof value === "string") return this.#budget.spendOnText(value.length) ? JSON.stringify(value) : "";
     if (typeof value !== "object" || value === null) return this.#budget.spend(1) ? String(value) : "";
@@ -126,10 +115,7 @@ export class SchemaValidator {
   }
 }
 
-/**
- * Returns the target of a reference; undefined for another document and for one that names nothing, which then allow
- * any value.
- */
+/** Undefined, which allows any value, for another document or a reference that names nothing. */
 function resolved(document: SchemaDocument, node: SchemaNode): SchemaNode | undefined {
   try {
     return document.resolve(node);

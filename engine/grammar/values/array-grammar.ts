@@ -5,10 +5,7 @@ import { isList } from "../schema/schema-document.ts";
 import { atLeast, atMost, type Conversion, type PlainNode } from "../schema/schema-facets.ts";
 import { countedItems } from "./counted-items.ts";
 
-/**
- * Matches arrays: `items`, `prefixItems` (or a list under `items`), and the number of items. Items after a prefix are
- * allowed only if `items` or `minItems` asks for them.
- */
+/** Items after a prefix are allowed only if `items` or `minItems` asks for them. */
 export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const { rules } = conversion;
   const prefixLength = Math.max(0, ...nodes.map((node) => prefixOf(node).length));
@@ -37,12 +34,10 @@ export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]
   return inBrackets(inside);
 }
 
-/** A list whose first `length` items have schemas of their own. */
 type PrefixedList = {
   readonly length: number;
   readonly item: Gbnf;
   readonly min: number;
-  /** The maximum number of items in all; undefined for no bound. */
   readonly max: number | undefined;
 };
 

@@ -5,17 +5,13 @@ import { alternatives } from "../schema/schema-alternatives.ts";
 import type { SchemaNode } from "../schema/schema-document.ts";
 import { allowedTypes, type Conversion, type PlainNode } from "../schema/schema-facets.ts";
 
-/** The items of a list: their schemas and number; `max` undefined for no bound. */
 type Items = { readonly others: readonly SchemaNode[]; readonly min: number; readonly max: number | undefined };
 
 /** The maximum distinct values under `uniqueItems`: each set of used ones is a rule. */
 const MAX_UNIQUE = 7;
-/** The maximum distinct pairs of item counts. */
 const MAX_COUNTS = 256;
 
-/**
- * Matches the items of a list with `uniqueItems` or `contains`; undefined without these, and if they exceed the limits.
- */
+/** Items under `uniqueItems` or `contains`; undefined without these or beyond the limits. */
 export function countedItems(conversion: Conversion, nodes: readonly PlainNode[], items: Items): Gbnf | undefined {
   const isUnique = nodes.some(({ schema }) => schema.uniqueItems === true) && (items.max ?? 2) > 1;
   const asking = nodes.filter(
@@ -26,7 +22,6 @@ export function countedItems(conversion: Conversion, nodes: readonly PlainNode[]
   return asking.length === 1 && only !== undefined ? containing(conversion, only, items) : undefined;
 }
 
-/** Matches values of a short list, each at most once. */
 function uniqueItems(conversion: Conversion, { others, min, max }: Items): Gbnf | undefined {
   const values = listedItems(conversion, others);
   if (values === undefined || values.length > MAX_UNIQUE) return undefined;
@@ -52,7 +47,6 @@ function uniqueItems(conversion: Conversion, { others, min, max }: Items): Gbnf 
   return behind(0);
 }
 
-/** Returns the listed values of an item; a boolean has two. */
 function listedItems(conversion: Conversion, others: readonly SchemaNode[]): readonly JsonValue[] | undefined {
   const { budget } = conversion;
   const found = new Map<string, JsonValue>();
@@ -67,10 +61,7 @@ function listedItems(conversion: Conversion, others: readonly SchemaNode[]): rea
   return [...found.values()];
 }
 
-/**
- * Matches items of which a bounded number satisfies `contains`. Each item matches the schema or its negation, so that a
- * text has one reading.
- */
+/** Each item matches `contains` or its negation, so that a text has one reading. */
 function containing(conversion: Conversion, node: PlainNode, { others, min, max }: Items): Gbnf | undefined {
   const { contains = true, minContains, maxContains } = node.schema;
   const opposite = conversion.negation?.of(contains);

@@ -1,4 +1,3 @@
-/** A number as the decimal digits of its shortest text. */
 export type Decimal = {
   readonly isNegative: boolean;
   readonly whole: bigint;

@@ -5,14 +5,10 @@ import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
 import { keyword } from "../schema/schema-keywords.ts";
 import type { SchemaValidator } from "../validation/schema-validator.ts";
 
-/** The work per character of a scalar value, in characters. */
 const SCALAR_COST = 16;
-/** The work per character of a list or object, whose parts and separators are separate expressions. */
 const PARTS_COST = 48;
-/** The keywords already applied to listed values. */
 const OF_LISTED: ReadonlySet<string> = new Set(["enum", "const", "type"]);
 
-/** Matches the listed values that `validator` does not refuse by the other keywords of any node. Throws `WorkSpent`. */
 export function fixedValuesGrammar(
   conversion: Conversion,
   nodes: readonly PlainNode[],

@@ -8,15 +8,11 @@ import type { KnownOverlaps } from "./one-of-overlaps.ts";
 import { type Mode, SchemaConverter, type SchemaGrammar } from "./schema-converter.ts";
 
 export type SchemaGrammarOptions = {
-  /** The field that held the schema, for error messages. Default: none. */
   readonly at?: string;
-  /** Whether to allow objects only, whatever else the schema allows. Default: false. */
   readonly objectOnly?: boolean;
-  /** Undeclared members of objects. Default: `declared`. */
   readonly undeclared?: UndeclaredMembers | undefined;
 };
 
-/** The cost of reading a schema, in passes over its text. */
 const READINGS_OF_SCHEMA = 8;
 /** The share of the remaining work for an attempt that has a cheaper alternative. */
 const ATTEMPT_SHARE = 0.85;
@@ -26,24 +22,19 @@ const FREE_SHARE = 0.4;
 const MAX_FREE_BYTES = 24 * 1024;
 /** Keywords that need negated or compared schemas. */
 const TURNED = ["not", "oneOf", "if", "dependentSchemas", "dependencies", "contains"];
-/** Keywords with alternatives that may begin alike. */
 const ALIKE = ["anyOf", "oneOf"];
 const OBJECT = { type: "object" };
 
 /**
- * Converts a JSON Schema to grammar rules. Matched texts satisfy the schema except for `unenforced` keywords, but not
- * all valid texts match: properties stand in the order of the schema and others after them, numbers have a bounded
- * number of digits, and the only white space is one space after `:` or `,`. Unknown keywords are ignored. Keywords that
- * need negation (`not`, `if`, overlapping `oneOf`) are not enforced if that costs too much. Throws `EngineError`
- * INVALID_SCHEMA for an invalid or unsatisfiable schema, and `CostlySchema` for one that is too large or exceeds the
- * budget of the rules.
+ * Converts a JSON Schema to grammar rules. Properties stand in the order of the schema, others after them; numbers have
+ * bounded digits; keywords that cost too much are `unenforced`. Throws `EngineError` INVALID_SCHEMA, and `CostlySchema`
+ * beyond limits and the budget.
  */
 export function toGrammar(schema: unknown, rules: GrammarRules, options: SchemaGrammarOptions = {}): SchemaGrammar {
   const grammars = new SchemaGrammars(new SchemaDocument(schema, options.at ?? ""), rules, options.undeclared);
   return grammars.whole(options.objectOnly);
 }
 
-/** The grammars of a schema and of the schemas inside it, which share rules. */
 export class SchemaGrammars {
   readonly #document: SchemaDocument;
   readonly #rules: GrammarRules;
@@ -53,10 +44,7 @@ export class SchemaGrammars {
   readonly #overlaps: KnownOverlaps = new Map();
   readonly #isFree: boolean;
 
-  /**
-   * Adds the rules of a document's grammars to `rules` and charges for reading it. `undeclared` decides about members
-   * that the schema does not mention. Throws `CostlySchema`.
-   */
+  /** Charges for reading the document. Throws `CostlySchema`. */
   constructor(document: SchemaDocument, rules: GrammarRules, undeclared: UndeclaredMembers = "declared") {
     this.#document = document;
     this.#rules = rules;
@@ -65,19 +53,12 @@ export class SchemaGrammars {
     if (!rules.budget.spendOnText(READINGS_OF_SCHEMA * document.bytes)) this.#tooCostlyToMake();
   }
 
-  /**
-   * Returns the grammar of the whole schema, restricted to objects by `objectOnly`. Throws `EngineError` as `toGrammar`
-   * does.
-   */
   whole(objectOnly = false): SchemaGrammar {
     const { root } = this.#document;
     return this.#ofAll(objectOnly ? [root, this.#document.node(OBJECT, "")] : [root]);
   }
 
-  /**
-   * Returns the grammar of an inner schema at `pointer`. Keywords reported for an earlier schema are not listed again.
-   * Throws `EngineError` as `toGrammar` does.
-   */
+  /** Keywords reported for an earlier schema are not listed again. Throws as `toGrammar` does. */
   inside(schema: JsonValue, pointer: string): SchemaGrammar {
     return this.#ofAll([this.#document.node(schema, pointer)]);
   }
@@ -96,7 +77,6 @@ export class SchemaGrammars {
     }
   }
 
-  /** Returns the applicable modes, most exact first; a mode that would repeat the previous one is left out. */
   #modes(): readonly Mode[] {
     const modes: Mode[] = this.#isFree ? ["free", "exact"] : ["exact"];
     if (this.#document.hasAny(TURNED)) modes.push("plain");

@@ -5,19 +5,14 @@ import { allOf, knowing, namesIn, type Presence, PresenceNumbers } from "../sche
 
 export type Member = {
   readonly name: string;
-  /** The grammar of the member with its key. */
   readonly text: Gbnf;
   readonly isRequired: boolean;
 };
 
 export type MemberRules = {
-  /** Conditions on the presence of members, one per keyword. */
   readonly presence: readonly Presence[];
-  /** The minimum number of members. */
   readonly min: number;
-  /** The maximum number of members; undefined for no bound. */
   readonly max: number | undefined;
-  /** Whether other orders than the schema's are allowed, as far as the limits permit. */
   readonly isFree: boolean;
 };
 
@@ -25,10 +20,8 @@ export type MemberRules = {
 const MAX_FREE_MEMBERS = 8;
 
 /**
- * Matches the members of an object between its braces: named ones in order, optional ones may be absent, then members
- * of `other` (undefined for none). In a free order, `other` members may stand anywhere, and up to eight named ones in
- * any order within the grammar's limits: all, or else those that are required or in a condition. Every text has one
- * reading. Throws `WorkSpent`.
+ * Members between the braces: named ones in order, then members of `other`; in free order up to eight named ones in any
+ * order. Every text has one reading. Throws `WorkSpent`.
  */
 export function memberList(
   rules: GrammarRules,
@@ -49,9 +42,7 @@ export function memberList(
   return isFree ? plainList(rules, members, other) : new CountedList(rules, members, other, asked).all();
 }
 
-/**
- * Matches members without constraints on the whole. The comma before a member depends on whether another precedes it.
- */
+/** The comma before a member depends on whether another precedes it. */
 function plainList(rules: GrammarRules, members: readonly Member[], other: Gbnf | undefined): Gbnf {
   if (members.length === 0) return other === undefined ? EMPTY : rules.list(other, comma(rules), 0, undefined);
   const separated = (text: Gbnf) => sequence(comma(rules), text);
@@ -89,21 +80,16 @@ function stillAsked({ budget }: GrammarRules, members: readonly Member[], { pres
   return asked;
 }
 
-/** Returns the indexes of members that are required or occur in a condition. */
 function askedFor(members: readonly Member[], { presence }: MemberRules): readonly number[] {
   const names = new Set(presence.flatMap((each) => [...namesIn(each)]));
   return [...members.entries()].flatMap(([at, { name, isRequired }]) => (isRequired || names.has(name) ? [at] : []));
 }
 
-/** Returns whether bounds constrain the number of optional members. */
 function countsOptional(members: readonly Member[], { min, max }: MemberRules): boolean {
   return max !== undefined || min > members.filter(({ isRequired }) => isRequired).length;
 }
 
-/**
- * Returns the indexes of the members in free order: all, or else those that are required or in a condition. Undefined
- * if they are too many, or the grammar's limit is exhausted.
- */
+/** All members, or those required or in a condition; undefined if too many, or the grammar's limit is exhausted. */
 function freeMembers(
   rules: GrammarRules,
   members: readonly Member[],
@@ -124,16 +110,13 @@ function countableOf({ min, max }: MemberRules): number {
   return Math.max(1, min, max === undefined ? 0 : max + 1);
 }
 
-/** A position in an ordered list: names visited, members written, and the remaining condition. */
 type Place = { readonly at: number; readonly count: number; readonly asked: Presence };
 
-/** Writes a rule for each distinct position of an ordered list. */
 class CountedList {
   readonly #rules: GrammarRules;
   readonly #members: readonly Member[];
   readonly #other: Gbnf | undefined;
   readonly #asked: MemberRules;
-  /** See `countableOf`. */
   readonly #countable: number;
   readonly #askings = new PresenceNumbers();
   readonly #made = new Map<string, Gbnf>();
@@ -191,10 +174,7 @@ class CountedList {
   }
 }
 
-/**
- * A position in a free-order list: remaining free members, visited ordered names, members written, the remaining
- * condition, and whether a member out of order may be next.
- */
+/** `isOpen`: a member out of order may be next. */
 type FreePlace = {
   readonly left: readonly number[];
   readonly at: number;
@@ -204,9 +184,8 @@ type FreePlace = {
 };
 
 /**
- * Writes a rule for each distinct position of a list in free order. Each set of remaining free members is a position,
- * so they are few. The other named members follow in order or, if any members are allowed, at any position: then a name
- * may repeat, and the last value counts.
+ * Each set of remaining free members is a rule. If any members are allowed, a name may repeat, and the last value
+ * counts.
  */
 class FreeList {
   readonly #rules: GrammarRules;
@@ -216,7 +195,6 @@ class FreeList {
   readonly #free: readonly number[];
   readonly #ordered: readonly number[];
   readonly #anywhere: readonly number[];
-  /** See `countableOf`. */
   readonly #countable: number;
   readonly #askings = new PresenceNumbers();
   readonly #made = new Map<string, Gbnf>();
@@ -265,7 +243,6 @@ class FreeList {
     return [...others, ...this.#anywhere.map((each) => this.#present(each, place)), ...free];
   }
 
-  /** Returns the continuations with the next member in order or a later one, and the end. */
   #inOrder(place: FreePlace): readonly Gbnf[] {
     const next = this.#ordered[place.at];
     if (next === undefined) return this.#mayEnd(place) ? [EMPTY] : [];
@@ -290,7 +267,6 @@ class FreeList {
     return sequence(...(count > 0 ? [comma(this.#rules)] : []), text, this.#from(behind));
   }
 
-  /** Returns whether the list may end without the remaining free members. */
   #mayEnd({ left, count, asked }: FreePlace): boolean {
     if (count < this.#asked.min) return false;
     let known = asked;

@@ -8,19 +8,15 @@ import { isIntegerExclusion } from "../schema/schema-negation.ts";
 import { decimalOf } from "./decimal.ts";
 import { integerInRange, type NumberBound, numberInRange } from "./number-range.ts";
 
-/** The work of a range of numbers, and of each digit of its bounds at first use. */
 const RANGE_WORK = 16;
 const DIGIT_WORK = 10;
-/** The maximum multiples between two bounds that are listed. */
 const MAX_LISTED = 256;
 /** The greatest divisor whose remainders are states, and the maximum digits of a multiple before the point. */
 const MAX_DIVISOR = 64;
 const MAX_MULTIPLE_DIGITS = 12;
 
-/** A bound; `isOut` if it is exclusive. */
 type Bound = { readonly value: number; readonly isOut: boolean };
 
-/** Bounds, and the divisor of the number in units of 10 ** -`places`. */
 type Multiples = {
   readonly low: Bound | undefined;
   readonly high: Bound | undefined;
@@ -77,13 +73,9 @@ const exact = (value: number | undefined) => (value === undefined ? undefined : 
 const boundOf = (bound: Bound | undefined): NumberBound | undefined =>
   bound && { value: decimalOf(bound.value), isOut: bound.isOut };
 
-/** Marks multiples that are too many for a grammar. */
 const TOO_MANY: Gbnf = { kind: "choice", options: [] };
 
-/**
- * Returns the least common step of all nodes in units of a power of ten; undefined for none. A step that cannot be
- * combined is recorded as not enforced.
- */
+/** The least common step in units of a power of ten; a step that cannot be combined is not enforced. */
 function stepOf(conversion: Conversion, nodes: readonly PlainNode[], isInteger: boolean) {
   let step: { readonly divisor: number; readonly places: number } | undefined = isInteger
     ? { divisor: 1, places: 0 }
@@ -102,7 +94,6 @@ function stepOf(conversion: Conversion, nodes: readonly PlainNode[], isInteger: 
   return isAsked ? step : undefined;
 }
 
-/** Returns the least common multiple of two steps; undefined if it is too large. */
 function jointStep(some: { divisor: number; places: number }, other: { divisor: number; places: number }) {
   const places = Math.max(some.places, other.places);
   const a = BigInt(some.divisor) * 10n ** BigInt(places - some.places);
@@ -119,7 +110,6 @@ function greatestDivisor(a: bigint, b: bigint): bigint {
   return b === 0n ? a : greatestDivisor(b, a % b);
 }
 
-/** Matches the multiples of a step between bounds; undefined if they are too many. */
 function multiples(rules: GrammarRules, asked: Multiples): Gbnf | undefined {
   const listed = listedMultiples(rules, asked);
   if (listed !== undefined) return listed;
@@ -149,7 +139,6 @@ function trailingZeros(value: number): number {
   return count;
 }
 
-/** Matches a list of the multiples of a step between two bounds; undefined if they are too many. */
 function listedMultiples(rules: GrammarRules, { low, high, divisor, places }: Multiples): Gbnf | undefined {
   if (low === undefined || high === undefined) return undefined;
   const unit = 10 ** places;
@@ -206,10 +195,7 @@ function multipleStates(divisor: number, places: number): readonly AutomatonStat
   return states;
 }
 
-/**
- * Returns the strictest bound that the nodes set. The exclusive keyword holds a number or, in old drafts, `true` beside
- * the plain keyword.
- */
+/** The exclusive keyword is a number or, in old drafts, `true` beside the plain keyword. */
 function strictest(
   nodes: readonly PlainNode[],
   plain: string,

@@ -3,17 +3,13 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { MAX_DIGITS } from "../../gbnf/json-value.ts";
 import type { Decimal } from "./decimal.ts";
 
-/** Inclusive bounds of an integer; undefined for none. */
 export type IntegerRange = { readonly min: bigint | undefined; readonly max: bigint | undefined };
 
-/** A bound of a number; `isOut` if it is exclusive. */
 export type NumberBound = { readonly value: Decimal; readonly isOut: boolean };
 
-/** The bounds of a number; undefined for none. */
 export type NumberRange = {
   readonly min: NumberBound | undefined;
   readonly max: NumberBound | undefined;
-  /** The maximum digits after the point; 0 for none. */
   readonly maxFraction: number;
   readonly isFractional: boolean;
 };
@@ -32,7 +28,6 @@ const SPANS: readonly Gbnf[] = Array.from({ length: 100 }, (_, at) => {
 const span = (low: number, high: number): Gbnf => SPANS[10 * low + high] ?? NEVER;
 const digits = (rules: GrammarRules, count: number) => rules.times(DIGIT, count, count);
 
-/** Matches the integers of a range, digit by digit; up to 19 digits if a bound is missing or larger. */
 export function integerInRange(rules: GrammarRules, { min = -LARGEST, max = LARGEST }: IntegerRange): Gbnf {
   const low = min < -LARGEST ? -LARGEST : min;
   const high = max > LARGEST ? LARGEST : max;
@@ -116,7 +111,6 @@ class Fractions {
     return this.#most === 0 ? EMPTY : optional(sequence(literal("."), this.#rules.times(DIGIT, 1, this.#most)));
   }
 
-  /** Matches up to `most` digits that are not all zero. */
   #notAllZeros(most: number): Gbnf {
     if (most === 0) return NEVER;
     const zeros = (count: number) => literal("0".repeat(count));
@@ -126,7 +120,6 @@ class Fractions {
     return this.#rules.once(`not all zeros ${most}`, () => choice(...options));
   }
 
-  /** Matches a fraction, or none, between the fractions of bounds with the same whole part. */
   whole(min: NumberBound | undefined, max: NumberBound | undefined): Gbnf {
     const low = min === undefined || (min.value.fraction === "" && !min.isOut) ? undefined : min;
     if (low === undefined && max === undefined) return this.any();
@@ -142,7 +135,6 @@ class Fractions {
     return choice(sequence(literal("."), inside), ...(isNothingIn ? [EMPTY] : []));
   }
 
-  /** Matches at most `left` digits between the digits of two bounds. */
   #digits(low: Digits | undefined, high: Digits | undefined, left: number, before: Before = BEHIND): Gbnf {
     if (low === undefined && high === undefined) {
       if (before.isZero) return this.#notAllZeros(left);
@@ -180,16 +172,12 @@ class Fractions {
 
 const rest = ({ digits: of, isOut }: Digits): Digits => ({ digits: of.slice(1), isOut });
 
-/**
- * The state before a digit: whether it is the first, and whether all digits so far are zero where that is forbidden.
- */
+/** `isZero`: all digits so far are zero where that is forbidden. */
 type Before = { readonly isFirst: boolean; readonly isZero: boolean };
 
 const BEHIND: Before = { isFirst: false, isZero: false };
-/** The maximum zeros after the point if not all digits may be zero. */
 const MAX_LEADING_ZEROS = 6;
 
-/** The remaining digits of a bound's fraction; `isOut` if it is exclusive. */
 type Digits = { readonly digits: string; readonly isOut: boolean };
 
 function naturals(rules: GrammarRules, low: bigint, high: bigint): Gbnf {
@@ -203,7 +191,6 @@ function naturals(rules: GrammarRules, low: bigint, high: bigint): Gbnf {
   return choice(...options);
 }
 
-/** Matches the digit strings between two of equal length. */
 function sameLength(rules: GrammarRules, from: string, to: string): Gbnf {
   if (from === "") return EMPTY;
   const low = Number(from.charAt(0));

@@ -7,17 +7,10 @@ import { type Member, memberList } from "./member-list.ts";
 import { type Keys, keysOf, mayHaveName, memberNodes, otherMember } from "./other-members.ts";
 import { evaluatedBy } from "./unevaluated.ts";
 
-/**
- * The maximum optional properties of an object: each is an open alternative at the same position, which the sampler
- * follows for every token.
- */
+/** Each optional property is an open alternative that the sampler follows for every token. */
 export const MAX_OPTIONAL = 512;
 
-/**
- * Matches objects: declared properties in the order of the schema (optional ones may be absent), then others if
- * `additionalProperties` or `patternProperties` allows them or no properties are declared. `conversion.undeclared`
- * decides for a schema that declares some and does not mention others. `isFree` allows other orders.
- */
+/** Declared properties in order, then others where keywords or `conversion.undeclared` allow them. */
 export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[], isFree: boolean): Gbnf {
   const { rules } = conversion;
   for (const { schema } of nodes)

@@ -5,17 +5,14 @@ import { areToldApart, type Marks, marksOf } from "../schema/marked-objects.ts";
 import { isList, type SchemaNode } from "../schema/schema-document.ts";
 import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
 
-/** The maximum alternatives of a `oneOf` that are compared pairwise. */
 const MAX_COMPARED = 32;
 /** The work limit for comparisons in a schema; pairs beyond it count as overlapping. */
 const COMPARING_WORK = 38_000;
-/** Pairs of alternatives that one unit of work pays for, without their comparison. */
 const PAIRS_PER_WORK = 8;
 
 /** For each alternative of a `oneOf` its overlapping alternatives, by the id of the node. */
 export type KnownOverlaps = Map<number, readonly (readonly number[])[]>;
 
-/** Determines which alternatives of a `oneOf` can match the same value. */
 export class OneOfOverlaps {
   readonly #known: KnownOverlaps;
   /** Overlaps without exact comparison for lack of work; another conversion may compare them. */
@@ -25,17 +22,12 @@ export class OneOfOverlaps {
   readonly #marks = new Map<number, Marks | undefined>();
   #comparison: Conversion | undefined;
 
-  /**
-   * Adds to `known`, which all modes of a schema share. Comparisons spend a part of `budget`; `compare` creates the
-   * temporary conversion for them.
-   */
   constructor(known: KnownOverlaps, budget: WorkBudget, compare: (rules: GrammarRules) => Conversion) {
     this.#known = known;
     this.#budget = budget.part(COMPARING_WORK);
     this.#compare = compare;
   }
 
-  /** Returns, for each alternative of a node's `oneOf`, the others that overlap with it. Throws `WorkSpent`. */
   of(node: PlainNode, conversion: Pick<Conversion, "budget" | "child">): readonly (readonly number[])[] {
     const known = this.#known.get(node.id) ?? this.#rough.get(node.id);
     if (known !== undefined) return known;
@@ -68,7 +60,6 @@ export class OneOfOverlaps {
     }
   }
 
-  /** Returns whether no value can satisfy both nodes. Throws `EngineError` and `WorkSpent`. */
   #excludes(conversion: Conversion, some: SchemaNode, other: SchemaNode): boolean {
     const [own, others] = [this.#marksOf(some, conversion), this.#marksOf(other, conversion)];
     if (own && others && areToldApart(own, others, conversion.budget)) return true;

@@ -11,19 +11,16 @@ import { isObject, type SchemaNode } from "../schema/schema-document.ts";
 import { type Conversion, children, entryOf, type PlainNode } from "../schema/schema-facets.ts";
 import { textParts } from "./string-grammar.ts";
 
-/** The maximum states of the automaton of keys. */
 const MAX_KEY_STATES = 4_096;
 const MAX_PATTERN_WORK = 32_000;
 
 type KeyPattern = { readonly node: PlainNode; readonly pattern: string; readonly automaton: readonly AutomatonState[] };
 
-/** The constraints of an object's schemas on keys, declared or not. */
 export type Keys = {
   readonly patterns: readonly KeyPattern[];
   readonly names: readonly ProductPart[];
 };
 
-/** Collects the constraints of nodes on keys; those that exceed the limits are recorded. */
 export function keysOf(conversion: Conversion, nodes: readonly PlainNode[]): Keys {
   const patterns = nodes.flatMap((node) => {
     const { patternProperties } = node.schema;
@@ -67,7 +64,6 @@ export function mayHaveName({ names }: Keys, name: string): boolean {
   return names.every(({ automaton, match }) => matchesText(automaton, name) === (match === "wanted"));
 }
 
-/** Returns the schemas of a node for a member: by name, by pattern, or as an additional property. */
 export function memberNodes(conversion: Conversion, node: PlainNode, name: string, keys: Keys): readonly SchemaNode[] {
   const own = entryOf(conversion, node, "properties", name);
   if (keys.patterns.length === 0)
@@ -83,9 +79,8 @@ function patternNodes(conversion: Conversion, { node, pattern }: KeyPattern): re
 }
 
 /**
- * Matches a member whose key is none of the names. A key has no unnecessary escapes, so that a name has one spelling,
- * and the patterns that it matches decide its value. `isClosed` forbids keys that match no pattern unless a schema
- * mentions them. Undefined if there is no such member.
+ * A member whose key is none of the names. A key has one spelling, and the patterns that it matches decide its value.
+ * `isClosed` forbids keys that no schema mentions.
  */
 export function otherMember(
   conversion: Conversion,
@@ -129,7 +124,6 @@ export function otherMember(
   );
 }
 
-/** Characters that JSON escapes; undeclared keys do not contain them. */
 const ESCAPED: readonly CodeRange[] = [
   [0, 0x1f],
   [0x22, 0x22],
@@ -138,7 +132,6 @@ const ESCAPED: readonly CodeRange[] = [
 /** Characters of names per rule: the parser reads nested groups by recursion. */
 const CHARACTERS_PER_RULE = 16;
 
-/** The names that continue after a common prefix, while the expression of other keys is built. */
 type Branch = {
   readonly first: string;
   readonly isName: boolean;
@@ -159,10 +152,7 @@ function branchOf(first: string, names: readonly string[]): Branch {
   return { first, isName: names.includes(""), byFirst, ahead: byFirst.entries(), along: [] };
 }
 
-/**
- * Matches the inside of a key, without escapes, that is none of the names. An explicit stack, because names may be
- * longer than the call stack is deep.
- */
+/** An explicit stack, because names may be longer than the call stack is deep. */
 function otherKey(rules: GrammarRules, names: readonly string[]): Gbnf {
   const anyRest = rules.named("plain", () => repeat(except(...ESCAPED), 0, undefined));
   const open = [branchOf("", names)];
@@ -194,7 +184,6 @@ function codeRange(character: string): CodeRange {
   return [code, code];
 }
 
-/** Returns the automaton of the keys other than names. Throws `CostlySchema` if it is too large. */
 function keyStates(
   conversion: Conversion,
   nodes: readonly PlainNode[],
@@ -213,7 +202,6 @@ function keyStates(
   }
 }
 
-/** Returns the schemas of a member by the patterns that its key matches. */
 function nodesOf(
   conversion: Conversion,
   nodes: readonly PlainNode[],

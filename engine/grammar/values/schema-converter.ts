@@ -29,47 +29,39 @@ import { stringGrammar } from "./string-grammar.ts";
 
 /** The maximum nesting of schemas through `$ref`, which may exceed the nesting of the text. */
 const MAX_DEPTH = 256;
-/** The maximum alternatives with objects in free order. */
 const MAX_FREE_ALTERNATIVES = 4;
-/** The work of converting nodes that apply together, without their keywords. */
 const PLAIN_WORK = 16;
 const ROOT = "root";
 const ALTERNATIVES = ["anyOf", "oneOf", "if", "dependentSchemas", "dependencies", "allOf", "$ref", "$dynamicRef"];
 
 export type SchemaGrammar = {
-  /** The grammar of a value; its rules are in the given `GrammarRules`. */
   readonly root: Gbnf;
   /** The positions of keywords that are not enforced: the field and a JSON pointer with unusual keys masked. */
   readonly unenforced: readonly string[];
 };
 
 /**
- * `free` negates schemas and allows other member orders, `exact` negates schemas, `plain` records keywords that need
- * negation as not enforced, `loose` also reduces alternatives that begin alike to their types.
+ * `exact` negates schemas, `free` also allows other member orders; `plain` does not negate; `loose` also reduces
+ * alternatives that begin alike to their types.
  */
 export type Mode = "free" | "exact" | "plain" | "loose";
 
 export type ConverterOptions = {
   readonly undeclared: UndeclaredMembers;
   readonly mode: Mode;
-  /** Shared overlaps; undefined for the temporary conversion that compares alternatives. */
   readonly overlaps: KnownOverlaps | undefined;
 };
 
-/** One conversion of a schema and of the schemas inside it, which share rules. */
 export class SchemaConverter implements Conversion {
   readonly rules: GrammarRules;
   readonly document: SchemaDocument;
-  /** Undefined in the modes without negation; `not` and the like are then recorded as not enforced. */
   readonly negation: SchemaNegation | undefined;
   readonly undeclared: UndeclaredMembers;
   /** The rules by the ids of the nodes that apply together; recursion in schemas ends here. */
   readonly #known = new Map<string, Gbnf>();
   readonly #readings = new ReadingsGraph();
-  /** The positions of keywords that are not enforced, as a set and in order of discovery. */
   readonly #unenforced = new Set<string>();
   readonly #named: string[] = [];
-  /** The number of requested grammars; each is a separate root of the readings graph. */
   #asked = 0;
   #current = ROOT;
   #depth = 0;
@@ -99,10 +91,7 @@ export class SchemaConverter implements Conversion {
     return this.rules.budget;
   }
 
-  /**
-   * Returns the grammar of nodes, with the unenforced keywords not reported before. Throws `EngineError` INVALID_SCHEMA
-   * if no value can satisfy them, and `WorkSpent`.
-   */
+  /** Throws `EngineError` INVALID_SCHEMA if no value can satisfy the nodes, and `WorkSpent`. */
   whole(nodes: readonly SchemaNode[]): SchemaGrammar {
     const { pointer = "" } = nodes[0] ?? {};
     this.#asked += 1;
@@ -116,7 +105,6 @@ export class SchemaConverter implements Conversion {
     return { root, unenforced: this.#named.slice(before) };
   }
 
-  /** Returns the node of a schema inside `parent`, at `path` below it. Throws `WorkSpent`. */
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode {
     this.budget.payForText(parent.pointer.length);
     return this.document.known(schema) ?? this.document.node(schema, [parent.pointer, ...path].join("/"));
@@ -133,10 +121,6 @@ export class SchemaConverter implements Conversion {
     return this.document.tooCostly(`${node.pointer}/${keyword}`, what);
   }
 
-  /**
-   * Returns the grammar of a value that satisfies all schemas. Throws `EngineError` INVALID_SCHEMA if there is none,
-   * and `WorkSpent`.
-   */
   value(nodes: readonly SchemaNode[]): Gbnf {
     const found = alternatives(nodes, this);
     const readings = readingsOf(found, this.budget);
@@ -149,7 +133,6 @@ export class SchemaConverter implements Conversion {
     return choice(...found.map((plain) => this.#plain(plain, most, isFree)));
   }
 
-  /** Returns any value of the types of the alternatives; the keyword is recorded as not enforced. */
   #ofTypes(node: PlainNode, found: readonly (readonly PlainNode[])[]): Gbnf {
     this.skip(node, ALTERNATIVES.find((keyword) => node.schema[keyword] !== undefined) ?? "");
     const types = found.map((plain) => this.#typesOf(plain));
@@ -159,7 +142,6 @@ export class SchemaConverter implements Conversion {
     return choice(...[...all].map((type) => anyOfType(this.rules, type)));
   }
 
-  /** Returns the number of alternatives with objects: in free order their beginnings are alike. */
   #countObjects(found: readonly (readonly PlainNode[])[]): number {
     return found.filter((plain) => allowedTypes(plain, this.budget)?.has("object") ?? true).length;
   }
@@ -230,7 +212,6 @@ export class SchemaConverter implements Conversion {
   }
 }
 
-/** Returns the ids of nodes in ascending order. */
 function idsOf(nodes: readonly SchemaNode[]): string {
   return nodes
     .map(({ id }) => id)

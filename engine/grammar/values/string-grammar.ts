@@ -11,18 +11,15 @@ import { atLeast, atMost, type Conversion, type PlainNode } from "../schema/sche
 import { isTextExclusion } from "../schema/schema-negation.ts";
 import { isFormat, writtenFormat } from "../schema/string-format.ts";
 
-/** The work limit for the automata of the constraints on keys. */
 const MAX_PARTS_WORK = 32_000;
 
 type Asked = { readonly node: PlainNode; readonly keyword: string };
 
-/** Matches strings: length, patterns, formats, and excluded texts and patterns of `not`. */
 export function stringGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const inside = textInside(conversion, nodes);
   return inside === NEVER ? NEVER : sequence(literal('"'), inside, literal('"'));
 }
 
-/** Matches a text of an enforced format; NEVER for others. */
 export function formatGrammar(rules: GrammarRules, format: string): Gbnf {
   const expression = writtenFormat(format);
   if (expression === undefined) return NEVER;
@@ -30,10 +27,7 @@ export function formatGrammar(rules: GrammarRules, format: string): Gbnf {
   return rules.once(`format ${format}`, () => textGrammar(rules, facets));
 }
 
-/**
- * Matches the inside of a string that satisfies all nodes. Constraints that exceed the limits are dropped and recorded:
- * first the length, then exclusions, then all but one pattern.
- */
+/** Constraints beyond the limits are dropped: first the length, then exclusions, then all but one pattern. */
 function textInside(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const bounds = { minLength: atLeast(nodes, "minLength"), maxLength: atMost(nodes, "maxLength") };
   if (bounds.maxLength !== undefined && bounds.minLength > bounds.maxLength) return NEVER;
@@ -77,7 +71,6 @@ function textOrNone(rules: GrammarRules, facets: TextFacets, key: string): Gbnf 
   }
 }
 
-/** Returns the constraints of nodes on a string as automata; undefined if one of them exceeds the limits. */
 export function textParts(conversion: Conversion, nodes: readonly PlainNode[]): readonly ProductPart[] | undefined {
   const bounds = { minLength: atLeast(nodes, "minLength"), maxLength: atMost(nodes, "maxLength") };
   const { budget } = conversion.rules;
@@ -94,7 +87,6 @@ export function textParts(conversion: Conversion, nodes: readonly PlainNode[]): 
   }
 }
 
-/** Collects the constraints of nodes on a string, and a key that identifies them; unsupported ones are recorded. */
 function askedOf(conversion: Conversion, nodes: readonly PlainNode[], bounds: LengthBounds) {
   const wanted: Expression[] = [];
   const unwanted: Expression[] = [];

@@ -2,14 +2,10 @@ import { isList, isObject, type SchemaNode } from "../schema/schema-document.ts"
 import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
 import { type Keys, memberNodes } from "./other-members.ts";
 
-/** Keywords whose schemas apply to the same value: lists, and single schemas. */
 const LISTS = ["allOf", "anyOf", "oneOf"];
 const SINGLE = ["if", "then", "else"];
 
-/**
- * Returns the test of whether a schema evaluates a member, for `unevaluatedProperties: false`. Undefined without such a
- * keyword, and if it is recorded as not enforced: a nested schema cannot see what the schemas around it evaluate.
- */
+/** Whether a schema evaluates a member, for `unevaluatedProperties: false`; undefined without it or if not enforced. */
 export function evaluatedBy(
   conversion: Conversion,
   nodes: readonly PlainNode[],
@@ -29,7 +25,6 @@ export function evaluatedBy(
   return (name, keys) => sources.some((node) => memberNodes(conversion, node, name, keys).length > 0);
 }
 
-/** Returns the ids of the nodes that apply to the same value as a node. */
 function reachedFrom(conversion: Conversion, from: SchemaNode): ReadonlySet<number> {
   const { document } = conversion;
   const found = new Set<number>();

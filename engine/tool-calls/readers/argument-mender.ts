@@ -2,26 +2,21 @@ import { type ArgumentPath, ITEM, type JsonType } from "./argument-types.ts";
 import { inString, jsonOf } from "./argument-writer.ts";
 import { ESCAPED } from "./json-scanner.ts";
 
-/** The maximum length of a held string in UTF-16 units; a longer one is not changed. */
 const MAX_HELD = 64 * 1024;
 
-/** An open object or list; `key` is the last key of an object. */
 type Level = { readonly kind: "object" | "list"; key: string };
 
 type Position =
   | { readonly at: "between" | "text" }
   | { readonly at: "key"; readonly raw: string }
-  /** In a string where the schema allows only values of `types`, no strings. */
   | { readonly at: "held"; readonly raw: string; readonly types: ReadonlySet<JsonType> };
 
 const BETWEEN: Position = { at: "between" };
 const TEXT: Position = { at: "text" };
 
 /**
- * Repairs arguments that a model writes as one JSON object, in any pieces. Quotation marks are removed from values that
- * may not be strings: `"3"` becomes 3 if the schema requires a number and the content is JSON of an allowed type. In
- * strings, control characters and backslashes without a valid escape, as in `"\\d"`, are escaped. The rest is
- * unchanged.
+ * Repairs a JSON object in pieces: quotation marks are removed from values that may not be strings, control characters
+ * and backslashes without a valid escape are escaped.
  */
 export class ArgumentMender {
   readonly #typesAt: (path: ArgumentPath) => ReadonlySet<JsonType> | undefined;
@@ -30,12 +25,10 @@ export class ArgumentMender {
   #expectsKey = false;
   #isEscaped = false;
 
-  /** `typesAt` returns the types of the value at a path; undefined for any. */
   constructor(typesAt: (path: ArgumentPath) => ReadonlySet<JsonType> | undefined) {
     this.#typesAt = typesAt;
   }
 
-  /** Takes the next piece of JSON and returns the text to send. */
   push(text: string): string {
     let mended = "";
     let at = 0;
@@ -56,7 +49,6 @@ export class ArgumentMender {
     return mended;
   }
 
-  /** Returns the held part of a string: the arguments end inside it. */
   flush(): string {
     const position = this.#position;
     if (position.at !== "held") return "";
@@ -76,7 +68,6 @@ export class ArgumentMender {
     return { at: text.length, isFound: false };
   }
 
-  /** Returns the end of the string (after its quotation mark) and its repaired text in this piece. */
   #readString(text: string, from: number): { readonly at: number; readonly isFound: boolean; readonly piece: string } {
     let piece = "";
     let taken = from;
@@ -94,7 +85,6 @@ export class ArgumentMender {
     return { at: text.length, isFound: false, piece: piece + text.slice(taken) };
   }
 
-  /** Begins a string, and returns the text to send for its quotation mark. */
   #startString(): string {
     if (this.#expectsKey) {
       this.#position = { at: "key", raw: '"' };
@@ -106,7 +96,6 @@ export class ArgumentMender {
     return isHeld ? "" : '"';
   }
 
-  /** Takes a piece of the string (`isEnd` for the last) and returns the text to send. */
   #take(piece: string, isEnd: boolean): string {
     const position = this.#position;
     const level = this.#levels.at(-1);

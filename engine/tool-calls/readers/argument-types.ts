@@ -6,19 +6,12 @@ export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "ar
 /** The step of a path into a list, to any of its entries. */
 export const ITEM = Symbol("item");
 
-/** The path to a value in the arguments of a call, outermost step first. */
 export type ArgumentPath = readonly (string | typeof ITEM)[];
 
 export type ArgumentTypes = {
-  /**
-   * Returns the types that a tool's schema allows for the value at a path; undefined for any type. The cost is charged
-   * to `budget`, if given; throws `WorkSpent` when that is used up.
-   */
+  /** Undefined for any type. Throws `WorkSpent` when `budget` is used up. */
   (toolName: string, path: ArgumentPath, budget?: WorkBudget): ReadonlySet<JsonType> | undefined;
-  /**
-   * Returns the argument names in the `properties` of the tool's schema; none if it has none or is unknown. Absent:
-   * unknown for all tools.
-   */
+  /** The `properties` of the tool's schema; none if unknown. Absent: unknown for all tools. */
   readonly declared?: (toolName: string) => ReadonlySet<string>;
 };
 
@@ -35,28 +28,18 @@ const JSON_TYPES: Readonly<Record<string, JsonType>> = {
 };
 
 /**
- * The work limit for the types of one argument, in schemas visited: about a millisecond on the thread that decodes.
- * Types beyond it are unrestricted. The budget is per argument, so that the grammar of an answer and its parser get the
- * same types, whatever was looked up before.
+ * Schemas visited per argument, about a millisecond; types beyond it are unrestricted, for grammar and parser alike.
  */
 const MAX_WORK = 1200;
-/** Entries of an `enum` or a list of types that cost as much as one schema. */
 const ENTRIES_PER_WORK = 16;
-/** The maximum depth of references and alternatives; deeper types are unrestricted. */
 const MAX_DEPTH = 64;
-/**
- * The maximum length of a schema in characters, which takes one or two milliseconds to read; types of a longer one are
- * unrestricted.
- */
+/** In characters, one or two milliseconds of reading; types of a longer schema are unrestricted. */
 const MAX_SCHEMA_LENGTH = 64 * 1024;
 
 /** The types that a schema declares for a property: none declared, a set, or (undefined) any. */
 type Declared = "undeclared" | ReadonlySet<JsonType> | undefined;
 
-/**
- * Reads the types of arguments from the tools' schemas, each on first use. The schemas are the caller's: a cyclic,
- * exponentially referring or invalid schema allows any type. Never throws.
- */
+/** Read on first use. A cyclic, exponentially referring or invalid schema allows any type. Never throws. */
 export function argumentTypes(tools: readonly Pick<Tool, "name" | "parametersJsonSchema">[]): ArgumentTypes {
   const texts = new Map(tools.map(({ name, parametersJsonSchema }) => [name, parametersJsonSchema]));
   const roots = new Map<string, { readonly root: unknown; readonly types: Map<string, ReturnType<ArgumentTypes>> }>();
@@ -91,10 +74,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/**
- * Searches the types of one nested value. Each schema is visited once per step of the path, however many paths lead to
- * it.
- */
+/** Each schema is visited once per step of the path, however many paths lead to it. */
 class TypeSearch {
   readonly #root: unknown;
   readonly #path: ArgumentPath;
@@ -118,10 +98,7 @@ class TypeSearch {
     return this.#budget.isSpent || declared === "undeclared" ? undefined : declared;
   }
 
-  /**
-   * Returns the types that a schema declares for the rest of the path from a step, directly or through `$ref`, `allOf`,
-   * `anyOf` and `oneOf`.
-   */
+  /** Directly or through `$ref`, `allOf`, `anyOf` and `oneOf`. */
   #declaredBy(schema: unknown, at: number, depth: number): Declared {
     const known = this.#declared[at];
     const step = this.#path[at];
@@ -148,7 +125,6 @@ class TypeSearch {
     return declared;
   }
 
-  /** Returns the types that a schema allows for a value; undefined for any. */
   #typesOf(schema: unknown, depth: number): ReadonlySet<JsonType> | undefined {
     if (!isSchema(schema)) return undefined;
     if (this.#types.has(schema)) return this.#types.get(schema);
@@ -167,7 +143,6 @@ class TypeSearch {
     return [this.#referenced(schema), ...listOf(schema.allOf)];
   }
 
-  /** Returns the target of a local `$ref`, cached: many schemas share targets. */
   #referenced({ $ref }: Schema): unknown {
     if (typeof $ref !== "string" || !$ref.startsWith("#")) return undefined;
     const known = this.#targets.get($ref);
@@ -183,14 +158,12 @@ class TypeSearch {
     return value;
   }
 
-  /** Charges for visiting a schema and the entries of its lists. */
   #afford({ type, enum: values, allOf, anyOf, oneOf }: Schema): boolean {
     const entries = [type, values, allOf, anyOf, oneOf].reduce<number>((sum, list) => sum + listOf(list).length, 0);
     return this.#budget.spend(1 + entries / ENTRIES_PER_WORK);
   }
 }
 
-/** Returns the schema of an inner value that the outer schema itself declares. */
 function inside({ properties, items }: Schema, step: string | typeof ITEM): unknown {
   if (step === ITEM) return items ?? "undeclared";
   return isSchema(properties) && Object.hasOwn(properties, step) ? properties[step] : "undeclared";
@@ -216,12 +189,10 @@ function jsonTypeOf(value: unknown): JsonType {
   return jsonType(typeof value) ?? "object";
 }
 
-/** Returns the JSON type of a schema type name; undefined for other names. */
 function jsonType(name: unknown): JsonType | undefined {
   return typeof name === "string" && Object.hasOwn(JSON_TYPES, name) ? JSON_TYPES[name] : undefined;
 }
 
-/** Returns the intersection of the sets; undefined means any type. */
 function intersection(sets: readonly (ReadonlySet<JsonType> | undefined)[]): ReadonlySet<JsonType> | undefined {
   let common: ReadonlySet<JsonType> | undefined;
   for (const set of sets) {

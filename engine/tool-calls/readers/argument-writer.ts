@@ -2,7 +2,6 @@ import type { JsonType } from "./argument-types.ts";
 import { JsonScanner, type JsonScanState } from "./json-scanner.ts";
 import { jsonOfPython } from "./python-literal.ts";
 
-/** The maximum length of a held value, whose type is known only at its end, in UTF-16 units. */
 const MAX_HELD_VALUE = 64 * 1024;
 
 /** A value that may hold all arguments: decided when another value begins or none does. */
@@ -14,16 +13,13 @@ type Wrapper = {
 };
 
 type Value =
-  /** In a string, which is sent as it arrives. */
   | { readonly kind: "text" }
   | { readonly kind: "held"; readonly types: ReadonlySet<JsonType> | undefined; readonly text: string }
-  /** In JSON that is too long to be held. */
   | { readonly kind: "json"; readonly scanner: JsonScanner };
 
 /**
- * Writes arguments that a model gave as keys and plain texts as one JSON object. The written text is always a prefix of
- * valid JSON. A value whose only type is string is sent as it arrives; others are JSON if they are JSON of an allowed
- * type, else strings.
+ * Writes keys and plain texts as one JSON object, always a prefix of valid JSON. A value whose only type is string is
+ * sent as it arrives.
  */
 export class ArgumentWriter {
   #written = "";
@@ -37,15 +33,14 @@ export class ArgumentWriter {
     return this.#isWhole;
   }
 
-  /** Begins the value of the next key; `types` are those of the schema, undefined for any. */
   startValue(key: string, types: ReadonlySet<JsonType> | undefined): void {
     this.#endWrapper();
     this.#startValue(key, types);
   }
 
   /**
-   * Begins the value of a first key that may wrap all arguments: if it is the only one, and an object with only
-   * `declared` members, that object is the arguments.
+   * A first key that may wrap all arguments: as the only one, with only `declared` members, its object is the
+   * arguments.
    */
   startWrapper(key: string, types: ReadonlySet<JsonType> | undefined, declared: ReadonlySet<string>): void {
     this.#wrapper = { key, types, declared, text: "" };
@@ -59,7 +54,7 @@ export class ArgumentWriter {
     if (isText) this.#written += '"';
   }
 
-  /** Adds to the value. Returns the consumed UTF-16 units: fewer than all if the rest would make it invalid JSON. */
+  /** Returns the consumed UTF-16 units: fewer than all if the rest would make it invalid JSON. */
   append(text: string): number {
     const wrapper = this.#wrapper;
     if (wrapper !== undefined) {
@@ -82,10 +77,7 @@ export class ArgumentWriter {
     return room + this.append(text.slice(room));
   }
 
-  /**
-   * Takes a piece of arguments that the model wrote as one JSON object; it is sent as it arrives, except for its last
-   * brace, which `end` writes. `consumed` counts the UTF-16 units that belong to the object.
-   */
+  /** `consumed` counts the UTF-16 units of the object, whose last brace `end` writes. */
   appendObject(text: string): { readonly consumed: number; readonly state: JsonScanState } {
     this.#object ??= new JsonScanner({ root: "object" });
     const { consumed, state } = this.#object.push(text);
@@ -93,7 +85,6 @@ export class ArgumentWriter {
     return { consumed, state };
   }
 
-  /** Ends the value. Returns false if it is not valid JSON. */
   endValue(): boolean {
     if (this.#wrapper !== undefined) return true;
     const value = this.#value;
@@ -121,7 +112,6 @@ export class ArgumentWriter {
     return written;
   }
 
-  /** Writes the held value before its type is certain. */
   letGo(): void {
     this.#releaseWrapper();
     if (this.#value.kind !== "held") return;
@@ -139,7 +129,6 @@ export class ArgumentWriter {
     this.endValue();
   }
 
-  /** Writes a possible wrapper as an ordinary value; returns its consumed UTF-16 units. */
   #releaseWrapper(): number {
     const wrapper = this.#wrapper;
     if (wrapper === undefined) return 0;
@@ -155,7 +144,6 @@ export class ArgumentWriter {
   }
 }
 
-/** Returns the object in a wrapper, or in a string in it, as JSON text; undefined if it does not hold the arguments. */
 function unwrap({ text, declared }: Wrapper): string | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -174,12 +162,10 @@ const TRUTH: ReadonlyMap<string, string> = new Map([
   ["0", "false"],
 ]);
 
-/** Returns the text escaped for the inside of a JSON string. */
 export function inString(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** Returns a textual value as JSON of one of the types; undefined types allow any. */
 export function jsonOf(text: string, types: ReadonlySet<JsonType> | undefined): string {
   const trimmed = text.trim();
   const type = jsonType(trimmed);
@@ -191,7 +177,6 @@ export function jsonOf(text: string, types: ReadonlySet<JsonType> | undefined): 
   return mustBeOther ? (unquoted(trimmed, type, types) ?? trimmed) : JSON.stringify(text);
 }
 
-/** Returns the JSON inside quotation marks where no string is allowed, if its type is allowed. */
 function unquoted(text: string, type: JsonType, types: ReadonlySet<JsonType>): string | undefined {
   if (type !== "string") return undefined;
   const inner = String(JSON.parse(text)).trim();
@@ -201,9 +186,8 @@ function unquoted(text: string, type: JsonType, types: ReadonlySet<JsonType>): s
 }
 
 /**
- * Returns the JSON of a value printed by Python, of one of the types; undefined for other texts. Models learn this form
- * from templates that print values as Python does. Lists, objects and words in another case count only where no string
- * is allowed, because a text may look like one.
+ * Python's print of a value as JSON, of one of the types. Models learn it from templates; lists, objects and words in
+ * another case count only where no string is allowed.
  */
 function pythonValue(text: string, types: ReadonlySet<JsonType>): string | undefined {
   const mayBeText = types.has("string");
@@ -214,7 +198,6 @@ function pythonValue(text: string, types: ReadonlySet<JsonType>): string | undef
   return json !== undefined && types.has(json.startsWith("{") ? "object" : "array") ? json : undefined;
 }
 
-/** Returns the type of a JSON text; undefined for other texts. */
 function jsonType(text: string): JsonType | undefined {
   const scanner = new JsonScanner({ root: "any" });
   const { consumed } = scanner.push(text);

@@ -13,24 +13,19 @@ export type BareKeyCallMarks = {
 
 type Position = "head" | "name" | "key" | "value" | "text" | "json" | "behind-value" | "close";
 
-/** The result of a step: the next position, and the state. `stop` waits for more text. */
 type Step = { readonly at: number; readonly state: "open" | "closed" | "malformed" | "stop" };
 
 type Level = { readonly kind: "object" | "list"; entries: number; key: string };
 
-/** The maximum nesting of objects and lists. */
 const MAX_DEPTH = 128;
-/** The maximum length of a value without a mark before it, which is held until it is complete, in UTF-16 units. */
 const MAX_BARE = 16 * 1024;
 
 const WORD = /[\w.+-]+/y;
 const KEY = /[^\s{}[\],:<>"][^{}[\],:<>"\n]*/y;
 
 /**
- * Reads `HEAD NAME{key:value,…}` and the closing mark, and writes the arguments as JSON. A value is a text between two
- * text marks (without escapes), a JSON word, or an object or list of such values. Unambiguous mistakes are accepted: a
- * text without its first mark, keys and texts in JSON quotation marks, a single bare word, a redundant comma, and a
- * missing mark after the call.
+ * Reads `HEAD NAME{key:value,…}` and the closing mark. Unambiguous mistakes are accepted: a text without its first
+ * mark, JSON quotation marks, a single bare word, a redundant comma, and a missing mark after the call.
  */
 export class BareKeyCallReader implements CallReader {
   readonly #marks: BareKeyCallMarks;
@@ -60,7 +55,6 @@ export class BareKeyCallReader implements CallReader {
     return this.#position === "close";
   }
 
-  /** Returns the held JSON text of a text if the output ends inside it with `rest`. */
   flush(rest: string): string {
     return this.#position === "text" ? inString(rest) : "";
   }
@@ -141,7 +135,6 @@ export class BareKeyCallReader implements CallReader {
     return this.#go("value", key.end);
   }
 
-  /** Returns the key and the position after its colon; undefined if more text is needed. */
   #keyAt(text: string, at: number): { readonly name: string; readonly end: number } | "none" | undefined {
     const { textMark } = this.#marks;
     const quote = markAt(text, at, [textMark, '"']);
@@ -219,10 +212,7 @@ export class BareKeyCallReader implements CallReader {
     return this.#go("behind-value", at);
   }
 
-  /**
-   * Returns the end of a word that is a value: a JSON word, or one after which the object or list ends or continues;
-   * undefined if there is none, `"partly"` if more text is needed.
-   */
+  /** A JSON word, or one after which the object or list ends or continues; `"partly"` if more text is needed. */
   #wordEnd(text: string, at: number): number | "partly" | undefined {
     const end = bareEnd(WORD, text, at);
     if (end === -1) return "partly";
@@ -247,14 +237,12 @@ export class BareKeyCallReader implements CallReader {
     return char === (kind === "object" ? "}" : "]") ? this.#end(at) : { at, state: "malformed" };
   }
 
-  /** Returns the schema types of the current value; undefined for any. */
   #typesHere(): ReadonlySet<JsonType> | undefined {
     const path: ArgumentPath = this.#levels.map(({ kind, key }) => (kind === "list" ? ITEM : key));
     return this.#types(this.#name ?? "", path);
   }
 }
 
-/** Returns the end of the match at a position; -1 if more text could extend it. */
 function bareEnd(expression: RegExp, text: string, at: number): number {
   expression.lastIndex = at;
   const length = expression.exec(text)?.[0].length ?? 0;

@@ -5,7 +5,6 @@ export class CallDepth {
   readonly #open: string;
   readonly #close: string;
   #depth = 0;
-  /** A possible prefix of a mark. */
   #rest = "";
 
   constructor(open: string, close: string) {
@@ -19,7 +18,6 @@ export class CallDepth {
     this.#rest = all.slice(all.length - heldSuffixLength(all, [this.#open, this.#close]));
   }
 
-  /** Returns the number of open calls after the next piece, without consuming it. */
   behind(text: string): number {
     const all = this.#rest + text;
     let depth = this.#depth;

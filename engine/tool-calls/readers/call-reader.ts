@@ -3,13 +3,11 @@ export type CallProgress = {
   readonly consumed: number;
   /** The JSON text of the arguments to send now. Empty until the name is known. */
   readonly arguments: string;
-  /** Whether the call continues, has ended in this piece, or is malformed. */
   readonly state: "open" | "closed" | "malformed";
 };
 
 /** Reads one call in the form of its family, from the character after its opening mark to its closing mark. */
 export type CallReader = {
-  /** The name of the tool, once the name and the start of the arguments have been read and the tool is known. */
   readonly startedName: string | undefined;
   readonly nameIsUnknown: boolean;
   /** Whether more than the mark that begins a group has been read. Absent: always. */
@@ -19,16 +17,12 @@ export type CallReader = {
   /** Whether the arguments sent so far are a complete JSON object. */
   readonly argumentsAreWhole: boolean;
   push(text: string): CallProgress;
-  /**
-   * Returns the held JSON text of the arguments if the output ends inside the call with `rest`, which the reader has
-   * not consumed: closing marks of the call in `rest` complete the arguments. Absent: nothing is held.
-   */
+  /** The held JSON text of the arguments if the output ends inside the call with `rest`. Absent: nothing is held. */
   flush?(rest: string): string;
 };
 
 export const isSpace = (char: string): boolean => char === " " || char === "\n" || char === "\t" || char === "\r";
 
-/** The maximum length of a tool name, in UTF-16 units. */
 export const MAX_NAME = 256;
 
 export function skipSpace(text: string, from: number): number {
@@ -37,9 +31,7 @@ export function skipSpace(text: string, from: number): number {
   return at;
 }
 
-/**
- * Returns the mark at `from`; `"partly"` if more text could complete one, or a longer one. An empty mark never matches.
- */
+/** `"partly"` if more text could complete a mark, or a longer one. An empty mark never matches. */
 export function markAt(
   text: string,
   from: number,

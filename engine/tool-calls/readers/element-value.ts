@@ -3,7 +3,6 @@ import { jsonOf } from "./argument-writer.ts";
 import { MAX_NAME } from "./call-reader.ts";
 import { heldSuffixLength } from "./held-suffix.ts";
 
-/** The maximum nesting of elements. */
 const MAX_DEPTH = 64;
 
 const ITEM_NAME = "item";
@@ -26,17 +25,15 @@ export type ElementProgress = {
 };
 
 /**
- * Reads a value that consists of (nested) elements, after its opening tag: `mark<a>1mark</a>` and so on up to
- * `mark</NAME>`, or nothing. If the schema requires a list, each element is an entry, whatever its name; without
- * schema, a list consists of elements named `item`. Repeated names in an object form a list, so the value is known, and
- * held, until its end.
+ * Reads nested elements after an opening tag: `mark<a>1mark</a>` and so on up to `mark</NAME>`, or nothing. If the
+ * schema requires a list, each element is an entry; without schema, elements named `item` make one. Repeated names in
+ * an object form a list, so that the value is held until its end.
  */
 export class ElementValue {
   readonly #tag: string;
   readonly #typesOf: (path: ArgumentPath) => Types;
   readonly #open: Element[];
 
-  /** Reads the value of the argument `name`. Every tag begins with `tag`; `typesOf` returns schema types. */
   constructor(tag: string, name: string, typesOf: (path: ArgumentPath) => Types) {
     this.#tag = tag;
     this.#typesOf = typesOf;
@@ -74,7 +71,6 @@ export class ElementValue {
     }
   }
 
-  /** Opens a nested element; returns false if it is not allowed. */
   #begin(name: string, outer: Element): boolean {
     const cannot = name === "" || name.startsWith("/") || name.length > MAX_NAME || outer.text.trim() !== "";
     if (cannot || this.#open.length >= MAX_DEPTH) return false;
@@ -88,7 +84,6 @@ export class ElementValue {
   }
 }
 
-/** Returns whether a value of these types with elements of these names is a list. */
 function isList(types: Types, names: readonly string[]): boolean {
   const [list, object] = [types?.has("array") ?? false, types?.has("object") ?? false];
   return list === object ? names.every((name) => name === ITEM_NAME) : list;

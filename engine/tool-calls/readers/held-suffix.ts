@@ -1,4 +1,4 @@
-/** Returns the length in UTF-16 units of the longest suffix of `text` that is a proper prefix of one of `wanted`. */
+/** The length of the longest suffix of `text` that is a proper prefix of one of `wanted`, in UTF-16 units. */
 export function heldSuffixLength(text: string, wanted: readonly string[]): number {
   let longest = 0;
   for (const candidate of wanted) {

@@ -5,7 +5,6 @@ import { JsonScanner } from "./json-scanner.ts";
 import { readStringUnit } from "./string-unit.ts";
 
 export type JsonCallOptions = {
-  /** The mark after the object; "" if the call ends with the object. */
   readonly close: string;
   readonly argumentsKeys: readonly string[];
   /** The keys that are ignored; `any` ignores all other keys. */
@@ -25,11 +24,9 @@ const NO_ARGUMENTS = "{}";
 const anyValue = () => new JsonScanner({ root: "any" });
 
 /**
- * Reads `{"name": …, "arguments": {…}}` and the closing mark, from the character after the opening mark. String
- * arguments that hold JSON are unwrapped; missing ones and `null` are an empty object; a missing last brace of the
- * outer object is accepted. Unknown keys are ignored if the form allows them. An object without arguments is rejected
- * if an unknown key holds an object (which may be the arguments), and, in a form that allows only some unknown keys, if
- * it has any.
+ * Reads `{"name": …, "arguments": {…}}` and the closing mark. String arguments that hold JSON are unwrapped; missing
+ * ones and `null` are an empty object; a missing last brace is accepted. An object without arguments is rejected if an
+ * unknown key holds an object, which may be the arguments.
  */
 export class JsonCallReader implements CallReader {
   readonly #options: JsonCallOptions;
@@ -40,9 +37,7 @@ export class JsonCallReader implements CallReader {
   #name: string | undefined;
   #argumentsSeen = false;
   #argumentsWhole = false;
-  /** Whether an ignored key makes an object without arguments no call. */
   #isDoubtful = false;
-  /** The text of arguments before the name is known. */
   #waiting = "";
 
   constructor(options: JsonCallOptions, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
@@ -155,7 +150,6 @@ export class JsonCallReader implements CallReader {
     return AGAIN;
   }
 
-  /** Continues a value that is needed as a whole (key, name) or ignored. */
   #scan(position: ScanPosition, text: string): Step {
     const { consumed, state } = position.scanner.push(text);
     if (state === "invalid") return { consumed, state: "malformed" };

@@ -24,7 +24,6 @@ type Position =
 
 const LITERALS: Readonly<Record<string, string>> = { t: "rue", f: "alse", n: "ull" };
 const DEFAULT_MAX_DEPTH = 512;
-/** The characters that a backslash may precede in a string, except `u`. */
 export const ESCAPED = '"\\/bfnrt';
 
 const isSpace = (char: string) => char === " " || char === "\n" || char === "\t" || char === "\r";
@@ -32,9 +31,8 @@ const isDigit = (char: string) => char >= "0" && char <= "9";
 const isHex = (char: string) => isDigit(char) || (char >= "a" && char <= "f") || (char >= "A" && char <= "F");
 
 /**
- * Validates one JSON value (RFC 8259) as its text arrives, without storing the text. The consumed text is always a
- * prefix of a valid value. White space before the value is part of it, nothing after it is. A top-level number ends
- * only with the character after it.
+ * Validates one JSON value (RFC 8259) as its text arrives; the consumed text is always a prefix of a valid value. A
+ * top-level number ends only with the character after it.
  */
 export class JsonScanner {
   readonly #root: "any" | "object";
@@ -42,14 +40,12 @@ export class JsonScanner {
   readonly #isLoose: boolean;
   readonly #open: ("object" | "array")[] = [];
   #position: Position = "value";
-  /** The remaining characters of `true`, `false` or `null`. */
   #literal = "";
   #hexDigitsLeft = 0;
   #stringIsKey = false;
 
   /**
-   * `maxDepth` bounds nested objects and arrays (default 512); deeper values are invalid. With `isLoose` (default
-   * false) strings may contain control characters, and a backslash may precede any character.
+   * `maxDepth` bounds nesting. With `isLoose` strings may contain control characters, and a backslash any character.
    */
   constructor(options: { readonly root: "any" | "object"; readonly maxDepth?: number; readonly isLoose?: boolean }) {
     this.#root = options.root;
@@ -91,7 +87,6 @@ export class JsonScanner {
     return this.#position === "invalid" ? "invalid" : "incomplete";
   }
 
-  /** Processes one character; false if it is not consumed (the value ended before it, or it is invalid). */
   #step(char: string): boolean {
     switch (this.#position) {
       case "value":

@@ -1,4 +1,3 @@
-/** The maximum nesting of lists and dicts; deeper ones are rejected. */
 const MAX_DEPTH = 64;
 
 const SPACE = /[ \t\r\n]*/y;
@@ -22,17 +21,12 @@ const ESCAPES: Readonly<Record<string, string>> = {
 /** Python's other escapes, which are rejected. A backslash before any other character is kept. */
 const OTHER_ESCAPES = "01234567avxuUN";
 
-/**
- * Returns a whole text that is a Python list or dict as JSON; undefined for other texts and for values without JSON
- * form. Models write arguments so if their templates print them as Python does. Keys must be strings, a tuple becomes a
- * list, and JSON words are accepted.
- */
+/** A whole Python list or dict as JSON; undefined for other texts. Keys must be strings, a tuple becomes a list. */
 export function jsonOfPython(text: string): string | undefined {
   const literal = new PythonLiteral(text);
   return /^\s*[[{(]/.test(text) ? literal.whole() : undefined;
 }
 
-/** Parses a Python literal. Methods return undefined on failure. */
 class PythonLiteral {
   readonly #text: string;
   #at = 0;
@@ -95,7 +89,6 @@ class PythonLiteral {
     return isRead ? JSON.stringify(text) : undefined;
   }
 
-  /** Consumes the character and white space before it, if it is next. */
   #takes(char: string): boolean {
     this.#match(SPACE);
     if (this.#text.charAt(this.#at) !== char) return false;

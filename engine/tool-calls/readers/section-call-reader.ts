@@ -6,15 +6,12 @@ import { JsonScanner } from "./json-scanner.ts";
 export type SectionCallMarks = {
   readonly callOpen: string;
   readonly nameEnd: string;
-  /** An optional text before the name; "" for none. */
   readonly namePrefix: string;
   /** The text between the name and its mark: if it is not empty, any text may stand there. */
   readonly nameTail: string;
-  /** The closing mark; "" if the call ends with its arguments. */
   readonly callClose: string;
   /** Whether the name is written as `functions.name:index`, which is the id of the call. */
   readonly nameIsId: boolean;
-  /** The text between the name and the call's id; "" for none. */
   readonly idOpen: string;
 };
 
@@ -109,7 +106,6 @@ export class SectionCallReader implements CallReader {
     return progress("closed");
   }
 
-  /** Parses the text before the arguments; false if it has no name. */
   #readName(text: string): boolean {
     const idAt = this.#idOpen === "" ? -1 : text.indexOf(this.#idOpen);
     const beforeId = idAt < 0 ? text : text.slice(0, idAt).trim();

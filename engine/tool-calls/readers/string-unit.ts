@@ -9,20 +9,14 @@ const SIMPLE: Readonly<Record<string, string>> = {
   t: "\t",
 };
 
-/**
- * One unit of the inside of a JSON string: a character or escape, the closing quote, or text that is incomplete or
- * invalid. `length` is in UTF-16 units of the text.
- */
+/** A character or escape, the closing quote, or text that is incomplete or invalid. `length` is in UTF-16 units. */
 export type StringUnit =
   | { readonly kind: "text"; readonly text: string; readonly length: number }
   | { readonly kind: "end"; readonly length: 1 }
   | { readonly kind: "needs-more" }
   | { readonly kind: "invalid" };
 
-/**
- * Reads the character or escape at `at` inside a JSON string. A surrogate pair of `\u` escapes is one unit; an escape
- * of half a pair has no UTF-8 form and is returned as written.
- */
+/** A surrogate pair of `\u` escapes is one unit; an escape of half a pair has no UTF-8 form and stays as written. */
 export function readStringUnit(text: string, at: number): StringUnit {
   const char = text.charAt(at);
   if (char === "") return { kind: "needs-more" };

@@ -18,19 +18,14 @@ type Position =
   | "value"
   | "elements";
 
-/** The result of a step; `stop` waits for more text. */
 type Step = { readonly at: number; readonly state: CallProgress["state"] | "stop" };
 
-/**
- * The maximum white space after a closing mark inside a value, in UTF-16 units: another mark must follow within it for
- * the closing mark to count.
- */
+/** UTF-16 units after a closing mark inside a value within which another mark must follow for it to count. */
 const MAX_SPACE_BEHIND_VALUE = 64;
 
 /** Names that models use for a single argument around all others, unless the tool has an argument of that name. */
 const WRAPPERS: readonly string[] = ["arguments", "input"];
 
-/** The maximum UTF-16 units between the name of a call and the end of its head. */
 const MAX_HEAD = 64;
 
 /** An unknown attribute after a key. */
@@ -40,15 +35,11 @@ const TEXT_ONLY: ReadonlySet<JsonType> = new Set(["string"]);
 const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null", "object", "array"]);
 
 /**
- * Reads `NAME nameEnd`, then parameters, then `callClose`, and writes the parameters as JSON. Unambiguous mistakes are
- * accepted: a value without its closing mark if another parameter of the tool begins or the output ends with the
- * closing marks of the call; a call without its closing mark if another begins; one parameter that holds all arguments
- * as an object; a JSON object in place of all parameters; and a self-closing tag, as in `<call name="NAME"/>`, for a
- * call without arguments.
+ * Reads `NAME nameEnd`, parameters and `callClose`. Unambiguous mistakes are accepted: missing closing marks, one
+ * parameter that holds all arguments, a JSON object in place of parameters, and a self-closing tag without arguments.
  */
 export class TaggedCallReader implements CallReader {
   readonly #marks: TaggedCallMarks;
-  /** The mark that ends the name and the call together; "" if the mark after a name ends no tag. */
   readonly #emptyEnd: string;
   readonly #knownNames: ReadonlySet<string>;
   readonly #types: ArgumentTypes;
@@ -57,7 +48,6 @@ export class TaggedCallReader implements CallReader {
   #name: string | undefined;
   #isStarted = false;
   #objectIsRead = false;
-  /** The parameters of the tool's schema that have not come yet. */
   #missing = new Set<string>();
   #key: { readonly name: string; readonly end: KeyEnd["value"] } = { name: "", end: "by-schema" };
   #lead = "";
@@ -85,7 +75,6 @@ export class TaggedCallReader implements CallReader {
     return this.#writer.isWhole;
   }
 
-  /** Returns the held JSON text of the arguments if the output ends inside the call with `rest`. */
   flush(rest: string): string {
     const { at, isWhole } = this.#callEnd(rest);
     const isValue = this.#position === "value";
@@ -100,7 +89,6 @@ export class TaggedCallReader implements CallReader {
     return this.#writer.take();
   }
 
-  /** Takes the end of a value if the output ends inside the call. */
   #flushValue(rest: string): void {
     const text = rest.trimEnd();
     const valueClose = this.#valueClose;
@@ -177,7 +165,6 @@ export class TaggedCallReader implements CallReader {
     return this.#readEnd(text, at, [this.#marks.parameterOpen]);
   }
 
-  /** Reads the closing mark of the call, or a mark before a key. */
   #readEnd(text: string, at: number, keyMarks: readonly string[]): Step {
     const { callClose, outerClose } = this.#marks;
     const opens = this.#isStarted ? this.#marks.opens : [];
@@ -194,7 +181,6 @@ export class TaggedCallReader implements CallReader {
     return { at, state: "closed" };
   }
 
-  /** Reads arguments that are one JSON object, and the end of the call. */
   #readObject(text: string, from: number): Step {
     this.#isStarted = true;
     const { consumed, state } = this.#writer.appendObject(text.slice(from));
@@ -212,7 +198,7 @@ export class TaggedCallReader implements CallReader {
     return this.#marks.valueOpen === "" ? this.#startValue(key.end) : this.#go("value-open", key.end);
   }
 
-  /** Returns the key and the position after its mark; `"partly"` if more text is needed. */
+  /** `"partly"` if more text is needed. */
   #keyAt(
     text: string,
     at: number,
@@ -254,7 +240,6 @@ export class TaggedCallReader implements CallReader {
     return this.#go(isText ? "value-lead" : "value-start", at);
   }
 
-  /** Decides whether a value consists of elements or is empty: a tag follows after white space only. */
   #beginValue(text: string, at: number): Step {
     const { parameterOpen } = this.#marks;
     const start = skipSpace(text, at);
@@ -265,7 +250,6 @@ export class TaggedCallReader implements CallReader {
     return this.#go("elements", at);
   }
 
-  /** Reads a value that consists of elements, and writes it when it is complete. */
   #readElements(text: string, from: number): Step {
     if (this.#elements === undefined) return { at: from, state: "malformed" };
     const { consumed, value } = this.#elements.push(text.slice(from));
@@ -311,27 +295,24 @@ export class TaggedCallReader implements CallReader {
     return this.#take(text, from, Math.min(text.length - this.#heldOf(text.slice(from)), ...ends));
   }
 
-  /** Ends the value, and continues with the parameters. */
   #endValue(text: string, from: number, at: number): Step {
     const taken = this.#take(text, from, at - this.#tailBefore(text, from, at));
     if (taken.state === "malformed") return taken;
     return this.#writer.endValue() ? this.#go("parameters", at) : { at: taken.at, state: "malformed" };
   }
 
-  /** Returns the length of the suffix of a value that may become its closing mark. */
   #heldOf(text: string): number {
     return heldSuffixLength(text, [this.#valueClose, this.#marks.valueTail + this.#valueClose]);
   }
 
-  /** Returns the length of the template's white space at the end of a value, if present. */
   #tailBefore(text: string, from: number, at: number): number {
     const { valueTail } = this.#marks;
     return text.slice(from, at).endsWith(valueTail) ? valueTail.length : 0;
   }
 
   /**
-   * Returns the position in a value where a missing parameter of the tool begins, so that the closing mark was omitted;
-   * `isWhole: false` if more text is needed; the end of the text if none begins.
+   * Where a missing parameter of the tool begins, so that the closing mark was omitted; the end of the text if none
+   * does.
    */
   #nextParameter(text: string, from: number): { readonly at: number; readonly isWhole: boolean } {
     const { parameterOpen } = this.#marks;
@@ -349,10 +330,7 @@ export class TaggedCallReader implements CallReader {
     return { at: text.length - heldSuffixLength(text.slice(from), [parameterOpen]), isWhole: false };
   }
 
-  /**
-   * Returns the position of the call's closing marks at the end of the text, or of their prefixes, and whether one of
-   * them is complete; the end of the text if there is none.
-   */
+  /** The call's closing marks at the end of the text, or their prefixes, and whether one is complete. */
   #callEnd(text: string, from = 0): { readonly at: number; readonly isWhole: boolean } {
     const marks = [this.#marks.outerClose, this.#marks.callClose].filter((mark) => mark !== "");
     let at = text.length - heldSuffixLength(text.slice(from), marks);
@@ -384,10 +362,7 @@ export class TaggedCallReader implements CallReader {
     return this.#depth.behind(text.slice(from, close)) === 0 ? "yes" : this.#endsOuterValue(text, next, found.mark);
   }
 
-  /**
-   * Returns whether a closing mark followed by `mark` ends a value that contains the mark of a call. If that call is
-   * complete, the closing mark belongs to it: text follows its end, not the end of the output.
-   */
+  /** Whether a closing mark followed by `mark` ends a value that contains the mark of a call. */
   #endsOuterValue(text: string, from: number, mark: string): "yes" | "no" | "unknown" {
     const { opens, parameterOpen, callClose, outerClose } = this.#marks;
     if (mark === parameterOpen) {
@@ -415,7 +390,6 @@ function unescaped(key: string): string {
   return name.replaceAll("&quot;", '"').replaceAll("&amp;", "&");
 }
 
-/** Returns the start of the white space before a position, within the limit. */
 function spaceBefore(text: string, from: number, at: number): number {
   let start = at;
   while (start > from && at - start < MAX_SPACE_BEHIND_VALUE && isSpace(text.charAt(start - 1))) start -= 1;

@@ -1,14 +1,12 @@
 import * as z from "zod";
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
-import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
-import { cacheBreakpoint } from "../cache-control.ts";
+import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked, field } from "../checked.ts";
-import { invalidValue, unsupportedParameter, wrongType } from "../field-error.ts";
-import type { UnreadableRule } from "../unreadable.ts";
-import { contentParts, textPart } from "./content.ts";
-import { chatMessage } from "./schema.ts";
-import { toolCallParts } from "./tool-calls.ts";
+import { invalidValue, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
+import { cacheBreakpoint } from "../fields.ts";
+import { IMAGE_DETAILS, imageFromUrl, imagesNotAccepted, readOr, type UnreadableRule } from "../parts.ts";
+import { chatMessage, chatParts } from "./schema.ts";
 
 const ROLES = {
   system: Role.SYSTEM,
@@ -150,4 +148,89 @@ function withBreakpoint(parts: readonly Part[], message: JsonObject): readonly P
   const last = parts.at(-1);
   if (!breakpoint || !last || last.cacheBreakpoint) return parts;
   return [...parts.slice(0, -1), { ...last, cacheBreakpoint: breakpoint }];
+}
+
+/** The kinds of content parts that a message accepts besides text. */
+export type ContentRule = {
+  /** The other kind of part that is accepted; undefined for none. `image_url` also needs a model with image input. */
+  readonly also: "image_url" | "refusal" | undefined;
+  /** Whether the model has image input. */
+  readonly acceptsImages: boolean;
+  /** The rule for images and files that the model cannot read, where images are accepted. */
+  readonly unreadable: UnreadableRule;
+};
+
+/**
+ * Reads the parts of a `content`: a string, an array of parts, or null and absent for none. Empty text is left out
+ * unless a prefix is marked to end there, so that all forms of empty content give the same prompt.
+ */
+export function contentParts(content: unknown, path: FieldPath, rule: ContentRule): readonly Part[] {
+  if (content === undefined || content === null) return [];
+  if (typeof content === "string") return content === "" ? [] : [textPart(content)];
+  if (!Array.isArray(content)) throw wrongType(path, "a string or an array of content parts", content);
+  return content
+    .map((part: unknown, index) => contentPart(part, [...path, index], rule))
+    .filter((part) => part.kind?.$case !== "text" || part.kind.value.text !== "" || part.cacheBreakpoint);
+}
+
+export function textPart(text: string): Part {
+  return { kind: { $case: "text", value: { text } } };
+}
+
+function contentPart(part: unknown, path: FieldPath, rule: ContentRule): Part {
+  const { type, cache_control } = checked(ANY_PART, part, path);
+  return { kind: partKind(type, part, path, rule), cacheBreakpoint: cacheBreakpoint(cache_control) };
+}
+
+const ANY_PART = z.object({ type: z.string(), cache_control: z.unknown() });
+
+function partKind(type: string, part: unknown, path: FieldPath, rule: ContentRule): Part["kind"] {
+  const typePath = [...path, "type"];
+  if (type === "text") return textPart(checked(chatParts.text, part, path).text).kind;
+  if (type === "refusal" && rule.also === "refusal")
+    return textPart(checked(chatParts.refusal, part, path).refusal).kind;
+  const instead = (text: string) => textPart(text).kind;
+  if (type === "image_url" && rule.also === "image_url")
+    return readOr(rule.unreadable, "an image", () => imageKind(part, path, rule), instead);
+  if (type === "input_audio" || type === "file") {
+    const refuse = () => {
+      throw unsupportedValue(typePath, "Audio and files are not supported in messages.");
+    };
+    const unreadable = rule.also === "image_url" ? rule.unreadable : "reject";
+    return readOr<Part["kind"]>(unreadable, type === "file" ? "a file" : "a recording", refuse, instead);
+  }
+  throw oneOf(typePath, rule.also ? ["text", rule.also] : ["text"]);
+}
+
+function imageKind(part: unknown, path: FieldPath, rule: ContentRule): Part["kind"] {
+  if (!rule.acceptsImages) throw imagesNotAccepted(path);
+  const { url, detail } = checked(chatParts.image_url, part, path).image_url;
+  return { $case: "image", value: imageFromUrl(url, [...path, "image_url", "url"], IMAGE_DETAILS[detail ?? "auto"]) };
+}
+
+/** A text without control characters and without half of a surrogate pair, which encoding would replace. */
+const WORD = /^[^\p{Cc}\p{Cs}]+$/u;
+
+/**
+ * Reads the `tool_calls` of an assistant message; null and absent are none. Names and arguments come from the model and
+ * are not checked. Throws `ApiError` for a fault in the form, and for an id used twice in one message: ids may repeat
+ * in a later turn, as some models count from 0 in each.
+ */
+export function toolCallParts(message: JsonObject, path: FieldPath): readonly Part[] {
+  const ids = new Set<string>();
+  const calls = field(chatMessage, message, "tool_calls", path) ?? [];
+  return calls.map((call, index) => {
+    const callPath = [...path, "tool_calls", index];
+    const callId = word(call.id, [...callPath, "id"]);
+    if (ids.has(callId)) throw invalidValue([...callPath, "id"], "another call of this message has the same id.");
+    ids.add(callId);
+    const name = word(call.function.name, [...callPath, "function", "name"]);
+    const argumentsJson = argumentsText(call.function.arguments);
+    return { kind: { $case: "toolCall", value: { callId, name, argumentsJson } } };
+  });
+}
+
+function word(text: string, path: FieldPath): string {
+  if (!WORD.test(text)) throw invalidValue(path, "expected a non-empty string without control characters.");
+  return text;
 }

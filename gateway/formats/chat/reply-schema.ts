@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { named, tag } from "../schema-forms.ts";
+import { named, tag } from "../fields.ts";
 import { chatToolCall } from "./schema.ts";
 
 const usage = named("ChatUsage", "The tokens of prompt and answer.", {
@@ -64,7 +64,6 @@ export const chatCompletion = named("ChatCompletion", "A chat completion, the re
           content: z.string().nullable().describe("The text; null where the answer is tool calls alone."),
           refusal: z.null().describe("Always null."),
           reasoning_content: z.string().optional().describe("The reasoning; absent where there is none."),
-          reasoning: z.string().optional().describe("The same, where an operator has `formats.chat.reasoningField`."),
           tool_calls: z.array(chatToolCall).optional().describe("The tool calls; absent where there are none."),
         }),
         logprobs: logprobs.nullable().describe("The log probabilities of the text; null unless asked for."),
@@ -103,7 +102,6 @@ export const chatChunk = named(
             role: z.literal("assistant").optional().describe("`assistant`, in the first chunk only."),
             content: z.string().optional().describe("The next piece of the text."),
             reasoning_content: z.string().optional().describe("The next piece of the reasoning."),
-            reasoning: z.string().optional().describe("The same, where an operator has `formats.chat.reasoningField`."),
             tool_calls: z.array(callFragment).optional().describe("The next piece of a tool call."),
           }),
           logprobs: logprobs.nullable().describe("The log probabilities of the piece of text; null unless asked for."),

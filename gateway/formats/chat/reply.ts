@@ -1,10 +1,13 @@
+import {
+  type AlternativeLogprob,
+  FinishReason,
+  type TokenLogprob,
+  Usage,
+} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { argumentsText } from "../../json/json-text.ts";
-import { shownCallId } from "../call-id.ts";
-import { type CompletedBlock, type Completion, reasoningOf, textOf } from "../completion.ts";
+import { type CompletedBlock, type Completion, reasoningOf, shownCallId, textOf } from "../completion.ts";
 import type { Head } from "../format.ts";
-import { finishReason } from "./finish-reason.ts";
-import { chatLogprobs } from "./logprobs.ts";
-import { chatUsage } from "./usage.ts";
+import type { ChatFinishReason } from "./reply-schema.ts";
 
 /** The options of the request that shape its reply. */
 export type ReplyOptions = {
@@ -13,8 +16,6 @@ export type ReplyOptions = {
   readonly logprobs: boolean;
   /** Whether a stream ends with its usage; a folded reply always has it. */
   readonly includeUsage: boolean;
-  /** The names under which reasoning is shown, one or two. */
-  readonly reasoningFields: readonly string[];
   /** Whether the request named a service tier: the reply then names the only one. */
   readonly echoServiceTier: boolean;
 };
@@ -32,7 +33,7 @@ export function chatReply(head: Head, completion: Completion, options: ReplyOpti
     choices: [
       {
         index: 0,
-        message: messageOf(head, completion, options.reasoningFields),
+        message: messageOf(head, completion),
         logprobs: options.logprobs ? chatLogprobs(completion.blocks.flatMap(logprobsOf)) : null,
         finish_reason: finishReason(completion.finished.reason),
       },
@@ -42,7 +43,7 @@ export function chatReply(head: Head, completion: Completion, options: ReplyOpti
   };
 }
 
-function messageOf(head: Head, completion: Completion, reasoningFields: readonly string[]) {
+function messageOf(head: Head, completion: Completion) {
   const text = textOf(completion);
   const reasoning = reasoningOf(completion);
   const toolCalls = completion.blocks.flatMap((block) => toolCallOf(block, head));
@@ -50,7 +51,7 @@ function messageOf(head: Head, completion: Completion, reasoningFields: readonly
     role: "assistant",
     content: text === "" && toolCalls.length > 0 ? null : text,
     refusal: null,
-    ...(reasoning !== "" && Object.fromEntries(reasoningFields.map((field) => [field, reasoning]))),
+    ...(reasoning !== "" && { reasoning_content: reasoning }),
     ...(toolCalls.length > 0 && { tool_calls: toolCalls }),
   };
 }
@@ -65,4 +66,53 @@ function toolCallOf(block: CompletedBlock, head: Head) {
 
 function logprobsOf(block: CompletedBlock) {
   return block.kind === "text" ? block.logprobs : [];
+}
+
+const REASONS: Readonly<Record<FinishReason, ChatFinishReason>> = {
+  [FinishReason.UNSPECIFIED]: "stop",
+  [FinishReason.STOP]: "stop",
+  [FinishReason.STOP_SEQUENCE]: "stop",
+  [FinishReason.MAX_OUTPUT_TOKENS]: "length",
+  [FinishReason.CONTEXT_WINDOW]: "length",
+  [FinishReason.TOOL_CALLS]: "tool_calls",
+  [FinishReason.CONTENT_FILTER]: "content_filter",
+};
+
+/**
+ * Returns the `finish_reason` of an answer. An unknown reason, from a newer engine, becomes `stop`, which ends the
+ * turn.
+ */
+export function finishReason(reason: FinishReason): ChatFinishReason {
+  return REASONS[reason] ?? "stop";
+}
+
+/** Stands for the logarithm of zero, which JSON cannot represent. */
+const LOWEST = -9999;
+
+/** Makes the `logprobs` object of some tokens; null where the engine sent none. */
+export function chatLogprobs(tokens: readonly TokenLogprob[]) {
+  if (tokens.length === 0) return null;
+  return {
+    content: tokens.map((token) => ({ ...entry(token), top_logprobs: token.alternatives.map(entry) })),
+    refusal: null,
+  };
+}
+
+function entry(token: AlternativeLogprob) {
+  return {
+    token: token.token,
+    logprob: Math.max(token.logprob, LOWEST),
+    bytes: token.tokenBytes.length > 0 ? [...token.tokenBytes] : null,
+  };
+}
+
+/** Makes the `usage` object ("Token counts" in formats/README.md); an absent message means zeros, as in proto3. */
+export function chatUsage(usage: Usage = Usage.create()) {
+  return {
+    prompt_tokens: usage.inputTokens,
+    completion_tokens: usage.outputTokens,
+    total_tokens: usage.inputTokens + usage.outputTokens,
+    prompt_tokens_details: { cached_tokens: usage.cachedInputTokens, cache_write_tokens: usage.cacheWriteTokens },
+    completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+  };
 }

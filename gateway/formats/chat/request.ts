@@ -1,20 +1,23 @@
+import {
+  type OutputConstraint,
+  type Reasoning,
+  ReasoningEffort,
+  ReasoningMode,
+  type Sampling,
+} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { CatalogModel } from "../../catalog.ts";
-import type { JsonObject } from "../../json/json-text.ts";
-import { cacheTtl } from "../cache-control.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
-import { unsupportedValue } from "../field-error.ts";
-import type { CanonicalRequest, Format, FormatSettings, PrepareContext } from "../format.ts";
-import { catalogModel, requestBody } from "../request-body.ts";
-import { refuseUntaken } from "../untaken-field.ts";
+import { invalidValue, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
+import { cacheBreakpoint, cacheTtl, effort, reasoningOfEffort, stopStrings } from "../fields.ts";
+import type { CanonicalRequest, Format, PrepareContext } from "../format.ts";
+import { catalogModel, refuseUntaken, requestBody } from "../request-body.ts";
+import { schemaText, toolOf } from "../tools.ts";
 import { readMessages } from "./messages.ts";
-import { readReasoning } from "./reasoning.ts";
 import { chatReply, type ReplyOptions } from "./reply.ts";
-import { readResponseFormat } from "./response-format.ts";
-import { readSampling } from "./sampling.ts";
-import { type ChatBody, chatRequest } from "./schema.ts";
+import { CHAT_UNTAKEN, type ChatBody, chatRequest, chatToolChoice, MAX_LOGIT_BIAS, ONLY_FUNCTIONS } from "./schema.ts";
 import { ChatEncoder } from "./stream.ts";
-import { readToolChoice, readTools } from "./tool-fields.ts";
-import { CHAT_UNTAKEN } from "./untaken-fields.ts";
 
 /**
  * Format A, `POST /v1/chat/completions`. Faults are reported in this order: model, messages, plain fields, tools,
@@ -28,6 +31,7 @@ export const chat: Format<ReplyOptions> = {
     outputSchema: ["response_format"],
     toolSchema: ["function", "parameters"],
   },
+  repeatsCutStreams: true,
   prepare(input, context) {
     const raw = requestBody(input);
     const model = catalogModel(raw.model, context);
@@ -37,7 +41,7 @@ export const chat: Format<ReplyOptions> = {
       model: model.id,
       stream: body.stream ?? false,
       request: canonicalRequest(body, model, context),
-      options: replyOptions(body, model, context.settings),
+      options: replyOptions(body, model),
     };
   },
   encoder: (head, options) => new ChatEncoder(head, options),
@@ -85,12 +89,172 @@ function readMaxOutputTokens(body: ChatBody, model: CatalogModel): number | unde
   return limit === undefined ? undefined : Math.min(limit, model.contextWindow);
 }
 
-function replyOptions(body: ChatBody, model: CatalogModel, { reasoningField }: FormatSettings): ReplyOptions {
+function replyOptions(body: ChatBody, model: CatalogModel): ReplyOptions {
   return {
-    reasoningFields: reasoningField === "both" ? ["reasoning_content", "reasoning"] : [reasoningField],
     model: model.id,
     logprobs: body.logprobs ?? false,
     includeUsage: body.stream_options?.include_usage ?? false,
     echoServiceTier: body.service_tier !== undefined && body.service_tier !== null,
   };
+}
+
+const MAX_TOKEN_ID = 2 ** 32 - 1;
+
+/** The number of seeds: they are passed on as integers that a double holds exactly. */
+const SEEDS = 2 ** 53;
+
+/**
+ * Reads the sampling of a body; absent fields take the model's default. Throws `ApiError` with the path of the first
+ * fault.
+ */
+export function readSampling(body: ChatBody): Sampling {
+  return {
+    temperature: body.temperature ?? undefined,
+    topP: body.top_p ?? undefined,
+    topK: body.top_k === undefined || body.top_k === null ? undefined : Math.max(0, body.top_k),
+    minP: body.min_p ?? undefined,
+    frequencyPenalty: body.frequency_penalty ?? undefined,
+    presencePenalty: body.presence_penalty ?? undefined,
+    repetitionPenalty: body.repetition_penalty ?? undefined,
+    seed: readSeed(body.seed),
+    stop: stopStrings(body.stop),
+    topLogprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,
+    logitBias: readLogitBias(body.logit_bias),
+  };
+}
+
+/** Reads a seed. Any integer is one; negative and large ones are folded into the range, always in the same way. */
+function readSeed(value: unknown): number | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "number" || !Number.isInteger(value)) throw wrongType(["seed"], "an integer", value);
+  const rest = value % SEEDS;
+  return rest < 0 ? rest + SEEDS : Math.abs(rest);
+}
+
+/** Reads a `logit_bias`. Paths of faults stop at the field, as its keys are the caller's. */
+function readLogitBias(value: unknown): { [token: number]: number } {
+  const path = ["logit_bias"];
+  if (value === undefined || value === null) return {};
+  if (!isJsonObject(value)) throw wrongType(path, "an object", value);
+  const entries = Object.entries(value);
+  if (entries.length > MAX_LOGIT_BIAS) throw tooMany(path, MAX_LOGIT_BIAS);
+  return Object.fromEntries(
+    entries.map(([key, bias]) => {
+      if (!/^[0-9]{1,10}$/.test(key) || Number(key) > MAX_TOKEN_ID)
+        throw invalidValue(path, `expected keys that are token ids: integers from 0 to ${MAX_TOKEN_ID}.`);
+      if (typeof bias !== "number" || !(bias >= -100 && bias <= 100))
+        throw invalidValue(path, "expected values that are numbers from -100 to 100.");
+      return [Number(key), bias];
+    }),
+  );
+}
+
+/** Reads the `response_format` of a body; undefined for free text. Throws `ApiError` for a schema at fault. */
+export function readResponseFormat(format: ChatBody["response_format"]): OutputConstraint | undefined {
+  switch (format?.type) {
+    case "json_object":
+      return { kind: { $case: "jsonObject", value: {} } };
+    case "json_schema": {
+      const { name, schema, strict } = format.json_schema;
+      const path = ["response_format", "json_schema", "schema"];
+      const schemaJson = schemaText(schema, path, "response", strict ?? false);
+      return { kind: { $case: "jsonSchema", value: { name, schemaJson, strict: strict ?? false } } };
+    }
+    default:
+      return undefined;
+  }
+}
+
+const { UNSPECIFIED } = ReasoningEffort;
+
+/**
+ * Reads whether and how much to reason: `reasoning.effort`, else `reasoning_effort`, else the switches of self-hosted
+ * stacks. Undefined when the body has none of them: the model's default applies. Switches of another form are ignored,
+ * as no specification defines them. `maxOutputTokens` bounds the budget, so that part of the answer stays visible.
+ */
+export function readReasoning(body: ChatBody, maxOutputTokens: number | undefined): Reasoning | undefined {
+  const named = namedEffort(body);
+  if (named !== undefined) return named;
+  const budgetTokens = budgetOf(body.thinking, maxOutputTokens);
+  const on = switchOf(body);
+  if (on === undefined) return undefined;
+  if (!on) return { mode: ReasoningMode.DISABLED, effort: UNSPECIFIED };
+  return { mode: ReasoningMode.ENABLED, effort: UNSPECIFIED, budgetTokens };
+}
+
+const NULLISH_EFFORT = effort.nullish();
+
+function namedEffort({ reasoning, reasoning_effort }: ChatBody): Reasoning | undefined {
+  const word = reasoning?.effort ?? checked(NULLISH_EFFORT, reasoning_effort, ["reasoning_effort"]);
+  return word ? reasoningOfEffort(word) : undefined;
+}
+
+/** Returns the first switch that is set; the more specific one comes first. */
+function switchOf(body: ChatBody): boolean | undefined {
+  const template = isJsonObject(body.chat_template_kwargs) ? body.chat_template_kwargs : {};
+  const switches = [
+    thinkingSwitch(body.thinking),
+    body.enable_thinking,
+    template.enable_thinking,
+    template.thinking,
+    body.include_reasoning,
+  ];
+  return switches.find((value) => typeof value === "boolean");
+}
+
+function thinkingSwitch(thinking: unknown): boolean | undefined {
+  if (typeof thinking === "boolean") return thinking;
+  if (!isJsonObject(thinking)) return undefined;
+  if (thinking.type === "disabled") return false;
+  return thinking.type === "enabled" || thinking.type === "adaptive" ? true : undefined;
+}
+
+function budgetOf(thinking: unknown, maxOutputTokens: number | undefined): number | undefined {
+  const budget = isJsonObject(thinking) ? thinking.budget_tokens : undefined;
+  if (typeof budget !== "number" || !Number.isSafeInteger(budget) || budget < 1) return undefined;
+  return Math.max(1, Math.min(budget, (maxOutputTokens ?? Number.POSITIVE_INFINITY) - 1));
+}
+
+/** Reads the `tools` of a body. A tool without `parameters` takes none. Throws `ApiError` for a schema at fault. */
+export function readTools(tools: ChatBody["tools"]): readonly Tool[] {
+  return (tools ?? []).map((tool, index) => {
+    const { parameters, ...definition } = tool.function;
+    const breakpoint = cacheBreakpoint(tool.cache_control) ?? cacheBreakpoint(definition.cache_control);
+    return toolOf(definition, parameters, ["tools", index, "function", "parameters"], breakpoint);
+  });
+}
+
+const MODES = {
+  none: ToolChoiceMode.NONE,
+  auto: ToolChoiceMode.AUTO,
+  required: ToolChoiceMode.REQUIRED,
+} as const;
+
+const PATH = ["tool_choice"];
+
+/**
+ * Reads the `tool_choice` of a body; absent, it is `auto`. Undefined where there are no tools to choose from. Throws
+ * `ApiError` when the choice needs a tool that `tools` does not hold.
+ */
+export function readToolChoice(value: unknown, tools: readonly Tool[], parallel: boolean): ToolChoice | undefined {
+  const choice = { disableParallelCalls: !parallel, ...readMode(value) };
+  if (tools.length === 0) {
+    if (choice.mode === ToolChoiceMode.AUTO && choice.allowedNames.length === 0) return undefined;
+    if (choice.mode === ToolChoiceMode.NONE) return undefined;
+    throw invalidValue(PATH, "'tool_choice' is only allowed when 'tools' are specified.");
+  }
+  const known = new Set(tools.map((tool) => tool.name));
+  const wanted = choice.mode === ToolChoiceMode.NAMED ? [choice.name] : choice.allowedNames;
+  if (!wanted.every((name) => known.has(name)))
+    throw invalidValue(PATH, "the named function is not one of those in 'tools'.");
+  return choice;
+}
+
+function readMode(value: unknown): Pick<ToolChoice, "mode" | "name" | "allowedNames"> {
+  if (isJsonObject(value) && value.type === "custom") throw unsupportedValue([...PATH, "type"], ONLY_FUNCTIONS);
+  const choice = checked(chatToolChoice, value, PATH) ?? "auto";
+  if (typeof choice === "string") return { mode: MODES[choice], name: "", allowedNames: [] };
+  if (choice.type === "function") return { mode: ToolChoiceMode.NAMED, name: choice.function.name, allowedNames: [] };
+  const { mode, tools } = choice.allowed_tools;
+  return { mode: MODES[mode], name: "", allowedNames: tools.map((tool) => tool.function.name) };
 }

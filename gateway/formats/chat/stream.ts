@@ -5,25 +5,12 @@ import type {
   TokenLogprob,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../../errors.ts";
-import { shownCallId } from "../call-id.ts";
+import { shownCallId } from "../completion.ts";
 import { errorObjectA } from "../error-envelope.ts";
 import type { Head, StreamEncoder } from "../format.ts";
-import {
-  COMMENT_KEEP_ALIVE,
-  DONE,
-  filled,
-  filling,
-  frame,
-  framePieces,
-  HOLE,
-  type OpenFrame,
-  openFrame,
-} from "../sse.ts";
-import { finishReason } from "./finish-reason.ts";
-import { chatLogprobs } from "./logprobs.ts";
-import { completionId, type ReplyOptions } from "./reply.ts";
+import { COMMENT_KEEP_ALIVE, DONE, filled, frame, HOLE, type OpenFrame, openFrame } from "../sse.ts";
+import { chatLogprobs, chatUsage, completionId, finishReason, type ReplyOptions } from "./reply.ts";
 import type { ChatFinishReason } from "./reply-schema.ts";
-import { chatUsage } from "./usage.ts";
 
 const NO_LOGPROBS: readonly TokenLogprob[] = [];
 
@@ -48,7 +35,7 @@ export class ChatEncoder implements StreamEncoder {
   readonly #base: object;
   readonly #text: OpenFrame;
   readonly #head: Head;
-  readonly #reasoning: (text: string) => string;
+  readonly #reasoning: OpenFrame;
   #position: Position = { at: "start" };
 
   constructor(head: Head, options: ReplyOptions) {
@@ -62,8 +49,7 @@ export class ChatEncoder implements StreamEncoder {
       ...(options.echoServiceTier && { service_tier: "default" }),
     };
     this.#text = openFrame(undefined, this.#chunk({ content: HOLE }));
-    const reasoning = Object.fromEntries(options.reasoningFields.map((field) => [field, HOLE]));
-    this.#reasoning = filling(framePieces(undefined, this.#chunk(reasoning)));
+    this.#reasoning = openFrame(undefined, this.#chunk({ reasoning_content: HOLE }));
   }
 
   /** Returns the frames of an event; "" for one that this format does not show, and after the end. */
@@ -119,7 +105,7 @@ export class ChatEncoder implements StreamEncoder {
       case "in_tool_call":
         return filled(position.open, text);
       case "in_reasoning":
-        return this.#reasoning(text);
+        return filled(this.#reasoning, text);
       default:
         return "";
     }

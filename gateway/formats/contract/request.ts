@@ -1,14 +1,30 @@
-import { CountTokensRequest, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ApiError } from "../../errors.ts";
-import { unsupportedParameter } from "../field-error.ts";
+import { BinaryReader } from "@bufbuild/protobuf/wire";
+import {
+  CountTokensRequest,
+  GenerateRequest,
+  type OutputConstraint,
+  type Reasoning,
+  ReasoningEffort,
+  ReasoningMode,
+  type Sampling,
+} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { ApiError, type FieldPath } from "../../errors.ts";
+import { checked } from "../checked.ts";
+import {
+  aboveMaximum,
+  belowMinimum,
+  invalidSchema,
+  invalidValue,
+  oneOf,
+  tooMany,
+  unsupportedParameter,
+} from "../field-error.ts";
+import { MAX_STOP_STRINGS } from "../fields.ts";
 import type { CountFormat, Format } from "../format.ts";
 import { catalogModel } from "../request-body.ts";
-import { decodeBounded } from "./bounded-reader.ts";
-import { checkedCacheHints } from "./cache-fields.ts";
-import { checkedMessages } from "./conversation.ts";
-import { checkedConstraint, checkedReasoning, checkedSampling } from "./generation-fields.ts";
-import { numberWithin } from "./number-field.ts";
-import { checkedToolChoice, checkedTools } from "./tool-fields.ts";
+import { EMPTY_PARAMETERS, MAX_SCHEMA_BYTES, MAX_TOOLS, schemaText, toolName } from "../tools.ts";
+import { breakpointOf, checkedCacheHints, checkedMessages } from "./conversation.ts";
 
 /*
  * The contract itself as a format: a gRPC client already sends a request of the contract, which only has to pass the
@@ -77,4 +93,187 @@ function named(text: string): string | undefined {
 function maxTokensOf(most: number | undefined, window: number): number | undefined {
   numberWithin(most, ["max_output_tokens"], 1, Number.MAX_SAFE_INTEGER);
   return most === undefined ? undefined : Math.min(most, window);
+}
+
+/**
+ * The most tags and lengths that a message may hold: two bytes can become an object of many times their size. A text
+ * part takes about six of them, so the limit allows some 60,000 parts.
+ */
+const MAX_READS = 400_000;
+
+/**
+ * Reads a message of the contract from an untrusted sender: a message of too many pieces costs no more than finding
+ * that out.
+ */
+class BoundedReader extends BinaryReader {
+  constructor(bytes: Uint8Array) {
+    super(bytes);
+    const read = this.uint32;
+    let reads = 0;
+    this.uint32 = () => {
+      reads += 1;
+      if (reads > MAX_READS) throw tooManyPieces();
+      return read.call(this);
+    };
+  }
+}
+
+function tooManyPieces(): ApiError {
+  return new ApiError("bad_request", "The request is made of too many pieces.", { detail: "message_pieces" });
+}
+
+/** Decodes a message of the contract. Throws `ApiError` for invalid bytes, and for a message of too many pieces. */
+export function decodeBounded<Message>(bytes: Uint8Array, decode: (reader: BinaryReader) => Message): Message {
+  try {
+    return decode(new BoundedReader(bytes));
+  } catch (error) {
+    if (error instanceof ApiError) throw error;
+    throw new ApiError("bad_request", "The request cannot be read.", { detail: "message_unreadable", cause: error });
+  }
+}
+
+/**
+ * Returns the value of a number field from `least` to `most`; undefined where it is absent. Throws `ApiError` for any
+ * other value.
+ */
+export function numberWithin(
+  value: number | undefined,
+  path: FieldPath,
+  least: number,
+  most: number,
+): number | undefined {
+  if (value === undefined) return undefined;
+  if (Number.isNaN(value)) throw invalidValue(path, "expected a number.");
+  if (value < least) throw belowMinimum(path, least, Number.isInteger(value));
+  if (value > most) throw aboveMaximum(path, most, Number.isInteger(value));
+  return value;
+}
+
+const MAX_LOGIT_BIAS = 1_024;
+const MAX_BIAS = 1_000;
+const MAX_TOP_LOGPROBS = 50;
+
+const MODES: ReadonlySet<number> = new Set(Object.values(ReasoningMode));
+const EFFORTS: ReadonlySet<number> = new Set(Object.values(ReasoningEffort));
+
+/** Checks the sampling; absent fields stay absent. Throws `ApiError` with the path of the first fault. */
+export function checkedSampling(sampling: Sampling | undefined): Sampling | undefined {
+  if (!sampling) return undefined;
+  const at = (name: string) => ["sampling", name];
+  numberWithin(sampling.temperature, at("temperature"), 0, 2);
+  numberWithin(sampling.topP, at("top_p"), 0, 1);
+  numberWithin(sampling.topK, at("top_k"), 0, 2 ** 31 - 1);
+  numberWithin(sampling.minP, at("min_p"), 0, 1);
+  numberWithin(sampling.frequencyPenalty, at("frequency_penalty"), -2, 2);
+  numberWithin(sampling.presencePenalty, at("presence_penalty"), -2, 2);
+  numberWithin(sampling.repetitionPenalty, at("repetition_penalty"), 0.01, 10);
+  numberWithin(sampling.seed, at("seed"), 0, Number.MAX_SAFE_INTEGER);
+  numberWithin(sampling.topLogprobs, at("top_logprobs"), 0, MAX_TOP_LOGPROBS);
+  const biases = Object.values(sampling.logitBias);
+  if (biases.length > MAX_LOGIT_BIAS) throw tooMany(at("logit_bias"), MAX_LOGIT_BIAS);
+  // The key of an entry is the caller's: the path ends at the field.
+  for (const bias of biases) numberWithin(bias, at("logit_bias"), -MAX_BIAS, MAX_BIAS);
+  const stop = sampling.stop.filter((text) => text !== "");
+  if (stop.length > MAX_STOP_STRINGS) throw tooMany(at("stop"), MAX_STOP_STRINGS);
+  return { ...sampling, stop };
+}
+
+/**
+ * Checks the reasoning. A budget leaves part of the answer visible. Throws `ApiError` with the path of the first fault.
+ */
+export function checkedReasoning(
+  reasoning: Reasoning | undefined,
+  maxOutputTokens: number | undefined,
+): Reasoning | undefined {
+  if (!reasoning) return undefined;
+  const { mode, effort, budgetTokens } = reasoning;
+  if (!MODES.has(mode))
+    throw oneOf(
+      ["reasoning", "mode"],
+      Object.keys(ReasoningMode).map((name) => `REASONING_MODE_${name}`),
+    );
+  if (!EFFORTS.has(effort))
+    throw oneOf(
+      ["reasoning", "effort"],
+      Object.keys(ReasoningEffort).map((name) => `REASONING_EFFORT_${name}`),
+    );
+  if (budgetTokens === undefined) return { mode, effort, budgetTokens };
+  numberWithin(budgetTokens, ["reasoning", "budget_tokens"], 1, Number.MAX_SAFE_INTEGER);
+  const most = (maxOutputTokens ?? Number.POSITIVE_INFINITY) - 1;
+  return { mode, effort, budgetTokens: Math.max(1, Math.min(budgetTokens, most)) };
+}
+
+/** Checks the required form of the text. Throws `ApiError` for an invalid schema, or one beyond its limits. */
+export function checkedConstraint(constraint: OutputConstraint | undefined): OutputConstraint | undefined {
+  if (constraint?.kind?.$case !== "jsonSchema") return constraint;
+  const { schemaJson, strict, name } = constraint.kind.value;
+  const path = ["output_constraint", "json_schema"];
+  if (name.length > 64) throw invalidValue([...path, "name"], "expected at most 64 characters.");
+  schemaAsSent(schemaJson, [...path, "schema_json"], "response", strict);
+  return constraint;
+}
+
+/** Checks the tools of a request. Throws `ApiError` with the path of the first fault. */
+export function checkedTools(tools: readonly Tool[]): readonly Tool[] {
+  if (tools.length > MAX_TOOLS) throw tooMany(["tools"], MAX_TOOLS);
+  const names = new Set<string>();
+  return tools.map((tool, index) => {
+    const path = ["tools", index];
+    const name = checked(toolName, tool.name === "" ? undefined : tool.name, [...path, "name"]);
+    if (names.has(name)) throw invalidValue([...path, "name"], "another tool has the same name.");
+    names.add(name);
+    const { description, strict, parametersJsonSchema: text } = tool;
+    const schemaPath = [...path, "parameters_json_schema"];
+    const parametersJsonSchema = text === "" ? EMPTY_PARAMETERS : schemaAsSent(text, schemaPath, "function", strict);
+    const cacheBreakpoint = breakpointOf(tool.cacheBreakpoint, path);
+    return { name, description, parametersJsonSchema, strict, cacheBreakpoint };
+  });
+}
+
+const CHOICE_MODES: ReadonlySet<number> = new Set(Object.values(ToolChoiceMode));
+
+/**
+ * Checks the choice of tools; undefined where there are no tools to choose from. Throws `ApiError` where the choice
+ * needs a tool that `tools` does not hold.
+ */
+export function checkedToolChoice(choice: ToolChoice | undefined, tools: readonly Tool[]): ToolChoice | undefined {
+  if (!choice) return undefined;
+  const { mode, name, allowedNames } = choice;
+  if (!CHOICE_MODES.has(mode))
+    throw oneOf(
+      ["tool_choice", "mode"],
+      Object.keys(ToolChoiceMode).map((each) => `TOOL_CHOICE_MODE_${each}`),
+    );
+  const needed = mode === ToolChoiceMode.NAMED || mode === ToolChoiceMode.REQUIRED || allowedNames.length > 0;
+  if (tools.length === 0) {
+    if (needed) throw invalidValue(["tool_choice"], "it needs a tool, and there are none.");
+    return undefined;
+  }
+  if (allowedNames.length > MAX_TOOLS) throw tooMany(["tool_choice", "allowed_names"], MAX_TOOLS);
+  const known = new Set(tools.map((tool) => tool.name));
+  if (mode === ToolChoiceMode.NAMED && !known.has(name))
+    throw invalidValue(["tool_choice", "name"], "no tool has this name.");
+  const unknown = allowedNames.findIndex((each) => !known.has(each));
+  if (unknown >= 0) throw invalidValue(["tool_choice", "allowed_names", unknown], "no tool has this name.");
+  return choice;
+}
+
+/**
+ * Checks a schema that the caller sent as text, and returns the text unchanged. Throws `ApiError` for text that is not
+ * a JSON object, or beyond the limits of schemas.
+ */
+export function schemaAsSent(text: string, path: FieldPath, of: "response" | "function", strict: boolean): string {
+  // A larger one is not parsed.
+  if (Buffer.byteLength(text) > MAX_SCHEMA_BYTES)
+    throw invalidSchema(path, `the schema is larger than ${MAX_SCHEMA_BYTES} bytes.`, of);
+  let schema: unknown;
+  try {
+    schema = JSON.parse(text);
+  } catch {
+    throw invalidSchema(path, "expected the JSON text of an object.", of);
+  }
+  if (typeof schema !== "object" || schema === null || Array.isArray(schema))
+    throw invalidSchema(path, "expected the JSON text of an object.", of);
+  schemaText(schema, path, of, strict);
+  return text;
 }

@@ -2,12 +2,11 @@ import * as z from "zod";
 import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject, jsonText } from "../../json/json-text.ts";
-import { cacheBreakpoint } from "../cache-control.ts";
 import { checked, field } from "../checked.ts";
 import { invalidValue, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
+import { cacheBreakpoint } from "../fields.ts";
 import type { Sealer } from "../format.ts";
-import { imageFromBase64, imageFromUrl, imagesNotAccepted } from "../image.ts";
-import { readOr, type UnreadableRule } from "../unreadable.ts";
+import { imageFromBase64, imageFromUrl, imagesNotAccepted, readOr, type UnreadableRule } from "../parts.ts";
 import {
   compactionBlock,
   documentBlock,

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { named, tag, type Written } from "../schema-forms.ts";
+import { named, tag, type Written } from "../fields.ts";
 
 const usageCounts = {
   input_tokens: z

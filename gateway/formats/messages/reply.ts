@@ -1,10 +1,14 @@
 import { type Finished, FinishReason, type Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { parseArguments } from "../../json/json-text.ts";
-import { shownCallId } from "../call-id.ts";
-import type { CompletedBlock, Completion } from "../completion.ts";
+import { type CompletedBlock, type Completion, shownCallId } from "../completion.ts";
 import type { Head } from "../format.ts";
-import type { ThinkingDisplay } from "./reasoning.ts";
 import type { MessageUsage, ReplyBlock, Stop } from "./reply-schema.ts";
+
+/**
+ * The form in which the caller sees the model's reasoning: its text, a block without the text, or no block at all. The
+ * model may reason in all three, as not every model can be kept from it.
+ */
+export type ThinkingDisplay = "shown" | "omitted" | "none";
 
 /**
  * The parts of the request that a reply repeats or depends on: `model` is the catalog id of the model, `display` the

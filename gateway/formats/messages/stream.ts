@@ -1,6 +1,6 @@
 import type { BlockStarted, Event, Finished, Started } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../../errors.ts";
-import { shownCallId } from "../call-id.ts";
+import { shownCallId } from "../completion.ts";
 import { errorBodyB } from "../error-envelope.ts";
 import type { Head, StreamEncoder } from "../format.ts";
 import { filled, frame, HOLE, type OpenFrame, openFrame } from "../sse.ts";

@@ -3,7 +3,7 @@ import { ApiError } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { type Completion, textOf } from "../completion.ts";
 import type { Head } from "../format.ts";
-import { textPart } from "./content-parts.ts";
+import { textPart } from "./items.ts";
 import type { CompactionItem } from "./reply-schema.ts";
 
 /*

@@ -1,15 +1,23 @@
-import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { type ImagePart, type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError, type FieldPath } from "../../errors.ts";
 import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { bracketPath } from "../error-envelope.ts";
-import { invalidValue, missing, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
+import { invalidValue, missing, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import { type Sealer, WHOLE_PROMPT } from "../format.ts";
-import type { UnreadableRule } from "../unreadable.ts";
+import { IMAGE_DETAILS, imageFromUrl, imagesNotAccepted, readOr, type UnreadableRule } from "../parts.ts";
 import { summaryMessage, summaryRequest } from "./compaction.ts";
-import { contentParts, textPart } from "./content-parts.ts";
-import { callItem, compactionItem, messageItem, outputItem, type ResponsesBody } from "./schema.ts";
-import { modelName } from "./tool-names.ts";
+import {
+  callItem,
+  compactionItem,
+  inputImage,
+  inputText,
+  messageItem,
+  outputItem,
+  type ResponsesBody,
+  refusalPart,
+} from "./schema.ts";
+import { modelName } from "./tools.ts";
 
 const ROLES = {
   user: Role.USER,
@@ -264,4 +272,66 @@ function textsOf(parts: unknown, type: "reasoning_text" | "summary_text"): strin
       isJsonObject(part) && part.type === type && typeof part.text === "string" ? [part.text] : [],
     )
     .join("\n\n");
+}
+
+/** Whether images are accepted, and if not, why: the model, or the position. */
+export type ImageRule = "accepted" | "not_by_model" | "not_here";
+
+/**
+ * Reads a string or an array of content parts; `path` leads to it. `unreadable` is the rule for images and files that
+ * the model cannot read, where images are accepted. Throws `ApiError`.
+ */
+export function contentParts(
+  content: string | readonly unknown[],
+  path: FieldPath,
+  images: ImageRule,
+  unreadable: UnreadableRule,
+): readonly Part[] {
+  if (typeof content === "string") return [textPart(content)];
+  return content.map((part, index) => contentPart(part, [...path, index], images, unreadable));
+}
+
+export function textPart(text: string): Part {
+  return { kind: { $case: "text", value: { text } } };
+}
+
+/** Reads one part. Agents mix the types of input and output text, so either is accepted in every role. */
+function contentPart(part: unknown, path: FieldPath, images: ImageRule, wanted: UnreadableRule): Part {
+  const unreadable = images === "not_here" ? "reject" : wanted;
+  if (!isJsonObject(part)) throw wrongType(path, "an object", part);
+  switch (part.type) {
+    case "input_text":
+    case "output_text":
+      return textPart(checked(inputText, part, path).text);
+    case "refusal":
+      return textPart(checked(refusalPart, part, path).refusal);
+    case "input_image":
+      return readOr<Part>(
+        unreadable,
+        "an image",
+        () => ({ kind: { $case: "image", value: image(part, path, images) } }),
+        textPart,
+      );
+    case "input_file":
+      return readOr(unreadable, "a file", () => refuseFile(path), textPart);
+    case undefined:
+    case null:
+      throw missing([...path, "type"]);
+    default:
+      throw oneOf([...path, "type"], ["input_text", "input_image", "output_text", "refusal"]);
+  }
+}
+
+function refuseFile(path: FieldPath): never {
+  throw unsupportedValue([...path, "type"], "Files are not supported: send their text as 'input_text'.");
+}
+
+function image(part: JsonObject, path: FieldPath, images: ImageRule): ImagePart {
+  if (images === "not_here")
+    throw unsupportedValue(path, "Images are supported in user messages and in function call outputs only.");
+  if (images === "not_by_model") throw imagesNotAccepted(path);
+  if (part.file_id !== undefined && part.file_id !== null)
+    throw unsupportedParameter([...path, "file_id"], "No files are stored: send a 'data:' URL in 'image_url'.");
+  const { image_url, detail } = checked(inputImage, part, path);
+  return imageFromUrl(image_url, [...path, "image_url"], IMAGE_DETAILS[detail ?? "auto"]);
 }

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { named, tag, type Written } from "../schema-forms.ts";
+import { named, tag, type Written } from "../fields.ts";
 import type { ResponsesBody } from "./schema.ts";
 
 const alternative = {

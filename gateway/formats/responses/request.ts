@@ -1,22 +1,28 @@
-import type { Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { OutputConstraint, Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { type Catalog, findModel } from "../../catalog.ts";
+import type { JsonObject } from "../../json/json-text.ts";
 import { unsupportedValue } from "../field-error.ts";
-import { type CanonicalRequest, type Format, INSTRUCTIONS, type PrepareContext, type Prepared } from "../format.ts";
-import { reasoningOfEffort } from "../reasoning-effort.ts";
+import { reasoningOfEffort } from "../fields.ts";
+import {
+  type CanonicalRequest,
+  type CountFormat,
+  countOf,
+  type Format,
+  INSTRUCTIONS,
+  type PrepareContext,
+  type Prepared,
+} from "../format.ts";
 import { catalogModel } from "../request-body.ts";
+import { schemaText } from "../tools.ts";
 import { type KeptMessage, keptMessages } from "./compaction.ts";
-import { CompactionStream } from "./compaction-stream.ts";
-import { textPart } from "./content-parts.ts";
-import { readInput } from "./items.ts";
+import { readInput, textPart } from "./items.ts";
 import type { ReplyView } from "./output-item.ts";
 import type { Echo } from "./reply-schema.ts";
 import { compactedReply, foldedReply } from "./response-object.ts";
 import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING } from "./schema.ts";
-import { ResponsesStream } from "./stream.ts";
-import { textFormat } from "./text-format.ts";
-import { noCalls, toolChoice } from "./tool-choice.ts";
-import { declaredTools } from "./tools.ts";
+import { CompactionStream, ResponsesStream } from "./stream.ts";
+import { declaredTools, noCalls, toolChoice } from "./tools.ts";
 
 /** The Responses format, `POST /v1/responses`. It is stateless: every request brings its whole conversation. */
 export const responses: Format<Answering> = {
@@ -27,6 +33,7 @@ export const responses: Format<Answering> = {
     outputSchema: ["text", "format", "schema"],
     toolSchema: ["parameters"],
   },
+  repeatsCutStreams: false,
   prepare: (body, context) => prepared(checkBody(body), context, false),
   encoder: (head, { echo, view }) => {
     const stream = new ResponsesStream(head, echo, view);
@@ -42,6 +49,7 @@ export const responses: Format<Answering> = {
 export const compaction: Format<Compacting> = {
   name: responses.name,
   fields: responses.fields,
+  repeatsCutStreams: false,
   prepare: (value, context) => {
     const body = checkBody(value);
     if (body.stream) throw unsupportedValue(["stream"], "A compaction is not streamed: only false is supported.");
@@ -193,4 +201,37 @@ function echoOf(body: ResponsesBody, model: string, { parallel, tools, format }:
     top_p: body.top_p ?? 1,
     user: repeated(body.user),
   };
+}
+
+/** Token counts of the Responses format, `POST /v1/responses/input_tokens`. The body is that of the response. */
+export const inputTokens: CountFormat = {
+  name: responses.name,
+  fields: responses.fields,
+  prepare: (body, context) => countOf(responses.prepare(body, context)),
+  reply: (tokens) => ({ object: "response.input_tokens", input_tokens: tokens }),
+};
+
+/**
+ * The meaning of `text.format`: `constraint` is enforced by the engine, undefined for free text, and `echo` is the
+ * reply's repetition of it.
+ */
+export type TextFormat = { readonly constraint: OutputConstraint | undefined; readonly echo: JsonObject };
+
+/** Reads a checked `text.format`; absent is free text. Throws `ApiError` for a schema beyond the limits. */
+export function textFormat(format: NonNullable<ResponsesBody["text"]>["format"]): TextFormat {
+  switch (format?.type) {
+    case "json_object":
+      return { constraint: { kind: { $case: "jsonObject", value: {} } }, echo: { type: "json_object" } };
+    case "json_schema": {
+      const { name, schema, description } = format;
+      const strict = format.strict ?? false;
+      const schemaJson = schemaText(schema, ["text", "format", "schema"], "response", strict);
+      return {
+        constraint: { kind: { $case: "jsonSchema", value: { name, schemaJson, strict } } },
+        echo: { type: "json_schema", name, description: description ?? null, schema, strict },
+      };
+    }
+    default:
+      return { constraint: undefined, echo: { type: "text" } };
+  }
 }

@@ -1,13 +1,23 @@
 import * as z from "zod";
 import type { FieldPath } from "../../errors.ts";
 import { isJsonObject } from "../../json/json-text.ts";
-import { MAX_CACHE_KEY_LENGTH } from "../cache-control.ts";
 import { checked, unchecked } from "../checked.ts";
 import { missing, tooLong, tooMany, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
-import { effort } from "../reasoning-effort.ts";
+import {
+  closed,
+  effort,
+  frequencyPenalty,
+  inert,
+  jsonSchemaField,
+  MAX_CACHE_KEY_LENGTH,
+  named,
+  presencePenalty,
+  schemaName,
+  tag,
+  temperatureUpTo,
+  topP,
+} from "../fields.ts";
 import { requestBody } from "../request-body.ts";
-import { frequencyPenalty, presencePenalty, temperatureUpTo, topP } from "../sampling-fields.ts";
-import { closed, inert, jsonSchemaField, named, schemaName, tag } from "../schema-forms.ts";
 import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*

@@ -1,15 +1,12 @@
 import type * as z from "zod";
-import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { invalidValue, missing, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import type { FormatSettings } from "../format.ts";
-import { MAX_STRICT_SCHEMA_BYTES } from "../json-schema-limits.ts";
-import { MAX_TOOLS, toolName, toolOf } from "../tools.ts";
-import { functionTool, namespaceTool, type ResponsesBody } from "./schema.ts";
-import { strictCompatible } from "./strict-schema.ts";
-import { modelName, type ToolNames } from "./tool-names.ts";
+import { MAX_STRICT_SCHEMA_BYTES, MAX_TOOLS, toolName, toolOf } from "../tools.ts";
+import { functionChoice, functionTool, namespaceTool, type ResponsesBody, toolChoiceSchema } from "./schema.ts";
 
 export type DeclaredTools = {
   /** The tools for the model: flat, each by a name of its own. */
@@ -123,4 +120,108 @@ function functionEcho(source: FunctionTool, name: string, tool: Tool): JsonObjec
     parameters: source.parameters ?? { type: "object", properties: {} },
     strict: tool.strict,
   };
+}
+
+const MODES = {
+  none: ToolChoiceMode.NONE,
+  auto: ToolChoiceMode.AUTO,
+  required: ToolChoiceMode.REQUIRED,
+} as const;
+
+const PATH = ["tool_choice"];
+
+type ToolReference = z.infer<typeof functionChoice>;
+
+/**
+ * Reads `tool_choice` ("Formats and choices of responses" in formats/README.md); absent is `auto`. Undefined when there
+ * are no tools, when only `none` and `auto` are accepted. Throws `ApiError`.
+ */
+export function toolChoice(value: unknown, declared: DeclaredTools, parallel: boolean): ToolChoice | undefined {
+  const choice = value ?? "auto";
+  if (declared.tools.length === 0) {
+    if (choice === "auto" || choice === "none") return undefined;
+    throw invalidValue(PATH, "a tool can only be required when 'tools' holds one.");
+  }
+  const base = { name: "", disableParallelCalls: !parallel, allowedNames: [] };
+  if (isJsonObject(choice)) refuseUnsupported(choice.type, ["function", "allowed_tools"], PATH);
+  const wanted = checked(toolChoiceSchema, choice, PATH) ?? "auto";
+  if (typeof wanted === "string") return { ...base, mode: MODES[wanted] };
+  if (wanted.type === "function")
+    return { ...base, mode: ToolChoiceMode.NAMED, name: declaredName(wanted, PATH, declared) };
+  const allowedNames = wanted.tools.map((entry, index) => {
+    const path = [...PATH, "tools", index];
+    if (isJsonObject(entry)) refuseUnsupported(entry.type, ["function"], path);
+    return declaredName(checked(functionChoice, entry, path), path, declared);
+  });
+  return { ...base, mode: MODES[wanted.mode], allowedNames };
+}
+
+function refuseUnsupported(type: unknown, supported: readonly unknown[], path: FieldPath): void {
+  if (type !== undefined && type !== null && !supported.includes(type)) throw unsupportedTool(type, [...path, "type"]);
+}
+
+/** Returns the choice of no tool; undefined when there are none. */
+export function noCalls({ tools }: DeclaredTools): ToolChoice | undefined {
+  if (tools.length === 0) return undefined;
+  return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
+}
+
+/** Returns the model's name of a tool; `path` leads to the object that names the tool. */
+function declaredName({ name, namespace }: ToolReference, path: FieldPath, declared: DeclaredTools): string {
+  const known = modelName(namespace ?? undefined, name);
+  if (declared.tools.some((tool) => tool.name === known)) return known;
+  throw invalidValue(path, "the tool is not one of 'tools'.");
+}
+
+/** Maps the model's name of a tool to the name and the namespace under which the caller declared it. */
+export type ToolNames = ReadonlyMap<string, { readonly namespace: string; readonly name: string }>;
+
+/**
+ * Returns the model's name of a tool. Inside a namespace it is joined from both; as two pairs may give the same text,
+ * declared tools are checked for collisions, and the way back is a look-up, never a split.
+ */
+export function modelName(namespace: string | undefined, name: string): string {
+  return namespace === undefined ? name : `${namespace}__${name}`;
+}
+
+/** The keywords that every grammar compiler supports. */
+const STRICT_KEYWORDS: ReadonlySet<string> = new Set([
+  "$schema",
+  "title",
+  "description",
+  "type",
+  "properties",
+  "required",
+  "additionalProperties",
+  "items",
+  "enum",
+  "const",
+  "anyOf",
+]);
+
+/**
+ * Returns whether a tool without `strict` is taken as strict: this format does so where the schema allows it ("Formats
+ * and choices of responses" in formats/README.md): closed objects, every property required, and only common keywords.
+ * `schema` has passed the limits on depth.
+ */
+export function strictCompatible(schema: unknown): boolean {
+  return isJsonObject(schema) && schema.type === "object" && isStrictSchema(schema);
+}
+
+function isStrictSchema(schema: unknown): boolean {
+  if (!isJsonObject(schema) || !Object.keys(schema).every((key) => STRICT_KEYWORDS.has(key))) return false;
+  const { items, anyOf } = schema;
+  if (items !== undefined && !isStrictSchema(items)) return false;
+  if (anyOf !== undefined && !(Array.isArray(anyOf) && anyOf.every(isStrictSchema))) return false;
+  return mayBeObject(schema) ? isClosedObject(schema) : true;
+}
+
+function mayBeObject({ type, properties }: JsonObject): boolean {
+  return type === "object" || properties !== undefined || (Array.isArray(type) && type.includes("object"));
+}
+
+function isClosedObject({ properties, required, additionalProperties }: JsonObject): boolean {
+  if (additionalProperties !== false || !isJsonObject(properties) || !Array.isArray(required)) return false;
+  const names = new Set(required);
+  return Object.entries(properties).every(([name, schema]) => names.has(name) && isStrictSchema(schema));
 }

@@ -3,7 +3,7 @@ import { ApiError, toApiError } from "../../errors.ts";
 import type { KeyStore } from "../../keys/key-store.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { TokenVerifier } from "../../keys/tokens/token-verifier.ts";
-import type { AuthFailures } from "../../limits/auth-failures.ts";
+import type { TokenBuckets } from "../../limits/token-bucket.ts";
 import type { Detail } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import { addressOf, networkOf } from "../record/client-address.ts";
@@ -14,7 +14,7 @@ export type AuthDeps = {
   /** Verifies tokens that are accepted instead of keys; undefined if none are. */
   readonly tokens: TokenVerifier | undefined;
   /** Counts failed authentications by network. */
-  readonly failures: AuthFailures;
+  readonly failures: Pick<TokenBuckets, "tryTake">;
   /** Number of proxies in front that append to `x-forwarded-for`; at 0 the header is ignored. */
   readonly trustedHops: number;
   readonly stats: Stats;
@@ -57,7 +57,7 @@ export async function authenticate(
     if (principal.networks && !principal.networks.has(address)) throw addressNotAllowed();
     return principal;
   } catch (error) {
-    const within = failures.add(networkOf(address));
+    const within = failures.tryTake(networkOf(address));
     if (!within) {
       onTooMany();
       record.refused("auth_failures_exceeded");

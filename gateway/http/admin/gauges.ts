@@ -1,6 +1,6 @@
 import { performance } from "node:perf_hooks";
 import { Counter, Gauge, type Registry } from "prom-client";
-import { PRIORITY_CLASSES } from "../../../deploy/runtime/queue/class-share.ts";
+import { PRIORITY_CLASSES } from "../../../deploy/runtime/queue/fair-queue.ts";
 import { OVERLOAD_ACTIONS, type OverloadManager, RESOURCE_MONITORS } from "../../overload/overload-manager.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import type { ClusterTraffic } from "../../upstream/cluster-traffic.ts";
@@ -159,7 +159,9 @@ export function registerClusterGauges(
 /** The traffic of one cluster, as its gauges read it. */
 export type TrafficView = {
   readonly cluster: Pick<ClusterTraffic["cluster"], "model">;
-  readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "held" | "breakerState" | "breaker">;
+  readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "held" | "breakerState">;
+  /** Running token counts. */
+  readonly runningCounts: number;
   readonly budget: Pick<ClusterTraffic["budget"], "activeRetries" | "activeContinuations" | "overflows">;
 };
 
@@ -209,7 +211,7 @@ export function registerTrafficGauges(
       [
         "svc_cluster_upstream_rq_count_active",
         "Token counts that endpoints of the cluster are asked for now.",
-        each(({ admission }) => admission.breaker.activeCounts),
+        each(({ runningCounts }) => runningCounts),
       ],
       [
         "svc_cluster_upstream_rq_retry_active",

@@ -26,11 +26,8 @@ export type GenerateRouteDeps = DispatchDeps & {
     readonly maxStreamDurationMs: number;
     readonly maxRequestDurationMs: number;
   };
-  /**
-   * How streams end that broke after their status line, by format, if a retry may help: with a cut connection or the
-   * format's error frame.
-   */
-  readonly brokenStreams: Readonly<Record<string, "cut" | "error">>;
+  /** How a stream ends that broke after its status line, if a retry may help and its format's agents repeat cut ones. */
+  readonly brokenStream: "cut" | "error";
   /** Whether replies report the cached tokens, and the reason for misses. */
   readonly cacheHeader: boolean;
 };
@@ -122,7 +119,7 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
       throw error;
     }
     reply.hijack();
-    if (deps.brokenStreams[format.name] === "cut" && mendedByRepeating(error.detail)) stream.cut(error);
+    if (deps.brokenStream === "cut" && format.repeatsCutStreams && mendedByRepeating(error.detail)) stream.cut(error);
     else stream.fail(error);
   }
   return reply;

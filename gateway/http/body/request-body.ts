@@ -2,13 +2,12 @@ import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import { WorkNotDone } from "../../../deploy/runtime/threads/work-threads.ts";
 import { ApiError } from "../../errors.ts";
-import { type JsonLimits, JsonScan } from "../../json/json-scan.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { Detail } from "../../outcome.ts";
 import type { InflightBody, NoRoom } from "../../overload/body-budget.ts";
 import type { LackingResource, OverloadManager } from "../../overload/overload-manager.ts";
 import type { Translated } from "../../translation/translate.ts";
-import { isBig, type ReceivedBody, type Translator } from "../../translation/translator.ts";
+import type { ReceivedBody, Translator } from "../../translation/translator.ts";
 import { bodyTooLarge } from "../access/request-head.ts";
 import type { ModelDirectory } from "../model-directory.ts";
 import type { RequestRecord } from "../record/request-record.ts";
@@ -26,8 +25,6 @@ const LACKING = {
 export type BodyLimits = {
   /** Bytes of the largest body; the record of a key may have a lower limit. */
   readonly maxBodyBytes: number;
-  /** Limits of parsing the JSON of one body. */
-  readonly json: JsonLimits;
   /** The budget of all bodies together. */
   readonly overload: OverloadManager;
   /** Returns a random number, uniform over [0, 1). */
@@ -80,7 +77,7 @@ export function beginBody(
 
 /** Makes `app` read the body of every request that has one and a route, as unparsed JSON. */
 export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
-  const { json, random } = limits;
+  const { random } = limits;
   app.decorateRequest("inflightBody");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
@@ -88,16 +85,13 @@ export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
     // A caller without a key must not use up the budget of all bodies.
     if (request.is404 || !inflight) return undefined;
     const singleKeys = routeOf(request)?.singleKeys ?? [];
-    const announced = Number(request.headers["content-length"] ?? 0);
-    const scan = isBig(announced) ? undefined : new JsonScan(singleKeys, json);
     const take = (chunk: Buffer) => {
       const lack = inflight.add(chunk.length);
       if (lack) throw noRoom(lack, random);
-      scan?.feed(chunk);
     };
     const bytes = await receiveBody(payload, maxBytesOf(request.record, limits), take);
     request.record.bodyRead(bytes.length);
-    return { bytes, scan, singleKeys } satisfies ReceivedBody;
+    return { bytes, singleKeys } satisfies ReceivedBody;
   });
 }
 

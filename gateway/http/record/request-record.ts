@@ -14,7 +14,7 @@ import {
 import type { RouteSpec } from "../../routes.ts";
 import type { AttemptEnd, AttemptTrace, CallRecord } from "../../upstream/call/call-record.ts";
 import type { NotKept } from "../../upstream/continuation/continuation-room.ts";
-import type { CacheNote } from "../../upstream/prefixes/cache-note.ts";
+import type { CacheNote } from "../../upstream/load-balancing/cache-reasons.ts";
 import type { CallHeaders } from "../../upstream/wire/generate-wire.ts";
 import { newRequestId, type TraceContext, traceHeaders, underSpan } from "./trace-context.ts";
 

@@ -1,5 +1,5 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { finishReason } from "../../formats/chat/finish-reason.ts";
+import { finishReason } from "../../formats/chat/reply.ts";
 import type { Span, SpanEvent } from "../../tracing/span.ts";
 import type { Tracing } from "../../tracing/tracing.ts";
 import { grpcStatusOf } from "../../upstream/call/grpc-error.ts";

@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { errnoOf } from "../../../deploy/runtime/files/errno.ts";
+import { errnoOf } from "../../../deploy/runtime/files/file-error.ts";
 import { lockState } from "../../../deploy/runtime/files/file-lock.ts";
 import { findModel } from "../../catalog.ts";
 import { readAudit } from "../audit-log.ts";

@@ -31,8 +31,7 @@ export async function openRedisKeyVault(
   pepperFile: string,
   warn: (text: string) => void,
 ): Promise<KeyVault> {
-  const patient = { ...settings, commandTimeoutMs: Math.max(settings.commandTimeoutMs, PATIENCE_MS) };
-  const state = new RedisState({ settings: patient, clock: systemClock, onReload: () => {} });
+  const state = new RedisState({ settings, clock: systemClock, commandTimeoutMs: PATIENCE_MS });
   await state.connect();
   return new RedisKeyVault(state, pepperFile, warn);
 }

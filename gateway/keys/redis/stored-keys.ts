@@ -1,6 +1,4 @@
-import type { RedisClient } from "../../state/redis-options.ts";
-import { RedisScript } from "../../state/redis-script.ts";
-import { faultOf, type RedisState } from "../../state/redis-state.ts";
+import { faultOf, type RedisClient, RedisScript, type RedisState } from "../../state/redis-state.ts";
 import { KeyStoreError } from "../key-store-error.ts";
 
 /*
@@ -149,14 +147,8 @@ export class StoredKeys {
    */
   async replicated(): Promise<boolean | undefined> {
     return await this.#ask(async (client) => {
-      // The masters of a Cluster that were written to are connected; the others have no writes of this connection.
-      const servers = "nodes" in client ? client.nodes("master") : [client];
-      let outcome: boolean | undefined;
-      for (const server of servers.filter(({ status }) => status === "ready")) {
-        if (!/^connected_slaves:[1-9]/m.test(await server.info("replication"))) continue;
-        outcome = (outcome ?? true) && (await server.wait(1, REPLICA_MS)) > 0;
-      }
-      return outcome;
+      if (!/^connected_slaves:[1-9]/m.test(await client.info("replication"))) return undefined;
+      return (await client.wait(1, REPLICA_MS)) > 0;
     });
   }
 

@@ -2,10 +2,19 @@ import { createHash, createHmac } from "node:crypto";
 import { errors, type JWTPayload, jwtVerify } from "jose";
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { TokensSettings } from "../key-settings.ts";
 import type { KeyStore } from "../key-store.ts";
 import type { Principal } from "../principal.ts";
 import { IssuerKeys } from "./issuer-keys.ts";
-import type { TokensSettings } from "./token-settings.ts";
+
+/** Accepted signatures: those whose keys can be published. */
+const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"];
+/** Tolerated clock difference, in seconds. */
+const LEEWAY_SECONDS = 30;
+/** Longest remaining validity of an accepted token, in seconds: long-lived credentials should be keys. */
+const MAX_LIFETIME_SECONDS = 86_400;
+/** Longest accepted token, in characters. */
+const MAX_LENGTH = 4_096;
 
 /** Most verified tokens in the cache; more are verified again. */
 const MAX_REMEMBERED = 10_000;
@@ -63,9 +72,7 @@ export class TokenVerifier {
   }
 
   /** Longest accepted token, in characters. */
-  get longest(): number {
-    return this.#options.settings.maxBytes;
-  }
+  readonly longest = MAX_LENGTH;
 
   /**
    * Resolves to the principal of a token; undefined if it is not valid, for whatever reason. It takes text of any
@@ -111,23 +118,23 @@ export class TokenVerifier {
     const { edition } = this.#issuer;
     const payload = await this.#payloadOf(token);
     if (payload?.exp === undefined) return undefined;
-    const { keyClaim, leewaySeconds, maxLifetimeSeconds, subjectIsTenant } = this.#options.settings;
+    const { keyClaim, subjectIsTenant } = this.#options.settings;
     const keyId = Object.hasOwn(payload, keyClaim) ? payload[keyClaim] : undefined;
     if (typeof keyId !== "string") return undefined;
-    const untilMs = (payload.exp + leewaySeconds) * 1_000;
-    if (untilMs - this.#options.clock.wallMs() > (maxLifetimeSeconds + leewaySeconds) * 1_000) return undefined;
+    const untilMs = (payload.exp + LEEWAY_SECONDS) * 1_000;
+    if (untilMs - this.#options.clock.wallMs() > (MAX_LIFETIME_SECONDS + LEEWAY_SECONDS) * 1_000) return undefined;
     // Without a subject there is no tenant.
     if (subjectIsTenant && payload.sub === undefined) return undefined;
     return { untilMs, keyId, subject: payload.sub, edition };
   }
 
   async #payloadOf(token: string): Promise<JWTPayload | undefined> {
-    const { issuer, audience, algorithms, requiredType, leewaySeconds } = this.#options.settings;
+    const { issuer, audience, requiredType } = this.#options.settings;
     const verify = async () => {
       const { payload } = await jwtVerify(token, this.#issuer.find, {
-        ...{ issuer, audience: [...audience], algorithms: [...algorithms], requiredClaims: ["exp"] },
+        ...{ issuer, audience: [...audience], algorithms: ALGORITHMS, requiredClaims: ["exp"] },
         ...(requiredType !== undefined && { typ: requiredType }),
-        ...{ clockTolerance: leewaySeconds, currentDate: new Date(this.#options.clock.wallMs()) },
+        ...{ clockTolerance: LEEWAY_SECONDS, currentDate: new Date(this.#options.clock.wallMs()) },
       });
       return payload;
     };

@@ -1,19 +1,19 @@
-import { RedisScript } from "../../state/redis-script.ts";
+import { RedisScript } from "../../state/redis-state.ts";
 
 /*
- * The Lua scripts of the store. One hash holds all counts of a key, so that a decision is one script on one entry, and a
- * Cluster keeps the entry in one slot:
+ * The Lua scripts of the store. One hash holds all counts of a key, so that a decision is one script on one entry:
  *
- *   b|<name>            a bucket: level, time of the level, units per minute, capacity
- *   d|<name>            a total of a day: the day since the epoch, the used units
- *   p|<gateway>|<name>  the places that a gateway holds: their number, time of the last change
- *   s|<gateway>         the outcomes of a gateway's questions: number of the first, a character each, time of the last
+ *   b|<name>              a bucket: level, time of the level, units per minute, capacity
+ *   d|<name>              a total of a day: the day since the epoch, the used units
+ *   p|<gateway>|<name>    the places that a gateway holds: their number, time of the last change
+ *   s|<gateway>           number of the newest question before which a gateway knows all outcomes, time of the last
+ *   q|<gateway>|<number>  outcome of a later question, its time
  *
  * Fields with another prefix belong to a newer release, and are left unchanged.
  *
- * A gateway numbers its questions for each key from 1. The store keeps each outcome until the gateway has acknowledged
- * it with `ack`: a repeated question is therefore applied once, and a question without an answer can be queried, and
- * ruled out if it has not arrived. Outcomes: `1` taken, `0` refused, `f` no free place, `x` ruled out, `-` not arrived.
+ * A gateway numbers its questions for each key from 1; the number makes a question idempotent. A charge whose answer was
+ * lost is settled afterwards under its number: the due amount less the taken one is taken then, and
+ * a late arrival has no effect. Outcomes: `1` taken, `0` refused, `f` no free place, `x` settled or long known.
  *
  * Times are the store's own, in milliseconds since the epoch. Numbers of a reply are texts, because numbers of a script
  * lose their fractions.
@@ -33,10 +33,10 @@ local function text(number) return string.format('%.17g', number) end
 `;
 
 /**
- * The script for all operations on the counts of one key. Its argument is JSON: `kind` is `charge`, `settle` or
- * `fence`. It returns the outcome of the question and, for a charge, three numbers for each item: the remaining units,
- * the milliseconds until the whole limit is available, and those until the item passes; then, if places refused, the
- * index of the place, from 1.
+ * The script for all operations on the counts of one key. Its argument is JSON: a charge (`items`) or a settlement
+ * (`questions`). It returns the outcome of a charge and three numbers for each item: the remaining units, the
+ * milliseconds until the whole limit is available, and those until the item passes; then, if places refused, the index
+ * of the place, from 1.
  */
 export const KEY_SCRIPT = new RedisScript(`${COMMON}
 local KEEP, DAY, MOST, ROUNDING = ${KEEP_MS}, 86400000, 31622400000, 1e-6
@@ -55,30 +55,23 @@ local function drop(field)
   changed[field] = nil
 end
 
--- What became of this gateway's questions.
-local own = 's|' .. request.gateway
-local base, outcomes = request.ack, ''
-if fields[own] then
-  local first, known = string.match(fields[own], '^(%S+) (%S*) ')
-  base, outcomes = tonumber(first), known
-  if request.ack > base then
-    outcomes = string.sub(outcomes, request.ack - base + 1)
-    base = request.ack
+-- Outcomes of the questions of this gateway.
+local own, questions = 's|' .. request.gateway, 'q|' .. request.gateway .. '|'
+local done = math.max(request.done, tonumber(string.match(fields[own] or '0', '^%S+')))
+for field in pairs(fields) do
+  if string.sub(field, 1, #questions) == questions and tonumber(string.sub(field, #questions + 1)) <= done then
+    drop(field)
   end
 end
 
 local function outcomeOf(question)
-  if question < base then return 'x' end
-  local known = string.sub(outcomes, question - base + 1, question - base + 1)
-  if known == '' then return '-' end
-  return known
+  if question <= done then return 'x' end
+  return string.match(fields[questions .. text(question)] or '', '^%S')
 end
 
 local function mark(question, outcome)
-  local at = question - base + 1
-  outcomes = outcomes .. string.rep('-', at - 1 - #outcomes)
-  outcomes = string.sub(outcomes, 1, at - 1) .. outcome .. string.sub(outcomes, at + 1)
-  set(own, text(base) .. ' ' .. outcomes .. ' ' .. text(now))
+  set(own, text(done) .. ' ' .. text(now))
+  set(questions .. text(question), outcome .. ' ' .. text(now))
 end
 
 -- Counts, as they stand now.
@@ -185,32 +178,24 @@ local function charge()
 end
 
 local function settle()
-  for _, part in ipairs(request.amounts) do
-    local rule = part.rule.kind == 'bucket' and ownRule(part.name) or part.rule
-    local count = current(part.name, rule)
-    take(count, part.amount)
-    store(count)
+  local isNew = not outcomeOf(request.question)
+  for _, question in ipairs(request.questions) do
+    local outcome = outcomeOf(question.number)
+    for _, part in ipairs(outcome == 'x' and {} or question.parts) do
+      local rule = part.rule.kind == 'bucket' and ownRule(part.name) or part.rule
+      local count = current(part.name, rule)
+      take(count, part.due - (outcome == '1' and part.charged or 0))
+      store(count)
+    end
+    mark(question.number, 'x')
   end
+  if not isNew then return end
   if request.anew then
     for field in pairs(fields) do
       if string.sub(field, 1, 3 + #request.gateway) == 'p|' .. request.gateway .. '|' then drop(field) end
     end
   end
   for _, part in ipairs(request.places) do addPlaces(part.name, part.number) end
-  return { '1' }
-end
-
-local function fence()
-  local found = {}
-  for question = request.ack, request.to do
-    local outcome = outcomeOf(question)
-    if outcome == '-' then
-      outcome = 'x'
-      mark(question, 'x')
-    end
-    found[#found + 1] = outcome
-  end
-  return { table.concat(found) }
 end
 
 -- Leaves what carries something, and only for as long as it does.
@@ -225,7 +210,7 @@ local function keep()
       if tonumber(string.match(value, '^%S+')) < math.floor(now / DAY) then drop(field) else ttl = math.max(ttl, untilMidnight()) end
     elseif kind == 'p' then
       ttl = math.max(ttl, DAY)
-    elseif kind == 's' and field ~= own and now - tonumber(string.match(value, '%S+$')) > KEEP then
+    elseif (kind == 's' or kind == 'q') and field ~= own and string.sub(field, 1, #questions) ~= questions and now - tonumber(string.match(value, '%S+$')) > KEEP then
       drop(field)
     end
   end
@@ -236,13 +221,13 @@ local function keep()
   redis.call('PEXPIRE', KEYS[1], text(math.floor(math.min(ttl, MOST))))
 end
 
-local reply
-if request.kind == 'fence' then
-  reply = fence()
+local reply = { 'x' }
+if request.questions then
+  settle()
 else
   local known = outcomeOf(request.question)
-  if known ~= '-' then return { known } end
-  if request.kind == 'charge' then reply = charge() else reply = settle() end
+  if known then return { known } end
+  reply = charge()
   mark(request.question, reply[1])
 end
 keep()

@@ -1,16 +1,25 @@
 import type { ChargeItem, LimitRule, PlaceItem, Postponed, Reading } from "../limit-store.ts";
 
-/** A question about a key whose answer is missing, so that the store may have applied it or not. */
+/** Units by name of the count. */
+export type Amounts = ReadonlyMap<string, number>;
+
+/** A question about a key that the store may have applied or not. */
 export type OpenQuestion = {
-  /** Called once the outcome of a question without an answer is known. It corrects the amounts owed to the store. */
-  settleUp(taken: boolean): void;
-  /** Called when the answer is no longer awaited: this gateway decides alone. */
-  giveUp(): void;
+  /** Units that the store takes if the question arrives. */
+  readonly charged: Amounts;
+  /** Units that have to be taken in the end; undefined while an answer is awaited. */
+  due: Amounts | undefined;
 };
 
-/**
- * One gateway's view of the counts of one key in the store: the updates that it owes the store, and its open questions.
- */
+/** An amount of one count in a request to the store. */
+export type AmountPart = {
+  readonly name: string;
+  readonly rule: LimitRule;
+  readonly due: number;
+  readonly charged: number;
+};
+
+/** One gateway's view of the counts of one key in the store: what it owes the store, and its open questions. */
 export class RedisAccount {
   readonly keyId: string;
   /** Newest rule of each count that this gateway has charged, by name. */
@@ -49,21 +58,31 @@ export class RedisAccount {
     return !this.owes && this.open.size === 0 && this.held.size === 0;
   }
 
-  /** Number of the newest question. */
-  get last(): number {
-    return this.#last;
+  /** Number of the newest question before which all outcomes are known. */
+  get done(): number {
+    return (this.open.keys().next().value ?? this.#last + 1) - 1;
   }
 
-  /** Number of the oldest question with an unknown outcome, or of the next question if there is none. */
-  get ack(): number {
-    return this.open.keys().next().value ?? this.#last + 1;
-  }
-
-  /** Assigns a number to a question. */
+  /** Opens a question, and returns its number. */
   ask(question: OpenQuestion): number {
     this.#last += 1;
     this.open.set(this.#last, question);
     return this.#last;
+  }
+
+  /** Opens a question with the owed amounts, which are owed no longer. */
+  askToSettle(): number {
+    const question = this.ask({ charged: new Map(), due: this.#amounts });
+    this.#amounts = new Map();
+    return question;
+  }
+
+  /** Returns the amounts of an open question for the store. */
+  partsOf({ charged, due = charged }: OpenQuestion): AmountPart[] {
+    return [...new Set([...charged.keys(), ...due.keys()])].flatMap((name) => {
+      const rule = this.rules.get(name);
+      return rule ? [{ name, rule, due: due.get(name) ?? 0, charged: charged.get(name) ?? 0 }] : [];
+    });
   }
 
   /** Records the state of counts from a reply of the store at `nowMs`, in monotonic milliseconds. */
@@ -114,31 +133,25 @@ export class RedisAccount {
     if (known) this.#known.set(name, { ...known, remaining: known.remaining - amount });
   }
 
-  /** Records that a request holds a place, and whether the store has it already. */
-  hold(name: string, told: boolean): void {
-    add(this.held, name, 1);
-    if (!told) add(this.#places, name, 1);
+  /** Records that requests hold these places; `owed` if the store does not have them. */
+  hold(places: readonly PlaceItem[], owed: boolean): void {
+    for (const { name } of places) {
+      add(this.held, name, 1);
+      if (owed) add(this.#places, name, 1);
+    }
   }
 
-  /** Records that a place was released. */
-  free(name: string): void {
-    add(this.held, name, -1);
-    add(this.#places, name, -1);
+  /** Records that places were released. */
+  free(names: readonly string[]): void {
+    for (const name of names) {
+      add(this.held, name, -1);
+      add(this.#places, name, -1);
+    }
   }
 
-  /** Removes and returns the amounts owed to the store. */
-  takeAmounts(): { readonly name: string; readonly amount: number; readonly rule: LimitRule }[] {
-    const amounts = [...this.#amounts].flatMap(([name, amount]) => {
-      const rule = this.rules.get(name);
-      return rule ? [{ name, amount, rule }] : [];
-    });
-    this.#amounts = new Map();
-    return amounts;
-  }
-
-  /** Removes and returns the changes of places owed to the store. */
-  takePlaces(): { readonly name: string; readonly number: number }[] {
-    const places = [...this.#places].map(([name, number]) => ({ name, number }));
+  /** Removes the changes of places owed to the store; returns them, or with `anew` all held places. */
+  takePlaces(anew: boolean): { readonly name: string; readonly number: number }[] {
+    const places = [...(anew ? this.held : this.#places)].map(([name, number]) => ({ name, number }));
     this.#places = new Map();
     return places;
   }

@@ -1,12 +1,11 @@
 import { randomBytes } from "node:crypto";
+import { Gauge, type Registry } from "prom-client";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { RedisState } from "../../state/redis-state.ts";
-import { faultOf } from "../../state/redis-state.ts";
-import { placeShareOf, shareOf } from "../limit-share.ts";
-import type { Charged, ChargeItem, LimitStore, Place, PlaceItem, Postponed, Reading } from "../limit-store.ts";
+import { faultOf, type RedisState } from "../../state/redis-state.ts";
+import type { Charged, ChargeItem, LimitRule, LimitStore, PlaceItem, Postponed, Reading } from "../limit-store.ts";
 import { MemoryLimitStore } from "../memory-limit-store.ts";
 import { BEAT_SCRIPT, KEY_SCRIPT } from "./limit-scripts.ts";
-import { RedisAccount } from "./redis-account.ts";
+import { type OpenQuestion, RedisAccount } from "./redis-account.ts";
 
 /** Milliseconds between two heartbeats. */
 const BEAT_MS = 1_000;
@@ -14,7 +13,7 @@ const BEAT_MS = 1_000;
 const LEASE_MS = 5_000;
 /** Milliseconds without a heartbeat of any gateway after which the store is considered to have been unreachable. */
 const SILENCE_MS = 3_000;
-/** Questions that may await the store at a time; beyond them this gateway decides alone. */
+/** Charges that may await the store at a time; beyond them this gateway decides alone. */
 const MAX_OPEN = 10_000;
 /** Limits of one question: those of a hundred models. */
 const MAX_ITEMS = 400;
@@ -45,15 +44,15 @@ export type SharedLimitState = {
 /**
  * Counts in Redis, for the gateways of all hosts. A decision is one script there, at the store's own time. While the
  * store is unreachable the gateway counts locally with its share of each limit, or refuses, as configured; afterwards
- * it asks for the outcome of the questions without an answer, and sends the local use.
+ * it sends the local use, and settles the questions without an answer.
  */
 export class RedisLimitStore implements LimitStore {
   readonly #options: RedisLimitStoreOptions;
   readonly #gateway = randomBytes(8).toString("base64url");
   readonly #alone: MemoryLimitStore;
   readonly #accounts = new Map<string, RedisAccount>();
-  /** Questions that are awaited. */
-  readonly #open = new Set<() => void>();
+  /** Each stops an awaited charge from waiting for the store. */
+  readonly #awaited = new Set<() => void>();
   readonly #unsent = new Set<RedisAccount>();
   /** Whether a flush is scheduled for the end of this event loop turn. */
   #sendsSoon = false;
@@ -90,11 +89,11 @@ export class RedisLimitStore implements LimitStore {
     const account = this.#account(keyId);
     const bounded = items.slice(0, MAX_ITEMS);
     for (const { name, rule } of bounded) account.rules.set(name, rule);
-    if (this.#away || this.#open.size >= MAX_OPEN || !(this.#isInStep(account) || (await this.#inStep(account))))
-      return this.#chargeAlone(account, bounded, places, true);
+    if (this.#away || this.#awaited.size >= MAX_OPEN || !(this.#isInStep(account) || (await this.#inStep(account))))
+      return this.#chargeAlone(account, bounded, places);
     // Refunds sent before are available to this request.
     void this.#send(account);
-    return new Promise((resolve) => this.#askToCharge(account, bounded, places, resolve));
+    return await this.#askToCharge(account, bounded, places);
   }
 
   /**
@@ -114,6 +113,16 @@ export class RedisLimitStore implements LimitStore {
     else this.#sendSoon(account);
   }
 
+  release(keyId: string, names: readonly string[]): void {
+    const account = this.#account(keyId);
+    account.free(names);
+    this.#sendSoon(account);
+  }
+
+  held(keyId: string, name: string): number {
+    return this.#accounts.get(keyId)?.held.get(name) ?? 0;
+  }
+
   /** Sends all owed updates and the departure of this gateway, and stops. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -125,7 +134,7 @@ export class RedisLimitStore implements LimitStore {
   }
 
   get #gateways(): number {
-    return this.#options.state.settings.gateways ?? Math.max(1, this.#live.length);
+    return Math.max(1, this.#live.length);
   }
 
   #account(keyId: string): RedisAccount {
@@ -137,93 +146,71 @@ export class RedisLimitStore implements LimitStore {
     return account;
   }
 
-  #askToCharge(
+  async #askToCharge(
     account: RedisAccount,
     items: readonly ChargeItem[],
     places: readonly PlaceItem[],
-    resolve: (charged: Charged | Promise<Charged>) => void,
-  ): void {
-    let own: Promise<Charged> | undefined;
-    const giveUp = () => {
-      this.#open.delete(giveUp);
-      own ??= this.#chargeAlone(account, items, places, false);
-      resolve(own);
-    };
-    const question = account.ask({
-      giveUp,
-      // Only called if the question was given up.
-      settleUp: (taken) =>
-        void own?.then(({ ok }) => {
-          for (const { name, cost = 0 } of items) account.owe(name, (Number(ok) - Number(taken)) * cost);
-          this.#sendSoon(account);
-        }),
+  ): Promise<Charged> {
+    const charged = new Map(items.flatMap(({ name, cost }) => (cost ? [[name, cost] as const] : [])));
+    const open: OpenQuestion = { charged, due: undefined };
+    const question = account.ask(open);
+    let giveUp = () => {};
+    const given = new Promise<undefined>((resolve) => {
+      giveUp = () => resolve(undefined);
     });
-    this.#open.add(giveUp);
-    const asked = this.#ask(account, question, "charge", { items, places, live: this.#live, seen: this.#seenMs });
-    asked.then(
-      ([outcome, ...numbers]) => {
-        if (own) return;
-        this.#open.delete(giveUp);
-        account.open.delete(question);
-        // The question was ruled out before it arrived.
-        if (outcome === "x") return resolve(this.#chargeAlone(account, items, places, true));
-        const ok = outcome === "1";
-        if (ok) for (const { name } of places) account.hold(name, true);
-        const readings = items.map((_, at) => readingOf(numbers, at));
-        account.learn(items, readings, this.#options.clock.nowMs());
-        const full = outcome === "f" ? places[Number(numbers[3 * items.length] ?? 1) - 1]?.name : undefined;
-        return resolve({
-          ...{ ok, readings },
-          ...(outcome === "f" && { refusedBy: "place", full }),
-          ...(ok && places.length > 0 && { place: this.#placeOf(account, places) }),
-        });
-      },
-      (error: unknown) => {
-        if (!own) this.#lost(error);
-      },
-    );
+    // The decision of this gateway alone; settled under the number of the question later.
+    const alone = () => {
+      const own = this.#decideAlone(account, items, places);
+      open.due = own.ok ? charged : new Map();
+      return own;
+    };
+    let own: Charged | undefined;
+    const stop = () => {
+      own = alone();
+      giveUp();
+    };
+    this.#awaited.add(stop);
+    const request = { question, items, places, live: this.#live, seen: this.#seenMs };
+    const asked = this.#askKey(account, request).catch((error: unknown) => void (own || this.#lost(error)));
+    const answer = await Promise.race([asked, given]);
+    this.#awaited.delete(stop);
+    if (own || !answer) return own ?? alone();
+    account.open.delete(question);
+    const [outcome, ...numbers] = answer;
+    const ok = outcome === "1";
+    if (ok) account.hold(places, false);
+    const readings = items.map((_, at) => readingOf(numbers, at));
+    account.learn(items, readings, this.#options.clock.nowMs());
+    if (outcome !== "f") return { ok, readings };
+    return { ok, readings, refusedBy: "place", full: places[Number(numbers[3 * items.length] ?? 1) - 1]?.name };
   }
 
-  /**
-   * Decides with this gateway's share, or refuses, as configured. `owed` is true if the store is owed the charge now;
-   * if the store may have made the same decision, this is settled later.
-   */
-  async #chargeAlone(
-    account: RedisAccount,
-    items: readonly ChargeItem[],
-    places: readonly PlaceItem[],
-    owed: boolean,
-  ): Promise<Charged> {
+  /** Decides as `decideAlone` does, and owes the store the charge. */
+  #chargeAlone(account: RedisAccount, items: readonly ChargeItem[], places: readonly PlaceItem[]): Charged {
+    const decided = this.#decideAlone(account, items, places);
+    if (decided.ok) for (const { name, cost = 0 } of items) account.owe(name, cost);
+    this.#sendSoon(account);
+    return decided;
+  }
+
+  /** Decides with this gateway's share, or refuses, as configured. */
+  #decideAlone(account: RedisAccount, items: readonly ChargeItem[], places: readonly PlaceItem[]): Charged {
     const wants = places.length > 0 || items.some(({ cost }) => cost !== undefined);
     if (this.#options.state.settings.whenAway === "refuse")
       return wants ? { ok: false, refusedBy: "store", readings: [] } : { ok: true, readings: [] };
     if (this.#away) this.#sayAway();
     const gateways = this.#gateways;
-    // Places taken before the store became unreachable count, too.
-    const taken = (place: PlaceItem) => (account.held.get(place.name) ?? 0) >= placeShareOf(place, gateways).limit;
-    const full = places.find(taken)?.name;
+    // Places taken before the store became unreachable count, too. A share has whole places, and at least 1.
+    const isFull = ({ name, limit }: PlaceItem) =>
+      (account.held.get(name) ?? 0) >= Math.max(1, Math.floor(limit / gateways));
+    const full = places.find(isFull)?.name;
     const shares = items.map(({ name, rule, cost }) => {
       return { name, rule: shareOf(rule, gateways), cost: full === undefined ? cost : undefined };
     });
-    if (full === undefined) for (const { name } of places) account.hold(name, false);
-    const { ok, readings } = await this.#alone.charge(account.keyId, shares);
+    const { ok, readings } = this.#alone.chargeNow(account.keyId, shares);
     if (full !== undefined) return { ok: false, refusedBy: "place", full, readings };
-    if (!ok) for (const { name } of places) account.free(name);
-    if (ok && owed) for (const { name, cost = 0 } of items) account.owe(name, cost);
-    this.#sendSoon(account);
-    return ok && places.length > 0 ? { ok, readings, place: this.#placeOf(account, places) } : { ok, readings };
-  }
-
-  #placeOf(account: RedisAccount, places: readonly PlaceItem[]): Place {
-    let held = true;
-    return {
-      release: () => {
-        if (!held) return;
-        held = false;
-        for (const { name } of places) account.free(name);
-        this.#sendSoon(account);
-      },
-    };
+    if (ok) account.hold(places, true);
+    return { ok, readings };
   }
 
   /** Sends the owed updates of a key at the end of this event loop turn. */
@@ -239,39 +226,32 @@ export class RedisLimitStore implements LimitStore {
 
   /** Sends the owed updates of a key, unless the store is unreachable or the key is not synchronized. */
   async #send(account: RedisAccount): Promise<void> {
-    if (this.#away || this.#open.size >= MAX_OPEN) return;
+    if (this.#away || this.#awaited.size >= MAX_OPEN) return;
     if (!this.#isInStep(account)) {
       await this.#inStep(account);
       return;
     }
     this.#unsent.delete(account);
-    if (account.owes) await this.#tell(account, account.takePlaces(), false);
+    if (account.owes) await this.#settle(account, false);
   }
 
   /**
-   * Sends the owed amounts of a key and its changes of places; with `anew` they are all places that this gateway holds.
-   * Resolves to whether the store has them; otherwise it is unreachable.
+   * Sends the owed amounts of a key and its changes of places; with `anew` also the amounts due of all questions without
+   * an answer, and all places that this gateway holds. Resolves to whether the store has them; otherwise it is
+   * unreachable, and they are sent again under the same numbers.
    */
-  async #tell(account: RedisAccount, places: readonly object[], anew: boolean): Promise<boolean> {
-    const amounts = account.takeAmounts();
-    const giveUp = () => this.#open.delete(giveUp);
-    const question = account.ask({
-      giveUp,
-      settleUp(taken) {
-        if (!taken) for (const { name, amount } of amounts) account.owe(name, amount);
-      },
-    });
-    this.#open.add(giveUp);
+  async #settle(account: RedisAccount, anew: boolean): Promise<boolean> {
+    const question = account.askToSettle();
+    const settled = [...account.open].filter(([number, { due }]) => due && (anew || number === question));
+    const questions = settled.map(([number, one]) => ({ number, parts: account.partsOf(one) }));
     try {
-      await this.#ask(account, question, "settle", { amounts, places, anew });
-      account.open.delete(question);
-      return true;
+      await this.#askKey(account, { question, questions, places: account.takePlaces(anew), anew });
     } catch (error) {
       this.#lost(error);
       return false;
-    } finally {
-      this.#open.delete(giveUp);
     }
+    for (const [number] of settled) account.open.delete(number);
+    return true;
   }
 
   #isInStep(account: RedisAccount): boolean {
@@ -287,42 +267,20 @@ export class RedisLimitStore implements LimitStore {
     return account.comingIntoStep;
   }
 
-  /**
-   * Asks for the outcome of the questions of a key without an answer, rules out those that have not arrived, and sends
-   * the local use and the held places.
-   */
   async #comeIntoStep(account: RedisAccount): Promise<boolean> {
     const outages = this.#outages;
-    try {
-      if (account.open.size > 0) {
-        const { ack, last } = account;
-        const [outcomes = ""] = await this.#askKey(account.keyId, { kind: "fence", ack, to: last });
-        for (const [question, { settleUp }] of account.open) {
-          account.open.delete(question);
-          settleUp(outcomes[question - ack] === "1");
-        }
-        // Local decisions are recorded before this continues.
-        await Promise.resolve();
-      }
-      if (outages !== this.#outages) return false;
-      account.takePlaces();
-      const places = [...account.held].map(([name, number]) => ({ name, number }));
-      if (!(await this.#tell(account, places, true)) || outages !== this.#outages) return false;
-    } catch (error) {
-      this.#lost(error);
-      return false;
-    }
+    if (!(await this.#settle(account, true)) || outages !== this.#outages) return false;
     account.inStepSince = outages;
     return true;
   }
 
-  /** Continues locally: all open questions stop waiting for an answer. */
+  /** Continues locally: no charge waits for the store any more. */
   #lost(error: unknown): void {
     if (this.#away) return;
     this.#away = true;
     this.#outages += 1;
     this.#sayAway(error);
-    for (const giveUp of [...this.#open]) giveUp();
+    for (const stop of [...this.#awaited]) stop();
   }
 
   #sayAway(error?: unknown): void {
@@ -366,13 +324,9 @@ export class RedisLimitStore implements LimitStore {
     return this.#run(BEAT_SCRIPT, "gateways", request);
   }
 
-  #ask(account: RedisAccount, question: number, kind: string, about: object): Promise<readonly string[]> {
-    return this.#askKey(account.keyId, { kind, question, ack: account.ack, ...about });
-  }
-
-  #askKey(keyId: string, request: object): Promise<readonly string[]> {
-    // The braces make the key id the only part that determines the Cluster slot.
-    return this.#run(KEY_SCRIPT, `limits:{${keyId}}`, { gateway: this.#gateway, ...request });
+  #askKey({ keyId, done }: RedisAccount, request: object): Promise<readonly string[]> {
+    // The braces make the key id the only part that determines the slot in a Cluster behind a proxy.
+    return this.#run(KEY_SCRIPT, `limits:{${keyId}}`, { gateway: this.#gateway, done, ...request });
   }
 
   async #run(script: typeof KEY_SCRIPT, name: string, request: object): Promise<readonly string[]> {
@@ -380,6 +334,25 @@ export class RedisLimitStore implements LimitStore {
     const reply = await this.#options.state.run(script, [name], JSON.stringify({ ...request, now }));
     return Array.isArray(reply) ? reply.map(String) : [];
   }
+}
+
+/** Registers the gauge of a gateway whose limits are counted in a store. `shared` returns whether the store answers. */
+export function registerLimitStats(registry: Registry, shared: () => boolean): void {
+  new Gauge({
+    name: "svc_ratelimit_store_up",
+    help: "1 while the shared store of limits answers; else 0.",
+    registers: [registry],
+    collect() {
+      this.set(shared() ? 1 : 0);
+    },
+  });
+}
+
+/** Returns the rule of one of `gateways` that use equal shares of a limit, because they cannot count together. */
+function shareOf(rule: LimitRule, gateways: number): LimitRule {
+  if (rule.kind === "day") return { kind: "day", total: rule.total / gateways };
+  // Below 1, not even one request would ever pass.
+  return { ...rule, perMinute: rule.perMinute / gateways, capacity: Math.max(1, rule.capacity / gateways) };
 }
 
 function readingOf(numbers: readonly string[], at: number): Reading {

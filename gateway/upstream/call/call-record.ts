@@ -1,6 +1,6 @@
 import type { Detail } from "../../outcome.ts";
 import type { NotKept } from "../continuation/continuation-room.ts";
-import type { CacheNote } from "../prefixes/cache-note.ts";
+import type { CacheNote } from "../load-balancing/cache-reasons.ts";
 import type { CallHeaders } from "../wire/generate-wire.ts";
 import type { UpstreamFailure } from "./grpc-error.ts";
 

@@ -3,10 +3,10 @@ import { promptBytes } from "./boundary-hashes.ts";
 import type { Candidates } from "./candidates.ts";
 import { type Choice, pickFrom } from "./choose.ts";
 import type { EndpointViews } from "./endpoint-views.ts";
-import type { HeldPrefixes } from "./held-prefixes.ts";
 import type { PickableEndpoints } from "./pickable-endpoints.ts";
 import { createPolicy, type LbPolicy } from "./policies.ts";
 import type { Policy, PolicyPick } from "./policy.ts";
+import type { PrefixIndex } from "./prefix-index.ts";
 import type { Route } from "./route.ts";
 import type { WorkLedger } from "./work-ledger.ts";
 
@@ -18,8 +18,8 @@ export type BalancedCluster = {
   readonly settings: { readonly lbPolicy: LbPolicy };
   /** The members' views, kept up to date. */
   readonly views: EndpointViews;
-  /** The prefixes that the members report in their caches. */
-  readonly prefixes: HeldPrefixes;
+  /** The prefixes on the members. */
+  readonly prefixes: PrefixIndex;
 };
 
 /** Picks endpoints of one cluster by its load-balancing policy. */

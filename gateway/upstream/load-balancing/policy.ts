@@ -1,15 +1,16 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { CacheNote } from "./cache-reasons.ts";
 import type { Candidates } from "./candidates.ts";
 import type { EndpointView } from "./endpoint-view.ts";
-import type { HeldPrefixes } from "./held-prefixes.ts";
+import type { PrefixIndex } from "./prefix-index.ts";
 import type { Route } from "./route.ts";
 import type { WorkLedger } from "./work-ledger.ts";
 
 /** The parts of a cluster and of the gateway that a policy uses. */
 export type PolicyParts = {
-  /** The prefixes that the endpoints of the cluster report in their caches. */
-  readonly prefixes: HeldPrefixes;
+  /** The prefixes on the endpoints of the cluster. */
+  readonly prefixes: PrefixIndex;
   /** The prefill work on all endpoints, of all clusters: a node prefills for all its models in one queue. */
   readonly work: WorkLedger;
   readonly clock: Clock;
@@ -50,6 +51,8 @@ export type Placement = {
   begin(): void;
   /** Called with the events of one message from the engine: cached tokens, progress and speed of the prefill. */
   see(events: readonly Event[]): void;
+  /** Has the engine's first report of cached tokens explained, once; absent where the policy knows no reasons. */
+  explain?(onNote: (note: CacheNote) => void): void;
   /** Called when the attempt is over, with any result. Idempotent. */
   end(): void;
 };

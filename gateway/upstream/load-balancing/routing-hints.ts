@@ -1,4 +1,4 @@
-import type { PriorityClass } from "../../../deploy/runtime/queue/class-share.ts";
+import type { PriorityClass } from "../../../deploy/runtime/queue/fair-queue.ts";
 
 /** Routing inputs beside the request. None of them leaves the gateway. */
 export type RoutingHints = {

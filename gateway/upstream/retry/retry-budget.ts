@@ -1,20 +1,38 @@
-import type { RetryBudgetSettings } from "./retry-settings.ts";
+import * as z from "zod";
 
-/** A place in the retry budget, held by a running retry. */
+/** The number of concurrent retries that are always allowed. */
+const MIN_RETRY_CONCURRENCY = 3;
+
+/** The schema of the retry budget, Envoy's `retry_budget`. */
+export const retryBudgetSchema = z
+  .strictObject({
+    budgetPercent: z
+      .number()
+      .min(0)
+      .max(100)
+      .default(20)
+      .describe(
+        `The number of retries at once, in percent of the cluster's requests that run or wait; ${MIN_RETRY_CONCURRENCY} are always allowed.`,
+      ),
+  })
+  .prefault({})
+  .describe("How many retries the cluster may have under way; one that finds no room fails its request.");
+
+/** A share of the retry budget, held by a running retry. */
 export type RetryPermit = {
-  /** Releases the place at the end of the retry. Idempotent. */
+  /** Idempotent. */
   release(): void;
 };
 
 /** Keeps a cluster's retries in proportion to its requests: where all fail, retries must not double the load. */
 export class RetryBudget {
-  readonly #settings: RetryBudgetSettings;
+  readonly #percent: number;
   #active = 0;
   #continuations = 0;
   #overflows = 0;
 
-  constructor(settings: RetryBudgetSettings) {
-    this.#settings = settings;
+  constructor(percent: number) {
+    this.#percent = percent;
   }
 
   /** The number of running retries. */
@@ -36,13 +54,11 @@ export class RetryBudget {
   }
 
   /**
-   * Takes a place in the budget; undefined where there is none. `activeAndPending` is the number of the cluster's
+   * Takes a share of the budget; undefined where there is none. `activeAndPending` is the number of the cluster's
    * running and pending requests, retries included.
    */
   tryRetry(activeAndPending: number): RetryPermit | undefined {
-    const { budgetPercent, minRetryConcurrency } = this.#settings;
-    const allowed = Math.max(minRetryConcurrency, Math.floor((budgetPercent * activeAndPending) / 100));
-    if (this.#active >= allowed) {
+    if (this.#active >= Math.max(MIN_RETRY_CONCURRENCY, Math.floor((this.#percent * activeAndPending) / 100))) {
       this.#overflows += 1;
       return undefined;
     }
@@ -53,8 +69,8 @@ export class RetryBudget {
   }
 
   /**
-   * Counts a request that recovers from the loss of its endpoint: its answer is continued, or restarted. It needs no
-   * place, as it takes that of the lost attempt, and leaves those of the retries free.
+   * Counts a request that recovers from the loss of its endpoint. It needs no share, as it takes that of the lost
+   * attempt, and leaves those of the retries free.
    */
   recover(): RetryPermit {
     this.#continuations += 1;
@@ -64,7 +80,6 @@ export class RetryBudget {
   }
 }
 
-/** Returns a place in the budget; `release` is called at most once. */
 function permit(release: () => void): RetryPermit {
   let held = true;
   return {

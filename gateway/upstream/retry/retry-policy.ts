@@ -1,3 +1,4 @@
+import * as z from "zod";
 import type { ApiError } from "../../errors.ts";
 import { OUTCOMES } from "../../outcome.ts";
 import type { ContinuationOutcome } from "../../stats/continuation-stats.ts";
@@ -16,6 +17,21 @@ const MOST_LOSSES = 16;
  * retried only after it.
  */
 export const LOSS_KNOWN_MS = 250;
+
+/** The schema of retries, Envoy's `retry_policy` as far as generation allows one. */
+export const retrySchema = z
+  .strictObject({
+    numRetries: z
+      .int()
+      .min(0)
+      .max(5)
+      .default(2)
+      .describe(
+        "The number of further attempts that a request may have after its first, before its first delta. One whose endpoints are lost while they work on it is retried for as long as a request may be held (noEndpointHoldMs), up to 16 times.",
+      ),
+  })
+  .prefault({})
+  .describe("How often a request is retried.");
 
 const NONE: ReadonlySet<string> = new Set();
 

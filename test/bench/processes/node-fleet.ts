@@ -5,7 +5,7 @@ import { metricSum } from "../../support/metric-text.ts";
 import { type RunningChild, startChild } from "./child-process.ts";
 import { type BenchGateway, GATEWAY_PROGRAM, startBenchGateway } from "./gateway-process.ts";
 
-const ENGINE_PROGRAM = join(import.meta.dirname, "../../../engine/main.js");
+const ENGINE_PROGRAM = join(import.meta.dirname, "../../support/engine/main.js");
 
 /**
  * Nodes whose prefill dominates the wait, as on a GPU with long prompts: a thousand tokens take 200 ms, so that the

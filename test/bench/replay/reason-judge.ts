@@ -1,4 +1,4 @@
-import type { CacheNote, CacheReason } from "../../../gateway/upstream/prefixes/cache-note.ts";
+import type { CacheNote, CacheReason } from "../../../gateway/upstream/load-balancing/cache-reasons.ts";
 import type { PieceCaches } from "./piece-cache.ts";
 import type { PieceStore } from "./piece-store.ts";
 import type { Prompt } from "./prompt.ts";
@@ -39,8 +39,8 @@ export class ReasonJudge {
     return this.#trueTokens / this.#lostTokens;
   }
 
-  /** Judges a gateway's reason for a prompt when its prefill begins, with `cachedTokens` cached. */
-  judge(prompt: Prompt, gateway: number, cachedTokens: number, { reason, lostTokens }: CacheNote): void {
+  /** Judges a gateway's reason for a prompt when its prefill begins. */
+  judge(prompt: Prompt, gateway: number, { cachedTokens, reason, lostTokens }: CacheNote): void {
     const losses = this.#lossesOf(prompt, gateway, cachedTokens);
     const most = Math.max(0, ...Object.values(losses));
     const needsOne = most > TOLERATED.tokens + TOLERATED.share * prompt.tokens;

@@ -27,9 +27,9 @@ export type ReplayPolicy =
 const gateway =
   (lbPolicy: "least_request" | "prefix_affinity", exact = false) =>
   ({ fleet: { nodes, caches }, gateways, world, time, random, judge, number }: RouterParts): Router => {
-    const prefixes = exact ? exactPrefixes(caches, nodes.length, world.digests) : undefined;
+    const announced = exact ? exactPrefixes(caches, nodes.length, world.digests) : undefined;
     return new Gateway({
-      ...{ lbPolicy, nodes: nodes.length, gateways, clock: time, random, prefixes, judge, number },
+      ...{ lbPolicy, nodes: nodes.length, gateways, clock: time, random, announced, judge, number },
     });
   };
 

@@ -71,12 +71,12 @@ export class Installation {
     const engine = await startChild("endpoints", ENGINE_PROGRAM, ["0.0.0.0"], folder);
     const port = String(engine.ready.address).split(":").at(-1);
     const endpoints = Array.from({ length: scale.endpoints }, (_, at) => ({ address: `${endpointHost(at)}:${port}` }));
-    const most = { maxRequests: 1_000_000, maxPendingRequests: 100_000 };
+    const most = { maxPendingRequests: 100_000 };
     const cluster = { model: "svc-qwen", endpoints, healthChecks: HEALTH_CHECKS, circuitBreakers: most };
     const settings = {
       clusters: [cluster],
       keys: { redis: { pepperFile } },
-      state: { redis: { addresses: [store.address] } },
+      state: { redis: { url: `redis://${store.address}` } },
     };
     const started = await Promise.all(
       Array.from({ length: scale.gateways }, async (_, at) => {

@@ -17,7 +17,7 @@ const REQUEST: Omit<KeyRequest, "name"> = {
 
 /** Opens the keys in the store at `address`, as the command line does. */
 function vaultAt(address: string, pepperFile: string) {
-  const { redis } = stateSchema.parse({ redis: { addresses: [address] } });
+  const { redis } = stateSchema.parse({ redis: { url: `redis://${address}` } });
   if (!redis) throw new Error("the store has no settings");
   return openRedisKeyVault(redis, pepperFile, () => {});
 }

@@ -2,7 +2,6 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { WorkThreads } from "../../../deploy/runtime/threads/work-threads.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { planAnswer } from "../../../engine/backends/simulator/planned-answer.ts";
 import { THREAD_BOUNDS } from "../../../engine/caller-work/caller-work.ts";
 import { digestOf, type GrammarInput, worthReading } from "../../../engine/caller-work/grammar-input.ts";
 import { EngineError } from "../../../engine/errors.ts";
@@ -11,17 +10,12 @@ import { loadProfile } from "../../../engine/profiles/profile.ts";
 import { argumentTypes } from "../../../engine/tool-calls/readers/argument-types.ts";
 import { DEFAULT_CATALOG } from "../../../gateway/catalog.ts";
 import { ApiError } from "../../../gateway/errors.ts";
-import { schemaText } from "../../../gateway/formats/json-schema-limits.ts";
-import { parseBody } from "../../../gateway/json/json-body.ts";
-import { JsonScan } from "../../../gateway/json/json-scan.ts";
+import { schemaText } from "../../../gateway/formats/tools.ts";
 import { Sealing } from "../../../gateway/sealing/sealing.ts";
 import { type Caller, type Surroundings, translate } from "../../../gateway/translation/translate.ts";
-import { needsThread } from "../../../gateway/translation/translator.ts";
-import { ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { parsedHere } from "../../../gateway/translation/translator.ts";
 import { FORMAT_SETTINGS } from "../../support/events/format-settings.ts";
-import { DEFAULT_JSON_LIMITS } from "../../support/gateway/default-settings.ts";
 import { bodyFor } from "../../support/http/answer-check.ts";
-import { generateRequest } from "../../support/requests/generate-request.ts";
 import { HOSTILE_SHAPES } from "../../support/schemas/hostile-schema.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 import { threadCpuMs } from "../../support/thread-cpu.ts";
@@ -79,7 +73,6 @@ export async function hostileRows(quick: boolean): Promise<HostileRows> {
       rows.push({ shape, backend, profile, ...(await measured(schemas.flatMap(piecesOf), thread)) });
     await row("gateway", "", translated);
     await row("openai-compatible", "", besideEngine);
-    await row("simulator", "", simulated);
     await row("all: last look", "", checked);
     for (const [profile = ""] of groups) await row("llama", profile, inProcess(markersOf(profile)));
   }
@@ -143,19 +136,14 @@ function translated(schema: string): readonly Piece[] {
   const tools = [{ type: "function", function: { name: "f", parameters: JSON.parse(schema) } }];
   const bytes = Buffer.from(JSON.stringify(bodyFor("/v1/chat/completions", "call f", { tools })));
   const order = { operation: "chat", caller: CALLER, bodyBytes: bytes.length } as const;
-  const scanned = () => {
-    const scan = new JsonScan(SINGLE_KEYS, DEFAULT_JSON_LIMITS);
-    scan.feed(bytes);
-    return scan;
-  };
-  if (!needsThread({ bytes, scan: scanned(), singleKeys: SINGLE_KEYS }))
-    return [{ on: "loop", work: () => translate(parseBody(bytes, scanned()), order, SURROUNDINGS) }];
+  const parsed = () => parsedHere({ bytes, singleKeys: SINGLE_KEYS }, true);
+  if (parsed()) return [{ on: "loop", work: () => translate(parsed(), order, SURROUNDINGS) }];
   const { sealing, settings, catalog } = SURROUNDINGS;
   return [
     {
       on: "thread",
       work: {
-        ...{ body: bytes, singleKeys: SINGLE_KEYS, limits: DEFAULT_JSON_LIMITS, order, sealingKeys: sealing.keys },
+        ...{ body: bytes, singleKeys: SINGLE_KEYS, order, sealingKeys: sealing.keys },
         ...{ modelsWithImages: catalog.models.map(({ id }) => id), promptBounds: {}, settings, catalog },
       },
     },
@@ -171,14 +159,6 @@ function serveSome(): void {
 
 function besideEngine(text: string): readonly Piece[] {
   return [{ on: "thread", work: { kind: "schemas", input: [{ text, at: "schema" }] } }];
-}
-
-function simulated(parametersJsonSchema: string): readonly Piece[] {
-  const tools = [{ name: "f", description: "", parametersJsonSchema, strict: true, cacheBreakpoint: undefined }];
-  const toolChoice = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] };
-  const request = generateRequest({ tools, toolChoice });
-  const work = () => planAnswer(request, "prompt", { seed: SEED, answerTokens: { min: 1, max: 2 } });
-  return [{ on: "loop", work }];
 }
 
 /** Checks a long text and a long list as the first parameters. */

@@ -5,9 +5,9 @@ import Anthropic from "@anthropic-ai/sdk";
 import { jsonSchema, type LanguageModel, stepCountIs, streamText, type ToolSet } from "ai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { FinishReason, type GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import type { Script } from "../../support/engine/scripted-backend.ts";
 import {
   blockEnd,
   delta,

@@ -80,7 +80,7 @@ async function startEngine(host: string, at: number): Promise<FleetProcess> {
   Object.assign(config.metrics, { host });
   const small = { kind: "simulator", tokensPerSecond: 100, answerTokens: { min: 20, max: 40 } };
   config.backend = FASTER > 1 ? small : { ...config.backend, modelPath: join(ROOT, "engine/demo-model/demo.gguf") };
-  const { process } = await FleetProcess.start("engine/main.js", config);
+  const { process } = await FleetProcess.start("test/support/engine/main.js", config);
   closing.push(() => process.end());
   return process;
 }
@@ -95,7 +95,7 @@ async function startGateway(
   for (const listener of [config.listen, config.health, config.admin, config.grpc]) listener.host = host;
   config.keys.file = join(folder, "keys.json");
   config.sealingKeyFile = join(folder, "sealing-key");
-  config.state.redis.addresses = [store];
+  config.state.redis.url = `redis://${store}`;
   config.grpc.tls = { certFile: certificates.file("gateway.pem"), keyFile: certificates.file("gateway.key") };
   const { process } = await FleetProcess.start("gateway/main.js", config, dns.through);
   closing.push(() => process.end());

@@ -28,7 +28,7 @@ async function wireNodes(count: number, play: (call: WireCall, node: () => WireN
 }
 
 test("H9 and H13 a node that crashed under load and restarts, empty, gets few requests at first", async () => {
-  const nodes = await fleet.engines(3, { ...SHORT, failure: "none" });
+  const nodes = await fleet.engines(3, SHORT);
   const [died] = nodes;
   if (!died) throw new Error("three nodes were started");
   const gateway = await fleet.inFrontOf(nodes, {
@@ -61,7 +61,7 @@ test("H10 a node that stops and resumes repeatedly fails only requests that had 
       lbPolicy: "round_robin",
       healthChecks: { intervalMs: 500, intervalJitterMs: 0, unhealthyIntervalMs: 200, timeoutMs: 300 },
       outlierDetection: { baseEjectionTimeMs: 500, consecutiveGatewayFailure: 2 },
-      circuitBreakers: { retryBudget: { minRetryConcurrency: 100 } },
+      circuitBreakers: { retryBudget: { budgetPercent: 100 } },
     },
     { timeouts: { perTryIdleTimeoutMs: 1_000 } },
   );

@@ -29,13 +29,12 @@ function got<Key extends keyof typeof rig>(key: Key): NonNullable<(typeof rig)[K
 }
 
 beforeAll(async () => {
-  const { process: node, ready } = await FleetProcess.start<Ready>("engine/main.js", {
+  const { process: node, ready } = await FleetProcess.start<Ready>("test/support/engine/main.js", {
     nodeId: "stuck",
     models: FRONT_MODELS,
     listen: { port: 0 },
     metrics: { port: 0 },
     maxStepAgeMs: 400,
-    livenessStepAgeMs: 2_000,
     backend: { kind: "simulator", stepProcess: true, tokensPerSecond: 50, answerTokens: { min: 2_000, max: 2_000 } },
   });
   rig.stuck = {

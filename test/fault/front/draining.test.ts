@@ -8,7 +8,8 @@ import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 
 /* SIGTERM of the gateway; FULL=1 with the promised numbers of connections. */
 
-const STREAMS = size(60, 1_000);
+const NODES = 3;
+const STREAMS = NODES * size(20, 333);
 const QUEUED = size(9, 99);
 const IDLE = size(8, 50);
 /** Tokens: an answer lasts until all others have begun. */
@@ -19,8 +20,12 @@ const fleet = new Fleet();
 
 test("J1 a draining gateway completes running and waiting requests, and admits no new waiters", async () => {
   const tokensPerSecond = size(40, 20);
-  const nodes = await fleet.engines(3, { tokensPerSecond, slots: 500, answerTokens: { min: ANSWER, max: ANSWER } });
-  const circuitBreakers = { maxRequests: STREAMS, maxPendingRequests: QUEUED, maxPendingRequestsPerKey: QUEUED };
+  const nodes = await fleet.engines(NODES, { tokensPerSecond, slots: 500, answerTokens: { min: ANSWER, max: ANSWER } });
+  const circuitBreakers = {
+    maxRequestsPerEndpoint: STREAMS / NODES,
+    maxPendingRequests: QUEUED,
+    maxPendingRequestsPerKey: QUEUED,
+  };
   const gateway = await fleet.inFrontOf(nodes, { circuitBreakers }, { timeouts: { pendingTimeoutMs: 120_000 } });
   const streams = await openStreams(gateway, STREAMS);
   const queued = Array.from({ length: QUEUED }, (_, index) =>

@@ -39,7 +39,7 @@ describe("H8 the queue of a node is full", () => {
     const nodes = [full, ...others];
     const gateway = await startFront(
       nodes.map(({ address }) => address),
-      { maxRequests: 100, maxRequestsPerEndpoint: 100 },
+      { maxRequestsPerEndpoint: 100 },
     );
     fleet.onEnd(() => gateway.end());
     for (const { address } of nodes)
@@ -89,7 +89,12 @@ describe("the gateway's own queue", () => {
   async function full(circuitBreakers: object, timeouts: object = {}) {
     const [node] = await fleet.engines(1, ENDLESS);
     if (!node) throw new Error("a node was started");
-    const breakers = { maxRequests: 1, maxPendingRequests: 3, maxPendingRequestsPerKey: 2, ...circuitBreakers };
+    const breakers = {
+      maxRequestsPerEndpoint: 1,
+      maxPendingRequests: 3,
+      maxPendingRequestsPerKey: 2,
+      ...circuitBreakers,
+    };
     const gateway = await fleet.inFrontOf([node], { circuitBreakers: breakers }, { timeouts });
     await openStreams(gateway, 1);
     const waits = (count: number) =>

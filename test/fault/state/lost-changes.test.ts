@@ -43,7 +43,7 @@ async function setUp() {
   fleet.onEnd(() => forwarder.end());
   const config = {
     keys: { redis: { pepperFile: join(folder, "pepper") } },
-    state: { redis: { addresses: [forwarder.address], username: SHIPPED_USER, password: PASSWORD } },
+    state: { redis: { url: `redis://${SHIPPED_USER}:${PASSWORD}@${forwarder.address}` } },
   };
   const file = join(folder, "gateway.yaml");
   writeFileSync(file, JSON.stringify({ listen: { port: 0 }, clusters: [], ...config }));

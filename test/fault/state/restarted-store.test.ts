@@ -24,7 +24,7 @@ async function setUp(server: string) {
   fleet.onEnd(() => store.end());
   const config = {
     keys: { redis: { pepperFile: join(folder, "pepper") } },
-    state: { redis: { addresses: [store.address], username: SHIPPED_USER, password: PASSWORD } },
+    state: { redis: { url: `redis://${SHIPPED_USER}:${PASSWORD}@${store.address}` } },
   };
   const file = join(folder, "gateway.yaml");
   writeFileSync(file, JSON.stringify({ listen: { port: 0 }, clusters: [], ...config }));

@@ -33,7 +33,7 @@ async function setUp(backend: object = {}) {
   const cluster = { endpoints: [{ address }] };
   const config = {
     keys: { redis: { pepperFile: join(folder, "pepper") } },
-    state: { redis: { addresses: [redis.address] } },
+    state: { redis: { url: `redis://${redis.address}` } },
   };
   const file = join(folder, "gateway.yaml");
   writeFileSync(file, JSON.stringify({ listen: { port: 0 }, clusters: [], ...config }));

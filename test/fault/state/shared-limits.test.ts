@@ -18,8 +18,8 @@ async function setUp(backend: object, settings: object = {}) {
   const redis = await RedisProcess.start("--appendonly", "yes");
   fleet.onEnd(() => redis.end());
   const { address } = await fleet.engine("node", backend);
-  const cluster = { endpoints: [{ address }], circuitBreakers: { maxRequests: 1_000, maxRequestsPerEndpoint: 1_000 } };
-  const state = { redis: { addresses: [redis.address], ...settings } };
+  const cluster = { endpoints: [{ address }], circuitBreakers: { maxRequestsPerEndpoint: 1_000 } };
+  const state = { redis: { url: `redis://${redis.address}`, ...settings } };
   const first = await fleet.gateway(cluster, { state });
   const more = { state, keys: { file: first.keyFile } };
   const others = await Promise.all(Array.from({ length: GATEWAYS - 1 }, () => fleet.gateway(cluster, more)));

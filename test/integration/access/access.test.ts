@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { fixedSentence } from "../../../engine/backends/scripted/scripted.ts";
 import { becomes } from "../../support/becomes.ts";
+import { fixedSentence } from "../../support/engine/scripted-backend.ts";
 import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
 

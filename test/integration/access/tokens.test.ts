@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { tokensSchema } from "../../../gateway/keys/tokens/token-settings.ts";
+import { tokensSchema } from "../../../gateway/keys/key-settings.ts";
 import { TokenVerifier } from "../../../gateway/keys/tokens/token-verifier.ts";
 import { becomes } from "../../support/becomes.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
@@ -135,17 +135,8 @@ test("an issuer's keys are reloaded from their address after changes, within the
   let nowMs = 0;
   const clock = { ...systemClock, nowMs: () => nowMs };
   const { port } = server.address() as AddressInfo;
-  const settings = {
-    ...{ issuer: ISSUER, audience: [AUDIENCE], jwksUrl: `http://127.0.0.1:${port}`, algorithms: ["ES256" as const] },
-    ...{
-      allowInsecureJwks: false,
-      keyClaim: "svc_key",
-      subjectIsTenant: true,
-      leewaySeconds: 0,
-      maxLifetimeSeconds: 3_600,
-      maxBytes: 4_096,
-    },
-  };
+  const jwksUrl = `http://127.0.0.1:${port}`;
+  const settings = tokensSchema.parse({ issuer: ISSUER, audience: [AUDIENCE], jwksUrl, subjectIsTenant: true });
   const verifier = await TokenVerifier.open({ settings, keys: gateway.keys, clock, onReload: () => {} });
   const seen = await token();
   const ada = await verifier.find(seen);

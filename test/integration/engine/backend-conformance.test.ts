@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import type { DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
-import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
 import { backendOf, textChunk } from "../../support/dialects/dialect-rig.ts";
 import { type ChatBody, obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
 import { backendConformance } from "../../support/engine/backend-conformance.ts";
+import { type Script, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 

@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { afterEach, expect, test, vi } from "vitest";
-import { ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
 import { NodeClient, type Reading } from "../../support/engine/node-client.ts";
 import { HEALTH_NAMES, watchHealth } from "../../support/engine/node-health.ts";
 import { rawGenerate } from "../../support/engine/raw-generate.ts";
+import { ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { startNode } from "../../support/engine/start-node.ts";
 import { answerOf } from "../../support/events/answer-of.ts";

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { afterEach, expect, test, vi } from "vitest";
-import { ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { errorInfo, NodeClient, type WatchedPrefixes } from "../../support/engine/node-client.ts";
+import { ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { startNode } from "../../support/engine/start-node.ts";
 import { textAnswer } from "../../support/events/events.ts";

@@ -5,7 +5,7 @@ import { type FileDescriptorProto, FileDescriptorProtoSchema, FileDescriptorSetS
 import { credentials, loadPackageDefinition, type ServiceClientConstructor } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { expect, test } from "vitest";
-import { fixedSentence, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
+import { fixedSentence, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { startNode } from "../../support/engine/start-node.ts";
 
 const PACKAGE = dirname(createRequire(import.meta.url).resolve("@grpc/reflection/package.json"));

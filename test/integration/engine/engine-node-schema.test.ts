@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
-import { ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
 import type { EngineServerOptions } from "../../../engine/server.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
+import { ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { startNode } from "../../support/engine/start-node.ts";
 import { workHere } from "../../support/engine/work-here.ts";
 import { blockEnd, delta, finished, started, textStart, toolCallStart } from "../../support/events/events.ts";

@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import { afterEach, expect, test, vi } from "vitest";
-import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError, type ErrorReason } from "../../../engine/errors.ts";
 import { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
@@ -9,6 +8,7 @@ import { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_re
 import { countedBackend } from "../../support/engine/counted-backend.ts";
 import { errorInfo, NodeClient } from "../../support/engine/node-client.ts";
 import { rawGenerate } from "../../support/engine/raw-generate.ts";
+import { type Script, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";

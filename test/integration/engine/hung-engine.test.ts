@@ -16,8 +16,8 @@ import { VirtualClock } from "../../support/virtual-clock.ts";
  */
 
 const MINUTE = 60_000;
-/** The defaults of the node's two limits, and of one step of an engine beside it. */
-const LIMITS = { maxStepAgeMs: 30_000, livenessStepAgeMs: 300_000 };
+/** The defaults of the node, and of one step of an engine beside it. */
+const LIMITS = { maxStepAgeMs: 30_000 };
 const TIMES = { loadIntervalMs: 5_000, stepTimeoutMs: 120_000, startTimeoutMs: 60 * MINUTE };
 /** The time between two requests to the probe: one or two checks of the watchdog. */
 const PIECE_MS = 5_000;

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
 import { NodeClient, type Reading } from "../../support/engine/node-client.ts";
+import type { Script } from "../../support/engine/scripted-backend.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fixedSentence } from "../../../engine/backends/scripted/scripted.ts";
+import { fixedSentence } from "../../support/engine/scripted-backend.ts";
 import { CHAT, expectRefusal, HOST, JSON_TYPE, MAX_BODY, RawCaller } from "../../support/gateway/raw-caller.ts";
 import { head } from "../../support/http/raw-http.ts";
 import { until } from "../../support/until.ts";

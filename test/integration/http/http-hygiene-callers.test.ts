@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { fixedSentence } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
 import type { Format } from "../../../gateway/formats/format.ts";
 import { ROUTES } from "../../../gateway/routes.ts";
 import { becomes } from "../../support/becomes.ts";
 import { CHECKED_FORMATS } from "../../support/checkers/checked-formats.ts";
 import { framesOf } from "../../support/checkers/frames.ts";
+import { fixedSentence } from "../../support/engine/scripted-backend.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";

@@ -96,13 +96,12 @@ describe("while a model has no endpoint", () => {
     expect(gateway.log.some((line) => JSON.parse(line).detail === "no_healthy_upstream")).toBe(true);
   });
 
-  test("a caller that leaves is not held any more, and requests without room fail at once", async () => {
+  test("a caller that leaves is not held any more", async () => {
     const engine = await engineAt();
-    const gateway = await inFrontOf(engine, { maxHeldRequests: 1 });
+    const gateway = await inFrontOf(engine);
     await engine.stop();
     const answer = await stream(gateway, "/v1/messages");
     await held(gateway, 1);
-    expect((await stream(gateway, "/v1/messages")).status).toBe(529);
     await answer.body?.cancel();
     await held(gateway, 0);
     await becomes(async () => gateway.overload.bodies.bytes === 0, "no body is held");

@@ -3,13 +3,13 @@ import { dirname, join } from "node:path";
 import { Writable } from "node:stream";
 import { pino } from "pino";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
 import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
 import { EngineServer } from "../../../engine/server.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { registerClusterGauges } from "../../../gateway/http/admin/gauges.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Script, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { workHere } from "../../support/engine/work-here.ts";
 import {
   blockEnd,

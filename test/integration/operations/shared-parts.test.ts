@@ -41,13 +41,12 @@ async function open(settings: object) {
 const warnings = () => said.filter(({ msg }) => String(msg).includes("is sent in plain text"));
 
 /** Settings of a store that is never reachable. */
-const store = (more: object) => ({ state: { redis: { connectTimeoutMs: 50, commandTimeoutMs: 10, ...more } } });
+const store = (redis: object) => ({ state: { redis } });
 const password = "a-password";
 
 test.each<readonly [string, (passwordFile: string) => object]>([
-  ["a store", () => ({ addresses: ["store.invalid:6379"], password })],
-  ["a store by a file", (passwordFile) => ({ addresses: ["store.invalid:6379"], passwordFile })],
-  ["Sentinels", () => ({ addresses: ["127.0.0.1:1", "store.invalid:26379"], sentinel: { name: "svc", password } })],
+  ["a store", () => ({ url: `redis://:${password}@store.invalid:6379` })],
+  ["a store by a file", (passwordFile) => ({ url: "redis://store.invalid:6379", passwordFile })],
 ])("the password of %s on another machine without TLS is warned of, in one line", async (_what, redis) => {
   const file = join(folder, "password");
   writeFileSync(file, password, { mode: 0o600 });
@@ -59,9 +58,9 @@ test.each<readonly [string, (passwordFile: string) => object]>([
 });
 
 test.each([
-  ["on this machine", { addresses: ["127.0.0.1:1"], password }],
-  ["without a password", { addresses: ["store.invalid:6379"] }],
-  ["with TLS", { addresses: ["store.invalid:6379"], password, tls: {} }],
+  ["on this machine", { url: `redis://:${password}@127.0.0.1:1` }],
+  ["without a password", { url: "redis://store.invalid:6379" }],
+  ["with TLS", { url: `rediss://:${password}@store.invalid:6379` }],
 ])("a store %s is not warned of", async (_what, redis) => {
   await open(store(redis));
   expect(warnings()).toEqual([]);

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { packageVersion } from "../../../deploy/runtime/files/project-folder.ts";
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
+import type { Script } from "../../support/engine/scripted-backend.ts";
 import { delta, started, textAnswer, textStart } from "../../support/events/events.ts";
 import type { CollectedSpan } from "../../support/gateway/otlp-collector.ts";
 import { HELLO } from "../../support/gateway/scripted-service.ts";

@@ -1,27 +1,15 @@
-import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { writeFileSync } from "node:fs";
 import { afterEach, describe, expect, test } from "vitest";
-import { createKey, type KeyRequest } from "../../../gateway/keys/key-admin.ts";
-import { openRedisKeyVault } from "../../../gateway/keys/redis/redis-key-vault.ts";
 import type { ChargeItem } from "../../../gateway/limits/limit-store.ts";
-import { stateSchema } from "../../../gateway/state/state-settings.ts";
 import { becomes } from "../../support/becomes.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
 import { type OpenLimits, openLimits } from "../../support/redis/open-limits.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
 import { shippedUsers } from "../../support/redis/shipped-store.ts";
-import { sizeOf } from "../../support/size.ts";
 
-/* A store for each kind of connection in `state.redis`. */
+/* A store for each kind of connection in `state.redis.url`. */
 
 const closing: (() => unknown)[] = [];
-
-const KEY: KeyRequest = {
-  ...{ name: "one", owner: null, env: "live", models: "all", limits: {}, quota: {} },
-  ...{ priority: "DEFAULT", weight: 1, expiresAtMs: null },
-};
 
 async function started(...args: readonly string[]): Promise<RedisProcess> {
   const redis = await RedisProcess.start(...args);
@@ -29,7 +17,7 @@ async function started(...args: readonly string[]): Promise<RedisProcess> {
   return redis;
 }
 
-async function opened(redis: RedisProcess, settings: object): Promise<OpenLimits> {
+async function opened(redis: RedisProcess, settings: Parameters<typeof openLimits>[1]): Promise<OpenLimits> {
   const limits = await openLimits(redis, settings);
   closing.push(() => limits.close());
   return limits;
@@ -54,11 +42,12 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
   });
 
   test.skipIf(!HAS_OPENSSL)(
-    `${HAS_OPENSSL ? "" : `(${NO_OPENSSL}) `}over TLS with a client certificate, as an ACL user with a password file`,
+    `${HAS_OPENSSL ? "" : `(${NO_OPENSSL}) `}over TLS, as an ACL user with a password file or one in the URL`,
     async () => {
       const certificates = new Certificates();
       closing.push(() => certificates.remove());
       certificates.authority("ca");
+      certificates.authority("other");
       certificates.signed("peer", "ca");
       const passwordFile = certificates.file("password");
       const [caFile, certFile, keyFile] = ["ca.pem", "peer.pem", "peer.key"].map((name) => certificates.file(name));
@@ -67,27 +56,25 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
       const users = shippedUsers("a-long-password").trim().split("\n");
       const redis = await started(
         ...["--tls-port", "--tls-cert-file", certFile, "--tls-key-file", keyFile],
-        ...["--tls-ca-cert-file", caFile],
+        ...["--tls-ca-cert-file", caFile, "--tls-auth-clients", "no"],
         ...users.flatMap((line) => line.split(" ").with(0, "--user")),
       );
-      const tls = { caFile, certFile, keyFile, serverName: "localhost" };
-      await counts(await opened(redis, { tls, username: "gateway", passwordFile }), 1);
-      const stranger = await opened(redis, { tls, username: "gateway", password: "another" });
-      expect(stranger.store.state.shared).toBe(false);
+      const url = (user: string) => `rediss://${user}@localhost:${redis.port}`;
+      await counts(await opened(redis, { url: url("gateway"), caFile, passwordFile }), 1);
+      expect((await opened(redis, { url: url("gateway:a-long-password"), caFile })).store.state.shared).toBe(true);
+      const stranger = await opened(redis, { url: url("gateway:another"), caFile });
       expect(stranger.said).toEqual(["WRONGPASS"]);
-      const noCertificate = await opened(redis, {
-        tls: { caFile, serverName: "localhost" },
-        username: "gateway",
-        passwordFile,
-      });
-      expect(noCertificate.store.state.shared).toBe(false);
+      const distrusting = await opened(redis, { url: url("gateway"), caFile: certificates.file("other.pem") });
+      expect(distrusting.store.state.shared).toBe(false);
+      const systemAuthorities = await opened(redis, { url: url("gateway"), passwordFile });
+      expect(systemAuthorities.store.state.shared).toBe(false);
     },
   );
 
   test("that comes up only after the gateway", async () => {
     const redis = await started();
     await redis.stop();
-    const limits = await opened(redis, { connectTimeoutMs: 200 });
+    const limits = await opened(redis, {});
     expect(limits.store.state.shared).toBe(false);
     expect(limits.said).toEqual(["ECONNREFUSED"]);
     expect((await limits.store.charge("early", [one()])).ok).toBe(true);
@@ -97,57 +84,4 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
     await becomes(known, "what was used before is told");
     expect(limits.said.at(-1)).toBe("back");
   });
-
-  if (sizeOf({ quick: 0, exhaustive: 1 }) === 1) {
-    test("that Sentinels name, also after its master was lost", async () => {
-      const master = await started("--appendonly", "yes");
-      const replica = await started("--replicaof", "127.0.0.1", String(master.port));
-      const linked = async () => String(await replica.ask("INFO", "replication")).includes("master_link_status:up");
-      await becomes(linked, "it is a replica");
-      const sentinel = await RedisProcess.sentinel(master);
-      closing.push(() => sentinel.end());
-      const limits = await opened(sentinel, { sentinel: { name: "svc" } });
-      await counts(limits, 1);
-      const replicas = async () => String(await sentinel.ask("SENTINEL", "replicas", "svc"));
-      await becomes(async () => (await replicas()).includes("slave"), "the replica is known");
-      await becomes(async () => Number(await replica.ask("EXISTS", "svc:limits:{key0}")) === 1, "it has the counts");
-      await master.stop("SIGKILL");
-      await limits.store.charge("lost", [one()]);
-      await becomes(async () => limits.store.state.shared, "the replica is the master");
-      // Earlier counts are there.
-      expect((await limits.store.charge("key0", [one(10)])).readings[0]?.remaining).toBeLessThan(9);
-    });
-
-    test("that is a Cluster", async () => {
-      const nodes = await Promise.all(
-        Array.from({ length: 3 }, () => started("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")),
-      );
-      for (const [at, node] of nodes.entries()) {
-        const [from, to] = [Math.floor((16_384 * at) / 3), Math.floor((16_384 * (at + 1)) / 3) - 1];
-        await node.ask("CLUSTER", "ADDSLOTSRANGE", String(from), String(to));
-        await node.ask("CLUSTER", "MEET", "127.0.0.1", String(nodes[0]?.port));
-      }
-      for (const node of nodes)
-        await becomes(async () => String(await node.ask("CLUSTER", "INFO")).includes("cluster_state:ok"), "it is one");
-      const [first] = nodes;
-      if (!first) throw new Error("there are three");
-      const limits = await opened(first, { cluster: true });
-      await counts(limits, 20);
-      for (const node of nodes) expect(Number(await node.ask("DBSIZE"))).toBeGreaterThan(0);
-      expect(limits.said).toEqual([]);
-      const folder = mkdtempSync(join(tmpdir(), "svc-kinds-"));
-      closing.push(() => rmSync(folder, { recursive: true, force: true }));
-      const warnings: string[] = [];
-      const warn = (text: string) => warnings.push(text);
-      const { redis: settings } = stateSchema.parse({ redis: { addresses: [first.address], cluster: true } });
-      if (!settings) throw new Error("there are settings");
-      const vault = await openRedisKeyVault(settings, join(folder, "pepper"), warn);
-      closing.push(() => vault.close());
-      const made = await vault.update(true, (set, pepper) =>
-        createKey(set, KEY, { pepper, nowMs: 0, random: randomBytes }),
-      );
-      expect(JSON.stringify((await vault.read()).set.keys)).toBe(JSON.stringify([made.record]));
-      expect(warnings).toEqual([]);
-    });
-  }
 });

@@ -21,10 +21,10 @@ describe.skipIf(!HAS_REDIS)(`answers of a store that are late${HAS_REDIS ? "" : 
   beforeEach(async () => {
     clock = new VirtualClock();
     const { redis: settings } = stateSchema.parse({
-      redis: { addresses: [redis.address], commandTimeoutMs: LATE_MS, connectTimeoutMs: 60_000 },
+      redis: { url: `redis://${redis.address}` },
     });
     if (!settings) throw new Error("there are settings");
-    state = new RedisState({ settings, clock, onReload: () => {} });
+    state = new RedisState({ settings, clock, commandTimeoutMs: LATE_MS });
     await state.connect();
     expect(await ask()).toBe("PONG");
     redis.signal("SIGSTOP");

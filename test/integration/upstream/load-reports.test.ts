@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { fixedSentence } from "../../../engine/backends/scripted/scripted.ts";
 import { Endpoint } from "../../../gateway/upstream/endpoint/endpoint.ts";
 import { LoadReports } from "../../../gateway/upstream/endpoint/load-reports.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
+import { fixedSentence } from "../../support/engine/scripted-backend.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { until } from "../../support/until.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";

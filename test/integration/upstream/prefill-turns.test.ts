@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import type { Script } from "../../support/engine/scripted-backend.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { FrontRig } from "../../support/gateway/front-rig.ts";
@@ -17,7 +17,7 @@ afterEach(async () => {
 const long = (name: string) => generateRequest({}, name + "x".repeat(400_000));
 
 /** One node, each of whose prefills lasts until `prefill` is called. */
-async function oneNode(circuitBreakers: object = {}) {
+async function oneNode() {
   const prefills: (() => void)[] = [];
   const script: Script = async function* () {
     yield [started({ inputTokens: 100_000 })];
@@ -26,7 +26,7 @@ async function oneNode(circuitBreakers: object = {}) {
   };
   const engine = await startEngine(script, { slots: 100 });
   closing.push(() => engine.stop());
-  const rig = new FrontRig([engine.address], { cluster: { circuitBreakers }, timeouts: { pendingMs: 30_000 } });
+  const rig = new FrontRig([engine.address], { timeouts: { pendingMs: 30_000 } });
   closing.push(() => rig.close());
   await rig.ready();
   const [traffic] = rig.router.traffic;
@@ -70,12 +70,13 @@ test("a request whose caller disconnects while waiting is never sent", async () 
 });
 
 test("a request that reached its longest wait precedes new ones, and is counted", async () => {
-  const { rig, prefills, waits, begun } = await oneNode({ workingSetWaitMs: 1_000 });
+  const { rig, prefills, waits, begun } = await oneNode();
   const first = rig.send(long("a"), { mayHold: true });
   await begun(1);
-  const second = rig.send(long("b"), { mayHold: true });
+  // Without keep-alives, it waits for half of pendingTimeoutMs.
+  const second = rig.send(long("b"));
   await waits(1);
-  await rig.clock.advance(1_200);
+  await rig.clock.advance(15_200);
   const third = rig.send(long("c"), { mayHold: true });
   await waits(2);
   prefills[0]?.();

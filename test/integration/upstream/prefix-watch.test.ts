@@ -2,8 +2,8 @@ import { afterEach, expect, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { encodeRequest } from "../../../gateway/upstream/encoded-request.ts";
 import { Endpoint } from "../../../gateway/upstream/endpoint/endpoint.ts";
-import { PrefixWatch } from "../../../gateway/upstream/prefixes/prefix-watch.ts";
-import { ToldPrefixes } from "../../../gateway/upstream/prefixes/told-prefixes.ts";
+import { PrefixWatch } from "../../../gateway/upstream/endpoint/prefix-watch.ts";
+import { Announcements } from "../../../gateway/upstream/load-balancing/prefix-index.ts";
 import { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
@@ -38,8 +38,8 @@ function encoded(messages: readonly Message[]) {
 async function following() {
   const node = await startNode(fastSimulator());
   const endpoint = new Endpoint(node.address);
-  const told = new ToldPrefixes();
-  const watch = new PrefixWatch({ endpoint, model: MODEL, told, clock: systemClock, random: () => 0.5 });
+  const told = new Announcements();
+  const watch = new PrefixWatch({ endpoint, model: MODEL, announcements: told, clock: systemClock, random: () => 0.5 });
   const client = new NodeClient(node.address);
   stops.push(
     node.stop,
@@ -76,7 +76,7 @@ test("of a long conversation the first two and the last 62 boundaries are report
   const { request, hashes } = encoded(conversation(101));
   expect(request.prefixDigests).toHaveLength(64 * 16);
   await client.generate(request).ended;
-  await until(() => told.countOf(node.address) === 64, "all places");
+  await until(() => told.size === 64, "all places");
   const known = hashes.flatMap((hash, index) => (told.holders(hash).length > 0 ? [index] : []));
   expect(known).toEqual([0, 1, ...Array.from({ length: 62 }, (_, index) => 40 + index)]);
 });
@@ -105,7 +105,7 @@ test("reports end with the stream, and a node that returns empty is believed to 
 });
 
 test("a stream that is lost alone is reopened, and reports all again", async () => {
-  const { told, watch, client, node } = await following();
+  const { told, watch, client } = await following();
   watch.follow();
   const { request, hashes } = encoded(conversation(3));
   await client.generate(request).ended;
@@ -114,7 +114,7 @@ test("a stream that is lost alone is reopened, and reports all again", async () 
   watch.stop();
   expect(told.size).toBe(0);
   watch.follow();
-  await until(() => told.countOf(node.address) === hashes.length, "all of it again");
+  await until(() => told.size === hashes.length, "all of it again");
   expect(hashes.map((hash) => told.holders(hash))).toEqual(before);
 });
 
@@ -129,7 +129,13 @@ test("a node that announces reports but fails is retried a minute later", async 
       return () => {};
     },
   };
-  const watch = new PrefixWatch({ endpoint, model: MODEL, told: new ToldPrefixes(), clock, random: () => 0.5 });
+  const watch = new PrefixWatch({
+    endpoint,
+    model: MODEL,
+    announcements: new Announcements(),
+    clock,
+    random: () => 0.5,
+  });
   stops.push(
     engine.stop,
     () => endpoint.close(),

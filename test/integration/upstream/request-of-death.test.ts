@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import type { Script } from "../../support/engine/scripted-backend.ts";
 import { started } from "../../support/events/events.ts";
 import { engine, inFrontOf, staysAt, wireTo } from "../../support/gateway/upstream/routed.ts";
 import { settle, settleUntil } from "../../support/gateway/upstream/settle.ts";

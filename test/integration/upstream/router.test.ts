@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError, toFailedCall } from "../../../engine/errors.ts";
 import { type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
+import type { Script } from "../../support/engine/scripted-backend.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { CallNotes, encoded, FrontRig, HINTS } from "../../support/gateway/front-rig.ts";
 import {
@@ -152,28 +152,28 @@ describe("a failed attempt", () => {
   });
 
   test("is not retried when the budget is used up; a retry counts until it is answered", async () => {
-    const circuitBreakers = { retryBudget: { budgetPercent: 0, minRetryConcurrency: 1 } };
-    const { rig } = await routed([failsAt([]), staysAt([started()])], { cluster: { circuitBreakers } });
-    const first = rig.send(generateRequest({}, "one"));
-    await settleUntil(rig, () => first.calls.attempts === 2, "it is repeated");
-    const second = rig.send(generateRequest({}, "two"));
-    expect(await second.outcome).toBe("upstream_reset");
-    expect(second.calls.attempts).toBe(1);
-    expect(rig.router.traffic[0]?.budget).toMatchObject({ activeRetries: 1, overflows: 1 });
-    first.leave();
-    await first.outcome;
+    const { rig } = await routed([failsAt([]), staysAt([started()])]);
+    const retried = ["one", "two", "three"].map((text) => rig.send(generateRequest({}, text)));
+    await settleUntil(rig, () => retried.every(({ calls }) => calls.attempts === 2), "they are retried");
+    const next = rig.send(generateRequest({}, "four"));
+    expect(await next.outcome).toBe("upstream_reset");
+    expect(next.calls.attempts).toBe(1);
+    expect(rig.router.traffic[0]?.budget).toMatchObject({ activeRetries: 3, overflows: 1 });
+    for (const one of retried) one.leave();
+    await Promise.all(retried.map(({ outcome }) => outcome));
     expect(rig.router.traffic[0]?.budget.activeRetries).toBe(0);
   });
 
   test("by a draining node needs no budget: no engine has processed it", async () => {
-    const circuitBreakers = { retryBudget: { budgetPercent: 0, minRetryConcurrency: 0 } };
     const draining: Script = () => {
       throw new EngineError("DRAINING", "going");
     };
-    const { rig } = await routed([draining, hello], { cluster: { circuitBreakers } });
+    const { rig } = await routed([draining, hello]);
+    const budget = rig.router.traffic[0]?.budget;
+    const permits = Array.from({ length: 3 }, () => budget?.tryRetry(0));
     const sent = rig.send();
     expect(await settle(rig, sent.outcome)).toBe("ok");
-    expect(rig.router.traffic[0]?.budget).toMatchObject({ activeRetries: 0, overflows: 0 });
+    expect(budget).toMatchObject({ activeRetries: permits.length, overflows: 0 });
   });
 
   test("no longer counts in the budget once its answer has begun", async () => {
@@ -214,7 +214,7 @@ describe("a caller that disconnects", () => {
   });
 
   test("while it waits leaves every queue, and never reaches an engine", async () => {
-    const circuitBreakers = { maxRequests: 1 };
+    const circuitBreakers = { maxRequestsPerEndpoint: 1 };
     const { rig, engines } = await routed([staysAt([started()])], { cluster: { circuitBreakers } });
     const first = rig.send();
     const second = rig.send();
@@ -244,7 +244,7 @@ describe("no slot", () => {
     ["of its key", { maxPendingRequestsPerKey: 1 }, "key_pending_overflow"],
     ["of the cluster", { maxPendingRequests: 1 }, "upstream_pending_overflow"],
   ])("in the queue, by the limit %s", async (_what, limits, detail) => {
-    const circuitBreakers = { maxRequests: 1, ...limits };
+    const circuitBreakers = { maxRequestsPerEndpoint: 1, ...limits };
     const { rig } = await routed([staysAt([started()])], { cluster: { circuitBreakers } });
     const others = [rig.send(), rig.send()];
     await until(() => rig.router.traffic[0]?.admission.pending === 1, "one waits");
@@ -255,7 +255,7 @@ describe("no slot", () => {
   });
 
   test("within the time", async () => {
-    const options = { cluster: { circuitBreakers: { maxRequests: 1 } }, timeouts: { pendingMs: 1_000 } };
+    const options = { cluster: { circuitBreakers: { maxRequestsPerEndpoint: 1 } }, timeouts: { pendingMs: 1_000 } };
     const { rig } = await routed([staysAt([started()])], options);
     const first = rig.send();
     const second = rig.send();

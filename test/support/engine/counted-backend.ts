@@ -1,5 +1,5 @@
 import type { Backend } from "../../../engine/backend.ts";
-import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
+import { type Script, ScriptedBackend } from "./scripted-backend.ts";
 
 /**
  * Creates a scripted engine that counts its steps: one is in flight while its caller waits for the script's next

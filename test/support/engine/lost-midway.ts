@@ -1,6 +1,6 @@
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
 import { delta, started, textStart } from "../events/events.ts";
+import type { Script } from "./scripted-backend.ts";
 
 /** The script of an engine that is lost after the first delta. */
 export const lostMidway: Script = async function* () {

@@ -1,4 +1,3 @@
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { OutputParser } from "../../../engine/output-parser/output-parser.ts";
 import {
   type Event,
@@ -8,6 +7,7 @@ import {
 import { ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { finished, started } from "../events/events.ts";
 import { HERMES_MARKERS } from "./hermes-markers.ts";
+import type { Script } from "./scripted-backend.ts";
 
 /**
  * Creates the script of a model that writes these pieces, one token each. The node's own output parser reads them: stop

@@ -1,9 +1,9 @@
 import { pino } from "pino";
-import { type Script, ScriptedBackend, type ScriptedOptions } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
 import { EngineServer } from "../../../engine/server.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { freePort } from "../free-port.ts";
+import { type Script, ScriptedBackend, type ScriptedOptions } from "./scripted-backend.ts";
 import { workHere } from "./work-here.ts";
 
 /** A running engine node, and its parts. */

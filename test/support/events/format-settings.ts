@@ -5,6 +5,5 @@ export const FORMAT_SETTINGS: FormatSettings = {
   strictAlternation: false,
   unreadableContent: "reject",
   systemRole: "reject",
-  reasoningField: "reasoning_content",
   unsupportedTools: "reject",
 };

@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { playTranscript, readTranscript, type Script } from "../../../engine/backends/scripted/scripted.ts";
+import { playTranscript, readTranscript, type Script } from "../engine/scripted-backend.ts";
 
 const FOLDER = join(import.meta.dirname, "../../golden/transcripts");
 

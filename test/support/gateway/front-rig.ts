@@ -14,9 +14,9 @@ import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import { ContinuationRoom, type NotKept } from "../../../gateway/upstream/continuation/continuation-room.ts";
 import { KEPT_SHARE_OF_KEY } from "../../../gateway/upstream/continuation/continuation-settings.ts";
 import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/encoded-request.ts";
+import type { CacheNote } from "../../../gateway/upstream/load-balancing/cache-reasons.ts";
 import { type Route, routeOf } from "../../../gateway/upstream/load-balancing/route.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
-import type { CacheNote } from "../../../gateway/upstream/prefixes/cache-note.ts";
 import { Router, type RouterOptions } from "../../../gateway/upstream/router.ts";
 import type { CallHeaders } from "../../../gateway/upstream/wire/generate-wire.ts";
 import type { WireKind } from "../../../gateway/upstream/wire/wire-settings.ts";
@@ -230,7 +230,7 @@ export class FrontRig {
   async atRest(): Promise<void> {
     const rest = () =>
       this.manager.endpoints.every(({ activeRequests }) => activeRequests === 0) &&
-      this.router.traffic.every(({ admission }) => admission.breaker.activeAndPending === 0 && admission.pending === 0);
+      this.router.traffic.every(({ admission }) => admission.active === 0 && admission.pending === 0);
     await until(rest, "nothing runs or waits");
   }
 

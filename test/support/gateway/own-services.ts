@@ -1,4 +1,4 @@
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import type { Script } from "../engine/scripted-backend.ts";
 import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
 import { type RunningGateway, startGateway } from "./start-gateway.ts";
 

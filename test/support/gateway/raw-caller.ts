@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
-import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import type { Script } from "../engine/scripted-backend.ts";
 import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
 import { head, RawConnection, type RawReply } from "../http/raw-http.ts";
 import { type RunningGateway, startGateway } from "./start-gateway.ts";

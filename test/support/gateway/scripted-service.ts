@@ -1,5 +1,5 @@
-import type { Script, ScriptedOptions } from "../../../engine/backends/scripted/scripted.ts";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Script, ScriptedOptions } from "../engine/scripted-backend.ts";
 import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
 import { textAnswer } from "../events/events.ts";
 import { MINIMAL, type PostPath } from "../requests/minimal-bodies.ts";
@@ -32,7 +32,7 @@ export type ScriptedService = {
 };
 
 /** `formats` settings with which broken streams end in their format's error frame. */
-export const ERROR_FRAMES = { chat: { brokenStream: "error" }, messages: { brokenStream: "error" } };
+export const ERROR_FRAMES = { brokenStream: "error" };
 
 /** The script of an engine that answers "Hello." */
 export const HELLO: Script = () => [textAnswer("Hello.")];

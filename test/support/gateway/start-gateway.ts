@@ -24,7 +24,7 @@ import { startTracing } from "../../../gateway/tracing/start-tracing.ts";
 import { ClusterManager, type ClusterSurroundings } from "../../../gateway/upstream/cluster-manager.ts";
 import { KeySeries } from "../../../gateway/usage/key-series.ts";
 import { KeyUsage } from "../../../gateway/usage/key-usage.ts";
-import { UsageBook } from "../../../gateway/usage/usage-book.ts";
+import { UsageBook } from "../../../gateway/usage/usage-store.ts";
 import { createKey } from "../processes/key-command.ts";
 
 /** A running gateway with its parts. */

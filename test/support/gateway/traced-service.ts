@@ -1,6 +1,6 @@
 import { pino } from "pino";
-import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
-import { startTracing } from "../../../engine/tracing/start-tracing.ts";
+import { startTracing } from "../../../engine/tracing/generation-tracing.ts";
+import { type Script, ScriptedBackend } from "../engine/scripted-backend.ts";
 import { type RunningNode, startNode } from "../engine/start-node.ts";
 import { preferred } from "../preferred.ts";
 import { until } from "../until.ts";

@@ -21,7 +21,17 @@ export type EnginePlace = {
   readonly release?: Pick<EarlierRelease, "dist"> | undefined;
 };
 
-/** A node with a simulated (or scripted) engine in its own process. */
+/** A fast simulator. */
+const FAST = {
+  kind: "simulator",
+  tokensPerSecond: 500,
+  prefillTokensPerSecond: 1_000_000,
+  timeToFirstTokenMs: 5,
+  slots: 32,
+  answerTokens: { min: 16, max: 16 },
+};
+
+/** A node in its own process. */
 export class EngineProcess {
   readonly #config: object;
   readonly #place: EnginePlace;
@@ -35,34 +45,21 @@ export class EngineProcess {
     this.#ready = ready;
   }
 
-  /** Starts a node. `backend` holds the settings that differ from those of a fast simulator. */
+  /** Starts a node. Without a `kind`, `backend` holds the settings that differ from those of a fast simulator. */
   static async start(
     nodeId: string,
     backend: object = {},
     models: readonly string[] = ["svc-qwen"],
     place: EnginePlace = {},
   ): Promise<EngineProcess> {
-    const simulator = {
-      kind: "simulator",
-      tokensPerSecond: 500,
-      prefillTokensPerSecond: 1_000_000,
-      timeToFirstTokenMs: 5,
-      slots: 32,
-      answerTokens: { min: 16, max: 16 },
-      ...backend,
-    };
-    return EngineProcess.#startWith(nodeId, simulator, models, place);
+    const settings = "kind" in backend ? backend : { ...FAST, ...backend };
+    return EngineProcess.#startWith(nodeId, settings, models, place);
   }
 
   /** Runs the model of a file on one CPU, with these slots. */
   static startLlama(nodeId: string, modelPath: string, slots: number): Promise<EngineProcess> {
     const llama = { kind: "llama", modelPath, gpu: false, threads: 1, slots };
     return EngineProcess.#startWith(nodeId, llama, ["svc-qwen"], {});
-  }
-
-  /** Plays a transcript of canonical events. */
-  static startScripted(nodeId: string, backend: object, models: readonly string[]): Promise<EngineProcess> {
-    return EngineProcess.#startWith(nodeId, { kind: "scripted", ...backend }, models, {});
   }
 
   static async #startWith(
@@ -132,5 +129,7 @@ const LOOPBACK = "127.0.0.1";
 
 async function startOn(config: object, { host = LOOPBACK, port, through = [], release }: EnginePlace) {
   const listen = { host, port: port ?? (await freePort()) };
-  return FleetProcess.start<Ready>(join(release?.dist ?? "", "engine/main.js"), { ...config, listen }, through);
+  // The product of an earlier release holds the simulator.
+  const program = release ? join(release.dist, "engine/main.js") : "test/support/engine/main.js";
+  return FleetProcess.start<Ready>(program, { ...config, listen }, through);
 }

@@ -23,7 +23,7 @@ export function startFront(addresses: readonly string[], circuitBreakers: object
       ...preferred(index === 0 ? addresses : addresses.slice(0, 1)),
       outlierDetection: { consecutiveGatewayFailure: 0 },
       healthChecks: { intervalMs: 60_000, intervalJitterMs: 0, unhealthyIntervalMs: 200 },
-      circuitBreakers: { retryBudget: { minRetryConcurrency: 100 }, noEndpointHoldMs: 0, ...circuitBreakers },
+      circuitBreakers: { retryBudget: { budgetPercent: 100 }, noEndpointHoldMs: 0, ...circuitBreakers },
     })),
     timeouts: TIMEOUTS,
   });

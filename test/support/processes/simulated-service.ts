@@ -3,8 +3,8 @@ import { processesWith } from "./processes-with.ts";
 import { type Service, type StartOptions, startService } from "./start-service.ts";
 
 /** Runs `npm start` with a simulated engine of 50 tokens a second. */
-export function startSimulated({ args = [], ...options }: StartOptions = {}): Promise<Service> {
-  return startService([0, 0, 0], { ...options, args: ["--model", "simulator", ...args] });
+export function startSimulated(options: StartOptions = {}): Promise<Service> {
+  return startService([0, 0, 0], options, "test/support/engine/start.js");
 }
 
 /** Resolves to the text of the admin port's reply; undefined without one. */

@@ -44,13 +44,15 @@ export type StartOptions = {
 /** Most engines of a test service: each has its own port after that of the first. */
 const MOST_ENGINES = 4;
 
+const MAIN = "deploy/local/main.js";
 /** Path of the built `npm start`. */
-export const START = join(ROOT, "dist/deploy/local/main.js");
+export const START = join(ROOT, "dist", MAIN);
 
 /** Runs `npm start` without npm: the built supervisor with its real children, by default on free ports. */
 export async function startService(
   ports: readonly [number, number, number] = [0, 0, 0],
   { args = [], state, env = {} }: StartOptions = {},
+  main = MAIN,
 ): Promise<Service> {
   const stateDir = state ?? (await mkdtemp(join(tmpdir(), "svc-start-")));
   // Replaced processes use the same ports.
@@ -58,7 +60,7 @@ export async function startService(
     ports.map(async (one) => one || (await freePort(MOST_ENGINES))),
   );
   const own = ["--port", port, "--admin-port", adminPort, "--engine-port", enginePort, "--state-dir", stateDir];
-  const child = spawn(process.execPath, [START, ...own.map(String), ...args], {
+  const child = spawn(process.execPath, [join(ROOT, "dist", main), ...own.map(String), ...args], {
     env: { ...process.env, ...env },
     // A new process group, so that a signal can be sent as a terminal does.
     detached: true,

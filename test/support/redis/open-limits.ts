@@ -4,11 +4,17 @@ import { RedisState } from "../../../gateway/state/redis-state.ts";
 import { stateSchema } from "../../../gateway/state/state-settings.ts";
 import type { RedisProcess } from "./redis-process.ts";
 
+/** Settings of a connection, and the milliseconds after which an answer is late. */
+type Settings = { readonly commandTimeoutMs?: number; readonly [setting: string]: unknown };
+
 /** Makes a connection to a test Redis, and waits for its first attempt. */
-export async function connectTo(redis: RedisProcess, settings: object = {}): Promise<RedisState> {
-  const { redis: checked } = stateSchema.parse({ redis: { addresses: [redis.address], ...settings } });
+export async function connectTo(
+  redis: RedisProcess,
+  { commandTimeoutMs = 1_000, ...settings }: Settings = {},
+): Promise<RedisState> {
+  const { redis: checked } = stateSchema.parse({ redis: { url: `redis://${redis.address}`, ...settings } });
   if (!checked) throw new Error("there are settings");
-  const state = new RedisState({ settings: checked, clock: systemClock, onReload: () => {} });
+  const state = new RedisState({ settings: checked, clock: systemClock, commandTimeoutMs });
   await state.connect();
   return state;
 }
@@ -19,7 +25,7 @@ export type OpenLimits = { readonly store: RedisLimitStore; readonly said: strin
 /** Opens a limit store in a Redis, as one gateway does. */
 export async function openLimits(
   redis: RedisProcess,
-  settings: object = {},
+  settings: Settings = {},
   own: Partial<RedisLimitStoreOptions> = {},
 ): Promise<OpenLimits> {
   const state = await connectTo(redis, settings);

@@ -77,18 +77,6 @@ export class RedisProcess {
     return redis;
   }
 
-  /** Starts a Sentinel that follows `master` under the name `svc`. Resolves when it listens. */
-  static async sentinel(master: RedisProcess): Promise<RedisProcess> {
-    const port = await freePort();
-    const folder = mkdtempSync(join(tmpdir(), "svc-sentinel-"));
-    const file = join(folder, "sentinel.conf");
-    const lines = [`sentinel monitor svc 127.0.0.1 ${master.port} 1`, "sentinel down-after-milliseconds svc 500"];
-    writeFileSync(file, [...lines, "sentinel failover-timeout svc 2000", ""].join("\n"));
-    const sentinel = new RedisProcess(port, ["sentinel", file], folder);
-    await sentinel.#listens();
-    return sentinel;
-  }
-
   get address(): string {
     return `127.0.0.1:${this.port}`;
   }
@@ -133,10 +121,7 @@ export class RedisProcess {
 
   #spawn(): ChildProcess {
     const port = String(this.port);
-    const [kind, file = ""] = this.#args;
     const bind = ["--bind", "127.0.0.1"];
-    if (kind === "sentinel")
-      return spawn(BINARY, [file, "--sentinel", "--port", port, ...bind, "--dir", this.#folder], { stdio: "ignore" });
     const always = this.#login ? [] : ["--save", "", "--appendfsync", "always"];
     const own = [...bind, "--dir", this.#folder, ...always];
     const tls = this.#args.indexOf("--tls-port");

@@ -209,14 +209,14 @@ function programFaults(set: RenderedSet, pod: Pod): string[] {
     faults.push(`no policy lets an edge of another namespace reach port ${port} of ${nameOf(pod)}`);
   const { clusters, state } = config as {
     readonly clusters: readonly { readonly model: string; readonly address: string }[];
-    readonly state: { readonly redis: { readonly addresses: readonly string[] } };
+    readonly state: { readonly redis: { readonly url: string } };
   };
   const served = new Set(set.pods.map(({ metadata }) => metadata.labels["svc/model"]));
   const calls = [
     ...clusters
       .filter(({ model }) => served.has(model))
       .map(({ model, address }) => ({ of: `the cluster ${model}`, address, each: true })),
-    ...state.redis.addresses.map((address) => ({ of: "state.redis", address, each: false })),
+    { of: "state.redis", address: new URL(state.redis.url).host, each: false },
   ];
   for (const { of, address, each } of calls) {
     const [name = "", port] = address.split(":");

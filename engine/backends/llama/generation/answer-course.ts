@@ -1,7 +1,7 @@
 import type { Token } from "node-llama-cpp";
 import type { Event, FinishReason, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { notOfThisAnswer } from "../../request-plan/continued-answer.ts";
-import type { OutputLimit } from "../../request-plan/output-limit.ts";
+import type { OutputLimit } from "../../request-plan.ts";
+import { notOfThisAnswer } from "../../request-plan.ts";
 import type { GrammarGate } from "../grammar/grammar-gate.ts";
 import type { Answer } from "./answer.ts";
 import type { RepetitionEnd } from "./repetition-end.ts";
@@ -11,25 +11,19 @@ export type AnswerCourseOptions = OutputLimit & {
   readonly gate: GrammarGate;
   readonly generated: Token[];
   readonly repetition: RepetitionEnd<Token> | undefined;
-  /** The tokens that close the reasoning when its budget is spent. */
   readonly reasoningEnd: readonly Token[];
-  /** The tokens of the answer that earlier calls made, in order. */
   readonly given: readonly Token[];
 };
 
 export type AnswerStep = {
   /** The events that are certain now. May be empty: a token can be a part of a character or of a marker. */
   readonly events: readonly Event[];
-  /** The token, and tokens inserted after it. */
   readonly tokens: readonly Token[];
 };
 
 const NONE: readonly Token[] = [];
 
-/**
- * The state of an answer over its tokens, both sampled ones and those of an earlier call: the end of reasoning, a limit
- * and a finished call have the same effect on either.
- */
+/** The state of an answer over its tokens, sampled or given by an earlier call. */
 export class AnswerCourse {
   readonly answer: Answer;
   readonly #options: AnswerCourseOptions;
@@ -55,7 +49,6 @@ export class AnswerCourse {
     return given[generated.length];
   }
 
-  /** The number of tokens that may still come. */
   get room(): number {
     return Math.max(0, this.#options.maxOutputTokens - this.answer.outputTokens);
   }
@@ -65,7 +58,6 @@ export class AnswerCourse {
     return this.#options.repetition?.due ?? NONE;
   }
 
-  /** The position of the next token in the answer, from 0. */
   get position(): number {
     return this.#options.generated.length;
   }
@@ -86,10 +78,7 @@ export class AnswerCourse {
     return { events, tokens };
   }
 
-  /**
-   * Takes the next token of an earlier call. Throws `EngineError` INVALID_REQUEST if the answer to this request could
-   * not have it there.
-   */
+  /** Takes the next given token. Throws `EngineError` INVALID_REQUEST if this answer could not have it there. */
   takeGiven(logprob?: TokenLogprob): AnswerStep {
     const { gate, given } = this.#options;
     const from = this.position;
@@ -101,7 +90,6 @@ export class AnswerCourse {
     return step;
   }
 
-  /** Inserts the tokens that close the reasoning, up to the output limit. */
   #endReasoning(): readonly Token[] {
     const { gate, generated, reasoningEnd } = this.#options;
     const written = reasoningEnd.slice(0, this.room);

@@ -2,20 +2,15 @@ import type { CountTokensRequest, GenerateRequest } from "../../../../proto/gen/
 import type { GrammarInput } from "../../../caller-work/grammar-input.ts";
 import type { Conversation } from "../../../conversation/chat-template.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
-import { newCallIds } from "../../request-plan/new-call-ids.ts";
-import { planReasoning } from "../../request-plan/reasoning-use.ts";
-import { planToolUse, type ToolUse } from "../../request-plan/tool-use.ts";
+import { newCallIds, planReasoning, planToolUse, type ToolUse } from "../../request-plan.ts";
 
-/** The form that a request prescribes for its answer. */
 export type AnswerPlan = ToolUse & {
   readonly conversation: Conversation;
   /** The most reasoning tokens; Infinity without a bound, 0 if the model must not reason. */
   readonly reasoningBudget: number;
-  /** The JSON root that the visible text must have; undefined for free text. */
   readonly json: "any" | "object" | undefined;
   readonly fixed: Omit<GrammarInput, "markers" | "reasoning">;
   readonly stop: readonly string[];
-  /** Creates an id for a call to which the model gave none. */
   readonly newCallId: (toolName: string) => string;
 };
 

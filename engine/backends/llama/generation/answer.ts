@@ -17,7 +17,6 @@ export type AnswerOptions = {
   readonly reasoningBudget: number;
 };
 
-/** Builds one answer incrementally: tokens in, events out. */
 export class Answer {
   readonly #parser: OutputParser;
   readonly #characters: Utf8Holder<Token>;
@@ -55,22 +54,18 @@ export class Answer {
     return this.#parser.inReasoning;
   }
 
-  /** Whether the model is still reasoning and its reasoning budget is spent. */
   get reasonedEnough(): boolean {
     return this.#parser.inReasoning && this.#reasoningTokens >= this.#reasoningBudget;
   }
 
-  /** The scanner of the JSON text or call arguments that the answer is currently in; undefined outside. */
   get json(): JsonScanner | undefined {
     return this.#json;
   }
 
-  /** Whether the answer is complete, although the model might continue. */
   get isComplete(): boolean {
     return this.#parser.matchedStop !== undefined || this.#parser.wantsNoMore || this.#jsonIsWhole;
   }
 
-  /** Takes the next token, and returns the events that are certain now. */
   push(token: Token, logprob?: TokenLogprob): readonly Event[] {
     this.#outputTokens += 1;
     if (logprob) this.#logprobs.push(logprob);
@@ -86,7 +81,6 @@ export class Answer {
     return [...rest, ...this.#parser.end(cut ? "cut" : "stop")];
   }
 
-  /** Returns the finish reason. `limit` is the reason of a truncated answer. */
   finishReason(limit: FinishReason | undefined): FinishReason {
     if (this.#parser.matchedStop !== undefined) return FinishReason.STOP_SEQUENCE;
     if (limit !== undefined) return limit;

@@ -8,7 +8,6 @@ import type { EngineParts } from "./engine-parts.ts";
 import type { PreparedGeneration } from "./prepared-generation.ts";
 import { type Sample, Sampler } from "./sampler.ts";
 
-/** The result of one step, which produces one token. */
 export type DecodingStep = AnswerStep & {
   readonly over: boolean;
 };
@@ -21,7 +20,6 @@ export type PromptEnd = {
 
 const OVER: DecodingStep = { events: [], tokens: [], over: true };
 
-/** Runs the token loop of one answer, one step at a time. */
 export class Decoding {
   readonly #parts: EngineParts;
   readonly #prepared: PreparedGeneration;
@@ -29,14 +27,11 @@ export class Decoding {
   readonly #sampler: Sampler;
   readonly #reading: PromptReading;
   readonly #tail: readonly Token[];
-  /** The sample after the last returned token; undefined before the first has started. */
   #ahead: Promise<Sample> | undefined;
   #isFirst = true;
   #firstTokenMs: number | undefined;
 
-  /**
-   * Prepares an answer. `tail`, the uncached end of the prompt, is never empty and is prefilled with the first step.
-   */
+  /** `tail`, the uncached end of the prompt, is never empty: it is prefilled with the first step. */
   constructor(parts: EngineParts, prepared: PreparedGeneration, lease: SlotLease, { tail, reading }: PromptEnd) {
     this.#parts = parts;
     this.#prepared = prepared;
@@ -52,24 +47,17 @@ export class Decoding {
     });
   }
 
-  /** The time of the first token, in milliseconds of the engine's clock; undefined before it. */
   get firstTokenMs(): number | undefined {
     return this.#firstTokenMs;
   }
 
-  /**
-   * Starts sampling the first token, which the first step returns. Events sent after this call overlap with the
-   * computation.
-   */
+  /** Starts sampling the first token. Events sent after this call overlap with the computation. */
   begin(): void {
     this.#ahead = this.#firstSample();
     this.#ahead.catch(() => {});
   }
 
-  /**
-   * Returns one token, and starts sampling the next: the caller processes this token while the engine computes. No
-   * further token is started before the next call. Throws `EngineError`.
-   */
+  /** Returns one token and starts sampling the next, but none further. Throws `EngineError`. */
   async step(): Promise<DecodingStep> {
     const { course } = this.#prepared;
     const isFirst = this.#isFirst;
@@ -104,7 +92,6 @@ export class Decoding {
     if (!atOnce && this.#lease.open) await underWay;
   }
 
-  /** Samples after `tokens`, those of the last step. */
   #sample(tokens: readonly Token[]): Promise<Sample> {
     return this.#lease.run(() => this.#sampler.next(tokens));
   }

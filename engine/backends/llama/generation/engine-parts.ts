@@ -18,14 +18,11 @@ import type { SamplingDefaults } from "../tokens/sampling.ts";
 import type { TokenTexts } from "../tokens/token-texts.ts";
 import type { Vocabulary } from "../tokens/vocabulary.ts";
 
-/** A request in the queue for a slot. */
 export type Waiting = {
   readonly demand: Demand;
-  /** The number of prompt tokens that no slot had cached when the request joined the queue. */
   readonly uncachedTokens: number;
 };
 
-/** The shared parts of all generations. They live as long as the backend. */
 export type EngineParts = {
   readonly nodeId: string;
   readonly revision: string;
@@ -38,7 +35,6 @@ export type EngineParts = {
   readonly prompts: PromptEncoder;
   readonly work: Pick<CallerWork, "moves" | "parseFailed">;
   readonly grammars: GrammarCache;
-  /** Which undeclared members an object may have where its schema is silent. */
   readonly undeclared: UndeclaredMembers;
   readonly endRepetition: boolean;
   readonly grammarStates: GrammarStates;

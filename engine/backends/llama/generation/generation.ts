@@ -19,11 +19,7 @@ import { readPrompt } from "./prompt-reading.ts";
 const OUTPUT_RESERVE_TOKENS = 1024;
 const NOTHING: AnswerStep = { events: [], tokens: [] };
 
-/**
- * Runs one generation, from the queue to its last event. The request is validated and tokenized before it takes a slot.
- * `started` carries the cached token count if a slot was free at once; otherwise it is sent when the wait begins. While
- * the consumer pauses, at most one step runs. Throws `EngineError`.
- */
+/** Runs one generation. While the consumer pauses, at most one step runs. Throws `EngineError`. */
 export async function* generate(
   parts: EngineParts,
   request: GenerateRequest,
@@ -73,10 +69,7 @@ export async function* generate(
   }
 }
 
-/**
- * Validates and tokenizes a request, with heartbeats while that uses other threads, so that the caller does not take
- * silence for a dead engine. Throws `EngineError` as `prepareGeneration` does.
- */
+/** Validates and tokenizes a request, with heartbeats while that uses other threads. */
 async function* prepare(
   parts: EngineParts,
   request: GenerateRequest,
@@ -96,17 +89,13 @@ async function* prepare(
   }
 }
 
-/** A request that holds its slot. */
 type Admission = {
   readonly slot: Slot;
   /** Whether `started` has been sent, as it is for a request that waited. */
   readonly announced: boolean;
 };
 
-/**
- * Takes a slot for a request, at once or after a wait with heartbeats. The caller owns the returned slot. Throws
- * `EngineError`: QUEUE_FULL, or why the caller left.
- */
+/** Takes a slot, after a wait with heartbeats if none is free. Throws `EngineError`. The caller owns the slot. */
 async function* admit(
   parts: EngineParts,
   prepared: PreparedGeneration,
@@ -137,10 +126,7 @@ async function* admit(
   }
 }
 
-/**
- * Returns the first response of an answer, including the given part of a continuation. `cachedInputTokens` is undefined
- * before the request has a slot.
- */
+/** Returns the first response; `cachedInputTokens` is undefined before the request has a slot. */
 function opening(
   { nodeId, revision: modelRevision }: EngineParts,
   { inputTokens, sampling, replayed }: PreparedGeneration,
@@ -151,10 +137,7 @@ function opening(
   return stepOf([event, ...replayed.events], replayed.tokens);
 }
 
-/**
- * The times of arrival, slot, first token and end, in milliseconds of the engine's clock. Without a first token
- * decoding took no time.
- */
+/** In milliseconds of the engine's clock. Without a first token, decoding took no time. */
 type Times = {
   readonly joinedMs: number;
   readonly slotMs: number;
@@ -162,7 +145,6 @@ type Times = {
   readonly endMs: number;
 };
 
-/** Returns the last response of an answer: the events of the last step, held events, and `finished`. */
 function closing(
   { inputTokens, course, markedTokens }: PreparedGeneration,
   { events, tokens }: AnswerStep,

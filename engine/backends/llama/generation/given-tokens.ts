@@ -8,10 +8,7 @@ const SLICE_TOKENS = 128;
 /** The length of a delta, in UTF-16 units, at which no further one is joined to it. */
 const LONG_DELTA_UNITS = 4096;
 
-/**
- * Takes the first `count` tokens of an earlier call, and resolves to their events and tokens, with adjacent deltas
- * joined. Awaits `turn` before each slice of the work. Throws `EngineError` INVALID_REQUEST as `takeGiven` does.
- */
+/** Takes `count` given tokens, joins their deltas, and awaits `turn` before each slice. Throws as `takeGiven` does. */
 export async function takeGivenTokens(
   course: AnswerCourse,
   count: number,
@@ -32,11 +29,7 @@ export async function takeGivenTokens(
   return { events, tokens };
 }
 
-/**
- * Resolves to the number of given tokens, of `count`, that need no log probabilities because their text was already
- * sent. The text of the others is still held, and is sent with their log probabilities. `trial` creates a throwaway
- * course.
- */
+/** Resolves to the number of given tokens whose text was already sent; the others are sent with log probabilities. */
 export async function tokensBehindHeldText(
   trial: () => AnswerCourse,
   count: number,
@@ -44,7 +37,6 @@ export async function tokensBehindHeldText(
 ): Promise<number> {
   if (count === 0) return 0;
   const course = trial();
-  /** The number of tokens up to the end of each step, by the step's placeholder log probability. */
   const ends = new Map<TokenLogprob, number>();
   let known = 0;
   let inCall = false;

@@ -15,8 +15,7 @@ import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts"
 import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
 import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
-import { continuedAnswer, notOfThisAnswer } from "../../request-plan/continued-answer.ts";
-import { limitOutput, type OutputLimit } from "../../request-plan/output-limit.ts";
+import { continuedAnswer, limitOutput, notOfThisAnswer, type OutputLimit } from "../../request-plan.ts";
 import type { GrammarOrder } from "../grammar/grammar-cache.ts";
 import { GrammarGate } from "../grammar/grammar-gate.ts";
 import type { Demand } from "../slots/slots.ts";
@@ -31,32 +30,23 @@ import type { EngineParts } from "./engine-parts.ts";
 import { takeGivenTokens, tokensBehindHeldText } from "./given-tokens.ts";
 import { RepetitionEnd } from "./repetition-end.ts";
 
-/** A validated and tokenized request, before it takes a slot. */
 export type PreparedGeneration = {
   readonly demand: Demand;
   readonly inputTokens: number;
-  /** The time for which the slot keeps the cache of the prompt afterwards, in milliseconds. */
   readonly keepMs: number;
-  /** The number of tokens of the prompt up to the last cache breakpoint of the caller; 0 without one. */
   readonly markedTokens: number;
-  /** The state of the answer: empty, or at the end of the tokens that a continuation was given. */
   readonly course: AnswerCourse;
-  /** The events and tokens of the given part of a continuation; empty otherwise. */
   readonly replayed: AnswerStep;
   readonly sampling: Sampling;
   readonly evaluateOptions: SequenceEvaluateOptions;
   /** The caller's seed, from 0 to 2^32 - 2; undefined if sampling does not depend on it. */
   readonly seed: number | undefined;
-  /** The number of alternatives per token; undefined without log probabilities. */
   readonly topLogprobs: number | undefined;
 };
 
 type NewCourse = (plan: AnswerPlan, gate: GrammarGate, generated: Token[]) => AnswerCourse;
 
-/**
- * Validates and tokenizes a request. Throws `EngineError` for every error that can be detected before generation, and
- * when the caller leaves.
- */
+/** Validates and tokenizes a request. Throws `EngineError` for every error detectable before generation. */
 export async function prepareGeneration(
   parts: EngineParts,
   request: GenerateRequest,
@@ -120,10 +110,7 @@ function lineOf(model: string, marks: readonly PrefixMark[], { places }: Prompt)
   return { model, places: marks.map(({ digest }, index) => ({ digest, tokens: places[index] ?? 0 })) };
 }
 
-/**
- * Returns the tokens of the answer so far. Throws `EngineError` INVALID_REQUEST if there are more than the answer may
- * have, or if one is not in the vocabulary or would have ended the answer.
- */
+/** Throws `EngineError` INVALID_REQUEST for too many tokens, unknown ones, or one that would have ended the answer. */
 function givenTokens(
   { runtime, vocabulary }: EngineParts,
   continued: Continuation | undefined,

@@ -6,17 +6,11 @@ import type { EngineParts } from "./engine-parts.ts";
 import type { PreparedGeneration } from "./prepared-generation.ts";
 
 type ReadPrompt = {
-  /** The number of its tokens in the cache. */
   readonly read: number;
-  /** A response to send while the engine computes the next step; undefined for none. */
   readonly news: GenerateResponse | undefined;
 };
 
-/**
- * Prefills a prompt in chunks, from the cached part up to the last chunk, which `Decoding` computes with the first
- * token. Progress is sent while the engine computes the next chunk. If the cache cannot be cut, a copy is kept at the
- * position from which the next turn continues. Throws `EngineError`.
- */
+/** Prefills a prompt up to the last chunk, which `Decoding` computes with the first token. Throws `EngineError`. */
 export async function* readPrompt(
   parts: EngineParts,
   { demand, inputTokens }: PreparedGeneration,
@@ -43,7 +37,7 @@ export async function* readPrompt(
   }
 }
 
-/** Resolves to the end of a step, in milliseconds of the clock. The promise may be left without a handler. */
+/** The promise may be left without a handler. */
 function endOf({ clock }: EngineParts, step: Promise<unknown>): Promise<number> {
   const endMs = step.then(() => clock.nowMs());
   endMs.catch(() => {});

@@ -9,36 +9,27 @@ import {
 } from "../runtime/library-internals.ts";
 import { SEEDS } from "../tokens/sampling.ts";
 
-/** A sampled token, with the probabilities of all tokens, highest first, if they were requested. */
 export type Sample = { readonly token: Token; readonly probabilities?: ReadonlyMap<Token, number> };
 
 export type SamplerOptions = {
   readonly evaluateOptions: SequenceEvaluateOptions;
   readonly probabilities: boolean;
-  /**
-   * The caller's seed, from 0 to 2^32 - 2; undefined if none was given. Randomness then depends on nothing but the seed
-   * and a token's position in its answer, so that a continuation draws the same tokens.
-   */
+  /** From 0 to 2^32 - 2. Randomness depends on it and the position alone, so that a continuation draws the same. */
   readonly seed: number | undefined;
-  /** Returns the position of the next token in the answer, from 0. */
   readonly position: () => number;
 };
 
-/** Samples the tokens of one answer, one at a time. */
 export class Sampler {
   readonly #decoder: BatchDecoder;
   readonly #sequence: LlamaContextSequence;
   readonly #options: SamplerOptions;
   readonly #native: NativeSampler;
-  /** Whether penalties must be recomputed for each token. */
   readonly #counts: boolean;
-  /** The parameters that the native sampler currently has. */
   #grammarState: unknown;
   #tokenBias: unknown;
   #seed: number | undefined;
   #isSet = false;
 
-  /** Creates a sampler for the answer in a sequence. The caller closes it. */
   constructor(decoder: BatchDecoder, sequence: LlamaContextSequence, options: SamplerOptions) {
     this.#decoder = decoder;
     this.#sequence = sequence;
@@ -47,10 +38,6 @@ export class Sampler {
     this.#native = newNativeSampler(sequence.model);
   }
 
-  /**
-   * Evaluates tokens, at least one, and resolves to the token sampled after them. Rejects as `BatchDecoder.sample`
-   * does.
-   */
   next(tokens: readonly Token[]): Promise<Sample> {
     return this.#decoder.sample(this.#sequence, tokens, this.#choose);
   }
@@ -69,7 +56,6 @@ export class Sampler {
     return { token: chosen(token), probabilities };
   };
 
-  /** Applies the parameters of the next token to the native sampler, if they have changed. */
   #set(): void {
     const { evaluateOptions, seed: ofCaller, position } = this.#options;
     const grammarState = presentOf(evaluateOptions.grammarEvaluationState);

@@ -1,8 +1,6 @@
 import type { MonotonicClock } from "../../../../deploy/runtime/time/clock.ts";
 
-/** A cached value with its owner, its size in bytes, and its last use in monotonic milliseconds. */
 type Entry<Value> = { readonly value: Value; readonly bytes: number; readonly owner: string; readonly usedMs: number };
-/** The keys of one owner, least recently used first, and the total bytes of their values. */
 type Owned = { readonly keys: Set<string>; bytes: number };
 
 export type CacheBounds = {
@@ -11,14 +9,10 @@ export type CacheBounds = {
   readonly maxUnusedMs: number;
 };
 
-/**
- * An LRU map with a limit on its total bytes and on those of each owner, so that one owner with new values all the time
- * evicts few values of others. A timer also drops values after an idle time.
- */
+/** An LRU map with limits on its bytes, in all and per owner, and on idle time. */
 export class ByteBoundedCache<Value> {
   readonly #bounds: CacheBounds;
   readonly #clock: MonotonicClock;
-  /** The values, least recently used first. */
   readonly #entries = new Map<string, Entry<Value>>();
   readonly #owners = new Map<string, Owned>();
   #bytes = 0;
@@ -33,7 +27,6 @@ export class ByteBoundedCache<Value> {
     return this.#bytes;
   }
 
-  /** Returns a value and marks it as used; undefined if there is none. */
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
     if (!entry) return undefined;
@@ -42,10 +35,7 @@ export class ByteBoundedCache<Value> {
     return entry.value;
   }
 
-  /**
-   * Adds a value of about `bytes` bytes for `owner`. A value larger than a limit is not kept. A value with the same key
-   * is replaced, also one of another owner.
-   */
+  /** A value larger than a limit is not kept; one with the same key is replaced, also another owner's. */
   set(key: string, value: Value, bytes: number, owner: string): void {
     const before = this.#entries.get(key);
     if (before) this.#remove(key, before);
@@ -63,7 +53,6 @@ export class ByteBoundedCache<Value> {
     }
   }
 
-  /** Drops values that were idle for too long, and sets the timer for the next. */
   #sweep(): void {
     this.#sweepDue = false;
     for (const [key, entry] of this.#entries) {

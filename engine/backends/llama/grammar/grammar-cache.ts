@@ -13,13 +13,10 @@ import { EngineError } from "../../../errors.ts";
 import { BEHIND_REASONING } from "../../../grammar/output/output-grammar.ts";
 import { ByteBoundedCache, type CacheBounds } from "./byte-bounded-cache.ts";
 
-/** The most bytes of all compiled grammars. */
 const MAX_BYTES = 32 * 1024 * 1024;
-/** The fraction of it for the grammars of one tenant. */
 const TENANT_SHARE = 1 / 2;
 /** The bytes of a grammar besides its text; each of its two forms holds the text twice. */
 const BYTES_PER_GRAMMAR = 1024;
-/** The most bytes of remembered schema refusals. */
 const MAX_REFUSAL_BYTES = 1024 * 1024;
 const BYTES_PER_REFUSAL = 1024;
 /** The idle time after which grammars and refusals are dropped, in milliseconds: schemas may contain customer names. */
@@ -31,29 +28,19 @@ export type CompiledGrammar = {
   readonly behindReasoning: LlamaGrammar;
 };
 
-/** The order for a worker job that writes a grammar, with its isolation domain. */
 export type GrammarOrder = WorkOrder & {
-  /**
-   * The tenant and its cache salt. Only requests with an equal value share grammars, so that timing reveals nothing to
-   * others.
-   */
+  /** The tenant and its cache salt: the timing of a cached grammar must reveal nothing to others. */
   readonly isolation: string;
 };
 
-/**
- * Caches grammars by their inputs: an agent sends the same tools at each turn. Schemas that cannot be compiled are
- * remembered too, so that they cost their work once. Both are dropped 10 minutes after their last use.
- */
+/** Caches grammars, and refusals of schemas, by their inputs: an agent sends the same tools at each turn. */
 export class GrammarCache {
   readonly #llama: Llama;
   readonly #work: Pick<CallerWork, "run">;
   readonly #compiled: ByteBoundedCache<CompiledGrammar>;
   readonly #refused: ByteBoundedCache<EngineError>;
 
-  /**
-   * `work` converts schemas to text on worker threads. `maxBytes` limits all grammars, 32 MiB by default; those of one
-   * tenant may use half of it.
-   */
+  /** `maxBytes` limits all grammars; those of one tenant may use half of it. */
   constructor(llama: Llama, work: Pick<CallerWork, "run">, clock: MonotonicClock, maxBytes = MAX_BYTES) {
     this.#llama = llama;
     this.#work = work;
@@ -65,10 +52,7 @@ export class GrammarCache {
     return this.#compiled.bytes;
   }
 
-  /**
-   * Resolves to the grammar of an answer; undefined for unconstrained output. Throws `EngineError`: INVALID_SCHEMA if a
-   * schema cannot be used, QUEUE_FULL if too many jobs wait, or why the caller left.
-   */
+  /** Undefined for unconstrained output. Throws `EngineError` INVALID_SCHEMA or QUEUE_FULL, or why the caller left. */
   async get(input: GrammarInput, order: GrammarOrder): Promise<CompiledGrammar | undefined> {
     if (!needsGrammar(input)) return undefined;
     return this.#get(worthReading(input), order);

@@ -2,16 +2,12 @@ import type { LlamaGrammarEvaluationState, Token } from "node-llama-cpp";
 import type { CompiledGrammar } from "./grammar-cache.ts";
 import type { GrammarStates } from "./grammar-states.ts";
 
-/**
- * Tracks the position of the output in its grammar. A new state is created after tokens that the model did not write
- * itself.
- */
+/** Tracks the position of the output in its grammar. */
 export class GrammarGate {
   readonly #grammar: CompiledGrammar | undefined;
   readonly #states: GrammarStates;
   #state: LlamaGrammarEvaluationState | undefined;
 
-  /** Starts at the beginning of the output. `grammar` is undefined for unconstrained output. */
   constructor(grammar: CompiledGrammar | undefined, states: GrammarStates) {
     this.#grammar = grammar;
     this.#states = states;
@@ -23,7 +19,7 @@ export class GrammarGate {
     return this.#state;
   }
 
-  /** Returns a copy of the state, for a token that is sampled but discarded; undefined for unconstrained output. */
+  /** Copies the state for a token that is sampled but discarded. */
   copy(): LlamaGrammarEvaluationState | undefined {
     const state = this.state();
     return state && this.#states.copy(state);
@@ -35,7 +31,6 @@ export class GrammarGate {
     return state === undefined || this.#states.take(state, token);
   }
 
-  /** Moves to the start of the answer after reasoning was closed for the model. */
   reasoningEnded(): void {
     if (this.#grammar) this.#state = this.#states.begin(this.#grammar.behindReasoning);
   }

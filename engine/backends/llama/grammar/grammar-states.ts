@@ -1,17 +1,11 @@
 import type { Llama, LlamaGrammar, LlamaGrammarEvaluationState, LlamaModel, Token } from "node-llama-cpp";
 import { EngineError } from "../../../errors.ts";
 
-/** Creates and advances positions in grammars. */
 export type GrammarStates = {
   readonly begin: (grammar: LlamaGrammar) => LlamaGrammarEvaluationState;
-  /** Creates a second state at the same position. */
   readonly copy: (state: LlamaGrammarEvaluationState) => LlamaGrammarEvaluationState;
-  /** Whether states can be advanced by tokens that were not sampled with them. */
   readonly canTake: boolean;
-  /**
-   * Advances a state by a token. Returns false, and leaves the state unchanged, if the grammar does not allow the
-   * token. Throws `EngineError` UNSUPPORTED_FEATURE if states cannot be advanced this way.
-   */
+  /** Returns false and changes nothing if the grammar forbids the token. Throws `EngineError` without `canTake`. */
   readonly take: (state: LlamaGrammarEvaluationState, token: Token) => boolean;
 };
 
@@ -22,10 +16,7 @@ type TokenSteps = {
   readonly accept: (...args: unknown[]) => unknown;
 };
 
-/**
- * Returns the functions for positions in grammars. The library has no public function that advances a state by tokens
- * that were not sampled, although it uses one for speculative decoding: a later version may lack it.
- */
+/** Uses functions that the library does not publish, which a later version may lack. */
 export function grammarStates(
   { LlamaGrammarEvaluationState: State }: StateLibrary,
   llama: Llama,

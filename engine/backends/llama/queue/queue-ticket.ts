@@ -1,10 +1,8 @@
-import type { PriorityClass } from "../../../../deploy/runtime/queue/class-share.ts";
-import type { FairItem } from "../../../../deploy/runtime/queue/fair-queue.ts";
+import type { FairItem, PriorityClass } from "../../../../deploy/runtime/queue/fair-queue.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
 
-/** The news for a waiting request: its grant, or its position behind `position` others. */
 export type QueueNews<Grant> =
   | { readonly kind: "granted"; readonly grant: Grant }
   | { readonly kind: "waiting"; readonly position: number };
@@ -15,7 +13,6 @@ export type TicketOptions<Want, Grant> = FairItem & {
   readonly clock: Clock;
   readonly maxWaitMs: number;
   readonly position: (self: QueueTicket<Want, Grant>) => number;
-  /** Removes a ticket from the queue; does nothing if it has already left. */
   readonly leave: (self: QueueTicket<Want, Grant>) => void;
 };
 
@@ -23,7 +20,6 @@ export type TicketOptions<Want, Grant> = FairItem & {
 export class QueueTicket<Want, Grant> implements FairItem {
   readonly key: string;
   readonly priorityClass: PriorityClass;
-  /** The rank within its class: higher values go first. */
   readonly rank: number;
   readonly cost: number;
   readonly want: Want;
@@ -36,7 +32,7 @@ export class QueueTicket<Want, Grant> implements FairItem {
   /** The ticket fails with QUEUE_FULL after `maxWaitMs` milliseconds, and when the caller leaves. */
   constructor(options: TicketOptions<Want, Grant>) {
     this.key = options.key;
-    this.priorityClass = options.priorityClass;
+    this.priorityClass = options.priorityClass ?? "default";
     this.rank = options.rank ?? 0;
     this.cost = options.cost;
     this.want = options.want;
@@ -47,10 +43,7 @@ export class QueueTicket<Want, Grant> implements FairItem {
     options.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
-  /**
-   * Resolves with the grant, or after a change of position or a heartbeat. Throws `EngineError` once the ticket has
-   * failed.
-   */
+  /** Resolves with the grant, or after a change of position or a heartbeat. Throws `EngineError` once failed. */
   async next(): Promise<QueueNews<Grant>> {
     while (!this.#outcome && !this.#news) {
       await new Promise<void>((resolve) => {
@@ -79,14 +72,13 @@ export class QueueTicket<Want, Grant> implements FairItem {
     this.#settle();
   }
 
-  /** Fails the request. An earlier grant stands. */
+  /** An earlier grant stands. */
   fail(error: EngineError): void {
     this.#outcome ??= { error };
     this.#settle();
     this.#options.leave(this);
   }
 
-  /** Wakes the holder to send a heartbeat to its caller. */
   beat(): void {
     this.#news = true;
     this.#wake();

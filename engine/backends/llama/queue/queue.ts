@@ -1,19 +1,14 @@
-import type { PriorityClass } from "../../../../deploy/runtime/queue/class-share.ts";
-import { FairQueue } from "../../../../deploy/runtime/queue/fair-queue.ts";
+import { FairQueue, type PriorityClass } from "../../../../deploy/runtime/queue/fair-queue.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import { QueueTicket } from "./queue-ticket.ts";
 
 export type Claim = {
-  /** The tenant of the request; slots are shared fairly between tenants. */
   readonly tenant: string;
-  /**
-   * The priority of the request: 0 is the default class; values above and below it are the classes `high` and `low`.
-   * Within a class higher values go first.
-   */
+  /** 0 is the default class, values above it are `high` and below `low`; within a class higher values go first. */
   readonly priority: number;
-  /** The tokens that serving the request takes; above 0. */
+  /** Tokens that serving the request takes; above 0. */
   readonly cost: number;
 };
 
@@ -23,10 +18,7 @@ export type QueueOptions = {
   readonly clock: Clock;
 };
 
-/**
- * A queue of requests that wait for a slot, fair between tenants and bounded in length and time. `match` finds what
- * they wait for, so that the queue does not depend on slots.
- */
+/** A queue of requests for slots, fair between tenants and bounded in length and time. */
 export class Queue<Want, Grant> {
   readonly #options: QueueOptions;
   readonly #waiting = new FairQueue<QueueTicket<Want, Grant>>();
@@ -43,20 +35,15 @@ export class Queue<Want, Grant> {
     return this.#waiting.size;
   }
 
-  /** The number of heartbeats sent to waiting requests. */
   get beats(): number {
     return this.#beats;
   }
 
-  /** Returns all waiting demands, approximately in the order in which they will be served. */
   wants(): readonly Want[] {
-    return this.#waiting.order().map(({ want }) => want);
+    return Array.from(this.#waiting.order(), ({ want }) => want);
   }
 
-  /**
-   * Joins the queue. A full queue evicts a request of the tenant with the most requests for one of another tenant.
-   * Throws `EngineError` QUEUE_FULL if there is none to evict.
-   */
+  /** A full queue evicts a request of the largest other tenant. Throws `EngineError` QUEUE_FULL if there is none. */
   join(want: Want, claim: Claim, signal: AbortSignal): QueueTicket<Want, Grant> {
     throwIfLeft(signal);
     this.#makeRoom(claim.tenant);
@@ -82,28 +69,23 @@ export class Queue<Want, Grant> {
 
   /** Serves waiting requests in order as long as `match` returns a grant. */
   serve(match: (want: Want) => Grant | undefined): void {
-    let served = false;
-    for (let next = this.#waiting.next(); next; next = this.#waiting.next()) {
+    const before = this.#waiting.size;
+    for (const next of this.#waiting.order()) {
       const grant = match(next.want);
-      if (grant === undefined) {
-        this.#waiting.putBack([next]);
-        break;
-      }
+      if (grant === undefined) break;
+      this.#waiting.take(next);
       next.fulfil(grant);
-      served = true;
     }
-    if (served) this.#moved();
+    if (this.#waiting.size < before) this.#moved();
   }
 
-  /** Sends a heartbeat to all waiting requests: the engine is alive. */
   beat(): void {
     this.#beats += 1;
     this.#tell();
   }
 
-  /** Fails all waiting requests with this error. */
   close(error: EngineError): void {
-    for (const ticket of this.#waiting.order()) ticket.fail(error);
+    for (const ticket of this.#waiting.items()) ticket.fail(error);
   }
 
   #makeRoom(tenant: string): void {
@@ -115,7 +97,7 @@ export class Queue<Want, Grant> {
   }
 
   #position(ticket: QueueTicket<Want, Grant>): number {
-    this.#positions ??= new Map(this.#waiting.order().map((one, index) => [one, index]));
+    this.#positions ??= new Map(Array.from(this.#waiting.order(), (one, index) => [one, index]));
     return this.#positions.get(ticket) ?? 0;
   }
 
@@ -131,7 +113,7 @@ export class Queue<Want, Grant> {
   }
 
   #tell(): void {
-    for (const ticket of this.#waiting.order()) ticket.beat();
+    for (const ticket of this.#waiting.items()) ticket.beat();
   }
 }
 

@@ -2,15 +2,12 @@ import type { LlamaContext, LlamaContextSequence, Token } from "node-llama-cpp";
 import { EngineError } from "../../../errors.ts";
 import { type NativeContext, nativeContext, noteEvaluated, sequenceId } from "./library-internals.ts";
 
-/** Samples a token from the context's distribution at the index. */
 export type Choose<Sample> = (native: NativeContext, index: number) => Promise<Sample>;
 
-/** Tokens to evaluate after those of their sequence. */
 type Evaluation = {
   readonly sequence: LlamaContextSequence;
   readonly tokens: readonly Token[];
   evaluated: number;
-  /** Samples a token after the last one; undefined if none is needed. */
   readonly choose: Choose<unknown> | undefined;
   readonly resolve: (sample: unknown) => void;
   readonly reject: (error: unknown) => void;
@@ -21,10 +18,8 @@ type Part = { readonly evaluation: Evaluation; readonly tokens: readonly Token[]
 const NO_PLACES = new Uint32Array();
 
 /**
- * Evaluates tokens with llama.cpp directly. Requests of one moment form one batch, in order; the rest goes to further
- * batches. Ends of prompts, after which a first token is sampled, get a batch before the others: llama.cpp computes
- * several tokens of one sequence separately from the single tokens of others anyway, so that a new request need not
- * wait for those. While a batch computes, no cache of the context may be changed (`slots/steps.ts`).
+ * Evaluates tokens with llama.cpp directly: requests of one moment form one batch. Ends of prompts get a batch before
+ * the others, as llama.cpp computes them apart from single tokens anyway. No cache may be changed meanwhile.
  */
 export class BatchDecoder {
   readonly #native: NativeContext;
@@ -39,14 +34,12 @@ export class BatchDecoder {
   }
 
   /**
-   * Evaluates tokens after those of the sequence. Rejects with `EngineError` ENGINE_ERROR if the sequence is full, and
-   * if llama.cpp fails: the content of its cache is then undefined.
+   * Rejects with `EngineError` ENGINE_ERROR if the sequence is full or llama.cpp fails: its cache is then undefined.
    */
   read(sequence: LlamaContextSequence, tokens: readonly Token[]): Promise<void> {
     return this.#evaluate(sequence, tokens, undefined);
   }
 
-  /** Evaluates tokens, at least one, as `read` does, and resolves to the sample after the last of them. */
   sample<Sample>(sequence: LlamaContextSequence, tokens: readonly Token[], choose: Choose<Sample>): Promise<Sample> {
     return this.#evaluate(sequence, tokens, choose);
   }
@@ -73,7 +66,6 @@ export class BatchDecoder {
     this.#isDue = false;
   }
 
-  /** Takes up to a batch of tokens, oldest evaluation first. */
   #nextBatch(): readonly Part[] {
     const parts: Part[] = [];
     let room = this.#batchTokens;
@@ -107,7 +99,6 @@ export class BatchDecoder {
     await Promise.all(parts.map((part, at) => this.#finish(part, indexes[at])));
   }
 
-  /** Records an evaluated part, and settles its evaluation after the last part. Never rejects. */
   async #finish({ evaluation, tokens, isLast }: Part, index: number | undefined): Promise<void> {
     const { sequence, choose } = evaluation;
     noteEvaluated(sequence, tokens);

@@ -11,31 +11,21 @@ import { type LlamaLibrary, loadLibrary } from "./load-library.ts";
 /** The size of a model file, in bytes, below which a second thread costs more in synchronization than it computes. */
 const SINGLE_THREAD_BELOW_BYTES = 100_000_000;
 
-/** A loaded checkpoint. The loader closes it. */
 export type LlamaRuntime = {
   readonly library: LlamaLibrary;
-  /** The binding to the binary of llama.cpp. */
   readonly llama: Llama;
   readonly model: LlamaModel;
-  /**
-   * All sequences of the context, one more than there are configured slots. They are allocated once, because releasing
-   * one takes effect only later.
-   */
+  /** One more than there are slots, allocated once: releasing one takes effect only later. */
   readonly sequences: readonly LlamaContextSequence[];
   readonly decoder: BatchDecoder;
   readonly contextWindow: number;
   readonly fileBytes: number;
-  /** A human-readable description of the accelerator and its layers, the threads and the loading of the model file. */
   readonly setup: string;
-  /** Warnings for operators, such as an accelerator that was found but cannot compute. */
   readonly notes: readonly string[];
   close(): Promise<void>;
 };
 
-/**
- * Loads the library, its binary and the model. Never compiles or downloads. Throws `EngineError` ENGINE_DOWN with the
- * missing part.
- */
+/** Never compiles or downloads. Throws `EngineError` ENGINE_DOWN with the missing part. */
 export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): Promise<LlamaRuntime> {
   const fileBytes = await fileSize(options.modelPath);
   const library = await loadLibrary();
@@ -110,10 +100,7 @@ const NO_BINARY_HINT =
 const OTHER_BUILD_HINT =
   "a newer driver may help, or llama-server beside the node, built for this one (engine/README.md)";
 
-/**
- * Loads the binary and returns it with warnings. If the accelerator cannot compute, falls back to the CPU for `gpu:
- * auto`; otherwise throws `EngineError` ENGINE_DOWN.
- */
+/** Falls back to the CPU for `gpu: auto` if the accelerator cannot compute; else throws `EngineError` ENGINE_DOWN. */
 async function loadWorkingBinary(
   library: LlamaLibrary,
   gpu: LlamaOptions["gpu"],

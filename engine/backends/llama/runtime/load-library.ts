@@ -2,10 +2,7 @@ import { EngineError } from "../../../errors.ts";
 
 export type LlamaLibrary = typeof import("node-llama-cpp");
 
-/**
- * Loads the optional dependency node-llama-cpp on demand: no other part of the service needs it. Throws `EngineError`
- * ENGINE_DOWN if it is not installed.
- */
+/** Throws `EngineError` ENGINE_DOWN if the optional dependency is not installed. */
 export async function loadLibrary(): Promise<LlamaLibrary> {
   try {
     return await import("node-llama-cpp");

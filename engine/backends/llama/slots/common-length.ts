@@ -1,4 +1,3 @@
-/** Returns the length of the common prefix of two lists. */
 export function commonLength<Element>(one: readonly Element[], other: readonly Element[]): number {
   const most = Math.min(one.length, other.length);
   let count = 0;

@@ -7,41 +7,33 @@ export type SlotLeaseOptions = {
   readonly slots: Slots;
   readonly slot: Slot;
   readonly steps: Steps;
-  /** The time for which the slot keeps its cache afterwards, in milliseconds. */
   readonly keepMs: number;
   readonly signal: AbortSignal;
 };
 
-/**
- * One request's hold on a slot. It ends when it is closed or when the caller leaves, after the step in flight, if there
- * is one.
- */
+/** One request's hold on a slot; it ends when closed or when the caller leaves, after the step in flight. */
 export class SlotLease {
   readonly slot: Slot;
   readonly #options: SlotLeaseOptions;
-  /** The step in flight; undefined between two steps. */
   #step: Promise<unknown> | undefined;
   #broken = false;
   #closing: Promise<void> | undefined;
 
-  /** Wraps a slot that has just been taken. */
   constructor(options: SlotLeaseOptions) {
     this.slot = options.slot;
     this.#options = options;
     options.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
-  /** Whether steps can run on the slot: the caller is present, and the lease is not closed. */
   get open(): boolean {
     return !this.#closing && !this.#options.signal.aborted;
   }
 
-  /** Runs one compute step on the slot. Throws `EngineError` if the caller has left before or meanwhile. */
+  /** Throws `EngineError` if the caller has left before or meanwhile. */
   run<Result>(step: () => Promise<Result>): Promise<Result> {
     return this.#follow(() => this.#options.steps.run(this.slot.place, step));
   }
 
-  /** Cuts the cache of the slot to a prefix of the prompt, as `Slot.adapt` does. Throws `EngineError` as `run` does. */
   adapt(prompt: SlotPrompt): Promise<number> {
     const { slot } = this;
     const { steps } = this.#options;
@@ -49,7 +41,6 @@ export class SlotLease {
     return this.#follow(() => (slot.fits(prompt) ? slot.adapt(prompt) : steps.change(() => slot.adapt(prompt))));
   }
 
-  /** Keeps a copy of the cache of the slot, as `Slot.keepCopy` does. Throws `EngineError` as `run` does. */
   keepCopy(): Promise<void> {
     return this.#follow(() => this.#options.steps.change(() => this.slot.keepCopy()));
   }

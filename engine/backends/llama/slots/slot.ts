@@ -7,19 +7,15 @@ export type SlotPrompt = {
   readonly prompt: readonly Token[];
   /** The isolation domain of the request: only caches of the same domain are reused. */
   readonly isolation: string;
-  /** The positions that digests name in the prompt. Absent if the request has no digests. */
   readonly line?: SlotLine | undefined;
 };
 
-/** A slot: one sequence of the context with its part of the KV cache. */
 export class Slot {
   readonly sequence: LlamaContextSequence;
-  /** The index of the sequence in the context, from 0. */
   readonly place: number;
   #busy = false;
   #clearing = false;
   #tokens: readonly Token[] = [];
-  /** The lengths of the cache prefixes of which copies are kept. */
   #copies: readonly number[] = [];
   #isolation = "";
   #line: SlotLine | undefined;
@@ -54,60 +50,42 @@ export class Slot {
     return this.#tokens.length;
   }
 
-  /** The positions that digests name in the cache; undefined if the request had no digests. */
   get line(): SlotLine | undefined {
     return this.#line;
   }
 
-  /**
-   * The number of tokens up to the end of the newest prompt's last message, with all of which the next turn of the
-   * conversation begins; Infinity if unknown.
-   */
+  /** Tokens up to the end of the newest prompt's last message, where the next turn begins; Infinity if unknown. */
   get promptTokens(): number {
     return this.#line?.places.at(-1)?.tokens || Number.POSITIVE_INFINITY;
   }
 
-  /** The caller's name for the conversation in the slot; "" if none was given. */
   get affinityKey(): string {
     return this.#affinityKey;
   }
 
-  /** The time of the last release, in milliseconds of the clock of `release`; 0 if never. */
   get lastUsedMs(): number {
     return this.#lastUsedMs;
   }
 
-  /**
-   * The time until which the cache should be kept, in milliseconds of the clock of `release`. It may be evicted
-   * earlier.
-   */
   get expiresAtMs(): number {
     return this.#expiresAtMs;
   }
 
-  /** Assigns the slot to a request with this affinity key; "" for none. */
   take(affinityKey: string): void {
     this.#busy = true;
     this.#affinityKey = affinityKey;
   }
 
-  /** Returns the length of the reusable common prefix of the cache and a prompt; 0 in another isolation domain. */
   commonPrefix(prompt: readonly Token[], isolation: string): number {
     return this.#usable(prompt, isolation, prompt.length);
   }
 
-  /**
-   * Returns the number of prompt tokens that need no evaluation because they are cached. The last one is always
-   * evaluated, as that samples the first token of the answer.
-   */
+  /** The last prompt token is always evaluated, as that samples the first token of the answer. */
   reusable({ prompt, isolation }: SlotPrompt): number {
     return this.#usable(prompt, isolation, prompt.length - 1);
   }
 
-  /**
-   * Returns how many of the first `tokens` tokens of the cache a prompt that diverges after them can reuse. Models with
-   * recurrent layers can only continue from the end of the cache, or from a kept copy.
-   */
+  /** Models with recurrent layers can only continue from the end of the cache, or from a kept copy. */
   usable(tokens: number): number {
     if (!this.sequence.needsCheckpoints || tokens === this.#tokens.length) return tokens;
     return Math.max(0, ...this.#copies.filter((length) => length <= tokens));
@@ -117,10 +95,7 @@ export class Slot {
     return isolation === this.#isolation ? this.usable(Math.min(most, commonLength(prompt, this.#tokens))) : 0;
   }
 
-  /**
-   * Returns the number of prompt tokens after which a copy of the cache is kept for the next turn: the end of the last
-   * message, if known. 0 if the cache can be cut anywhere.
-   */
+  /** The prompt tokens after which a copy is kept for the next turn; 0 if the cache can be cut anywhere. */
   copyBehind({ prompt, line }: SlotPrompt): number {
     if (!this.sequence.needsCheckpoints) return 0;
     return Math.min(line?.places.at(-1)?.tokens || prompt.length, prompt.length - 1);
@@ -138,10 +113,7 @@ export class Slot {
     return held === 0 || held === this.reusable(wish);
   }
 
-  /**
-   * Cuts the cache to a proper prefix of the prompt. Resolves to its length: that of `reusable`, or less if the library
-   * cannot keep so much.
-   */
+  /** Cuts the cache to a proper prefix of the prompt. Resolves to its length, at most that of `reusable`. */
   async adapt(wish: SlotPrompt): Promise<number> {
     const { prompt, isolation, line } = wish;
     const held = this.sequence.nextTokenIndex;
@@ -184,7 +156,6 @@ export class Slot {
     this.#affinityKey = "";
   }
 
-  /** Empties the cache of a retired slot, which is free afterwards. */
   async clear(): Promise<void> {
     await this.#empty();
     this.#clearing = false;

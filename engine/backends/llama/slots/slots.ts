@@ -16,21 +16,16 @@ export type Demand = SlotPrompt & {
 };
 
 export type SlotsOptions = {
-  /** The sequences of the context in order, at least two: one more than slots in use at once. */
   readonly sequences: readonly LlamaContextSequence[];
   readonly steps: Steps;
-  /** Receives the prefixes in free slots. */
   readonly held: HeldPrefixes;
   readonly clock: Clock;
-  /** Called when a slot has become free. */
   readonly onFree: () => void;
 };
 
 /**
- * Manages the slots of the engine: assigns them to requests, and evicts caches.
- *
- * There is one slot more than requests may hold at once. It is kept empty: a new conversation starts in it at once,
- * while the cache that it evicts is cleared for the next one.
+ * Assigns slots to requests and evicts caches. One slot more than may be in use is kept empty, so that a new
+ * conversation starts at once.
  */
 export class Slots {
   readonly #slots: readonly Slot[];
@@ -57,12 +52,10 @@ export class Slots {
     return this.#slots.filter((slot) => slot.busy).length;
   }
 
-  /** The number of KV cache tokens of running requests. */
   get tokensInUse(): number {
     return this.#slots.reduce((sum, { busy, sequence }) => sum + (busy ? sequence.nextTokenIndex : 0), 0);
   }
 
-  /** The number of KV cache tokens, including those of free slots. */
   get tokensHeld(): number {
     return this.#slots.reduce((sum, { sequence }) => sum + sequence.nextTokenIndex, 0);
   }
@@ -72,12 +65,10 @@ export class Slots {
     return this.#retentionMs;
   }
 
-  /** Returns the number of prompt tokens that no reusable cache holds. */
   uncachedTokens({ prompt, isolation }: Demand): number {
     return prompt.length - Math.max(0, ...this.#slots.map((slot) => slot.commonPrefix(prompt, isolation)));
   }
 
-  /** Takes a slot for the request; undefined if all are in use. */
   take(demand: Demand): Slot | undefined {
     if (this.busy >= this.count) return undefined;
     const nowMs = this.#clock.nowMs();
@@ -108,10 +99,7 @@ export class Slots {
     this.#onFree();
   }
 
-  /**
-   * Empties a slot, which is taken from the request that holds it, if any. A slot whose sequence cannot be cleared
-   * stays out of use. Never rejects.
-   */
+  /** Never rejects. A slot whose sequence cannot be cleared stays out of use. */
   async discard(slot: Slot): Promise<void> {
     this.#stopTimer(slot);
     this.#prefixes.holdsNothing(slot);
@@ -128,7 +116,6 @@ export class Slots {
     for (const slot of this.#slots) this.#stopTimer(slot);
   }
 
-  /** Evicts the next cache unless a slot is empty or being emptied. */
   #makeRoom(nowMs: number): void {
     if (this.#slots.some((slot) => slot.clearing || (slot.free && slot.empty))) return;
     const first = firstToGo(oldestFirst(this.#slots), nowMs);
@@ -147,20 +134,16 @@ export class Slots {
   }
 }
 
-/**
- * Returns the positions of a line, with the tokens of the slot that are reusable for a prompt that continues from each.
- */
+/** The reusable tokens of the slot for a prompt that continues from each position. */
 function usableLine(slot: Slot, { model, places }: SlotLine): SlotLine {
   return { model, places: places.map(({ digest, tokens }) => ({ digest, tokens: slot.usable(tokens) })) };
 }
 
 /**
- * Chooses among the free slots; undefined if there is none. The first choice is the slot with the longest common
- * prefix, if that is its whole cache, or at least 32 tokens and half of the prompt (any length for a slot with the same
- * affinity key); then an empty slot; then an expired one; then the least recently used one. Among slots whose prefixes
- * are at most 31 tokens shorter than the longest, it prefers the one whose conversation the prompt continues, although
- * the next turn may leave out the reasoning, and else the least recently used one: so few tokens are not worth evicting
- * a newer conversation. Ties go to the smallest cache. Busy slots are not considered.
+ * Chooses a free slot; undefined if there is none. First the longest common prefix, if that is the whole cache, or at
+ * least 32 tokens and half of the prompt (any length with the same affinity key); then an empty slot, an expired one,
+ * the least recently used. Among prefixes at most 31 tokens shorter than the longest, the conversation that the prompt
+ * continues is preferred: so few tokens are not worth evicting a newer one.
  */
 export function chooseSlot(slots: readonly Slot[], demand: Demand, nowMs: number): Slot | undefined {
   const free = oldestFirst(slots);
@@ -189,7 +172,6 @@ function oldestFirst(slots: readonly Slot[]): readonly Slot[] {
     .toSorted((a, b) => a.lastUsedMs - b.lastUsedMs || a.cachedTokens - b.cachedTokens);
 }
 
-/** Returns the next slot to evict: an expired one, or the first of the free ones. */
 function firstToGo(free: readonly Slot[], nowMs: number): Slot | undefined {
   return free.find(({ expiresAtMs }) => expiresAtMs <= nowMs) ?? free[0];
 }

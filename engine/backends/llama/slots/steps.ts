@@ -1,14 +1,9 @@
 type Asked = { readonly place: number; readonly begin: () => void };
 
 /**
- * Schedules and counts the engine's steps: finished ones and ones in flight. A stuck accelerator shows in both.
- *
- * Compute steps run in rounds: those requested during a round start together when all of it has ended, ordered by
- * sequence. The engine combines them into one batch, and computes it in one pass only if sequences are consecutive:
- * tokens requested one by one, as their readers arrive, would take several passes.
- *
- * A cache may only be changed between two rounds. A change requested during a round waits for its end; the next round
- * waits for the changes pending then, and for none that comes later.
+ * Schedules the engine's steps in rounds: those requested during a round start together, ordered by sequence, because
+ * llama.cpp computes a batch in one pass only if its sequences are consecutive. A cache may change between two rounds
+ * only: a change waits for the end of the current round, the next round for pending changes.
  */
 export class Steps {
   #done = 0;
@@ -17,28 +12,21 @@ export class Steps {
   #changed: Promise<unknown> = Promise.resolve();
   #asked: Asked[] = [];
   #running = 0;
-  /** The places of the round that have not requested another step. */
   readonly #silent = new Set<number>();
   #turnIsComing = false;
   #waitsForChanges = false;
-  /** Start the changes that wait for the end of the current or due round. */
   #begunAtEnd: (() => void)[] = [];
   #underWay: { readonly begun: Promise<void>; readonly tell: () => void } | undefined;
 
-  /** The number of finished steps, successful or not. */
   get done(): number {
     return this.#done;
   }
 
-  /** The number of running and waiting steps. It is also 0 while no generation requests a step. */
   get inFlight(): number {
     return this.#inFlight;
   }
 
-  /**
-   * Resolves once the engine computes the next round. A generation with a step in it can do other work meanwhile. It
-   * does not resolve while no step is requested.
-   */
+  /** Resolves once the engine computes the next round; not while no step is requested. */
   get underWay(): Promise<void> {
     if (!this.#underWay) {
       let tell = () => {};
@@ -50,7 +38,6 @@ export class Steps {
     return this.#underWay.begun;
   }
 
-  /** Runs a compute step with the sequence at index `place`, in the next round. Settles as the step does. */
   run<Result>(place: number, step: () => Promise<Result>): Promise<Result> {
     this.#inFlight += 1;
     return new Promise((resolve, reject) => {
@@ -74,10 +61,7 @@ export class Steps {
     }
   }
 
-  /**
-   * Runs a step that changes a cache: at once while nothing computes, otherwise after the current round and before all
-   * later ones. Settles as the step does.
-   */
+  /** Runs a step that changes a cache, between two rounds. */
   async change<Result>(step: () => Promise<Result>): Promise<Result> {
     this.#inFlight += 1;
     this.#changing += 1;
@@ -105,10 +89,7 @@ export class Steps {
     for (const begin of waiting) begin();
   }
 
-  /**
-   * Starts a round at the next tick of the event loop: by then every generation that continues at once has requested
-   * its step.
-   */
+  /** By the next tick of the event loop every generation that continues has requested its step. */
   #beginSoon(): void {
     if (this.#turnIsComing || this.#running > 0 || this.#asked.length === 0) return;
     this.#turnIsComing = true;

@@ -4,10 +4,7 @@ import type { TokenLogprob } from "../../../../proto/gen/svc/inference/v1/infere
 /** The log probability of an impossible token, as JSON has no infinity. */
 const LOWEST = -9999;
 
-/**
- * Returns the log probability of a token and of its most likely `alternatives`, in the distribution from which it was
- * drawn: after temperature, top-p and the like.
- */
+/** In the distribution from which the token was drawn: after temperature, top-p and the like. */
 export function toTokenLogprob(
   model: LlamaModel,
   token: Token,
@@ -26,7 +23,6 @@ export function toTokenLogprob(
   };
 }
 
-/** Returns the first `count` entries of a map in descending order, which may be as long as the vocabulary. */
 function firstEntries(map: ReadonlyMap<Token, number>, count: number): readonly (readonly [Token, number])[] {
   const entries: (readonly [Token, number])[] = [];
   for (const entry of map) {
@@ -36,16 +32,10 @@ function firstEntries(map: ReadonlyMap<Token, number>, count: number): readonly 
   return entries;
 }
 
-/**
- * The byte of each character of a byte-level vocabulary: printable bytes represent themselves, the others are mapped to
- * characters from U+0100 on (the scheme of GPT-2).
- */
+/** GPT-2's scheme: printable bytes represent themselves, the others are mapped to characters from U+0100 on. */
 const BYTE_OF = byteLevelAlphabet();
 
-/**
- * Returns the bytes of a token: those of its text if that is valid, else, in a byte-level vocabulary, those of its
- * spelling. Empty if they are unknown.
- */
+/** The bytes of the text if it is valid, else those of a byte-level spelling; empty if unknown. */
 export function tokenBytes(text: string, spelling: string | undefined): Buffer {
   if (!text.includes("\uFFFD")) return Buffer.from(text, "utf8");
   const bytes = [...(spelling ?? "")].map((character) => BYTE_OF.get(character));

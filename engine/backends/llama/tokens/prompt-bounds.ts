@@ -5,34 +5,25 @@ import { EngineError } from "../../../errors.ts";
 
 /** The number of repetitions of each message pattern in the smaller of the two conversations that are compared. */
 const TIMES = 16;
-/**
- * The sample text that shows whether a template writes a role's texts unchanged. It is long, as some templates
- * truncate.
- */
+/** Long, as some templates truncate. */
 const SAMPLE = "Whatever is said here comes whole. ".repeat(100).trim();
 
 export type BoundsOptions = {
   readonly renderer: PromptRenderer;
   readonly tokensOf: (prompt: RenderedPrompt) => number;
-  /**
-   * The bytes of the longest token, if no text has fewer tokens than its bytes divided by this; undefined if the
-   * tokenizer may drop characters.
-   */
+  /** Undefined if the tokenizer may drop characters. */
   readonly longestTokenBytes: number | undefined;
 };
 
 /**
- * Estimates a lower bound of the tokens in a conversation's prompt without rendering it, so that a prompt that cannot
- * fit the window is refused at once. Nothing is assumed about the template: rendering small conversations measures how
- * many tokens a further message of any kind adds at least, and which roles' texts are written unchanged. A template
- * that drops messages adds none, and bounds nothing.
+ * Bounds the tokens of a prompt from below without rendering it: small conversations measure how many tokens a message
+ * adds, and which roles' texts are written unchanged.
  */
 export class PromptBounds {
   readonly #tokensPerMessage: number;
   readonly #longestTokenBytes: number;
   readonly #wholeRoles: ReadonlySet<Role>;
 
-  /** Measures the prompts of a model, which takes some milliseconds. */
   constructor({ renderer, tokensOf, longestTokenBytes }: BoundsOptions) {
     this.#tokensPerMessage = tokensPerMessage(renderer, tokensOf);
     this.#longestTokenBytes = longestTokenBytes ?? Number.POSITIVE_INFINITY;
@@ -74,7 +65,6 @@ const result: Part = {
 };
 const user = says(Role.USER, text("a"));
 
-/** The message patterns that may repeat in a conversation, as short as possible. */
 const PATTERNS: readonly (readonly Message[])[] = [
   [user, says(Role.ASSISTANT, text("a"))],
   [says(Role.USER, text("")), says(Role.ASSISTANT, text(""))],
@@ -88,10 +78,7 @@ const PATTERNS: readonly (readonly Message[])[] = [
   [says(Role.TOOL, result)],
 ];
 
-/**
- * Returns the least number of tokens that a further message adds, over all patterns that the template accepts; 0 if it
- * rejects the first pattern.
- */
+/** 0 if the template rejects the first pattern. */
 function tokensPerMessage(renderer: PromptRenderer, tokensOf: BoundsOptions["tokensOf"]): number {
   const size = (pattern: readonly Message[], times: number) => {
     const repeated = Array.from({ length: times }, () => pattern).flat();
@@ -106,7 +93,6 @@ function tokensPerMessage(renderer: PromptRenderer, tokensOf: BoundsOptions["tok
   return Math.max(0, Math.min(...added.filter((tokens) => tokens !== undefined)));
 }
 
-/** Returns whether the texts of a role are written unchanged, also far from the end of the conversation. */
 function isWhole(renderer: PromptRenderer, role: Role): boolean {
   const first = says(role, text(SAMPLE));
   const rest = Array.from({ length: TIMES }, () => [user, says(Role.ASSISTANT, text("a"))]).flat();

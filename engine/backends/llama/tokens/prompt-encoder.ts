@@ -8,7 +8,7 @@ import { packConversation } from "../../../conversation/packed-conversation.ts";
 import { type PromptFormat, PromptRenderer, type RenderedPrompt } from "../../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../../errors.ts";
 import { LoopTurns } from "../../loop-turns.ts";
-import { windowExceeded } from "../../request-plan/output-limit.ts";
+import { windowExceeded } from "../../request-plan.ts";
 import { commonLength } from "../slots/common-length.ts";
 import { PromptBounds } from "./prompt-bounds.ts";
 import { isSmall } from "./prompt-size.ts";
@@ -16,26 +16,17 @@ import type { Vocabulary } from "./vocabulary.ts";
 
 /** The amount of text that is tokenized per tick of the event loop, in UTF-16 units: about 2,000 tokens, or 2 ms. */
 export const PORTION_UNITS = 8192;
-/** The fixed cost of a tokenizer call, in UTF-16 units of text. */
 const CALL_UNITS = 32;
-/**
- * Prompts of up to this many context windows are tokenized completely, so that the error gives the exact excess. The
- * size of longer ones is estimated.
- */
+/** Longer prompts are estimated; others are tokenized completely, so that the error gives the exact excess. */
 const EXACT_WINDOWS = 2;
 
 export type Prompt = {
   readonly tokens: readonly Token[];
   /** Whether the template has already opened the reasoning, so that the answer contains only its end. */
   readonly startsInReasoning: boolean;
-  /** Whether the answer continues a text of the caller's. */
   readonly continuesText: boolean;
-  /** The number of tokens up to the last cache breakpoint of the caller; 0 without one. */
   readonly markedTokens: number;
-  /**
-   * For each of `Conversation.counts`, the number of tokens that all prompts with the same first messages have in
-   * common with this one; 0 if unknown.
-   */
+  /** For each of `Conversation.counts`, the tokens that all prompts with these first messages share; 0 if unknown. */
   readonly places: readonly number[];
 };
 
@@ -44,7 +35,6 @@ export type PromptEncoderOptions = {
   readonly vocabulary: Vocabulary;
   readonly format: PromptFormat;
   readonly contextWindow: number;
-  /** Renders large conversations on worker threads. */
   readonly work: Pick<CallerWork, "run">;
 };
 
@@ -57,9 +47,8 @@ type Tokenized = {
 };
 
 /**
- * Encodes conversations to tokens, for generating and for counting. A prompt that cannot fit the window costs almost
- * nothing; large conversations are rendered on worker threads; and work on the main thread is done in slices of a few
- * milliseconds, one per tick of the event loop, alternating between tenants.
+ * Encodes conversations to tokens. Large ones are rendered on worker threads; the main thread works in slices of a few
+ * milliseconds, alternating between tenants.
  */
 export class PromptEncoder {
   readonly #options: PromptEncoderOptions;
@@ -67,7 +56,6 @@ export class PromptEncoder {
   readonly #bounds: PromptBounds;
   readonly #turns = new LoopTurns();
 
-  /** Measures the model's prompts. Throws if the template is not valid Jinja. */
   constructor(options: PromptEncoderOptions) {
     const { format, vocabulary, model } = options;
     this.#options = options;
@@ -79,15 +67,11 @@ export class PromptEncoder {
     });
   }
 
-  /** The bytes of the longest token, if prompts contain the text of user messages unchanged; else 0. */
   get longestTokenBytes(): number {
     return this.#bounds.longestTokenBytes;
   }
 
-  /**
-   * Resolves to the prompt of a conversation. Throws `EngineError`: CONTEXT_WINDOW_EXCEEDED if there is no room for an
-   * answer, INVALID_REQUEST if the template rejects it, QUEUE_FULL if too many jobs wait, and why the caller left.
-   */
+  /** Throws `EngineError` CONTEXT_WINDOW_EXCEEDED, INVALID_REQUEST, QUEUE_FULL, or why the caller left. */
   async encode(conversation: Conversation, order: WorkOrder): Promise<Prompt> {
     const { contextWindow } = this.#options;
     this.#refuseHopeless(conversation, contextWindow);
@@ -98,11 +82,7 @@ export class PromptEncoder {
     return { tokens, startsInReasoning, continuesText, markedTokens, places };
   }
 
-  /**
-   * Resolves to the number of tokens in the prompt of a conversation, also beyond the window; beyond twice the window
-   * it is an estimate. Throws `EngineError` as `encode` does, but CONTEXT_WINDOW_EXCEEDED only if the lower bound is
-   * twice the window.
-   */
+  /** Counts beyond the window too; beyond twice the window it estimates or throws. Throws as `encode` does. */
   async count(conversation: Conversation, order: WorkOrder): Promise<number> {
     this.#refuseHopeless(conversation, EXACT_WINDOWS * this.#options.contextWindow);
     return (await this.#tokenize(await this.#render(conversation, order), order)).count;

@@ -2,19 +2,15 @@ import type { SequenceEvaluateOptions, Token, TokenBias } from "node-llama-cpp";
 import type { Sampling } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
 
-/** The sampling parameters of requests that set none. All of them may come from the model file. */
 export type SamplingDefaults = {
-  /** The temperature; 0 always takes the most likely token. */
   readonly temperature: number;
   /** The number of most likely tokens to draw from; 0 for all. */
   readonly topK: number;
-  /** The total probability, from 0 to 1, of the most likely tokens to draw from. */
   readonly topP: number;
   /** The fraction of the most likely token's probability, from 0 to 1, below which tokens are excluded. */
   readonly minP: number;
 };
 
-/** The defaults of llama.cpp. */
 const FALLBACK: SamplingDefaults = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 };
 
 /** The penalty window, in tokens: the library copies it at every step. */
@@ -33,11 +29,9 @@ export type SamplingOptions = Pick<
 export type SamplingInput = {
   readonly sampling: Sampling | undefined;
   readonly defaults: SamplingDefaults;
-  /** The size of the vocabulary; token ids from there on have no bias. */
   readonly vocabularySize: number;
   /** The tokens generated so far; the list grows and is read at each step. */
   readonly generated: readonly Token[];
-  /** Returns a seed for a request without one, from 0 to 2^32 - 2. */
   readonly randomSeed: () => number;
   readonly newBias: () => TokenBias;
   readonly banned: readonly Token[];
@@ -48,10 +42,7 @@ export type SamplingInput = {
 /** The bias that lifts a token above all others; a request's own bias for the token overrides it. */
 const PREFERENCE = 500;
 
-/**
- * Reads the valid values of `general.sampling.*` of a GGUF file; the rest are llama.cpp's defaults. `general` is that
- * part of the metadata of the file.
- */
+/** Reads `general.sampling.*` of a GGUF file; the rest are llama.cpp's defaults. */
 export function samplingDefaults(general: object): SamplingDefaults {
   const sampling: unknown = Object.entries(general).find(([key]) => key === "sampling")?.[1];
   const found = new Map(typeof sampling === "object" && sampling !== null ? Object.entries(sampling) : []);
@@ -69,8 +60,7 @@ export function samplingDefaults(general: object): SamplingDefaults {
 }
 
 /**
- * Returns all sampling parameters explicitly: the library's defaults are not neutral. Penalties count generated tokens
- * only. Throws `EngineError` INVALID_REQUEST for a value out of range, with which the library would sample garbage.
+ * All explicit: the library's defaults are not neutral. Throws `EngineError` INVALID_REQUEST for a value out of range.
  */
 export function toSamplingOptions(input: SamplingInput): SamplingOptions {
   const { sampling, defaults, generated } = input;
@@ -105,7 +95,7 @@ export function isDrawn({ temperature }: SamplingOptions): boolean {
   return temperature !== undefined && temperature > 0;
 }
 
-/** Converts sampling parameters to the contract's. A seed that was generated here is left out. */
+/** A seed that was generated here is left out. */
 export function usedSampling({ temperature, topK, topP, minP, repeatPenalty }: SamplingOptions): Sampling {
   return {
     temperature,
@@ -120,10 +110,7 @@ export function usedSampling({ temperature, topK, topP, minP, repeatPenalty }: S
   };
 }
 
-/**
- * Returns the number of alternatives per token, from 0 to 50; undefined without log probabilities. Throws `EngineError`
- * INVALID_REQUEST for more.
- */
+/** Alternatives per token, 0 to 50; undefined without log probabilities. Throws `EngineError` INVALID_REQUEST. */
 export function wantedLogprobs(sampling: Sampling | undefined): number | undefined {
   const wanted = sampling?.topLogprobs;
   return wanted === undefined ? undefined : inRange("top_logprobs", wanted, 0, MAX_TOP_LOGPROBS);

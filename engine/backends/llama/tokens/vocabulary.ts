@@ -3,11 +3,7 @@ import { type ControlToken, ControlTokens } from "../../../conversation/control-
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { JsonEnds } from "./json-ends.ts";
 
-/**
- * The pre-tokenizers similar to GPT-4's: a space begins the next word, and a line break ends a run of white space. A
- * text can be cut at these positions without changing its tokens. With any other pre-tokenizer a text is tokenized in
- * one call.
- */
+/** Pre-tokenizers similar to GPT-4's: a text can be cut between words without changing its tokens. */
 const SPLITS_WORDS: ReadonlySet<string> = new Set([
   ...["llama-bpe", "qwen2", "qwen35", "deepseek-r1-qwen", "gpt-4o", "minimax-m2", "tekken", "deepseek-v3"],
   ...["chatglm-bpe", "glm4", "kimi-k2", "grok-2"],
@@ -17,27 +13,18 @@ export type Vocabulary = {
   readonly size: number;
   readonly controlTokens: ControlTokens;
   readonly cutsAtWords: boolean;
-  /**
-   * The bytes of the longest token; undefined if the tokenizer may drop characters, so that a text may have fewer
-   * tokens than its bytes divided by this.
-   */
+  /** Undefined if the tokenizer may drop characters. */
   readonly longestTokenBytes: number | undefined;
   /** The control tokens that do not end an answer: detokenizing drops them. */
   readonly hiddenTokens: readonly Token[];
   /** The tokens that end strings and brackets in JSON. */
   readonly jsonEnds: JsonEnds<Token>;
-  /** The spelling of the token that begins a prompt; "" if the model has none. */
   readonly bosText: string;
-  /** The spelling of the token that ends an answer; "" if the model has none. */
   readonly eosText: string;
-  /**
-   * Returns the single token with this spelling, which the tokenizer matches anywhere in a text; undefined if there is
-   * none.
-   */
+  /** The single token that the tokenizer matches for this spelling anywhere in a text. */
   markerToken(spelling: string): Token | undefined;
 };
 
-/** Reads the vocabulary of a model by iterating over all its tokens. */
 export function readVocabulary(model: LlamaModel): Vocabulary {
   const tokens: ControlToken[] = [];
   const ids = new Map<string, Token>();
@@ -83,7 +70,6 @@ export function markTokens({ reasoning, toolCall, text }: OutputMarkers, vocabul
   );
 }
 
-/** Returns the rest of a marker after its special tokens are removed. */
 export function withoutTokens(mark: string, { controlTokens }: Vocabulary): readonly string[] {
   const parts: string[] = [];
   let from = 0;

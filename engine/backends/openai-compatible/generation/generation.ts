@@ -9,7 +9,7 @@ import type {
 import { WorkGivenUp } from "../../../caller-work/caller-work.ts";
 import { EngineError } from "../../../errors.ts";
 import { type CompiledSchema, checkCompiledSchemas } from "../../../grammar/validation/compiled-schemas.ts";
-import { newCallIds } from "../../request-plan/new-call-ids.ts";
+import { newCallIds } from "../../request-plan.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
 import { readChunk } from "../answer/chunk.ts";

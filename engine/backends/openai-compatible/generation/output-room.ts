@@ -1,6 +1,6 @@
 import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
-import { roomBehind } from "../../request-plan/output-limit.ts";
+import { roomBehind } from "../../request-plan.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
 import type { ChatRequest } from "../request/request.ts";
 import { countTokens } from "./count-tokens.ts";

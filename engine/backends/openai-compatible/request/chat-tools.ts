@@ -1,7 +1,7 @@
 import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Tool, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../../../errors.ts";
-import { planToolUse } from "../../request-plan/tool-use.ts";
+import { planToolUse } from "../../request-plan.ts";
 import type { Dialect } from "../dialect/dialect.ts";
 import { type JsonValue, rawObject } from "../http/raw-json.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";

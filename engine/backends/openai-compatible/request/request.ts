@@ -10,7 +10,7 @@ import type { TurnRules } from "../../../conversation/turn-rules.ts";
 import { EngineError } from "../../../errors.ts";
 import type { CompiledSchema } from "../../../grammar/validation/compiled-schemas.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
-import { askedOutputTokens } from "../../request-plan/output-limit.ts";
+import { askedOutputTokens } from "../../request-plan.ts";
 import type { Dialect, RequestField } from "../dialect/dialect.ts";
 import { type JsonValue, rawObject } from "../http/raw-json.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";

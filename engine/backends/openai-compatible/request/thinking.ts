@@ -1,6 +1,6 @@
 import type { Reasoning } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
-import { planReasoning } from "../../request-plan/reasoning-use.ts";
+import { planReasoning } from "../../request-plan.ts";
 import type { Dialect } from "../dialect/dialect.ts";
 
 /** The translation of a request's reasoning fields for a model. */

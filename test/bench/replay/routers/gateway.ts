@@ -1,23 +1,20 @@
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
-import type { Admitted } from "../../../../gateway/upstream/admission/place-search.ts";
-import { ClusterAdmission } from "../../../../gateway/upstream/cluster-admission.ts";
+import { AdmissionController } from "../../../../gateway/upstream/admission/admission-controller.ts";
+import type { Admitted } from "../../../../gateway/upstream/admission/slot-request.ts";
 import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
 import { type Evictions, evictionsWith } from "../../../../gateway/upstream/endpoint/evictions.ts";
 import { averageLoad, type LoadAverage } from "../../../../gateway/upstream/endpoint/load-average.ts";
 import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { EndpointViews } from "../../../../gateway/upstream/load-balancing/endpoint-views.ts";
-import {
-  type HeldPrefix,
-  type HeldPrefixes,
-  NOTHING_TOLD,
-} from "../../../../gateway/upstream/load-balancing/held-prefixes.ts";
-import { BELIEVED_MS } from "../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-affinity.ts";
 import type { LbPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";
+import {
+  type AnnouncedPrefix,
+  type AnnouncedPrefixes,
+  PrefixIndex,
+} from "../../../../gateway/upstream/load-balancing/prefix-index.ts";
 import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
-import { CacheLedger } from "../../../../gateway/upstream/prefixes/cache-ledger.ts";
-import type { SentRequest } from "../../../../gateway/upstream/prefixes/sent-request.ts";
 import { delta, finished, progress, started } from "../../../support/events/events.ts";
 import type { PieceCaches } from "../piece-cache.ts";
 import type { Digested } from "../played-session.ts";
@@ -48,8 +45,8 @@ export type GatewayParts = {
   readonly gateways: number;
   readonly clock: Clock;
   readonly random: () => number;
-  /** The nodes' reported prefixes; undefined without reports. */
-  readonly prefixes: HeldPrefixes | undefined;
+  /** The nodes' announced prefixes; undefined where they announce none. */
+  readonly announced: AnnouncedPrefixes | undefined;
   readonly judge: ReasonJudge;
   readonly number: number;
 };
@@ -60,18 +57,17 @@ export class Gateway implements Router {
   readonly #clock: Clock;
   readonly #gateways: number;
   readonly #views = new EndpointViews();
-  readonly #admission: ClusterAdmission<string>;
+  readonly #admission: AdmissionController<string>;
   readonly #work = new WorkLedger();
   readonly #active: number[];
   readonly #averages: (LoadAverage | undefined)[] = [];
   readonly #evictions: (Evictions | undefined)[] = [];
   readonly #reports: NodeReport[] = [];
-  readonly #ledger: CacheLedger;
   readonly #judge: ReasonJudge;
   readonly #number: number;
 
   constructor(parts: GatewayParts) {
-    const { lbPolicy, nodes, gateways, clock, random, prefixes = NOTHING_TOLD } = parts;
+    const { lbPolicy, nodes, gateways, clock, random, announced } = parts;
     this.#judge = parts.judge;
     this.#number = parts.number;
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
@@ -89,10 +85,7 @@ export class Gateway implements Router {
     ]);
     if (!settings) throw new Error("there is no cluster");
     const viewOf = (address: string) => this.#views.get(address);
-    this.#ledger = new CacheLedger({
-      ...{ prefixes, lifeOf: () => 0, believedMs: () => BELIEVED_MS, viewOf },
-      ...{ blockTokensOf: () => 0, keptConversationsOf: () => 0 },
-    });
+    const prefixes = new PrefixIndex(announced, { lifeOf: () => 0, viewOf });
     for (let node = 0; node < nodes; node += 1) this.#views.set(this.#view(node));
     const cluster = {
       settings,
@@ -105,7 +98,7 @@ export class Gateway implements Router {
       onMembersChange: () => () => {},
       onHealthChange: () => () => {},
     };
-    this.#admission = new ClusterAdmission(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
+    this.#admission = new AdmissionController(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
   }
 
   reported(node: number, report: NodeReport): void {
@@ -131,35 +124,32 @@ export class Gateway implements Router {
     };
     void this.#admission.acquire(request, NEVER).then((place) => {
       if (typeof place === "string") throw new Error(`no place: ${place}`);
-      const sent = this.#ledger.sent({ shape, affinityKey, cacheKey: "" }, place.member, this.#clock.nowMs());
-      dispatch(this.#addresses.indexOf(place.member), this.#follower(prompt, place, sent));
+      dispatch(this.#addresses.indexOf(place.member), this.#follower(prompt, place));
     });
   }
 
-  #follower(prompt: Prompt, { member, placement, release }: Admitted<string>, sent: SentRequest): Follower {
+  #follower(prompt: Prompt, { member, placement, release }: Admitted<string>): Follower {
     const { tokens: inputTokens, outputTokens } = prompt;
     const node = this.#addresses.indexOf(member);
     this.#active[node] = (this.#active[node] ?? 0) + 1;
     const sentMs = this.#clock.nowMs();
     let cachedInputTokens = 0;
     let queueMs = 0;
+    placement?.explain?.((note) => this.#judge.judge(prompt, this.#number, note));
     return {
       started: (cachedTokens) => {
         cachedInputTokens = cachedTokens;
         queueMs = this.#clock.nowMs() - sentMs;
-        this.#judge.judge(prompt, this.#number, cachedTokens, sent.measured(inputTokens, cachedTokens));
         placement?.see([started({ inputTokens, cachedInputTokens })]);
       },
       progress: (prefilledTokens) => placement?.see([progress(prefilledTokens)]),
       firstToken: () => {
         this.#judge.prefilled(prompt);
-        sent.prefilled(inputTokens, this.#clock.nowMs());
         placement?.see([delta(0, "a")]);
       },
       finished: (prefillMs) => {
         const timings = { queue: duration(queueMs), prefill: duration(prefillMs), decode: undefined };
         placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })]);
-        sent.answered({ inputTokens, outputTokens, reasoningTokens: 0 }, this.#clock.nowMs());
         this.#active[node] = (this.#active[node] ?? 1) - 1;
         release();
       },
@@ -221,7 +211,7 @@ export function exactPrefixes(
   caches: PieceCaches,
   nodes: number,
   digests: ReadonlyMap<string, Digested>,
-): HeldPrefixes {
+): AnnouncedPrefixes {
   const addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
   const tailOf = ({ tokens, goesOn }: Digested, node: number): number => {
     const heldTokens = goesOn ? caches.cached(node, goesOn.last) : 0;
@@ -231,7 +221,7 @@ export function exactPrefixes(
     holders(digest) {
       const digested = digests.get(digest);
       const holders = digested && digested.piece >= 0 ? caches.holders(digested.piece) : 0;
-      const held: HeldPrefix[] = [];
+      const held: AnnouncedPrefix[] = [];
       for (let node = 0; node < nodes && holders !== 0; node += 1)
         if (digested && (holders & (1 << node)) !== 0)
           held.push({ address: addresses[node] ?? "", tokens: digested.tokens, tailTokens: tailOf(digested, node) });

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { fixedSentence } from "../../../../engine/backends/scripted/scripted.ts";
 import { EngineError, type ErrorReason } from "../../../../engine/errors.ts";
+import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { started } from "../../../support/events/events.ts";
 import { gate } from "../../../support/gate.ts";
 import { keyWith } from "../../../support/gateway/limited-key.ts";

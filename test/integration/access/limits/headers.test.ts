@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { fixedSentence } from "../../../../engine/backends/scripted/scripted.ts";
+import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { keyWith, limitHeaders } from "../../../support/gateway/limited-key.ts";
 import { OwnServices } from "../../../support/gateway/own-services.ts";
 import { MINIMAL, POST_PATHS } from "../../../support/requests/minimal-bodies.ts";

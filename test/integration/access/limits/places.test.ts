@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { fixedSentence } from "../../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../../engine/errors.ts";
 import { MAX_COUNTS } from "../../../../gateway/upstream/token-counter.ts";
 import { becomes } from "../../../support/becomes.ts";
+import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../../support/events/events.ts";
 import { gate } from "../../../support/gate.ts";
 import { type Auth, keyWith } from "../../../support/gateway/limited-key.ts";

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { fixedSentence } from "../../../../engine/backends/scripted/scripted.ts";
+import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { gate } from "../../../support/gate.ts";
 import { keyWith, limitHeaders, setLimits } from "../../../support/gateway/limited-key.ts";
@@ -76,8 +76,8 @@ describe("uncounted requests", () => {
 
   test("a request that is refused for its tokens", async () => {
     const script = () => [[started({ inputTokens: 90 }), textStart(0), delta(0, "x"), blockEnd(0), counted]];
-    const { gateway } = await services.start(script, { limits: { requestBurstSeconds: 60 } });
-    const auth = await keyWith(gateway, { rpm: 2, itpm: 100 });
+    const { gateway } = await services.start(script);
+    const auth = await keyWith(gateway, { rpm: 12, itpm: 100 });
     const big = { model: "svc-qwen", input: "x".repeat(3_000) };
     expect(await statusOf(gateway.post("/v1/responses", big, auth))).toBe(200);
     for (let i = 0; i < 3; i += 1) {
@@ -135,10 +135,10 @@ describe("tokens", () => {
 });
 
 test("a change of the record holds from the next request on", async () => {
-  const { gateway } = await services.start(fixedSentence, { limits: { requestBurstSeconds: 60 } });
-  const auth = await keyWith(gateway, { rpm: 1 });
+  const { gateway } = await services.start(fixedSentence);
+  const auth = await keyWith(gateway, { rpm: 6 });
   const post = () => statusOf(gateway.post("/v1/responses", MINIMAL["/v1/responses"], auth));
   expect([await post(), await post()]).toEqual([200, 429]);
-  await setLimits(gateway, auth, { rpm: 2 });
+  await setLimits(gateway, auth, { rpm: 12 });
   expect([await post(), await post()]).toEqual([200, 429]);
 });

@@ -1,8 +1,8 @@
 import { onTestFinished } from "vitest";
-import type { Script } from "../../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../../engine/errors.ts";
 import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FaultyWire } from "../../engine/faulty-wire.ts";
+import type { Script } from "../../engine/scripted-backend.ts";
 import { type RunningEngine, startEngine } from "../../engine/start-engine.ts";
 import { textAnswer } from "../../events/events.ts";
 import { preferred } from "../../preferred.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { CountPlaces } from "../../../../engine/calls/count-places.ts";
+import { CountPermits } from "../../../../engine/calls/count-tokens-call.ts";
 
 test("a tenant has its own permits, and reuses released ones", () => {
-  const places = new CountPlaces();
+  const places = new CountPermits();
   const taken: (() => void)[] = [];
   const full = (tenant: string) => {
     try {
@@ -20,7 +20,7 @@ test("a tenant has its own permits, and reuses released ones", () => {
 });
 
 test("the permits of all tenants together are limited", () => {
-  const places = new CountPlaces();
+  const places = new CountPermits();
   let taken = 0;
   const takeAll = () => {
     for (; taken < 10_000; taken += 1) places.take(`t${taken}`);

@@ -10,7 +10,7 @@ import { blockEnd, delta, finished, started, textStart } from "../../../support/
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 /** A reader that accepts messages until the test blocks it. */
-function reader(maxDelayMs = 0, tellsTokens = true, minGapMs = 0) {
+function reader(maxDelayMs = 0, sendsTokens = true, minGapMs = 0) {
   const messages: (readonly Event[])[] = [];
   const tokens: (readonly number[])[] = [];
   let listener = () => {};
@@ -26,7 +26,7 @@ function reader(maxDelayMs = 0, tellsTokens = true, minGapMs = 0) {
     },
   };
   const clock = new VirtualClock();
-  const writer = new EventWriter(sink, { maxDelayMs, minGapMs, tellsTokens }, clock);
+  const writer = new EventWriter(sink, { maxDelayMs, minGapMs, sendsTokens }, clock);
   const catchUp = () => {
     state.ready = true;
     listener();

@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { workRecorder } from "../../../../engine/calls/work-log.ts";
+import { workRecorder } from "../../../../engine/calls/call-log.ts";
 import { EngineMetrics } from "../../../../engine/metrics/engine-metrics.ts";
 
 test("jobs are counted by outcome, and a fault is logged once per code location", async () => {

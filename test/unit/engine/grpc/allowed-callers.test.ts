@@ -1,6 +1,6 @@
 import type { ServerInterceptingCallInterface, ServerMethodDefinition } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
-import { callerNames, drainedByTrusted } from "../../../../engine/grpc/allowed-callers.ts";
+import { callerNames, drainedByTrusted } from "../../../../engine/grpc/interceptors.ts";
 import { NodeServiceService } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 
 type Call = ServerInterceptingCallInterface;

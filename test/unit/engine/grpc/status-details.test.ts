@@ -2,7 +2,7 @@ import { Metadata, Server, type ServerInterceptingCallInterface, status } from "
 import { expect, test } from "vitest";
 import { answerUnknownMethods, withStatusDetails } from "../../../../deploy/runtime/grpc/status-details.ts";
 import { EngineError, toFailedCall } from "../../../../engine/errors.ts";
-import { explained, UNKNOWN_METHOD } from "../../../../engine/grpc/status-details.ts";
+import { explained, UNKNOWN_METHOD } from "../../../../engine/grpc/interceptors.ts";
 import { errorInfo } from "../../../support/engine/node-client.ts";
 
 type Sent = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0];

@@ -1,7 +1,7 @@
 import { Registry } from "prom-client";
 import { expect, test } from "vitest";
 import type { BackendLoad } from "../../../../engine/backend.ts";
-import { type NodeReadings, registerNodeGauges } from "../../../../engine/metrics/node-gauges.ts";
+import { type NodeReadings, registerNodeGauges } from "../../../../engine/metrics/engine-metrics.ts";
 
 const UNKNOWN: NodeReadings = {
   load: () => ({ slots: 4, busySlots: 1, waiting: 2 }),

@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import type { Script } from "../../../../engine/backends/scripted/scripted.ts";
 import { GenerationCall } from "../../../../engine/calls/generation-call.ts";
 import { OpenCalls } from "../../../../engine/calls/open-calls.ts";
 import { NodeState } from "../../../../engine/node/node-state.ts";
 import { watchNode } from "../../../../engine/node/watchdog.ts";
 import { countedBackend } from "../../../support/engine/counted-backend.ts";
+import type { Script } from "../../../support/engine/scripted-backend.ts";
 import { workHere } from "../../../support/engine/work-here.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { generateRequest } from "../../../support/requests/generate-request.ts";

@@ -12,7 +12,6 @@ function watched() {
   const watchdog = new Watchdog({
     clock,
     stallMs: 1_000,
-    hangMs: 10_000,
     steps: () => (engine.counts ? { ...engine } : undefined),
     onStall: () => seen.push("stall"),
     onRecover: () => seen.push("recover"),

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { seededRandom } from "../../../../engine/backends/simulator/seeded-random.ts";
 import { HeldPrefixes } from "../../../../engine/prefixes/held-prefixes.ts";
 import { type SlotLine, SlotPrefixes } from "../../../../engine/prefixes/slot-prefixes.ts";
+import { seededRandom } from "../../../support/seeded-random.ts";
 
 test("after random changes each digest reports the slot with the most tokens after it", () => {
   const random = seededRandom(7);

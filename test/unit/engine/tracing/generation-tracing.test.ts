@@ -1,7 +1,7 @@
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import { InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace";
 import { describe, expect, test } from "vitest";
-import type { GenerationFacts } from "../../../../engine/calls/generation-log.ts";
+import type { GenerationFacts } from "../../../../engine/calls/call-log.ts";
 import { EngineError, type ErrorReason } from "../../../../engine/errors.ts";
 import { GenerationTracing } from "../../../../engine/tracing/generation-tracing.ts";
 import { FinishReason } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";

@@ -34,9 +34,7 @@ describe("defaults", () => {
       circuitBreakers: {
         maxPendingRequestsPerKey: 32,
         noEndpointHoldMs: 120_000,
-        maxHeldRequests: 512,
-        workingSetWaitMs: 240_000,
-        retryBudget: { budgetPercent: 20, minRetryConcurrency: 3 },
+        retryBudget: { budgetPercent: 20 },
       },
     });
   });
@@ -77,7 +75,7 @@ describe("accepted", () => {
     ["a file", { model: "svc-qwen", type: "file", path: "/etc/svc/endpoints.yaml" }],
     ["detection by failures in a row switched off", { ...STATIC, outlierDetection: { consecutiveGatewayFailure: 0 } }],
     ["certificates", { ...STATIC, tls: { caFile: "ca.pem", certFile: "c.pem", keyFile: "c.key", serverName: "a" } }],
-    ["limits instead of slots", { ...STATIC, circuitBreakers: { maxRequests: 10, maxPendingRequests: 0 } }],
+    ["limits instead of slots", { ...STATIC, circuitBreakers: { maxRequestsPerEndpoint: 10, maxPendingRequests: 0 } }],
   ])("%s", (_, cluster) => {
     expect(check([cluster]).clusters[0]).toMatchObject(cluster);
   });

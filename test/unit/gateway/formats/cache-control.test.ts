@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { CACHE_TTLS, cacheBreakpoint, cacheTtl } from "../../../../gateway/formats/cache-control.ts";
+import { CACHE_TTLS, cacheBreakpoint, cacheTtl } from "../../../../gateway/formats/fields.ts";
 
 describe("cache control", () => {
   test("every name stands for its duration", () => {

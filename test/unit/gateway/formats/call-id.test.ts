@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { shownCallId } from "../../../../gateway/formats/call-id.ts";
+import { shownCallId } from "../../../../gateway/formats/completion.ts";
 import { HEAD } from "../../../support/events/encoding-context.ts";
 
 describe("a call has an id in the format's own form, whatever the engine created", () => {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { imageFromBase64, imageFromUrl } from "../../../../gateway/formats/image.ts";
+import { imageFromBase64, imageFromUrl } from "../../../../gateway/formats/parts.ts";
 import { ImageDetail } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { faultOf, thrownBy } from "./thrown-by.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, schemaText } from "../../../../gateway/formats/json-schema-limits.ts";
+import { MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, schemaText } from "../../../../gateway/formats/tools.ts";
 import { faultOf } from "./thrown-by.ts";
 
 const path = ["tools", 0, "function", "parameters"];

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { chatRequest } from "../../../../gateway/formats/chat/schema.ts";
 import { checked } from "../../../../gateway/formats/checked.ts";
+import { stopStrings } from "../../../../gateway/formats/fields.ts";
 import { messagesRequest } from "../../../../gateway/formats/messages/schema.ts";
-import { stopStrings } from "../../../../gateway/formats/stop-strings.ts";
 import { faultOf } from "./thrown-by.ts";
 
 const { stop } = chatRequest.shape;

@@ -2,11 +2,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { chat } from "../../../../gateway/formats/chat/request.ts";
-import { CHAT_UNTAKEN } from "../../../../gateway/formats/chat/untaken-fields.ts";
-import { countTokens } from "../../../../gateway/formats/messages/count-tokens.ts";
-import { messages } from "../../../../gateway/formats/messages/request.ts";
-import { MESSAGES_UNTAKEN } from "../../../../gateway/formats/messages/untaken-fields.ts";
-import { refuseUntaken } from "../../../../gateway/formats/untaken-field.ts";
+import { CHAT_UNTAKEN } from "../../../../gateway/formats/chat/schema.ts";
+import { countTokens, messages } from "../../../../gateway/formats/messages/request.ts";
+import { MESSAGES_UNTAKEN } from "../../../../gateway/formats/messages/schema.ts";
+import { refuseUntaken } from "../../../../gateway/formats/request-body.ts";
 import { CONTEXT } from "../../../support/events/encoding-context.ts";
 import { faultOf } from "./thrown-by.ts";
 

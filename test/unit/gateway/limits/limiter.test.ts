@@ -16,8 +16,7 @@ function usage(inputTokens: number, outputTokens: number, cachedInputTokens = 0)
 function setUp(limits: KeyLimits, quota: KeyQuota = {}, cachedInputWeight = 0) {
   const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
   const store = new MemoryLimitStore(clock);
-  const bursts = { requestBurstSeconds: 60, tokenBurstSeconds: 60 };
-  const limiter = new Limiter({ store, ...bursts, cachedInputWeight, countConcurrency: 3 });
+  const limiter = new Limiter({ store, cachedInputWeight, countConcurrency: 3 });
   const principal = principalWith(limits, quota);
   const admit = (use: Use = "generation") => limiter.admit(principal, use);
   /** A request that has passed both gates; throws when one refuses. */
@@ -37,30 +36,24 @@ function setUp(limits: KeyLimits, quota: KeyQuota = {}, cachedInputWeight = 0) {
 
 describe("requests per minute", () => {
   test("the one too many is refused with the exact wait", async () => {
-    const { clock, admit } = setUp({ rpm: 40 });
+    const { clock, admit } = setUp({ rpm: 240 });
     for (let i = 0; i < 40; i += 1) expect((await admit()).refusal).toBeUndefined();
     expect((await admit()).refusal).toMatchObject({
       code: "rate_limit_exceeded",
-      message: "Rate limit reached for requests: limit 40/min. Please try again in 1.5s.",
+      message: "Rate limit reached for requests: limit 240/min. Please try again in 0.25s.",
       limit: "requests",
-      retryAfterMs: 1_500,
+      retryAfterMs: 250,
       shouldRetry: undefined,
       detail: "key_rpm_exceeded",
     });
-    clock.jump(1_499);
+    clock.jump(249);
     expect((await admit()).refusal).toBeDefined();
     clock.jump(1);
     expect((await admit()).refusal).toBeUndefined();
   });
 
-  test("exactly a hundred of 800 at one time are admitted", async () => {
-    const { admit } = setUp({ rpm: 100 });
-    const all = await Promise.all(Array.from({ length: 800 }, () => admit()));
-    expect(all.filter(({ refusal }) => !refusal)).toHaveLength(100);
-  });
-
   test("a refund gives the request back, once", async () => {
-    const { run, left } = setUp({ rpm: 10 });
+    const { run, left } = setUp({ rpm: 60 });
     const [first, second] = [await run(), await run()];
     first.refund();
     first.refund();
@@ -70,7 +63,7 @@ describe("requests per minute", () => {
   });
 
   test("counting tokens has a count of its own", async () => {
-    const { admit, left } = setUp({ rpm: 2 });
+    const { admit, left } = setUp({ rpm: 12 });
     expect((await admit("count")).refusal).toBeUndefined();
     expect((await admit("count")).refusal).toBeUndefined();
     expect((await admit("count")).refusal).toMatchObject({ limit: "requests", detail: "key_count_rpm_exceeded" });
@@ -195,7 +188,7 @@ describe("tokens per minute", () => {
   });
 
   test("a request that is refused for its tokens is not counted as a request", async () => {
-    const { admit, limiter, principal, left } = setUp({ rpm: 10, itpm: 500, otpm: 500 });
+    const { admit, limiter, principal, left } = setUp({ rpm: 60, itpm: 500, otpm: 500 });
     await limiter.reserve((await admit()).grant, principal, { ...SHORT, inputTokens: 400 });
     const { grant } = await admit();
     expect(await limiter.reserve(grant, principal, { ...SHORT, inputTokens: 400 })).toBeDefined();
@@ -205,13 +198,13 @@ describe("tokens per minute", () => {
   });
 
   test("a request that cost no tokens is counted as a request only", async () => {
-    const { run, left } = setUp({ rpm: 10, itpm: 500, otpm: 500 }, { tokensPerDay: 1_000 });
+    const { run, left } = setUp({ rpm: 60, itpm: 500, otpm: 500 }, { tokensPerDay: 1_000 });
     (await run()).settleWithoutTokens();
     expect(await left()).toEqual({ rpm: 9, itpm: 500, otpm: 500, tokensPerDay: 1_000 });
   });
 
   test("a caller that left before its tokens were charged pays none", async () => {
-    const { admit, limiter, principal, left } = setUp({ rpm: 10, itpm: 500 });
+    const { admit, limiter, principal, left } = setUp({ rpm: 60, itpm: 500 });
     const { grant } = await admit();
     const reserved = limiter.reserve(grant, principal, SHORT);
     grant.settle(undefined);
@@ -244,7 +237,7 @@ describe("tokens per day", () => {
 
 describe("generations at one time", () => {
   test("the one too many is refused until a place is given back", async () => {
-    const { admit, left } = setUp({ concurrency: 2, rpm: 10 });
+    const { admit, left } = setUp({ concurrency: 2, rpm: 60 });
     const [first] = [await admit(), await admit()];
     expect((await admit()).refusal).toMatchObject({
       code: "rate_limit_exceeded",
@@ -274,7 +267,7 @@ describe("generations at one time", () => {
 });
 
 describe("limits for one model", () => {
-  const limits = { rpm: 10, concurrency: 5, perModel: { "svc-qwen": { rpm: 1, otpm: 100, concurrency: 1 } } };
+  const limits = { rpm: 60, concurrency: 5, perModel: { "svc-qwen": { rpm: 1, otpm: 100, concurrency: 1 } } };
 
   test("apply besides the key's own, and to that model only", async () => {
     const { run, left, admit } = setUp(limits);
@@ -311,8 +304,8 @@ describe("limits for one model", () => {
 describe("a change of the record", () => {
   test("applies to the next request, running ones and past use", async () => {
     const { limiter } = setUp({});
-    const low = principalWith({ rpm: 1, concurrency: 1 });
-    const high = principalWith({ rpm: 5, concurrency: 5 });
+    const low = principalWith({ rpm: 6, concurrency: 1 });
+    const high = principalWith({ rpm: 30, concurrency: 5 });
     const { refusal } = await limiter.admit(low, "generation");
     expect(refusal).toBeUndefined();
     expect((await limiter.admit(low, "generation")).refusal).toBeDefined();
@@ -331,11 +324,10 @@ test("a key without limits is never refused and has no readings", async () => {
   expect(next.readings).toEqual([]);
 });
 
-test("the burst of a rested key is the inflow of the configured time, and at least one request", async () => {
+test("the burst of a rested key is the inflow of ten seconds, and at least one request", async () => {
   const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
   const store = new MemoryLimitStore(clock);
-  const bursts = { requestBurstSeconds: 10, tokenBurstSeconds: 60 };
-  const limiter = new Limiter({ store, ...bursts, cachedInputWeight: 0, countConcurrency: 3 });
+  const limiter = new Limiter({ store, cachedInputWeight: 0, countConcurrency: 3 });
   const admitted = async (rpm: number) => {
     const principal = principalWith({ rpm }, {}, `key${rpm}`);
     const all = await Promise.all(Array.from({ length: 50 }, () => limiter.admit(principal, "generation")));
@@ -355,7 +347,7 @@ describe("how a key's limits stand", () => {
 
   test("reads every limit without a charge", async () => {
     const perModel = { "svc-qwen": { otpm: 3_000, concurrency: 2 } };
-    const { limiter, principal, run } = setUp({ rpm: 60, itpm: 600, concurrency: 3, perModel }, { tokensPerDay: 9 });
+    const { limiter, principal, run } = setUp({ rpm: 360, itpm: 600, concurrency: 3, perModel }, { tokensPerDay: 9 });
     const rested = {
       left: [
         ["rpm", 60],

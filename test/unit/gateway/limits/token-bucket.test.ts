@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { fullBucket, fullInMs, refill, resize, take, waitMs } from "../../../../gateway/limits/token-bucket.ts";
+import { fullBucket, refill, resize, TokenBuckets, take, waitMs } from "../../../../gateway/limits/token-bucket.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const rule = { perMinute: 5_000, capacity: 5_000 };
 
@@ -33,11 +34,6 @@ describe("a bucket", () => {
     expect(waitMs(take(full, rule, 1), rule, 900_000)).toBe(12);
     expect(take(full, rule, 900_000).level).toBe(-895_000);
   });
-
-  test("returns the time until it is full", () => {
-    expect(fullInMs(fullBucket(rule, 0), rule)).toBe(0);
-    expect(fullInMs({ level: -5_000, atMs: 0 }, rule)).toBe(120_000);
-  });
 });
 
 test.each([1, 7, 60, 1_000 / 3, 99_999])("after the wait for a rate of %d a minute the cost passes", (perMinute) => {
@@ -61,4 +57,34 @@ test.each([
   ["a debt stays as it is", -50, { perMinute: 100, capacity: 100 }, { perMinute: 6, capacity: 1 }, -50],
 ] as const)("when the rule changes, %s", (_, level, from, to, expected) => {
   expect(resize({ level, atMs: 5 }, from, to)).toEqual({ level: expected, atMs: 5 });
+});
+
+describe("buckets by name", () => {
+  const bucketsOf = (perMinute: number, max = 10_000) => {
+    const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
+    return { clock, buckets: new TokenBuckets({ rule: { perMinute, capacity: perMinute }, max, clock }) };
+  };
+
+  test("pass up to the limit, each on its own, and again as the bucket refills", () => {
+    const { clock, buckets } = bucketsOf(20);
+    const take20 = () => buckets.tryTake("192.0.2.1");
+    expect(Array.from({ length: 21 }, take20)).toEqual([...Array(20).fill(true), false]);
+    expect(buckets.tryTake("192.0.2.2")).toBe(true);
+    clock.jump(2_999);
+    expect(take20()).toBe(false);
+    clock.jump(1);
+    expect([take20(), take20()]).toEqual([true, false]);
+    buckets.take("192.0.2.1");
+    expect(buckets.level("192.0.2.1")).toBe(-1);
+  });
+
+  test("are bounded, and those in use are kept", () => {
+    const { buckets } = bucketsOf(1, 100);
+    for (let at = 0; at < 300; at += 1) {
+      buckets.tryTake(`network ${at}`);
+      buckets.tryTake("persistent");
+    }
+    expect(buckets.tryTake("persistent")).toBe(false);
+    expect(buckets.tryTake("network 0")).toBe(true);
+  });
 });

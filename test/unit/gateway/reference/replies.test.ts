@@ -6,12 +6,10 @@ import { ApiError } from "../../../../gateway/errors.ts";
 import { chat } from "../../../../gateway/formats/chat/request.ts";
 import { CompletionFold } from "../../../../gateway/formats/completion.ts";
 import { errorBody } from "../../../../gateway/formats/error-envelope.ts";
-import type { Format, PrepareContext } from "../../../../gateway/formats/format.ts";
-import { countTokens } from "../../../../gateway/formats/messages/count-tokens.ts";
-import { messages } from "../../../../gateway/formats/messages/request.ts";
-import { inputTokens } from "../../../../gateway/formats/responses/input-tokens.ts";
-import { compaction, responses } from "../../../../gateway/formats/responses/request.ts";
-import { modelName } from "../../../../gateway/formats/responses/tool-names.ts";
+import type { Format } from "../../../../gateway/formats/format.ts";
+import { countTokens, messages } from "../../../../gateway/formats/messages/request.ts";
+import { compaction, inputTokens, responses } from "../../../../gateway/formats/responses/request.ts";
+import { modelName } from "../../../../gateway/formats/responses/tools.ts";
 import { OPERATIONS, openApiDocument } from "../../../../gateway/reference/openapi.ts";
 import { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { CONTEXT, HEAD } from "../../../support/events/encoding-context.ts";
@@ -87,9 +85,6 @@ const FORMATS: readonly (readonly [Format, readonly object[], "chat" | "messages
     ],
   ];
 
-/** The settings under which chat uses every name of reasoning. */
-const BOTH_FIELDS: PrepareContext = { ...CONTEXT, settings: { ...CONTEXT.settings, reasoningField: "both" } };
-
 type Frame = { readonly type?: string; readonly [key: string]: unknown };
 
 const ERROR = new ApiError("server_is_overloaded", "No room.");
@@ -98,7 +93,7 @@ const ERROR = new ApiError("server_is_overloaded", "No room.");
 function framesOf(format: Format, bodies: readonly object[]): readonly Frame[] {
   const texts = bodies.flatMap((body) =>
     ANSWERS.flatMap((events) => {
-      const answer = prepared(format, { model: "svc-qwen", stream: true, ...body }, BOTH_FIELDS);
+      const answer = prepared(format, { model: "svc-qwen", stream: true, ...body }, CONTEXT);
       const whole = answer.encoder(HEAD);
       const broken = answer.encoder(HEAD);
       return [
@@ -121,7 +116,7 @@ function repliesOf(format: Format, bodies: readonly object[]): readonly object[]
     ANSWERS.map((events) => {
       const fold = new CompletionFold();
       for (const event of events) fold.next(event);
-      return prepared(format, { model: "svc-qwen", ...body }, BOTH_FIELDS).reply(HEAD, fold.result());
+      return prepared(format, { model: "svc-qwen", ...body }, CONTEXT).reply(HEAD, fold.result());
     }),
   );
 }

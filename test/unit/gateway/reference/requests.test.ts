@@ -1,13 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { DEFAULT_CATALOG } from "../../../../gateway/catalog.ts";
 import { chat } from "../../../../gateway/formats/chat/request.ts";
-import { CHAT_UNTAKEN } from "../../../../gateway/formats/chat/untaken-fields.ts";
+import { CHAT_UNTAKEN } from "../../../../gateway/formats/chat/schema.ts";
 import type { PrepareContext } from "../../../../gateway/formats/format.ts";
-import { countTokens } from "../../../../gateway/formats/messages/count-tokens.ts";
-import { messages } from "../../../../gateway/formats/messages/request.ts";
-import { MESSAGES_UNTAKEN } from "../../../../gateway/formats/messages/untaken-fields.ts";
+import { countTokens, messages } from "../../../../gateway/formats/messages/request.ts";
+import { MESSAGES_UNTAKEN } from "../../../../gateway/formats/messages/schema.ts";
+import type { UntakenField } from "../../../../gateway/formats/request-body.ts";
 import { responses } from "../../../../gateway/formats/responses/request.ts";
-import type { UntakenField } from "../../../../gateway/formats/untaken-field.ts";
 import { openApiDocument } from "../../../../gateway/reference/openapi.ts";
 import { FORMAT_SETTINGS } from "../../../support/events/format-settings.ts";
 import { documentedPaths, undocumented, watched } from "../../../support/schemas/documented-paths.ts";

@@ -9,7 +9,6 @@ import { newSealingKey } from "../../../../gateway/sealing/sealing-key.ts";
 import { type Translated, translate } from "../../../../gateway/translation/translate.ts";
 import { replyTo, resultOf, type TranslationTask } from "../../../../gateway/translation/translation-task.ts";
 import { FORMAT_SETTINGS } from "../../../support/events/format-settings.ts";
-import { DEFAULT_JSON_LIMITS } from "../../../support/gateway/default-settings.ts";
 import { parseJsonBody } from "../../../support/gateway/parse-json-body.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../agent-requests");
@@ -23,7 +22,6 @@ function taskOf(operation: string, body: Buffer, more: Partial<TranslationTask> 
   const order = { operation, caller, bodyBytes: body.length } as const;
   const common = {
     singleKeys: ["model"],
-    limits: DEFAULT_JSON_LIMITS,
     settings: FORMAT_SETTINGS,
     catalog: DEFAULT_CATALOG,
   };
@@ -84,9 +82,7 @@ test("refusals come back whole", () => {
   });
   expect(refused('{"model":')).toMatchObject({ code: "invalid_json", detail: "json_syntax" });
   expect(refused('{"model":"svc-qwen","model":"svc-glm53"}')).toMatchObject({ code: "bad_request" });
-  expect(there(taskOf("chat", Buffer.from('{"a":[[[1]]]}'), { limits: { maxDepth: 2, maxNodes: 10 } }))).toMatchObject({
-    code: "bad_request",
-  });
+  expect(refused(`{"a":${"[".repeat(64)}`)).toMatchObject({ code: "bad_request", detail: "json_depth" });
 });
 
 test("a fault of this program comes back without the words of the error", () => {

@@ -2,8 +2,13 @@ import { Registry } from "prom-client";
 import { expect, test } from "vitest";
 import { KeySeries } from "../../../../gateway/usage/key-series.ts";
 import { KeyUsage } from "../../../../gateway/usage/key-usage.ts";
-import { UsageBook } from "../../../../gateway/usage/usage-book.ts";
-import { addCounts, NO_USE, type UsageBatch, type UsageStore } from "../../../../gateway/usage/usage-store.ts";
+import {
+  addCounts,
+  NO_USE,
+  type UsageBatch,
+  UsageBook,
+  type UsageStore,
+} from "../../../../gateway/usage/usage-store.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,58 +1,53 @@
+import type { Clock } from "../../../../../deploy/runtime/time/clock.ts";
+import { durationMs } from "../../../../../deploy/runtime/time/proto-duration.ts";
+import type { Event, Finished } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { headOf, promptBytes } from "../../boundary-hashes.ts";
+import { type CacheNote, CacheReasons } from "../../cache-reasons.ts";
 import type { Candidates } from "../../candidates.ts";
-import type { Policy, PolicyParts, PolicyPick, PolicyRow } from "../../policy.ts";
+import type { Placement, Policy, PolicyParts, PolicyPick, PolicyRow } from "../../policy.ts";
+import type { PrefixIndex, SentPrompt } from "../../prefix-index.ts";
 import type { Route } from "../../route.ts";
 import { slowStartShare } from "../../slow-start.ts";
-import { PlacementMap } from "./placement-map.ts";
+import type { Work, WorkLedger } from "../../work-ledger.ts";
 import { PrefixLearning } from "./prefix-learning.ts";
-import { PrefixPlacement } from "./prefix-placement.ts";
-import { pickPrefixAffinity } from "./prefix-score.ts";
+import { type Prediction, pickPrefixAffinity } from "./prefix-score.ts";
 
-/** The policy that sends a prompt to the endpoint with most of it cached, by reported and by sent prefixes. */
+/** The policy that sends a prompt to the endpoint with most of it cached, by announced and by sent prefixes. */
 export const prefixAffinity: PolicyRow = {
   summary: "The endpoint that will have prefilled the prompt first, by what it holds of it and has yet to do.",
   create: (parts) => new PrefixAffinity(parts),
 };
 
 /**
- * The time for which an engine is believed to keep a prefix after its last use, in milliseconds, when neither the
- * request sets it nor the node reports its retention.
+ * The time for which an engine is believed to keep a prefix after its last use, in milliseconds, when the request does
+ * not set it.
  */
-export const BELIEVED_MS = 3_600_000;
+const BELIEVED_MS = 3_600_000;
+/** The share of the expected cached tokens below which the measured ones refute the belief behind the expectation. */
+const REFUTING_SHARE = 0.5;
 
 class PrefixAffinity implements Policy {
   readonly #parts: PolicyParts;
-  readonly #placements: PlacementMap;
-  readonly #learning: PrefixLearning;
+  readonly #learning = new PrefixLearning();
+  readonly #reasons: CacheReasons;
 
   constructor(parts: PolicyParts) {
     this.#parts = parts;
-    this.#placements = new PlacementMap();
-    this.#learning = new PrefixLearning(this.#placements);
+    this.#reasons = new CacheReasons(parts.prefixes);
   }
 
   pick(candidates: Candidates, route: Route, nowMs: number): PolicyPick | undefined {
-    const { prefixes, random, work, clock } = this.#parts;
-    const found = pickPrefixAffinity(candidates, route, {
-      placements: this.#placements,
-      prefixes,
-      learned: this.#learning,
-      nowMs,
-      shareOf: ({ healthySinceMs }) => slowStartShare(healthySinceMs, nowMs),
-      random,
-    });
+    const { prefixes: index, random, work, clock } = this.#parts;
+    const learning = this.#learning;
+    const shareOf = ({ healthySinceMs }: { readonly healthySinceMs: number | undefined }) =>
+      slowStartShare(healthySinceMs, nowMs);
+    const found = pickPrefixAffinity(candidates, route, { index, learned: learning, nowMs, shareOf, random });
     if (!found) return undefined;
     const { endpoint, prediction, compared } = found;
-    this.#learning.looked(compared);
-    const placed = {
-      shape: route.shape,
-      conversation: `${route.affinityKey} ${headOf(route.shape)}`,
-      address: endpoint.address,
-      prediction,
-      ttlMs: route.ttlMs ?? BELIEVED_MS,
-    };
-    const { uncachedTokens } = prediction;
-    return { endpoint, uncachedTokens, placement: new PrefixPlacement(placed, this.#learning, work, clock) };
+    learning.looked(compared);
+    const parts = { index, learning, reasons: this.#reasons, work, clock };
+    const placement = new PrefixPlacement(route, endpoint.address, prediction, parts);
+    return { endpoint, uncachedTokens: prediction.uncachedTokens, placement };
   }
 
   expectedTokens({ shape }: Route): number {
@@ -60,7 +55,145 @@ class PrefixAffinity implements Policy {
   }
 
   forget(address: string): void {
-    this.#placements.forgetEndpoint(address);
+    this.#parts.prefixes.forget(address);
     this.#learning.workingSets.forget(address);
+  }
+}
+
+type PlacementParts = {
+  readonly index: PrefixIndex;
+  readonly learning: PrefixLearning;
+  readonly reasons: CacheReasons;
+  readonly work: WorkLedger;
+  readonly clock: Clock;
+};
+
+/** Follows a prompt to an endpoint: the expectation of the pick, corrected by the engine's events. */
+class PrefixPlacement implements Placement {
+  readonly #route: Route;
+  readonly #address: string;
+  readonly #prediction: Prediction;
+  readonly #parts: PlacementParts;
+  #work: Work | undefined;
+  #sent: SentPrompt | undefined;
+  #onNote: ((note: CacheNote) => void) | undefined;
+  #inputTokens = 0;
+  #cachedTokens: number | undefined;
+  #prefilled = false;
+
+  constructor(route: Route, address: string, prediction: Prediction, parts: PlacementParts) {
+    this.#route = route;
+    this.#address = address;
+    this.#prediction = prediction;
+    this.#parts = parts;
+  }
+
+  /** Adds the prompt to the endpoint's work, and to the index: its prefix will be in the cache there. */
+  begin(): void {
+    const { index, learning, work, clock } = this.#parts;
+    const { shape, affinityKey } = this.#route;
+    const { tokensPerByte } = learning;
+    const nowMs = clock.nowMs();
+    learning.workingSets.used(`${affinityKey} ${headOf(shape)}`, this.#address, this.#prediction.tokens, nowMs);
+    this.#sent = index.sent(shape, this.#address, { tokensPerByte, ttlMs: this.#ttlMs, nowMs });
+    this.#work = work.add(this.#address, this.#prediction.uncachedTokens);
+  }
+
+  explain(onNote: (note: CacheNote) => void): void {
+    this.#onNote = onNote;
+  }
+
+  /** Takes the events of one message. Runs for every delta, for which the last event of a message suffices. */
+  see(events: readonly Event[]): void {
+    if (!this.#prefilled) for (const event of events) this.#observe(event);
+    const last = events.at(-1)?.kind;
+    if (last?.$case === "finished") this.#finish(last.value);
+  }
+
+  /** Removes the prompt from the endpoint's work. Idempotent. */
+  end(): void {
+    this.#work?.done();
+    if (!this.#prefilled && this.#sent) this.#sent.state = "withdrawn";
+  }
+
+  get #ttlMs(): number {
+    return this.#route.ttlMs ?? BELIEVED_MS;
+  }
+
+  #observe({ kind }: Event): void {
+    switch (kind?.$case) {
+      case "started": {
+        const { inputTokens, cachedInputTokens } = kind.value;
+        this.#inputTokens = inputTokens;
+        this.#work?.remain(inputTokens - (cachedInputTokens ?? 0));
+        this.#measured(inputTokens, cachedInputTokens);
+        return;
+      }
+      case "progress":
+        if (this.#inputTokens > 0) this.#work?.remain(this.#inputTokens - kind.value.prefilledTokens);
+        return;
+      case "blockStarted":
+      case "blockDelta":
+      case "finished":
+        this.#settle();
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** Explains the cached tokens, at the engine's first report of them: some engines report them only at the end. */
+  #measured(inputTokens: number, cachedTokens: number | undefined): void {
+    if (cachedTokens === undefined) return;
+    this.#cachedTokens ??= cachedTokens;
+    const onNote = this.#onNote;
+    this.#onNote = undefined;
+    const { shape, affinityKey } = this.#route;
+    const prompt = { shape, affinityKey, address: this.#address, expectedTokens: this.#prediction.cachedTokens };
+    const { reasons, clock } = this.#parts;
+    if (onNote) onNote(reasons.explain(prompt, inputTokens, cachedTokens, clock.nowMs()));
+  }
+
+  /** Records that the endpoint has prefilled the prompt: a belief that the measurement refutes goes. */
+  #settle(): void {
+    if (this.#prefilled) return;
+    this.#prefilled = true;
+    this.#work?.done();
+    const { index } = this.#parts;
+    const { part } = this.#prediction;
+    const isBelief = part?.usedAtMs !== undefined && part.prefilled;
+    if (isBelief && (this.#cachedTokens ?? Infinity) < REFUTING_SHARE * part.tokens)
+      index.evicted(this.#address, part.usedAtMs);
+    this.#used();
+    const bytes = promptBytes(this.#route.shape);
+    if (bytes > 0 && this.#inputTokens > 0) this.#parts.learning.prefilled(this.#inputTokens / bytes);
+  }
+
+  /** Records a use of the prefilled prompt, with its final number of tokens where that is known. */
+  #used(): void {
+    const sent = this.#sent;
+    if (!sent) return;
+    const nowMs = this.#parts.clock.nowMs();
+    const bytes = promptBytes(this.#route.shape);
+    sent.state = "prefilled";
+    sent.usedAtMs = nowMs;
+    sent.expiresAtMs = nowMs + this.#ttlMs;
+    if (bytes > 0 && this.#inputTokens > 0) sent.tokensPerByte = this.#inputTokens / bytes;
+  }
+
+  /**
+   * Learns from a finished call. Engines that do not separate queue time from prefill time yield no speed. The next
+   * turn finds the answer behind the prompt, unless it begins with reasoning, which is left out of the history.
+   */
+  #finish({ usage, timings }: Finished): void {
+    if (!usage) return;
+    const { inputTokens, cachedInputTokens, outputTokens, reasoningTokens } = usage;
+    this.#measured(inputTokens, cachedInputTokens);
+    this.#parts.learning.answered(outputTokens);
+    if (inputTokens > 0) this.#inputTokens = inputTokens;
+    this.#used();
+    if (this.#sent) this.#sent.answerTokens = reasoningTokens > 0 ? 0 : outputTokens;
+    if (timings?.queue && timings.prefill)
+      this.#parts.work.measured(this.#address, inputTokens - cachedInputTokens, durationMs(timings.prefill));
   }
 }

@@ -1,8 +1,5 @@
-import type { PromptShape } from "../../boundary-hashes.ts";
+import { LRUCache } from "lru-cache";
 import type { EndpointView } from "../../endpoint-view.ts";
-import type { PlacementMap } from "./placement-map.ts";
-import type { Prediction } from "./prefix-score.ts";
-import { WorkingSets } from "./working-sets.ts";
 
 /** The tokens per byte before a model has been measured: typical of English text and code. */
 const INITIAL_TOKENS_PER_BYTE = 0.25;
@@ -10,8 +7,6 @@ const INITIAL_TOKENS_PER_BYTE = 0.25;
 const INITIAL_ANSWER_TOKENS = 400;
 /** The weight of a new measurement in the moving average. */
 const LEARNING_RATE = 0.05;
-/** The share of the expected cached tokens below which the measured ones refute the belief behind the expectation. */
-const REFUTING_SHARE = 0.5;
 
 /** The decay per pick of the counted requests: the last hundred picks dominate. */
 const LOOKS_KEPT = 0.99;
@@ -20,53 +15,22 @@ const ENOUGH_REQUESTS = 20;
 /** The share of other gateways' requests, from a value that stale reports explain to one that proves other gateways. */
 const OTHERS_SHARE = { none: 0.1, sure: 0.4 };
 
-/** A prompt on one endpoint, from the pick to the engine's first report. */
-export type Placed = {
-  /** The digests and sizes of the prompt. */
-  readonly shape: PromptShape;
-  /** The id of the conversation that the prompt belongs to. */
-  readonly conversation: string;
-  /** The address of the endpoint, `host:port`. */
-  readonly address: string;
-  /** The pick's expectation of the endpoint. */
-  readonly prediction: Prediction;
-  /** The time for which the prefix is believed cached after its last use, in milliseconds. */
-  readonly ttlMs: number;
-};
+/**
+ * The time for which a conversation belongs to the working set of its endpoint after its last use, in milliseconds:
+ * nine of ten turns of coding agents come sooner.
+ */
+export const WORKING_SET_MS = 300_000;
+const MAX_CONVERSATIONS = 50_000;
 
-/** The measured size of a prompt, from the engine's `Started` event. */
-export type Measured = {
-  readonly inputTokens: number;
-  /** The number of the prompt's tokens found in the cache; undefined where the engine does not report it. */
-  readonly cachedInputTokens: number | undefined;
-};
-
-/** Keeps the beliefs about one model's placement true, by requests on their way and by the engines' measurements. */
+/** The values measured on a model's requests so far. */
 export class PrefixLearning {
-  /** The recent conversations on each endpoint. */
   readonly workingSets = new WorkingSets();
-  readonly #placements: PlacementMap;
-  #tokensPerByte = INITIAL_TOKENS_PER_BYTE;
-  #answerTokens = INITIAL_ANSWER_TOKENS;
+  /** The mean tokens per byte of prompt; above 0. */
+  tokensPerByte = INITIAL_TOKENS_PER_BYTE;
+  /** The mean number of tokens of an answer. */
+  answerTokens = INITIAL_ANSWER_TOKENS;
   #ownRequests = 0;
   #allRequests = 0;
-
-  constructor(placements: PlacementMap) {
-    this.#placements = placements;
-  }
-
-  /**
-   * The measured tokens per byte of prompt, by the model's tokenizer on its callers' prompts; about a quarter before
-   * the first measurement.
-   */
-  get tokensPerByte(): number {
-    return this.#tokensPerByte;
-  }
-
-  /** The mean number of tokens of an answer; typical of an agent's turn before any has ended. */
-  get answerTokens(): number {
-    return this.#answerTokens;
-  }
 
   /**
    * The likelihood, 0 to 1, that a conversation which this gateway did not place was placed by another one: 0 where
@@ -88,39 +52,64 @@ export class PrefixLearning {
     }
   }
 
+  /** Records the tokens per byte of a prefilled prompt. */
+  prefilled(tokensPerByte: number): void {
+    this.tokensPerByte += LEARNING_RATE * (tokensPerByte - this.tokensPerByte);
+  }
+
   /** Records the number of tokens of an answer. */
   answered(tokens: number): void {
-    this.#answerTokens += LEARNING_RATE * (tokens - this.#answerTokens);
+    this.answerTokens += LEARNING_RATE * (tokens - this.answerTokens);
+  }
+}
+
+/** The tokens of a conversation in the cache of its last endpoint. */
+type Use = { readonly address: string; readonly tokens: number; readonly atMs: number };
+
+/**
+ * Counts the tokens of the recent conversations on each endpoint: those whose next turn is expected. Other cached
+ * tokens can be evicted without loss. One of several gateways counts only the turns that it placed.
+ */
+export class WorkingSets {
+  /** The last use of each conversation. */
+  readonly #uses = new LRUCache<string, Use>({
+    max: MAX_CONVERSATIONS,
+    // Also called when a conversation is replaced.
+    dispose: ({ address, tokens }) => this.#count(address, -tokens),
+  });
+  readonly #tokens = new Map<string, number>();
+
+  /** Records that the endpoint at `address`, and no other, now holds a conversation of `tokens` tokens. */
+  used(conversation: string, address: string, tokens: number, nowMs: number): void {
+    // Picks read the tokens only where little of a prompt is cached, which may be hours ago.
+    this.#dropOld(nowMs);
+    this.#uses.set(conversation, { address, tokens, atMs: nowMs });
+    this.#count(address, tokens);
   }
 
-  /**
-   * Records that the prompt is on its way at the monotonic time `nowMs`, so that the next turn is expected to find it
-   * there.
-   */
-  dispatched({ conversation, shape, address, prediction, ttlMs }: Placed, nowMs: number): void {
-    this.workingSets.used(conversation, address, prediction.tokens, nowMs);
-    const { tokensPerByte } = this;
-    this.#placements.record(shape.boundaries, address, { tokensPerByte, ttlMs, nowMs, confirmed: false });
+  /** Returns the tokens of the recent conversations on an endpoint, at the monotonic time `nowMs`. */
+  tokensOn(address: string, nowMs: number): number {
+    this.#dropOld(nowMs);
+    return this.#tokens.get(address) ?? 0;
   }
 
-  /**
-   * Records that the endpoint has prefilled the prompt at the monotonic time `nowMs`. The engine's measurement replaces
-   * the belief.
-   */
-  prefilled({ shape, address, prediction, ttlMs }: Placed, measured: Measured, nowMs: number): void {
-    const { belief } = prediction;
-    const { inputTokens, cachedInputTokens } = measured;
-    if (belief?.confirmed && cachedInputTokens !== undefined && cachedInputTokens < REFUTING_SHARE * belief.tokens) {
-      this.#placements.evicted(address, belief.usedAtMs);
+  /** Removes the records of an endpoint that has left. */
+  forget(address: string): void {
+    for (const [conversation, use] of [...this.#uses]) if (use.address === address) this.#uses.delete(conversation);
+  }
+
+  #dropOld(nowMs: number): void {
+    for (;;) {
+      const [oldest] = this.#uses.rkeys();
+      const use = oldest === undefined ? undefined : this.#uses.peek(oldest);
+      if (oldest === undefined || use === undefined || nowMs - use.atMs < WORKING_SET_MS) return;
+      this.#uses.delete(oldest);
     }
-    const bytes = shape.boundaries.at(-1)?.bytes ?? 0;
-    const tokensPerByte = bytes > 0 && inputTokens > 0 ? inputTokens / bytes : this.#tokensPerByte;
-    this.#tokensPerByte += LEARNING_RATE * (tokensPerByte - this.#tokensPerByte);
-    this.#placements.record(shape.boundaries, address, { tokensPerByte, ttlMs, nowMs, confirmed: true });
   }
 
-  /** Records that the call ended before the endpoint reported the prefill of the prompt. */
-  abandoned({ shape, address }: Placed): void {
-    this.#placements.withdraw(shape.boundaries, address);
+  #count(address: string, more: number): void {
+    const tokens = (this.#tokens.get(address) ?? 0) + more;
+    if (tokens > 0) this.#tokens.set(address, tokens);
+    else this.#tokens.delete(address);
   }
 }

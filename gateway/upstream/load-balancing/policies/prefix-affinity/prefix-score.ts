@@ -1,11 +1,9 @@
 import { headOf, type PromptShape } from "../../boundary-hashes.ts";
 import type { Candidates } from "../../candidates.ts";
 import { type EndpointView, requestsOn } from "../../endpoint-view.ts";
-import type { HeldPrefixes } from "../../held-prefixes.ts";
+import type { HeldPart, HeldParts, PrefixIndex } from "../../prefix-index.ts";
 import { hashShare, ownersOf } from "../../rendezvous.ts";
-import { type HeldPart, type HeldParts, heldParts } from "./held-parts.ts";
-import type { Holder, PlacementMap } from "./placement-map.ts";
-import { WORKING_SET_MS, type WorkingSets } from "./working-sets.ts";
+import { type PrefixLearning, WORKING_SET_MS } from "./prefix-learning.ts";
 
 /**
  * The ratio of the first owner's load to the second's up to which the first is preferred. It differs by conversation,
@@ -67,11 +65,8 @@ export type PrefixRequest = {
 
 /** The inputs of a pick by prefix affinity, beside endpoints and request. */
 export type PrefixContext = {
-  /** Beliefs about cached prefixes, by the prompts that this gateway sent to each endpoint. */
-  readonly placements: PlacementMap;
-  /** The prefixes that the endpoints report in their caches. */
-  readonly prefixes: HeldPrefixes;
-  readonly learned: Learned;
+  readonly index: PrefixIndex;
+  readonly learned: Pick<PrefixLearning, "tokensPerByte" | "answerTokens" | "strangers" | "workingSets">;
   /** Monotonic milliseconds of the pick. */
   readonly nowMs: number;
   /** Returns an endpoint's slow-start share of its speed, above 0 and at most 1. */
@@ -80,28 +75,16 @@ export type PrefixContext = {
   readonly random: () => number;
 };
 
-/** The values measured on a model's requests so far. */
-export type Learned = {
-  /** The number of tokens per byte of prompt; above 0. */
-  readonly tokensPerByte: number;
-  /** The mean number of tokens of an answer. */
-  readonly answerTokens: number;
-  /** The likelihood, 0 to 1, that a conversation which this gateway did not place was placed by another one. */
-  readonly strangers: number;
-  /** The recent conversations on each endpoint. */
-  readonly workingSets: WorkingSets;
-};
-
 /** The pick's expectation of its endpoint, compared later with the engine's measurement. */
 export type Prediction = {
   /** The number of tokens of the whole prompt. */
   readonly tokens: number;
-  /** The number of the prompt's tokens that are not in the endpoint's cache. */
+  /** The tokens known or believed in the endpoint's cache. */
+  readonly cachedTokens: number;
+  /** The tokens to prefill there: less than the rest where another gateway may have sent the earlier turns. */
   readonly uncachedTokens: number;
-  /**
-   * The belief that the prediction rests on; undefined where there was none, and where the endpoint reported its cache.
-   */
-  readonly belief: Holder | undefined;
+  /** The part of the prompt that the prediction rests on; undefined where the endpoint holds none. */
+  readonly part: HeldPart | undefined;
 };
 
 /** The result of a pick by prefix affinity. */
@@ -128,8 +111,8 @@ export function pickPrefixAffinity(
   request: PrefixRequest,
   context: PrefixContext,
 ): PrefixPick | undefined {
-  const { prefixes, learned } = context;
-  const held = heldParts(request.shape, context);
+  const { index: prefixes, learned, nowMs } = context;
+  const held = prefixes.held(request.shape, nowMs, learned.tokensPerByte);
   const mayBeElsewhere = !held.upToDate && learned.strangers > 0;
   // Where all are scored, owners matter only for conversations that another gateway may have placed.
   const owners = mayBeElsewhere || endpoints.all.length > SCORE_ALL_UP_TO ? likelyOwners(endpoints, request) : [];
@@ -137,7 +120,7 @@ export function pickPrefixAffinity(
   const answerSeconds = answerTimes(compared, context);
   const predictions = compared.map((endpoint) => {
     // Another gateway's turns are not in the map; without reports, they are likely on the owners.
-    const hope = held.upToDate || prefixes.fillOf(endpoint.address) ? 0 : learned.strangers;
+    const hope = held.upToDate || prefixes.announced.fillOf(endpoint.address) ? 0 : learned.strangers;
     const rank = owners.indexOf(endpoint);
     const prediction = predict(endpoint, request.shape, held, hope * (OWNER_BELIEF[rank] ?? 0), context);
     return { endpoint, prediction, worthSeconds: hope * (OWNER_WORTH_SECONDS[rank] ?? 0) };
@@ -211,10 +194,10 @@ function heldUpSeconds({ meanRequests }: EndpointView, seconds: number): number 
  */
 function crowdTokens(
   { address, gateways, retentionMs }: EndpointView,
-  { learned, prefixes, nowMs }: PrefixContext,
+  { learned, index, nowMs }: PrefixContext,
 ): number {
   const seenTokens = learned.workingSets.tokensOn(address, nowMs);
-  const totalTokens = prefixes.fillOf(address)?.totalTokens ?? 0;
+  const totalTokens = index.announced.fillOf(address)?.totalTokens ?? 0;
   if (gateways <= 1 || totalTokens === 0 || retentionMs === undefined) return seenTokens;
   const toldTokens = totalTokens * Math.min(MAX_CROWD, WORKING_SET_MS / Math.max(1, retentionMs));
   return seenTokens + toldTokens * (1 - 1 / gateways);
@@ -224,10 +207,10 @@ function crowdTokens(
  * Returns how scarce room is in the caches of some endpoints, from 0, where none has to evict, towards 1, where they
  * evict prefixes used a moment ago.
  */
-function scarcityAmong(endpoints: readonly EndpointView[], { prefixes }: PrefixContext): number {
+function scarcityAmong(endpoints: readonly EndpointView[], { index: { announced } }: PrefixContext): number {
   let sum = 0;
   for (const { address, retentionMs } of endpoints) {
-    const { usedTokens, totalTokens } = prefixes.fillOf(address) ?? { usedTokens: 0, totalTokens: 0 };
+    const { usedTokens, totalTokens } = announced.fillOf(address) ?? { usedTokens: 0, totalTokens: 0 };
     // A cache that has evicted something stays full.
     const isFull = totalTokens === 0 ? retentionMs !== undefined : usedTokens > FULL_SHARE * totalTokens;
     if (isFull) sum += WORKING_SET_MS / (WORKING_SET_MS + (retentionMs ?? 0));
@@ -301,17 +284,18 @@ function predict(
   { learned: { tokensPerByte } }: PrefixContext,
 ): Prediction {
   const bytes = boundaries.at(-1)?.bytes ?? 0;
-  const believed = byAddress.get(address);
+  const held = byAddress.get(address);
   // Prefixes last used before the evicted ones are evicted with them.
-  const isGone = believed?.belief && evictedBeforeMs !== undefined && believed.belief.usedAtMs < evictedBeforeMs;
-  const part = isGone ? undefined : believed;
+  const isGone = evictedBeforeMs !== undefined && (held?.usedAtMs ?? Infinity) < evictedBeforeMs;
+  const part = isGone ? undefined : held;
   const heldBytes = part?.bytes ?? 0;
   const newTokens = (bytes - heldBytes) * tokensPerByte;
   const turnBytes = lastTurn === undefined ? 0 : (boundaries[lastTurn]?.bytes ?? 0);
   const hopedTokens = hopedShare * Math.max(0, turnBytes - heldBytes) * tokensPerByte;
   return {
     tokens: (part?.tokens ?? 0) + newTokens,
-    uncachedTokens: newTokens - Math.max(part?.tailTokens ?? 0, hopedTokens),
-    belief: part?.belief,
+    cachedTokens: (part?.tokens ?? 0) + (part?.tailTokens ?? 0),
+    uncachedTokens: newTokens - Math.max(part?.usableTailTokens ?? 0, hopedTokens),
+    part,
   };
 }

@@ -1,21 +1,32 @@
 import { describe, expect, test } from "vitest";
-import type { PriorityClass } from "../../../../../deploy/runtime/queue/class-share.ts";
-import { type FairItem, FairQueue } from "../../../../../deploy/runtime/queue/fair-queue.ts";
+import { type FairItem, FairQueue, type PriorityClass } from "../../../../../deploy/runtime/queue/fair-queue.ts";
+import { seededRandom } from "../../../../support/seeded-random.ts";
 
-const item = (key: string, priorityClass: PriorityClass = "default", cost = 100): FairItem => ({
-  key,
-  priorityClass,
-  cost,
-});
+type Item = FairItem & { readonly name: string };
 
-function queueOf(...items: readonly FairItem[]): FairQueue<FairItem> {
-  const queue = new FairQueue<FairItem>();
+const item = (key: string, given: Partial<FairItem> = {}): Item => ({ key, cost: 100, ...given, name: key });
+
+const CLASSES: Record<string, PriorityClass> = { H: "high", L: "low" };
+
+/** "a1:50:2" is item a1 of key a, which costs 50 and has rank 2; "H" or "L" in front sets its class. */
+function named(words: string): Item[] {
+  return words.split(" ").map((word) => {
+    const [name = "", cost, rank] = word.split(":");
+    const priorityClass = CLASSES[name.charAt(0)];
+    const plain = priorityClass ? name.slice(1) : name;
+    const given = { key: plain.charAt(0), rank: Number(rank ?? 0), cost: Number(cost ?? 100), name: plain };
+    return priorityClass ? { ...given, priorityClass } : given;
+  });
+}
+
+function queueOf(...items: readonly Item[]): FairQueue<Item> {
+  const queue = new FairQueue<Item>();
   for (const each of items) queue.push(each);
   return queue;
 }
 
-function drain(queue: FairQueue<FairItem>, count = Number.POSITIVE_INFINITY): FairItem[] {
-  const served: FairItem[] = [];
+function drain(queue: FairQueue<Item>, count = Number.POSITIVE_INFINITY): Item[] {
+  const served: Item[] = [];
   while (served.length < count) {
     const next = queue.next();
     if (!next) break;
@@ -24,98 +35,157 @@ function drain(queue: FairQueue<FairItem>, count = Number.POSITIVE_INFINITY): Fa
   return served;
 }
 
-test("a more urgent class goes first, and within it a higher rank; equals go as they came", () => {
-  const ranked = (rank: number, priorityClass: PriorityClass) => ({ ...item("a", priorityClass), rank });
-  const queue = queueOf(
-    ...[ranked(0, "default"), ranked(-3, "low"), ranked(5, "high"), ranked(0, "default"), ranked(90, "high")],
-  );
-  expect(queue.order().map(({ rank }) => rank)).toEqual([90, 5, 0, 0, -3]);
-  expect(drain(queue).map(({ rank }) => rank)).toEqual([90, 5, 0, 0, -3]);
+const namesOf = (items: Iterable<Item>) => Array.from(items, ({ name }) => name).join(" ");
+const countOf = (items: readonly Item[], key: string) => items.filter((one) => one.key === key).length;
+
+describe("the order of service", () => {
+  test.each([
+    ["one key is served in order of arrival", "a1 a2 a3", "a1 a2 a3"],
+    ["keys alternate", "a1 a2 a3 b1 b2 c1", "c1 b1 a1 b2 a2 a3"],
+    ["cost is shared, not the number of items", "a1:300 a2:300 b1 b2 b3 b4", "b1 b2 a1 b3 b4 a2"],
+    ["a higher rank precedes within its key", "a1 a2:100:1 a3:100:1 b1", "b1 a2 a3 a1"],
+    ["an urgent class precedes", "a1 La2 Ha3 Ha4", "a3 a4 a1 a2"],
+    ["an item that costs 1e13 needs no rounds", "a1:2e13 b1:1e13", "b1 a1"],
+    ["mixed costs", "a1:70 a2:10 b1:55 c1:200 b2:31 a3:90", "b1 a1 a2 b2 a3 c1"],
+  ])("%s", (_name, waiting, served) => {
+    const queue = queueOf(...named(waiting));
+    expect(namesOf(queue.order())).toBe(served);
+    expect(namesOf(drain(queue))).toBe(served);
+  });
+
+  test("keys set aside are skipped in every class, also during a pass", () => {
+    const queue = queueOf(...named("Ha1 a2 Lb1 La3 c1 c2"));
+    expect(namesOf(queue.order(new Set("a")))).toBe("c1 c2 b1");
+    const aside = new Set<string>();
+    const passed: Item[] = [];
+    for (const one of queue.order(aside)) {
+      passed.push(one);
+      aside.add(one.key);
+    }
+    expect(namesOf(passed)).toBe("a1 c1 b1");
+    expect(queue.size).toBe(6);
+  });
+
+  test("only taken items of a pass are charged", () => {
+    const queue = queueOf(...named("a1 a2:40 a3 b1 b2"));
+    const pass = queue.order();
+    expect(pass.next().value?.name).toBe("b1");
+    const second = pass.next().value;
+    if (second) queue.take(second);
+    // Key b has paid nothing: it precedes a, which has paid 100 and owes 40 for its next item.
+    expect(namesOf(drain(queue))).toBe("b1 a2 b2 a3");
+  });
+
+  test("cost is shared by weight", () => {
+    const items = Array.from({ length: 60 }, () => [item("a"), item("b", { weight: 3 })]).flat();
+    expect(countOf(drain(queueOf(...items), 40), "b")).toBe(30);
+  });
+
+  test("five keys with items of all sizes get the same cost", () => {
+    const queue = queueOf();
+    const sizes = [20, 50, 100, 400, 1000];
+    const costs = new Map<string, number>();
+    const refill = (key: string) => queue.push(item(key, { cost: sizes["abcde".indexOf(key)] ?? 0 }));
+    for (const key of "abcde") for (let index = 0; index < 3; index += 1) refill(key);
+    for (let total = 0; total < 200_000; ) {
+      const [served] = drain(queue, 1);
+      if (!served) throw new Error("no item waits");
+      refill(served.key);
+      total += served.cost;
+      costs.set(served.key, (costs.get(served.key) ?? 0) + served.cost);
+    }
+    const all = [...costs.values()];
+    expect(Math.min(...all) / Math.max(...all)).toBeGreaterThan(0.9);
+  });
 });
 
-describe("beside an endless flood of a more urgent class", () => {
-  const cases: readonly [quiet: PriorityClass, flood: PriorityClass, share: number][] = [
+describe("a key that was idle saves no credit", () => {
+  test("it gets every second service beside a flood, and no more", () => {
+    const queue = queueOf(...Array.from({ length: 20 }, () => item("a")));
+    let served = "";
+    for (let index = 0; index < 10; index += 1) {
+      if (queue.itemsOf("b").length === 0) queue.push(item("b"));
+      served += namesOf(drain(queue, 1));
+    }
+    expect(served).toBe("bababababa");
+  });
+
+  test("nor does the credit of a removed item go to another", () => {
+    const queue = queueOf(...named("a1:10000 a20 a21 a22 a23 a24"));
+    for (let index = 0; index < 50; index += 1) {
+      queue.push(item("b"));
+      queue.next();
+    }
+    const [giant] = queue.itemsOf("a");
+    if (giant) queue.remove(giant);
+    for (const each of named("b1 b2 b3")) queue.push(each);
+    expect(namesOf(drain(queue))).toBe("a20 b1 a21 b2 a22 b3 a23 a24");
+  });
+});
+
+describe("classes", () => {
+  test.each([
     ["default", "high", 15 / 80],
     ["low", "high", 5 / 80],
     ["low", "default", 5 / 15],
-  ];
-  test.each(cases)("the class %s does not starve beside %s", (quiet, flood, share) => {
+  ] as const)("%s does not starve beside a flood of %s: it gets its share of the cost", (quiet, flood, share) => {
     const queue = queueOf();
-    const served: string[] = [];
+    let ofQuiet = 0;
     for (let index = 0; index < 1_000; index += 1) {
-      while (queue.itemsOf("flood").length < 2) queue.push(item("flood", flood));
-      while (queue.itemsOf("quiet").length < 2) queue.push(item("quiet", quiet));
-      served.push(...drain(queue, 1).map(({ key }) => key));
+      while (queue.itemsOf("flood").length < 2) queue.push(item("flood", { priorityClass: flood }));
+      while (queue.itemsOf("quiet").length < 2) queue.push(item("quiet", { priorityClass: quiet }));
+      ofQuiet += countOf(drain(queue, 1), "quiet");
     }
-    const ofQuiet = served.filter((key) => key === "quiet").length;
     expect(ofQuiet / (1_000 - ofQuiet)).toBeCloseTo(share, 2);
   });
 
-  test("an idle key saves no credit", () => {
+  test("an idle class saves no credit", () => {
     const queue = queueOf();
+    const flood = () => item("flood", { priorityClass: "high" });
     for (let index = 0; index < 100; index += 1) {
-      queue.push(item("flood", "high"));
+      queue.push(flood());
       queue.next();
     }
     queue.push(item("quiet"));
-    for (let index = 0; index < 5; index += 1) {
-      queue.push(item("flood", "high"));
-      expect(queue.next()?.key).toBe("flood");
+    const served = Array.from({ length: 6 }, () => {
+      queue.push(flood());
+      return queue.next()?.key;
+    });
+    expect(served).toEqual(["flood", "flood", "flood", "flood", "flood", "quiet"]);
+  });
+});
+
+describe("eviction candidates of a full queue", () => {
+  test("are the items of the largest key, least urgent last", () => {
+    const flood = named("Hf1 f2 f3 Hf4");
+    expect(namesOf(queueOf(...flood, item("quiet")).crowdBeside("new"))).toBe("f1 f4 f2 f3");
+  });
+
+  test("are none if that key would then have fewer items than the newcomer's", () => {
+    const queue = queueOf(...named("a1 a2 b1"));
+    expect(["a", "b", "c"].map((key) => namesOf(queue.crowdBeside(key)))).toEqual(["", "", "a1 a2"]);
+  });
+});
+
+test("no item is lost or repeated under random arrivals, removals and services", () => {
+  const random = seededRandom(12);
+  const queue = queueOf();
+  const waiting = new Set<Item>();
+  for (let step = 0; step < 4_000; step += 1) {
+    const draw = random();
+    if (draw < 0.5) {
+      const given = { cost: 1 + Math.floor(random() * 100), weight: 1 + Math.floor(random() * 3) };
+      const added = item(`k${Math.floor(random() * 6)}`, given);
+      waiting.add(added);
+      queue.push(added);
+    } else if (draw < 0.6) {
+      const [first] = waiting;
+      if (first) expect([queue.remove(first), queue.remove(first)]).toEqual([waiting.delete(first), false]);
+    } else {
+      const next = queue.next();
+      expect(next !== undefined && waiting.delete(next)).toBe(next !== undefined);
+      if (!next) expect(waiting.size).toBe(0);
     }
-    queue.push(item("flood", "high"));
-    expect(queue.next()?.key).toBe("quiet");
-  });
-});
-
-test("items that could not be served are next again, whatever was served between them", () => {
-  const items = [item("a"), item("a"), item("b", "high"), item("b"), item("c", "low")];
-  const queue = queueOf(...items);
-  const all = drain(queueOf(...items));
-  const [first, second, third] = drain(queue, 3);
-  if (!first || !second || !third) throw new Error("three are needed");
-  queue.putBack([first, second, third]);
-  expect([queue.size, drain(queue)]).toEqual([5, all]);
-  const again = queueOf(...items);
-  const [one, , three] = drain(again, 3);
-  if (!one || !three) throw new Error("three are needed");
-  again.putBack([one, three]);
-  expect(again.size).toBe(4);
-  expect(again.next()).toBe(one);
-  expect(again.next()).toBe(three);
-});
-
-test("an item that left is not waiting any more, and one that was served has left", () => {
-  const [gone, stays] = [item("a"), item("b")];
-  const queue = queueOf(gone, stays);
-  expect([queue.remove(gone), queue.remove(gone), queue.sizeOf("default")]).toEqual([true, false, 1]);
-  expect(queue.next()).toBe(stays);
-  expect([queue.remove(stays), queue.size, queue.next()]).toEqual([false, 0, undefined]);
-});
-
-describe("the crowd of which one gives way where there is no room", () => {
-  test("is that of the key with the most, the least urgent last", () => {
-    const flood = [item("flood", "high"), item("flood"), item("flood"), item("flood", "high")];
-    const queue = queueOf(...flood, item("quiet"));
-    const crowd = queue.crowdBeside("new");
-    expect(crowd).toHaveLength(4);
-    expect(crowd.at(-1)).toBe(flood[2]);
-  });
-
-  test("is empty if that key would then have fewer items than the newcomer's", () => {
-    const queue = queueOf(item("a"), item("a"), item("b"));
-    expect(queue.crowdBeside("a")).toEqual([]);
-    expect(queue.crowdBeside("b")).toEqual([]);
-    expect(queue.crowdBeside("c").at(-1)?.key).toBe("a");
-  });
-});
-
-test("keys that are set aside are passed over, in every class, and have their turn afterwards", () => {
-  const queue = queueOf(item("a", "high"), item("a"), item("b", "low"), item("a", "low"), item("c"));
-  const aside = new Set(["a"]);
-  expect([queue.next(aside), queue.next(aside), queue.next(aside)].map((next) => next?.key)).toEqual([
-    "c",
-    "b",
-    undefined,
-  ]);
-  expect(drain(queue).map(({ key }) => key)).toEqual(["a", "a", "a"]);
+    expect([queue.size, queue.items().length, queue.sizeOf("default")]).toEqual(Array(3).fill(waiting.size));
+  }
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { newCallIds } from "../../../../../engine/backends/request-plan/new-call-ids.ts";
+import { newCallIds } from "../../../../../engine/backends/request-plan.ts";
 import { assistant, call, user } from "../../../../support/engine/canonical.ts";
 
 test("call ids have the form that the model's template requires", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { limitOutput } from "../../../../../engine/backends/request-plan/output-limit.ts";
+import { limitOutput } from "../../../../../engine/backends/request-plan.ts";
 import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { generateRequest } from "../../../../support/requests/generate-request.ts";
 

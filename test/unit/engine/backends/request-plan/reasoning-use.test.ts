@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { planReasoning } from "../../../../../engine/backends/request-plan/reasoning-use.ts";
+import { planReasoning } from "../../../../../engine/backends/request-plan.ts";
 import { loadProfile } from "../../../../../engine/profiles/profile.ts";
 import {
   type Reasoning,

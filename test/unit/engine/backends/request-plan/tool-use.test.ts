@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { planToolUse } from "../../../../../engine/backends/request-plan/tool-use.ts";
+import { planToolUse } from "../../../../../engine/backends/request-plan.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 
 const TOOLS = ["run", "search"].map((name) => ({ name, description: "", parametersJsonSchema: "", strict: false }));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { exampleValue, readSchema } from "../../../../../engine/backends/example-value.ts";
-import { agentScript } from "../../../../../engine/backends/scripted/agent-script.ts";
+import { agentTurn } from "../../../../../engine/backends/scripted/agent-script.ts";
+import { exampleValue, readSchema } from "../../../../../engine/backends/scripted/example-value.ts";
 import {
   type Event,
   FinishReason,
@@ -25,12 +25,8 @@ const says = (role: Role, text: string) => ({ role, parts: [{ kind: { $case: "te
 const ask = says(Role.USER, "Create a file named hello.txt");
 
 /** `request` is checked where the fields are used: the type of a partial message with a oneof cannot be written. */
-async function play(request: object): Promise<Event[]> {
-  const events: Event[] = [];
-  const whole = GenerateRequest.fromPartial({ requestId: "req_1", ...request });
-  for await (const step of agentScript(whole, new AbortController().signal))
-    events.push(...("events" in step ? step.events : step));
-  return events;
+function play(request: object): readonly Event[] {
+  return agentTurn(GenerateRequest.fromPartial({ requestId: "req_1", ...request }));
 }
 
 function callOf(events: readonly Event[]) {
@@ -40,9 +36,9 @@ function callOf(events: readonly Event[]) {
   return { name: block?.$case === "toolCall" ? block.value.name : undefined, text };
 }
 
-test("for a request of a file it calls the agent's own tool, in the agent's directory", async () => {
+test("for a request of a file it calls the agent's own tool, in the agent's directory", () => {
   const system = says(Role.SYSTEM, "Primary working directory: /home/x/project.\nBe good.");
-  const { name, text } = callOf(await play({ messages: [system, ask], tools: [BASH, WRITE] }));
+  const { name, text } = callOf(play({ messages: [system, ask], tools: [BASH, WRITE] }));
   expect(name).toBe("Write");
   expect(JSON.parse(text)).toEqual({
     file_path: "/home/x/project/hello.txt",
@@ -51,26 +47,26 @@ test("for a request of a file it calls the agent's own tool, in the agent's dire
   });
 });
 
-test("without a tool for writing it calls the shell", async () => {
-  const { name, text } = callOf(await play({ messages: [ask], tools: [BASH] }));
+test("without a tool for writing it calls the shell", () => {
+  const { name, text } = callOf(play({ messages: [ask], tools: [BASH] }));
   expect(name).toBe("Bash");
   expect(JSON.parse(text).command).toContain("> 'hello.txt'");
 });
 
-test("after the tool's result it ends in text", async () => {
+test("after the tool's result it ends in text", () => {
   const result = { role: Role.TOOL, parts: [{ kind: { $case: "toolResult" as const, value: { callId: "call_1" } } }] };
-  const events = await play({ messages: [ask, result], tools: [WRITE] });
+  const events = play({ messages: [ask, result], tools: [WRITE] });
   expect(callOf(events)).toEqual({ name: undefined, text: "The tool has run; hello.txt is written." });
   expect(events.at(-1)?.kind).toMatchObject({ $case: "finished", value: { reason: FinishReason.STOP } });
 });
 
-test("a forced tool and a schema are obeyed", async () => {
+test("a forced tool and a schema are obeyed", () => {
   const named = { mode: ToolChoiceMode.NAMED, name: "Bash" };
   const hello = says(Role.USER, "hello");
-  expect(callOf(await play({ messages: [hello], tools: [WRITE, BASH], toolChoice: named })).name).toBe("Bash");
+  expect(callOf(play({ messages: [hello], tools: [WRITE, BASH], toolChoice: named })).name).toBe("Bash");
   const schemaJson = '{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}';
   const outputConstraint = { kind: { $case: "jsonSchema" as const, value: { schemaJson } } };
-  expect(callOf(await play({ messages: [hello], outputConstraint })).text).toBe('{"title":"scripted"}');
+  expect(callOf(play({ messages: [hello], outputConstraint })).text).toBe('{"title":"scripted"}');
 });
 
 test.each([

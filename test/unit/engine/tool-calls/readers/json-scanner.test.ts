@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { seededRandom } from "../../../../../engine/backends/simulator/seeded-random.ts";
 import { JsonScanner } from "../../../../../engine/tool-calls/readers/json-scanner.ts";
+import { seededRandom } from "../../../../support/seeded-random.ts";
 
 const VALUES = [
   "{}",

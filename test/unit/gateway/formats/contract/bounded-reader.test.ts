@@ -1,6 +1,6 @@
 import { BinaryWriter } from "@bufbuild/protobuf/wire";
 import { expect, test } from "vitest";
-import { decodeBounded } from "../../../../../gateway/formats/contract/bounded-reader.ts";
+import { decodeBounded } from "../../../../../gateway/formats/contract/request.ts";
 import { GenerateRequest } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { generateRequest } from "../../../../support/requests/generate-request.ts";
 import { thrownBy } from "../thrown-by.ts";

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { checkedCacheHints } from "../../../../../gateway/formats/contract/cache-fields.ts";
+import { checkedCacheHints } from "../../../../../gateway/formats/contract/conversation.ts";
 import {
   checkedConstraint,
   checkedReasoning,
   checkedSampling,
-} from "../../../../../gateway/formats/contract/generation-fields.ts";
+} from "../../../../../gateway/formats/contract/request.ts";
 import {
   type OutputConstraint,
   Reasoning,

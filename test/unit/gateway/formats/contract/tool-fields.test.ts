@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { checkedToolChoice, checkedTools } from "../../../../../gateway/formats/contract/tool-fields.ts";
+import { checkedToolChoice, checkedTools } from "../../../../../gateway/formats/contract/request.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { toolOf } from "../../../../support/requests/generate-request.ts";
 import { faultOf } from "../thrown-by.ts";

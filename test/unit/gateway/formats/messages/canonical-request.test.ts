@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { checkMessagesBody } from "../../../../../gateway/formats/messages/canonical-request.ts";
+import { checkMessagesBody } from "../../../../../gateway/formats/messages/request.ts";
 import {
   GenerateRequest,
   ReasoningEffort,

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { countTokens } from "../../../../../gateway/formats/messages/count-tokens.ts";
-import { messages } from "../../../../../gateway/formats/messages/request.ts";
+import { countTokens, messages } from "../../../../../gateway/formats/messages/request.ts";
 import { context, errorOf, minimal } from "./fixture.ts";
 
 const { max_tokens: _, ...withoutLimit } = minimal;

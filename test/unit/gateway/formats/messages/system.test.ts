@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { refuseSystemRole, systemMessage } from "../../../../../gateway/formats/messages/system.ts";
+import { refuseSystemRole, systemMessage } from "../../../../../gateway/formats/messages/conversation.ts";
 import { Role } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { thrownBy } from "../thrown-by.ts";
 import { errorOf } from "./fixture.ts";

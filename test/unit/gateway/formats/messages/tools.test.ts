@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { checked } from "../../../../../gateway/formats/checked.ts";
+import { toolChoiceOf, toolsOf } from "../../../../../gateway/formats/messages/request.ts";
 import { messagesRequest } from "../../../../../gateway/formats/messages/schema.ts";
-import { toolChoiceOf, toolsOf } from "../../../../../gateway/formats/messages/tools.ts";
 import { type Tool, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { errorOf } from "./fixture.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { strictCompatible } from "../../../../../gateway/formats/responses/strict-schema.ts";
+import { strictCompatible } from "../../../../../gateway/formats/responses/tools.ts";
 
 const closed = (properties: object, required = Object.keys(properties)) => ({
   type: "object",

@@ -53,7 +53,7 @@ describe("postponed charges", () => {
 
   test("wants no more places than are free of those that this gateway holds", () => {
     const account = new RedisAccount("k");
-    account.hold(PLACE.name, true);
+    account.hold([PLACE], false);
     const note = account.postpone([], [PLACE], 0);
     expect(note).toBeDefined();
     expect(account.postpone([], [PLACE], 0)).toBeUndefined();

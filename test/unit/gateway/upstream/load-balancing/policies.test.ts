@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { EndpointList } from "../../../../../gateway/upstream/load-balancing/candidates.ts";
-import { NOTHING_TOLD } from "../../../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import { createPolicy, LB_POLICIES, POLICIES } from "../../../../../gateway/upstream/load-balancing/policies.ts";
+import { PrefixIndex } from "../../../../../gateway/upstream/load-balancing/prefix-index.ts";
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { endpoints } from "../../../../support/gateway/upstream/endpoint-with.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
@@ -16,7 +16,7 @@ const ROUTE = {
 describe.each(LB_POLICIES)("policy %s", (lbPolicy) => {
   const policy = () =>
     createPolicy(lbPolicy, {
-      prefixes: NOTHING_TOLD,
+      prefixes: new PrefixIndex(),
       work: new WorkLedger(),
       clock: new VirtualClock(),
       random: () => 0.5,

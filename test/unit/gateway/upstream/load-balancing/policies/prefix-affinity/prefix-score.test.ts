@@ -2,20 +2,23 @@ import { describe, expect, test } from "vitest";
 import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/candidates.ts";
 import type { EndpointView } from "../../../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { type HeldPrefixes, NOTHING_TOLD } from "../../../../../../../gateway/upstream/load-balancing/held-prefixes.ts";
-import { PlacementMap } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
+import { WorkingSets } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
 import {
-  type Learned,
   type PrefixContext,
   pickPrefixAffinity,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-score.ts";
-import { WorkingSets } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/working-sets.ts";
+import {
+  type AnnouncedPrefixes,
+  Announcements,
+  PrefixIndex,
+} from "../../../../../../../gateway/upstream/load-balancing/prefix-index.ts";
 import { ownersOf as owners } from "../../../../../../../gateway/upstream/load-balancing/rendezvous.ts";
 import { endpoints, endpointWith, tally } from "../../../../../../support/gateway/upstream/endpoint-with.ts";
 import { seededRandom } from "../../../../../../support/seeded-random.ts";
 
 const POOL = endpoints(8);
-const USE = { tokensPerByte: 0.25, ttlMs: 60_000, nowMs: 0, confirmed: true };
+const USE = { tokensPerByte: 0.25, ttlMs: 60_000, nowMs: 0 };
+const NOTHING = new Announcements();
 
 /** A conversation after some turns: a shared head of 80,000 bytes, then 16,000 for each turn's message and answer. */
 function turn(session: string, turns: number): PromptShape {
@@ -31,7 +34,7 @@ function turn(session: string, turns: number): PromptShape {
 }
 
 /** Learned values: by default only the tokens per byte. */
-function learned(given: Partial<Learned>): Learned {
+function learned(given: Partial<PrefixContext["learned"]>): PrefixContext["learned"] {
   return { tokensPerByte: 0.25, answerTokens: 400, strangers: 1, workingSets: new WorkingSets(), ...given };
 }
 
@@ -39,7 +42,7 @@ function learned(given: Partial<Learned>): Learned {
  * Endpoints that report all their prefixes, as a list of shapes for each address; their caches are `full` or hold
  * nothing else.
  */
-function telling(held: Readonly<Record<string, PromptShape>>, full = false): HeldPrefixes {
+function telling(held: Readonly<Record<string, PromptShape>>, full = false): AnnouncedPrefixes {
   return {
     holders: (digest) =>
       Object.entries(held).flatMap(([address, { boundaries }]) => {
@@ -50,16 +53,29 @@ function telling(held: Readonly<Record<string, PromptShape>>, full = false): Hel
   };
 }
 
-function context(given: Partial<PrefixContext> = {}): PrefixContext {
+type Given = Partial<Omit<PrefixContext, "index">> & { readonly prefixes?: AnnouncedPrefixes };
+
+function context({ prefixes = NOTHING, ...given }: Given = {}): PrefixContext {
   return {
-    placements: new PlacementMap(),
-    prefixes: NOTHING_TOLD,
+    index: new PrefixIndex(prefixes),
     learned: learned({}),
     nowMs: 0,
     shareOf: () => 1,
     random: seededRandom(1),
     ...given,
   };
+}
+
+/** Records that an endpoint has prefilled a prompt, or that it is on its way there. */
+function place(
+  { index }: PrefixContext,
+  shape: Pick<PromptShape, "boundaries">,
+  address: string,
+  use: Partial<typeof USE> = {},
+) {
+  const sent = index.sent({ lastTurn: undefined, ...shape }, address, { ...USE, ...use });
+  sent.state = "prefilled";
+  return sent;
 }
 
 const pick = (shape: PromptShape, given: PrefixContext, pool: readonly EndpointView[] = POOL, affinityKey = "me") =>
@@ -90,7 +106,7 @@ test("an empty list has no pick", () => {
 describe("a known conversation", () => {
   test("goes to the endpoint of its last turn, and is expected to prefill its new part only", () => {
     const given = context();
-    given.placements.record(turn("s", 2).boundaries, "e3", USE);
+    place(given, turn("s", 2), "e3");
     const picked = pick(turn("s", 3), given);
     expect(picked?.endpoint.address).toBe("e3");
     expect(picked?.prediction).toMatchObject({ tokens: 34_000, uncachedTokens: 4_000 });
@@ -98,7 +114,7 @@ describe("a known conversation", () => {
 
   test("stays there through a short queue, and leaves it for a long one", () => {
     const given = context();
-    given.placements.record(turn("s", 2).boundaries, "e3", USE);
+    place(given, turn("s", 2), "e3");
     const queued = (outstandingPrefillTokens: number) =>
       pick(turn("s", 3), given, changed("e3", { outstandingPrefillTokens }))?.endpoint.address;
     expect(queued(20_000)).toBe("e3");
@@ -107,21 +123,21 @@ describe("a known conversation", () => {
 
   test("prefers the endpoint that holds more of it", () => {
     const given = context();
-    given.placements.record(turn("s", 1).boundaries, "e1", USE);
-    given.placements.record(turn("s", 4).boundaries, "e5", USE);
-    given.placements.record(turn("t", 4).boundaries, "e6", USE);
+    place(given, turn("s", 1), "e1");
+    place(given, turn("s", 4), "e5");
+    place(given, turn("t", 4), "e6");
     expect(pick(turn("s", 5), given)?.endpoint.address).toBe("e5");
   });
 
   test("ignores an expired prefix", () => {
     const given = context({ nowMs: 60_000 });
-    given.placements.record(turn("s", 2).boundaries, "e3", USE);
-    expect(pick(turn("s", 3), given)?.prediction.belief).toBeUndefined();
+    place(given, turn("s", 2), "e3");
+    expect(pick(turn("s", 3), given)?.prediction.part).toBeUndefined();
   });
 
   test("leaves an endpoint whose KV cache is nearly full", () => {
     const given = context();
-    for (const address of ["e1", "e2"]) given.placements.record(turn("s", 2).boundaries, address, USE);
+    for (const address of ["e1", "e2"]) place(given, turn("s", 2), address);
     expect(pick(turn("s", 3), given, changed("e2", { kvUse: 0.9 }))?.endpoint.address).toBe("e1");
     expect(pick(turn("s", 3), given, changed("e1", { kvUse: 0.9 }))?.endpoint.address).toBe("e2");
   });
@@ -168,7 +184,7 @@ describe("an unknown conversation", () => {
 
   test("returns to its owner if another gateway served it since", () => {
     const given = context();
-    given.placements.record(turn("s", 1).boundaries, "e6", USE);
+    place(given, turn("s", 1), "e6");
     expect(first).not.toBe("e6");
     expect(pick(turn("s", 2), given)?.endpoint.address).toBe("e6");
     expect(pick(turn("s", 9), given)?.endpoint.address).toBe(first);
@@ -176,7 +192,7 @@ describe("an unknown conversation", () => {
 
   test("is not attracted by the holder of a head that all share", () => {
     const given = context();
-    given.placements.record([{ hash: "head", bytes: 80_000, marked: false }], "e3", USE);
+    place(given, { boundaries: [{ hash: "head", bytes: 80_000, marked: false }] }, "e3");
     const picks = Array.from({ length: 200 }, (_, index) => pick(turn(`s${index}:`, 0), given)?.endpoint.address);
     expect(Math.max(...Object.values(tally(picks)))).toBeLessThan(60);
   });
@@ -191,15 +207,15 @@ describe("an unknown conversation", () => {
 describe("the prefixes that endpoints report", () => {
   test("count more than sent prompts", () => {
     const given = context({ prefixes: telling({ e5: turn("s", 2) }) });
-    given.placements.record(turn("s", 2).boundaries, "e3", USE);
+    place(given, turn("s", 2), "e3");
     const picked = pick(turn("s", 3), given);
     expect(picked?.endpoint.address).toBe("e5");
-    expect(picked?.prediction).toMatchObject({ tokens: 34_000, uncachedTokens: 4_000, belief: undefined });
+    expect(picked?.prediction).toMatchObject({ tokens: 34_000, uncachedTokens: 4_000, part: { usedAtMs: undefined } });
   });
 
   test("keep prompts valid that are still on their way", () => {
     const given = context({ prefixes: telling({}) });
-    given.placements.record(turn("s", 2).boundaries, "e3", { ...USE, confirmed: false });
+    place(given, turn("s", 2), "e3").state = "sent";
     expect(pick(turn("s", 3), given)?.endpoint.address).toBe("e3");
   });
 
@@ -213,7 +229,7 @@ describe("the prefixes that endpoints report", () => {
 
   test("include an expected end of the answer for the holder of the prompt", () => {
     const shape = turn("s", 1);
-    const prefixes: HeldPrefixes = {
+    const prefixes: AnnouncedPrefixes = {
       ...telling({}),
       holders: (digest) => (digest === "s0" ? [{ address: "e6", tokens: 22_000, tailTokens: 9_000 }] : []),
     };
@@ -238,7 +254,7 @@ describe("the prefixes that endpoints report", () => {
 });
 
 describe("a prompt that is long", () => {
-  const stays = (prefixes: HeldPrefixes, change: Partial<EndpointView> = {}) =>
+  const stays = (prefixes: AnnouncedPrefixes, change: Partial<EndpointView> = {}) =>
     pick(turn("s", 3), context({ prefixes }), changed("e3", { outstandingPrefillTokens: 150_000, ...change }))?.endpoint
       .address === "e3";
 
@@ -260,7 +276,7 @@ describe("a single gateway", () => {
 
   test("finds the endpoint of a conversation whose history was changed", () => {
     const given = context({ learned: learning });
-    given.placements.record(turn("s", 1).boundaries, "e3", USE);
+    place(given, turn("s", 1), "e3");
     expect(pick(turn("s", 9), given)?.endpoint.address).toBe("e3");
   });
 
@@ -288,8 +304,8 @@ test("a gateway among several begins conversations where full caches keep unused
 test("a belief lasts until the endpoint has evicted entries used at that time", () => {
   const picked = (evictedBeforeMs: number) => {
     const given = context({ nowMs: 1_000_000, learned: learned({ strangers: 0 }) });
-    given.placements.record(turn("s", 2).boundaries, "e3", { ...USE, ttlMs: 3_600_000 });
-    return pick(turn("s", 3), given, changed("e3", { evictedBeforeMs }))?.prediction.belief;
+    place(given, turn("s", 2), "e3", { ttlMs: 3_600_000 });
+    return pick(turn("s", 3), given, changed("e3", { evictedBeforeMs }))?.prediction.part;
   };
   expect(picked(USE.nowMs)).toBeDefined();
   expect(picked(USE.nowMs + 1)).toBeUndefined();
@@ -320,7 +336,7 @@ test("callers that share a key are spread by their conversations, and the same c
 
 test("an endpoint in slow start gets less", () => {
   const given = context({ shareOf: ({ address }) => (address === "e2" ? 0.1 : 1) });
-  for (const address of ["e1", "e2"]) given.placements.record(turn("s", 2).boundaries, address, USE);
+  for (const address of ["e1", "e2"]) place(given, turn("s", 2), address);
   expect(pick(turn("s", 3), given)?.endpoint.address).toBe("e1");
 });
 
@@ -344,6 +360,6 @@ test("the pick is always from the list, whatever the beliefs", () => {
     expect(pool).toContain(picked.endpoint);
     expect(picked.prediction.uncachedTokens).toBeGreaterThanOrEqual(0);
     expect(picked.prediction.uncachedTokens).toBeLessThanOrEqual(picked.prediction.tokens + 1e-6);
-    given.placements.record(shape.boundaries, picked.endpoint.address, USE);
+    place(given, shape, picked.endpoint.address);
   }
 });

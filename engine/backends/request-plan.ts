@@ -1,0 +1,152 @@
+import { randomBytes } from "node:crypto";
+import {
+  type Continuation,
+  FinishReason,
+  type GenerateRequest,
+  type Reasoning,
+  ReasoningEffort,
+  ReasoningMode,
+} from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Message, type Tool, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { EngineError } from "../errors.ts";
+import type { ModelProfile, ThinkingEffort } from "../profiles/profile.ts";
+
+/**
+ * Returns the continuation of a request, if any. Throws `EngineError` REVISION_MISMATCH if another `revision` of the
+ * model began the answer, as its tokens may represent other text.
+ */
+export function continuedAnswer({ continuation }: GenerateRequest, revision: string): Continuation | undefined {
+  if (!continuation || continuation.modelRevision === revision) return continuation;
+  throw new EngineError("REVISION_MISMATCH", "Another revision of the model began the answer.");
+}
+
+/** Creates the error for a continuation whose tokens cannot answer its request. */
+export function notOfThisAnswer(): EngineError {
+  return new EngineError("INVALID_REQUEST", "continuation.tokens: can be no answer to this request.");
+}
+
+export type OutputLimit = {
+  /** The most tokens of the answer, at least 1. */
+  readonly maxOutputTokens: number;
+  /** The finish reason of an answer of that length. */
+  readonly limitReason: FinishReason;
+};
+
+/** Returns the output limit of a request; undefined without one. Throws `EngineError` INVALID_REQUEST below 1. */
+export function askedOutputTokens({ maxOutputTokens }: GenerateRequest): number | undefined {
+  if (maxOutputTokens === undefined || maxOutputTokens >= 1) return maxOutputTokens;
+  throw new EngineError("INVALID_REQUEST", "max_output_tokens: must be at least 1.");
+}
+
+/** Returns the number of tokens that fit after a prompt. Throws `EngineError` CONTEXT_WINDOW_EXCEEDED if none does. */
+export function roomBehind(inputTokens: number, contextWindow: number): number {
+  const room = contextWindow - inputTokens;
+  if (room >= 1) return room;
+  throw windowExceeded(inputTokens, contextWindow);
+}
+
+/** Creates the error for a prompt after which no token fits; both numbers are tokens. */
+export function windowExceeded(inputTokens: number, contextWindow: number): EngineError {
+  return new EngineError("CONTEXT_WINDOW_EXCEEDED", "The prompt is longer than the model's context window.", {
+    input_tokens: String(inputTokens),
+    context_window: String(contextWindow),
+  });
+}
+
+/**
+ * Returns the lower of the request's limit and the room after its prompt. Throws `EngineError` INVALID_REQUEST for a
+ * limit below 1, and CONTEXT_WINDOW_EXCEEDED if no token fits.
+ */
+export function limitOutput(request: GenerateRequest, inputTokens: number, contextWindow: number): OutputLimit {
+  const room = roomBehind(inputTokens, contextWindow);
+  const asked = askedOutputTokens(request) ?? Number.POSITIVE_INFINITY;
+  return {
+    maxOutputTokens: Math.min(asked, room),
+    limitReason: asked <= room ? FinishReason.MAX_OUTPUT_TOKENS : FinishReason.CONTEXT_WINDOW,
+  };
+}
+
+export type ReasoningUse = {
+  readonly wanted: boolean;
+  /** The family's settings for the request's effort; undefined if the request or the family has none. */
+  readonly effort: ThinkingEffort | undefined;
+  /** The most reasoning tokens; undefined without a bound. */
+  readonly budgetTokens: number | undefined;
+};
+
+/**
+ * Reads the reasoning of a request. A request without a mode gets the family's default; a budget takes precedence over
+ * an effort. `thinking` is undefined for a family that does not reason, or an unknown one.
+ */
+export function planReasoning(
+  reasoning: Reasoning | undefined,
+  thinking: ModelProfile["thinking"] | undefined,
+): ReasoningUse {
+  const mode = reasoning?.mode ?? ReasoningMode.UNSPECIFIED;
+  const byDefault = mode === ReasoningMode.UNSPECIFIED && thinking !== undefined && thinking.default !== "off";
+  if (mode !== ReasoningMode.ENABLED && !byDefault) {
+    return { wanted: false, effort: undefined, budgetTokens: undefined };
+  }
+  const level = LEVELS[reasoning?.effort ?? ReasoningEffort.UNSPECIFIED];
+  const effort = level && thinking?.effort?.[level];
+  return { wanted: true, effort, budgetTokens: reasoning?.budgetTokens ?? effort?.budgetTokens };
+}
+
+const LEVELS: Readonly<Partial<Record<ReasoningEffort, "low" | "medium" | "high">>> = {
+  [ReasoningEffort.LOW]: "low",
+  [ReasoningEffort.MEDIUM]: "medium",
+  [ReasoningEffort.HIGH]: "high",
+};
+
+/** The calls that an answer may make. */
+export type ToolUse = {
+  /** The tools that may be called, in the request's order. */
+  readonly callable: readonly Tool[];
+  readonly mustCall: boolean;
+  /** The most calls in one answer: 1, or Infinity without a bound. */
+  readonly maxCalls: number;
+};
+
+/**
+ * Reads the tool fields of a request. Throws `EngineError` INVALID_REQUEST for a required call that no tool matches.
+ */
+export function planToolUse(request: Pick<GenerateRequest, "tools" | "toolChoice">): ToolUse {
+  const { toolChoice } = request;
+  const mode = toolChoice?.mode ?? ToolChoiceMode.AUTO;
+  const callable = callableTools(request, mode);
+  const mustCall = mode === ToolChoiceMode.REQUIRED || mode === ToolChoiceMode.NAMED;
+  if (mustCall && callable.length === 0) {
+    throw new EngineError("INVALID_REQUEST", "tool_choice: names no tool of the request.");
+  }
+  const once = toolChoice?.disableParallelCalls === true || mode === ToolChoiceMode.NAMED;
+  return { callable, mustCall, maxCalls: once ? 1 : Number.POSITIVE_INFINITY };
+}
+
+function callableTools(
+  { tools, toolChoice }: Pick<GenerateRequest, "tools" | "toolChoice">,
+  mode: ToolChoiceMode,
+): readonly Tool[] {
+  if (mode === ToolChoiceMode.NONE) return [];
+  if (mode === ToolChoiceMode.NAMED) return tools.filter(({ name }) => name === toolChoice?.name);
+  const allowed = toolChoice?.allowedNames ?? [];
+  return allowed.length === 0 ? tools : tools.filter(({ name }) => allowed.includes(name));
+}
+
+/**
+ * Returns a function that creates ids for the calls to which the model gave none, in the form that its template
+ * requires in the next turn.
+ */
+export function newCallIds(rule: ModelProfile["callIds"], history: readonly Message[]): (toolName: string) => string {
+  switch (rule) {
+    case "any":
+      return () => `call_${randomBytes(12).toString("hex")}`;
+    case "nine-characters":
+      return () => randomBytes(5).toString("hex").slice(0, 9);
+    case "functions.name:index": {
+      let index = history
+        .flatMap(({ parts }) => parts)
+        .reduce((count, { kind }) => count + (kind?.$case === "toolCall" ? 1 : 0), 0);
+      return (toolName) => `functions.${toolName}:${index++}`;
+    }
+  }
+}

@@ -1,0 +1,177 @@
+import * as z from "zod";
+import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
+import { type Reasoning, ReasoningEffort, ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { CacheBreakpoint } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { isJsonObject } from "../json/json-text.ts";
+import { unchecked } from "./checked.ts";
+
+/*
+ * The forms of the formats' schemas. Requests are checked by them (`checked.ts`), and the documentation of requests and
+ * replies is generated from them.
+ */
+
+/** The JSON Schema key of fields that are accepted without effect. */
+export const NO_EFFECT = "x-no-effect";
+
+/**
+ * Makes an object of a request or a reply that the reference shows under `id`. Other keys than those of `shape` are
+ * accepted.
+ */
+export function named<Shape extends z.ZodRawShape>(id: string, description: string, shape: Shape) {
+  return z.object(shape).meta({ id, description });
+}
+
+/** Makes an object as `named` does, which accepts no other keys. */
+export function closed<Shape extends z.ZodRawShape>(id: string, description: string, shape: Shape) {
+  return z.strictObject(shape).meta({ id, description });
+}
+
+/** Makes the value of an optional field that is accepted without effect. */
+export function withoutEffect(description: string) {
+  return z
+    .unknown()
+    .optional()
+    .meta({ description, [NO_EFFECT]: true });
+}
+
+/** Marks a value that is checked but has no effect. */
+export function inert<Inert extends z.ZodType>(schema: Inert, description: string) {
+  return schema.meta({ description, [NO_EFFECT]: true });
+}
+
+/** Makes the value of a field that holds a JSON Schema of the caller. */
+export function jsonSchemaField(description: string) {
+  return z.looseObject({}).meta({ description });
+}
+
+/** Makes the field that distinguishes objects of several forms. `others` explains why no other form is supported. */
+export function tag<const Name extends string>(name: Name, others?: string) {
+  return z.literal(name, others).meta({ description: `Always \`${name}\`.` });
+}
+
+/** A reusable prefix of the prompt that a caller marks. */
+export const cacheControl = unchecked(
+  named("CacheControl", "A mark that a reusable beginning of the prompt ends here. It is a hint and never refused.", {
+    type: withoutEffect("The format's own word, `ephemeral`."),
+    ttl: z
+      .enum(["5m", "30m", "1h", "6h", "24h"])
+      .optional()
+      .describe(
+        "How long the beginning is worth keeping; any other value is the default. Default: the node's own time.",
+      ),
+  }).nullish(),
+).describe("A mark that a reusable beginning of the prompt ends here.");
+
+/** The model of a request. */
+export const modelId = z.string().describe("The id of the model, out of those that `GET /v1/models` lists.");
+
+/** Whether a tool or an answer is held to the whole of its schema. */
+export const strictFlag = z
+  .boolean()
+  .nullish()
+  .describe("Whether the arguments are held to the whole schema; see *Structured output*. Default: `false`.");
+
+/** The name of the schema of an answer. */
+export const schemaName = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters out of letters, digits, '_' and '-'.")
+  .describe("The name of the schema.");
+
+/** A part of a reply as its schema describes it; its writer never changes it. */
+export type Written<Schema extends z.ZodType> = Unchanged<z.infer<Schema>>;
+
+type Unchanged<Value> = Value extends object ? { readonly [Key in keyof Value]: Unchanged<Value[Key]> } : Value;
+
+/*
+ * The sampling fields that the formats have in common; absent and null are the same.
+ */
+
+export function temperatureUpTo(most: number) {
+  return z
+    .number()
+    .min(0)
+    .max(most)
+    .nullish()
+    .describe("The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own.");
+}
+
+export const topP = z
+  .number()
+  .min(0)
+  .max(1)
+  .nullish()
+  .describe("The share of probability to choose from, likeliest tokens first. Default: the model's own.");
+
+const penalty = z.number().min(-2).max(2).nullish();
+
+export const frequencyPenalty = penalty.describe(
+  "Lowers the odds of a token by each time it has been written already. Default: 0, unless the engine has its own.",
+);
+
+export const presencePenalty = penalty.describe(
+  "Lowers the odds of a token once it has been written already. Default: 0, unless the engine has its own.",
+);
+
+/**
+ * The level of each effort that a caller may name: models have three, to which the efforts between and beyond them are
+ * mapped, and `none` switches reasoning off.
+ */
+export const EFFORTS = {
+  none: ReasoningEffort.UNSPECIFIED,
+  minimal: ReasoningEffort.LOW,
+  low: ReasoningEffort.LOW,
+  medium: ReasoningEffort.MEDIUM,
+  high: ReasoningEffort.HIGH,
+  xhigh: ReasoningEffort.HIGH,
+  max: ReasoningEffort.HIGH,
+} as const satisfies Readonly<Record<string, ReasoningEffort>>;
+
+export type Effort = keyof typeof EFFORTS;
+
+export const effort = z.enum(Object.keys(EFFORTS) as Effort[]);
+
+export function reasoningOfEffort(word: Effort): Reasoning {
+  return { mode: word === "none" ? ReasoningMode.DISABLED : ReasoningMode.ENABLED, effort: EFFORTS[word] };
+}
+
+export const MAX_CACHE_KEY_LENGTH = 512;
+
+/** In seconds. */
+const TTL_SECONDS: ReadonlyMap<string, number> = new Map([
+  ["5m", 300],
+  ["30m", 1_800],
+  ["1h", 3_600],
+  ["6h", 21_600],
+  ["24h", 86_400],
+]);
+
+/** The names of all retention times, for error messages. */
+export const CACHE_TTLS: readonly string[] = [...TTL_SECONDS.keys()];
+
+/** Returns the duration that `name` stands for, or undefined for any other text. */
+export function cacheTtl(name: string): Duration | undefined {
+  const seconds = TTL_SECONDS.get(name);
+  return seconds === undefined ? undefined : { seconds, nanos: 0 };
+}
+
+/**
+ * Reads a `cache_control` on a part, a message or a tool: the end of a reusable prefix, kept for `ttl` or the node's
+ * default. A hint is never refused: a value that is not an object marks nothing, and an unknown `ttl` means the
+ * default.
+ */
+export function cacheBreakpoint(value: unknown): CacheBreakpoint | undefined {
+  if (!isJsonObject(value)) return undefined;
+  const ttl = value.ttl;
+  return { ttl: typeof ttl === "string" ? cacheTtl(ttl) : undefined };
+}
+
+/** The most stop strings that one request may have. */
+export const MAX_STOP_STRINGS = 16;
+
+/**
+ * Returns the stop strings of a body, which has one or a list of them. Empty strings are dropped, as they would end
+ * every answer at once.
+ */
+export function stopStrings(value: string | readonly string[] | null | undefined): readonly string[] {
+  return [value ?? []].flat().filter((text) => text !== "");
+}

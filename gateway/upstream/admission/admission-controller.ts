@@ -1,0 +1,451 @@
+import type { PriorityClass } from "../../../deploy/runtime/queue/fair-queue.ts";
+import { onAbort } from "../../../deploy/runtime/time/abort.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { Cluster } from "../cluster.ts";
+import type { ClusterMember } from "../cluster-member.ts";
+import type { Balancer } from "../load-balancing/balancer.ts";
+import { type NoPick, noPick } from "../load-balancing/choose.ts";
+import type { PolicyPick } from "../load-balancing/policy.ts";
+import { PendingQueue } from "./pending-queue.ts";
+import { type GatePass, type GateWait, PrefillGate } from "./prefill-gate.ts";
+import {
+  type Admitted,
+  type CircuitBreakerState,
+  MAX_PENDING_REQUESTS,
+  type NotAdmitted,
+  PENDING_PER_SLOT,
+  type Result,
+  type SlotRequest,
+  type Waiting,
+  type WaitState,
+} from "./slot-request.ts";
+import { EndpointSlots, LEAST_SHARE, TenantCaps } from "./slots.ts";
+
+/** The most bytes of all held requests' bodies in a cluster. */
+export const MAX_HELD_BYTES = 64 * 1024 * 1024;
+/** The time after which a wait for prefill is overdue, in milliseconds. */
+export const PREFILL_WAIT_MS = 240_000;
+/**
+ * The delay of a request among those of its tenant that wait for prefill, in multiples of its own prefill time: short
+ * ones must not wait long behind long ones.
+ */
+const OWN_PREFILL_WEIGHT = 8;
+/** The tokens that every request costs in the queue for its answer, in addition to its prompt's tokens. */
+const OUTPUT_RESERVE_TOKENS = 1_024;
+/** The interval between two passes over the waiting requests, in milliseconds. */
+const PASS_MS = 100;
+/** The number of requests in one pass that are found to wait for a full endpoint or for prefill. */
+const MAX_GATED_PER_PASS = 256;
+
+/** The part of a cluster that admission uses. */
+export type AdmittedCluster<Member = ClusterMember> = Pick<
+  Cluster,
+  "settings" | "views" | "mayHaveEndpoints" | "announcedMs" | "onMembersChange" | "onHealthChange"
+> & {
+  /** Returns the member at an address; undefined where the cluster has none there. */
+  member(address: string): Member | undefined;
+};
+
+const ANY_SLOT = { kind: "slot" } as const;
+
+/**
+ * Admits a cluster's requests to its endpoints. A request without a slot waits in the one queue of the cluster, which
+ * is bounded and fair between tenants, with one deadline and one state: it waits for an endpoint (held in an outage),
+ * for a slot, or for prefill. Every freed slot and every change of the endpoints begins a pass over the queue in its
+ * order, as does a timer while requests wait.
+ */
+export class AdmissionController<Member = ClusterMember> {
+  readonly #cluster: AdmittedCluster<Member>;
+  readonly #balancer: Balancer;
+  readonly #clock: Clock;
+  readonly #slots: EndpointSlots;
+  readonly #gate: PrefillGate;
+  readonly #queue = new PendingQueue<Waiting<Member>>();
+  readonly #tenants = new TenantCaps();
+  #pendingOverflows = 0;
+  /** The monotonic milliseconds at which the last usable endpoint was lost; undefined while one is usable. */
+  #outageSinceMs: number | undefined;
+  /** The endpoints' number of changes at the last search for requests that have tried all of them. */
+  #hopelessAt = 0;
+  /** Whether there may be room that no waiting request can take. */
+  #hasSpareRoom = false;
+  #timer: { readonly dueMs: number; readonly cancel: () => void } | undefined;
+
+  /** `random` returns numbers uniform over [0, 1). */
+  constructor(cluster: AdmittedCluster<Member>, balancer: Balancer, clock: Clock, random: () => number) {
+    this.#cluster = cluster;
+    this.#balancer = balancer;
+    this.#clock = clock;
+    const { views, settings } = cluster;
+    const { maxRequestsPerEndpoint } = settings.circuitBreakers;
+    const onRoom = () => {
+      if (this.#queue.size > 0) this.#passIn(0);
+    };
+    this.#slots = new EndpointSlots({ views, maxRequestsPerEndpoint, clock, onRoom });
+    this.#gate = new PrefillGate({ views, hasRoom: (view) => this.#slots.hasRoom(view), clock, random });
+    cluster.onMembersChange(() => this.#pass());
+    cluster.onHealthChange(() => this.#pass());
+  }
+
+  /** The number of requests that wait. */
+  get pending(): number {
+    return this.#queue.size;
+  }
+
+  pendingOf(priorityClass: PriorityClass): number {
+    return this.#queue.sizeOf(priorityClass);
+  }
+
+  /** The number of running and waiting requests. */
+  get active(): number {
+    return this.#slots.running + this.#queue.size;
+  }
+
+  /** The number of requests held in an outage, and the bytes of their bodies. */
+  get held(): { readonly requests: number; readonly bytes: number } {
+    return sizeOf(this.#queue.items().filter(isHeld));
+  }
+
+  breakerState(): CircuitBreakerState {
+    const remainingRequests = Math.max(0, this.#slots.endpoints.capacity - this.#slots.running);
+    const remainingPending = Math.max(0, this.#maxPending - this.#queue.size);
+    return {
+      remainingRequests,
+      remainingPending,
+      requestsOpen: remainingRequests === 0,
+      pendingOpen: remainingPending === 0,
+      pendingOverflows: this.#pendingOverflows,
+    };
+  }
+
+  /**
+   * Returns the duration of the outage in milliseconds; undefined while an endpoint is usable. It restarts when an
+   * endpoint announces itself that is not usable yet.
+   */
+  outageMs(): number | undefined {
+    if (this.#outageSinceMs === undefined) return undefined;
+    return this.#clock.nowMs() - Math.max(this.#outageSinceMs, this.#cluster.announcedMs);
+  }
+
+  /** Returns the expected wait of a request that arrives now, in milliseconds; undefined without an estimate. */
+  drainMs(): number | undefined {
+    return this.#queue.drainMs(this.#clock.nowMs());
+  }
+
+  /** Keeps requests from an endpoint that announced to refuse them for `ms` milliseconds; at most 60 s. */
+  holdBack(address: string, ms: number): void {
+    this.#slots.holdBack(address, ms);
+  }
+
+  /**
+   * Resolves with a slot for the request, at once or after a wait in the queue, or with the reason why it gets none.
+   * Aborting the signal removes the request from the queue at once; the result is then meaningless.
+   */
+  acquire(request: SlotRequest, signal: AbortSignal): Promise<Result<Member>> {
+    const nowMs = this.#clock.nowMs();
+    this.#followOutage(nowMs);
+    const item = this.#waiting(request, nowMs);
+    const found = this.#tryAtOnce(item, nowMs);
+    const isRefused = typeof found === "string" && !(request.mayHold && isOutage(found));
+    if (isRefused) item.tenant.waiting -= 1;
+    if (isRefused || (typeof found === "object" && "member" in found)) return Promise.resolve(found);
+    return new Promise((resolve) => {
+      if (typeof found === "object") this.#waitFor(item, found, nowMs);
+      this.#enqueue(item, signal, resolve, nowMs);
+    });
+  }
+
+  /** Refuses all waiting requests and stops all timers. */
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#slots.close();
+    for (const item of this.#queue.items()) this.#leave(item, "no_endpoints");
+  }
+
+  get #maxPending(): number {
+    const { available, capacity } = this.#slots.endpoints;
+    if (available.size === 0) return MAX_PENDING_REQUESTS;
+    const { maxPendingRequests } = this.#cluster.settings.circuitBreakers;
+    return maxPendingRequests ?? Math.min(PENDING_PER_SLOT * capacity, MAX_PENDING_REQUESTS);
+  }
+
+  #waiting(request: SlotRequest, nowMs: number): Waiting<Member> {
+    const { route, tenant, hints, timeoutMs, underWay } = request;
+    const { maxPendingRequestsPerKey } = this.#cluster.settings.circuitBreakers;
+    // In an outage, the tenant's share limits the requests of a key without a limit of its own.
+    const maxOfKeys = this.#outageSinceMs === undefined ? maxPendingRequestsPerKey : Number.POSITIVE_INFINITY;
+    return {
+      key: tenant,
+      keyId: hints.keyId,
+      maxPendingPerKey: hints.maxPendingRequests ?? maxOfKeys,
+      underWay,
+      priorityClass: hints.priorityClass,
+      weight: hints.weight,
+      cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
+      rank: 0,
+      deadlineMs: nowMs + timeoutMs,
+      request,
+      tenant: this.#tenants.enter(tenant, nowMs),
+      queuedMs: nowMs,
+      waitingFor: ANY_SLOT,
+      overdueMs: undefined,
+      holdUntilMs: undefined,
+      settle: () => {},
+    };
+  }
+
+  /** Finds a slot for a request that arrives now; it passes waiting ones only where those cannot go. */
+  #tryAtOnce(item: Waiting<Member>, nowMs: number): Result<Member> | GateWait | undefined {
+    const { endpoints } = this.#slots;
+    const isAtCap = endpoints.available.size > 0 && this.#isAtCap(item, nowMs);
+    const mayPass = item.underWay || this.#queue.size === 0 || this.#hasSpareRoom;
+    const found = mayPass && !isAtCap ? this.#find(item, nowMs, true) : noPick(endpoints, item.request.tried);
+    if (isAtCap || (typeof found === "object" && "kind" in found)) this.#hasSpareRoom = true;
+    return found === "all_full" ? undefined : found;
+  }
+
+  /** Takes a slot for a request where one suits it; otherwise returns why not. It never waits. */
+  #find(item: Waiting<Member>, nowMs: number, isNew = false): Admitted<Member> | NoPick | GateWait {
+    const { endpoints } = this.#slots;
+    const { route, tried, underWay } = item.request;
+    const choice = this.#balancer.pick(endpoints, route, tried);
+    if ("none" in choice) return choice.none;
+    const overdue = isOverdue(item, nowMs);
+    const wait =
+      !underWay &&
+      this.#gate.waitFor(choice.pick, {
+        tokens: this.#balancer.expectedTokens(route),
+        isLast: () => isNew && this.#queue.items().some(({ waitingFor }) => waitingFor.kind === "prefill"),
+        overdue,
+        pickAnywhere: () => {
+          const anywhere = this.#balancer.pickAnywhere(endpoints, route, tried);
+          return "pick" in anywhere ? anywhere.pick : undefined;
+        },
+      });
+    return wait || this.#take(item, choice.pick, overdue);
+  }
+
+  #take(
+    { tenant }: Waiting<Member>,
+    { endpoint, placement }: PolicyPick,
+    overdue: boolean,
+  ): Admitted<Member> | "all_full" {
+    const member = this.#cluster.member(endpoint.address);
+    // A slot on an endpoint that has left meanwhile would never be released.
+    if (!member) return "all_full";
+    const free = this.#slots.take(endpoint.address);
+    tenant.waiting -= 1;
+    tenant.running += 1;
+    // Synchronously: requests admitted after this one in the same tick must see its work.
+    placement?.begin();
+    let held = true;
+    const release = () => {
+      if (!held) return;
+      held = false;
+      placement?.end();
+      tenant.running -= 1;
+      free();
+      this.#pass();
+    };
+    return { member, placement, overdue, release };
+  }
+
+  #isAtCap({ tenant, underWay }: Waiting<Member>, nowMs: number): boolean {
+    return !underWay && this.#tenants.isAtCap(tenant, this.#slots.endpoints.capacity, nowMs);
+  }
+
+  /** Queues a request, or holds it in an outage. `resolve` is called once with the result. */
+  #enqueue(item: Waiting<Member>, signal: AbortSignal, resolve: (result: Result<Member>) => void, nowMs: number): void {
+    const inOutage = this.#outageSinceMs !== undefined;
+    let stopListening = () => {};
+    item.settle = (result) => {
+      stopListening();
+      if (typeof result === "string") item.tenant.waiting -= 1;
+      resolve(result);
+    };
+    this.#dismissLate(nowMs);
+    const refusal = inOutage && !this.#hold(item, nowMs) ? "none_available" : this.#push(item, inOutage);
+    if (refusal) {
+      item.settle(refusal);
+      return;
+    }
+    this.#passIn(PASS_MS);
+    stopListening = onAbort(signal, () => this.#leave(item, "pending_timeout"));
+  }
+
+  /** Adds a request to the queue; returns the reason where a limit refuses it. */
+  #push(item: Waiting<Member>, inOutage: boolean): NotAdmitted | undefined {
+    const pushed = this.#queue.push(item, this.#maxPending);
+    if ("dropped" in pushed) {
+      pushed.dropped?.settle("pending_overflow");
+      return undefined;
+    }
+    if (pushed.limit === "key") return inOutage ? "none_available" : "key_overflow";
+    this.#pendingOverflows += 1;
+    return "pending_overflow";
+  }
+
+  #leave(item: Waiting<Member>, why: NotAdmitted): void {
+    this.#queue.remove(item);
+    item.settle(why);
+  }
+
+  /** Sets the state of a waiting request; the first wait behind the gate extends its deadline. */
+  #waitFor(item: Waiting<Member>, wait: GateWait, nowMs: number): void {
+    const { waitingFor: before, request, queuedMs } = item;
+    item.waitingFor = wait;
+    if ("address" in before && before.kind === wait.kind) return;
+    const { mayHold, timeoutMs } = request;
+    // A caller without keep-alives does not wait that long.
+    const waitMs = mayHold ? PREFILL_WAIT_MS : Math.min(PREFILL_WAIT_MS, timeoutMs / 2);
+    if (item.overdueMs === undefined) {
+      item.overdueMs = nowMs + waitMs;
+      const leastMs = mayHold ? Math.max(timeoutMs, PREFILL_WAIT_MS) : timeoutMs / 2;
+      item.deadlineMs = Math.max(item.deadlineMs, item.overdueMs + leastMs);
+    }
+    const dueMs = queuedMs + Math.min(waitMs, OWN_PREFILL_WEIGHT * wait.seconds * 1_000);
+    this.#queue.rerank(item, wait.kind === "slot" ? 0 : -1 - dueMs);
+  }
+
+  /** Begins or ends an outage by the usable endpoints: waiting requests are held, or wait for a slot again. */
+  #followOutage(nowMs: number): void {
+    const isOutage = this.#slots.endpoints.available.size === 0;
+    if (isOutage === (this.#outageSinceMs !== undefined)) return;
+    this.#outageSinceMs = isOutage ? nowMs : undefined;
+    const { noEndpointHoldMs } = this.#cluster.settings.circuitBreakers;
+    for (const item of this.#queue.order()) {
+      // A request without room, or that may not be held, keeps its deadline.
+      if (isOutage) this.#hold(item, nowMs);
+      else if (isHeld(item)) {
+        item.waitingFor = ANY_SLOT;
+        // The backlog of an outage takes long to serve.
+        item.deadlineMs = nowMs + Math.max(noEndpointHoldMs, item.request.timeoutMs);
+      }
+    }
+  }
+
+  /** Holds a request during the outage. Returns false where it may not be held, or there is no room. */
+  #hold(item: Waiting<Member>, nowMs: number): boolean {
+    const { settings, mayHaveEndpoints } = this.#cluster;
+    const holdUntilMs = item.holdUntilMs ?? nowMs + settings.circuitBreakers.noEndpointHoldMs;
+    if (!item.request.mayHold || !mayHaveEndpoints || holdUntilMs <= nowMs) return false;
+    const held = this.#queue.items().filter(isHeld);
+    const ofTenant = held.filter(({ tenant }) => tenant === item.tenant);
+    // One request of a tenant is held regardless of its size, where the total leaves room.
+    const fits = isWithin([...held, item], 1) && (ofTenant.length === 0 || isWithin([...ofTenant, item], LEAST_SHARE));
+    if (!fits) return false;
+    item.waitingFor = { kind: "endpoint" };
+    item.holdUntilMs = holdUntilMs;
+    item.deadlineMs = holdUntilMs;
+    // An endpoint that returns after an outage may succeed where it failed before.
+    item.request = { ...item.request, tried: new Set() };
+    return true;
+  }
+
+  /** Assigns free slots to waiting requests, and dismisses those that get none in time. */
+  #pass(): void {
+    const nowMs = this.#clock.nowMs();
+    this.#followOutage(nowMs);
+    if (this.#queue.size === 0) return;
+    this.#dismissLate(nowMs);
+    if (this.#outageSinceMs === undefined) {
+      this.#dismissHopeless();
+      this.#serveInOrder(nowMs);
+    }
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    if (this.#queue.size > 0) this.#passIn(PASS_MS);
+  }
+
+  /** Schedules the next pass in `ms` milliseconds, unless an earlier one is scheduled. */
+  #passIn(ms: number): void {
+    const dueMs = this.#clock.nowMs() + ms;
+    if (this.#timer && this.#timer.dueMs <= dueMs) return;
+    this.#timer?.cancel();
+    const cancel = this.#clock.after(ms, () => {
+      this.#timer = undefined;
+      this.#pass();
+    });
+    this.#timer = { dueMs, cancel };
+  }
+
+  #dismissLate(nowMs: number): void {
+    const why = this.#outageSinceMs === undefined ? "pending_timeout" : "none_available";
+    for (const item of this.#queue.items()) if (item.deadlineMs <= nowMs) this.#leave(item, why);
+  }
+
+  /** Dismisses requests that have tried all remaining endpoints. */
+  #dismissHopeless(): void {
+    const { endpoints } = this.#slots;
+    if (endpoints.changes === this.#hopelessAt) return;
+    this.#hopelessAt = endpoints.changes;
+    for (const item of this.#queue.items()) {
+      const { tried } = item.request;
+      if (tried.size > 0 && noPick(endpoints, tried) === "all_tried") this.#leave(item, "all_tried");
+    }
+  }
+
+  /** Serves requests in the queue's order, as long as an endpoint has room. */
+  #serveInOrder(nowMs: number): void {
+    const { endpoints } = this.#slots;
+    const aside = new Set<string>();
+    const gate = this.#gate.pass();
+    const waits: (readonly [Waiting<Member>, GateWait])[] = [];
+    let triedAll = 0;
+    for (const item of this.#queue.order(aside)) {
+      if (!this.#slots.any || triedAll >= endpoints.available.size || waits.length >= MAX_GATED_PER_PASS) break;
+      if (this.#isAtCap(item, nowMs)) {
+        aside.add(item.key);
+        continue;
+      }
+      const found = this.#gated(item, gate, nowMs) ?? this.#find(item, nowMs);
+      if (found === "all_full") {
+        // This request was tried on every endpoint with room; another may fit.
+        triedAll += 1;
+      } else if (typeof found === "string") {
+        this.#leave(item, found);
+      } else if ("kind" in found) {
+        waits.push([item, found]);
+        // All later requests of its tenant wait for prefill, too.
+        if (found.kind === "prefill" && !gate.anyIdle()) aside.add(item.key);
+      } else {
+        this.#queue.take(item, nowMs);
+        item.settle(found);
+      }
+    }
+    for (const [item, wait] of waits) this.#waitFor(item, wait, nowMs);
+    this.#hasSpareRoom = this.#slots.any;
+  }
+
+  /** Returns the wait of a request behind the gate; undefined where it has none, or it may be over. */
+  #gated(item: WaitState, gate: GatePass, nowMs: number): GateWait | undefined {
+    const { waitingFor } = item;
+    if (!("address" in waitingFor)) return undefined;
+    const wait = isOverdue(item, nowMs) ? { ...waitingFor, address: undefined } : waitingFor;
+    return gate.isOver(wait) ? undefined : wait;
+  }
+}
+
+function isHeld({ waitingFor }: WaitState): boolean {
+  return waitingFor.kind === "endpoint";
+}
+
+function isOverdue({ overdueMs }: WaitState, nowMs: number): boolean {
+  return overdueMs !== undefined && nowMs >= overdueMs;
+}
+
+/** Returns whether only a returning endpoint helps. */
+function isOutage(result: NotAdmitted): boolean {
+  return result === "no_endpoints" || result === "none_available";
+}
+
+function sizeOf(items: readonly WaitState[]): { readonly requests: number; readonly bytes: number } {
+  return { requests: items.length, bytes: items.reduce((sum, { request }) => sum + request.bytes, 0) };
+}
+
+/** Returns whether some held requests are within a share of the bounds on all of them, 0 to 1. */
+function isWithin(items: readonly WaitState[], share: number): boolean {
+  const { requests, bytes } = sizeOf(items);
+  return requests <= share * MAX_PENDING_REQUESTS && bytes <= share * MAX_HELD_BYTES;
+}

@@ -1,0 +1,83 @@
+import type { NoPick } from "../load-balancing/choose.ts";
+import type { Placement } from "../load-balancing/policy.ts";
+import type { Route } from "../load-balancing/route.ts";
+import type { RoutingHints } from "../load-balancing/routing-hints.ts";
+import type { Queued } from "./pending-queue.ts";
+import type { GateWait } from "./prefill-gate.ts";
+import type { Tenant } from "./slots.ts";
+
+/** The number of pending requests for each slot of the endpoints. */
+export const PENDING_PER_SLOT = 4;
+/** The most pending requests, regardless of slots: one process cannot hold more. */
+export const MAX_PENDING_REQUESTS = 512;
+
+/** A request for a slot on an endpoint of the cluster. */
+export type SlotRequest = {
+  /** The digests of the prompt by which an endpoint is picked. */
+  readonly route: Route;
+  /** The tenant that the request belongs to: the queue is fair between tenants. */
+  readonly tenant: string;
+  readonly hints: RoutingHints;
+  /** The addresses that must not receive the request. Cleared when the request is held in an outage. */
+  readonly tried: ReadonlySet<string>;
+  /** The longest wait for a slot of a present endpoint, in milliseconds. */
+  readonly timeoutMs: number;
+  /** Whether the request may be held in an outage, as its caller receives keep-alives. */
+  readonly mayHold: boolean;
+  /** The approximate size of the request in bytes. */
+  readonly bytes: number;
+  /**
+   * Whether the request continues an answer whose engine was lost: it precedes all new requests of all tenants, and no
+   * queue limit refuses it.
+   */
+  readonly underWay: boolean;
+};
+
+/** A slot on an endpoint, held by one attempt of a request. */
+export type Admitted<Member> = {
+  readonly member: Member;
+  /** Follows the attempt for the load-balancing policy; undefined when the policy learns nothing from attempts. */
+  readonly placement: Pick<Placement, "see" | "explain"> | undefined;
+  /** Whether the request's wait for prefill had reached its limit. */
+  readonly overdue: boolean;
+  /** Frees the slot at the end of the attempt. Idempotent. */
+  release(): void;
+};
+
+/** The reason why a request gets no slot. */
+export type NotAdmitted = Exclude<NoPick, "all_full"> | "pending_overflow" | "pending_timeout" | "key_overflow";
+
+/** The remaining capacity of a cluster, as Envoy's `remaining_*` and `*_open`. */
+export type CircuitBreakerState = {
+  readonly remainingRequests: number;
+  readonly remainingPending: number;
+  /** Whether no further request may run. */
+  readonly requestsOpen: boolean;
+  /** Whether no further request may wait. */
+  readonly pendingOpen: boolean;
+  /** The number of requests refused a wait since the start. */
+  readonly pendingOverflows: number;
+};
+
+/** What a request waits for: any endpoint in an outage, a slot (of one endpoint or of any), or an idle endpoint. */
+export type WaitingFor = { readonly kind: "endpoint" } | { readonly kind: "slot" } | GateWait;
+
+/** The result of a request for a slot. */
+export type Result<Member> = Admitted<Member> | NotAdmitted;
+
+/** The state of a request in the queue. */
+export type WaitState = Queued & {
+  request: SlotRequest;
+  readonly tenant: Tenant;
+  readonly queuedMs: number;
+  waitingFor: WaitingFor;
+  /** The monotonic milliseconds at which its wait for prefill is overdue; undefined before the first such wait. */
+  overdueMs: number | undefined;
+  /** The monotonic milliseconds at which its hold ends at the latest; undefined for a request never held. */
+  holdUntilMs: number | undefined;
+};
+
+export type Waiting<Member> = WaitState & {
+  /** Resolves the request's promise; called once. */
+  settle: (result: Result<Member>) => void;
+};

@@ -1,0 +1,298 @@
+import { onAbort } from "../../../../deploy/runtime/time/abort.ts";
+import { type Clock, systemClock } from "../../../../deploy/runtime/time/clock.ts";
+import type { Backend, BackendDescription, BackendLoad, ServedNode } from "../../../../engine/backend.ts";
+import { callerLeft, throwIfLeft } from "../../../../engine/backends/caller-left.ts";
+import { continuedAnswer, limitOutput, notOfThisAnswer } from "../../../../engine/backends/request-plan.ts";
+import { EngineError } from "../../../../engine/errors.ts";
+import type { HeldPrefixes } from "../../../../engine/prefixes/held-prefixes.ts";
+import { prefixMarks } from "../../../../engine/prefixes/prefix-marks.ts";
+import type {
+  CountTokensRequest,
+  GenerateRequest,
+  GenerateResponse,
+} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import {
+  Capability,
+  EngineKind,
+  Modality,
+  type ModelDescription,
+  ModelState,
+} from "../../../../proto/gen/svc/inference/v1/node_service.ts";
+import { cutAnswer, planAnswer, tokenIds } from "./planned-answer.ts";
+import { BLOCK_TOKENS, PrefixCache } from "./prefix-cache.ts";
+import { countTokens, LONGEST_TOKEN_BYTES, renderPrompt, wholeTokens } from "./render-prompt.ts";
+import { SimulatedGeneration } from "./simulated-generation.ts";
+import { StepLoop, StepProcess } from "./step-loop.ts";
+
+/** The settings of a simulated engine. */
+export type SimulatorOptions = ServedNode & {
+  /** The tokens a second that each running generation makes, however many run. */
+  readonly tokensPerSecond: number;
+  /** The prompt tokens a second that the node reads, one prompt after the other. */
+  readonly prefillTokensPerSecond: number;
+  /** The time from the end of a prefill to the first token, in milliseconds. */
+  readonly timeToFirstTokenMs: number;
+  readonly slots: number;
+  /** The number of requests that may wait for a slot. */
+  readonly queueLength: number;
+  /** The tokens that a prompt and its answer may have together. */
+  readonly contextTokens: number;
+  /** The size of the KV cache in tokens, for generations and for cached prefixes. */
+  readonly kvTokens: number;
+  /** The length of answers that nothing else ends, drawn for each request. */
+  readonly answerTokens: { readonly min: number; readonly max: number };
+  /** Nodes with the same seed give the same answer to the same request. */
+  readonly seed: number;
+  /** The number of tokens after which every stream breaks off. Default: none does. */
+  readonly failAfterTokens?: number | undefined;
+  /** Whether the steps are timed in a process of their own, which can be stopped. Default: false. */
+  readonly stepProcess?: boolean;
+};
+
+/** The settings that a configuration may leave out. */
+export const SIMULATOR_DEFAULTS = {
+  tokensPerSecond: 50,
+  prefillTokensPerSecond: 5_000,
+  timeToFirstTokenMs: 50,
+  slots: 16,
+  queueLength: 64,
+  contextTokens: 262_144,
+  kvTokens: 1_048_576,
+  answerTokens: { min: 16, max: 256 },
+  seed: 1,
+};
+
+/** The interval of progress events to waiting callers, in simulated milliseconds. */
+const PROGRESS_MS = 1000;
+
+const CAPABILITIES: readonly Capability[] = [
+  Capability.TOOLS,
+  Capability.FORCED_TOOL_CHOICE,
+  Capability.JSON_OBJECT,
+  Capability.REASONING,
+  Capability.REASONING_OFF,
+  Capability.REASONING_BUDGET,
+  Capability.EXACT_TOKEN_COUNT,
+  Capability.CACHE_ISOLATION,
+  Capability.PREFIX_EVENTS,
+  Capability.CONTINUATION,
+];
+
+/**
+ * A backend without a model: prompts are prefilled one at a time at a configured rate, answers are generated
+ * concurrently at another, and prefixes stay in a cache of limited size. It is for load and routing tests, and its
+ * description says that it is no model.
+ */
+export class SimulatorBackend implements Backend {
+  readonly #options: SimulatorOptions;
+  readonly #clock: Clock;
+  readonly #cache: PrefixCache;
+  readonly #loop: StepLoop;
+  readonly #stepProcess: StepProcess | undefined;
+  readonly #prefillPerStep: number;
+  readonly #progressSteps: number;
+  readonly #running = new Set<SimulatedGeneration>();
+  /** The waiting requests in order. */
+  readonly #waiting: SimulatedGeneration[] = [];
+  /** The unused fraction of the prefill budget, in tokens. */
+  #budget = 0;
+  #isClosed = false;
+
+  constructor(options: SimulatorOptions, clock: Clock = systemClock) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#cache = new PrefixCache(options.kvTokens, () => clock.nowMs());
+    const stepMs = 1000 / options.tokensPerSecond;
+    this.#prefillPerStep = (options.prefillTokensPerSecond * stepMs) / 1000;
+    this.#progressSteps = Math.max(1, Math.round(PROGRESS_MS / stepMs));
+    this.#stepProcess = options.stepProcess ? new StepProcess() : undefined;
+    this.#loop = new StepLoop({
+      clock: this.#stepProcess ?? clock,
+      stepMs,
+      step: (atMs) => this.#step(atMs),
+      flush: () => {
+        for (const generation of [...this.#running, ...this.#waiting]) generation.flush();
+      },
+    });
+  }
+
+  get prefixes(): HeldPrefixes {
+    return this.#cache.held;
+  }
+
+  /** Does nothing: there is no model to load. */
+  async start(): Promise<void> {}
+
+  /** Fails running and waiting requests with ENGINE_DOWN. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#loop.stop();
+    for (const generation of [...this.#running, ...this.#waiting]) generation.fail(stopped());
+    this.#stepProcess?.close();
+  }
+
+  /** Returns the description, which identifies the simulator as the engine. */
+  describe(): BackendDescription {
+    return describeSimulator(this.#options, this.#stepProcess?.pid);
+  }
+
+  load(): BackendLoad {
+    const { slots, kvTokens } = this.#options;
+    const kvTokensUsed = Math.min(
+      kvTokens,
+      sum(this.#running, ({ kvTokens }) => kvTokens),
+    );
+    const retentionMs = this.#cache.observedRetentionMs;
+    return {
+      slots,
+      busySlots: this.#running.size,
+      waiting: this.#waiting.length,
+      steps: { made: this.#loop.count, inFlight: sum(this.#running, ({ asked }) => (asked ? 1 : 0)) },
+      kvUse: kvTokensUsed / kvTokens,
+      kvTokensUsed,
+      kvTokensTotal: kvTokens,
+      queuedUncachedTokens: sum([...this.#running, ...this.#waiting], ({ uncachedTokens }) => uncachedTokens),
+      ...(retentionMs === undefined ? {} : { observedRetentionSeconds: retentionMs / 1000 }),
+    };
+  }
+
+  /** Runs one generation, after a wait in the queue if there is no room. Throws `EngineError`. */
+  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
+    throwIfLeft(signal);
+    if (this.#isClosed) throw stopped();
+    const generation = this.#plan(request);
+    this.#enter(generation);
+    const letGo = onAbort(signal, () => generation.fail(callerLeft(signal)));
+    try {
+      for (let step = await generation.next(); step; step = await generation.next()) yield step;
+    } finally {
+      letGo();
+      this.#leave(generation);
+    }
+  }
+
+  /** Resolves to the number of simulated tokens in the rendered prompt, of four UTF-16 units each. */
+  async countTokens({ tools, messages }: CountTokensRequest): Promise<number> {
+    return countTokens(renderPrompt(tools, messages).text);
+  }
+
+  #plan(request: GenerateRequest): SimulatedGeneration {
+    const { nodeId, contextTokens, timeToFirstTokenMs, failAfterTokens } = this.#options;
+    const marks = prefixMarks(request);
+    const counts = marks.map(({ messages }) => messages);
+    const prompt = renderPrompt(request.tools, request.messages, counts);
+    const places = marks.map(({ digest }, index) => ({ digest, tokens: wholeTokens(prompt.ends[index] ?? 0) }));
+    const revision = simulatorRevision(this.#options);
+    const { tokens: given = [] } = continuedAnswer(request, revision) ?? {};
+    const inputTokens = countTokens(prompt.text);
+    const { maxOutputTokens, limitReason } = limitOutput(request, inputTokens, contextTokens);
+    const answer = cutAnswer(planAnswer(request, prompt.text, this.#options), maxOutputTokens, limitReason);
+    const ids = given.length === 0 ? [] : tokenIds(answer);
+    if (given.some((token, at) => token !== ids[at])) throw notOfThisAnswer();
+    return new SimulatedGeneration({
+      nodeId,
+      revision,
+      prompt,
+      inputTokens,
+      breakpointTokens: countTokens(prompt.text.slice(0, prompt.breakpointAt)),
+      named: { model: request.model, places },
+      isolation: JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]),
+      priority: request.priority,
+      answer,
+      continuedTokens: given.length,
+      timeToFirstTokenMs,
+      failAfterTokens,
+      cache: this.#cache,
+      nowMs: () => this.#clock.nowMs(),
+    });
+  }
+
+  /** Takes a slot, or joins the queue behind all requests of at least its priority. Throws `EngineError` QUEUE_FULL. */
+  #enter(generation: SimulatedGeneration): void {
+    const ahead = this.#waiting.findLastIndex(({ priority }) => priority >= generation.priority);
+    if (ahead < 0 && this.#fits(generation)) {
+      this.#admit(generation);
+      return;
+    }
+    if (this.#waiting.length >= this.#options.queueLength)
+      throw new EngineError("QUEUE_FULL", "All slots are taken and the queue is full.");
+    this.#waiting.splice(ahead + 1, 0, generation);
+  }
+
+  #admit(generation: SimulatedGeneration): void {
+    this.#running.add(generation);
+    generation.admit();
+    this.#loop.start();
+  }
+
+  #leave(generation: SimulatedGeneration): void {
+    this.#running.delete(generation);
+    const at = this.#waiting.indexOf(generation);
+    if (at >= 0) this.#waiting.splice(at, 1);
+    for (let next = this.#waiting[0]; next && this.#fits(next); next = this.#waiting[0]) {
+      this.#waiting.shift();
+      this.#admit(next);
+    }
+    if (this.#running.size === 0) this.#loop.stop();
+  }
+
+  /** Returns whether a slot and enough KV cache are free; a generation larger than the KV cache runs alone. */
+  #fits(generation: SimulatedGeneration): boolean {
+    if (this.#running.size === 0) return true;
+    if (this.#running.size >= this.#options.slots) return false;
+    return sum(this.#running, ({ kvTokens }) => kvTokens) + generation.kvTokens <= this.#options.kvTokens;
+  }
+
+  #step(atMs: number): boolean {
+    // Unused whole tokens of the budget are not carried over, a fraction is.
+    this.#budget = (this.#budget % 1) + this.#prefillPerStep;
+    for (const generation of this.#running) this.#budget -= generation.step(atMs, Math.floor(this.#budget));
+    const step = this.#loop.count;
+    if (step % this.#progressSteps === 0) {
+      for (const generation of this.#running) generation.progress(0, step);
+      for (const [position, generation] of this.#waiting.entries()) generation.progress(position, step);
+    }
+    return this.#running.size > 0;
+  }
+}
+
+/** Returns the model revision, a stand-in for the digest of weights: nodes with equal revisions give equal answers. */
+function simulatorRevision({ seed }: Pick<SimulatorOptions, "seed">): string {
+  return `simulator-${seed}`;
+}
+
+/**
+ * Returns the node's description, with the simulator as its engine. `stepProcess` is the id of the step process, if
+ * any.
+ */
+function describeSimulator(options: SimulatorOptions, stepProcess: number | undefined): BackendDescription {
+  const models = options.models.map(
+    (id): ModelDescription => ({
+      id,
+      revision: simulatorRevision(options),
+      contextWindow: options.contextTokens,
+      maxOutputTokens: options.contextTokens - 1,
+      kvTokenCapacity: options.kvTokens,
+      kvBlockTokens: BLOCK_TOKENS,
+      maxConcurrentRequests: options.slots,
+      inputModalities: [Modality.TEXT, Modality.IMAGE],
+      capabilities: CAPABILITIES,
+      state: ModelState.READY,
+      maxCacheTtl: undefined,
+      longestTokenBytes: LONGEST_TOKEN_BYTES,
+      keptConversations: 0,
+    }),
+  );
+  const engineVersion = stepProcess === undefined ? "1" : `1, steps in process ${stepProcess}`;
+  return { engineKind: EngineKind.SIMULATOR, engineVersion, models };
+}
+
+function stopped(): EngineError {
+  return new EngineError("ENGINE_DOWN", "The engine is stopping.");
+}
+
+function sum(all: Iterable<SimulatedGeneration>, of: (generation: SimulatedGeneration) => number): number {
+  let total = 0;
+  for (const generation of all) total += of(generation);
+  return total;
+}

@@ -1,0 +1,86 @@
+import { describe, expect, test } from "vitest";
+import { PendingQueue, type Queued } from "../../../../../gateway/upstream/admission/pending-queue.ts";
+
+const request = (key: string, change: Partial<Queued> = {}): Queued => ({
+  ...{ key, keyId: key, maxPendingPerKey: 32, underWay: false, priorityClass: "default", weight: 1, cost: 2_000 },
+  ...{ deadlineMs: 30_000, rank: 0 },
+  ...change,
+});
+
+function queueOf(...items: readonly Queued[]) {
+  const queue = new PendingQueue<Queued>();
+  for (const item of items) queue.push(item, 512);
+  return queue;
+}
+
+describe("bounds", () => {
+  test("a key has a limit of its own, over all classes; keys of one tenant are counted separately", () => {
+    const queue = queueOf();
+    const push = (keyId: string, change = {}) => queue.push(request("t", { keyId, maxPendingPerKey: 2, ...change }), 9);
+    expect([push("a"), push("a", { priorityClass: "low" }), push("a"), push("b")]).toEqual([
+      ...[{ dropped: undefined }, { dropped: undefined }],
+      ...[{ limit: "key" }, { dropped: undefined }],
+    ]);
+    expect([queue.sizeOf("default"), queue.sizeOf("low")]).toEqual([2, 1]);
+  });
+
+  test("in a full queue the largest tenant makes room: its request with the earliest deadline is dropped", () => {
+    const hurried = request("flood", { deadlineMs: 5_000 });
+    const queue = queueOf(request("flood"), hurried, request("flood"));
+    expect(queue.push(request("small"), 3)).toEqual({ dropped: hurried });
+    expect(queue.size).toBe(3);
+  });
+
+  test.each([
+    ["another tenant's that would have as many", "c", ["a", "b"]],
+    ["one of the largest tenant itself", "a", ["a", "a"]],
+  ])("a full queue refuses %s", (_name, key, waiting) => {
+    expect(queueOf(...waiting.map((one) => request(one))).push(request(key), 2)).toEqual({ limit: "cluster" });
+  });
+
+  test("no bound refuses an answer under way, and it takes no room from new requests", () => {
+    const queue = queueOf(...Array.from({ length: 40 }, () => request("a", { underWay: true })));
+    const push = (key: string) => queue.push(request(key), 2);
+    expect([queue.size, push("b"), push("c"), push("d")]).toEqual([
+      ...[40, { dropped: undefined }, { dropped: undefined }],
+      { limit: "cluster" },
+    ]);
+  });
+});
+
+test("answers under way precede all new requests of any class, and are fair among themselves", () => {
+  const high = request("a", { priorityClass: "high" });
+  const [first, second, third] = ["b", "b", "c"].map((key) => request(key, { underWay: true }));
+  if (!first || !second || !third) throw new Error("there are three");
+  expect([...queueOf(high, first, second, third).order()]).toEqual([third, first, second, high]);
+});
+
+describe("the estimated time until one more request is served", () => {
+  /** Serves one request at each of the moments; `waiting` requests remain. */
+  function servedAt(momentsMs: readonly number[], waiting: number) {
+    const queue = queueOf(...Array.from({ length: momentsMs.length + waiting }, (_, at) => request(`${at}`)));
+    for (const nowMs of momentsMs) for (const item of [...queue.order()].slice(0, 1)) queue.take(item, nowMs);
+    return queue;
+  }
+
+  test.each([
+    ["is undefined before two were served", [0], 10, 0, undefined],
+    ["is one interval per waiting request, plus one", [0, 200, 400, 600], 9, 600, 2_000],
+    ["grows while a queue does not move", [0, 100, 200], 1, 5_200, 10_000],
+    ["does not grow while the queue is empty", [0, 100, 200], 0, 5_200, 100],
+  ])("%s", (_name, moments, waiting, nowMs, expected) => {
+    const estimate = servedAt(moments, waiting).drainMs(nowMs);
+    if (expected === undefined) expect(estimate).toBeUndefined();
+    else expect(estimate).toBeCloseTo(expected, 6);
+  });
+
+  test("is the mean interval of the last dozen, and excludes idle times", () => {
+    const moments = [0, 10_000, ...Array.from({ length: 40 }, (_, at) => 10_100 + at * 100)];
+    const queue = servedAt(moments, 0);
+    expect(queue.drainMs(14_000)).toBeLessThan(200);
+    const late = request("late");
+    queue.push(late, 9);
+    queue.take(late, 60_000);
+    expect(queue.drainMs(60_000)).toBeLessThan(200);
+  });
+});

@@ -1,0 +1,210 @@
+import { describe, expect, test } from "vitest";
+import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
+import type { CacheNote } from "../../../../../../../gateway/upstream/load-balancing/cache-reasons.ts";
+import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/candidates.ts";
+import {
+  PrefixLearning,
+  WORKING_SET_MS,
+} from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
+import { createPolicy } from "../../../../../../../gateway/upstream/load-balancing/policies.ts";
+import type { Placement } from "../../../../../../../gateway/upstream/load-balancing/policy.ts";
+import { Announcements, PrefixIndex } from "../../../../../../../gateway/upstream/load-balancing/prefix-index.ts";
+import { WorkLedger } from "../../../../../../../gateway/upstream/load-balancing/work-ledger.ts";
+import { delta, finished, progress, started } from "../../../../../../support/events/events.ts";
+import { endpointWith } from "../../../../../../support/gateway/upstream/endpoint-with.ts";
+import { VirtualClock } from "../../../../../../support/virtual-clock.ts";
+
+const ADDRESS = "127.0.0.1:1";
+
+/** A prompt of two messages, 1,000 tokens each, whose first one all prompts have. */
+const shapeOf = (message: string): PromptShape => ({
+  boundaries: [
+    { hash: "head", bytes: 4_000, marked: false },
+    { hash: message, bytes: 8_000, marked: false },
+  ],
+  lastTurn: undefined,
+});
+
+/** A gateway with one endpoint, which does not announce its prefixes. */
+function gateway() {
+  const work = new WorkLedger();
+  const clock = new VirtualClock();
+  const prefixes = new PrefixIndex(new Announcements(), { lifeOf: () => 1, viewOf: () => undefined });
+  const policy = createPolicy("prefix_affinity", { prefixes, work, clock, random: () => 0.5 });
+  const candidates = new EndpointList([endpointWith({ address: ADDRESS })]);
+  const send = (message: string) => {
+    const notes: CacheNote[] = [];
+    const route = { shape: shapeOf(message), affinityKey: "session", ttlMs: undefined };
+    const picked = policy.pick(candidates, route, clock.nowMs());
+    const placement = picked?.placement as Placement;
+    placement.begin();
+    placement.explain?.((note) => notes.push(note));
+    return { placement, notes, uncachedTokens: picked?.uncachedTokens };
+  };
+  const tokensOf = (shape: PromptShape) => policy.expectedTokens?.({ shape, affinityKey: "k", ttlMs: undefined });
+  return { send, work, clock, tokensOf };
+}
+
+describe("work that is outstanding on an endpoint", () => {
+  test("follows the engine's reports, from the estimate to the first delta", () => {
+    const { send, work } = gateway();
+    const { placement } = send("one");
+    expect(work.outstanding(ADDRESS)).toBe(2_000);
+    const outstanding = [started({ inputTokens: 900, cachedInputTokens: 100 }), progress(600), delta(0, "a")].map(
+      (event) => {
+        placement.see([event]);
+        return work.outstanding(ADDRESS);
+      },
+    );
+    expect(outstanding).toEqual([800, 300, 0]);
+    placement.end();
+    expect(work.outstanding(ADDRESS)).toBe(0);
+  });
+
+  test("is returned once when an attempt ends in the middle of its prefill", () => {
+    const { send, work } = gateway();
+    const { placement } = send("one");
+    placement.see([started({ inputTokens: 900 })]);
+    placement.end();
+    placement.end();
+    expect(work.outstanding(ADDRESS)).toBe(0);
+  });
+});
+
+describe("the prefill speed of an endpoint", () => {
+  const timings = { queue: { seconds: 5, nanos: 0 }, prefill: { seconds: 0, nanos: 500_000_000 }, decode: undefined };
+
+  test.each([
+    ["is learned from the engine's own times, without cached tokens and queueing", timings, 2_000],
+    ["is not learned if the engine's queueing time is unknown", { ...timings, queue: undefined }, undefined],
+  ])("%s", (_, times, speed) => {
+    const { send, work } = gateway();
+    const { placement } = send("one");
+    placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
+    expect(work.speed(ADDRESS)).toBeUndefined();
+    const usage = { inputTokens: 2_000, cachedInputTokens: 1_000 };
+    placement.see([delta(0, "b"), finished(undefined, usage, { timings: times })]);
+    expect(work.speed(ADDRESS)).toBe(speed);
+  });
+});
+
+describe("the expected cache of an endpoint", () => {
+  const STARTED = started({ inputTokens: 4_000, cachedInputTokens: 0 });
+
+  test("holds a prompt on its way, unless its attempt ends before the first delta", () => {
+    const { send } = gateway();
+    const first = send("one");
+    const second = send("one");
+    expect(second.uncachedTokens).toBe(0);
+    for (const { placement } of [first, second]) placement.end();
+    expect(send("one").uncachedTokens).toBe(2_000);
+  });
+
+  test("holds a prefilled prompt with the engine's token count, which trains the tokens per byte", () => {
+    const { send, tokensOf } = gateway();
+    expect(tokensOf(shapeOf("x"))).toBe(2_000);
+    for (let turn = 0; turn < 200; turn += 1) send(`turn ${turn}`).placement.see([STARTED, finished()]);
+    expect(tokensOf(shapeOf("x"))).toBeCloseTo(4_000, -1);
+    const empty = gateway();
+    empty.send("one").placement.see([started({ inputTokens: 0 }), delta(0, "a")]);
+    expect(empty.tokensOf(shapeOf("x"))).toBe(2_000);
+  });
+
+  test.each([
+    ["as expected", 1_900, 0],
+    ["at least half of it", 1_000, 0],
+    ["far less", 100, 2_000],
+    ["unknown", undefined, 0],
+  ])(
+    "with %s of a prompt cached, earlier prompts there are expected or not",
+    async (_, cachedInputTokens, uncached) => {
+      const { send, clock } = gateway();
+      for (const message of ["older", "turn"]) {
+        send(message).placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
+        await clock.advance(10);
+      }
+      const again = send("turn");
+      await clock.advance(10);
+      again.placement.see([started({ inputTokens: 2_000, cachedInputTokens }), delta(0, "a")]);
+      await clock.advance(10);
+      // The head has been used since.
+      expect(send("older").uncachedTokens).toBe(uncached / 2);
+      expect(send("turn").uncachedTokens).toBe(0);
+    },
+  );
+
+  test("is not refuted by a miss of a prompt that was only on its way", async () => {
+    const { send, clock } = gateway();
+    send("older").placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
+    await clock.advance(10);
+    send("turn");
+    const sibling = send("turn");
+    await clock.advance(10);
+    sibling.placement.see([started({ inputTokens: 2_000, cachedInputTokens: 0 }), delta(0, "a")]);
+    expect(send("older").uncachedTokens).toBe(0);
+  });
+});
+
+describe("the cached tokens of a prompt", () => {
+  const STARTED = started({ inputTokens: 2_000, cachedInputTokens: 0 });
+  const USAGE = { inputTokens: 2_000, cachedInputTokens: 0, outputTokens: 10 };
+
+  test("are explained once, at the engine's first report", () => {
+    const { placement, notes } = gateway().send("one");
+    placement.see([STARTED]);
+    expect(notes).toMatchObject([{ reason: "new", expectedTokens: 0, cachedTokens: 0 }]);
+    placement.see([delta(0, "a")]);
+    placement.see([finished(undefined, USAGE)]);
+    expect(notes).toHaveLength(1);
+  });
+
+  test("are explained at the end of the answer for an engine that reports them only there", () => {
+    const { placement, notes } = gateway().send("one");
+    placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
+    expect(notes).toHaveLength(0);
+    placement.see([finished(undefined, USAGE)]);
+    expect(notes).toHaveLength(1);
+  });
+});
+
+describe("whether other gateways place conversations", () => {
+  const strangers = (activeRequests: number, running: number) => {
+    const learning = new PrefixLearning();
+    for (let look = 0; look < 200; look += 1) {
+      // Reports are slightly outdated.
+      const drift = look % 3;
+      learning.looked([endpointWith({ address: "a", activeRequests: activeRequests + drift, running, waiting: 1 })]);
+    }
+    return learning.strangers;
+  };
+
+  test("is unknown at first, and then assumed", () => {
+    expect(new PrefixLearning().strangers).toBe(1);
+  });
+
+  test.each([
+    [9, 9, 0],
+    [4, 9, 1],
+    [2, 11, 1],
+  ])("follows from the origin of the requests on the endpoints: %i of %i own", (own, running, likelihood) => {
+    expect(strangers(own, running)).toBe(likelihood);
+  });
+});
+
+test("the length of answers is learned", () => {
+  const learning = new PrefixLearning();
+  for (let answer = 0; answer < 200; answer += 1) learning.answered(2_000);
+  expect(learning.answerTokens).toBeCloseTo(2_000, -1);
+});
+
+test("a working set counts each conversation on its last endpoint, for minutes after its last use", () => {
+  const { workingSets } = new PrefixLearning();
+  workingSets.used("one", "A", 1_000, 0);
+  workingSets.used("two", "A", 500, 10);
+  expect(workingSets.tokensOn("A", 10)).toBe(1_500);
+  workingSets.used("one", "B", 1_200, 20);
+  expect([workingSets.tokensOn("A", 20), workingSets.tokensOn("B", 20)]).toEqual([500, 1_200]);
+  expect(workingSets.tokensOn("A", WORKING_SET_MS + 10)).toBe(0);
+  workingSets.forget("B");
+  expect(workingSets.tokensOn("B", 20)).toBe(0);
+});
