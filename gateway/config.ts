@@ -2,7 +2,6 @@ import * as z from "zod";
 import { listenerTlsSchema, listenFields, logSchema } from "../deploy/runtime/config/process-schema.ts";
 import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { CATALOG, type Catalog } from "./catalog.ts";
-import { grpcSchema } from "./grpc/grpc-settings.ts";
 import { adminSchema, healthSchema } from "./http/admin/admin-settings.ts";
 import { keysSchema, tokensSchema } from "./keys/key-settings.ts";
 import { overloadSchema } from "./overload/overload-settings.ts";
@@ -107,7 +106,30 @@ const gatewayKeys = z.strictObject({
     .describe("Listener of the public API."),
   admin: adminSchema,
   health: healthSchema,
-  grpc: grpcSchema,
+  grpc: z
+    .strictObject({
+      ...listenFields(50_050),
+      tls: listenerTlsSchema,
+      maxConnections: z
+        .int()
+        .min(1)
+        .default(1_024)
+        .describe("Most open connections; a further one is closed as soon as it is accepted."),
+      maxConcurrentStreams: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(1_024)
+        .describe("Most open calls of one connection; its HTTP/2 client delays further ones."),
+      reflection: z
+        .boolean()
+        .default(true)
+        .describe("Whether callers with a key may read the contract by gRPC server reflection."),
+    })
+    .optional()
+    .describe(
+      "Listener of `svc.inference.v1.InferenceService` for internal gRPC clients, with the keys and limits of the public API; without this section there is none.",
+    ),
   keys: keysSchema,
   sealingKeyFile: z
     .string()

@@ -118,7 +118,7 @@ function openLog({ log: { level } }: GatewayConfig, stats: Stats): Logger {
 
 /** The OpenTelemetry SDK is loaded only if traces are exported. */
 async function loadTracing(config: TracingConfig, log: Logger): Promise<Tracing> {
-  const { startTracing } = await import("./tracing/start-tracing.ts");
+  const { startTracing } = await import("./tracing/span-export.ts");
   return startTracing(config, log, systemClock.nowMs);
 }
 

@@ -189,12 +189,10 @@ export class RequestRecord implements CallRecord {
     this.#facts.trace = this.#options.callerTrace?.() ?? this.#facts.trace;
   }
 
-  /** The limits of the key were applied. */
   charged(grant: Grant): void {
     this.#facts.grant = grant;
   }
 
-  /** The whole body has arrived. */
   bodyRead(bytes: number): void {
     this.#facts.bodyBytes = bytes;
   }
@@ -205,7 +203,6 @@ export class RequestRecord implements CallRecord {
     this.#facts.stream = stream;
   }
 
-  /** The checked request was dispatched. */
   sent(): void {
     this.#facts.sentMs = this.#sinceStart();
   }
@@ -243,7 +240,6 @@ export class RequestRecord implements CallRecord {
     this.#facts.overdue = true;
   }
 
-  /** Of several attempts the last one counts. */
   cached(note: CacheNote): void {
     this.#facts.cache = note;
   }
@@ -281,7 +277,6 @@ export class RequestRecord implements CallRecord {
     if (maxGapMs === undefined || gapMs > maxGapMs) this.#facts.maxGapMs = gapMs;
   }
 
-  /** The engine stream was paused for the client, or resumed. */
   paused(paused: boolean): void {
     const nowMs = this.#options.clock.nowMs();
     if (paused) this.#pausedAtMs = nowMs;

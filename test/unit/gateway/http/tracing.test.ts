@@ -9,7 +9,7 @@ import {
   traceHeaders,
   underSpan,
 } from "../../../../gateway/http/record/trace-context.ts";
-import type { Span } from "../../../../gateway/tracing/span.ts";
+import type { Span } from "../../../../gateway/tracing/tracing.ts";
 import type { AttemptEnd } from "../../../../gateway/upstream/call/call-record.ts";
 import { fromGrpc, stalled } from "../../../../gateway/upstream/call/grpc-error.ts";
 import { FinishReason } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
