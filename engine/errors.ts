@@ -1,5 +1,5 @@
 import { status } from "@grpc/grpc-js";
-import { type FailedCall, failedCall } from "../deploy/runtime/grpc/failed-call.ts";
+import { type FailedCall, failedCall } from "../deploy/runtime/grpc/status-details.ts";
 
 type ReasonRow = {
   readonly status: status;
@@ -111,4 +111,9 @@ export function grpcStatusOf(failure: EngineError | undefined): string {
  */
 export function toFailedCall({ reason, message, facts }: EngineError, retryAfterMs?: number): FailedCall {
   return failedCall({ code: REASONS[reason].status, message, reason, facts, retryAfterMs });
+}
+
+/** Creates the error for a continuation whose tokens cannot answer its request. */
+export function notOfThisAnswer(): EngineError {
+  return new EngineError("INVALID_REQUEST", "continuation.tokens: can be no answer to this request.");
 }

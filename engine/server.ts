@@ -9,16 +9,17 @@ import {
 } from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
 import type { Logger } from "pino";
-import type { FollowedPems } from "../deploy/runtime/files/followed-pems.ts";
-import { closeServer } from "../deploy/runtime/grpc/close-server.ts";
-import { wideConnections } from "../deploy/runtime/grpc/connection-window.ts";
-import type { FailedCall } from "../deploy/runtime/grpc/failed-call.ts";
-import { takesManyResets } from "../deploy/runtime/grpc/many-resets.ts";
-import { contractReflection } from "../deploy/runtime/grpc/reflection.ts";
+import type { FollowedPems } from "../deploy/runtime/files/followed-file.ts";
+import {
+  closeServer,
+  contractReflection,
+  takesManyResets,
+  wideConnections,
+} from "../deploy/runtime/grpc/grpc-server.ts";
 import { TlsCredentials } from "../deploy/runtime/grpc/server-tls.ts";
+import type { FailedCall } from "../deploy/runtime/grpc/status-details.ts";
 import { answerUnknownMethods, withStatusDetails } from "../deploy/runtime/grpc/status-details.ts";
-import { type Clock, systemClock } from "../deploy/runtime/time/clock.ts";
-import { durationMs } from "../deploy/runtime/time/proto-duration.ts";
+import { type Clock, durationMs, systemClock } from "../deploy/runtime/time/clock.ts";
 import {
   type CountTokensRequest,
   type CountTokensResponse,

@@ -1,9 +1,8 @@
 import type { Server } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Logger } from "pino";
-import { untilAborted } from "../deploy/runtime/time/abort.ts";
+import { sleep, untilAborted } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
-import { sleep } from "../deploy/runtime/time/sleep.ts";
 import type { GatewayConfig } from "./config.ts";
 import type { GrpcListener } from "./grpc/grpc-listener.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";

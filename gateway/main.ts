@@ -1,13 +1,11 @@
 import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { ConfigError } from "../deploy/runtime/config/load-config.ts";
-import { FileError } from "../deploy/runtime/files/file-error.ts";
-import { type FollowedPems, PemError } from "../deploy/runtime/files/followed-pems.ts";
+import { type FollowedPems, PemError } from "../deploy/runtime/files/followed-file.ts";
+import { FileError } from "../deploy/runtime/files/private-file.ts";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { followTls } from "../deploy/runtime/grpc/server-tls.ts";
-import { atMostEvery } from "../deploy/runtime/log/at-most-every.ts";
-import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
-import { processLog } from "../deploy/runtime/log/process-log.ts";
+import { atMostEvery, logWarnings, processLog } from "../deploy/runtime/log/process-log.ts";
 import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { measureYoungGeneration } from "../deploy/runtime/process/heap-use.ts";

@@ -1,7 +1,7 @@
 import type { FastifyInstance, RouteHandlerMethod } from "fastify";
 import type { Logger } from "pino";
-import type { FollowedPems } from "../deploy/runtime/files/followed-pems.ts";
-import { atMostEvery } from "../deploy/runtime/log/at-most-every.ts";
+import type { FollowedPems } from "../deploy/runtime/files/followed-file.ts";
+import { atMostEvery } from "../deploy/runtime/log/process-log.ts";
 import { onAbort } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
 import type { Catalog } from "./catalog.ts";

@@ -4,9 +4,8 @@ import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "./config.ts";
 import { FileKeyStore } from "./keys/file-key-store.ts";
-import { registerKeyStats } from "./keys/key-stats.ts";
 import type { KeyStore } from "./keys/key-store.ts";
-import { isKeyStoreError } from "./keys/key-store-error.ts";
+import { isKeyStoreError, registerKeyStats } from "./keys/key-store.ts";
 import { RedisKeyStore } from "./keys/redis/redis-key-store.ts";
 import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
@@ -59,7 +58,6 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
   };
 }
 
-/** The counts of the limits of keys, with their faults. */
 type OpenLimits = { readonly store: LimitStore; notes?(): readonly string[]; close?(): Promise<void> };
 
 /** Connects to the store that gateways share, if configured. Throws `ConfigError`. */
@@ -99,7 +97,6 @@ async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): P
   };
 }
 
-/** Opens the usage counts of keys, in the store that gateways share or in this process. */
 function openUsage({ stats: { keySeries } }: GatewayConfig, state: RedisState | undefined, stats: Stats) {
   const series = new KeySeries(stats.registry, keySeries, systemClock.nowMs);
   const store = state ? new RedisUsage(state, systemClock) : new UsageBook(systemClock);
@@ -112,7 +109,6 @@ function openUsage({ stats: { keySeries } }: GatewayConfig, state: RedisState | 
  */
 type OpenKeys = { readonly keys: KeyStore; readonly loaded: Promise<void> };
 
-/** Opens the keys, and logs each later change. Throws `ConfigError` if they are unusable. */
 async function openKeys(
   config: GatewayConfig,
   state: RedisState | undefined,
@@ -142,7 +138,6 @@ async function openKeys(
   return { keys, loaded };
 }
 
-/** Follows the keys of the token issuer, if configured. */
 async function openTokens(
   { auth: { jwt } }: GatewayConfig,
   keys: KeyStore,

@@ -6,8 +6,8 @@ import {
   registerOverloadGauges,
   registerTrafficGauges,
 } from "../../gateway/http/admin/gauges.ts";
-import { registerKeyStats } from "../../gateway/keys/key-stats.ts";
 import type { KeyStore } from "../../gateway/keys/key-store.ts";
+import { registerKeyStats } from "../../gateway/keys/key-store.ts";
 import { registerLimitStats } from "../../gateway/limits/redis/redis-limit-store.ts";
 import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../gateway/overload/overload-settings.ts";

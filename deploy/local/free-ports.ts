@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { errnoOf } from "../runtime/files/file-error.ts";
+import { errnoOf } from "../runtime/files/private-file.ts";
 
 /** A port that cannot be bound; the message names the port and its flag. */
 export class PortError extends Error {

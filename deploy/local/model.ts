@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { access } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { errnoOf } from "../runtime/files/file-error.ts";
+import { errnoOf } from "../runtime/files/private-file.ts";
 
 /** The `backend` of the engines of a local start. */
 export type LocalModel =

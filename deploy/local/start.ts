@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { isKeyStoreError } from "../../gateway/keys/key-store-error.ts";
+import { isKeyStoreError } from "../../gateway/keys/key-store.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 import { runMain } from "../runtime/process/run-main.ts";
 import { StopOrders } from "../runtime/process/stop-orders.ts";

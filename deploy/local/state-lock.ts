@@ -1,7 +1,7 @@
 import { lstat, mkdir, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { errnoOf, FileError } from "../runtime/files/file-error.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
+import { errnoOf, FileError } from "../runtime/files/private-file.ts";
 
 /**
  * Milliseconds for which the lock is tried: enough to take over that of a killed start, and not a wait for a running

@@ -20,11 +20,6 @@ export function continuedAnswer({ continuation }: GenerateRequest, revision: str
   throw new EngineError("REVISION_MISMATCH", "Another revision of the model began the answer.");
 }
 
-/** Creates the error for a continuation whose tokens cannot answer its request. */
-export function notOfThisAnswer(): EngineError {
-  return new EngineError("INVALID_REQUEST", "continuation.tokens: can be no answer to this request.");
-}
-
 export type OutputLimit = {
   /** The most tokens of the answer, at least 1. */
   readonly maxOutputTokens: number;

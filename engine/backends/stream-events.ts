@@ -1,4 +1,4 @@
-import { toDuration } from "../../deploy/runtime/time/proto-duration.ts";
+import { toDuration } from "../../deploy/runtime/time/clock.ts";
 import type {
   Event,
   Finished,

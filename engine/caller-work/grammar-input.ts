@@ -15,7 +15,7 @@ const MAX_CALLS = 32;
 
 export type GrammarInput = Pick<
   OutputGrammarOptions,
-  "mustCall" | "constraint" | "reasoning" | "markers" | "onlyPromised" | "undeclared"
+  "mustCall" | "constraint" | "reasoning" | "markers" | "onlyPromised" | "undeclared" | "reader" | "behind"
 > & {
   readonly tools: readonly CallableTool[];
   readonly maxCalls: number;

@@ -1,7 +1,6 @@
 import { renderPrompt } from "../conversation/prompt-renderer.ts";
 import type { OutputGrammar } from "../grammar/output/output-grammar.ts";
 import { type CheckedTexts, checkTexts } from "../grammar/validation/answer-check.ts";
-import { checkCompiledSchemas } from "../grammar/validation/compiled-schemas.ts";
 import { grammarOf } from "./grammar-input.ts";
 
 /**
@@ -11,8 +10,6 @@ export const WORK = {
   grammar: { run: grammarOf, limitMs: 15_000, isWhole: ({ gaveUp }: OutputGrammar) => !gaveUp },
   render: { run: renderPrompt, limitMs: 15_000, isWhole: () => true },
   check: { run: checkTexts, limitMs: 6_000, isWhole: ({ unchecked }: CheckedTexts) => unchecked === 0 },
-  /** Checks the schemas that another engine would compile. */
-  schemas: { run: checkCompiledSchemas, limitMs: 6_000, isWhole: () => true },
 } as const;
 
 export type WorkKind = keyof typeof WORK;

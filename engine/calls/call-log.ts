@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
+import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import type { WorkEnd } from "../caller-work/caller-work.ts";
 import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 import type { GenerationOutcome } from "./generation-call.ts";

@@ -1,4 +1,4 @@
-import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
+import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type CacheBreakpoint, type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { Conversation } from "./chat-template.ts";

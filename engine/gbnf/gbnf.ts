@@ -7,7 +7,17 @@ export type Gbnf =
   | { readonly kind: "sequence"; readonly parts: readonly Gbnf[] }
   | { readonly kind: "choice"; readonly options: readonly Gbnf[] }
   | { readonly kind: "repeat"; readonly part: Gbnf; readonly min: number; readonly max: number | undefined }
-  | { readonly kind: "rule"; readonly name: string };
+  | { readonly kind: "rule"; readonly name: string }
+  | FreeText;
+
+/**
+ * Any text, up to the first of the marks if one comes, and the rule behind that mark. A rule of its own: only the reader
+ * of xgrammar takes it, which holds text by character rules in seconds, and this in milliseconds.
+ */
+type FreeText = {
+  readonly kind: "until";
+  readonly ends: readonly { readonly mark: string; readonly behind: Gbnf }[];
+};
 
 /** One character inside (`chars`) or outside (`except`) of the ranges. */
 type CharSet = {
@@ -107,6 +117,8 @@ function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
       return writeSet(node);
     case "rule":
       return node.name;
+    case "until":
+      return writeFreeText(node);
     case "sequence": {
       if (node.parts.length === 0) return '""';
       const text = writeAll(node.parts, "sequence", " ");
@@ -121,6 +133,11 @@ function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
       return within === "repeat" ? `(${text})` : text;
     }
   }
+}
+
+function writeFreeText({ ends }: FreeText): string {
+  const tags = ends.map(({ mark, behind }) => `("${writeText(mark)}", ${write(behind, "sequence")})`);
+  return `TagDispatch(${[...tags, "loop_after_dispatch=false"].join(", ")})`;
 }
 
 function writeAll(nodes: readonly Gbnf[], within: "top" | "sequence", between: string): string {
@@ -145,11 +162,12 @@ function writeText(text: string): string {
   return text.replace(NOT_PLAIN, writeChar);
 }
 
-/** JSON quotes stand in nearly every literal; their escape is written once. */
-const QUOTE = writeCode(0x22, '"');
+/** The short escapes that llama.cpp, xgrammar and llguidance read alike, in texts and in sets. */
+const IN_TEXT: Readonly<Record<string, string>> = { '"': '\\"', "\\": "\\\\", "\n": "\\n" };
+const IN_SET: Readonly<Record<string, string>> = { "\\": "\\\\", "[": "\\[", "]": "\\]", "\n": "\\n" };
 
 function writeChar(char: string): string {
-  return char === '"' ? QUOTE : writeCode(char.codePointAt(0) ?? 0, '"\\');
+  return IN_TEXT[char] ?? writeCode(char.codePointAt(0) ?? 0, "");
 }
 
 function writeCount(min: number, max: number | undefined): string {
@@ -159,8 +177,11 @@ function writeCount(min: number, max: number | undefined): string {
 }
 
 function writeRange([low, high]: CodeRange): string {
-  const special = '"\\[]^-';
-  return low === high ? writeCode(low, special) : `${writeCode(low, special)}-${writeCode(high, special)}`;
+  return low === high ? writeInSet(low) : `${writeInSet(low)}-${writeInSet(high)}`;
+}
+
+function writeInSet(code: number): string {
+  return IN_SET[String.fromCodePoint(code)] ?? writeCode(code, "^-");
 }
 
 /** Writes one character: plain ASCII unchanged, the rest as a number, independent of the reader's encoding. */
@@ -168,6 +189,6 @@ function writeCode(code: number, special: string): string {
   const char = String.fromCodePoint(code);
   if (code >= 0x20 && code < 0x7f && !special.includes(char)) return char;
   const hex = code.toString(16).toUpperCase();
-  if (code <= 0xff) return `\\x${hex.padStart(2, "0")}`;
+  // Not `\x`: one reader takes as many digits as follow it.
   return code <= 0xffff ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
 }

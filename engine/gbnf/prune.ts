@@ -121,6 +121,7 @@ export class FinishingRules {
       case "literal":
       case "chars":
       case "except":
+      case "until":
         return true;
       case "rule":
         return this.#finishing.has(node.name);
@@ -191,5 +192,6 @@ function references(node: Gbnf, found: string[] = []): string[] {
   else if (node.kind === "repeat") references(node.part, found);
   else if (node.kind === "sequence") for (const part of node.parts) references(part, found);
   else if (node.kind === "choice") for (const option of node.options) references(option, found);
+  else if (node.kind === "until") for (const { behind } of node.ends) references(behind, found);
   return found;
 }

@@ -6,8 +6,8 @@ import {
   type ServerMethodDefinition,
   status,
 } from "@grpc/grpc-js";
-import { streamOf } from "../../deploy/runtime/grpc/call-stream.ts";
-import type { FailedCall } from "../../deploy/runtime/grpc/failed-call.ts";
+import { streamOf } from "../../deploy/runtime/grpc/grpc-server.ts";
+import type { FailedCall } from "../../deploy/runtime/grpc/status-details.ts";
 import { type EndingStatus, saysUnreadable } from "../../deploy/runtime/grpc/status-details.ts";
 import { isLoopback } from "../../deploy/runtime/net/loopback.ts";
 import { HealthService } from "../../proto/gen/grpc/health/v1/health.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
+import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import type { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import type { OrcaLoadReportRequest } from "../../proto/gen/xds/service/orca/v3/orca.ts";
 import { changedSharply } from "./load-report.ts";

@@ -1,4 +1,4 @@
-import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
+import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import type { Finished } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type EngineError, NODE_FAULTS } from "../errors.ts";

@@ -56,11 +56,6 @@ const gguf = z.strictObject({
   template: z.array(mark).min(1).describe("The texts that the chat template of a fitting file holds, all of them."),
 });
 
-const parsers = z.strictObject({
-  toolCall: mark.optional().describe("The name of the engine's parser of tool calls."),
-  reasoning: mark.optional().describe("The name of the engine's parser of reasoning."),
-});
-
 /** A field is absent where a template writes no white space beside a marker. */
 export const profileSchema = z.strictObject({
   family: mark.describe("The name of the family, for people."),
@@ -109,13 +104,6 @@ export const profileSchema = z.strictObject({
     .describe(
       "The model files that the profile fits; of several that fit, the profile that says more counts. Without it, the profile is found by name only.",
     ),
-  parsers: z
-    .strictObject({
-      vllm: parsers.optional().describe("The names for vLLM."),
-      sglang: parsers.optional().describe("The names for SGLang."),
-    })
-    .prefault({})
-    .describe("The parser names that the engines are to be started with."),
 });
 
 export type ModelProfile = Readonly<z.infer<typeof profileSchema>>;

@@ -9,7 +9,7 @@ import {
 } from "@opentelemetry/sdk-trace";
 import type { Logger } from "pino";
 import { packageVersion } from "../../deploy/runtime/files/project-folder.ts";
-import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
+import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import { sendLastSpans, traceExport } from "../../deploy/runtime/tracing/trace-export.ts";
 import type { TracingConfig } from "../../deploy/runtime/tracing/tracing-schema.ts";
 import { type GenerationFacts, shownId } from "../calls/call-log.ts";

@@ -1,10 +1,8 @@
 import type { Server as NetServer } from "node:net";
 import { Server as GrpcServer, ServerCredentials, type sendUnaryData, status } from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
-import type { FollowedPems } from "../../deploy/runtime/files/followed-pems.ts";
-import { closeServer } from "../../deploy/runtime/grpc/close-server.ts";
-import { takesManyResets } from "../../deploy/runtime/grpc/many-resets.ts";
-import { contractReflection } from "../../deploy/runtime/grpc/reflection.ts";
+import type { FollowedPems } from "../../deploy/runtime/files/followed-file.ts";
+import { closeServer, contractReflection, takesManyResets } from "../../deploy/runtime/grpc/grpc-server.ts";
 import { TlsCredentials } from "../../deploy/runtime/grpc/server-tls.ts";
 import { answerUnknownMethods } from "../../deploy/runtime/grpc/status-details.ts";
 import { InferenceServiceService } from "../../proto/gen/svc/inference/v1/inference_service.ts";

@@ -1,7 +1,11 @@
 import { constants, type Http2Session, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { Metadata, type ServerInterceptingCallInterface, status } from "@grpc/grpc-js";
-import { type FailedCall, failedCall } from "../../deploy/runtime/grpc/failed-call.ts";
-import { type EndingStatus, saysUnreadable } from "../../deploy/runtime/grpc/status-details.ts";
+import {
+  type EndingStatus,
+  type FailedCall,
+  failedCall,
+  saysUnreadable,
+} from "../../deploy/runtime/grpc/status-details.ts";
 import { ApiError, type ErrorCode } from "../errors.ts";
 import { bracketPath, messageOf, statusOf } from "../formats/error-envelope.ts";
 import type { LimitedRequest } from "../http/access/rate-limit.ts";

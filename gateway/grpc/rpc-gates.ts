@@ -6,7 +6,7 @@ import {
   type ServerInterceptor,
   status,
 } from "@grpc/grpc-js";
-import { streamOf } from "../../deploy/runtime/grpc/call-stream.ts";
+import { streamOf } from "../../deploy/runtime/grpc/grpc-server.ts";
 import { isDetailed } from "../../deploy/runtime/grpc/status-details.ts";
 import { HealthService } from "../../proto/gen/grpc/health/v1/health.ts";
 import { ApiError, toApiError } from "../errors.ts";

@@ -3,7 +3,7 @@ import type { Http2Session, IncomingHttpHeaders, ServerHttp2Stream } from "node:
 import type { Server } from "node:net";
 import { status } from "@grpc/grpc-js";
 import type { Logger } from "pino";
-import { atMostEvery } from "../../deploy/runtime/log/at-most-every.ts";
+import { atMostEvery } from "../../deploy/runtime/log/process-log.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { type AuthDeps, presentedKeys } from "../http/access/auth.ts";
 import { type BucketRule, TokenBuckets } from "../limits/token-bucket.ts";

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import { ApiError, toApiError } from "../errors.ts";
 import type { Principal } from "../keys/principal.ts";
-import { routingDigest } from "../keys/routing-digest.ts";
+import { routingDigest } from "../keys/principal.ts";
 import type { RouteSpec } from "../routes.ts";
 import type { RoutingHints } from "../upstream/load-balancing/routing-hints.ts";
 

@@ -16,7 +16,6 @@ export class AllowedNetworks {
     }
   }
 
-  /** Returns whether the set contains an address; false for a text that is no address. */
   has(address: string): boolean {
     const version = isIP(address);
     return version !== 0 && this.#list.check(address, familyOf(version));

@@ -3,11 +3,12 @@ import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
-import { errnoOf } from "../../deploy/runtime/files/file-error.ts";
-import type { KeyChange } from "./key-change.ts";
+import { errnoOf } from "../../deploy/runtime/files/private-file.ts";
 import { deriveKey, type Pepper } from "./key-digest.ts";
-import { KeyStoreError } from "./key-store-error.ts";
+import type { KeyRecord, KeySet } from "./key-record.ts";
+import { KeyStoreError } from "./key-store.ts";
 
 /*
  * The audit log of key changes, as JSON lines. Each line ends with its MAC under a key derived from the pepper, and
@@ -27,7 +28,6 @@ const entry = z.object({
   action: z.string(),
   keyId: z.string(),
   fields: z.array(z.string()),
-  /** Revision of the key set that the change makes. */
   revision: z.int(),
   /**
    * Link to the line before: its MAC, or the SHA-256 of the line if it has no MAC, in hex; zeros for the first line.
@@ -42,11 +42,9 @@ export type AuditEntry = Readonly<z.infer<typeof entry>>;
 /** The contents of the audit log up to the first broken line. */
 export type AuditLog = {
   readonly entries: readonly AuditEntry[];
-  /** Number of the first altered line, from 1; undefined if no line was altered. */
   readonly brokenAt: number | undefined;
 };
 
-/** The link of the first line of a log. */
 export const NO_LINE = "0".repeat(64);
 /**
  * Marks earlier lines with the same revision as a change that was interrupted before it took effect. The change that
@@ -61,7 +59,6 @@ const TAIL_BYTES = 65_536;
  */
 const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 
-/** Returns the path of the audit log, which stands beside the key file. */
 export function auditFileOf(keyFile: string): string {
   return `${keyFile}.audit.jsonl`;
 }
@@ -86,7 +83,6 @@ export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
   return { entries, brokenAt: undefined };
 }
 
-/** An entry of a keyed line. */
 export type KeyedEntry = AuditEntry & { readonly mac: string };
 
 /**
@@ -102,12 +98,9 @@ export function lineCheck(pepper: Pepper): (line: string, prev: string | undefin
   };
 }
 
-/** An addition to the audit log. */
 export type AuditAddition = {
   readonly changes: readonly KeyChange[];
-  /** Revision of the key set that the changes make. */
   readonly revision: number;
-  /** Head of the chain in the previous key set; undefined if it has none. */
   readonly head: string | undefined;
   /** The key of the chain is derived from this pepper. */
   readonly pepper: Pepper;
@@ -161,7 +154,6 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
   }
 }
 
-/** The link of the next line, and whether lines of an interrupted change precede it. */
 type Link = { readonly prev: string; readonly brokenOff: boolean };
 
 /**
@@ -184,7 +176,6 @@ async function linkOf(handle: FileHandle, last: string, { head, revision, pepper
   return to(last === "" || found?.mac !== undefined ? NO_LINE : sha256(last));
 }
 
-/** Returns the last line of the log without its line break; `whole` is false if the line break is missing. */
 async function lastLine(handle: FileHandle): Promise<{ text: string; whole: boolean }> {
   const { size } = await handle.stat();
   const length = Math.min(size, TAIL_BYTES);
@@ -225,4 +216,55 @@ function hmac(text: string, key: Buffer): string {
 
 function sha256(text: string): string {
   return createHash("sha256").update(text).digest("hex");
+}
+
+/** The difference of one key between two sets. */
+export type KeyChange = {
+  /** The command that makes such a change, for example `create`, `rotate` or `set-limits`; otherwise `change`. */
+  readonly action: string;
+  readonly keyId: string;
+  /** Names of the changed fields; a field of limits is followed by a dot and the name of the limit. */
+  readonly fields: string[];
+};
+
+const STATUS_ACTION: Readonly<Record<KeyRecord["status"], string>> = {
+  active: "enable",
+  disabled: "disable",
+  revoked: "revoke",
+};
+
+/** Fields that every change modifies. */
+const BOOKKEEPING = new Set(["updated", "revision"]);
+
+/** Returns the changes of each key between two sets, the keys of `after` first. */
+export function keyChanges(before: KeySet, after: KeySet): readonly KeyChange[] {
+  const known = new Map(before.keys.map((record) => [record.id, record]));
+  const changes = after.keys.flatMap((record): KeyChange[] => {
+    const old = known.get(record.id);
+    known.delete(record.id);
+    if (old === record) return [];
+    if (old === undefined) return [{ action: "create", keyId: record.id, fields: [] }];
+    const fields = differing(old, record);
+    return [{ action: actionOf(old, record, fields), keyId: record.id, fields }];
+  });
+  return [...changes, ...[...known.keys()].map((keyId) => ({ action: "remove", keyId, fields: [] }))];
+}
+
+function actionOf(old: KeyRecord, { status }: KeyRecord, fields: readonly string[]): string {
+  if (old.status !== status) return STATUS_ACTION[status];
+  if (fields.includes("endRunning")) return "kill";
+  if (fields.includes("secrets")) return "rotate";
+  if (fields.length > 0 && fields.every((field) => field === "models")) return "set-models";
+  if (fields.length > 0 && fields.every((field) => field === "allowIps")) return "set-ips";
+  if (fields.length > 0 && fields.every((field) => /^(limits|quota)\./.test(field))) return "set-limits";
+  return "change";
+}
+
+function differing(old: object, record: object, prefix = ""): string[] {
+  return [...new Set([...Object.keys(old), ...Object.keys(record)])].flatMap((name) => {
+    const [was, is] = [Reflect.get(old, name), Reflect.get(record, name)];
+    if (BOOKKEEPING.has(name) || isDeepStrictEqual(was, is)) return [];
+    if (name === "limits" || name === "quota") return differing(was, is, `${name}.`);
+    return [`${prefix}${name}`];
+  });
 }

@@ -16,7 +16,6 @@ import {
  * successor; time and random bytes are parameters. No function removes a record.
  */
 
-/** A refused change of keys. */
 export class KeyAdminError extends Error {
   /** `not_found`: no key has that id. `conflict`: the state of the key forbids the change. */
   readonly reason: "not_found" | "conflict";
@@ -28,20 +27,15 @@ export class KeyAdminError extends Error {
   }
 }
 
-/** The properties of a new key. */
 export type KeyRequest = {
-  /** Display name; it need not be unique. */
   readonly name: string;
   /** Keys of one owner are one tenant; null if the key has no owner. */
   readonly owner: string | null;
   readonly env: KeyEnv;
   /** Catalog ids, or "all". */
   readonly models: readonly string[] | "all";
-  /** Addresses and networks. Default: "any". */
   readonly allowIps?: readonly string[] | "any";
-  /** An absent limit does not apply. */
   readonly limits: KeyLimits;
-  /** An absent quota does not apply. */
   readonly quota: KeyQuota;
   readonly priority: KeyPriority;
   /** Share among waiting keys of the same class, from 1 to 1000. */
@@ -50,10 +44,8 @@ export type KeyRequest = {
   readonly expiresAtMs: number | null;
 };
 
-/** The inputs for making a secret, besides the set. */
 export type Minting = {
   readonly pepper: Pepper;
-  /** Wall clock, milliseconds since the epoch. */
   readonly nowMs: number;
   readonly random: RandomBytes;
 };
@@ -92,7 +84,6 @@ function freeId(set: KeySet, random: RandomBytes): string {
   }
 }
 
-/** Returns the record with this id. Throws KeyAdminError `not_found`. */
 export function findKey(set: KeySet, id: string): KeyRecord {
   const record = set.keys.find((candidate) => candidate.id === id);
   if (record === undefined) throw new KeyAdminError("not_found", "no key has this id");
@@ -164,30 +155,18 @@ function withStatus(
   return { set: replaceKey(set, next), value: next };
 }
 
-/**
- * Revokes the key for good; `endRunning` also ends its running requests. A revoked key is unchanged, except for
- * `endRunning`. Throws KeyAdminError `not_found`.
- */
 export function revokeKey(set: KeySet, id: string, nowMs: number, endRunning = false): KeySetChange<KeyRecord> {
   return withStatus(set, id, "revoked", nowMs, endRunning);
 }
 
-/**
- * Disables the key until `enableKey`; `endRunning` also ends its running requests. Throws KeyAdminError: `not_found`,
- * or `conflict` for a revoked key.
- */
 export function disableKey(set: KeySet, id: string, nowMs: number, endRunning = false): KeySetChange<KeyRecord> {
   return withStatus(set, id, "disabled", nowMs, endRunning);
 }
 
-/** Undoes `disableKey`. Throws KeyAdminError: `not_found`, or `conflict` for a revoked key. */
 export function enableKey(set: KeySet, id: string, nowMs: number): KeySetChange<KeyRecord> {
   return withStatus(set, id, "active", nowMs);
 }
 
-/**
- * Sets the allowed models: catalog ids, or "all". Throws KeyAdminError: `not_found`, or `conflict` for a revoked key.
- */
 export function setModels(
   set: KeySet,
   id: string,
@@ -197,10 +176,6 @@ export function setModels(
   return changeFields(set, id, nowMs, () => ({ models: modelList(models) }));
 }
 
-/**
- * Sets the addresses and networks from which the key may be used, or "any". Throws KeyAdminError: `not_found`, or
- * `conflict` for a revoked key.
- */
 export function setAllowIps(
   set: KeySet,
   id: string,
@@ -210,10 +185,6 @@ export function setAllowIps(
   return changeFields(set, id, nowMs, () => ({ allowIps: networks === "any" ? undefined : [...networks] }));
 }
 
-/**
- * Replaces the fields of a record that `fields` returns. Throws KeyAdminError: `not_found`, or `conflict` for a revoked
- * key.
- */
 export function changeFields(
   set: KeySet,
   id: string,
@@ -230,7 +201,6 @@ function modelList(models: readonly string[] | "all"): string[] {
   return models === "all" ? ["*"] : [...models];
 }
 
-/** The state of a key: the status of its record, or `expired`. */
 export type KeyState = KeyRecord["status"] | "expired";
 
 /**
@@ -244,7 +214,6 @@ export function stateOf(record: KeyRecord, nowMs: number): KeyState {
 
 /** A record without the service's own fields: no digest of a secret, and no salt. */
 export type KeySummary = Omit<KeyRecord, "v" | "status" | "secrets" | "cacheSalt"> & {
-  /** State at the time of the summary. */
   readonly state: KeyState;
   /** The last characters of each secret, newest secret last. */
   readonly secrets: readonly Pick<KeySecret, "last4" | "created" | "notAfter">[];
@@ -264,7 +233,6 @@ export function summarize(record: KeyRecord, nowMs: number): KeySummary {
   };
 }
 
-/** Returns the summaries of all keys in creation order. */
 export function listKeys(set: KeySet, nowMs: number): readonly KeySummary[] {
   return set.keys.map((record) => summarize(record, nowMs));
 }

@@ -3,24 +3,15 @@ import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { core } from "zod";
 import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
-import type { LookProgress } from "../../deploy/runtime/files/followed-file.ts";
-import {
-  openPrivateFile,
-  type PrivateFile,
-  readPrivateFile,
-  unfinishedWrites,
-  writePrivateFile,
-} from "../../deploy/runtime/files/private-file.ts";
+import { readPrivateFile, unfinishedWrites, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
-import { type AuditAddition, appendAudit, auditFileOf, readAudit } from "./audit-log.ts";
-import { keyChanges } from "./key-change.ts";
+import { type AuditAddition, appendAudit, auditFileOf, keyChanges, readAudit } from "./audit-log.ts";
 import { makePepper, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
 import { EMPTY_KEY_SET, type KeyRecord, type KeySet, keyRecordSchema, keySetSchema } from "./key-record.ts";
-import { KeyStoreError } from "./key-store-error.ts";
+import { KeyStoreError } from "./key-store.ts";
 import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
 
-/** The key file and, beside it, the pepper of its digests. */
 export type KeyFile = {
   readonly set: KeySet;
   /** Undefined only while the set is empty. */
@@ -59,170 +50,65 @@ function notValid(path: string, issue: core.$ZodIssue | undefined, at: readonly 
   return new KeyStoreError("not_valid", `${path} is not a valid key file, at ${where}${unknown}${newer}`);
 }
 
-/** Bytes of a key file that are read at a time; also the largest record that can be cut. */
-const ROOM_BYTES = 256 * 1024;
-const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
-const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
+const [NEWLINE, COMMA] = [0x0a, 0x2c];
+/** Ends of the first line and of the file, as `keySetText` writes them. */
+const [BEGIN, END] = ['"keys":[', "\n]}\n"];
 
-/** Reads the bytes of a key file, as the `read` of a private file does. */
-export type ReadBytes = PrivateFile["read"];
-
-/**
- * Finds the records in the bytes of a key file that our commands wrote: one list `keys` of objects, separated by
- * commas. The JSON within a record is not checked here; parsing it does. Yields the start and end of each record in
- * `room`, which holds the bytes until the next record is requested. Returns the bytes before and after the list,
- * unread; undefined for every other form.
- */
-async function* cutRecords(read: ReadBytes, room: Buffer): AsyncGenerator<readonly number[], Buffer | undefined> {
-  let position = 0;
-  let filled = 0;
-  /**
-   * Moves the bytes from here on to the start of `room` and reads more. Resolves to false at the end of the file, or if
-   * `room` is full.
-   */
-  const readOn = async (from: number) => {
-    room.copyWithin(0, from, filled);
-    filled -= from;
-    const bytes = filled < room.length ? await read(room.subarray(filled), position) : 0;
-    position += bytes;
-    filled += bytes;
-    return bytes > 0;
-  };
-  while (await readOn(0));
-  const begun = room.subarray(0, filled);
-  const name = begun.indexOf('"keys"');
-  const list = begun.indexOf("[", name);
-  if (name < 0 || list < 0 || !/^\s*:\s*$/.test(begun.toString("latin1", name + 6, list))) return undefined;
-  const head = Buffer.from(begun.subarray(0, list + 1));
-  let at = list + 1;
-  let record: number | undefined;
-  let depth = 0;
-  let inText = false;
-  let wantsComma = false;
-  let isFirst = true;
-  for (;;) {
-    const bounds: number[] = [];
-    for (; at < filled; at += 1) {
-      const byte = room[at] ?? 0;
-      if (inText) {
-        if (byte === BACKSLASH) at += 1;
-        else if (byte === QUOTE) inText = false;
-      } else if (record !== undefined) {
-        if (byte === QUOTE) inText = true;
-        else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth += 1;
-        else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) depth -= 1;
-        if (depth > 0) continue;
-        bounds.push(record, at + 1);
-        record = undefined;
-        wantsComma = true;
-      } else if (byte === OPEN_OBJECT && !wantsComma) {
-        record = at;
-        depth = 1;
-        isFirst = false;
-      } else if (byte === COMMA && wantsComma) wantsComma = false;
-      else if (byte === CLOSE_ARRAY && (wantsComma || isFirst)) break;
-      else if (byte > 0x20) return undefined;
-    }
-    if (bounds.length > 0) yield bounds;
-    let from = record ?? Math.min(at, filled);
-    if (at >= filled) {
-      at -= from;
-      if (record !== undefined) record = 0;
-      if (!(await readOn(from))) return undefined;
-      continue;
-    }
-    for (; await readOn(from); from = 0);
-    return filled < room.length ? Buffer.concat([head, room.subarray(0, filled)]) : undefined;
-  }
+/** Writes a key set as JSON with a line for each record, so that it can be read record by record. */
+export function keySetText({ keys, ...rest }: KeySet): string {
+  const lines = keys.map((record) => `\n${JSON.stringify(record)}`);
+  return `${JSON.stringify(rest).slice(0, -1)},${BEGIN}${lines.join(",")}${END}`;
 }
 
 /**
- * Reads key files over several turns of the event loop, so that 100,000 keys do not block requests, and parses only
- * records that changed since the last read. Unchanged records are not allocated again, and the file is never in memory
- * as a whole: either would cause garbage collections longer than a turn.
+ * Parses key files over several turns of the event loop, so that 100,000 keys do not block requests, and parses only
+ * records whose lines changed since the last file: unchanged ones are not allocated again.
  */
 export class KeySetReader {
-  /** Records by the digests of their texts: those of the newest file, and of some earlier files. */
-  #known = new Map<string, KeyRecord>();
-  #keys: readonly KeyRecord[] = [];
-  /** Number of records that were parsed and checked. */
+  #known: ReadonlyMap<string, KeyRecord> = new Map();
   parsed = 0;
-  /** Number of event loop turns that reads have taken. */
-  turns = 0;
 
   /**
-   * Parses the bytes of a key file; an unchanged record is the same object as before. Throws KeyStoreError, whose
-   * message names `path` and the field at fault, and the errors of `read`.
+   * Parses the bytes of a key file; an unchanged record is the same object as before. JSON of another form than that of
+   * `keySetText` is parsed at once. Throws KeyStoreError, whose message names `path` and the field at fault.
    */
-  async read(path: string, read: ReadBytes): Promise<KeySet> {
+  async read(path: string, bytes: Buffer): Promise<KeySet> {
+    const first = bytes.toString("utf8", 0, bytes.indexOf(NEWLINE));
+    const end = bytes.length - END.length;
+    if (!first.endsWith(BEGIN) || bytes.toString("latin1", Math.max(0, end)) !== END) return parseKeySet(path, bytes);
     const turns = new WorkTurns();
-    const earlier = this.#known;
-    const known = earlier.size > 2 * this.#keys.length ? new Map<string, KeyRecord>() : earlier;
+    const known = new Map<string, KeyRecord>();
     const keys: KeyRecord[] = [];
-    let fault: unknown;
-    const room = Buffer.allocUnsafeSlow(ROOM_BYTES);
-    const cuts = cutRecords(read, room);
-    let cut = await cuts.next();
-    for (; !cut.done; cut = await cuts.next()) {
-      const { value: bounds } = cut;
-      for (let at = 0; at < bounds.length && fault === undefined; at += 2) {
-        if (turns.isOver) await turns.next();
-        const text = room.subarray(bounds[at], bounds[at + 1]);
-        const digest = hash("sha256", text, "base64");
-        try {
-          const record = earlier.get(digest) ?? this.#parse(path, text, keys.length);
-          if (known.get(digest) !== record) known.set(digest, record);
-          keys.push(record);
-        } catch (error) {
-          // Only the end of the file shows whether it has our form.
-          fault = error;
-        }
-      }
+    for (let at = bytes.indexOf(NEWLINE) + 1; at <= end; ) {
+      if (turns.isOver) await turns.next();
+      const lineEnd = bytes.indexOf(NEWLINE, at);
+      const isLast = lineEnd === end;
+      const line = bytes.subarray(at, isLast ? lineEnd : lineEnd - 1);
+      at = lineEnd + 1;
+      const digest = hash("sha256", line, "base64");
+      const record = this.#known.get(digest) ?? this.#parse(path, line, keys.length);
+      if (!record || (!isLast && bytes[lineEnd - 1] !== COMMA)) return parseKeySet(path, bytes);
+      known.set(digest, record);
+      keys.push(record);
     }
-    const frame = cut.value;
-    // The last one of duplicate names counts, and a name can be written in several ways.
-    const isPlain = frame && frame.indexOf('"keys"') === frame.lastIndexOf('"keys"') && !frame.includes("\\");
-    if (!isPlain) return parseKeySet(path, await allBytes(read));
-    const set = parseKeySet(path, frame);
-    if (fault !== undefined) throw fault;
-    if (await this.#holdsTwice(keys, turns)) throw notValid(path, undefined, ["keys"]);
+    const set = parseKeySet(path, Buffer.from(`${first}]}`));
+    if (new Set(keys.map(({ id }) => id)).size < keys.length) throw notValid(path, undefined, ["keys"]);
     this.#known = known;
-    this.#keys = keys;
-    this.turns += turns.turns;
     return { ...set, keys };
   }
 
-  /**
-   * Resolves to whether two records have the same id. Records at the same position as in the newest file have different
-   * ids.
-   */
-  async #holdsTwice(keys: readonly KeyRecord[], turns: WorkTurns): Promise<boolean> {
-    const moved = keys.filter((record, at) => record !== this.#keys[at]);
-    const ids = new Set(moved.map(({ id }) => id));
-    if (ids.size < moved.length) return true;
-    for (const [at, record] of keys.entries()) {
-      if (turns.isOver) await turns.next();
-      if (record === this.#keys[at] && ids.has(record.id)) return true;
+  /** Returns undefined if the line is no JSON of its own. */
+  #parse(path: string, line: Buffer, at: number): KeyRecord | undefined {
+    let found: unknown;
+    try {
+      found = JSON.parse(line.toString("utf8"));
+    } catch {
+      return undefined;
     }
-    return false;
-  }
-
-  #parse(path: string, text: Buffer, at: number): KeyRecord {
     this.parsed += 1;
-    const checked = keyRecordSchema.safeParse(parseJson(path, text));
+    const checked = keyRecordSchema.safeParse(found);
     if (checked.success) return checked.data;
     throw notValid(path, checked.error.issues[0], ["keys", at]);
-  }
-}
-
-async function allBytes(read: ReadBytes): Promise<Buffer> {
-  const pieces: Buffer[] = [];
-  for (let position = 0; ; ) {
-    const room = Buffer.allocUnsafeSlow(ROOM_BYTES);
-    const bytes = await read(room, position);
-    if (bytes === 0) return Buffer.concat(pieces);
-    pieces.push(room.subarray(0, bytes));
-    position += bytes;
   }
 }
 
@@ -248,43 +134,30 @@ function assertPepperFits(keyFile: string, set: KeySet, pepper: Pepper | undefin
 }
 
 /**
- * Reads the key file, by default with a new reader; undefined if there is none. `progress` receives the progress.
- * Throws an error that `isKeyStoreError` accepts if the file is unusable.
+ * Reads the key file, by default with a new reader; undefined if there is none. `onRead` is called when the file system
+ * is done. Throws an error that `isKeyStoreError` accepts if the file is unusable.
  */
 export async function readKeyFile(
   path: string,
   reader = new KeySetReader(),
-  { onAnswer, onRead }: LookProgress = { onAnswer: () => {}, onRead: () => {} },
+  onRead = () => {},
 ): Promise<KeyFile | undefined> {
-  const file = await openPrivateFile(path);
-  if (file === undefined) return undefined;
-  try {
-    const pepper = await readPepper(pepperFileOf(path)).catch((error: unknown) => ({ error }));
-    const set = await reader.read(path, async (room, position) => {
-      const bytes = await file.read(room, position);
-      onAnswer();
-      return bytes;
-    });
-    onRead();
-    // A fault of the keys is reported before a fault of the pepper.
-    if (pepper !== undefined && "error" in pepper) throw pepper.error;
-    assertPepperFits(path, set, pepper);
-    return { set, pepper };
-  } finally {
-    await file.close();
-  }
+  const bytes = await readPrivateFile(path);
+  if (bytes === undefined) return undefined;
+  const pepper = await readPepper(pepperFileOf(path)).catch((error: unknown) => ({ error }));
+  onRead();
+  const set = await reader.read(path, bytes);
+  // A fault of the keys is reported before a fault of the pepper.
+  if (pepper !== undefined && "error" in pepper) throw pepper.error;
+  assertPepperFits(path, set, pepper);
+  return { set, pepper };
 }
 
-/**
- * The result of changing a key set: `set` is the new set, the same object if there is nothing to write, and `value` the
- * result for the caller.
- */
 export type KeySetChange<T> = { readonly set: KeySet; readonly value: T };
 
 /** Changes a key set. It throws if the change is refused; no key is changed then. */
 export type KeySetChanger<T> = (set: KeySet, pepper: Pepper) => KeySetChange<T>;
 
-/** Makes a pepper and writes it to the file `path`, of mode 0600. */
 export async function makePepperFile(path: string): Promise<Pepper> {
   const bytes = randomBytes(PEPPER_BYTES);
   await writePrivateFile(path, bytes);
@@ -335,7 +208,7 @@ async function writeSet(path: string, set: KeySet, addition: Omit<AuditAddition,
   const { keys, ...rest } = set;
   const { revision } = addition;
   const next: KeySet = { ...rest, revision, ...(auditHead !== undefined && { auditHead }), keys };
-  await writePrivateFile(path, `${JSON.stringify(next, null, 2)}\n`);
+  await writePrivateFile(path, keySetText(next));
 }
 
 /**

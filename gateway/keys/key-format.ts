@@ -25,7 +25,6 @@ export type RandomBytes = (size: number) => Buffer;
 
 export type ParsedKey = {
   readonly env: KeyEnv;
-  /** 12 base62 characters. It may be logged. */
   readonly id: string;
 };
 
@@ -40,7 +39,6 @@ const SECRET_LENGTH = 43;
 const CHECK_LENGTH = 6;
 const WHOLE_KEY = new RegExp(`^${KEY_PATTERN}$`);
 
-/** Writes the lowest `length` base62 digits of `value`, most significant first. */
 function base62(value: bigint, length: number): string {
   let rest = value;
   let text = "";
@@ -64,7 +62,6 @@ export function generateKeyId(random: RandomBytes): string {
   return randomBase62(random, 16, ID_LENGTH);
 }
 
-/** Returns whether a text has the form of a public id. */
 export function isKeyId(text: string): boolean {
   return /^[0-9A-Za-z]{12}$/.test(text);
 }

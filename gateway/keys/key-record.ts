@@ -22,13 +22,10 @@ const instant = z.iso.datetime();
 
 const positive = z.int().min(1);
 
-/** Limits per minute or of concurrency; an absent limit does not apply. */
 const rates = {
   rpm: positive.optional(),
   itpm: positive.optional(),
-  /** Reasoning included. */
   otpm: positive.optional(),
-  /** Generations at one time. */
   concurrency: positive.optional(),
 };
 
@@ -63,7 +60,6 @@ const secret = z.object({
 });
 
 const record = z.object({
-  /** Version of the form of this record. */
   v: z.literal(1),
   /** Public part of the key, 12 base62 characters. Rotation does not change it. */
   id: z.string().regex(/^[0-9A-Za-z]{12}$/),
@@ -86,7 +82,6 @@ const record = z.object({
    */
   allowIps: z.array(z.string().max(64).refine(isNetwork)).min(1).max(64).optional(),
   priority: z.enum(["HIGH", "DEFAULT", "LOW"]),
-  /** Share among waiting keys of the same class; 1 is the usual share. */
   weight: z.int().min(1).max(1000),
   limits,
   quota,
@@ -99,14 +94,11 @@ const record = z.object({
   revision: positive,
 });
 
-/** Unknown fields are kept. */
 export const keyRecordSchema = keepingUnknown(record);
 
-/** The names of the record fields that this release defines. */
 export const RECORD_FIELDS: ReadonlySet<string> = new Set(Object.keys(record.shape));
 
 const keySet = z.object({
-  /** Version of the form of the set. */
   v: z.literal(1),
   /** Number of changes of the set, incremented by each; a set with a smaller revision is an old copy and refused. */
   revision: z.int().min(0),
@@ -118,21 +110,15 @@ const keySet = z.object({
   keys: z.array(keyRecordSchema).refine((keys) => new Set(keys.map((key) => key.id)).size === keys.length),
 });
 
-/** Schema of the key file. Unknown fields are kept. */
 export const keySetSchema = keepingUnknown(keySet);
 
 export type KeyRecord = Readonly<z.infer<typeof record>>;
-/** A stored secret of a key: a digest, never the secret. */
 export type KeySecret = Readonly<z.infer<typeof secret>>;
-/** An absent limit does not apply. */
 export type KeyLimits = Readonly<z.infer<typeof limits>>;
-/** An absent quota does not apply. */
 export type KeyQuota = Readonly<z.infer<typeof quota>>;
 export type KeyPriority = KeyRecord["priority"];
-/** All stored keys; `v` is the version of the form. */
 export type KeySet = {
   readonly v: 1;
-  /** Number of changes of the set, from 0. */
   readonly revision: number;
   /** MAC of the last line of the audit log, which reveals a truncated log; undefined before the first keyed line. */
   readonly auditHead?: string | undefined;
@@ -140,5 +126,4 @@ export type KeySet = {
   readonly keys: readonly KeyRecord[];
 };
 
-/** The key set before its first key. */
 export const EMPTY_KEY_SET: KeySet = { v: 1, revision: 0, keys: [] };

@@ -3,7 +3,6 @@ import { isLoopback } from "../../deploy/runtime/net/loopback.ts";
 
 const path = (text: string) => z.string().min(1).describe(text);
 
-/** Schema of the key store: a file, or the store that gateways share. */
 export const keysSchema = z
   .strictObject({
     file: path("The path of the key file, which `npm run keys` writes.").optional(),
@@ -28,7 +27,6 @@ function isSecure(address: string): boolean {
   return protocol === "https:" || isLoopback(hostname);
 }
 
-/** Schema of the tokens that are accepted instead of keys. */
 export const tokensSchema = z
   .strictObject({
     issuer: z.string().min(1).describe("Required issuer, the claim `iss`."),

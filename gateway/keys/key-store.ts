@@ -1,19 +1,17 @@
+import { Counter, Gauge, type Registry } from "prom-client";
+import { FileError, type FileFault } from "../../deploy/runtime/files/private-file.ts";
 import type { KeyRecord } from "./key-record.ts";
-import type { KeyStoreFault } from "./key-store-error.ts";
 import type { Principal } from "./principal.ts";
 
 /** Records by the status that their operator set; an expired record counts as `active`. */
 export type KeyCounts = Readonly<Record<KeyRecord["status"], number>>;
 
-/** The state of a key store, for operators. */
 export type KeyStoreStatus = {
-  /** Records in the set in use, whatever their status. */
   readonly keys: number;
   readonly counts: KeyCounts;
   readonly revision: number;
   /** When the set in use was loaded, in milliseconds since the epoch. */
   readonly loadedAtMs: number;
-  /** Failed loads since the store was opened. */
   readonly loadErrors: number;
   /** Why the newest set was not loaded; undefined while the set in use is the newest. */
   readonly fault: KeyStoreFault | undefined;
@@ -44,11 +42,87 @@ export interface KeyStore {
    * callers that are authenticated by other means, such as a token.
    */
   inForce(keyId: string): Principal | undefined;
-  /** Returns whether running requests of the key have to end, because an operator ended it with `endRunning`. */
   mustEnd(keyId: string): boolean;
   status(): KeyStoreStatus;
   /** Calls `listener`, which must not throw, after each change of `status()`. The returned function unsubscribes. */
   onChange(listener: (status: KeyStoreStatus) => void): () => void;
   /** Stops following the store; `find` continues with the last set. Resolves when all writes are done. */
   close(): Promise<void>;
+}
+
+/** Why stored keys cannot be used or changed: their files are unusable, or their contents do not fit. */
+export type KeyStoreFault =
+  | FileFault
+  | "missing"
+  | "unreachable"
+  | "conflict"
+  | "not_json"
+  | "not_valid"
+  | "empty"
+  | "revision_went_back"
+  | "store_replaced"
+  | "not_signed"
+  | "records_refused"
+  | "pepper_missing"
+  | "pepper_not_valid"
+  | "pepper_mismatch";
+
+/** Stored keys cannot be used or changed. The message names files and fields, never their contents. */
+export class KeyStoreError extends Error {
+  readonly fault: KeyStoreFault;
+
+  constructor(fault: KeyStoreFault, message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, options);
+    this.name = "KeyStoreError";
+    this.fault = fault;
+  }
+}
+
+/** Returns whether `error` means that stored keys cannot be used or changed; any other error is a bug. */
+export function isKeyStoreError(error: unknown): error is KeyStoreError | FileError {
+  return error instanceof KeyStoreError || error instanceof FileError;
+}
+
+export function registerKeyStats(registry: Registry, keys: KeyStore): void {
+  const gauge = (name: string, help: string, value: (status: KeyStoreStatus) => number) =>
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(value(keys.status()));
+      },
+    });
+  const counter = (name: string, help: string, value: (status: KeyStoreStatus) => number) =>
+    new Counter({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.reset();
+        this.inc(value(keys.status()));
+      },
+    });
+  gauge("svc_keystore_keys", "Key records in use, whatever their status.", (status) => status.keys);
+  gauge(
+    "svc_keystore_last_success_timestamp_seconds",
+    "Load time of the keys in use, in seconds since the epoch.",
+    ({ loadedAtMs }) => loadedAtMs / 1000,
+  );
+  counter("svc_keystore_load_errors_total", "Failed attempts to load the newest keys.", (s) => s.loadErrors);
+  counter(
+    "svc_keystore_went_back_total",
+    "Returns of the shared key store without changes that were in use here.",
+    ({ wentBack }) => wentBack,
+  );
+  gauge(
+    "svc_keystore_stale",
+    "1 while some of the newest keys are unusable and earlier ones stay in force; else 0.",
+    (status) => (status.fault ? 1 : 0),
+  );
+  gauge(
+    "svc_keystore_refused_records",
+    "Refused key records of the shared store: not signed, or older than those in use.",
+    ({ refused }) => refused.length,
+  );
 }

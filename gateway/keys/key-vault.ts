@@ -1,18 +1,18 @@
+import { readPrivateFile } from "../../deploy/runtime/files/private-file.ts";
+import { auditFileOf } from "./audit-log.ts";
 import type { KeyFile, KeySetChanger } from "./key-file.ts";
+import { pepperFileOf, readKeyFile, restoreKeyFile, updateKeyFile } from "./key-file.ts";
 import type { KeySet } from "./key-record.ts";
+import { isKeyStoreError, KeyStoreError } from "./key-store.ts";
+import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
 
-/** All keys with their faults, as messages; empty if there are none. */
 export type VaultKeys = KeyFile & { readonly amiss: readonly string[] };
 
 /** The writable keys of operators: a file, or the store that gateways share. */
 export type KeyVault = {
-  /** Name of the keys in messages, such as the path of the file. */
   readonly name: string;
-  /** Whether `name` is the path of a key file. */
   readonly isFile: boolean;
-  /** Name of the audit log in messages. */
   readonly auditName: string;
-  /** Path of the pepper. */
   readonly pepperFile: string;
   /**
    * Reads all keys. Rejects with an error that `isKeyStoreError` accepts; its fault is `missing` if there are no keys.
@@ -29,8 +29,33 @@ export type KeyVault = {
    * `isKeyStoreError` accepts.
    */
   restore(from: string | undefined, unverified: boolean): Promise<KeySet>;
-  /** Reads the text of the audit log; undefined if there is none. */
   readAudit(): Promise<Buffer | undefined>;
-  /** Closes the store. */
   close(): void;
 };
+
+const LOCK_WAIT_MS = 5_000;
+
+export function fileKeyVault(file: string): KeyVault {
+  return {
+    ...{ name: file, isFile: true, auditName: auditFileOf(file), pepperFile: pepperFileOf(file) },
+    async read() {
+      const found = await readKeyFile(file);
+      if (found === undefined) throw new KeyStoreError("missing", `there is no key file at ${file}`);
+      return { ...found, amiss: await amissOf(file, found.set.revision) };
+    },
+    update: (create, change) => updateKeyFile(file, create, change, AbortSignal.timeout(LOCK_WAIT_MS)),
+    restore: (from = file) => restoreKeyFile(file, from, AbortSignal.timeout(LOCK_WAIT_MS)),
+    readAudit: () => readPrivateFile(auditFileOf(file)),
+    close() {},
+  };
+}
+
+async function amissOf(file: string, revision: number): Promise<readonly string[]> {
+  try {
+    assertNotOlder(file, revision, await readSeenRevision(file));
+    return [];
+  } catch (error) {
+    if (!isKeyStoreError(error)) throw error;
+    return [error.message];
+  }
+}

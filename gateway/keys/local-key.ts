@@ -4,14 +4,12 @@ import { updateKeyFile } from "./key-file.ts";
 import { indexKeys } from "./key-index.ts";
 
 export type LocalKeyOptions = {
-  /** Path of the key file, which is created with its folder and pepper if missing. */
   readonly file: string;
   /**
    * The stored key of an earlier start, which is used again while it still opens every model; undefined if there is
    * none.
    */
   readonly existing: string | undefined;
-  /** Wall clock, milliseconds since the epoch. */
   readonly nowMs: number;
 };
 

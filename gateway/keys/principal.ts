@@ -1,5 +1,5 @@
 import { AllowedNetworks } from "./allowed-networks.ts";
-import { type Pepper, pseudonym } from "./key-digest.ts";
+import { hmacSha256, type Pepper, pseudonym } from "./key-digest.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord } from "./key-record.ts";
 
 /**
@@ -11,16 +11,12 @@ export type Principal = {
   readonly keyId: string;
   /** As the operator wrote it; null if the key has no owner. */
   readonly owner: string | null;
-  /** Catalog ids, or "all". */
   readonly models: ReadonlySet<string> | "all";
   /** Undefined if the key may be used from any address. */
   readonly networks: AllowedNetworks | undefined;
-  /** An absent limit does not apply. */
   readonly limits: KeyLimits;
-  /** An absent quota does not apply. */
   readonly quota: KeyQuota;
   readonly priority: KeyPriority;
-  /** Share among waiting keys of the same class, at least 1. */
   readonly weight: number;
   /** Pseudonym of the owner, or of the key if it has none: 32 base64url characters, the same on every gateway. */
   readonly tenant: string;
@@ -31,7 +27,6 @@ export type Principal = {
    * differ for every `cacheSalt`, and never leave the gateway.
    */
   readonly routingKey: Buffer;
-  /** Revision of the record, incremented by every change of it. */
   readonly revision: number;
 };
 
@@ -55,7 +50,15 @@ export function makePrincipal(record: KeyRecord, pepper: Pepper): Principal {
   });
 }
 
-/** `model` is a catalog id. */
 export function mayUse(principal: Principal, model: string): boolean {
   return principal.models === "all" || principal.models.has(model);
+}
+
+/**
+ * Returns 32 bytes that differ for every key, purpose and list of parts, and reveal nothing about them. `key` is the
+ * `routingKey` of a principal: gateways that share keys compute the same digest, so that they route a conversation
+ * alike.
+ */
+export function routingDigest(key: Uint8Array, purpose: "prefix" | "affinity", ...parts: readonly string[]): Buffer {
+  return hmacSha256(key, JSON.stringify([purpose, ...parts]));
 }

@@ -1,6 +1,6 @@
 import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
 import { readPrivateFile, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
-import { KeyStoreError } from "./key-store-error.ts";
+import { KeyStoreError } from "./key-store.ts";
 
 /*
  * Records the newest keys that were in use on this host, so that older keys are refused after a restart, too: keys that
@@ -13,11 +13,9 @@ const LOCK_WAIT_MS = 2_000;
 
 /** The newest state of the keys in a store that was in use. */
 export type SeenHead = {
-  /** Number of changes. */
   readonly revision: number;
   /** Identity of the store: the MAC of the audit line that began it. */
   readonly id: string;
-  /** MAC of the newest line of the audit log. */
   readonly auditHead: string;
   /** Time of the newest line, RFC 3339 in UTC. */
   readonly ts: string;
@@ -74,18 +72,15 @@ export async function noteSeenHead(pepperFile: string, head: SeenHead, isForked 
   await withFileLock(`${path}.lock`, note, AbortSignal.timeout(LOCK_WAIT_MS));
 }
 
-/** Writes the state of a store of keys in the form that `parseSeenHead` reads. */
 export function seenHeadText({ revision, id, auditHead, ts }: SeenHead): string {
   return `${revision} ${id} ${auditHead} ${ts}`;
 }
 
-/** Reads the state of a store of keys; undefined for any other text. */
 export function parseSeenHead(text: string): SeenHead | undefined {
   const [, revision, id, auditHead, ts] = /^(\d{1,15}) ([0-9a-f]{64}) ([0-9a-f]{64}) (\S{20,30})$/.exec(text) ?? [];
   return revision && id && auditHead && ts ? { revision: Number(revision), id, auditHead, ts } : undefined;
 }
 
-/** Returns the defined states. */
 export function knownHeads(...heads: readonly (SeenHead | undefined)[]): readonly SeenHead[] {
   return heads.filter((head) => head !== undefined);
 }

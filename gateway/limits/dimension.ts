@@ -8,7 +8,6 @@ import type { LimitRule, Reading } from "./limit-store.ts";
  */
 export type Measure = "rpm" | "countRpm" | "itpm" | "otpm" | "tokensPerDay";
 
-/** One limit of a key on its use over time. */
 export type Dimension = {
   readonly measure: Measure;
   /** Catalog id of the limited model; undefined for a limit over all models. */
@@ -17,11 +16,9 @@ export type Dimension = {
   readonly limit: number;
   /** Name of the count in the limit store, unique within the key. */
   readonly name: string;
-  /** How the store counts: a bucket or a total per day. */
   readonly rule: LimitRule;
 };
 
-/** A limit with its state at the last request to the store. */
 export type DimensionReading = { readonly dimension: Dimension; readonly reading: Reading };
 
 /** Burst of a rested key, as seconds of its requests per minute; at least 1 request. */
@@ -29,14 +26,11 @@ const REQUEST_BURST_SECONDS = 10;
 /** Burst of a rested key, as seconds of its tokens per minute. */
 const TOKEN_BURST_SECONDS = 60;
 
-/** A limit on a key's concurrency. */
 export type PlaceLimit = {
   readonly of: "generations" | "counts";
   /** Name of the places in the limit store, unique within the key. */
   readonly name: string;
-  /** Number of places, at least 1. */
   readonly limit: number;
-  /** Catalog id of the limited model; undefined for a limit over all models. */
   readonly model: string | undefined;
 };
 
@@ -80,7 +74,6 @@ export function placesOf({ limits }: Principal, model: string | undefined): Plac
   return limit === undefined ? undefined : { of: "generations", name: nameOf("concurrency", model), limit, model };
 }
 
-/** Returns the limit on a key's concurrent token counts: that of its record, or `everyKey`, the gateway's limit. */
 export function countPlacesOf({ limits }: Principal, everyKey: number): PlaceLimit {
   const limit = limits.countConcurrency ?? everyKey;
   return { of: "counts", name: "countConcurrency", limit, model: undefined };

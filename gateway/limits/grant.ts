@@ -10,21 +10,17 @@ const OUTPUT_STEP_TOKENS = 256;
 /** A limit with the cost of a request; an undefined cost charges no units and is never refused. */
 export type Wanted = { readonly dimension: Dimension; readonly cost: number | undefined };
 
-/** Charges and places that the next request to the store includes. */
 type Later = {
   readonly places: PlaceLimit | undefined;
   readonly wanted: readonly Wanted[];
   readonly note: Postponed;
 };
 
-/** The current charge on the limit with this name. */
 type Charge = { readonly name: string; readonly measure: Measure; amount: number };
 
 /** The tokens that a request has cost its key, as far as engines counted them. */
 export type UsedTokens = {
-  /** Tokens of the prompt, including cached ones; 0 if no engine has counted them. */
   readonly inputTokens: number;
-  /** Cached tokens of the prompt. */
   readonly cachedTokens: number;
   /** Tokens of the answer, reasoning included; its deltas if the answer was not completed. */
   readonly outputTokens: number;
@@ -35,7 +31,6 @@ const NO_TOKENS: UsedTokens = { inputTokens: 0, cachedTokens: 0, outputTokens: 0
 export type GrantOptions = {
   readonly store: LimitStore;
   readonly keyId: string;
-  /** Weight of a cached input token, from 0 to 1. */
   readonly cachedInputWeight: number;
 };
 
@@ -49,7 +44,6 @@ export class Grant {
   /** The current charges, one per limit. Most keys have few limits or none. */
   readonly #charges: Charge[] = [];
   #readings: readonly DimensionReading[] = [];
-  /** Names of the held places. */
   readonly #held: string[] = [];
   /** Sent to the store with the next charge, or at the end of the request. */
   #postponed: Later | undefined;
@@ -124,7 +118,6 @@ export class Grant {
     return taken ? placesTaken(taken) : limitExceeded(found);
   }
 
-  /** Records the input and output tokens that were charged in advance. */
   expect({ input, output }: { readonly input: number; readonly output: number }): void {
     this.#inputTokens = input;
     this.#outputCharged = output;
@@ -174,7 +167,6 @@ export class Grant {
     this.#used = { inputTokens, cachedTokens: this.#counted ? this.#cachedTokens : 0, outputTokens: output };
   }
 
-  /** Settles the charges of a request without tokens: only the request is counted. */
   settleWithoutTokens(): void {
     if (this.#settled) return;
     this.#settled = true;
@@ -183,14 +175,12 @@ export class Grant {
     this.#chargePostponed();
   }
 
-  /** Returns the charges of a request that does not count. */
   refund(): void {
     if (this.#settled) return;
     this.#settled = true;
     for (const charge of this.#charges) this.#set(charge, 0);
   }
 
-  /** Returns the places of the request. */
   release(): void {
     this.#released = true;
     this.#postponed?.note.end();
@@ -222,7 +212,6 @@ export class Grant {
     return this.#inputTokens - this.#cachedTokens * (1 - this.#options.cachedInputWeight);
   }
 
-  /** Sets the charge of `measure` to `amount`. */
   #correct(measure: Measure, amount: number): void {
     for (const charge of this.#charges) if (charge.measure === measure) this.#set(charge, amount);
   }

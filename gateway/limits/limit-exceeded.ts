@@ -8,9 +8,7 @@ type Words = {
   readonly limit: "requests" | "tokens";
   readonly text: string;
   readonly per: "min" | "day";
-  /** Detail token of the limit over all models. */
   readonly ofKey: Detail;
-  /** Detail token of the limit on one model, if there can be one. */
   readonly ofModel?: Detail;
 };
 
@@ -57,9 +55,7 @@ const WORDS: Readonly<Record<Measure, Words>> = {
 
 type PlaceWords = {
   readonly text: string;
-  /** Detail token of the limit over all models. */
   readonly ofKey: Detail;
-  /** Detail token of the limit on one model, if there can be one. */
   readonly ofModel?: Detail;
 };
 
@@ -96,7 +92,6 @@ export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
   });
 }
 
-/** Makes the error of a request for which no place is free. */
 export function placesTaken({ of, limit, model }: PlaceLimit): ApiError {
   const { text, ofKey, ofModel } = PLACE_WORDS[of];
   const words = `Rate limit reached for ${text}${onModel(model)}: limit ${limit}. ${tryAgain(PLACE_RETRY_MS)}`;
@@ -107,7 +102,6 @@ export function placesTaken({ of, limit, model }: PlaceLimit): ApiError {
   });
 }
 
-/** Makes the error of a request whose limits are unavailable, if the gateway is configured to refuse it then. */
 export function limitsUnknown(): ApiError {
   return new ApiError(
     "server_is_overloaded",

@@ -6,11 +6,9 @@ import type { BucketRule } from "./token-bucket.ts";
  */
 export type LimitRule = ({ readonly kind: "bucket" } & BucketRule) | { readonly kind: "day"; readonly total: number };
 
-/** One limit of one key, with the cost of a request. */
 export type ChargeItem = {
   /** Name of the count, unique within the key. */
   readonly name: string;
-  /** Rule of the count, from the newest record of the key. */
   readonly rule: LimitRule;
   /**
    * Cost that is taken if all items pass. A cost of 0 passes unless there is a debt; undefined only reads, and always
@@ -31,7 +29,6 @@ export type Reading = {
 
 /** A limit on a key's concurrency, for generations or token counts, of which a request needs a place. */
 export type PlaceItem = {
-  /** Name of the places, unique within the key. */
   readonly name: string;
   /** Number of places in the newest record of the key, at least 1. */
   readonly limit: number;
@@ -56,7 +53,6 @@ export type Charged = {
 
 /** A postponed request to the store: the charge that it is about is likely to pass. */
 export type Postponed = {
-  /** Ends the note: the request was sent, or will never be. Further calls have no effect. */
   end(): void;
 };
 
@@ -78,8 +74,6 @@ export interface LimitStore {
    * on a name that was never charged.
    */
   settle(keyId: string, name: string, amount: number): void;
-  /** Returns taken places, each once. */
   release(keyId: string, names: readonly string[]): void;
-  /** Returns the number of places of this name that requests of this gateway hold. */
   held(keyId: string, name: string): number;
 }

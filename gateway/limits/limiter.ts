@@ -24,19 +24,15 @@ export type Use = "generation" | "count" | "none";
 
 export type LimiterOptions = {
   readonly store: LimitStore;
-  /** Weight of a cached input token, from 0 to 1. */
   readonly cachedInputWeight: number;
   /** Concurrent token counts of a key whose record has no limit, at least 1. */
   readonly countConcurrency: number;
 };
 
-/** The expected use of a generation. */
 export type Expected = {
-  /** Catalog id. */
   readonly model: string;
   /** Estimated tokens of the prompt. */
   readonly inputTokens: number;
-  /** Most tokens of the answer; undefined for the rest of the context window. */
   readonly maxOutputTokens: number | undefined;
 };
 
@@ -48,9 +44,7 @@ export type Admission = {
   readonly refusal: ApiError | undefined;
 };
 
-/** The state of all limits of a key. */
 export type LimitLevels = {
-  /** Limits on use over time. */
   readonly counted: readonly DimensionReading[];
   /** Limits on concurrency; `taken` counts the places of this gateway only. */
   readonly places: readonly (PlaceLimit & { readonly taken: number })[];
@@ -98,7 +92,6 @@ export class Limiter {
     return refusal;
   }
 
-  /** Reads the state of all limits of a key, for operators. It changes no count. */
   async look(principal: Principal): Promise<LimitLevels> {
     const { keyId, limits } = principal;
     const models = [undefined, ...Object.keys(limits.perModel ?? {})];

@@ -12,7 +12,6 @@ type Count =
 /** Counts and places of one key. Accounts are never dropped: their number is bounded by the issued keys. */
 type Account = { readonly counts: Map<string, Count>; readonly held: Map<string, number> };
 
-/** The counts of one gateway in memory. */
 export class MemoryLimitStore implements LimitStore {
   readonly #clock: Clock;
   readonly #accounts = new Map<string, Account>();
@@ -25,7 +24,6 @@ export class MemoryLimitStore implements LimitStore {
     return this.chargeNow(keyId, items, ...places);
   }
 
-  /** Charges as `charge` does, and returns the result at once. */
   chargeNow(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Charged {
     const { counts, held } = this.#account(keyId);
     const full = places.find(({ name, limit }) => (held.get(name) ?? 0) >= limit)?.name;

@@ -1,7 +1,6 @@
 import type { Envelope } from "../errors.ts";
 import type { DimensionReading, Measure } from "./dimension.ts";
 
-/** Measures of the request headers. */
 const REQUESTS: readonly Measure[] = ["rpm", "countRpm"];
 const INPUT: readonly Measure[] = ["itpm"];
 const OUTPUT: readonly Measure[] = ["otpm"];
@@ -51,7 +50,6 @@ function tightest(readings: readonly DimensionReading[]): DimensionReading | und
   return readings.reduce<DimensionReading | undefined>((a, b) => (a && left(a) <= left(b) ? a : b), undefined);
 }
 
-/** Returns the remaining share of a limit. */
 function left({ dimension, reading }: DimensionReading): number {
   const { rule } = dimension;
   return reading.remaining / (rule.kind === "bucket" ? rule.capacity : rule.total);

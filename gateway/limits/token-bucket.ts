@@ -7,7 +7,6 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
  */
 export type BucketRule = { readonly perMinute: number; readonly capacity: number };
 
-/** The state of a bucket. */
 export type Bucket = {
   /** Tokens in the bucket: a real number, at most the capacity, and below 0 if more was used than available. */
   readonly level: number;
@@ -69,12 +68,10 @@ export class TokenBuckets {
     this.#buckets = new LRUCache({ max: options.max });
   }
 
-  /** Returns the tokens of a bucket now. */
   level(name: string): number {
     return this.#now(name).level;
   }
 
-  /** Takes one token, into debt if necessary. */
   take(name: string): void {
     this.#buckets.set(name, take(this.#now(name), this.#options.rule, 1));
   }

@@ -1,7 +1,6 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import { FileError } from "../../deploy/runtime/files/file-error.ts";
 import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
-import { readPrivateFile } from "../../deploy/runtime/files/private-file.ts";
+import { FileError, readPrivateFile } from "../../deploy/runtime/files/private-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { OPENINGS, Sealing } from "./sealing.ts";
 import { parseSealingKeys, SealingKeyError, type SealingKeys } from "./sealing-key.ts";

@@ -2,8 +2,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Redis, type RedisOptions } from "ioredis";
 import { ConfigError } from "../../deploy/runtime/config/load-config.ts";
-import { errnoOf, FileError } from "../../deploy/runtime/files/file-error.ts";
-import { readPrivateFileSync } from "../../deploy/runtime/files/private-file.ts";
+import { errnoOf, FileError, readPrivateFileSync } from "../../deploy/runtime/files/private-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { RedisSettings } from "./state-settings.ts";
 
@@ -17,12 +16,10 @@ const COMMAND_TIMEOUT_MS = 1_000;
 /** Longest time between two connection attempts, in milliseconds. */
 const MAX_RETRY_MS = 1_000;
 
-/** A connection to the store. */
 export type RedisClient = Redis;
 
 export type RedisStateOptions = {
   readonly settings: RedisSettings;
-  /** Clock of the timeouts. */
   readonly clock: Clock;
   /** Milliseconds after which an answer is late; default: 1,000. */
   readonly commandTimeoutMs?: number;
@@ -40,12 +37,10 @@ export class RedisScript {
   }
 }
 
-/** The store did not answer in time. */
 class StoreTimeout extends Error {
   override readonly name = "StoreTimeout";
 }
 
-/** One gateway's connection to the store that gateways share. */
 export class RedisState {
   readonly settings: RedisSettings;
   readonly #clock: Clock;
@@ -53,13 +48,11 @@ export class RedisState {
   readonly #clientOptions: ReturnType<typeof clientOptions>;
   readonly #client: Redis;
   #subscriber: Redis | undefined;
-  /** Listeners by channel. */
   readonly #listeners = new Map<string, (message: string) => void>();
   #fault: string | undefined;
   /** Since when answers have been late, in monotonic milliseconds; undefined after an answer in time. */
   #lateSinceMs: number | undefined;
 
-  /** Throws `ConfigError` if a file of the settings is unusable. */
   constructor({ settings, clock, commandTimeoutMs = COMMAND_TIMEOUT_MS }: RedisStateOptions) {
     this.settings = settings;
     this.#clock = clock;
@@ -84,7 +77,6 @@ export class RedisState {
     cancel();
   }
 
-  /** Returns the prefixed name of an entry. */
   nameOf(name: string): string {
     return this.settings.keyPrefix + name;
   }

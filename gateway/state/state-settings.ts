@@ -50,7 +50,6 @@ const redis = z
     message: "expected a rediss:// URL",
   });
 
-/** Schema of the state that gateways share. */
 export const stateSchema = z
   .strictObject({
     redis: redis

@@ -1,8 +1,8 @@
-import { toDuration } from "../../deploy/runtime/time/proto-duration.ts";
+import { toDuration } from "../../deploy/runtime/time/clock.ts";
 import { CountTokensRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Catalog } from "../catalog.ts";
 import type { CanonicalRequest, FormatSettings, Places, PreparedCount } from "../formats/format.ts";
-import { routingDigest } from "../keys/routing-digest.ts";
+import { routingDigest } from "../keys/principal.ts";
 import { estimateInputTokens } from "../limits/input-estimate.ts";
 import { promptRoute } from "../routes.ts";
 import type { Sealing } from "../sealing/sealing.ts";

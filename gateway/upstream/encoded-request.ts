@@ -1,4 +1,4 @@
-import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
+import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { encodeResumable } from "./continuation/resumable-message.ts";
 import { type Boundary, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";

@@ -1,7 +1,6 @@
 import { Counter, type Registry } from "prom-client";
 import type { UsageCounts } from "./usage-store.ts";
 
-/** Label of the keys without a series of their own. */
 const OTHER = "other";
 /** Milliseconds without use (a day) after which a key may lose its series to another key. */
 const IDLE_MS = 86_400_000;
@@ -44,7 +43,6 @@ export class KeySeries {
     });
   }
 
-  /** Counts the use of a request. */
   count(keyId: string, { requests, refused, inputTokens, cachedTokens, outputTokens }: UsageCounts): void {
     const key_id = this.#labelOf(keyId);
     this.#requests.inc({ key_id }, requests);

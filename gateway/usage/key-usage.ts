@@ -18,7 +18,6 @@ const TELL_MS = 1_000;
 export type KeyUsageOptions = {
   readonly store: UsageStore;
   readonly series: KeySeries;
-  /** Clock of the days of use and of the batches. */
   readonly clock: Clock;
 };
 
@@ -66,7 +65,6 @@ export class KeyUsage {
     return { ...stored, entries: stored.entries.filter(({ day }) => day >= oldest) };
   }
 
-  /** Sends the owed counts, if the store answers, and stops. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#tell();
@@ -79,7 +77,6 @@ export class KeyUsage {
     this.#cancel = this.#options.clock.after(TELL_MS, () => void this.#tell());
   }
 
-  /** Sends all counts so far. Resolves to whether the store has them. */
   async #tell(): Promise<boolean> {
     // Counts that arrived during an older batch are in the next one.
     await this.#telling;

@@ -12,7 +12,6 @@ import {
   type UsageStore,
 } from "./usage-store.ts";
 
-/** Keys whose counts are sent at a time. */
 const KEYS_AT_ONCE = 64;
 
 /*
@@ -44,13 +43,11 @@ redis.call('PEXPIRE', KEYS[1], ${(KEPT_DAYS + 1) * DAY_MS})
 return 1
 `);
 
-/** The use of keys in the store that gateways of several hosts share. */
 export class RedisUsage implements UsageStore {
   readonly #state: RedisState;
   readonly #clock: Pick<Clock, "wallMs">;
   readonly #gateway = randomBytes(8).toString("base64url");
 
-  /** `clock` determines which days are expired. */
   constructor(state: RedisState, clock: Pick<Clock, "wallMs">) {
     this.#state = state;
     this.#clock = clock;
@@ -70,7 +67,6 @@ export class RedisUsage implements UsageStore {
     }
   }
 
-  /** Resolves to the use of a key at all gateways; undefined if the store is unreachable. */
   async read(keyId: string): Promise<StoredUsage | undefined> {
     try {
       const fields = await this.#state.ask((client) => client.hgetall(this.#state.nameOf(nameOf(keyId))));

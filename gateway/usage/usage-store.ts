@@ -1,6 +1,5 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
-/** A day in UTC, in milliseconds. */
 export const DAY_MS = 86_400_000;
 
 /** Days for which usage is kept, including today. */
@@ -27,19 +26,15 @@ export type UsageEntry = {
   readonly counts: UsageCounts;
 };
 
-/** Counts that are sent to a store together. */
 export type UsageBatch = {
   /** Number of the batch, from 1, increasing for each gateway. */
   readonly number: number;
-  /** At most one entry for each key, day and model. */
   readonly entries: readonly UsageEntry[];
 };
 
-/** The stored use of one key. */
 export type StoredUsage = {
   /** Since when all use is counted, in milliseconds since the epoch. */
   readonly sinceMs: number;
-  /** One entry for each day and model with use. */
   readonly entries: readonly UsageEntry[];
 };
 
@@ -69,16 +64,13 @@ export const NO_USE: UsageCounts = { requests: 0, refused: 0, inputTokens: 0, ca
 /** Most entries, some 20 MB; beyond them the oldest days are dropped, but never today. */
 const MAX_ENTRIES = 100_000;
 
-/** The use of keys in memory, for the life of the process. */
 export class UsageBook implements UsageStore {
   readonly #clock: Pick<Clock, "wallMs">;
   readonly #maxEntries: number;
-  /** Entries by day, key and model. */
   readonly #days = new Map<number, Map<string, Map<string, UsageEntry>>>();
   #entries = 0;
   #sinceMs: number;
 
-  /** `maxEntries` is the most entries, of a key, day and model each; default: 100,000. */
   constructor(clock: Pick<Clock, "wallMs">, maxEntries: number = MAX_ENTRIES) {
     this.#clock = clock;
     this.#maxEntries = maxEntries;

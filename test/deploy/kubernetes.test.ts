@@ -3,8 +3,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse, parseDocument } from "yaml";
-import { fillFromEnvironment } from "../../deploy/runtime/config/environment.ts";
-import { checkConfig } from "../../deploy/runtime/config/load-config.ts";
+import { checkConfig, fillFromEnvironment } from "../../deploy/runtime/config/load-config.ts";
 import { engineConfigSchema } from "../../engine/config.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { gatewayConfigSchema } from "../../gateway/config.ts";
@@ -213,10 +212,11 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         const config = checked(engineConfigSchema, configFile(resources, pod, "engine.yaml"), env);
         expect(config).toMatchObject({ nodeId: "pod-1", models: [pod.metadata.labels["svc/model"]] });
         expect(pod.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(config.drainTimeoutMs);
-        if (config.backend.kind !== "openai-compatible") continue;
-        // The engine's parsers are those in the model's profile.
-        const parsers = loadProfile(config.backend.profile).parsers?.[config.backend.dialect as "vllm" | "sglang"];
-        expect([env.TOOL_PARSER, env.REASONING_PARSER]).toEqual([parsers?.toolCall, parsers?.reasoning]);
+        const { backend } = config;
+        if (backend.kind !== "openai-compatible") continue;
+        loadProfile(backend.profile);
+        const args = (pod.spec.initContainers ?? []).flatMap((engine) => engine.args ?? []);
+        expect(args.includes("--enable-scale-out")).toBe(backend.dialect === "vllm");
       }
     });
 

@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { DialectName } from "../../engine/backends/openai-compatible/dialect/dialect.ts";
+import type { DialectName } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { DEMO_MODEL } from "../support/engine/demo-engine.ts";
 import type { EngineCommand } from "../support/processes/real-engine.ts";
 
@@ -40,9 +40,8 @@ export const ENGINES: readonly LaneEngine[] = [
     args: (port) => [
       ...["-m", "vllm.entrypoints.openai.api_server", "--model", exported, "--dtype", "float32"],
       ...["--host", "127.0.0.1", "--port", String(port), "--max-model-len", String(WINDOW), "--max-num-seqs", "32"],
-      ...["--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--reasoning-parser", "qwen3"],
       ...["--enable-prompt-tokens-details", "--enable-prefix-caching", "--block-size", "32", "--enforce-eager"],
-      ...["--enable-tokenizer-info-endpoint"],
+      ...["--enable-tokenizer-info-endpoint", "--enable-scale-out"],
     ],
   }),
   laneEngine("llama-server", {

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { DIALECTS } from "../../engine/backends/openai-compatible/dialect/dialect.ts";
-import { toJsonText } from "../../engine/backends/openai-compatible/http/raw-json.ts";
+import { DIALECTS } from "../../engine/backends/openai-compatible/engines/dialects.ts";
+import { asking } from "../../engine/backends/openai-compatible/generation/generation-parts.ts";
+import { EngineHttp } from "../../engine/backends/openai-compatible/http/engine-http.ts";
 import { SpelledMarks } from "../../engine/backends/openai-compatible/marks/spelled-marks.ts";
-import { toCountBody } from "../../engine/backends/openai-compatible/request/request.ts";
+import { toChatPrompt } from "../../engine/backends/openai-compatible/request/request.ts";
 import { ANY_ORDER } from "../../engine/conversation/turn-rules.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -12,7 +13,7 @@ import type { Rig } from "./rig.ts";
 
 /** What the engine's pages hold, each some of it. */
 type Reply = {
-  readonly tokens: readonly number[];
+  readonly data: readonly { readonly id: string }[];
   readonly prompt: string;
   readonly added_tokens_decoder: Readonly<Record<string, string>>;
 };
@@ -32,9 +33,8 @@ export function marksBeside(rig: Rig): void {
     turns: ANY_ORDER,
     images: false,
     priorities: false,
-    thinkingBudget: false,
     sharedCache: true,
-    promptTokens: false,
+    defaults: {},
   };
 
   const read = async (path: string, body?: string): Promise<Reply> => {
@@ -46,9 +46,13 @@ export function marksBeside(rig: Rig): void {
   };
   /** The tokens of a prompt, where marks of these spellings are broken. */
   const tokensOf = async (fields: Fields, broken: readonly string[]): Promise<readonly number[]> => {
-    const off = { model: "", toolChoice: undefined, reasoning: undefined };
-    const body = toCountBody({ ...off, ...fields }, { ...settings, marks: new SpelledMarks(broken) });
-    return (await read(settings.dialect.paths.count, toJsonText(body))).tokens;
+    const ask = asking(new EngineHttp(rig.engine.baseUrl, undefined), 60_000, new AbortController().signal);
+    const [{ id: servedModel } = { id: "" }] = (await read("/v1/models")).data;
+    const prompt = toChatPrompt(
+      { ...fields, reasoning: undefined },
+      { ...settings, servedModel, marks: new SpelledMarks(broken) },
+    );
+    return (await settings.dialect.render(ask, prompt)).tokens;
   };
   const textOf = async (tokens: readonly number[]): Promise<string> =>
     (await read("/detokenize", JSON.stringify({ tokens }))).prompt;

@@ -1,13 +1,14 @@
 import { createHash } from "node:crypto";
 import { expect, test, vi } from "vitest";
-import type { DialectName } from "../../engine/backends/openai-compatible/dialect/dialect.ts";
+import type { DialectName } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { EventFeed, loadZmq } from "../../engine/backends/openai-compatible/kv-events/event-feed.ts";
 import type { KvEvent } from "../../engine/backends/openai-compatible/kv-events/kv-event.ts";
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, type DialectRig, FOREVER } from "../support/dialects/dialect-rig.ts";
-import { startDialectServer } from "../support/dialects/dialect-server.ts";
+import { type Asked, startDialectServer } from "../support/dialects/dialect-server.ts";
 import { type KvEngine, type KvEngineOptions, startKvEngine } from "../support/dialects/kv-engine.ts";
+import { toText, toTokens } from "../support/dialects/stand-in-text.ts";
 import { NodeClient, type WatchedPrefixes } from "../support/engine/node-client.ts";
 import { startNode } from "../support/engine/start-node.ts";
 
@@ -50,12 +51,17 @@ const requestOf = (messages: readonly Message[], tenant = "acme") => ({
   prefixDigests: digestsOf(messages),
 });
 
+/** A generation from tokens, as the stand-in's model gets it. */
+function asksWith(tokens: readonly number[], salt: string): Asked {
+  return { body: { cache_salt: salt }, tokens, prompt: toText(tokens), maxTokens: 1, grammar: "" };
+}
+
 type KvRig = DialectRig & { readonly cache: KvEngine; readonly watched: WatchedPrefixes };
 
 async function kvRig(options: KvEngineOptions = { form: "vllm" }, replays = true): Promise<KvRig> {
   const cache = await startKvEngine(options);
-  const { kvEvents, model, promptTokens } = cache;
-  const engine = await startDialectServer(options.form, { model, promptTokens, load: () => KV_PAGE });
+  const { kvEvents, model } = cache;
+  const engine = await startDialectServer(options.form, { model, load: () => KV_PAGE });
   const replayEndpoint = replays ? kvEvents.replayEndpoint : undefined;
   const backend = backendOf(engine, options.form, { kvEvents: { ...kvEvents, replayEndpoint }, spellings: [] });
   atEnd(engine.stop, cache.stop);
@@ -88,7 +94,8 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   const text = await asked(rig, requestOf(first));
   await vi.waitFor(() => expect(told(watched, first)).toBeGreaterThan(SYSTEM.parts.length));
   // The head's position is found by a request to the engine.
-  const head = Math.floor((2 + "You are terse. ".repeat(20).length + 1) / BLOCK) * BLOCK;
+  const turn = `<|im_start|>system\n${"You are terse. ".repeat(20)}<|im_end|>\n<|im_start|>user\n`;
+  const head = Math.floor(toTokens(turn).length / BLOCK) * BLOCK;
   await vi.waitFor(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
 
   const second = [...first, says(Role.ASSISTANT, text), says(Role.USER, "And then?")];
@@ -193,9 +200,10 @@ test("a restarted engine holds none of its earlier blocks, and is tracked furthe
   // The prompt is stored again, and its digests are still mapped to it.
   await vi.waitFor(
     async () => {
-      again.model({ messages: [{ role: "user", content: "Are you there? ".repeat(9) }], cache_salt: "any" });
+      again.model(asksWith(toTokens("Are you there? ".repeat(9)), "any"));
       await again.publish([]);
-      rig.engine.next(again.model({ ...rig.engine.bodies.findLast(({ stream }) => stream === true) }));
+      const { token_ids: tokens, cache_salt: salt } = rig.engine.bodies.at(-1) ?? {};
+      rig.engine.next(again.model(asksWith(Array.isArray(tokens) ? tokens : [], String(salt))));
       await asked(rig, requestOf(messages));
       expect(known(rig.watched, messages)).toBeDefined();
     },
@@ -207,13 +215,14 @@ test("without matching KV events the node logs a warning and reports no prefixes
   const cache = await startKvEngine({ form: "vllm" });
   atEnd(cache.stop);
   const { kvEvents, model } = cache;
-  const silent = { model: (body: object) => model({ ...body, return_token_ids: false }) };
+  // It stores the blocks of other tokens than those that it was sent.
+  const silent = { model: (asked: Asked) => model({ ...asked, tokens: asked.tokens.toReversed() }) };
   const engine = await startDialectServer("vllm", silent);
   const backend = backendOf(engine, "vllm", { kvEvents });
   atEnd(engine.stop, () => backend.close());
   await backend.start(FOREVER);
   expect(backend.startNotes()).toEqual([
-    "Cached prefixes are not reported: the engine does not return the tokens of its prompts.",
+    "Cached prefixes are not reported: the engine's KV events do not match its prompts.",
   ]);
   expect(backend.describe().models[0]?.capabilities).not.toContain(Capability.PREFIX_EVENTS);
 });

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { logWarnings } from "../../deploy/runtime/log/log-warnings.ts";
+import { logWarnings } from "../../deploy/runtime/log/process-log.ts";
 
 const CANARY = "canary-31d8";
 

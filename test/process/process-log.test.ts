@@ -3,7 +3,7 @@ import { closeSync, constants, existsSync, mkdtempSync, openSync, readFileSync, 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { errnoOf } from "../../deploy/runtime/files/file-error.ts";
+import { errnoOf } from "../../deploy/runtime/files/private-file.ts";
 import { lineWriter } from "../../deploy/runtime/log/process-log.ts";
 import { becomes } from "../support/becomes.ts";
 

@@ -17,7 +17,7 @@ const ROOMS: readonly string[] = [
   ...["gateway/grpc/", "gateway/http/", "gateway/config.ts"],
   ...["gateway/tracing/", "gateway/reference/", "gateway/translation/", "gateway/lifecycle.ts", "gateway/upstream/"],
   ...["gateway/usage/", "gateway/overload/", "gateway/stats/", "gateway/routes.ts"],
-  ...["gateway/limits/", "gateway/keys/", "gateway/hmac.ts", "gateway/sealing/", "gateway/formats/", "gateway/json/"],
+  ...["gateway/limits/", "gateway/keys/", "gateway/sealing/", "gateway/formats/", "gateway/json/"],
   ...["gateway/catalog.ts", "gateway/state/", "gateway/errors.ts", "gateway/outcome.ts"],
   ...["engine/main.ts", "engine/run-node.ts", "engine/server.ts", "engine/config.ts"],
   ...["engine/grpc/", "engine/tracing/", "engine/calls/", "engine/metrics/", "engine/load/", "engine/node/"],

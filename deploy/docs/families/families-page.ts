@@ -1,4 +1,3 @@
-import { loadProfile } from "../../../engine/profiles/profile.ts";
 import { code, page, table } from "../markdown.ts";
 import { type FamilyCases, readFamilyCases, readOtherTests } from "./family-cases.ts";
 
@@ -13,10 +12,7 @@ export function familiesPage(): string {
       "(`test/unit/engine/output-parser/family-cases.test.ts`; the exhaustive lane splits at every character). *Alike*: we make",
       "of it what these engines do, but for white space at the ends of texts. *Differing*: we do not, for the reason below.",
     ].join("\n"),
-    table(
-      ["family", "profiles", "parsers of vLLM", "of SGLang", "cases", "alike", "differing"],
-      families.map(familyRow),
-    ),
+    table(["family", "profiles", "cases", "alike", "differing"], families.map(familyRow)),
     "## What differs on purpose",
     ...differing.flatMap((family) => [`### ${family.family}`, differences(family)]),
     "## Where the cases are from",
@@ -39,14 +35,10 @@ function otherRows(): readonly (readonly string[])[] {
 
 function familyRow({ family, profiles, cases }: FamilyCases): readonly string[] {
   const names = Object.keys(profiles);
-  const parsers = (engine: "vllm" | "sglang") =>
-    [...new Set(names.map((name) => loadProfile(name).parsers[engine]?.toolCall ?? ""))].map(code).join(", ");
   const differing = cases.filter(({ why }) => why !== undefined).length;
   return [
     family,
     names.map(code).join(", "),
-    parsers("vllm"),
-    parsers("sglang"),
     String(cases.length),
     String(cases.length - differing),
     String(differing),

@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
-import { parse, parseDocument } from "yaml";
+import { type Document, isPair, isScalar, isSeq, type Node, parse, parseDocument, visit } from "yaml";
 import type * as z from "zod";
-import { type Environment, fillFromEnvironment } from "./environment.ts";
 
 /** An invalid setting. The message names the file and the path of the key. */
 export class ConfigError extends Error {
@@ -49,4 +48,55 @@ export function checkConfig<T extends z.ZodType>(schema: T, document: unknown, s
 function unreadable(source: string, error: unknown): ConfigError {
   const what = error instanceof Error ? error.message : "cannot be read";
   return new ConfigError(`${source}: ${what}`, { cause: error });
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The special texts of a configuration: `$${`, a reference such as `${NAME}` or `${NAME:-text}`, or a malformed one.
+ */
+const REFERENCE = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{[^}]*\}?/g;
+
+/** Values that are not strings if a reference stands alone and unquoted, as in YAML. */
+const NO_TEXT = /^(?:true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?)$/;
+
+/**
+ * Replaces `${NAME}` in the values of a YAML document (not in its keys and comments) by environment variables.
+ * `${NAME:-text}` gives the text if the variable is unset or empty, and `$${` a plain `${`. A value that consists of
+ * one unquoted reference becomes a number or a boolean if it has that form. Returns a line for each unresolved
+ * reference, with the path of its key; an empty list if there is none.
+ */
+export function fillFromEnvironment(document: Document, env: Environment): readonly string[] {
+  const faults: string[] = [];
+  visit(document, {
+    Scalar(key, node, ancestors) {
+      if (key === "key" || typeof node.value !== "string" || !node.value.includes("${")) return;
+      const path = () => pathOf([...ancestors, node]);
+      const filled = node.value.replaceAll(REFERENCE, (found, name?: string, instead?: string) => {
+        if (found === "$${") return "${";
+        if (name === undefined) {
+          faults.push(`${path()}: expected \${NAME} or \${NAME:-text}; $\${ stands for a plain \${`);
+          return "";
+        }
+        const value = env[name];
+        if (instead === undefined) {
+          if (value === undefined) faults.push(`${path()}: the environment has no ${name}`);
+          return value ?? "";
+        }
+        return value || instead;
+      });
+      const alone = node.type === "PLAIN" && /^\$\{[^}]*\}$/.test(node.value);
+      node.value = alone && NO_TEXT.test(filled) ? JSON.parse(filled) : filled;
+    },
+  });
+  return faults;
+}
+
+/** Returns the path of the last node in a chain of nested nodes, in the form of other configuration errors. */
+function pathOf(nodes: readonly unknown[]): string {
+  const steps = nodes.flatMap((node, at) => {
+    if (isPair(node)) return [isScalar(node.key) ? String(node.key.value) : "?"];
+    return isSeq(node) ? [String(node.items.indexOf(nodes[at + 1] as Node))] : [];
+  });
+  return steps.join(".") || "(root)";
 }

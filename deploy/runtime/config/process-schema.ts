@@ -10,12 +10,10 @@ export function listenFields(port: number) {
   };
 }
 
-/** Makes the schema of a listener with only `listenFields`. */
 export function listenSchema(port: number) {
   return z.strictObject(listenFields(port)).prefault({});
 }
 
-/** Schema of the TLS settings of a listener for callers. */
 export const listenerTlsSchema = z
   .strictObject({
     certFile: file("Path of a PEM file with the server certificate, and its chain."),
@@ -32,7 +30,6 @@ export function milliseconds(value: number, text: string) {
   return z.int().min(1).default(value).describe(text);
 }
 
-/** Schema of a program's log: the minimum level, `info` by default. */
 export const logSchema = z
   .strictObject({
     level: z
@@ -42,3 +39,14 @@ export const logSchema = z
   })
   .prefault({})
   .describe("The log, which is JSON lines on standard error.");
+
+function hasPort(address: string): boolean {
+  const port = Number(address.slice(address.lastIndexOf(":") + 1));
+  return port >= 1 && port <= 65_535;
+}
+
+/** Schema of an address `host:port`, the port from 1 to 65535; an IPv6 address is in brackets. */
+export const hostPortSchema = z
+  .string()
+  .regex(/^(\[[0-9A-Fa-f:.%]+\]|[^\s/:[\]]+):\d{1,5}$/, "expected host:port")
+  .refine(hasPort, "expected a port from 1 to 65535");

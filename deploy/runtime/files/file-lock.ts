@@ -2,9 +2,8 @@ import { randomBytes } from "node:crypto";
 import { open, readFile, rm, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { errnoOf, FileError } from "./file-error.ts";
+import { errnoOf, FileError } from "./private-file.ts";
 
-/** Milliseconds between two attempts to take a lock that another process holds. */
 const RETRY_MS = 25;
 
 /**

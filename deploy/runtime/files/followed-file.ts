@@ -1,9 +1,10 @@
-import { type FSWatcher, watch } from "node:fs";
+import { type FSWatcher, readFileSync, watch } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { createSecureContext } from "node:tls";
+import { sleep } from "../time/abort.ts";
 import type { Clock } from "../time/clock.ts";
-import { sleep } from "../time/sleep.ts";
-import { errnoOf } from "./file-error.ts";
+import { errnoOf, FileError, readPrivateFileSync } from "./private-file.ts";
 
 /**
  * Milliseconds between two polls: half of the second within which a change takes effect, because reading the file takes
@@ -12,29 +13,21 @@ import { errnoOf } from "./file-error.ts";
 const POLL_INTERVAL_MS = 500;
 
 /** Milliseconds until a read is abandoned: the file system does not answer, and may never again. */
-const GIVE_UP_MS = 5_000;
+const GIVE_UP_MS = 15_000;
 /** Most hanging reads: each occupies one of the few threads on which Node reads files. */
 const MOST_HANGING = 2;
 
-/** Reports the progress of a read. */
-export type LookProgress = {
-  /** The file system has answered and is asked for more: the time limit of the read starts again. */
-  readonly onAnswer: () => void;
-  /** The file system is done: the read is not abandoned any more, even if parsing takes long. */
-  readonly onRead: () => void;
-};
-
 export type FollowedFileOptions = {
-  /** The path of the file, and those of other files in its folder that are read with it. */
   readonly files: readonly [string, ...string[]];
   readonly clock: Pick<Clock, "after">;
   /**
    * Reads the files. It is called at the first poll and after each detected change, and must not reject. It resolves to
    * "again" if an unreadable file may become readable at the next poll without a change, else to "taken". Once `signal`
-   * is aborted the read was abandoned, and its result is outdated: it must not be used.
+   * is aborted the read was abandoned, and its result must not be used; a read is not abandoned any more once `onRead` is
+   * called, because the file system is done and only parsing takes long.
    */
-  readonly take: (signal: AbortSignal, progress: LookProgress) => Promise<"taken" | "again">;
-  /** Called when a read was abandoned because the file system did not answer for 5 s. Default: not reported. */
+  readonly take: (signal: AbortSignal, onRead: () => void) => Promise<"taken" | "again">;
+  /** Called when a read was abandoned because the file system did not answer for 15 s. Default: not reported. */
   readonly onHang?: () => void;
 };
 
@@ -52,7 +45,6 @@ export class FollowedFile {
   #askedAgain = false;
   #closed = false;
 
-  /** Starts following the files; the first poll is within half a second. */
   constructor(options: FollowedFileOptions) {
     this.#options = options;
     this.#watch();
@@ -66,7 +58,6 @@ export class FollowedFile {
     return this.#running;
   }
 
-  /** Stops following the file: `take` is not called any more. */
   close(): void {
     this.#closed = true;
     this.#watcher?.close();
@@ -103,22 +94,13 @@ export class FollowedFile {
   async #lookOnce(): Promise<void> {
     if (this.#hanging === MOST_HANGING) return;
     const over = new AbortController();
-    let answers = 0;
-    const onAnswer = () => {
-      answers += 1;
-    };
     let onRead = () => {};
     const read = new Promise<void>((resolve) => {
       onRead = resolve;
     });
-    const reading = this.#read(over.signal, { onAnswer, onRead });
-    const answered = Promise.race([reading, read]).then(() => false);
-    let hangs = true;
-    for (let before = -1; hangs && before !== answers; ) {
-      before = answers;
-      const late = sleep(this.#options.clock, GIVE_UP_MS, over.signal).then(() => true);
-      hangs = await Promise.race([answered, late]);
-    }
+    const reading = this.#read(over.signal, onRead);
+    const late = sleep(this.#options.clock, GIVE_UP_MS, over.signal).then(() => true);
+    const hangs = await Promise.race([reading, read, late]);
     if (!hangs) await reading;
     over.abort();
     if (!hangs || this.#closed) return;
@@ -130,10 +112,10 @@ export class FollowedFile {
     this.#options.onHang?.();
   }
 
-  async #read(signal: AbortSignal, progress: LookProgress): Promise<void> {
+  async #read(signal: AbortSignal, onRead: () => void): Promise<void> {
     const now = (await Promise.all(this.#options.files.map(fingerprint))).join(" ");
     if (this.#closed || signal.aborted || now === this.#seen) return;
-    const taken = await this.#options.take(signal, progress);
+    const taken = await this.#options.take(signal, onRead);
     if (!signal.aborted) this.#seen = taken === "taken" ? now : undefined;
   }
 }
@@ -149,4 +131,112 @@ async function fingerprint(path: string): Promise<string> {
   } catch (error) {
     return errnoOf(error);
   }
+}
+
+/**
+ * Files of certificates or keys that cannot be read or do not match; the message names the key of the configuration.
+ */
+export class PemError extends Error {
+  override readonly name = "PemError";
+}
+
+/** PEM texts that a TLS peer presents (`cert`, `key`) and trusts (`ca`). A part without a file is absent. */
+export type Pems = { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
+
+export type PemFile = {
+  readonly part: keyof Pems;
+  readonly key: string;
+  readonly file: string | undefined;
+};
+
+export type FollowedPemsOptions = {
+  /** Path of the section in the configuration, for messages. */
+  readonly at: string;
+  /** The files; the first one is required. */
+  readonly files: readonly [PemFile & { readonly file: string }, ...PemFile[]];
+  readonly clock: Pick<Clock, "after">;
+  /**
+   * Called when files have changed: with undefined when they were loaded, else with why they are unusable; the last
+   * good ones stay in use then.
+   */
+  readonly onReload: (fault: string | undefined) => void;
+};
+
+/** Certificates and keys, which are reloaded when their files change and match. */
+export class FollowedPems {
+  readonly #options: FollowedPemsOptions;
+  readonly #followed: FollowedFile;
+  #now: Pems;
+  #fault: string | undefined;
+  #listener: (pems: Pems) => void = () => {};
+
+  constructor(options: FollowedPemsOptions) {
+    this.#options = options;
+    this.#now = readPems(options);
+    const [{ file }, ...rest] = options.files;
+    const others = rest.flatMap((other) => other.file ?? []);
+    this.#followed = new FollowedFile({
+      files: [file, ...others],
+      clock: options.clock,
+      take: async () => this.#take(),
+    });
+  }
+
+  get now(): Pems {
+    return this.#now;
+  }
+
+  /** Sets the only listener, which is called with the texts for new connections after each change. */
+  onChange(listener: (pems: Pems) => void): void {
+    this.#listener = listener;
+  }
+
+  close(): void {
+    this.#followed.close();
+  }
+
+  #take(): "taken" | "again" {
+    const before = this.#fault;
+    try {
+      const pems = readPems(this.#options);
+      this.#fault = undefined;
+      const isNew = !isSame(pems, this.#now);
+      this.#now = pems;
+      if (isNew) this.#listener(pems);
+      if (isNew || before !== undefined) this.#options.onReload(undefined);
+    } catch (error) {
+      if (!(error instanceof PemError)) throw error;
+      this.#fault = error.message;
+      if (this.#fault !== before) this.#options.onReload(this.#fault);
+    }
+    return this.#fault === undefined ? "taken" : "again";
+  }
+}
+
+function readPems({ at, files }: Pick<FollowedPemsOptions, "at" | "files">): Pems {
+  const pems: { -readonly [Part in keyof Pems]: Pems[Part] } = {};
+  for (const { part, key, file } of files) if (file !== undefined) pems[part] = readPem(part, file, `${at}.${key}`);
+  try {
+    createSecureContext(pems);
+  } catch (cause) {
+    throw new PemError(`${at}: certificate, key and authority do not fit together or are not PEM`, { cause });
+  }
+  return pems;
+}
+
+function readPem(part: keyof Pems, file: string, name: string): Buffer {
+  try {
+    const pem = part === "key" ? readPrivateFileSync(file) : readFileSync(file);
+    if (pem) return pem;
+  } catch (cause) {
+    if (cause instanceof FileError && cause.fault === "permissions")
+      throw new PemError(`${name}: is open to other users, or belongs to one; its mode should be 0600`, { cause });
+    throw new PemError(`${name}: cannot be read`, { cause });
+  }
+  throw new PemError(`${name}: cannot be read`);
+}
+
+function isSame(one: Pems, other: Pems): boolean {
+  const same = (a: Buffer | undefined, b: Buffer | undefined) => (a && b ? a.equals(b) : a === b);
+  return same(one.ca, other.ca) && same(one.cert, other.cert) && same(one.key, other.key);
 }

@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { errnoOf, FileError } from "./file-error.ts";
 
 /*
  * Files that only their owner may change. Reading refuses a file that another user could have written or that every
@@ -32,60 +31,23 @@ function assertPrivate(path: string, stats: Stats): void {
     throw new FileError("permissions", `${path} belongs to another user`);
 }
 
-export type PrivateFile = {
-  /**
-   * Reads bytes of the file from a position on into `room`. Resolves to the number of read bytes, which may be less
-   * than requested; 0 at the end of the file. Throws `FileError` `unreadable`.
-   */
-  read(room: Buffer, position: number): Promise<number>;
-  close(): Promise<void>;
-};
-
 /**
- * Opens the file `path` for reading; undefined if there is none. Throws `FileError`: `permissions` for a file that
- * other users can write or every user can read, `unreadable` otherwise.
+ * Reads the file `path`; undefined if there is none. Throws `FileError`: `permissions` for a file that other users can
+ * write or every user can read, `unreadable` otherwise.
  */
-export async function openPrivateFile(path: string): Promise<PrivateFile | undefined> {
-  const handle = await openHandle(path);
-  return (
-    handle && {
-      read: async (room, position) => {
-        try {
-          return (await handle.read(room, 0, room.length, position)).bytesRead;
-        } catch (error) {
-          throw fault(path, error);
-        }
-      },
-      close: () => handle.close(),
-    }
-  );
-}
-
-/** Reads the whole file `path`, with the checks of `openPrivateFile`. */
 export async function readPrivateFile(path: string): Promise<Buffer | undefined> {
-  const handle = await openHandle(path);
+  let handle: FileHandle | undefined;
   try {
-    return await handle?.readFile();
+    handle = await open(path, READ);
+    assertPrivate(path, await handle.stat());
+    return await handle.readFile();
   } catch (error) {
-    throw fault(path, error);
+    return missingOrFault(path, error);
   } finally {
     await handle?.close();
   }
 }
 
-async function openHandle(path: string): Promise<FileHandle | undefined> {
-  let handle: FileHandle | undefined;
-  try {
-    handle = await open(path, READ);
-    assertPrivate(path, await handle.stat());
-    return handle;
-  } catch (error) {
-    await handle?.close();
-    return missingOrFault(path, error);
-  }
-}
-
-/** Reads the file `path` synchronously, as `readPrivateFile` does. */
 export function readPrivateFileSync(path: string): Buffer | undefined {
   let opened: number | undefined;
   try {
@@ -171,4 +133,26 @@ export async function writePrivateFile(path: string, content: string | Buffer): 
     await rm(temporary, { force: true }).catch(() => {});
     throw new FileError("unwritable", `${path} cannot be written (${errnoOf(error)})`, { cause: error });
   }
+}
+
+/**
+ * Fault of an unusable file: other users could read or change it (`permissions`), it cannot be read or written, or
+ * another process holds its lock.
+ */
+export type FileFault = "permissions" | "unreadable" | "unwritable" | "locked";
+
+/** An unusable file. The message names the file and never quotes its contents. */
+export class FileError extends Error {
+  override readonly name = "FileError";
+  readonly fault: FileFault;
+
+  constructor(fault: FileFault, message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, options);
+    this.fault = fault;
+  }
+}
+
+/** Returns the system's code of an error, such as `EACCES`; "" if it has none. */
+export function errnoOf(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 }

@@ -9,13 +9,11 @@ export function projectFolder(): string {
   return folder;
 }
 
-/** Returns the installed version; `unknown` without a package.json. */
 export function packageVersion(): string {
   const file = join(projectFolder(), "package.json");
   return existsSync(file) ? String(JSON.parse(readFileSync(file, "utf8")).version) : "unknown";
 }
 
-/** Returns the output of `--version`: `svc-gateway 0.1.0`. */
 export function programVersion(program: string): string {
   return `svc-${program} ${packageVersion()}`;
 }

@@ -1,9 +1,8 @@
 import { ServerCredentials } from "@grpc/grpc-js";
 import type { Logger } from "pino";
-import { FollowedPems, type Pems } from "../files/followed-pems.ts";
+import { FollowedPems, type Pems } from "../files/followed-file.ts";
 import type { Clock } from "../time/clock.ts";
 
-/** Minimum TLS version, whatever the flags of the process. */
 const MIN_VERSION = "TLSv1.2";
 
 export type TlsFiles = {
@@ -43,14 +42,12 @@ export function followTls(
  * client certificates are required is fixed at the start.
  */
 export class TlsCredentials extends ServerCredentials {
-  /** Uses and follows `pems`. Client certificates are required if `pems` has an authority. */
   constructor(pems: FollowedPems) {
     const asksCallers = pems.now.ca !== undefined;
     super({ requestCert: asksCallers, rejectUnauthorized: asksCallers }, contextOf(pems.now));
     pems.onChange((renewed) => this.updateSecureContextOptions(contextOf(renewed)));
   }
 
-  /** Two credentials are equal only if they are the same object. */
   override _equals(other: ServerCredentials): boolean {
     return this === other;
   }

@@ -1,4 +1,5 @@
 import {
+  Metadata,
   type Server,
   type ServerInterceptingCall,
   type ServerInterceptingCallInterface,
@@ -7,7 +8,10 @@ import {
   type sendUnaryData,
   status,
 } from "@grpc/grpc-js";
-import { DETAILS_KEY, type FailedCall } from "./failed-call.ts";
+import type { Any } from "../../../proto/gen/google/protobuf/any.ts";
+import { BadRequest, ErrorInfo, RetryInfo } from "../../../proto/gen/google/rpc/error_details.ts";
+import { Status } from "../../../proto/gen/google/rpc/status.ts";
+import { toDuration } from "../time/clock.ts";
 
 /** A status that is about to end a call. */
 export type EndingStatus = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0];
@@ -52,7 +56,44 @@ export function answerUnknownMethods(server: Server, failed: FailedCall): void {
   Reflect.set(server, "_retrieveHandler", (path: string) => find.call(server, path) ?? unknown);
 }
 
-/** Returns whether a status is OK or has details, neither of which grpc-js raises. */
 export function isDetailed({ code, metadata }: EndingStatus): boolean {
   return code === status.OK || (metadata?.get(DETAILS_KEY).length ?? 0) > 0;
+}
+
+const DOMAIN = "svc.inference";
+/** Trailer with the `google.rpc.Status` of a failed call. */
+export const DETAILS_KEY = "grpc-status-details-bin";
+
+export type FailedCall = { readonly code: status; readonly details: string; readonly metadata: Metadata };
+
+export type FailureFacts = {
+  readonly code: status;
+  /** Message for people, without text of the caller. */
+  readonly message: string;
+  readonly reason: string;
+  readonly facts: Readonly<Record<string, string>>;
+  /** Retry delay in milliseconds from now, sent as `google.rpc.RetryInfo`. Default: none. */
+  readonly retryAfterMs?: number | undefined;
+  /** Path of the field at fault, sent as `google.rpc.BadRequest`. Default: none. */
+  readonly field?: string | undefined;
+};
+
+export function failedCall({ code, message, reason, facts, retryAfterMs, field }: FailureFacts): FailedCall {
+  const info: ErrorInfo = { reason, domain: DOMAIN, metadata: facts };
+  const details = [packed("ErrorInfo", ErrorInfo.encode(info).finish())];
+  if (retryAfterMs !== undefined) {
+    const retry: RetryInfo = { retryDelay: toDuration(retryAfterMs) };
+    details.push(packed("RetryInfo", RetryInfo.encode(retry).finish()));
+  }
+  if (field !== undefined) {
+    const request: BadRequest = { fieldViolations: [{ field, description: message }] };
+    details.push(packed("BadRequest", BadRequest.encode(request).finish()));
+  }
+  const metadata = new Metadata();
+  metadata.set(DETAILS_KEY, Buffer.from(Status.encode({ code, message, details }).finish()));
+  return { code, details: message, metadata };
+}
+
+function packed(message: string, bytes: Uint8Array): Any {
+  return { typeUrl: `type.googleapis.com/google.rpc.${message}`, value: Buffer.from(bytes) };
 }

@@ -1,6 +1,8 @@
 import { type Bindings, type Logger, pino } from "pino";
 import sonicBoom from "sonic-boom";
-import { errnoOf } from "../files/file-error.ts";
+import { errnoOf } from "../files/private-file.ts";
+import { crashReport } from "../process/end-on-crash.ts";
+import type { Clock } from "../time/clock.ts";
 
 /** The most bytes that may wait for a reader of the log. */
 const MAX_WAITING = 8 * 1024 * 1024;
@@ -11,11 +13,8 @@ const WRITE_BYTES = 4_096;
 /** The longest time, in milliseconds, until waiting lines are written, or tried again where a write has failed. */
 const FLUSH_MS = 100;
 
-/** The settings of a process's log. */
 export type ProcessLogOptions = {
-  /** The level below which lines are not written. */
   readonly level: "debug" | "info" | "warn" | "error";
-  /** The fields that stand in every line; with null no line has fields of its own accord. */
   readonly base: Bindings | null;
   /** Called for each line that is lost, because the reader of the log is too slow or has gone. Default: not counted. */
   readonly onDrop?: () => void;
@@ -32,9 +31,7 @@ export function processLog({ level, base, onDrop = () => {} }: ProcessLogOptions
   return pino({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, lines);
 }
 
-/** Writes lines in their order. */
 export type LineWriter = {
-  /** Takes one line, with its line break, and never waits. */
   readonly write: (line: string) => void;
   /**
    * Writes the waiting lines before it returns, for a process that ends. It blocks for some `limitMs` at most while the
@@ -76,4 +73,44 @@ export function lineWriter(options: Readonly<{ fd: number; maxWaiting: number; o
       }
     },
   };
+}
+
+/**
+ * Returns what calls `say` at once, and then at most once in `everyMs` milliseconds, however often it is called. `say`
+ * gets the value of that call, and the number of calls since it was last called, this one included.
+ */
+export function atMostEvery<T>(
+  clock: Pick<Clock, "nowMs">,
+  everyMs: number,
+  say: (value: T, times: number) => void,
+): (value: T) => void {
+  let saidAtMs = Number.NEGATIVE_INFINITY;
+  let times = 0;
+  return (value) => {
+    times += 1;
+    const nowMs = clock.nowMs();
+    if (nowMs - saidAtMs < everyMs) return;
+    saidAtMs = nowMs;
+    say(value, times);
+    times = 0;
+  };
+}
+
+/**
+ * The codes of warnings without use for an operator: grpc-js names an endpoint's IP address as if it were a host name,
+ * which Node leaves out of the handshake, as it should be.
+ */
+const KNOWN: ReadonlySet<unknown> = new Set(["DEP0123"]);
+
+/**
+ * Writes Node's warnings as lines of `log`, but for those that are known and harmless. Node would write them to standard
+ * error as text, where every line is to be JSON. The message is left out, as with errors.
+ */
+export function logWarnings(log: Logger): void {
+  process.removeAllListeners("warning");
+  process.on("warning", (warning) => {
+    if (KNOWN.has(Reflect.get(warning, "code"))) return;
+    const { error: _class, ...rest } = crashReport(warning);
+    log.warn({ warning: warning.name, ...rest }, "Node warns");
+  });
 }

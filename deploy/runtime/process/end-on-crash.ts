@@ -2,11 +2,8 @@ import type { Logger } from "pino";
 
 /** An error without its message, which may quote text of a user. */
 export type CrashReport = {
-  /** Class of the error, or the type of a thrown value that is no error. */
   readonly error: string;
-  /** The system's code of the error, such as `EMFILE`, if any. */
   readonly code?: string;
-  /** Stack frames, innermost first; empty if there are none. */
   readonly at: readonly string[];
 };
 

@@ -2,14 +2,12 @@ import type { AddressInfo } from "node:net";
 import { Command, CommanderError } from "commander";
 import type * as z from "zod";
 import { ConfigError, loadConfig } from "../config/load-config.ts";
-import { errnoOf } from "../files/file-error.ts";
-import { PemError } from "../files/followed-pems.ts";
+import { PemError } from "../files/followed-file.ts";
+import { errnoOf } from "../files/private-file.ts";
 import { programVersion } from "../files/project-folder.ts";
 
 export type Main = {
-  /** Prefix of the program's errors on stderr. */
   readonly name: string;
-  /** Runs the program; resolves to its exit code. */
   readonly run: () => Promise<number>;
   /**
    * Returns the exit code for an error whose message is sufficient for operators; undefined for any other error, which
@@ -18,13 +16,9 @@ export type Main = {
   readonly exitCodeOf?: (error: unknown) => number | undefined;
 };
 
-/** A program with one YAML configuration file. */
 export type ConfiguredMain<T extends z.ZodType> = Omit<Main, "run"> & {
-  /** Description in `--help`. */
   readonly description: string;
-  /** Schema of its configuration. */
   readonly schema: T;
-  /** Runs the program; resolves to its exit code. */
   readonly run: (config: z.output<T>) => Promise<number>;
 };
 

@@ -36,7 +36,6 @@ export class StopOrders {
     else this.#stop.abort();
   }
 
-  /** Ends all work now. */
   orderNow(): void {
     this.#stop.abort();
     this.#stopNow.abort();

@@ -1,4 +1,5 @@
 import { setMaxListeners } from "node:events";
+import type { Clock } from "./clock.ts";
 
 /*
  * Waits that end early when a signal is aborted. Node's own functions are not sufficient: `events.once` never resolves
@@ -65,13 +66,9 @@ export function sharedAbort(): AbortController {
   return controller;
 }
 
-/** A signal that follows others for the duration of one piece of work; see `linkAbort`. */
 export type LinkedAbort = {
-  /** Aborted with the first of its sources, with the same reason, or by `abort`. */
   readonly signal: AbortSignal;
-  /** Aborts this signal only. */
   readonly abort: (reason: unknown) => void;
-  /** Removes the listeners from the sources. To be called when the work has ended. */
   readonly release: () => void;
 };
 
@@ -86,4 +83,11 @@ export function linkAbort(...sources: readonly AbortSignal[]): LinkedAbort {
       for (const release of releases) release();
     },
   };
+}
+
+/**
+ * Resolves after `ms` milliseconds, or when `signal` is aborted; `signal.aborted` distinguishes the two. Never rejects.
+ */
+export async function sleep(clock: Pick<Clock, "after">, ms: number, signal: AbortSignal): Promise<void> {
+  await waitUnlessAborted<void>(signal, (wake) => clock.after(ms, wake));
 }

@@ -17,7 +17,6 @@ export interface Clock {
   after(ms: number, run: () => void): () => void;
 }
 
-/** A clock without the time of day. */
 export type MonotonicClock = Omit<Clock, "wallMs">;
 
 export const systemClock: Clock = {
@@ -28,3 +27,15 @@ export const systemClock: Clock = {
     return () => clearTimeout(timer);
   },
 };
+
+/** A `google.protobuf.Duration` of the generated code: whole seconds and nanoseconds. */
+export type ProtoDuration = { seconds: number; nanos: number };
+
+export function toDuration(ms: number): ProtoDuration {
+  const nanos = Math.round(Math.max(0, ms) * 1e6);
+  return { seconds: Math.floor(nanos / 1e9), nanos: nanos % 1e9 };
+}
+
+export function durationMs({ seconds, nanos }: Readonly<ProtoDuration>): number {
+  return seconds * 1000 + nanos / 1e6;
+}

@@ -1,6 +1,5 @@
 import { setImmediate } from "node:timers/promises";
 
-/** Longest turn, in milliseconds. */
 const TURN_MS = 10;
 
 /** Splits long work into several turns of the event loop, so that other work continues meanwhile. */
@@ -17,7 +16,6 @@ export class WorkTurns {
     this.#beganMs = nowMs();
   }
 
-  /** Turns of the work so far. */
   get turns(): number {
     return this.#turns;
   }

@@ -1,3 +1,4 @@
+import type { DiagLogger } from "@opentelemetry/api";
 import { DiagLogLevel, diag } from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import {
@@ -9,10 +10,8 @@ import {
 } from "@opentelemetry/resources";
 import { BatchSpanProcessor, type SpanProcessor } from "@opentelemetry/sdk-trace";
 import type { Logger } from "pino";
-import { exportLog } from "./export-log.ts";
 import type { TracingConfig } from "./tracing-schema.ts";
 
-/** Most spans of one export. */
 const BATCH_SIZE = 512;
 
 /** The number of finished spans that may wait for their export; further ones are dropped. */
@@ -24,18 +23,14 @@ const SCHEDULE_DELAY_MS = 5_000;
 /** The milliseconds that the last export may take: a collector that is down must not keep a process from ending. */
 const LAST_EXPORT_MS = 3_000;
 
-/** The process in exported spans: OpenTelemetry's `service.name`, `service.version` and `service.instance.id`. */
 export type TracedService = {
   readonly name: string;
   readonly version: string;
   readonly instanceId: string;
 };
 
-/** The span processor and the resource of a process. */
 export type TraceExport = {
-  /** Exports finished spans in batches. */
   readonly processor: SpanProcessor;
-  /** Attributes of the process, sent with every span. */
   readonly resource: Resource;
 };
 
@@ -84,4 +79,39 @@ export async function sendLastSpans(processor: SpanProcessor): Promise<void> {
   });
   await Promise.race([processor.shutdown().catch(() => {}), late]);
   clearTimeout(timer);
+}
+
+/** Least milliseconds between two lines: every export to a collector that is down fails. */
+const BETWEEN_LINES_MS = 60_000;
+
+/**
+ * Makes the logger that writes errors of the SDK to `log`, at most one line a minute; the field `unsaid` counts the
+ * errors omitted since the line before. `nowMs` returns monotonic milliseconds.
+ * The SDK reports a failed export as JSON. Only its code, or the SDK's own message, is logged: the rest may be text of
+ * the collector.
+ */
+export function exportLog(log: Logger, nowMs: () => number): DiagLogger {
+  let nextMs = Number.NEGATIVE_INFINITY;
+  let unsaid = 0;
+  const say = (complaint: string) => {
+    const now = nowMs();
+    if (now < nextMs) {
+      unsaid += 1;
+    } else {
+      log.warn(
+        { reason: reasonOf(complaint).slice(0, 200), ...(unsaid > 0 && { unsaid }) },
+        "traces cannot be exported",
+      );
+      nextMs = now + BETWEEN_LINES_MS;
+      unsaid = 0;
+    }
+  };
+  const silent = () => {};
+  return { error: say, warn: say, info: silent, debug: silent, verbose: silent };
+}
+
+function reasonOf(complaint: string): string {
+  if (!complaint.startsWith("{")) return complaint;
+  const { code, message } = JSON.parse(complaint);
+  return String(code ?? message);
 }

@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
-import { errnoOf } from "../../../deploy/runtime/files/file-error.ts";
+import { errnoOf } from "../../../deploy/runtime/files/private-file.ts";
 import type { BackendKind } from "../../backend.ts";
 import { llamaSchema, QUEUE_BOUNDS } from "./llama-options.ts";
 

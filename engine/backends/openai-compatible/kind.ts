@@ -1,10 +1,9 @@
 import { readFileSync } from "node:fs";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
-import { FileError } from "../../../deploy/runtime/files/file-error.ts";
-import { readPrivateFileSync } from "../../../deploy/runtime/files/private-file.ts";
+import { FileError, readPrivateFileSync } from "../../../deploy/runtime/files/private-file.ts";
 import type { BackendKind } from "../../backend.ts";
 import { loadProfile } from "../../profiles/profile.ts";
-import { DIALECTS } from "./dialect/dialect.ts";
+import { DIALECTS } from "./engines/dialects.ts";
 import { spellingsInFile } from "./marks/model-marks.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
 import { ENGINE_TIMES, openAiCompatibleSchema } from "./options.ts";

@@ -1,6 +1,6 @@
-import { linkAbort, sharedAbort } from "../../../deploy/runtime/time/abort.ts";
+import { LRUCache } from "lru-cache";
+import { linkAbort, sharedAbort, sleep } from "../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { sleep } from "../../../deploy/runtime/time/sleep.ts";
 import type {
   CountTokensRequest,
   GenerateRequest,
@@ -18,19 +18,18 @@ import { EngineError } from "../../errors.ts";
 import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
 import { throwIfLeft } from "../caller-left.ts";
 import { LoopTurns } from "../loop-turns.ts";
-import { DIALECTS, type Dialect } from "./dialect/dialect.ts";
-import { countTokens } from "./generation/count-tokens.ts";
+import { DIALECTS } from "./engines/dialects.ts";
+import type { EngineDialect } from "./engines/engine-dialect.ts";
+import { AnswerGrammars } from "./generation/answer-grammars.ts";
 import { generate } from "./generation/generation.ts";
-import type { GenerationParts } from "./generation/generation-parts.ts";
+import { asking, type GenerationParts, readMarkup } from "./generation/generation-parts.ts";
 import { EngineHttp } from "./http/engine-http.ts";
-import { toJsonBytes } from "./http/raw-json.ts";
 import { EngineCache } from "./kv-events/engine-cache.ts";
 import { readModelMarks } from "./marks/model-marks.ts";
 import type { OpenAiCompatibleOptions } from "./options.ts";
-import { type ProbeResult, probe } from "./probe/probe.ts";
-import { askEngine } from "./probe/probe-answer.ts";
+import { askEngine, type ProbeResult, probe } from "./probe/probe.ts";
 import { CacheSessions } from "./request/cache-sessions.ts";
-import { sessionId, toCountBody } from "./request/request.ts";
+import { type RequestSettings, sessionId, toChatPrompt } from "./request/request.ts";
 import { readEngineFacts } from "./watch/engine-facts.ts";
 import { EngineWatch } from "./watch/engine-watch.ts";
 
@@ -48,12 +47,15 @@ const REPORTED_LOADS = [
   "observedRetentionSeconds",
 ] as const;
 
+/** The most ends of prompts whose texts are kept. */
+const MAX_TAILS = 256;
+
 type Running = { readonly parts: GenerationParts; readonly found: ProbeResult };
 
 /** A backend that uses another engine beside this node: vLLM, SGLang or llama-server. The node is its only client. */
 export class OpenAiCompatibleBackend implements Backend {
   readonly #options: OpenAiCompatibleOptions;
-  readonly #dialect: Dialect;
+  readonly #dialect: EngineDialect;
   readonly #http: EngineHttp;
   readonly #clock: Clock;
   readonly #watch: EngineWatch;
@@ -94,26 +96,22 @@ export class OpenAiCompatibleBackend implements Backend {
     const facts = await readEngineFacts(this.#http, this.#dialect, profile, wanted, signal);
     const { marks, note } = await readModelMarks(this.#http, this.#dialect, profile, this.#options.spellings, signal);
     this.#notes = note === undefined ? [] : [note];
-    const settings = {
+    const settings: RequestSettings = {
       dialect: this.#dialect,
       servedModel: facts.servedModel,
-      profile,
-      turns: profile,
-      marks,
-      images,
-      priorities,
-      sharedCache,
-      promptTokens: this.#cache !== undefined,
+      ...{ profile, turns: profile, marks, images, priorities, sharedCache },
+      defaults: facts.sampling,
     };
     const parts: GenerationParts = {
       nodeId,
       http: this.#http,
       watch: this.#watch,
-      settings: { ...settings, thinkingBudget: false },
+      settings,
       facts,
-      countsAtStart: true,
+      markup: await readMarkup(asking(this.#http, this.#options.countTimeoutMs, signal), settings),
+      grammars: new AnswerGrammars(this.#options.work),
+      tails: new LRUCache({ max: MAX_TAILS }),
       turns: new LoopTurns(),
-      work: this.#options.work,
       silenceMs: this.#options.silenceTimeoutMs,
       countTimeoutMs: this.#options.countTimeoutMs,
       onFault: this.#options.onFault ?? (() => {}),
@@ -121,12 +119,10 @@ export class OpenAiCompatibleBackend implements Backend {
       nowMs: () => this.#clock.nowMs(),
     };
     this.#watch.start();
-    await this.#cache?.open(parts.settings);
+    await this.#cache?.open(settings);
     const found = await probe(parts, signal);
-    const { countsAtStart, thinkingBudget, turns, images: takesImages } = found;
-    const tried = { ...settings, turns, thinkingBudget, images: takesImages };
-    const running = { parts: { ...parts, settings: tried, countsAtStart }, found };
-    this.#running = await this.#withEvents(running, signal);
+    const tried = { ...settings, turns: found.turns, images: found.images };
+    this.#running = await this.#withEvents({ parts: { ...parts, settings: tried }, found }, signal);
   }
 
   startNotes(): readonly string[] {
@@ -183,8 +179,8 @@ export class OpenAiCompatibleBackend implements Backend {
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
     const { settings, countTimeoutMs, turns } = this.#ready().parts;
     const turn = () => turns.nextUnlessLeft(request.tenant, signal);
-    const body = await toJsonBytes(toCountBody(request, settings), turn);
-    return countTokens(this.#http, this.#dialect, body, countTimeoutMs, signal);
+    const ask = asking(this.#http, countTimeoutMs, signal, turn);
+    return (await this.#dialect.render(ask, toChatPrompt(request, settings))).tokens.length;
   }
 
   /** Fails running generations with ENGINE_DOWN, and stops polling the engine. */
@@ -206,7 +202,7 @@ export class OpenAiCompatibleBackend implements Backend {
       return { parts, found: { ...found, capabilities } };
     }
     this.#notes = [...this.#notes, why];
-    return { parts: { ...parts, cache: undefined, settings: { ...parts.settings, promptTokens: false } }, found };
+    return { parts: { ...parts, cache: undefined }, found };
   }
 
   #ready(): Running {

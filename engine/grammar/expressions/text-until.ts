@@ -1,4 +1,4 @@
-import { type CodeRange, chars, choice, EMPTY, type Gbnf, NEVER, sequence } from "../../gbnf/gbnf.ts";
+import { type CodeRange, chars, choice, EMPTY, type Gbnf, literal, NEVER, repeat, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { ALL_CODES, subtract } from "./code-set.ts";
 import { SPACES } from "./regular-expression.ts";
@@ -56,6 +56,27 @@ export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd:
   return state(
     "",
     ends.some(({ onlyFirst }) => onlyFirst),
+  );
+}
+
+/**
+ * Matches as `textUntil` does, in the form that xgrammar's reader holds cheaply. Such text may end without a mark. Text
+ * that begins with a mark that counts there only may also be read as text without that mark.
+ */
+export function freeTextUntil(rules: GrammarRules, ends: readonly TextEnd[]): Gbnf {
+  if (ends.some(({ isKept }) => isKept)) return textUntil(rules, ends, true);
+  const [first, others] = [ends.filter(({ onlyFirst }) => onlyFirst), ends.filter(({ onlyFirst }) => !onlyFirst)];
+  const free: Gbnf = {
+    kind: "until",
+    ends: others.map(({ mark, behind }) => ({ mark, behind: rules.fresh(() => behind) })),
+  };
+  if (first.length === 0) return free;
+  const atStart = first.map(({ mark, behind }) =>
+    sequence(repeat(chars(...SPACES), 0, undefined), literal(mark), behind),
+  );
+  return choice(
+    ...atStart,
+    rules.fresh(() => free),
   );
 }
 

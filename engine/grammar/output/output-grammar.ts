@@ -1,10 +1,12 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { notOfThisAnswer } from "../../errors.ts";
 import { charsOf, choice, type Gbnf, literal, optional, repeat, rule, sequence } from "../../gbnf/gbnf.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { grammarBehind } from "../../gbnf/grammar-walk.ts";
 import { FENCE, hasExamples, type OutputMarkers } from "../../output-parser/markers.ts";
 import { formOf } from "../../tool-calls/forms.ts";
 import { WorkBudget } from "../../work-budget.ts";
-import { type TextEnd, textUntil } from "../expressions/text-until.ts";
+import { freeTextUntil, type TextEnd, textUntil } from "../expressions/text-until.ts";
 import { CostlySchema } from "../schema/invalid-schema.ts";
 import { ANSWER_FIELD, answerGrammar } from "./answer-grammar.ts";
 import { finishGrammar, withinBudget } from "./constraint-grammar.ts";
@@ -20,6 +22,10 @@ export type OutputGrammarOptions = Pick<
   readonly reasoning: "opened" | "may-open" | "none";
   /** Whether to skip schemas that are neither strict nor of mandatory calls. Default: false. */
   readonly onlyPromised?: boolean;
+  /** The reader of the grammar, on which the form of free text depends. Default: `llama.cpp`. */
+  readonly reader?: "llama.cpp" | "xgrammar";
+  /** The text so far, of which the grammar matches the rest. Default: none. */
+  readonly behind?: string;
 };
 
 const FENCES = [...FENCE.signs].map((sign) => literal(sign.repeat(FENCE.minLength)));
@@ -82,7 +88,9 @@ function grammarText(options: OutputGrammarOptions, onlyPromised: boolean, budge
   const field = options.mustCall || options.constraint === undefined ? "tools" : ANSWER_FIELD;
   const rules = new GrammarRules(budget);
   return withinBudget(field, () => {
-    const root = rootOf(options, rules, onlyPromised);
+    const whole = rootOf(options, rules, onlyPromised);
+    const root = whole && options.behind ? grammarBehind(whole, rules, options.behind) : whole;
+    if (whole && !root) throw notOfThisAnswer();
     return root && finishGrammar(root, rules, field);
   });
 }
@@ -100,10 +108,10 @@ function rootOf(options: OutputGrammarOptions, rules: GrammarRules, onlyPromised
   const isFree = !mustCall && value === undefined;
   if (isFree && calls === undefined) return undefined;
   const answer = rules.named(BEHIND_REASONING, () => {
-    if (isFree) return freeText(rules, markers, calls);
+    if (isFree) return freeText(rules, options, calls);
     return choice(...(calls ? [behindText(markers, calls.root)] : []), ...(value ? [inText(markers, value)] : []));
   });
-  const thought = () => thinking(rules, markers, calls, isFree);
+  const thought = () => thinking(rules, options, calls, isFree);
   const open = isFree ? undefined : markers.reasoning?.open;
   if (reasoning === "opened") return thought();
   return reasoning === "may-open" && open !== undefined ? choice(sequence(literal(open), thought()), answer) : answer;
@@ -126,12 +134,20 @@ function behindText({ text }: OutputMarkers, calls: Gbnf): Gbnf {
   return sequence(...before, calls);
 }
 
-function freeText(rules: GrammarRules, markers: OutputMarkers, calls: ToolCallGrammar | undefined): Gbnf {
+/** Matches visible text in which calls may begin, and reasoning before any text. */
+function freeText(rules: GrammarRules, options: OutputGrammarOptions, calls: ToolCallGrammar | undefined): Gbnf {
+  const { markers } = options;
   const { reasoning } = markers;
   const opens: readonly TextEnd[] = reasoning
-    ? [{ mark: reasoning.open, behind: thinking(rules, markers, calls, true), onlyFirst: !reasoning.anywhere }]
+    ? [{ mark: reasoning.open, behind: thinking(rules, options, calls, true), onlyFirst: !reasoning.anywhere }]
     : [];
-  return textUntil(rules, [...fenced(calls?.openers ?? [], markers, BEHIND_REASONING), ...opens], true);
+  const ends = [...fenced(calls?.openers ?? [], markers, BEHIND_REASONING), ...opens];
+  return until(rules, options, ends, true);
+}
+
+/** Matches text up to one of the marks, in the form that the grammar's reader holds cheaply. */
+function until(rules: GrammarRules, { reader }: OutputGrammarOptions, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
+  return reader === "xgrammar" ? freeTextUntil(rules, ends) : textUntil(rules, ends, mayEnd);
 }
 
 /** Lets text continue where a code fence closes after calls: the calls were examples in it. */
@@ -144,10 +160,11 @@ function fenced(calls: readonly TextEnd[], markers: OutputMarkers, around: strin
 
 function thinking(
   rules: GrammarRules,
-  markers: OutputMarkers,
+  options: OutputGrammarOptions,
   calls: ToolCallGrammar | undefined,
   mayEnd: boolean,
 ): Gbnf {
+  const { markers } = options;
   const { reasoning, text } = markers;
   const answer = rule(BEHIND_REASONING);
   if (reasoning === undefined) return answer;
@@ -157,7 +174,8 @@ function thinking(
     const close = { mark: reasoning.close, behind: mayEnd ? answer : sequence(...lead, answer) };
     const said = text === undefined ? [] : [{ mark: text.open, behind: answer }];
     const called = reasoningEnds(reasoning, calls);
-    return textUntil(rules, [close, ...said, ...(mayEnd ? fenced(called, markers, "reasoning") : called)], mayEnd);
+    const ends = [close, ...said, ...(mayEnd ? fenced(called, markers, "reasoning") : called)];
+    return until(rules, options, ends, mayEnd);
   });
 }
 

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server } from "node:http";
 import { Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import type { FollowedPems, Pems } from "../../../deploy/runtime/files/followed-pems.ts";
+import type { FollowedPems, Pems } from "../../../deploy/runtime/files/followed-file.ts";
 import { envelopeOf } from "../../routes.ts";
 import { logWhenClosed, type RecordSinks } from "../record/access-log.ts";
 import { RequestRecord, routeLabels } from "../record/request-record.ts";

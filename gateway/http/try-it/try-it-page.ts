@@ -1,5 +1,5 @@
 import type { FastifyInstance } from "fastify";
-import { hostName, isAddress } from "../../../deploy/runtime/net/address-host.ts";
+import { hostName, isAddress } from "../../../deploy/runtime/net/loopback.ts";
 import { ApiError } from "../../errors.ts";
 import type { OtherRoute } from "../../routes.ts";
 import { PAGE_HEADERS, pageFiles } from "../page-files.ts";

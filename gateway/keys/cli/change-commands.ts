@@ -18,10 +18,20 @@ import type { Pepper } from "../key-digest.ts";
 import { type KeySetChange, parseKeySet } from "../key-file.ts";
 import { KEY_ENVS, type KeyEnv } from "../key-format.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySet } from "../key-record.ts";
-import { KeyStoreError } from "../key-store-error.ts";
+import { KeyStoreError } from "../key-store.ts";
 import type { CliContext } from "./command-context.ts";
-import { addLimitOptions, type LimitOptions, limitsOf, parseClear } from "./limit-options.ts";
-import { parseLabel, parseLifetimeMs, parseModels, parseNetworks, parseOverlapMs, parseWeight } from "./options.ts";
+import {
+  addLimitOptions,
+  type LimitOptions,
+  limitsOf,
+  parseClear,
+  parseLabel,
+  parseLifetimeMs,
+  parseModels,
+  parseNetworks,
+  parseOverlapMs,
+  parseWeight,
+} from "./options.ts";
 
 type CreateOptions = LimitOptions & {
   readonly name: string;
@@ -110,7 +120,6 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     );
 }
 
-/** Adds `set-models` and `set-ips`. */
 function addRightsCommands(program: Command, context: CliContext): void {
   program
     .command("set-models <id>")
@@ -129,7 +138,6 @@ function addRightsCommands(program: Command, context: CliContext): void {
     );
 }
 
-/** Adds `revoke`, `disable` and `enable`. */
 function addStatusCommands(program: Command, context: CliContext): void {
   const commands = [
     ["revoke", "end the key for good", revokeKey],
@@ -198,9 +206,7 @@ async function restoreCommand(context: CliContext, path: string | undefined, unv
  * unchanged.
  */
 export type LimitChange = {
-  /** Limits to set; undefined limits are unchanged. */
   readonly limits: KeyLimits;
-  /** Quotas to set; undefined quotas are unchanged. */
   readonly quota: KeyQuota;
   /** Names of limits and quotas to remove, or catalog ids whose own limits are removed. */
   readonly clear: ReadonlySet<string> | "all";
@@ -219,7 +225,6 @@ export function setLimits(set: KeySet, id: string, change: LimitChange, nowMs: n
   });
 }
 
-/** Returns the values whose names are not in `names`. */
 function without<T extends object>(values: T, names: ReadonlySet<string> | "all"): T {
   return pick(values, (name) => names !== "all" && !names.has(name));
 }
@@ -232,7 +237,6 @@ function pick<T extends object>(values: T, wanted: (name: string, value: unknown
   return Object.fromEntries(Object.entries(values).filter(([name, value]) => wanted(name, value))) as T;
 }
 
-/** The number of imported keys, and of keys that were already present. */
 export type Imported = { readonly added: number; readonly present: number };
 
 /**

@@ -2,29 +2,24 @@ import type { Command } from "commander";
 import * as z from "zod";
 import { ConfigError, loadConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { stateSchema } from "../../state/state-settings.ts";
-import { fileKeyVault } from "../file-key-vault.ts";
 import { type MintedKey, summarize } from "../key-admin.ts";
 import type { KeySetChanger } from "../key-file.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { keysSchema } from "../key-settings.ts";
 import type { KeyVault, VaultKeys } from "../key-vault.ts";
+import { fileKeyVault } from "../key-vault.ts";
 import { openRedisKeyVault } from "../redis/redis-key-vault.ts";
 import { keyText } from "./text.ts";
 
-/** Milliseconds that a command waits for another command to finish its change. */
 const LOCK_WAIT_MS = 5000;
 
 export const EXIT = { ok: 0, other: 1, usage: 2, notFound: 3, store: 4 } as const;
 
-/** The process border of a command. */
 export type KeysIo = {
   readonly stdin: AsyncIterable<string | Uint8Array>;
-  /** Writes results to stdout. */
   readonly out: (text: string) => void;
-  /** Writes notes and errors to stderr. */
   readonly err: (text: string) => void;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Wall clock, milliseconds since the epoch. */
   readonly nowMs: () => number;
 };
 
@@ -34,15 +29,12 @@ export type KeysIo = {
  */
 export type GlobalOptions = { readonly file: string; readonly config?: string; readonly json: boolean };
 
-/** The fields of the gateway configuration that this program reads. */
 const configSchema = z.looseObject({ keys: keysSchema, state: stateSchema });
 
-/** Shared services of all commands. */
 export class CliContext {
   readonly io: KeysIo;
   readonly #program: Command;
   #vault: Promise<KeyVault> | undefined;
-  /** Exit code if no error is thrown. */
   exitCode: number = EXIT.ok;
 
   constructor(program: Command, io: KeysIo) {
@@ -75,7 +67,6 @@ export class CliContext {
     return await (await this.vault()).update(create, by);
   }
 
-  /** Closes the opened keys. */
   async close(): Promise<void> {
     (await this.#vault?.catch(() => undefined))?.close();
   }
@@ -85,18 +76,15 @@ export class CliContext {
     return AbortSignal.timeout(LOCK_WAIT_MS);
   }
 
-  /** Prints `value` as JSON with `--json`, otherwise `text()`. */
   print(value: object, text: () => string): void {
     this.io.out(this.options.json ? `${JSON.stringify(value)}\n` : text());
   }
 
-  /** Prints one key without its secret. */
   printRecord(record: KeyRecord): void {
     const summary = summarize(record, this.io.nowMs());
     this.print(summary, () => keyText(summary));
   }
 
-  /** Prints a new key with its secret. */
   printMinted({ record, key }: MintedKey): void {
     const summary = summarize(record, this.io.nowMs());
     this.print({ key, ...summary }, () => `${key}\n\n${keyText(summary)}`);

@@ -1,14 +1,14 @@
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { errnoOf } from "../../../deploy/runtime/files/file-error.ts";
 import { lockState } from "../../../deploy/runtime/files/file-lock.ts";
+import { errnoOf } from "../../../deploy/runtime/files/private-file.ts";
 import { findModel } from "../../catalog.ts";
 import { readAudit } from "../audit-log.ts";
 import { stateOf } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
 import { type KeyFile, unfinishedKeyWrites } from "../key-file.ts";
 import { type KeySet, RECORD_FIELDS } from "../key-record.ts";
-import { isKeyStoreError } from "../key-store-error.ts";
+import { isKeyStoreError } from "../key-store.ts";
 import type { KeyVault } from "../key-vault.ts";
 
 /**

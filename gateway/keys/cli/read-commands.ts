@@ -5,13 +5,12 @@ import { findKey, listKeys } from "../key-admin.ts";
 import { readPepper } from "../key-file.ts";
 import { MAX_KEY_LENGTH, parseKey } from "../key-format.ts";
 import { indexKeys } from "../key-index.ts";
-import { KeyStoreError } from "../key-store-error.ts";
+import { KeyStoreError } from "../key-store.ts";
 import { type CliContext, EXIT } from "./command-context.ts";
 import { auditFinding, examine, type Finding } from "./doctor.ts";
 import { readLine } from "./options.ts";
 import { auditText, findingsText, listText } from "./text.ts";
 
-/** Adds the commands that do not change keys to `program`. */
 export function addReadCommands(program: Command, context: CliContext): void {
   program
     .command("list")

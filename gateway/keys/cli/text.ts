@@ -2,7 +2,6 @@ import type { AuditEntry } from "../audit-log.ts";
 import type { KeySummary } from "../key-admin.ts";
 import type { Finding } from "./doctor.ts";
 
-/** Aligns rows as columns; the text ends in a line break. */
 function columns(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   return rows

@@ -3,21 +3,17 @@ import { type KeyedEntry, lineCheck, NO_LINE } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
-import { KeyStoreError } from "../key-store-error.ts";
+import { KeyStoreError } from "../key-store.ts";
 import { parseSeenHead, type SeenHead, seenHeadText } from "../seen-revision.ts";
-import { RecordSigner, type SignedRecord } from "../signed-record.ts";
 import type { StoredHead, StoredKeys } from "./stored-keys.ts";
+import { RecordSigner, type SignedRecord } from "./stored-keys.ts";
 
-/** Reads of the keys that are repeated because of a concurrent restore. */
 const TRIES = 5;
 
 /** The state up to which the stored keys were read. */
 export type ReadHead = SeenHead & {
-  /** Index of the line that began the history, from 0. */
   readonly base: number;
-  /** Number of lines in the audit log. */
   readonly length: number;
-  /** The newest line. */
   readonly last: string;
 };
 
@@ -31,7 +27,6 @@ export type Relation = (typeof RELATIONS)[number];
 /** From best to worst. */
 const RELATIONS = ["continues", "restored", "forked", "replaced"] as const;
 
-/** The result of reading the stored keys. */
 export type Reading = {
   readonly head: ReadHead;
   /** Relation of the store to the known states; the worst one if they differ. */
@@ -40,13 +35,11 @@ export type Reading = {
   readonly known: SeenHead | undefined;
   /** Whether all records were read, or only the changed ones. */
   readonly isWhole: boolean;
-  /** Verified records by id. */
   readonly records: ReadonlyMap<string, KeyRecord>;
   /** Ids of records that are missing, were not signed with the pepper, or are older than their newest change. */
   readonly refused: ReadonlySet<string>;
 };
 
-/** The lines read so far. */
 type Walk = {
   readonly base: number;
   /** The known states, and which of their newest lines were found. */
@@ -55,7 +48,6 @@ type Walk = {
   /** Revision of the restore that began the history; records that no later line names have it. */
   restored: number | undefined;
   restoredAt: string | undefined;
-  /** Ids of keys with the revision of the newest line that names each. */
   readonly revisions: Map<string, number>;
   /** Whether another restore has begun a new history. */
   isOver: boolean;
@@ -109,7 +101,6 @@ export class KeysReader {
     return walk.isOver || (walk.head === known && !isOurs) ? undefined : readingOf(walk, found, false);
   }
 
-  /** Reads the newest state that the gateways recorded in the store, if its signature is valid. */
   async held(): Promise<SeenHead | undefined> {
     const text = await this.#stored.held();
     return parseSeenHead((text && this.#signer.openText("held", text)) ?? "");
@@ -145,7 +136,6 @@ export class KeysReader {
     return walk.isOver ? undefined : readingOf(walk, found, true);
   }
 
-  /** Reads new lines and the records that they name until there are no more. */
   async #readUntilNewest(walk: Walk, found: Map<string, SignedRecord | undefined>): Promise<void> {
     for (;;) {
       const named = await this.#readLines(walk);
@@ -157,7 +147,6 @@ export class KeysReader {
     }
   }
 
-  /** Reads new lines. Resolves to the ids that they name. */
   async #readLines(walk: Walk): Promise<ReadonlySet<string>> {
     const named = new Set<string>();
     const turns = new WorkTurns();

@@ -1,15 +1,12 @@
-import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { sleep } from "../../../deploy/runtime/time/sleep.ts";
+import { sleep } from "../../../deploy/runtime/time/abort.ts";
 import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
 import type { RedisState } from "../../state/redis-state.ts";
+import { FollowedKeys, type FollowedKeysOptions } from "../followed-keys.ts";
 import type { Pepper } from "../key-digest.ts";
 import { readPepper } from "../key-file.ts";
-import { isKeyId, type KeyEnv } from "../key-format.ts";
-import { KeyTable } from "../key-index.ts";
+import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
-import type { KeyCounts, KeyStore, KeyStoreStatus } from "../key-store.ts";
-import { isKeyStoreError, KeyStoreError } from "../key-store-error.ts";
-import type { Principal } from "../principal.ts";
+import { isKeyStoreError, KeyStoreError, type KeyStoreStatus } from "../key-store.ts";
 import { knownHeads, noteSeenHead, readSeenHead, type SeenHead } from "../seen-revision.ts";
 import { assertFollows, KeysReader, type ReadHead, type Reading } from "./keys-reader.ts";
 import { KEYS_CHANNEL, type StoredHead, StoredKeys } from "./stored-keys.ts";
@@ -21,16 +18,9 @@ import { KEYS_CHANNEL, type StoredHead, StoredKeys } from "./stored-keys.ts";
 const LOOK_MS = 500;
 /** Milliseconds after which a refused or partly refused store is read again although it is unchanged. */
 const AGAIN_MS = 60_000;
-/** Longest wait of `close` for the file system, in milliseconds. */
-const CLOSE_MS = 1_000;
-
-export type RedisKeyStoreOptions = {
+export type RedisKeyStoreOptions = FollowedKeysOptions & {
   readonly state: RedisState;
   readonly pepperFile: string;
-  /** Clock of key expiry and of polls. */
-  readonly clock: Clock;
-  /** The accepted kind of keys; keys of the other kind are unknown. Default: "live". */
-  readonly env?: KeyEnv;
 };
 
 /**
@@ -41,13 +31,10 @@ export type RedisKeyStoreOptions = {
  * one that may give more rights. Another store, and an older one at the start, is refused until an operator restores
  * it.
  */
-export class RedisKeyStore implements KeyStore {
+export class RedisKeyStore extends FollowedKeys {
   readonly #options: RedisKeyStoreOptions;
   readonly #stored: StoredKeys;
-  readonly #listeners = new Set<(status: KeyStoreStatus) => void>();
-  readonly #records = new Map<string, KeyRecord>();
   readonly #reader: KeysReader;
-  readonly #table: KeyTable;
   #head: ReadHead | undefined;
   /** Text of the stored head from which the keys in use, or a failure, resulted; null if there was none. */
   #lookedAt: string | null | undefined;
@@ -56,22 +43,17 @@ export class RedisKeyStore implements KeyStore {
   #failure: KeyStoreError | undefined;
   #refused = new Set<string>();
   #toNote: { readonly head: SeenHead; readonly isForked: boolean } | undefined;
-  #noting: Promise<void> | undefined;
-  #wentBack = 0;
-  #loadedAtMs = 0;
-  #loadErrors = 0;
   #fault: KeyStoreError["fault"] | undefined;
   #looking: Promise<void> | undefined;
   #askedAgain = false;
   #cancelLook = () => {};
   #loaded = Promise.resolve();
-  readonly #end = new AbortController();
 
   private constructor(options: RedisKeyStoreOptions, pepper: Pepper) {
+    super(options, pepper);
     this.#options = options;
     this.#stored = new StoredKeys(options.state);
     this.#reader = new KeysReader(this.#stored, pepper, options.pepperFile);
-    this.#table = new KeyTable(pepper, options.env ?? "live");
   }
 
   /**
@@ -98,84 +80,48 @@ export class RedisKeyStore implements KeyStore {
     return this.#loaded;
   }
 
-  find(presented: string): Principal | undefined {
-    const found = this.#table.look(presented, this.#options.clock.wallMs());
-    return "principal" in found ? found.principal : undefined;
-  }
-
-  byId(keyId: string): Principal | undefined {
-    return this.#table.byId(keyId);
-  }
-
-  inForce(keyId: string): Principal | undefined {
-    return this.#table.inForce(keyId, this.#options.clock.wallMs());
-  }
-
-  mustEnd(keyId: string): boolean {
-    return this.#table.mustEnd(keyId);
-  }
-
-  status(): KeyStoreStatus {
-    const counts = { active: 0, disabled: 0, revoked: 0 };
-    for (const { status } of this.#records.values()) counts[status] += 1;
-    return {
-      ...{ keys: this.#records.size, counts: counts satisfies KeyCounts, revision: this.#head?.revision ?? 0 },
-      ...{ loadedAtMs: this.#loadedAtMs, loadErrors: this.#loadErrors, fault: this.#fault },
-      ...{ refused: [...this.#refused].map((id) => (isKeyId(id) ? id : "?")), wentBack: this.#wentBack },
-    };
-  }
-
-  /** Calls `listener` after each loaded change, and once when the store becomes unreadable. */
-  onChange(listener: (status: KeyStoreStatus) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
-  /**
-   * Stops following the store and removes all listeners; `find` continues with the last records. Resolves when the
-   * state in use is recorded, or after a second, because a file system may hang.
-   */
-  async close(): Promise<void> {
-    this.#end.abort();
-    this.#listeners.clear();
+  override close(): Promise<void> {
     this.#cancelLook();
-    const noted = new AbortController();
-    await Promise.race([this.#noting, sleep(this.#options.clock, CLOSE_MS, noted.signal)]);
-    noted.abort();
+    return super.close();
   }
 
-  /** Reads all records and then follows their changes. Resolves to whether the store answered. */
+  protected override get fault() {
+    return this.#fault;
+  }
+
+  protected override get refusedIds() {
+    return [...this.#refused].map((id) => (isKeyId(id) ? id : "?"));
+  }
+
   async #begin(): Promise<boolean> {
     const before = this.#fault;
     try {
       await this.#catchUp();
     } catch (error) {
       if (!(error instanceof KeyStoreError) || error.fault !== "unreachable") throw error;
-      this.#loadErrors += 1;
+      this.loadErrors += 1;
       this.#fault = error.fault;
       return false;
     }
     this.#fault = this.#partFault;
-    if (before !== undefined) this.#tell();
+    if (before !== undefined) this.report();
     this.#options.state.subscribe(KEYS_CHANNEL, () => void this.#look());
     this.#lookLater();
     return true;
   }
 
   async #beginLater(): Promise<void> {
-    const { clock } = this.#options;
     do {
-      await sleep(clock, LOOK_MS, this.#end.signal);
-      if (this.#end.signal.aborted) return;
+      await sleep(this.clock, LOOK_MS, this.end.signal);
+      if (this.end.signal.aborted) return;
     } while (!(await this.#begin()));
   }
 
   #lookLater(): void {
-    if (this.#end.signal.aborted) return;
-    this.#cancelLook = this.#options.clock.after(LOOK_MS, () => void this.#look().then(() => this.#lookLater()));
+    if (this.end.signal.aborted) return;
+    this.#cancelLook = this.clock.after(LOOK_MS, () => void this.#look().then(() => this.#lookLater()));
   }
 
-  /** Loads changes. Never rejects; a call during another one runs after it. */
   #look(): Promise<void> {
     this.#askedAgain = this.#looking !== undefined;
     this.#looking ??= this.#lookUntilSame().finally(() => {
@@ -188,7 +134,7 @@ export class RedisKeyStore implements KeyStore {
     do {
       this.#askedAgain = false;
       await this.#lookOnce();
-    } while (this.#askedAgain && !this.#end.signal.aborted);
+    } while (this.#askedAgain && !this.end.signal.aborted);
   }
 
   async #lookOnce(): Promise<void> {
@@ -196,11 +142,11 @@ export class RedisKeyStore implements KeyStore {
     try {
       const isNew = await this.#catchUp();
       this.#fault = this.#partFault;
-      if (isNew || before !== this.#fault) this.#tell();
+      if (isNew || before !== this.#fault) this.report();
     } catch (error) {
-      this.#loadErrors += 1;
+      this.loadErrors += 1;
       this.#fault = isKeyStoreError(error) ? error.fault : "unreadable";
-      if (this.#fault !== before) this.#tell();
+      if (this.#fault !== before) this.report();
     }
   }
 
@@ -209,10 +155,9 @@ export class RedisKeyStore implements KeyStore {
     return this.#refused.size > 0 ? "records_refused" : undefined;
   }
 
-  /** Reads the changed records. Resolves to whether there were any. */
   async #catchUp(): Promise<boolean> {
     const stored = await this.#stored.head();
-    const nowMs = this.#options.clock.nowMs();
+    const nowMs = this.clock.nowMs();
     const isSame = this.#lookedAt === (stored?.text ?? null);
     if (isSame && nowMs < this.#againMs) {
       if (this.#failure) throw this.#failure;
@@ -234,7 +179,6 @@ export class RedisKeyStore implements KeyStore {
     return reading.isWhole || reading.head !== before;
   }
 
-  /** Reads the changes or, if the store does not continue the records in use, all records. */
   async #read(stored: StoredHead | undefined, isSame: boolean): Promise<Reading> {
     const changed = stored && this.#head && !isSame ? await this.#reader.since(this.#head, stored) : undefined;
     if (changed) return changed;
@@ -249,7 +193,6 @@ export class RedisKeyStore implements KeyStore {
     return whole;
   }
 
-  /** Resolves to the newest state that was in use on this host, and to the state that another gateway holds. */
   async #knownBefore(): Promise<readonly SeenHead[]> {
     return knownHeads(await readSeenHead(this.#options.pepperFile), await this.#reader.held());
   }
@@ -257,33 +200,28 @@ export class RedisKeyStore implements KeyStore {
   async #take({ head, relation, isWhole, records, refused }: Reading): Promise<void> {
     const turns = new WorkTurns();
     const isOnPurpose = relation === "restored";
-    if (relation === "forked") this.#wentBack += 1;
+    if (relation === "forked") this.wentBack += 1;
     if (isWhole) this.#refused = new Set(refused);
     for (const id of refused) this.#refused.add(id);
     if (isWhole)
-      for (const [id, { status }] of this.#records)
+      for (const { id, status } of this.table.records())
         if (!records.has(id) && !refused.has(id)) {
           // The revocation of a key that disappeared with lost changes stays in force.
-          if (status === "active" || isOnPurpose) this.#remove(id);
+          if (status === "active" || isOnPurpose) this.table.remove(id);
           else this.#refused.add(id);
         }
     for (const [id, record] of records) {
       if (turns.isOver) await turns.next();
-      if (!isOnPurpose && isOlder(this.#records.get(id), record)) {
+      if (!isOnPurpose && isOlder(this.table.record(id), record)) {
         this.#refused.add(id);
         continue;
       }
-      this.#table.put(record);
-      this.#records.set(id, record);
+      this.table.put(record);
       this.#refused.delete(id);
     }
     this.#head = head;
-    this.#loadedAtMs = this.#options.clock.wallMs();
-  }
-
-  #remove(id: string): void {
-    this.#table.remove(id);
-    this.#records.delete(id);
+    this.revision = head.revision;
+    this.loadedAtMs = this.clock.wallMs();
   }
 
   /**
@@ -291,10 +229,10 @@ export class RedisKeyStore implements KeyStore {
    * operation waits for it: a file system may hang.
    */
   #note({ head, relation }: Reading): void {
-    if (this.#refused.size > 0 || this.#end.signal.aborted) return;
+    if (this.#refused.size > 0 || this.end.signal.aborted) return;
     this.#toNote = { head, isForked: relation === "forked" || this.#toNote?.isForked === true };
-    this.#noting ??= this.#noteAll().finally(() => {
-      this.#noting = undefined;
+    this.noting ??= this.#noteAll().finally(() => {
+      this.noting = undefined;
     });
   }
 
@@ -303,12 +241,6 @@ export class RedisKeyStore implements KeyStore {
       this.#toNote = undefined;
       await noteSeenHead(this.#options.pepperFile, next.head, next.isForked).catch(() => {});
     }
-  }
-
-  #tell(): void {
-    if (this.#end.signal.aborted) return;
-    const status = this.status();
-    for (const listener of this.#listeners) listener(status);
   }
 }
 

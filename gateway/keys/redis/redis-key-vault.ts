@@ -2,22 +2,18 @@ import { readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { RedisState } from "../../state/redis-state.ts";
 import type { RedisSettings } from "../../state/state-settings.ts";
-import { type AuditAddition, auditLines } from "../audit-log.ts";
-import { type KeyChange, keyChanges } from "../key-change.ts";
+import { type AuditAddition, auditLines, type KeyChange, keyChanges } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
 import { type KeySetChanger, makePepperFile, parseKeySet, readPepper } from "../key-file.ts";
 import { isKeyId } from "../key-format.ts";
 import { EMPTY_KEY_SET, type KeyRecord, type KeySet } from "../key-record.ts";
-import { isKeyStoreError, KeyStoreError } from "../key-store-error.ts";
+import { isKeyStoreError, KeyStoreError } from "../key-store.ts";
 import type { KeyVault, VaultKeys } from "../key-vault.ts";
 import { knownHeads, noteSeenHead, readSeenHead, type SeenHead } from "../seen-revision.ts";
-import { RecordSigner, readUnverified } from "../signed-record.ts";
 import { assertFollows, KeysReader, type Reading } from "./keys-reader.ts";
-import { StoredKeys } from "./stored-keys.ts";
+import { RecordSigner, readUnverified, StoredKeys } from "./stored-keys.ts";
 
-/** Attempts of a change when another change comes first. */
 const TRIES = 5;
-/** Most records of one change. */
 const BATCH = 500;
 /** Least time, in milliseconds, for which a command waits for an answer. */
 const PATIENCE_MS = 5_000;
@@ -36,11 +32,9 @@ export async function openRedisKeyVault(
   return new RedisKeyVault(state, pepperFile, warn);
 }
 
-/** The contents of the store, and the state known before. */
 type Found = {
   readonly pepper: Pepper | undefined;
   readonly known: readonly SeenHead[];
-  /** Undefined if the store holds no keys. */
   readonly reading: Reading | undefined;
 };
 
@@ -99,7 +93,6 @@ class RedisKeyVault implements KeyVault {
     throw changedMeanwhile();
   }
 
-  /** Begins a new history with the keys of a file, or with those of the store. */
   async restore(from: string | undefined, unverified: boolean): Promise<KeySet> {
     const bytes = from === undefined ? undefined : await readPrivateFile(from);
     if (from !== undefined && !bytes) throw new KeyStoreError("missing", `there is no file ${from}`);
@@ -187,7 +180,6 @@ class RedisKeyVault implements KeyVault {
     return { id: id ?? first, revision, auditHead, ts: new Date(wallMs).toISOString(), last: lines.at(-1) ?? "" };
   }
 
-  /** Records the new state, and waits until a replica has it. */
   async #made(head: SeenHead | undefined): Promise<void> {
     if (head)
       await noteSeenHead(this.pepperFile, head).catch((error: unknown) => {
@@ -226,7 +218,6 @@ function inOrder(set: KeySet): KeySet {
   return { ...set, keys };
 }
 
-/** Returns the faults of stored keys, as messages. */
 function amissOf(reading: Reading): readonly string[] {
   const { relation, refused, known } = reading;
   const ids = [...refused].filter(isKeyId).slice(0, 20);

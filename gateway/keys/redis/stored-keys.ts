@@ -1,5 +1,8 @@
+import { timingSafeEqual } from "node:crypto";
 import { faultOf, type RedisClient, RedisScript, type RedisState } from "../../state/redis-state.ts";
-import { KeyStoreError } from "../key-store-error.ts";
+import { deriveKey, hmacSha256, type Pepper } from "../key-digest.ts";
+import { type KeyRecord, keyRecordSchema } from "../key-record.ts";
+import { KeyStoreError } from "../key-store.ts";
 
 /*
  * The entries of keys in the store that gateways share. All have one hash tag, so that a change is one script on one
@@ -18,13 +21,10 @@ import { KeyStoreError } from "../key-store-error.ts";
 const ENTRIES = ["{keys}:head", "{keys}:records", "{keys}:audit", "{keys}:held"] as const;
 const [HEAD, RECORDS, AUDIT, HELD] = ENTRIES;
 
-/** An entry of earlier releases, which a restore removes. */
 const FORMER = "{keys}:changes";
 
-/** Channel on which changes of keys are published. */
 export const KEYS_CHANNEL = "{keys}:changed";
 
-/** Most records and lines that are read at once. */
 const PAGE = 500;
 /** Milliseconds that a change waits for a replica. */
 const REPLICA_MS = 1_000;
@@ -44,13 +44,10 @@ return 1
 `);
 
 export type StoredHead = {
-  /** The whole head, which differs after each change. */
   readonly text: string;
   /** Index of the line that began the history, from 0; undefined if an earlier release wrote the store. */
   readonly base: number | undefined;
-  /** Number of changes. */
   readonly revision: number;
-  /** MAC of the newest line. */
   readonly auditHead: string | undefined;
   readonly pepperId: string | undefined;
 };
@@ -60,14 +57,10 @@ export type StoredChange = {
   readonly last: string;
   /** Whether the change begins a history: no earlier record remains. */
   readonly begins: boolean;
-  /** Revision that the change makes. */
   readonly revision: number;
-  /** MAC of the newest line after the change. */
   readonly auditHead: string;
   readonly pepperId: string;
-  /** New and changed records, signed. */
   readonly records: readonly { readonly id: string; readonly text: string }[];
-  /** New lines of the audit log. */
   readonly lines: readonly string[];
 };
 
@@ -108,7 +101,6 @@ export class StoredKeys {
     } while (cursor !== "0");
   }
 
-  /** Reads the ids and texts of records; the text is undefined if there is no record. */
   async *texts(ids: readonly string[]): AsyncGenerator<readonly [id: string, text: string | undefined]> {
     for (let at = 0; at < ids.length; at += PAGE) {
       const page = ids.slice(at, at + PAGE);
@@ -126,7 +118,6 @@ export class StoredKeys {
     }
   }
 
-  /** Reads the newest line of the audit log; empty if there is none. */
   async lastLine(): Promise<string> {
     return (await this.#ask((client) => client.lindex(this.#state.nameOf(AUDIT), -1))) ?? "";
   }
@@ -152,7 +143,6 @@ export class StoredKeys {
     });
   }
 
-  /** Reads the newest state that a gateway recorded. */
   async held(): Promise<string | undefined> {
     return (await this.#ask((client) => client.get(this.#state.nameOf(HELD)))) ?? undefined;
   }
@@ -173,4 +163,61 @@ export class StoredKeys {
 
 function unreachable(cause: unknown): KeyStoreError {
   return new KeyStoreError("unreachable", `the store of keys does not answer (${faultOf(cause)})`, { cause });
+}
+
+/*
+ * Records in a store that other programs may be able to write. Each has a MAC under a key derived from the pepper,
+ * which covers the id, the revision of the store at which the record was written, and its JSON: `<MAC in hex>
+ * <revision> <JSON>`.
+ */
+
+/** A verified record, with the revision of the store at which it was written. */
+export type SignedRecord = { readonly revision: number; readonly record: KeyRecord };
+
+/** Signs and verifies records under a key derived from the pepper. */
+export class RecordSigner {
+  readonly #key: Buffer;
+
+  constructor(pepper: Pepper) {
+    this.#key = deriveKey(pepper, "svc key records");
+  }
+
+  sign(revision: number, record: KeyRecord): string {
+    return this.signText(record.id, `${revision} ${JSON.stringify(record)}`);
+  }
+
+  /** Returns the record with this id from a stored text; undefined if its signature is not valid. */
+  open(id: string, text: string): SignedRecord | undefined {
+    const signed = this.openText(id, text);
+    const [, revision, json = ""] = /^(\d{1,15}) (.*)$/s.exec(signed ?? "") ?? [];
+    const record = readRecord(json);
+    return revision !== undefined && record?.id === id ? { revision: Number(revision), record } : undefined;
+  }
+
+  signText(label: string, text: string): string {
+    return `${this.#mac(`${label} ${text}`).toString("hex")} ${text}`;
+  }
+
+  /** Returns the text that was signed for this use; undefined if the signature is not valid. */
+  openText(label: string, signed: string): string | undefined {
+    const [, mac = "", text = ""] = /^([0-9a-f]{64}) (.*)$/s.exec(signed) ?? [];
+    const isGenuine = mac !== "" && timingSafeEqual(Buffer.from(mac, "hex"), this.#mac(`${label} ${text}`));
+    return isGenuine ? text : undefined;
+  }
+
+  #mac(text: string): Buffer {
+    return hmacSha256(this.#key, text);
+  }
+}
+
+export function readUnverified(text: string): KeyRecord | undefined {
+  return readRecord(text.slice(text.indexOf("{")));
+}
+
+function readRecord(json: string): KeyRecord | undefined {
+  try {
+    return keyRecordSchema.safeParse(JSON.parse(json)).data;
+  } catch {
+    return undefined;
+  }
 }

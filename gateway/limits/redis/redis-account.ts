@@ -1,6 +1,5 @@
 import type { ChargeItem, LimitRule, PlaceItem, Postponed, Reading } from "../limit-store.ts";
 
-/** Units by name of the count. */
 export type Amounts = ReadonlyMap<string, number>;
 
 /** A question about a key that the store may have applied or not. */
@@ -11,7 +10,6 @@ export type OpenQuestion = {
   due: Amounts | undefined;
 };
 
-/** An amount of one count in a request to the store. */
 export type AmountPart = {
   readonly name: string;
   readonly rule: LimitRule;
@@ -24,7 +22,6 @@ export class RedisAccount {
   readonly keyId: string;
   /** Newest rule of each count that this gateway has charged, by name. */
   readonly rules = new Map<string, LimitRule>();
-  /** Places held by requests of this gateway, by name. */
   readonly held = new Map<string, number>();
   /** Questions without an answer, by number, oldest first. */
   readonly open = new Map<number, OpenQuestion>();
@@ -38,9 +35,7 @@ export class RedisAccount {
   #places = new Map<string, number>();
   /** State of each count in the store's last reply, by name, with its time in monotonic milliseconds. */
   readonly #known = new Map<string, Reading & { readonly atMs: number }>();
-  /** Postponed costs of requests that passed, by name of the count. */
   readonly #postponedCosts = new Map<string, number>();
-  /** Postponed places, by name. */
   readonly #postponedPlaces = new Map<string, number>();
   #last = 0;
 
@@ -48,7 +43,6 @@ export class RedisAccount {
     this.keyId = keyId;
   }
 
-  /** Whether this gateway owes the store an update. */
   get owes(): boolean {
     return this.#amounts.size > 0 || this.#places.size > 0;
   }
@@ -85,7 +79,6 @@ export class RedisAccount {
     });
   }
 
-  /** Records the state of counts from a reply of the store at `nowMs`, in monotonic milliseconds. */
   learn(items: readonly ChargeItem[], readings: readonly Reading[], nowMs: number): void {
     for (const [at, { name }] of items.entries()) {
       const reading = readings[at];
@@ -141,7 +134,6 @@ export class RedisAccount {
     }
   }
 
-  /** Records that places were released. */
   free(names: readonly string[]): void {
     for (const name of names) {
       add(this.held, name, -1);

@@ -17,25 +17,20 @@ const SILENCE_MS = 3_000;
 const MAX_OPEN = 10_000;
 /** Limits of one question: those of a hundred models. */
 const MAX_ITEMS = 400;
-/** Keys whose counts are synchronized at a time. */
 const IN_STEP_AT_ONCE = 64;
 const SAY_EVERY_MS = 60_000;
 
 export type RedisLimitStoreOptions = {
   readonly state: RedisState;
-  /** Clock of heartbeats, and of local counts while the store is unreachable. */
   readonly clock: Clock;
   /** Called with an error code when the store becomes unreachable, and each minute while it is. */
   readonly onAway: (fault: string) => void;
-  /** Called when the store is reachable again. */
   readonly onBack: () => void;
   /** Time of all counts, in milliseconds since the epoch. Default: the store's own. */
   readonly nowMs?: () => number;
 };
 
-/** The state of a limit store that gateways share. */
 export type SharedLimitState = {
-  /** Whether the store answers, so that limits apply across all gateways. */
   readonly shared: boolean;
   /** Number of gateways by which this one computes its share while the store is unreachable. */
   readonly gateways: number;
@@ -73,14 +68,12 @@ export class RedisLimitStore implements LimitStore {
     this.#alone = new MemoryLimitStore(options.clock);
   }
 
-  /** Opens the store and starts heartbeats. A store that does not answer yet is unreachable. */
   static async open(options: RedisLimitStoreOptions): Promise<RedisLimitStore> {
     const store = new RedisLimitStore(options);
     await store.#beat();
     return store;
   }
 
-  /** State of the store, for operators. */
   get state(): SharedLimitState {
     return { shared: !this.#away, gateways: this.#gateways };
   }
@@ -123,7 +116,6 @@ export class RedisLimitStore implements LimitStore {
     return this.#accounts.get(keyId)?.held.get(name) ?? 0;
   }
 
-  /** Sends all owed updates and the departure of this gateway, and stops. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelBeat();
@@ -259,7 +251,6 @@ export class RedisLimitStore implements LimitStore {
     return account.inStepSince === this.#outages;
   }
 
-  /** Resolves to whether the store has all counts of this gateway for a key. */
   async #inStep(account: RedisAccount): Promise<boolean> {
     account.comingIntoStep ??= this.#comeIntoStep(account).finally(() => {
       account.comingIntoStep = undefined;
@@ -292,7 +283,6 @@ export class RedisLimitStore implements LimitStore {
     this.#options.onAway(this.#options.state.fault ?? faultOf(error));
   }
 
-  /** Sends a heartbeat and reads the live gateways, then again once a second. */
   async #beat(): Promise<void> {
     try {
       const [now, known, ...live] = await this.#askToBeat(false);

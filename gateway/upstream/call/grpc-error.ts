@@ -1,5 +1,5 @@
 import { type ServiceError, status } from "@grpc/grpc-js";
-import { durationMs } from "../../../deploy/runtime/time/proto-duration.ts";
+import { durationMs } from "../../../deploy/runtime/time/clock.ts";
 import { ErrorInfo, RetryInfo } from "../../../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../../../proto/gen/google/rpc/status.ts";
 import { ApiError, type ErrorCode, engineLost, toApiError } from "../../errors.ts";

@@ -1,6 +1,5 @@
 import * as z from "zod";
-import { hostPortSchema } from "../../../deploy/runtime/config/host-port-schema.ts";
-import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
+import { hostPortSchema, milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 import { type EndpointSpec, endpointsSchema } from "./endpoint-schema.ts";
 
 /** The schemas of each discovery type's settings, beside those of every cluster. */

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { hostPortSchema } from "../../../deploy/runtime/config/host-port-schema.ts";
+import { hostPortSchema } from "../../../deploy/runtime/config/process-schema.ts";
 
 /** The schema of one endpoint of a cluster, in configuration and endpoint files. */
 export const endpointSchema = z.strictObject({

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { errnoOf } from "../../../deploy/runtime/files/file-error.ts";
 import { FollowedFile } from "../../../deploy/runtime/files/followed-file.ts";
+import { errnoOf } from "../../../deploy/runtime/files/private-file.ts";
 import type { Discovery, DiscoveryOptions, DiscoveryStatus } from "./discovery.ts";
 import { DiscoveryRecord } from "./discovery-record.ts";
 import { EndpointFileError, parseEndpointFile } from "./endpoint-file.ts";

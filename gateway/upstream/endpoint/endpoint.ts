@@ -1,5 +1,5 @@
 import { type ChannelCredentials, Client, connectivityState, credentials } from "@grpc/grpc-js";
-import type { Pems } from "../../../deploy/runtime/files/followed-pems.ts";
+import type { Pems } from "../../../deploy/runtime/files/followed-file.ts";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";

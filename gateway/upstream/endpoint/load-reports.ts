@@ -1,6 +1,6 @@
 import { type ClientReadableStream, status } from "@grpc/grpc-js";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { toDuration } from "../../../deploy/runtime/time/proto-duration.ts";
+import { toDuration } from "../../../deploy/runtime/time/clock.ts";
 import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
 import type { Endpoint } from "./endpoint.ts";

@@ -1,6 +1,6 @@
 import { type ChannelCredentials, experimental } from "@grpc/grpc-js";
 import * as z from "zod";
-import { FollowedPems, type Pems } from "../../../deploy/runtime/files/followed-pems.ts";
+import { FollowedPems, type Pems } from "../../../deploy/runtime/files/followed-file.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
 const file = (text: string) => z.string().min(1).describe(text);

@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
+import { sleep } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { sleep } from "../../../deploy/runtime/time/sleep.ts";
 
 /** The number of deaths after which a request is denied that was alone on one of the endpoints. */
 export const MOST_DEATHS_ALONE = 2;

@@ -1,7 +1,7 @@
 import { isIP, connect as netConnect, type Socket } from "node:net";
 import { checkServerIdentity, TLSSocket, connect as tlsConnect } from "node:tls";
 import { Metadata, status } from "@grpc/grpc-js";
-import type { Pems } from "../../../deploy/runtime/files/followed-pems.ts";
+import type { Pems } from "../../../deploy/runtime/files/followed-file.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { InferenceServiceService } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { failedCall } from "./call-status.ts";

@@ -72,7 +72,6 @@ export async function hostileRows(quick: boolean): Promise<HostileRows> {
     const row = async (backend: string, profile: string, piecesOf: (schema: string) => readonly Piece[]) =>
       rows.push({ shape, backend, profile, ...(await measured(schemas.flatMap(piecesOf), thread)) });
     await row("gateway", "", translated);
-    await row("openai-compatible", "", besideEngine);
     await row("all: last look", "", checked);
     for (const [profile = ""] of groups) await row("llama", profile, inProcess(markersOf(profile)));
   }
@@ -155,10 +154,6 @@ function serveSome(): void {
   for (let time = 0; time < ORDINARY; time += 1)
     for (const piece of translated('{"type":"object","properties":{"path":{"type":"string"}}}'))
       if (piece.on === "loop") msHere(piece.work);
-}
-
-function besideEngine(text: string): readonly Piece[] {
-  return [{ on: "thread", work: { kind: "schemas", input: [{ text, at: "schema" }] } }];
 }
 
 /** Checks a long text and a long list as the first parameters. */

@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import type { DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
+import type { DialectName } from "../../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { backendOf, textChunk } from "../../support/dialects/dialect-rig.ts";
-import { type ChatBody, obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
+import { type Asked, obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
 import { backendConformance } from "../../support/engine/backend-conformance.ts";
 import { type Script, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
@@ -42,19 +42,16 @@ backendConformance("the simulator", {
 
 const WORDS = ["one", ", two", ", three", ", four", ", five"];
 
-/** A model behind an engine that counts, obeys length and stop strings, and makes required calls. */
-function counting(body: ChatBody): Reply {
-  const { messages, stop, max_tokens: most = body.max_completion_tokens } = body;
-  if (JSON.stringify(messages).includes(PROMPTS.endlessPrompt))
-    return { kind: "stream", data: WORDS.map(textChunk), end: "never" };
-  if (!JSON.stringify(messages).includes(PROMPTS.prompt) || Array.isArray(body.tools)) return obedient(body);
-  if (typeof most === "number" && most < WORDS.length)
-    return { kind: "answer", answer: { text: WORDS.slice(0, most), finish: "length" } };
-  const text = WORDS.join("");
-  for (const each of Array.isArray(stop) ? stop.map(String) : [])
-    if (text.includes(each))
-      return { kind: "answer", answer: { text: [text.slice(0, text.indexOf(each))], finish: "stop", stop: each } };
-  return { kind: "answer", answer: { text: WORDS } };
+/** A model behind an engine that counts, obeys the length, and makes required calls. */
+function counting(asked: Asked): Reply {
+  const { prompt, maxTokens, grammar } = asked;
+  if (prompt.includes(PROMPTS.endlessPrompt)) return { kind: "stream", data: WORDS.map(textChunk), end: "never" };
+  if (!prompt.includes(PROMPTS.prompt) || prompt.includes("# Tools") || grammar !== "") return obedient(asked);
+  const begun = prompt.split("<|im_start|>assistant\n").at(-1) ?? "";
+  if (begun === "" && maxTokens >= WORDS.join("").length) return { kind: "answer", answer: { text: WORDS } };
+  const text = WORDS.join("").slice(begun.length);
+  const finish = maxTokens < text.length ? "length" : "stop";
+  return { kind: "answer", answer: { text: [text.slice(0, maxTokens)], finish } };
 }
 
 for (const dialect of ["vllm", "sglang", "llama-server"] satisfies DialectName[])

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
-import { ReasoningEffort, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { Capability, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, FOREVER, rigOf, says, textChunk } from "../../support/dialects/dialect-rig.ts";
-import { obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
+import { startDialectServer } from "../../support/dialects/dialect-server.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { startNode } from "../../support/engine/start-node.ts";
 import { answerOf } from "../../support/events/answer-of.ts";
@@ -57,15 +56,6 @@ test("a node whose engine is lost leaves service, and returns with it", async ()
   atEnd(again.stop);
   await expect.poll(state, { timeout: 20_000 }).toBe(ModelState.READY);
   expect((await client.generate(generateRequest()).ended).code).toBe(0);
-});
-
-test("a node beside an engine lacks CONTINUATION, and refuses a continuation by its field", async () => {
-  const rig = await rigOf("vllm");
-  expect((await rig.client.describe()).models[0]?.capabilities).not.toContain(Capability.CONTINUATION);
-  const continuation = { modelRevision: "", tokens: [1], callIds: [] };
-  expect((await rig.client.generate(generateRequest({ continuation })).ended).info?.reason).toBe("UNSUPPORTED_FEATURE");
-  const resumable = rig.client.generate(generateRequest({ resumable: true }));
-  expect([(await resumable.ended).code, resumable.tokens]).toEqual([0, []]);
 });
 
 test("SGLang protects a conversation's prefix for the requested time, and its session is then closed", async () => {
@@ -174,7 +164,8 @@ test("an engine in one long step, such as compiling, counts as working for its s
     await tick();
     await expect.poll(() => steps.length).toBeGreaterThanOrEqual(signs);
   }
-  expect(new Set(steps).size).toBe(steps.length);
+  // The sign that the request was sent may come between two steps.
+  expect(new Set(steps).size).toBeGreaterThanOrEqual(steps.length - 1);
   while (clock.nowMs() - from < 62_000) await tick();
   const heard = steps.length;
   for (let more = 0; more < 5; more += 1) await tick();
@@ -188,7 +179,7 @@ test.each([
   ["a page without progress metrics", { load: () => "llamacpp:requests_processing 1\n" }],
 ])("an engine with %s counts as working while it answers, before and during its answer", async (_what, page) => {
   const rig = await rigOf("llama-server", page, { loadIntervalMs: 1 });
-  const begun = { choices: [], prompt_progress: { total: 40, cache: 0, processed: 8 } };
+  const begun = { content: "", tokens: [], stop: false, prompt_progress: { total: 40, cache: 0, processed: 8 } };
   rig.engine.next({ kind: "stream", data: [], end: "never" }, { kind: "stream", data: [begun], end: "never" });
   for (const isStarted of [false, true]) {
     const reading = rig.client.generate(generateRequest());
@@ -205,7 +196,7 @@ test.each([
 });
 
 test("llama-server's prefill progress is passed on", async () => {
-  const rig = await rigOf("llama-server");
+  const rig = await rigOf("llama-server", { tokens: () => 40 });
   rig.engine.next(says({ text: ["yes"], cachedTokens: 8 }));
   const reading = rig.client.generate(generateRequest());
   await reading.ended;
@@ -229,26 +220,17 @@ test("leaving before the engine's reply closes the connection", async () => {
   expect(backend.load().busySlots).toBe(0);
 });
 
-test("the prompt is counted for an engine that does not report its size", async () => {
-  const plain: Reply = {
-    kind: "stream",
-    data: [textChunk('{"sum": 42}'), { choices: [{ delta: {}, finish_reason: "stop" }] }],
-    end: "done",
-  };
-  const rig = await rigOf("vllm", { tokens: 77, model: (body) => (body.response_format ? plain : obedient(body)) });
-  rig.engine.next(plain);
-  expect((await ask(rig)).started?.inputTokens).toBe(77);
-});
-
-test("a heartbeat precedes the count of a prompt that must be counted first", async () => {
-  const counted = gate();
+test("a request gets heartbeats while the engine renders its prompt", async () => {
+  const rendered = gate();
   let held = false;
-  const beforeCount = () => (held ? counted.passed : Promise.resolve());
-  const rig = await rigOf("vllm", { beforeCount });
+  let steps = 0;
+  const beforeRender = () => (held ? rendered.passed : Promise.resolve());
+  const load = () => `vllm:iteration_tokens_total_count ${++steps}\n`;
+  const rig = await rigOf("vllm", { beforeRender, load }, { loadIntervalMs: 1 });
   held = true;
-  const reading = rig.client.generate(generateRequest({ maxOutputTokens: 1_000_000 }));
+  const reading = rig.client.generate(generateRequest());
   await reading.seen("progress");
-  counted.open();
+  rendered.open();
   expect((await reading.ended).code).toBe(0);
   expect(reading.legal()).toBe(true);
 });
@@ -279,28 +261,20 @@ test("a prompt that is too long is refused with the engine's numbers", async () 
 });
 
 test("an output limit beyond the window is lowered to what fits", async () => {
-  const rig = await rigOf("vllm", { contextWindow: 10_000, tokens: 4_000 });
+  const rig = await rigOf("vllm", { contextWindow: 10_000, tokens: () => 4_000 });
   await ask(rig, { maxOutputTokens: 9_000 });
-  expect(rig.engine.bodies.at(-1)?.max_completion_tokens).toBe(6_000);
+  expect(rig.engine.bodies.at(-1)?.sampling_params).toMatchObject({ max_tokens: 6_000 });
   await ask(rig, { maxOutputTokens: 100 });
-  expect(rig.engine.bodies.at(-1)?.max_completion_tokens).toBe(100);
+  expect(rig.engine.bodies.at(-1)?.sampling_params).toMatchObject({ max_tokens: 100 });
 });
 
 test("a prompt that fills the window is refused before the engine is asked", async () => {
-  const rig = await rigOf("sglang", { contextWindow: 10_000, tokens: 10_000 });
+  let tokens = 0;
+  const rig = await rigOf("sglang", { contextWindow: 10_000, tokens: () => tokens });
+  tokens = 10_000;
   const asked = rig.engine.bodies.length;
   expect(await ask(rig, { maxOutputTokens: 9_000 })).toMatchObject({ code: 11, reason: "CONTEXT_WINDOW_EXCEEDED" });
   expect(rig.engine.bodies.length).toBe(asked);
-});
-
-test("an engine without reasoning budgets is sent none", async () => {
-  const refuses = { kind: "status", status: 400, body: { error: { message: "thinking_token_budget" } } } as const;
-  const rig = await rigOf("vllm", { model: (body) => ("thinking_token_budget" in body ? refuses : obedient(body)) });
-  const reasoning = { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.LOW };
-  expect((await ask(rig, { reasoning })).code).toBe(0);
-  expect(rig.engine.bodies.at(-1)).not.toHaveProperty("thinking_token_budget");
-  const [model] = (await rig.client.describe()).models;
-  expect(model?.capabilities).not.toContain(Capability.REASONING_BUDGET);
 });
 
 test("the key is sent as a bearer token, and no error repeats the engine's text", async () => {

@@ -1,106 +1,160 @@
 import { describe, expect, test } from "vitest";
-import type { DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
-import type { CallerWork } from "../../../engine/caller-work/caller-work.ts";
+import type { DialectName } from "../../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import type { ErrorReason } from "../../../engine/errors.ts";
 import { loadProfile } from "../../../engine/profiles/profile.ts";
 import { FinishReason, ReasoningEffort, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability, EngineKind, Modality } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, FOREVER, rigOf, says, textChunk } from "../../support/dialects/dialect-rig.ts";
-import { type ChatBody, obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
-import { workHere } from "../../support/engine/work-here.ts";
+import {
+  type DialectServerOptions,
+  obedient,
+  type Reply,
+  startDialectServer,
+} from "../../support/dialects/dialect-server.ts";
+import { renderChat, toTokens } from "../../support/dialects/stand-in-text.ts";
+import { answerOf } from "../../support/events/answer-of.ts";
 import { generateRequest, textMessage, toolOf } from "../../support/requests/generate-request.ts";
 
 const DIALECTS: readonly DialectName[] = ["vllm", "sglang", "llama-server"];
 
+const OFF = { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED };
 const TOOLS = [toolOf("run", { type: "object" }), toolOf("search", { type: "object" })];
 
 describe.each(DIALECTS)("a node in front of %s", (dialect) => {
-  test("streams reasoning, text and usage as canonical events", async () => {
+  test("renders the conversation, sends its tokens, and finds reasoning, text and usage", async () => {
     const rig = await rigOf(dialect);
     rig.engine.next(says({ reasoning: ["Let me", " see."], text: ["Hel", "lo."], cachedTokens: 16 }));
     const { started, blocks, finished, code } = await ask(rig, {
       reasoning: { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.UNSPECIFIED },
     });
     expect(code).toBe(0);
-    expect(started?.inputTokens).toBe(40);
+    const prompt = toTokens(renderChat(rig.engine.rendered.at(-1) ?? {}));
+    const { token_ids, input_ids, prompt: completed } = rig.engine.bodies.at(-1) ?? {};
+    expect(token_ids ?? input_ids ?? completed).toEqual(prompt);
+    expect(started?.inputTokens).toBe(prompt.length);
     expect(blocks).toEqual([
       { kind: "reasoning", text: "Let me see.", complete: true },
       { kind: "text", text: "Hello.", complete: true },
     ]);
     expect(finished?.reason).toBe(FinishReason.STOP);
+    // The marks are one token each, other text one by character; the end token does not count.
+    const reasoningTokens = "<\nLet me see.\n>".length;
     expect(finished?.usage).toEqual({
-      inputTokens: 40,
+      inputTokens: prompt.length,
       cachedInputTokens: 16,
       cacheWriteTokens: 0,
-      outputTokens: 4,
-      reasoningTokens: 2,
+      outputTokens: reasoningTokens + "\n\nHello.".length,
+      reasoningTokens,
     });
   });
 
-  test("streams parallel tool calls whose arguments arrive in fragments", async () => {
+  test("finds parallel calls with their arguments, and gives each an id", async () => {
     const rig = await rigOf(dialect);
-    rig.engine.next(
-      says({
-        text: ["I look."],
-        calls: [
-          { id: "a", name: "run", arguments: ["", '{"cmd":', ' "ls"}'] },
-          { id: "b", name: "search", arguments: ["{}"] },
-        ],
-      }),
-    );
+    const calls = [
+      { name: "run", arguments: ['{"cmd":', ' "ls"}'] },
+      { name: "search", arguments: ["{}"] },
+    ];
+    rig.engine.next(says({ text: ["I look."], calls }));
     const { blocks, finished } = await ask(rig, { tools: TOOLS });
+    const id = expect.stringMatching(/^call_[0-9a-f]{24}$/);
     expect(blocks).toEqual([
       { kind: "text", text: "I look.", complete: true },
-      { kind: "toolCall", id: "a", name: "run", text: '{"cmd": "ls"}', complete: true },
-      { kind: "toolCall", id: "b", name: "search", text: "{}", complete: true },
+      { kind: "toolCall", id, name: "run", text: '{"cmd": "ls"}', complete: true },
+      { kind: "toolCall", id, name: "search", text: "{}", complete: true },
     ]);
     expect(finished?.reason).toBe(FinishReason.TOOL_CALLS);
+    expect(new Set(blocks.map((block) => block.id)).size).toBe(3);
   });
 
-  test("ends a named tool choice as a tool call", async () => {
-    const rig = await rigOf(dialect);
-    rig.engine.next(says({ calls: [{ id: "a", name: "run", arguments: ['{"cmd"', ':"ls"}'] }] }));
-    const toolChoice = { mode: ToolChoiceMode.NAMED, name: "run", disableParallelCalls: false, allowedNames: [] };
+  test("demands a named call by a grammar, and shows all tools", async () => {
+    const rig = await rigOf(dialect, {
+      model: (asked) => {
+        if (!asked.grammar.includes("search")) return obedient(asked);
+        return says({ calls: [{ name: "search", arguments: ["{}"] }] });
+      },
+    });
+    const toolChoice = { mode: ToolChoiceMode.NAMED, name: "search", disableParallelCalls: false, allowedNames: [] };
     const { blocks, finished } = await ask(rig, { tools: TOOLS, toolChoice });
-    expect(blocks).toEqual([{ kind: "toolCall", id: "a", name: "run", text: '{"cmd":"ls"}', complete: true }]);
+    expect(blocks).toMatchObject([{ kind: "toolCall", name: "search", text: "{}", complete: true }]);
     expect(finished?.reason).toBe(FinishReason.TOOL_CALLS);
-  });
-
-  test("assigns different ids to calls with the same id", async () => {
-    const rig = await rigOf(dialect);
-    const call = { id: "same", name: "run", arguments: ["{}"] };
-    rig.engine.next(says({ calls: [call, call] }));
-    const { blocks } = await ask(rig, { tools: TOOLS });
-    expect(blocks[0]?.id).toBe("same");
-    expect(blocks[1]?.id).toMatch(/^call_[0-9a-f]{24}$/);
+    expect(rig.engine.rendered.at(-1)?.tools).toHaveLength(2);
   });
 
   test("ends a truncated call as incomplete", async () => {
     const rig = await rigOf(dialect);
-    rig.engine.next(says({ calls: [{ id: "a", name: "run", arguments: ['{"cmd": "l'] }], finish: "length" }));
-    const { blocks, finished } = await ask(rig, { tools: TOOLS });
-    expect(blocks).toEqual([{ kind: "toolCall", id: "a", name: "run", text: '{"cmd": "l', complete: false }]);
+    rig.engine.next(says({ calls: [{ name: "run", arguments: ['{"cmd": "l'] }], finish: "length" }));
+    const { blocks, finished } = await ask(rig, { tools: TOOLS, maxOutputTokens: 200 });
+    expect(blocks).toMatchObject([{ kind: "toolCall", name: "run", text: '{"cmd": "l', complete: false }]);
     expect(finished?.reason).toBe(FinishReason.MAX_OUTPUT_TOKENS);
   });
 
-  test("reports which stop string ended the text", async () => {
+  test("ends at a stop string, and stops the engine", async () => {
     const rig = await rigOf(dialect);
-    // An engine that matches the string omits it; if the node matches, the model runs past it.
-    const text = dialect === "llama-server" ? ["one ST", "OP two"] : ["one "];
-    rig.engine.next(says({ text, stop: "STOP" }));
-    const sampling = { stop: ["STOP"], logitBias: {} };
-    const { blocks, finished } = await ask(rig, { sampling });
+    rig.engine.next({ kind: "stream", data: ["one ST", "OP two"].map(textChunk), end: "never" });
+    const { blocks, finished } = await ask(rig, { sampling: { stop: ["STOP"], logitBias: {} } });
     expect(blocks).toEqual([{ kind: "text", text: "one ", complete: true }]);
     expect(finished).toMatchObject({ reason: FinishReason.STOP_SEQUENCE, matchedStop: "STOP" });
+    await rig.engine.abortedAtLeast(1);
   });
 
-  test("does not report the id of a stop token as a stop string", async () => {
+  test("continues an answer that another engine began, from its last whole character", async () => {
     const rig = await rigOf(dialect);
-    rig.engine.next(says({ text: ["one"], stop: 151_645 }));
-    const { finished } = await ask(rig, { sampling: { stop: ["151645"], logitBias: {} } });
+    const [model] = (await rig.client.describe()).models;
+    expect(model?.capabilities).toContain(Capability.CONTINUATION);
+    const begun = [...toTokens("<think>\nWell.\n</think>\n\nOne, tw"), 0xfffd];
+    const continuation = { modelRevision: model?.revision ?? "", tokens: begun, callIds: [] };
+    rig.engine.next(says({ text: ["\u00f6o."] }));
+    const reading = rig.client.generate(generateRequest({ continuation, resumable: true }));
+    expect((await reading.ended).code).toBe(0);
+    const { blocks, finished, started } = answerOf(reading.events);
+    expect(blocks.map(({ text }) => text)).toEqual(["Well.", "One, tw\u00f6o."]);
+    const given = begun.slice(0, -1);
+    expect(reading.tokens).toEqual([...given, ...toTokens("\u00f6o.")]);
+    expect(finished?.usage?.outputTokens).toBe(given.length + 3);
+    const { token_ids, input_ids, prompt } = rig.engine.bodies.at(-1) ?? {};
+    const sent = token_ids ?? input_ids ?? prompt;
+    expect(Array.isArray(sent) && sent.slice(started?.inputTokens)).toEqual(given);
+    const other = { ...continuation, modelRevision: "other" };
+    const seeded = { temperature: 1, seed: 7, stop: [], logitBias: {} };
+    expect((await ask(rig, { continuation: other })).reason).toBe("REVISION_MISMATCH");
+    expect((await ask(rig, { continuation, sampling: seeded })).reason).toBe("UNSUPPORTED_FEATURE");
+  });
+
+  test("continues a constrained answer under the grammar of its rest", async () => {
+    const grammars: string[] = [];
+    const rig = await rigOf(dialect, {
+      model(asked) {
+        grammars.push(asked.grammar);
+        return asked.grammar.includes("A12B") ? obedient(asked) : says({ text: ['is"}'] });
+      },
+    });
+    const [model] = (await rig.client.describe()).models;
+    const continuation = { modelRevision: model?.revision ?? "", tokens: [...toTokens('{"city": "Par')], callIds: [] };
+    const schemaJson = '{"type":"object","properties":{"city":{"enum":["Paris","Park"]}},"required":["city"]}';
+    const outputConstraint = { kind: { $case: "jsonSchema", value: { name: "c", schemaJson, strict: true } } } as const;
+    const { blocks, code } = await ask(rig, { continuation, outputConstraint, reasoning: OFF });
+    expect({ code, text: blocks[0]?.text }).toEqual({ code: 0, text: '{"city": "Paris"}' });
+    expect(grammars.at(-1)?.split("\n")[0]).toMatch(/^root ::= .*is.*/);
+    expect(grammars.at(-1)?.split("\n")[0]).not.toContain("city");
+    const impossible = { ...continuation, tokens: [...toTokens('{"town')] };
+    expect((await ask(rig, { continuation: impossible, outputConstraint, reasoning: OFF })).reason).toBe(
+      "INVALID_REQUEST",
+    );
+  });
+
+  test("closes a reasoning whose budget is spent, and continues behind it", async () => {
+    const rig = await rigOf(dialect);
+    rig.engine.next(
+      { kind: "stream", data: ["<think>\nLet", " me see and see"].map(textChunk), end: "never" },
+      says({ text: ["done"] }),
+    );
+    const budgetTokens = "<\nLet me".length;
+    const { blocks, finished } = await ask(rig, {
+      reasoning: { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.UNSPECIFIED, budgetTokens },
+    });
+    expect(blocks.map(({ text }) => text)).toEqual(["Let me", "done"]);
     expect(finished?.reason).toBe(FinishReason.STOP);
-    expect(finished?.matchedStop).toBeUndefined();
   });
 
   test.each<[string, Reply, ErrorReason, number]>([
@@ -141,29 +195,20 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     const rig = await rigOf(dialect);
     rig.engine.next(reply);
     const answer = await ask(rig);
-    expect(answer).toMatchObject({ whole: false, reason, code });
+    // llama-server has no name for an aborted request.
+    const isUnnamed = reason === "ENGINE_ABORTED" && dialect === "llama-server";
+    expect(answer).toMatchObject(isUnnamed ? { whole: false, code: 13 } : { whole: false, reason, code });
     await expect(rig.node.gauge("svc_engine_slots_busy")).resolves.toBe(0);
   });
 
-  test("checks schemas before the request is sent, long ones on another thread", async () => {
-    const kinds: string[] = [];
-    const work: Pick<CallerWork, "run"> = {
-      run(kind, input, order) {
-        kinds.push(kind);
-        return workHere.run(kind, input, order);
-      },
-    };
-    const rig = await rigOf(dialect, {}, { work });
-    const broken = { type: "object", properties: { a: { pattern: "[" } } };
-    const must = {
-      toolChoice: { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] },
-    };
-    const refused = { code: 3, reason: "INVALID_SCHEMA" };
-    expect(await ask(rig, { tools: [toolOf("run", broken)], ...must })).toMatchObject(refused);
-    expect(kinds).toEqual([]);
-    const long = { ...broken, description: "x".repeat(10_000) };
-    expect(await ask(rig, { tools: [toolOf("run", long)], ...must })).toMatchObject(refused);
-    expect(kinds).toEqual(["schemas"]);
+  test("refuses an impossible schema before the engine generates", async () => {
+    const rig = await rigOf(dialect);
+    const broken = { type: "object", properties: { a: { type: "string", pattern: "[" } }, required: ["a"] };
+    const toolChoice = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] };
+    const asked = rig.engine.bodies.length;
+    const tools = [{ ...toolOf("run", broken), strict: true }];
+    expect(await ask(rig, { tools, toolChoice })).toMatchObject({ code: 3, reason: "INVALID_SCHEMA" });
+    expect(rig.engine.bodies.length).toBe(asked);
   });
 
   test("closes the engine's connection when the caller leaves", async () => {
@@ -179,7 +224,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
   });
 
   test("counts tokens with the request's template variables", async () => {
-    const rig = await rigOf(dialect, { tokens: 1_234 });
+    const rig = await rigOf(dialect, { tokens: () => 1_234 });
     const { inputTokens } = await rig.client.countTokens({
       model: "svc-qwen",
       messages: [textMessage(Role.USER, "hello")],
@@ -189,12 +234,11 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
       reasoning: { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED },
     });
     expect(inputTokens).toBe(1_234);
-    expect(rig.engine.counts.at(-1)).toMatchObject({
-      model: "stand-in",
+    expect(rig.engine.rendered.at(-1)).toMatchObject({
       messages: [{ role: "user", content: "hello" }],
       chat_template_kwargs: { enable_thinking: false },
     });
-    expect(rig.engine.counts.at(-1)?.tools).toHaveLength(2);
+    expect(rig.engine.rendered.at(-1)?.tools).toHaveLength(2);
   });
 
   test("sends system messages only where the engine's template accepts them, as probed at the start", async () => {
@@ -207,7 +251,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
       textMessage(Role.USER, "stop"),
     ];
     expect((await ask(rig, { messages })).code).toBe(0);
-    expect(rig.engine.bodies.at(-1)?.messages).toEqual([
+    expect(rig.engine.rendered.at(-1)?.messages).toEqual([
       { role: "system", content: "be\nbrief" },
       { role: "user", content: "go" },
       { role: "user", content: "<system>\nnow\n</system>" },
@@ -215,21 +259,11 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     ]);
   });
 
-  test.each([
-    ["takes them", (_body: ChatBody) => undefined, [Modality.TEXT, Modality.IMAGE]],
-    [
-      "refuses them",
-      (body: ChatBody): Reply | undefined =>
-        JSON.stringify(body).includes("image_url")
-          ? { kind: "status", status: 400, body: { error: { message: "At most 0 image(s) may be provided." } } }
-          : undefined,
-      [Modality.TEXT],
-    ],
-  ])("describes image input if the engine %s", async (_what, model, modalities) => {
-    const options = { model: (body: ChatBody) => model(body) ?? obedient(body) };
-    const family = await rigOf(dialect, options, { profile: loadProfile("qwen3.5"), images: undefined });
+  test("describes image input where the engine renders images to what goes back to it", async () => {
+    const family = await rigOf(dialect, {}, { profile: loadProfile("qwen3.5"), images: undefined });
+    const modalities = dialect === "vllm" ? [Modality.TEXT, Modality.IMAGE] : [Modality.TEXT];
     expect((await family.client.describe()).models[0]?.inputModalities).toEqual(modalities);
-    const untried = await rigOf(dialect, options, { profile: loadProfile("qwen3.5"), images: false });
+    const untried = await rigOf(dialect, {}, { profile: loadProfile("qwen3.5"), images: false });
     expect((await untried.client.describe()).models[0]?.inputModalities).toEqual([Modality.TEXT]);
   });
 
@@ -249,11 +283,12 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(warnings).toEqual([]);
   });
 
-  test("starts beside a model that follows a schema only if the engine enforces it", async () => {
-    const holds = ({ tools }: ChatBody) => Array.isArray(tools) && tools.every((tool) => tool.function.strict === true);
-    const slip = says({ calls: [{ id: "a", name: "report_sum", arguments: ['{"a": 17, 25'] }] });
-    const rig = await rigOf(dialect, { model: (body) => (body.tools && !holds(body) ? slip : obedient(body)) });
-    expect((await rig.client.describe()).models[0]?.capabilities).toContain(Capability.TOOLS);
+  test("offers no constraints where the engine ignores grammars", async () => {
+    const rig = await rigOf(dialect, { model: () => says({ text: ["as I like"] }) });
+    const capabilities = (await rig.client.describe()).models[0]?.capabilities;
+    expect(capabilities).toContain(Capability.TOOLS);
+    expect(capabilities).not.toContain(Capability.JSON_SCHEMA);
+    expect(capabilities).not.toContain(Capability.STRICT_TOOLS);
   });
 
   test("describes the findings of the probe", async () => {
@@ -269,38 +304,23 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
         Capability.TOOLS,
         Capability.REASONING,
         Capability.REASONING_OFF,
+        Capability.REASONING_BUDGET,
         Capability.JSON_SCHEMA,
         Capability.EXACT_TOKEN_COUNT,
         Capability.CACHE_ISOLATION,
       ]),
     );
-    expect(model?.capabilities.includes(Capability.REASONING_BUDGET)).toBe(dialect !== "sglang");
   });
 
-  test.each<[string, (body: Readonly<Record<string, unknown>>) => Reply | undefined, RegExp]>([
+  test.each<[string, Partial<DialectServerOptions>, RegExp]>([
+    ["does not render", { renderStatus: 403 }, /does not render .*(scale-out|\/v1\/tokenize|--jinja)/],
     [
-      "leaves reasoning in the text",
-      (body) => (body.tools ? undefined : says({ text: ["17 + 25</think>42"] })),
-      /part of the text/,
+      "does not generate",
+      { model: () => ({ kind: "status", status: 500, body: "Internal Server Error" }) },
+      /does not generate from tokens \(ENGINE_ERROR/,
     ],
-    ["reasons never", (body) => (body.tools ? undefined : says({ text: ["42"] })), /no reasoning/],
-    [
-      "answers a named tool with text",
-      (body) => (body.tools ? says({ text: ["42"] }) : undefined),
-      /required tool call/,
-    ],
-    [
-      "leaves the markup of a call in the text",
-      (body) => (body.tool_choice === "auto" ? says({ text: ["<tool_call>\n{}"] }) : undefined),
-      /tool call is part of the text/,
-    ],
-    [
-      "refuses tools",
-      (body) => (body.tools ? { kind: "status", status: 400, body: { error: { message: "no" } } } : undefined),
-      /a request with tools ended in INVALID_REQUEST/,
-    ],
-  ])("does not become ready when the engine %s", async (_what, model, message) => {
-    const engine = await startDialectServer(dialect, { model: (body) => model(body) ?? obedient(body) });
+  ])("does not become ready when the engine %s", async (_what, options, message) => {
+    const engine = await startDialectServer(dialect, options);
     atEnd(engine.stop);
     const backend = backendOf(engine, dialect);
     await expect(backend.start(FOREVER)).rejects.toThrow(message);
@@ -316,16 +336,14 @@ describe("the model's special tokens", () => {
   test.each(DIALECTS)("written by a caller reach %s broken, and are restored in the answer", async (dialect) => {
     // vLLM reports them; for the others they are configured.
     const rig = await rigOf(dialect, { spellings: [MARK] }, dialect === "vllm" ? {} : { spellings: [MARK] });
-    const args = ['{"a":"<', "\u2060|im", '_end|>"}'];
-    rig.engine.next(
-      says({ text: ["Read <", "\u2060|im_", "end|>."], calls: [{ id: "a", name: "run", arguments: args }] }),
-    );
+    const calls = [{ name: "run", arguments: ['{"a":"<', "\u2060|im", '_end|>"}'] }];
+    rig.engine.next(says({ text: ["Read <", "\u2060|im_", "end|>."], calls }));
     const messages = [textMessage(Role.USER, `Write ${MARK}.`)];
     const { blocks } = await ask(rig, { messages, tools: TOOLS });
     expect(blocks.map(({ text }) => text)).toEqual([`Read ${MARK}.`, JSON.stringify({ a: MARK })]);
-    expect(rig.engine.bodies.at(-1)?.messages).toEqual([{ role: "user", content: `Write ${BROKEN}.` }]);
+    expect(rig.engine.rendered.at(-1)?.messages).toEqual([{ role: "user", content: `Write ${BROKEN}.` }]);
     await rig.client.countTokens({ ...generateRequest({ messages }), tenant: "t" });
-    expect(rig.engine.counts.at(-1)?.messages).toEqual([{ role: "user", content: `Write ${BROKEN}.` }]);
+    expect(rig.engine.rendered.at(-1)?.messages).toEqual([{ role: "user", content: `Write ${BROKEN}.` }]);
   });
 
   test("that are not reported are the profile's alone, with a warning to the operator", async () => {
@@ -339,7 +357,7 @@ describe("the model's special tokens", () => {
       ]);
       const request = generateRequest({ messages: [textMessage(Role.USER, `</think>${MARK}`)] });
       for await (const _ of backend.generate(request, FOREVER));
-      expect(engine.bodies.at(-1)?.messages).toEqual([{ role: "user", content: `<\u2060/think>${MARK}` }]);
+      expect(engine.rendered.at(-1)?.messages).toEqual([{ role: "user", content: `<\u2060/think>${MARK}` }]);
     }
   });
 });

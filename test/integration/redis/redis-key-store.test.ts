@@ -66,7 +66,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     const config = {
       listen: { port: 0 },
       keys: { redis: { pepperFile: join(folder, "pepper") } },
-      state: { redis: { addresses: [redis.address], keyPrefix } },
+      state: { redis: { url: `redis://${redis.address}`, keyPrefix } },
     };
     writeFileSync(join(folder, "gateway.yaml"), JSON.stringify(config));
   });

@@ -1,6 +1,6 @@
 import { afterEach, expect } from "vitest";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
-import type { DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
+import type { DialectName } from "../../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { OpenAiCompatibleBackend } from "../../../engine/backends/openai-compatible/openai-compatible-backend.ts";
 import type { OpenAiCompatibleOptions } from "../../../engine/backends/openai-compatible/options.ts";
 import { loadProfile } from "../../../engine/profiles/profile.ts";
@@ -10,8 +10,8 @@ import { type RunningNode, startNode } from "../engine/start-node.ts";
 import { workHere } from "../engine/work-here.ts";
 import { answerOf } from "../events/answer-of.ts";
 import { generateRequest } from "../requests/generate-request.ts";
-import type { SpokenAnswer } from "./dialect-answer.ts";
 import { type DialectServer, type DialectServerOptions, type Reply, startDialectServer } from "./dialect-server.ts";
+import type { SpokenAnswer } from "./stand-in-text.ts";
 
 export type DialectRig = { readonly engine: DialectServer; readonly node: RunningNode; readonly client: NodeClient };
 
@@ -87,7 +87,7 @@ export function says(answer: SpokenAnswer): Reply {
   return { kind: "answer", answer };
 }
 
-/** Creates a chunk with visible text, in a form that all dialects share. */
-export function textChunk(content: string): object {
-  return { choices: [{ index: 0, delta: { role: "assistant", content } }] };
+/** A piece of an answer's raw text in the data of a stream, which the stand-in writes in its dialect. */
+export function textChunk(said: string): object {
+  return { said };
 }

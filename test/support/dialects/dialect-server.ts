@@ -1,14 +1,27 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { DIALECTS, type DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
+import { DIALECTS } from "../../../engine/backends/openai-compatible/engines/dialects.ts";
+import type { DialectName } from "../../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { freePort } from "../free-port.ts";
-import { renderAnswer, type SpokenAnswer } from "./dialect-answer.ts";
+import { EVENTS } from "./dialect-events.ts";
+import { renderChat, type SpokenAnswer, toText, toTokens } from "./stand-in-text.ts";
 
-export type ChatBody = Readonly<Record<string, unknown>>;
+export type Body = Readonly<Record<string, unknown>>;
+
+/** A generation as the stand-in's model sees it. */
+export type Asked = {
+  readonly body: Body;
+  readonly tokens: readonly number[];
+  /** The text of the tokens. */
+  readonly prompt: string;
+  readonly maxTokens: number;
+  /** The grammar of the output; "" for none. */
+  readonly grammar: string;
+};
 
 export type Reply =
   | { readonly kind: "answer"; readonly answer: SpokenAnswer }
   /**
-   * Raw event data; objects are sent as JSON. `cut` ends the reply without its final mark, `reset` breaks the
+   * Raw event data; objects are sent as JSON, and `{ said }` as a piece of the answer. `cut` ends the reply without its final mark, `reset` breaks the
    * connection, and `never` leaves it open.
    */
   | {
@@ -20,10 +33,10 @@ export type Reply =
 
 export type DialectServer = {
   readonly baseUrl: string;
-  /** The bodies of chat requests, newest last. */
-  readonly bodies: readonly ChatBody[];
-  /** The bodies of token counts, newest last. */
-  readonly counts: readonly ChatBody[];
+  /** The bodies of generations, newest last. */
+  readonly bodies: readonly Body[];
+  /** The bodies of renderings, newest last. */
+  readonly rendered: readonly Body[];
   readonly closedSessions: readonly unknown[];
   readonly aborted: () => number;
   /** Resolves when the client has cancelled at least `count` replies. */
@@ -36,19 +49,17 @@ export type DialectServer = {
 
 export type DialectServerOptions = {
   /** Returns the model's reply to a request without preset reply. Default: `obedient`. */
-  readonly model?: (body: ChatBody) => Reply;
+  readonly model?: (asked: Asked) => Reply;
   /** Returns the HTTP status of the health check. Default: 200. */
   readonly health?: () => number;
   /** The context window in tokens. Default: 32,768. */
   readonly contextWindow?: number;
-  /** The HTTP status of token counts. Default: 200. */
-  readonly countStatus?: number;
-  /** Awaited before each token count is answered. Default: no wait. */
-  readonly beforeCount?: () => Promise<void>;
-  /** Returns the prompt tokens of a request, which token counts report. Default: placeholder tokens. */
-  readonly promptTokens?: (body: ChatBody) => readonly number[];
-  /** The number of tokens in every count. Default: 39, plus one per message. */
-  readonly tokens?: number;
+  /** The HTTP status of renderings. Default: 200. */
+  readonly renderStatus?: number;
+  /** Awaited before each rendering is answered. Default: no wait. */
+  readonly beforeRender?: () => Promise<void>;
+  /** The least number of tokens of a prompt. Default: none. */
+  readonly tokens?: () => number;
   /** Returns whether the chat template refuses messages with these roles. Default: never. */
   readonly refuses?: (roles: readonly string[]) => boolean;
   readonly port?: number;
@@ -63,9 +74,9 @@ export async function startDialectServer(
   dialect: DialectName,
   options: DialectServerOptions = {},
 ): Promise<DialectServer> {
-  const { paths, countKey } = DIALECTS[dialect];
-  const bodies: ChatBody[] = [];
-  const counts: ChatBody[] = [];
+  const { paths } = DIALECTS[dialect];
+  const bodies: Body[] = [];
+  const rendered: Body[] = [];
   const closedSessions: unknown[] = [];
   const headers: IncomingMessage["headers"][] = [];
   const replies: Reply[] = [];
@@ -75,13 +86,50 @@ export async function startDialectServer(
   const spellings = options.spellings ?? ["<|im_end|>"];
   const pages: Readonly<Record<string, () => object | string | undefined>> = {
     "/v1/models": () => ({ object: "list", data: [{ id: "stand-in", max_model_len: contextWindow }] }),
-    "/version": () => ({ version: "0.27.1" }),
-    "/server_info": () => ({ version: "0.5.15" }),
+    "/version": () => ({ version: "0.32.0" }),
+    "/server_info": () => ({ version: "0.5.23" }),
     "/props": () => ({ build_info: "b1", default_generation_settings: { n_ctx: contextWindow } }),
-    ...(paths.tokenizer === undefined || spellings === "untold"
+    ...(paths.specialTokens === undefined || spellings === "untold"
       ? {}
-      : { [paths.tokenizer]: () => tokenizerInfo(spellings) }),
+      : { [paths.specialTokens]: () => tokenizerInfo(spellings) }),
     ...(options.load === undefined ? {} : { [paths.load[0] ?? ""]: options.load }),
+  };
+  const pad = (text: string) => " ".repeat(Math.max(0, (options.tokens?.() ?? 0) - toTokens(text).length)) + text;
+  const render = async (response: ServerResponse, body: Body, reply: (text: string) => object) => {
+    rendered.push(body);
+    await options.beforeRender?.();
+    if (options.refuses?.(rolesOf(body))) return send(response, 400, REFUSED);
+    send(response, options.renderStatus ?? 200, reply(pad(renderChat(body))));
+  };
+  const calls: Readonly<Record<string, (response: ServerResponse, body: Body) => unknown>> = {
+    "/v1/chat/completions/render": (response, body) =>
+      render(response, body, (text) => ({ token_ids: toTokens(text), features: null })),
+    "/apply-template": (response, body) => render(response, body, (prompt) => ({ prompt })),
+    "/v1/tokenize": (response, body) =>
+      body.messages === undefined
+        ? send(response, 200, { tokens: toTokens(String(body.prompt)) })
+        : render(response, body, (text) => ({ tokens: toTokens(text) })),
+    "/tokenize": (response, body) => send(response, 200, { tokens: toTokens(String(body.prompt ?? body.content)) }),
+    "/detokenize": (response, body) => {
+      const text = toText(listOf(body.tokens));
+      send(response, 200, { prompt: text, content: text });
+    },
+    "/v1/detokenize": (response, body) => send(response, 200, { text: toText(listOf(body.tokens)) }),
+    ...(paths.closeSession && {
+      [paths.closeSession]: (response: ServerResponse, body: Body) => {
+        closedSessions.push(body.session_id);
+        send(response, 200, "");
+      },
+    }),
+    [paths.generate]: (response, body) => {
+      bodies.push(body);
+      response.on("close", () => {
+        if (!response.writableFinished) aborted += 1;
+        look();
+      });
+      const asked = askedBy(body);
+      play(response, dialect, asked, replies.shift() ?? (options.model ?? obedient)(asked));
+    },
   };
 
   const server = createServer(async (request, response) => {
@@ -93,34 +141,16 @@ export async function startDialectServer(
       const said = page();
       return said === undefined ? undefined : send(response, 200, said);
     }
-    if (request.url === paths.count) {
-      counts.push(body);
-      await options.beforeCount?.();
-      const roles = rolesOf(body);
-      if (options.refuses?.(roles)) return send(response, 400, REFUSED);
-      const tokens = options.promptTokens?.(body) ?? [1, 2, 3];
-      const count = options.promptTokens ? tokens.length : (options.tokens ?? 39 + roles.length);
-      return send(response, options.countStatus ?? 200, { [countKey]: count, tokens });
-    }
-    if (request.url !== undefined && request.url === paths.closeSession) {
-      closedSessions.push(body.session_id);
-      return send(response, 200, "");
-    }
-    if (request.url !== paths.generate) return send(response, 404, { detail: "Not Found" });
-    bodies.push(body);
-    response.on("close", () => {
-      if (!response.writableFinished) aborted += 1;
-      look();
-    });
-    if (options.refuses?.(rolesOf(body))) return send(response, 400, REFUSED);
-    play(response, dialect, body, replies.shift() ?? (options.model ?? obedient)(body));
+    const call = calls[request.url ?? ""];
+    if (call) await call(response, body);
+    else send(response, 404, { detail: "Not Found" });
   });
   const port = options.port ?? (await freePort());
   await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
   return {
     baseUrl: `http://127.0.0.1:${port}`,
     bodies,
-    counts,
+    rendered,
     closedSessions,
     headers,
     aborted: () => aborted,
@@ -151,35 +181,57 @@ function tokenizerInfo(spellings: readonly string[]): object {
 /** The reply of an engine whose chat template refuses a conversation, with the template's message. */
 const REFUSED = { error: { type: "BadRequestError", code: 400, message: "System message must be at the beginning." } };
 
-function rolesOf({ messages }: ChatBody): readonly string[] {
+function rolesOf({ messages }: Body): readonly string[] {
   return Array.isArray(messages) ? messages.map(({ role }) => role) : [];
 }
 
-/** Replies as a model that reasons on request, calls the given tool, and follows a schema. */
-export function obedient(body: ChatBody): Reply {
-  const answer = (spoken: SpokenAnswer): Reply => ({ kind: "answer", answer: spoken });
-  const [tool] = Array.isArray(body.tools) ? body.tools : [];
-  if (tool && body.tool_choice !== "none") {
-    return answer({ calls: [{ id: "call-1", name: tool.function.name, arguments: ['{"a": 17', ', "b": 25}'] }] });
-  }
-  if (body.response_format) return answer({ text: ['{"sum":', " 42}"] });
-  const thinks = JSON.stringify(body.chat_template_kwargs ?? {}).includes("true");
-  return answer({ ...(thinks ? { reasoning: ["17 and", " 25"] } : {}), text: ["forty", "-two"] });
+function listOf(value: unknown): readonly number[] {
+  return Array.isArray(value) ? value : [];
 }
 
-function play(response: ServerResponse, dialect: DialectName, body: ChatBody, reply: Reply): void {
+function askedBy(body: Body): Asked {
+  const parameters = fieldsOf(body.sampling_params);
+  const tokens = listOf(body.token_ids ?? body.input_ids ?? body.prompt);
+  const grammar = fieldsOf(parameters.structured_outputs).grammar ?? parameters.ebnf ?? body.grammar ?? "";
+  return {
+    body,
+    tokens,
+    prompt: toText(tokens),
+    maxTokens: Number(parameters.max_tokens ?? parameters.max_new_tokens ?? body.n_predict),
+    grammar: String(grammar),
+  };
+}
+
+function fieldsOf(value: unknown): Body {
+  return typeof value === "object" && value !== null ? { ...value } : {};
+}
+
+/** Replies as a model that keeps to a grammar's word or call, and calls the tools that it is shown. */
+export function obedient({ prompt, grammar }: Asked): Reply {
+  const answer = (spoken: SpokenAnswer): Reply => ({ kind: "answer", answer: spoken });
+  if (grammar.includes("A12B")) return answer({ text: ['"A1', '2B"'] });
+  const [, name] = /# Tools\n\{"name":"(\w+)"/.exec(prompt) ?? [];
+  if (name !== undefined) return answer({ calls: [{ name, arguments: ['{"a": 17', ', "b": 25}'] }] });
+  return answer({ text: ["forty", "-two"] });
+}
+
+function play(response: ServerResponse, dialect: DialectName, asked: Asked, reply: Reply): void {
   if (reply.kind === "status") {
     send(response, reply.status, reply.body);
     return;
   }
-  const isNamed = typeof body.tool_choice === "object";
+  const events = EVENTS[dialect];
   const stream =
-    reply.kind === "stream" ? reply : { data: renderAnswer[dialect](reply.answer, isNamed), end: "done" as const };
+    reply.kind === "stream" ? reply : { data: events.answer(reply.answer, asked.tokens.length), end: "done" as const };
   response.writeHead(200, { "content-type": "text/event-stream" });
+  let text = "";
   for (const datum of stream.data) {
-    response.write(`data: ${typeof datum === "string" ? datum : JSON.stringify(datum)}\n\n`);
+    const { said } = fieldsOf(datum);
+    const event = typeof said === "string" ? events.piece(said, text) : datum;
+    if (typeof said === "string") text += said;
+    response.write(`data: ${typeof event === "string" ? event : JSON.stringify(event)}\n\n`);
   }
-  if (stream.end === "done") response.end("data: [DONE]\n\n");
+  if (stream.end === "done") response.end(dialect === "llama-server" ? "" : "data: [DONE]\n\n");
   else if (stream.end === "cut") response.end();
   // After the written data has been sent.
   else if (stream.end === "reset") setImmediate(() => response.destroy());
@@ -190,7 +242,7 @@ function send(response: ServerResponse, status: number, body: object | string): 
   response.end(typeof body === "string" ? body : JSON.stringify(body));
 }
 
-async function readBody(request: IncomingMessage): Promise<ChatBody> {
+async function readBody(request: IncomingMessage): Promise<Body> {
   const pieces: Buffer[] = [];
   for await (const piece of request) pieces.push(piece);
   const text = Buffer.concat(pieces).toString();

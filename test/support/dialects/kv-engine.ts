@@ -1,18 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { encode } from "@msgpack/msgpack";
 import { Publisher, Router } from "zeromq";
-import { renderAnswer } from "./dialect-answer.ts";
-import { type ChatBody, obedient, type Reply } from "./dialect-server.ts";
+import { type Asked, obedient, type Reply } from "./dialect-server.ts";
+import { END_TOKEN, rawPieces, toTokens } from "./stand-in-text.ts";
 
 const BLOCK_TOKENS = 16;
-/** The tokens that open messages and answers in the stand-in's template, by role. */
-const MARKS: Readonly<Record<string, number>> = {
-  system: 2_000_001,
-  user: 2_000_002,
-  assistant: 2_000_003,
-  tool: 2_000_004,
-};
-const END = 2_000_000;
 const END_OF_REPLAY = Buffer.alloc(8, 0xff);
 
 export type KvEngineOptions = {
@@ -33,8 +25,7 @@ export type KvEngine = {
     readonly ranks: number;
   };
   /** The model of the stand-in's HTTP server: it answers, and updates its cache. */
-  readonly model: (body: ChatBody) => Reply;
-  readonly promptTokens: (body: ChatBody) => readonly number[];
+  readonly model: (asked: Asked) => Reply;
   /** Returns the number of cached tokens of the newest prompt. */
   readonly cached: () => number;
   /** Drops the next batches; with `forGood` also from the replay. */
@@ -133,17 +124,13 @@ export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEn
     return tokens.length - (tokens.length % BLOCK_TOKENS);
   };
 
-  const model = (body: ChatBody): Reply => {
-    const reply = obedient(body);
+  const model = (asked: Asked): Reply => {
+    const reply = obedient(asked);
     if (reply.kind !== "answer") return reply;
-    const salt = String(body.cache_salt);
-    const prompt = promptTokens(body);
-    cachedTokens = find(prompt, salt);
-    const { text = [] } = reply.answer;
-    store([...prompt, ...text.join("").split("").map(tokenOf), END], salt);
-    const data = renderAnswer[form]({ ...reply.answer, cachedTokens }, typeof body.tool_choice === "object");
-    const told = body.return_token_ids === true ? { prompt_token_ids: prompt } : {};
-    return { kind: "stream", data: data.map((datum, at) => (at === 0 ? { ...datum, ...told } : datum)), end: "done" };
+    const salt = String(asked.body.cache_salt);
+    cachedTokens = find(asked.tokens, salt);
+    store([...asked.tokens, ...toTokens(rawPieces(reply.answer).join("")), END_TOKEN], salt);
+    return { kind: "answer", answer: { ...reply.answer, cachedTokens } };
   };
 
   return {
@@ -154,7 +141,6 @@ export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEn
       ranks: 1,
     },
     model,
-    promptTokens,
     cached: () => cachedTokens,
     lose: (batches, forGood = false) => {
       losing = batches;
@@ -163,21 +149,4 @@ export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEn
     publish,
     stop,
   };
-}
-
-/** Tokenizes like a template with marks and a character tokenizer. */
-function promptTokens({ messages, add_generation_prompt: opens }: ChatBody): readonly number[] {
-  const list = Array.isArray(messages) ? messages : [];
-  const tokens = list.flatMap(({ role, content }) => [
-    MARKS[String(role)] ?? END,
-    ...String(content ?? "")
-      .split("")
-      .map(tokenOf),
-    END,
-  ]);
-  return opens === false ? tokens : [...tokens, MARKS.assistant ?? END];
-}
-
-function tokenOf(unit: string): number {
-  return unit.charCodeAt(0);
 }

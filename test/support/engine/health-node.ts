@@ -6,8 +6,8 @@ import {
   type sendUnaryData,
   status,
 } from "@grpc/grpc-js";
-import type { FailedCall } from "../../../deploy/runtime/grpc/failed-call.ts";
-import { durationMs } from "../../../deploy/runtime/time/proto-duration.ts";
+import type { FailedCall } from "../../../deploy/runtime/grpc/status-details.ts";
+import { durationMs } from "../../../deploy/runtime/time/clock.ts";
 import {
   type HealthCheckRequest,
   type HealthCheckResponse,

@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { linkAbort, sharedAbort, untilAborted } from "../../../deploy/runtime/time/abort.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../../engine/backend.ts";
 import { callerLeft } from "../../../engine/backends/caller-left.ts";
-import { continuedAnswer, notOfThisAnswer } from "../../../engine/backends/request-plan.ts";
+import { continuedAnswer } from "../../../engine/backends/request-plan.ts";
 import { stepOf } from "../../../engine/backends/stream-events.ts";
-import { EngineError } from "../../../engine/errors.ts";
+import { EngineError, notOfThisAnswer } from "../../../engine/errors.ts";
 import {
   type Continuation,
   type CountTokensRequest,

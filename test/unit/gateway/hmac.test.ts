@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { expect, test } from "vitest";
-import { hmacSha256 } from "../../../gateway/hmac.ts";
+import { hmacSha256 } from "../../../gateway/keys/key-digest.ts";
 
 test.each([0, 1, 55, 56, 1_365, 1_366, 4_096, 10_000])(
   "a text of %i characters has the HMAC that Node gives it",

@@ -1,7 +1,7 @@
 import type { Token } from "node-llama-cpp";
 import type { Event, FinishReason, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { notOfThisAnswer } from "../../../errors.ts";
 import type { OutputLimit } from "../../request-plan.ts";
-import { notOfThisAnswer } from "../../request-plan.ts";
 import type { GrammarGate } from "../grammar/grammar-gate.ts";
 import type { Answer } from "./answer.ts";
 import type { RepetitionEnd } from "./repetition-end.ts";

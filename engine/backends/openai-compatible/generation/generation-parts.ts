@@ -1,10 +1,18 @@
-import type { CallerWork } from "../../../caller-work/caller-work.ts";
+import type { LRUCache } from "lru-cache";
+import { EngineError } from "../../../errors.ts";
+import type { OutputMarkers } from "../../../output-parser/markers.ts";
+import { formOf } from "../../../tool-calls/forms.ts";
 import type { LoopTurns } from "../../loop-turns.ts";
+import type { Ask } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
+import { faultOfReply, toEngineFault } from "../http/http-error.ts";
+import { parseFields } from "../http/json-fields.ts";
+import { toJsonBytes } from "../http/raw-json.ts";
 import type { EngineCache } from "../kv-events/engine-cache.ts";
 import type { RequestSettings } from "../request/request.ts";
 import type { EngineFacts } from "../watch/engine-facts.ts";
 import type { EngineWatch } from "../watch/engine-watch.ts";
+import type { AnswerGrammars } from "./answer-grammars.ts";
 
 export type GenerationParts = {
   readonly nodeId: string;
@@ -12,17 +20,93 @@ export type GenerationParts = {
   readonly watch: EngineWatch;
   readonly settings: RequestSettings;
   readonly facts: EngineFacts;
-  /** Whether the engine reports the prompt size before the first piece of the answer. */
-  readonly countsAtStart: boolean;
+  readonly markup: ModelMarkup;
+  readonly grammars: AnswerGrammars;
+  /** The texts of the ends of prompts, by their tokens. */
+  readonly tails: LRUCache<string, string>;
   /** Schedules the writing of large requests on the event loop. */
   readonly turns: LoopTurns;
-  readonly work: Pick<CallerWork, "run">;
   /** The longest silence of the engine, in milliseconds. */
   readonly silenceMs: number;
-  /** The longest time for counting tokens, in milliseconds. */
+  /** The longest time for rendering a prompt, in milliseconds. */
   readonly countTimeoutMs: number;
   readonly onFault: (thrown: unknown) => void;
   /** Tracks the engine's prefix cache; undefined without KV events. */
   readonly cache: EngineCache | undefined;
   readonly nowMs: () => number;
 };
+
+/** The markup of the model family, in the engine's tokens. */
+export type ModelMarkup = {
+  readonly markers: OutputMarkers;
+  /** The tokens that close reasoning; empty for a family that does not reason. */
+  readonly reasoningEnd: readonly number[];
+  /** The tokens of the mark at the end of reasoning alone; empty for a family that does not reason. */
+  readonly reasoningMark: readonly number[];
+  /** The token that opens calls; undefined if the opening mark is not one token. */
+  readonly callToken: number | undefined;
+  /** All spellings of the family's marks. */
+  readonly spellings: readonly string[];
+};
+
+/** Returns the opening mark of calls as the template writes it; "" for none. */
+export function callMark({ toolCall }: OutputMarkers): string {
+  return (toolCall && formOf(toolCall).markup(toolCall)?.open) ?? "";
+}
+
+/** Reads the tokens of a family's marks from the engine. Throws `EngineError`. */
+export async function readMarkup(
+  ask: Ask,
+  { dialect, servedModel, profile }: Pick<RequestSettings, "dialect" | "servedModel" | "profile">,
+): Promise<ModelMarkup> {
+  const { reasoning, toolCall, text } = profile;
+  const markers: OutputMarkers = {
+    ...(reasoning && { reasoning }),
+    ...(toolCall && { toolCall }),
+    ...(text && { text }),
+  };
+  const open = callMark(markers).trim();
+  const opening = open === "" ? [] : await dialect.tokenize(ask, servedModel, open);
+  const closing = reasoning ? reasoning.beforeClose + reasoning.close + reasoning.afterClose : "";
+  return {
+    markers,
+    reasoningMark: reasoning ? await dialect.tokenize(ask, servedModel, reasoning.close) : [],
+    reasoningEnd: closing === "" ? [] : await dialect.tokenize(ask, servedModel, closing),
+    callToken: opening.length === 1 ? opening[0] : undefined,
+    spellings: spellingsOf(markers),
+  };
+}
+
+/** Returns the texts of marks, without the white space around them. */
+function spellingsOf({ reasoning, toolCall, text }: OutputMarkers): readonly string[] {
+  const all = [
+    reasoning?.open,
+    reasoning?.close,
+    ...Object.values(toolCall ?? {}),
+    ...Object.values(text ?? {}).flat(),
+  ];
+  const marks = all.filter((mark) => typeof mark === "string").map((mark) => mark.trim());
+  return [...new Set(marks.filter((mark) => /^[<[].*[>\]]$/.test(mark)))];
+}
+
+/**
+ * Returns a function that posts JSON to the engine for one request. Large bodies are written in slices, of which each
+ * awaits `turn`.
+ */
+export function asking(
+  http: EngineHttp,
+  timeoutMs: number,
+  signal: AbortSignal,
+  turn: () => Promise<void> = async () => {},
+): Ask {
+  return async (path, body) => {
+    const { status, text } = await http.fetch(
+      { method: "POST", path, body: await toJsonBytes(body, turn), timeoutMs },
+      signal,
+    );
+    if (status !== 200) throw toEngineFault(faultOfReply(status, text));
+    const fields = parseFields(text);
+    if (!fields) throw new EngineError("PROTOCOL_VIOLATION", "The engine's reply is not JSON.");
+    return fields;
+  };
+}

@@ -1,60 +1,49 @@
 import { randomBytes } from "node:crypto";
-import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
 import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
 import type {
   Event,
+  FinishReason,
   GenerateRequest,
   GenerateResponse,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { WorkGivenUp } from "../../../caller-work/caller-work.ts";
 import { EngineError } from "../../../errors.ts";
-import { type CompiledSchema, checkCompiledSchemas } from "../../../grammar/validation/compiled-schemas.ts";
-import { newCallIds } from "../../request-plan.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
-import { readChunk } from "../answer/chunk.ts";
-import { ChunkReader } from "../answer/chunk-reader.ts";
+import type { TokenChunk, TokenRequest, TokenSampling } from "../engines/engine-dialect.ts";
 import { readText } from "../http/engine-http.ts";
-import { EventStream } from "../http/event-stream.ts";
+import { EventStream, type StreamStep } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
+import { type JsonFields, parseFields } from "../http/json-fields.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
-import type { PromptSink } from "../kv-events/engine-cache.ts";
-import { type ChatRequest, toChatRequest } from "../request/request.ts";
-import type { GenerationParts } from "./generation-parts.ts";
-import { OutputRoom } from "./output-room.ts";
+import { sessionId } from "../request/request.ts";
+import { asking, type GenerationParts } from "./generation-parts.ts";
+import { CHARACTER_TOKENS, type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
 
 /** The longest time for reading the text of an error reply, in milliseconds. */
 const REFUSAL_TIMEOUT_MS = 5_000;
-/** The most characters of all schemas together that are checked on the main thread: about 3 ms for adversarial ones. */
-const SMALL_SCHEMAS = 4 * 1024;
+
+/** How the engine's part of an answer ended: `engine` by the engine, `node` by a stop, a call or the JSON's end. */
+type LegEnd = { readonly by: "engine" | "node" | "reasoning"; readonly cut: boolean };
 
 /**
- * Runs one generation on the engine as canonical events. Leaving the iteration closes the connection, which stops the
- * engine. Throws `EngineError`; an answer that breaks off never ends cleanly.
+ * Runs one generation on the engine as canonical events: the engine renders the prompt to tokens and generates from
+ * tokens; the node finds blocks, calls and stop strings in the text. Leaving the iteration closes the connection, which
+ * stops the engine. Throws `EngineError`; an answer that breaks off never ends cleanly.
  */
 export async function* generate(
   parts: GenerationParts,
   request: GenerateRequest,
   signal: AbortSignal,
 ): AsyncGenerator<GenerateResponse, void, void> {
-  if (request.continuation)
-    throw new EngineError("UNSUPPORTED_FEATURE", "continuation: this engine cannot go on with an answer.");
-  const chat = toChatRequest(request, parts.settings, engineRequestId(request));
   const link = linkAbort(signal);
   const { watch } = parts;
   const life = new SignsOfLife(() => progress(Math.max(0, watch.load?.waiting ?? 0), 0, watch.moves));
   const unwatch = watch.onMove(() => life.tell());
   try {
-    yield* life.during(
-      checkSchemas(parts.work, chat.compiled, { ...request, signal: link.signal, onMove: () => life.tell() }),
-    );
-    const room = new OutputRoom(parts, chat, request, link.signal);
-    const limit = yield* life.during(room.limit(() => life.tell()));
-    const turn = () => parts.turns.nextUnlessLeft(request.tenant, link.signal);
-    const body = await toJsonBytes({ ...chat.body, ...limit }, turn);
-    const onPrompt = parts.cache?.follow(request, chat);
-    const stream = yield* life.during(watch.owed(openStream(parts, body, () => life.tell(), link.signal)));
-    yield* answer(parts, stream, newReader(parts, chat, request, onPrompt), room, life);
+    const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.tell() };
+    const prepared = yield* life.during(prepareGeneration(parts, request, order));
+    parts.cache?.follow(request, prepared.salt, prepared.prompt.tokens);
+    yield* new Generation(parts, request, prepared, life, link.signal).run();
   } finally {
     unwatch();
     link.release();
@@ -63,116 +52,259 @@ export async function* generate(
   }
 }
 
-/**
- * Checks the schemas that the engine would compile, on a worker thread if they are long. Throws `EngineError`
- * INVALID_SCHEMA for one that the engine should not receive.
- */
-async function checkSchemas(
-  work: GenerationParts["work"],
-  compiled: readonly CompiledSchema[],
-  { tenant, signal, onMove }: WorkOrder,
-): Promise<void> {
-  const length = compiled.reduce((sum, { text }) => sum + text.length, 0);
-  if (length <= SMALL_SCHEMAS) return checkCompiledSchemas(compiled);
-  try {
-    await work.run("schemas", compiled, { tenant, signal, ...(onMove && { onMove }) });
-  } catch (error) {
-    if (!(error instanceof WorkGivenUp)) throw error;
-    throw new EngineError("INVALID_SCHEMA", "The schema is too complex to be looked at.", {}, error);
-  }
-}
+const REASONED: LegEnd = { by: "reasoning", cut: false };
 
-async function* answer(
-  parts: GenerationParts,
-  stream: EventStream,
-  reader: ChunkReader,
-  room: OutputRoom,
-  life: SignsOfLife,
-): AsyncGenerator<GenerateResponse, void, void> {
-  const { nowMs, watch } = parts;
-  const sentMs = nowMs();
-  let isStarted = false;
-  let firstMs: number | undefined;
-  for (let over = false; !over; ) {
-    const piece = watch.owed(stream.next());
-    const { data, done } = firstMs === undefined ? yield* life.during(piece) : await piece;
-    if (data.length > 0) watch.stepped();
-    const events: Event[] = [];
-    for (const datum of data) {
-      const chunk = readChunk(datum);
-      const news = reader.read(chunk);
-      if (!isStarted && (news.length > 0 || reader.usage?.inputTokens !== undefined)) {
-        isStarted = true;
-        events.push(await startOf(parts, reader, room));
+/** One answer, over one or several calls of the engine: closing the reasoning begins another. */
+class Generation {
+  readonly #parts: GenerationParts;
+  readonly #request: GenerateRequest;
+  readonly #prepared: PreparedGeneration;
+  readonly #life: SignsOfLife;
+  readonly #signal: AbortSignal;
+  /** The tokens of the answer so far. */
+  readonly #tokens: number[];
+  readonly #sentMs: number;
+  #grammar: string | undefined;
+  #isStarted = false;
+  #firstMs: number | undefined;
+  #cachedInputTokens: number | undefined;
+
+  constructor(
+    parts: GenerationParts,
+    request: GenerateRequest,
+    prepared: PreparedGeneration,
+    life: SignsOfLife,
+    signal: AbortSignal,
+  ) {
+    this.#parts = parts;
+    this.#request = request;
+    this.#prepared = prepared;
+    this.#life = life;
+    this.#signal = signal;
+    this.#tokens = [...prepared.given];
+    this.#sentMs = parts.nowMs();
+    this.#grammar = prepared.grammar;
+  }
+
+  async *run(): AsyncGenerator<GenerateResponse, void, void> {
+    const { answer, limit } = this.#prepared;
+    let cut: FinishReason | undefined;
+    while (!answer.isComplete) {
+      const room = limit.maxOutputTokens - answer.outputTokens;
+      if (room <= 0) {
+        cut = limit.limitReason;
+        break;
       }
-      if (isStarted && chunk.prefilledTokens !== undefined)
-        events.push(progress(0, chunk.prefilledTokens, watch.moves));
-      if (news.length > 0) firstMs ??= nowMs();
-      events.push(...news);
-      if (reader.wantsNoMore) break;
+      const end = answer.reasonedEnough ? REASONED : yield* this.#leg(room);
+      if (end.by === "reasoning") yield await this.#closeReasoning();
+      else {
+        if (end.cut) cut = limit.limitReason;
+        break;
+      }
     }
-    over = done || reader.wantsNoMore;
-    if (!over && events.length > 0) yield stepOf(events);
-    if (!over) continue;
-    const { events: rest, reason, matchedStop } = reader.end();
-    if (!isStarted) events.push(await startOf(parts, reader, room));
-    const endMs = nowMs();
-    // Closed before the last event is sent: the next turn of this conversation may arrive at once.
-    stream.close();
-    const measured = timings({ prefillMs: (firstMs ?? endMs) - sentMs, decodeMs: endMs - (firstMs ?? endMs) });
-    const last = finished({ reason, matchedStop, usage: reader.finalUsage(), timings: measured });
-    yield stepOf([...events, ...rest, last]);
+    yield this.#closing(cut);
+  }
+
+  /** Writes the tokens that close the reasoning, up to the answer's limit. */
+  async #closeReasoning(): Promise<GenerateResponse> {
+    const room = Math.max(0, this.#prepared.limit.maxOutputTokens - this.#prepared.answer.outputTokens);
+    const { markup, settings } = this.#parts;
+    const { beforeClose = "", close = "", afterClose = "" } = settings.profile.reasoning ?? {};
+    const written = markup.reasoningEnd.slice(0, room);
+    this.#tokens.push(...written);
+    const events = this.#prepared.answer.push(written.length, beforeClose + close + afterClose);
+    this.#grammar = await this.#prepared.behindReasoning();
+    return this.#step(events, written);
+  }
+
+  /** Has the engine generate up to `room` tokens behind those so far. */
+  async *#leg(room: number): AsyncGenerator<GenerateResponse, LegEnd, void> {
+    const { watch, settings } = this.#parts;
+    const stream = yield* this.#life.during(watch.owed(this.#open(room)));
+    const read = settings.dialect.chunkReader();
+    let end: LegEnd | undefined;
+    try {
+      for (;;) {
+        const piece = watch.owed(end ? restOf(stream) : stream.next());
+        const { data, done } = this.#firstMs === undefined ? yield* this.#life.during(piece) : await piece;
+        if (data.length > 0) watch.stepped();
+        const events: Event[] = [];
+        const tokens: number[] = [];
+        for (const datum of data) {
+          const chunk = await this.#withinBudget(readEvent(datum, read));
+          this.#cachedInputTokens ??= chunk.cachedInputTokens;
+          if (end) continue;
+          if (chunk.prefilledTokens !== undefined && this.#firstMs === undefined)
+            events.push(progress(0, chunk.prefilledTokens, watch.moves));
+          events.push(...this.#take(chunk));
+          tokens.push(...chunk.tokens);
+          end = this.#endOf(chunk);
+        }
+        if (events.length + tokens.length > 0) yield this.#step(events, tokens);
+        // The engine's counts come behind its last token.
+        if (end && (end.by !== "engine" || done || this.#cachedInputTokens !== undefined)) return end;
+        if (done) throw new EngineError("ENGINE_STREAM_TRUNCATED", "The engine's answer has no end.");
+      }
+    } finally {
+      stream.close();
+    }
+  }
+
+  /** Returns a chunk without the tokens beyond the reasoning budget: engines join several tokens in one event. */
+  async #withinBudget(chunk: TokenChunk): Promise<TokenChunk> {
+    const room = this.#prepared.answer.reasoningRoom;
+    if (chunk.tokens.length <= room) return chunk;
+    const { http, countTimeoutMs, settings } = this.#parts;
+    const ask = asking(http, countTimeoutMs, this.#signal);
+    const textOf = (tokens: readonly number[]) => settings.dialect.detokenize(ask, settings.servedModel, tokens);
+    const before = this.#tokens.slice(-CHARACTER_TOKENS);
+    const tokens = chunk.tokens.slice(0, room);
+    const shown = before.length === 0 ? "" : await textOf(before);
+    const text = (await textOf([...before, ...tokens])).slice(shown.length);
+    return { ...chunk, tokens, text, finish: undefined };
+  }
+
+  #take({ tokens, text, logprobs }: TokenChunk): readonly Event[] {
+    if (tokens.length > 0) {
+      this.#firstMs ??= this.#parts.nowMs();
+      this.#tokens.push(...tokens);
+    }
+    const most = this.#prepared.sampling.topLogprobs ?? 0;
+    return this.#prepared.answer.push(
+      tokens.length,
+      text,
+      logprobs.map((one) => ({ ...one, alternatives: one.alternatives.slice(0, most) })),
+    );
+  }
+
+  #endOf({ finish }: TokenChunk): LegEnd | undefined {
+    const { answer } = this.#prepared;
+    if (answer.isComplete) return { by: "node", cut: false };
+    if (finish === "abort") throw new EngineError("ENGINE_ABORTED", "The engine gave the request up.");
+    if (finish === "error")
+      throw new EngineError("ENGINE_ERROR", "The engine had an error in the middle of the answer.");
+    // A model that ends inside its reasoning owes the answer that the grammar demands.
+    const owes = finish === "stop" && answer.inReasoning && this.#grammar !== undefined;
+    if (finish !== undefined && !owes) return { by: "engine", cut: finish === "length" };
+    return owes || answer.reasonedEnough ? REASONED : undefined;
+  }
+
+  async #open(room: number): Promise<EventStream> {
+    const { http, settings, silenceMs, turns } = this.#parts;
+    const { dialect } = settings;
+    const body = dialect.generateBody(this.#body(room));
+    const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);
+    const call = {
+      ...({ method: "POST", path: dialect.paths.generate, timeoutMs: silenceMs } as const),
+      body: await toJsonBytes(body, turn),
+      onSent: () => this.#life.tell(),
+    };
+    const { status, stream } = await http.open(call, this.#signal);
+    if (status === 200) return new EventStream(stream, silenceMs, this.#signal);
+    // A status is an answer, even if its text breaks off or never arrives.
+    stream.setTimeout(REFUSAL_TIMEOUT_MS, () => stream.destroy());
+    const text = await readText(stream).catch(() => "");
+    throw toEngineFault(faultOfReply(status, text));
+  }
+
+  #body(maxTokens: number): TokenRequest {
+    const { markup, settings } = this.#parts;
+    const { prompt, sampling, salt } = this.#prepared;
+    const { dialect, priorities, sharedCache } = settings;
+    const { priority } = this.#request;
+    return {
+      ...sampling,
+      logitBias: biasBehind(sampling, this.#tokens),
+      model: settings.servedModel,
+      tokens: this.#tokens.length === 0 ? prompt.tokens : [...prompt.tokens, ...this.#tokens],
+      features: prompt.features,
+      maxTokens,
+      grammar: this.#grammar,
+      marks: markup.spellings,
+      cacheSalt: salt,
+      sharedCache,
+      sessionId: sessionId(this.#request),
+      priority: priorities && priority !== 0 ? dialect.prioritySign * priority : undefined,
+      requestId: engineRequestId(this.#request),
+    };
+  }
+
+  /** Returns a response, with `started` and the replayed part of a continuation before its first. */
+  #step(events: readonly Event[], tokens: readonly number[]): GenerateResponse {
+    if (this.#isStarted) return stepOf(events, tokens);
+    this.#isStarted = true;
+    const { nodeId, facts } = this.#parts;
+    const { prompt, given, replayed } = this.#prepared;
+    const cached = this.#cachedInputTokens;
+    const start = started({
+      nodeId,
+      modelRevision: facts.revision,
+      // These engines do not report the sampling parameters that they use.
+      sampling: undefined,
+      inputTokens: prompt.tokens.length,
+      ...(cached === undefined ? {} : { cachedInputTokens: Math.min(cached, prompt.tokens.length) }),
+    });
+    return stepOf([start, ...replayed, ...events], [...given, ...tokens]);
+  }
+
+  /** Returns the number of tokens of the reasoning, its end included; events may hold tokens of both sides of it. */
+  #reasoningTokens(): number {
+    const { answer } = this.#prepared;
+    if (answer.reasoningTokens === 0 || answer.inReasoning) return answer.reasoningTokens;
+    return endOfMark(this.#tokens, this.#parts.markup.reasoningMark) ?? answer.reasoningTokens;
+  }
+
+  #closing(cut: FinishReason | undefined): GenerateResponse {
+    const { answer, prompt } = this.#prepared;
+    const endMs = this.#parts.nowMs();
+    const firstMs = this.#firstMs ?? endMs;
+    const held = answer.end(cut !== undefined);
+    const last = finished({
+      reason: answer.finishReason(cut),
+      matchedStop: answer.matchedStop,
+      usage: {
+        inputTokens: prompt.tokens.length,
+        cachedInputTokens: Math.min(this.#cachedInputTokens ?? 0, prompt.tokens.length),
+        cacheWriteTokens: 0,
+        outputTokens: answer.outputTokens,
+        reasoningTokens: this.#reasoningTokens(),
+      },
+      timings: timings({ prefillMs: firstMs - this.#sentMs, decodeMs: endMs - firstMs }),
+    });
+    return this.#step([...held, last], []);
   }
 }
 
-async function startOf({ nodeId, facts }: GenerationParts, { usage }: ChunkReader, room: OutputRoom): Promise<Event> {
-  const cachedInputTokens = usage?.cachedInputTokens;
-  return started({
-    nodeId,
-    modelRevision: facts.revision,
-    // These engines do not report their default sampling parameters.
-    sampling: undefined,
-    inputTokens: usage?.inputTokens ?? (await room.inputTokens()),
-    ...(cachedInputTokens === undefined ? {} : { cachedInputTokens }),
-  });
+/** Returns the position behind the first occurrence of a mark; undefined if there is none. */
+function endOfMark(tokens: readonly number[], mark: readonly number[]): number | undefined {
+  const at =
+    mark.length === 0 ? -1 : tokens.findIndex((_, from) => mark.every((one, offset) => tokens[from + offset] === one));
+  return at < 0 ? undefined : at + mark.length;
 }
 
-async function openStream(
-  { http, settings, silenceMs }: GenerationParts,
-  body: readonly Buffer[],
-  onSent: () => void,
-  signal: AbortSignal,
-): Promise<EventStream> {
-  const path = settings.dialect.paths.generate;
-  const { status, stream } = await http.open({ method: "POST", path, body, timeoutMs: silenceMs, onSent }, signal);
-  if (status === 200) return new EventStream(stream, silenceMs, signal);
-  // A status is an answer, even if its text breaks off or never arrives.
-  stream.setTimeout(REFUSAL_TIMEOUT_MS, () => stream.destroy());
-  const text = await readText(stream).catch(() => "");
-  throw toEngineFault(faultOfReply(status, text));
+/** Reads an event of the stream. Throws `EngineError` if it is no JSON, or reports a failure. */
+function readEvent(datum: string, read: (event: JsonFields) => TokenChunk): TokenChunk {
+  const fields = parseFields(datum);
+  if (!fields) throw new EngineError("PROTOCOL_VIOLATION", "The engine sent something that is not JSON.");
+  const chunk = read(fields);
+  if (chunk.fault) throw toEngineFault(chunk.fault);
+  return chunk;
 }
 
-function newReader(
-  { settings, facts, onFault }: GenerationParts,
-  chat: ChatRequest,
-  request: GenerateRequest,
-  onPrompt: PromptSink | undefined,
-): ChunkReader {
-  return new ChunkReader({
-    reasoning: settings.profile.reasoning,
-    marks: settings.marks,
-    hideReasoning: chat.thinking.hidden,
-    begun: chat.begun,
-    stops: chat.nodeStops,
-    onFault,
-    callable: chat.tools.callable,
-    maxCalls: chat.tools.maxCalls,
-    newCallId: newCallIds("any", []),
-    callerStops: request.sampling?.stop ?? [],
-    maxOutputTokens: request.maxOutputTokens,
-    contextWindow: facts.contextWindow,
-    onPrompt,
-  });
+/** Reads on behind the end of an answer, where a lost connection is no fault. */
+function restOf(stream: EventStream): Promise<StreamStep> {
+  return stream.next().catch(() => ({ data: [], done: true }));
+}
+
+/**
+ * Returns the bias of tokens behind others of the same answer: the engine counts them as prompt, so that its penalty of
+ * frequencies does not include them.
+ */
+function biasBehind({ frequencyPenalty = 0, logitBias }: TokenSampling, tokens: readonly number[]) {
+  if (frequencyPenalty === 0 || tokens.length === 0) return logitBias;
+  const bias: Record<string, number> = { ...logitBias };
+  for (const token of tokens) bias[token] = (bias[token] ?? 0) - frequencyPenalty;
+  return bias;
 }
 
 /**

@@ -1,20 +1,19 @@
 import { randomUUID } from "node:crypto";
+import { sleep } from "../../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
-import { sleep } from "../../../../deploy/runtime/time/sleep.ts";
 import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../../../errors.ts";
 import { HeldPrefixes, type KvTokens } from "../../../prefixes/held-prefixes.ts";
 import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts";
 import { throwIfLeft } from "../../caller-left.ts";
+import { asking } from "../generation/generation-parts.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
-import { toJsonBytes } from "../http/raw-json.ts";
-import { type ChatRequest, type RequestSettings, toCountBody } from "../request/request.ts";
+import { type RequestSettings, toChatPrompt } from "../request/request.ts";
 import { EngineBlocks } from "./engine-blocks.ts";
 import { EventFeed, loadZmq } from "./event-feed.ts";
 import { PlaceFinder } from "./place-finder.ts";
 import { type ReadPrompt, tiesOf } from "./prompt-ties.ts";
-import { promptTokens, toTokens } from "./prompt-tokens.ts";
 import { chainHashes } from "./token-chain.ts";
 
 /** The longest wait for the events of the test request, in milliseconds. */
@@ -43,9 +42,6 @@ export type EngineCacheParts = {
   /** Returns the KV tokens that the engine reports; 0 if not reported. */
   readonly kvTokens: () => KvTokens;
 };
-
-/** Receives the tokens of a prompt when the engine reports them, unvalidated. */
-export type PromptSink = (tokens: readonly unknown[]) => void;
 
 /**
  * Tracks the prefix cache of the engine beside the node through the engine's KV events, and maps it to the digests of
@@ -82,16 +78,13 @@ export class EngineCache {
    * the node cannot listen at the endpoint.
    */
   async open(settings: RequestSettings): Promise<void> {
-    const { options, http, countTimeoutMs, clock } = this.#parts;
+    const { options, clock } = this.#parts;
     const { dialect } = settings;
     const zmq = await loadZmq();
     const blocks = new EngineBlocks(this.held, dialect.countsBlockCopies);
     this.#settings = settings;
     this.#blocks = blocks;
-    this.#places = new PlaceFinder(clock, async (request) => {
-      const body = await toJsonBytes(toCountBody(request, this.#settings ?? settings), async () => {});
-      return promptTokens(http, dialect, body, countTimeoutMs, this.#closing.signal);
-    });
+    this.#places = new PlaceFinder(clock, (request) => this.#render(request, this.#settings ?? settings));
     this.#feeds = Array.from({ length: options.ranks }, (_, rank) => {
       const endpoint = endpointOf(options.endpoint, rank);
       const replayEndpoint = options.replayEndpoint && endpointOf(options.replayEndpoint, rank);
@@ -131,30 +124,12 @@ export class EngineCache {
     return why;
   }
 
-  /**
-   * Tracks a request before it is sent. Returns the receiver of the prompt tokens that the engine returns with its
-   * answer; undefined if they are not needed, or are requested separately.
-   */
-  follow(request: GenerateRequest, { countBody, cacheSalt }: ChatRequest): PromptSink | undefined {
-    const settings = this.#settings;
+  /** Tracks a request before it is sent: maps its digests to the tokens of its prompt. */
+  follow(request: GenerateRequest, salt: string, tokens: readonly number[]): void {
     const marks = prefixMarks(request);
     // Tokens do not identify an image.
-    if (!settings || marks.length === 0 || request.messages.some(hasImage)) return undefined;
-    if (!this.#confirming && !this.#isConfirmed) return undefined;
-    const read = (tokens: Uint32Array) => this.#read(request, marks, cacheSalt, tokens);
-    if (settings.dialect.fields.returnTokenIds !== undefined) {
-      return (list) => {
-        const tokens = toTokens(list);
-        if (tokens) read(tokens);
-      };
-    }
-    const { http, countTimeoutMs } = this.#parts;
-    void toJsonBytes(countBody, async () => {})
-      .then((body) => promptTokens(http, settings.dialect, body, countTimeoutMs, this.#closing.signal))
-      .then(read)
-      // The digests are then not mapped.
-      .catch(() => {});
-    return undefined;
+    if (marks.length === 0 || request.messages.some(hasImage)) return;
+    if (this.#confirming || this.#isConfirmed) this.#read(request, marks, salt, Uint32Array.from(tokens));
   }
 
   /** Stops tracking, and drops all state. */
@@ -189,6 +164,12 @@ export class EngineCache {
     this.#places?.find({ request, tokens, onFound }, unknown);
   }
 
+  async #render(request: GenerateRequest, settings: RequestSettings): Promise<ArrayLike<number>> {
+    const { http, countTimeoutMs } = this.#parts;
+    const ask = asking(http, countTimeoutMs, this.#closing.signal);
+    return (await settings.dialect.render(ask, toChatPrompt(request, settings))).tokens;
+  }
+
   /** Returns whether the test prompt is among the reported blocks. */
   #fits(): boolean {
     const { tokens, salt } = this.#confirming ?? {};
@@ -201,7 +182,6 @@ export class EngineCache {
 
   #reason(): string {
     const not = "Cached prefixes are not reported:";
-    if (!this.#confirming?.tokens) return `${not} the engine does not return the tokens of its prompts.`;
     if (!this.#blocks?.blockTokens) return `${not} the engine sends no KV events.`;
     if (this.#blocks.isMixed) return `${not} the engine's cache has blocks of more than one kind.`;
     return `${not} the engine's KV events do not match its prompts.`;

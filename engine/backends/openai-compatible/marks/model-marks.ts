@@ -1,5 +1,5 @@
 import type { ModelProfile } from "../../../profiles/profile.ts";
-import type { Dialect } from "../dialect/dialect.ts";
+import type { EngineDialect } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { asFields, asList, asText, parseFields } from "../http/json-fields.ts";
 import { SpelledMarks } from "./spelled-marks.ts";
@@ -22,14 +22,15 @@ export function spellingsInFile(text: string): readonly string[] | undefined {
  */
 export async function readModelMarks(
   http: EngineHttp,
-  dialect: Dialect,
+  dialect: EngineDialect,
   profile: ModelProfile,
   spellings: readonly string[] | undefined,
   signal: AbortSignal,
 ): Promise<ModelMarks> {
   const found = spellings ?? (await toldByEngine(http, dialect, signal));
   if (found) return { marks: new SpelledMarks(found), note: undefined };
-  const remedy = dialect.paths.tokenizer === undefined ? "" : "Start it with --enable-tokenizer-info-endpoint, or set";
+  const remedy =
+    dialect.paths.specialTokens === undefined ? "" : "Start it with --enable-tokenizer-info-endpoint, or set";
   const note =
     "backend: the engine does not report the special tokens of its model, so that callers can write them. " +
     `${remedy || "Set"} tokenizerFile.`;
@@ -38,11 +39,11 @@ export async function readModelMarks(
 
 async function toldByEngine(
   http: EngineHttp,
-  { paths }: Dialect,
+  { paths }: EngineDialect,
   signal: AbortSignal,
 ): Promise<readonly string[] | undefined> {
-  if (paths.tokenizer === undefined) return undefined;
-  const call = { method: "GET", path: paths.tokenizer, timeoutMs: TIMEOUT_MS } as const;
+  if (paths.specialTokens === undefined) return undefined;
+  const call = { method: "GET", path: paths.specialTokens, timeoutMs: TIMEOUT_MS } as const;
   const { status, text } = await http.fetch(call, signal);
   const { added_tokens_decoder: tokens } = (status === 200 ? parseFields(text) : undefined) ?? {};
   const spellings = Object.values(asFields(tokens)).flatMap(

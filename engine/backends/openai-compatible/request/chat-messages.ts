@@ -1,4 +1,10 @@
-import { ImageDetail, type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import {
+  ImageDetail,
+  type Message,
+  type Part,
+  Role,
+  type Tool,
+} from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import {
   type HistoryRules,
   modelHistory,
@@ -6,7 +12,8 @@ import {
   reasoningOf,
   textOf,
 } from "../../../conversation/model-history.ts";
-import { DataUrl, type JsonValue } from "../http/raw-json.ts";
+import { EngineError } from "../../../errors.ts";
+import { DataUrl, type JsonValue, rawObject } from "../http/raw-json.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";
 
 export type ChatRules = HistoryRules & {
@@ -76,4 +83,28 @@ function assistantTurn(parts: readonly Part[], content: JsonValue, marks: Spelle
     reasoning_content: reasoning === "" ? undefined : reasoning,
     tool_calls: calls.length > 0 ? calls : undefined,
   };
+}
+
+/**
+ * Writes the tools of a body. Their schemas are unchanged except for spellings of special tokens. Throws `EngineError`:
+ * INVALID_SCHEMA, and INVALID_REQUEST for a name with such a spelling, as no answer could call it.
+ */
+export function toChatTools(tools: readonly Tool[], marks: SpelledMarks): JsonValue {
+  return tools.map(({ name, description, strict, parametersJsonSchema }, index) => {
+    if (marks.isSpelledIn(name))
+      throw new EngineError("INVALID_REQUEST", `tools[${index}].name: spells a control token of the model.`);
+    const parameters = rawObject(marks.brokenJson(parametersJsonSchema === "" ? "{}" : parametersJsonSchema));
+    if (!parameters) {
+      throw new EngineError("INVALID_SCHEMA", `tools[${index}].parameters_json_schema: is not a JSON object.`);
+    }
+    return {
+      type: "function",
+      function: {
+        name,
+        description: description === "" ? undefined : marks.broken(description),
+        parameters,
+        strict: strict ? true : undefined,
+      },
+    };
+  });
 }

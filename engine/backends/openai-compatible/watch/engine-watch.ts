@@ -1,6 +1,6 @@
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import type { EngineSteps } from "../../../backend.ts";
-import type { Dialect } from "../dialect/dialect.ts";
+import type { EngineDialect } from "../engines/engine-dialect.ts";
 import { type EngineHttp, isUnreachable } from "../http/engine-http.ts";
 import { type EngineLoad, readLoad } from "./load.ts";
 
@@ -19,7 +19,7 @@ export type EngineWatchOptions = {
  */
 export class EngineWatch {
   readonly #http: EngineHttp;
-  readonly #dialect: Dialect;
+  readonly #dialect: EngineDialect;
   readonly #options: EngineWatchOptions;
   readonly #clock: Clock;
   readonly #listeners = new Set<() => void>();
@@ -37,7 +37,7 @@ export class EngineWatch {
   #stepMs = 0;
   #cancel: () => void = () => {};
 
-  constructor(http: EngineHttp, dialect: Dialect, options: EngineWatchOptions, clock: Clock) {
+  constructor(http: EngineHttp, dialect: EngineDialect, options: EngineWatchOptions, clock: Clock) {
     this.#http = http;
     this.#dialect = dialect;
     this.#options = options;

@@ -1,4 +1,4 @@
-import type { Dialect } from "../dialect/dialect.ts";
+import type { EngineDialect } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { asFields, asList, type JsonFields, parseFields } from "../http/json-fields.ts";
 import { labelOf, quantileOf, readMetricsPage, type Sample } from "./metrics-page.ts";
@@ -65,7 +65,7 @@ const AVERAGED: ReadonlySet<LoadField> = new Set(["kvUse"]);
  */
 export async function readLoad(
   http: EngineHttp,
-  dialect: Dialect,
+  dialect: EngineDialect,
   signal: AbortSignal,
 ): Promise<EngineLoad | undefined> {
   for (const path of dialect.paths.load) {

@@ -2,8 +2,8 @@ import { onAbort } from "../../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../../deploy/runtime/time/clock.ts";
 import type { Backend, BackendDescription, BackendLoad, ServedNode } from "../../../../engine/backend.ts";
 import { callerLeft, throwIfLeft } from "../../../../engine/backends/caller-left.ts";
-import { continuedAnswer, limitOutput, notOfThisAnswer } from "../../../../engine/backends/request-plan.ts";
-import { EngineError } from "../../../../engine/errors.ts";
+import { continuedAnswer, limitOutput } from "../../../../engine/backends/request-plan.ts";
+import { EngineError, notOfThisAnswer } from "../../../../engine/errors.ts";
 import type { HeldPrefixes } from "../../../../engine/prefixes/held-prefixes.ts";
 import { prefixMarks } from "../../../../engine/prefixes/prefix-marks.ts";
 import type {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { AnswerBlocks } from "../../../../engine/backends/openai-compatible/answer/answer-blocks.ts";
+import { TokenAnswer } from "../../../../engine/backends/openai-compatible/generation/token-answer.ts";
 import { SpelledMarks } from "../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import { type GrammarInput, grammarOf, worthReading } from "../../../../engine/caller-work/grammar-input.ts";
 import { EngineError } from "../../../../engine/errors.ts";
@@ -209,20 +209,21 @@ function inProcess({ tools, markers }: GrammarInput, pieces: readonly string[], 
   return [...events, ...during("turn", () => parser.end("stop"))];
 }
 
-/** Parses the output as a backend beside another engine does, which has already extracted the calls. */
+/** Parses the output as a backend beside another engine does, which restores broken spellings. */
 function beside(schema: string, pieces: readonly string[], during: During): readonly Event[] {
-  const blocks = new AnswerBlocks({
-    reasoning: MARKERS.get("qwen3")?.reasoning,
-    marks: new SpelledMarks(["<think>", "<tool_call>"]),
+  const answer = new TokenAnswer({
+    markers: MARKERS.get("qwen3") ?? {},
+    startsInReasoning: false,
+    toolNames: ["f"],
+    stop: [],
+    newCallId: () => "call-1",
+    spelled: new SpelledMarks(["<think>", "<tool_call>"]),
+    json: "any",
+    reasoningBudget: Number.POSITIVE_INFINITY,
     hideReasoning: false,
-    stops: [],
   });
-  for (const piece of pieces) during("turn", () => blocks.text(piece, []));
-  blocks.startCall("call-1", "f");
-  for (const piece of [schema, ...pieces]) during("turn", () => blocks.appendArguments(piece));
-  blocks.endCall(true);
-  blocks.end("stop");
-  return during("turn", () => blocks.take());
+  const events = [schema, ...pieces].flatMap((piece) => during("turn", () => answer.push(1, piece)));
+  return [...events, ...answer.end(false)];
 }
 
 /** Many members of all types: a schema that costs as much as large honest ones. */

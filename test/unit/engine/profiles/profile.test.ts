@@ -14,13 +14,11 @@ const folder = mkdtempSync(join(tmpdir(), "profile-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test.each(NAMES)("the profile %s is well formed", (name) => {
-  const { thinking, reasoning, toolCall, parsers } = loadProfile(name);
+  const { thinking, reasoning, toolCall } = loadProfile(name);
   if (thinking) expect(reasoning).toBeDefined();
   if (thinking?.default === "always") expect(thinking.off).toBeUndefined();
   else if (thinking) expect(thinking.off).not.toEqual(thinking.on);
   expect(toolCall).toBeDefined();
-  expect(parsers.vllm?.toolCall).toBeDefined();
-  expect(parsers.sglang?.reasoning === undefined).toBe(thinking === undefined);
 });
 
 test.each(["gemma", "glm", "gpt-oss", "kimi", "qwen", "minimax", "deepseek", "hermes", "llama", "mistral"])(

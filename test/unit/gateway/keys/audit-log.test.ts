@@ -3,9 +3,9 @@ import { appendFile, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } fr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { KeyChange } from "../../../../gateway/keys/audit-log.ts";
 import { appendAudit, readAudit } from "../../../../gateway/keys/audit-log.ts";
 import { auditFinding } from "../../../../gateway/keys/cli/doctor.ts";
-import type { KeyChange } from "../../../../gateway/keys/key-change.ts";
 import { makePepper } from "../../../../gateway/keys/key-digest.ts";
 import { EMPTY_KEY_SET } from "../../../../gateway/keys/key-record.ts";
 

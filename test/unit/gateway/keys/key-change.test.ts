@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
+import { keyChanges } from "../../../../gateway/keys/audit-log.ts";
 import { setLimits } from "../../../../gateway/keys/cli/change-commands.ts";
 import {
   createKey,
@@ -10,7 +11,6 @@ import {
   setAllowIps,
   setModels,
 } from "../../../../gateway/keys/key-admin.ts";
-import { keyChanges } from "../../../../gateway/keys/key-change.ts";
 import { makePepper } from "../../../../gateway/keys/key-digest.ts";
 import { EMPTY_KEY_SET, type KeySet } from "../../../../gateway/keys/key-record.ts";
 

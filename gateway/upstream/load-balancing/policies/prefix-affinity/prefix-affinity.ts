@@ -1,5 +1,5 @@
 import type { Clock } from "../../../../../deploy/runtime/time/clock.ts";
-import { durationMs } from "../../../../../deploy/runtime/time/proto-duration.ts";
+import { durationMs } from "../../../../../deploy/runtime/time/clock.ts";
 import type { Event, Finished } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { headOf, promptBytes } from "../../boundary-hashes.ts";
 import { type CacheNote, CacheReasons } from "../../cache-reasons.ts";

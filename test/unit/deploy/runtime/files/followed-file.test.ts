@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { FollowedFile, type LookProgress } from "../../../../../deploy/runtime/files/followed-file.ts";
+import { FollowedFile } from "../../../../../deploy/runtime/files/followed-file.ts";
 import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
 import { gate } from "../../../../support/gate.ts";
 import { until } from "../../../../support/until.ts";
@@ -154,12 +154,12 @@ test("a hanging read is abandoned and repeated, and its late result is not used"
   for (const tries of [1, 2]) {
     await clock.advance(500);
     await until(() => signals.length === tries, "the file is being read");
-    await clock.advance(5_000);
+    await clock.advance(15_000);
     await until(() => hung === tries, "the look is given up");
     expect(signals[tries - 1]?.aborted).toBe(true);
   }
   // Each of the two hanging reads occupies a thread: no third one is started.
-  await clock.advance(5_000);
+  await clock.advance(15_000);
   await followed.look();
   expect(signals.length).toBe(2);
   hanging[0]?.open();
@@ -169,30 +169,27 @@ test("a hanging read is abandoned and repeated, and its late result is not used"
   expect([hung, signals.map(({ aborted }) => aborted).slice(0, 2)]).toEqual([2, [true, true]]);
 });
 
-test("a slow read with progress is abandoned only when an answer is missing", async () => {
+test("a read is not abandoned while its file is parsed", async () => {
   await writeFile(file, "one");
   const clock = new VirtualClock();
-  let progress: LookProgress | undefined;
+  const parsed = gate();
   let hung = 0;
   const followed = new FollowedFile({
     files: [file],
     clock,
-    take(_signal, told) {
-      progress = told;
-      return new Promise(() => {});
+    async take(_signal, onRead) {
+      onRead();
+      await parsed.passed;
+      return "taken";
     },
     onHang: () => {
       hung += 1;
     },
   });
   onTestFinished(() => followed.close());
-  await clock.advance(500);
-  await until(() => progress !== undefined, "the file is being read");
-  for (let seconds = 0; seconds < 40; seconds += 4) {
-    progress?.onAnswer();
-    await clock.advance(4_000);
-  }
+  const looked = followed.look();
+  await clock.advance(60_000);
+  parsed.open();
+  await looked;
   expect(hung).toBe(0);
-  await clock.advance(10_000);
-  await until(() => hung === 1, "the look is given up");
 });

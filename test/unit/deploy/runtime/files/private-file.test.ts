@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import {
-  openPrivateFile,
   readPrivateFile,
   readPrivateFileSync,
   writePrivateFile,
@@ -66,19 +65,9 @@ describe("writePrivateFile", () => {
   });
 });
 
-/** Reads a file byte by byte. */
-async function readInPieces(file: string): Promise<Buffer | undefined> {
-  const opened = await openPrivateFile(file);
-  const bytes: number[] = [];
-  for (const room = Buffer.alloc(1); (await opened?.read(room, bytes.length)) === 1; ) bytes.push(room[0] ?? 0);
-  await opened?.close();
-  return opened && Buffer.from(bytes);
-}
-
 describe.each([
   ["readPrivateFile", readPrivateFile],
   ["readPrivateFileSync", async (file: string) => readPrivateFileSync(file)],
-  ["openPrivateFile", readInPieces],
 ])("%s", (_name, readPrivate) => {
   test("reads the written bytes, and undefined without a file", async () => {
     expect(await readPrivate(path)).toBeUndefined();

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { atMostEvery } from "../../../../../deploy/runtime/log/at-most-every.ts";
+import { atMostEvery } from "../../../../../deploy/runtime/log/process-log.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 test("a frequent line is logged at once, and then once per interval with its count", async () => {

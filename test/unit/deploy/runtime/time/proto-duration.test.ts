@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { durationMs, toDuration } from "../../../../../deploy/runtime/time/proto-duration.ts";
+import { durationMs, toDuration } from "../../../../../deploy/runtime/time/clock.ts";
 
 test.each([
   [0, { seconds: 0, nanos: 0 }],

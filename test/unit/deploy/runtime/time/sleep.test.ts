@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { sleep } from "../../../../../deploy/runtime/time/sleep.ts";
+import { sleep } from "../../../../../deploy/runtime/time/abort.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 function asleep(ms: number, signal: AbortSignal) {

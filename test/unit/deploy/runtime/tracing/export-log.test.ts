@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { describe, expect, test } from "vitest";
-import { exportLog } from "../../../../../deploy/runtime/tracing/export-log.ts";
+import { exportLog } from "../../../../../deploy/runtime/tracing/trace-export.ts";
 
 /** The SDK's form of a failed export: all fields of the error, as JSON. */
 const failed = (fields: object) => JSON.stringify({ stack: "at somewhere", name: "Error", ...fields });

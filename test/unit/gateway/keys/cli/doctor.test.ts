@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { auditFileOf } from "../../../../../gateway/keys/audit-log.ts";
 import { examine } from "../../../../../gateway/keys/cli/doctor.ts";
-import { fileKeyVault } from "../../../../../gateway/keys/file-key-vault.ts";
 import { pepperFileOf } from "../../../../../gateway/keys/key-file.ts";
+import { fileKeyVault } from "../../../../../gateway/keys/key-vault.ts";
 import { noteSeenRevision } from "../../../../../gateway/keys/seen-revision.ts";
 import { createKey, keyCommand } from "../../../../support/processes/key-command.ts";
 

@@ -1,8 +1,8 @@
-import type { CountTokensRequest, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { GrammarInput } from "../../../caller-work/grammar-input.ts";
-import type { Conversation } from "../../../conversation/chat-template.ts";
-import type { ModelProfile } from "../../../profiles/profile.ts";
-import { newCallIds, planReasoning, planToolUse, type ToolUse } from "../../request-plan.ts";
+import type { CountTokensRequest, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { GrammarInput } from "../caller-work/grammar-input.ts";
+import type { Conversation } from "../conversation/chat-template.ts";
+import type { ModelProfile } from "../profiles/profile.ts";
+import { newCallIds, planReasoning, planToolUse, type ToolUse } from "./request-plan.ts";
 
 export type AnswerPlan = ToolUse & {
   readonly conversation: Conversation;

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { planAnswer, planConversation } from "../../../../../../engine/backends/llama/generation/answer-plan.ts";
-import { loadProfile } from "../../../../../../engine/profiles/profile.ts";
-import { ReasoningEffort, ReasoningMode } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ToolChoiceMode } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
-import { generateRequest } from "../../../../../support/requests/generate-request.ts";
+import { planAnswer, planConversation } from "../../../../../engine/backends/answer-plan.ts";
+import { loadProfile } from "../../../../../engine/profiles/profile.ts";
+import { ReasoningEffort, ReasoningMode } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { generateRequest } from "../../../../support/requests/generate-request.ts";
 
 const OUTPUT_CONSTRAINT = { kind: { $case: "jsonObject", value: {} } } as const;
 const TOOL = { name: "run", description: "", parametersJsonSchema: "", strict: true };

@@ -1,0 +1,168 @@
+import type { TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
+import { EngineError } from "../../../errors.ts";
+import type { EngineFault } from "../http/http-error.ts";
+import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
+import { type JsonValue, RawJson } from "../http/raw-json.ts";
+
+export type DialectName = "vllm" | "sglang" | "llama-server";
+
+/** A conversation in the form of the chat completions API, for the engine's own chat template. */
+export type ChatPrompt = {
+  readonly model: string;
+  readonly messages: readonly JsonValue[];
+  /** The tools that the template shows to the model; undefined for none. */
+  readonly tools: JsonValue;
+  readonly templateKwargs: Readonly<Record<string, string | number | boolean>>;
+  readonly reasoningEffort: string | undefined;
+  /** Whether the last message is the begun answer. */
+  readonly continues: boolean;
+};
+
+/** A prompt as an engine's template and tokenizer write it. */
+export type RenderedPrompt = {
+  readonly tokens: readonly number[];
+  /** The engine's own form of the prompt's images, which goes back to it unchanged; undefined without images. */
+  readonly features: JsonValue;
+};
+
+/** Posts JSON to a path of the engine, and resolves to the reply's fields. Throws `EngineError`. */
+export type Ask = (path: string, body: JsonValue) => Promise<JsonFields>;
+
+/** The sampling parameters that a request may set; undefined for the engine's default. */
+export type TokenSampling = {
+  readonly temperature: number | undefined;
+  readonly topP: number | undefined;
+  readonly topK: number | undefined;
+  readonly minP: number | undefined;
+  readonly frequencyPenalty: number | undefined;
+  readonly presencePenalty: number | undefined;
+  readonly repetitionPenalty: number | undefined;
+  readonly seed: number | undefined;
+  /** The number of alternatives per token; undefined without log probabilities. */
+  readonly topLogprobs: number | undefined;
+  readonly logitBias: Readonly<Record<string, number>>;
+};
+
+/** A generation from tokens. */
+export type TokenRequest = TokenSampling & {
+  readonly model: string;
+  readonly tokens: readonly number[];
+  readonly features: JsonValue;
+  /** The most tokens of the answer, at least 1, within the context window. */
+  readonly maxTokens: number;
+  /** The grammar of the output, in the engine's form; undefined for free output. */
+  readonly grammar: string | undefined;
+  /** The spellings of special tokens that the text of the answer must contain. */
+  readonly marks: readonly string[];
+  /** The salt that isolates tenants in the engine's cache. */
+  readonly cacheSalt: string;
+  /** Whether tenants may share the prefix cache of an engine that cannot isolate them. */
+  readonly sharedCache: boolean;
+  readonly sessionId: string | undefined;
+  /** The priority in the engine's own sign; undefined if the engine has no priority scheduling. */
+  readonly priority: number | undefined;
+  readonly requestId: string | undefined;
+};
+
+/** One event of a generation's stream. */
+export type TokenChunk = {
+  /** The failure that the event reports; undefined if there is none. */
+  readonly fault: EngineFault | undefined;
+  readonly tokens: readonly number[];
+  /** The text that is certain now. Characters may come later than their first tokens. */
+  readonly text: string;
+  readonly logprobs: readonly TokenLogprob[];
+  /** How the answer ended; undefined before its end. `stop` is the model's own end. */
+  readonly finish: "stop" | "length" | "abort" | "error" | undefined;
+  /** The prompt tokens found in the engine's cache; undefined if not reported. */
+  readonly cachedInputTokens: number | undefined;
+  /** The prompt tokens that the engine has prefilled, during the prefill; undefined if not reported. */
+  readonly prefilledTokens: number | undefined;
+};
+
+/** The calls and properties of one kind of engine: render a conversation to tokens, generate from tokens. */
+export interface EngineDialect {
+  readonly name: DialectName;
+  readonly engineKind: EngineKind;
+  readonly paths: {
+    readonly generate: string;
+    readonly health: string;
+    readonly models: string;
+    /** The paths that return the version; the first that answers counts. */
+    readonly about: readonly string[];
+    readonly load: readonly string[];
+    /** The path that closes a session under which the engine protects cached prefixes; undefined without sessions. */
+    readonly closeSession: string | undefined;
+    /** The path that returns the special tokens of the model; undefined if there is none. */
+    readonly specialTokens: string | undefined;
+  };
+  /** The advice for an operator whose engine does not render or generate by tokens. */
+  readonly advice: string;
+  /** The modulus of seeds. */
+  readonly seeds: number;
+  /** The engine's sign of a higher priority: 1 for higher values, -1 for lower ones. */
+  readonly prioritySign: 1 | -1;
+  /** Whether the engine's cache distinguishes salts. */
+  readonly saltsCache: boolean;
+  /** Whether the chat call has its own field for the reasoning effort. */
+  readonly takesEffort: boolean;
+  /** Whether prompts may hold images. */
+  readonly takesImages: boolean;
+  readonly kvEvents: boolean;
+  /** Whether the KV events report each stored and removed copy of a block. */
+  readonly countsBlockCopies: boolean;
+  /** The reader of grammars: `xgrammar` holds free text before calls cheaply only in a form of its own. */
+  readonly grammarReader: "xgrammar" | "llama.cpp";
+  /** Renders a conversation with the engine's template and tokenizer. Throws `EngineError`. */
+  render(ask: Ask, prompt: ChatPrompt): Promise<RenderedPrompt>;
+  /** Resolves to the tokens of a text, special tokens included, without any at its beginning. */
+  tokenize(ask: Ask, model: string, text: string): Promise<readonly number[]>;
+  /** Resolves to the text of tokens, special tokens included; an incomplete character is U+FFFD. */
+  detokenize(ask: Ask, model: string, tokens: readonly number[]): Promise<string>;
+  /** Returns the body of a generation. Only known fields are written: engines ignore unknown ones. */
+  generateBody(request: TokenRequest): Record<string, JsonValue>;
+  /** Creates the reader of one generation's events. */
+  chunkReader(): (event: JsonFields) => TokenChunk;
+}
+
+/** Returns a list of tokens. Throws `EngineError` PROTOCOL_VIOLATION if it is empty or has other values. */
+export function tokensOf(list: unknown): readonly number[] {
+  if (!isTokens(list)) throw new EngineError("PROTOCOL_VIOLATION", "The engine returned no tokens.");
+  return list;
+}
+
+/** Returns a value of the engine's reply that goes back to the engine unchanged. */
+export function sameAgain(value: unknown): JsonValue {
+  return value === undefined || value === null ? undefined : new RawJson(JSON.stringify(value));
+}
+
+/** Returns whether a value is a list of tokens with at least one. */
+function isTokens(list: unknown): list is readonly number[] {
+  return Array.isArray(list) && list.length > 0 && list.every((token) => asCount(token) !== undefined);
+}
+
+/** Writes a list of tokens: hundreds of thousands of numbers are joined at once. */
+export function tokenList(tokens: readonly number[]): RawJson {
+  return new RawJson(`[${tokens.join(",")}]`);
+}
+
+/** Returns the tokens of an event; none if it has no list of tokens. */
+export function eventTokens(list: unknown): readonly number[] {
+  return isTokens(list) ? list : [];
+}
+
+/** Reads a log probability in the form of the chat completions API. */
+export function readLogprob(value: unknown): TokenLogprob {
+  return { ...readToken(value), alternatives: asList(asFields(value).top_logprobs).map(readToken) };
+}
+
+function readToken(value: unknown): { token: string; tokenBytes: Buffer; logprob: number } {
+  const { token, bytes, logprob } = asFields(value);
+  const text = asText(token);
+  return {
+    token: text,
+    tokenBytes: Array.isArray(bytes) ? Buffer.from(bytes.map(Number)) : Buffer.from(text),
+    logprob: typeof logprob === "number" ? logprob : 0,
+  };
+}

@@ -1,0 +1,92 @@
+import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
+import { readFault } from "../http/http-error.ts";
+import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
+import {
+  type EngineDialect,
+  eventTokens,
+  readLogprob,
+  type TokenChunk,
+  tokenList,
+  tokensOf,
+} from "./engine-dialect.ts";
+
+/**
+ * llama.cpp's server: `/apply-template`, `/tokenize` and `/completion`
+ * (https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md).
+ */
+export const LLAMA_SERVER: EngineDialect = {
+  name: "llama-server",
+  engineKind: EngineKind.OPENAI_COMPATIBLE,
+  paths: {
+    generate: "/completion",
+    health: "/health",
+    models: "/v1/models",
+    about: ["/props"],
+    load: ["/metrics"],
+    closeSession: undefined,
+    specialTokens: undefined,
+  },
+  advice: "Start llama-server with --jinja.",
+  // It reads 2^32 - 1 as a random seed.
+  seeds: 2 ** 32 - 1,
+  prioritySign: 1,
+  saltsCache: false,
+  takesEffort: false,
+  takesImages: false,
+  kvEvents: false,
+  countsBlockCopies: false,
+  grammarReader: "llama.cpp",
+  async render(ask, { messages, tools, templateKwargs }) {
+    const { prompt } = await ask("/apply-template", { messages, tools, chat_template_kwargs: templateKwargs });
+    const { tokens } = await ask("/tokenize", { content: asText(prompt), parse_special: true });
+    return { tokens: tokensOf(tokens), features: undefined };
+  },
+  async tokenize(ask, _model, text) {
+    return tokensOf((await ask("/tokenize", { content: text, parse_special: true })).tokens);
+  },
+  async detokenize(ask, _model, tokens) {
+    return asText((await ask("/detokenize", { tokens: tokenList(tokens) })).content);
+  },
+  generateBody(request) {
+    const { topLogprobs, logitBias } = request;
+    const bias = Object.entries(logitBias).map(([token, value]) => [Number(token), value]);
+    return {
+      prompt: tokenList(request.tokens),
+      n_predict: request.maxTokens,
+      stream: true,
+      return_tokens: true,
+      return_progress: true,
+      cache_prompt: request.sharedCache,
+      preserved_tokens: request.marks,
+      temperature: request.temperature,
+      top_p: request.topP,
+      top_k: request.topK,
+      min_p: request.minP,
+      frequency_penalty: request.frequencyPenalty,
+      presence_penalty: request.presencePenalty,
+      repeat_penalty: request.repetitionPenalty,
+      seed: request.seed,
+      // It returns the chosen token's own only beside at least one alternative.
+      n_probs: topLogprobs === undefined ? undefined : Math.max(1, topLogprobs),
+      logit_bias: bias.length > 0 ? bias : undefined,
+      grammar: request.grammar,
+    };
+  },
+  chunkReader: () => readChunk,
+};
+
+const FINISH: Readonly<Record<string, TokenChunk["finish"]>> = { eos: "stop", limit: "length" };
+
+function readChunk(event: JsonFields): TokenChunk {
+  const timings = asFields(event.timings);
+  const progress = asFields(event.prompt_progress);
+  return {
+    fault: readFault(event),
+    tokens: eventTokens(event.tokens),
+    text: asText(event.content),
+    logprobs: asList(event.completion_probabilities).map(readLogprob),
+    finish: event.stop === true ? (FINISH[asText(event.stop_type)] ?? "error") : undefined,
+    cachedInputTokens: asCount(progress.cache) ?? asCount(timings.cache_n),
+    prefilledTokens: asCount(progress.processed),
+  };
+}

@@ -1,0 +1,123 @@
+import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
+import { readFault } from "../http/http-error.ts";
+import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
+import { type EngineDialect, eventTokens, type TokenChunk, tokenList, tokensOf } from "./engine-dialect.ts";
+
+/**
+ * SGLang: `/v1/tokenize` with messages, and the native `/generate` with `input_ids`
+ * (https://docs.sglang.io/basic_usage/native_api.html). It was read, and held to a stand-in; no GPU has run it.
+ */
+export const SGLANG: EngineDialect = {
+  name: "sglang",
+  engineKind: EngineKind.SGLANG,
+  paths: {
+    generate: "/generate",
+    health: "/health",
+    models: "/v1/models",
+    about: ["/server_info", "/get_server_info"],
+    load: ["/v1/loads?include=core,queues", "/metrics"],
+    // https://docs.sglang.io/docs/advanced_features/session_radix_cache
+    closeSession: "/close_session",
+    specialTokens: undefined,
+  },
+  advice: "Use a version of SGLang whose /v1/tokenize takes messages.",
+  seeds: 2 ** 31,
+  prioritySign: 1,
+  saltsCache: true,
+  takesEffort: true,
+  takesImages: false,
+  kvEvents: true,
+  countsBlockCopies: false,
+  grammarReader: "xgrammar",
+  async render(ask, { model, messages, tools, templateKwargs, reasoningEffort, continues }) {
+    const { tokens } = await ask("/v1/tokenize", {
+      ...{ model, messages, tools },
+      tool_choice: tools === undefined ? undefined : "none",
+      chat_template_kwargs: templateKwargs,
+      reasoning_effort: reasoningEffort,
+      continue_final_message: continues || undefined,
+    });
+    return { tokens: tokensOf(tokens), features: undefined };
+  },
+  async tokenize(ask, model, text) {
+    return tokensOf((await ask("/v1/tokenize", { model, prompt: text, add_special_tokens: false })).tokens);
+  },
+  async detokenize(ask, model, tokens) {
+    const body = { model, tokens: tokenList(tokens), skip_special_tokens: false };
+    return asText((await ask("/v1/detokenize", body)).text);
+  },
+  generateBody(request) {
+    const { topK, topLogprobs, grammar, logitBias } = request;
+    return {
+      rid: request.requestId,
+      input_ids: tokenList(request.tokens),
+      cache_salt: request.cacheSalt,
+      session_id: request.sessionId,
+      priority: request.priority,
+      stream: true,
+      return_logprob: topLogprobs === undefined ? undefined : true,
+      top_logprobs_num: topLogprobs,
+      return_text_in_logprobs: topLogprobs === undefined ? undefined : true,
+      sampling_params: {
+        temperature: request.temperature,
+        top_p: request.topP,
+        top_k: topK === 0 ? -1 : topK,
+        min_p: request.minP,
+        frequency_penalty: request.frequencyPenalty,
+        presence_penalty: request.presencePenalty,
+        repetition_penalty: request.repetitionPenalty,
+        sampling_seed: request.seed,
+        logit_bias: Object.keys(logitBias).length > 0 ? logitBias : undefined,
+        max_new_tokens: request.maxTokens,
+        skip_special_tokens: false,
+        spaces_between_special_tokens: false,
+        ebnf: grammar,
+      },
+    };
+  },
+  chunkReader() {
+    // Text and tokens are cumulative, unless the server streams increments.
+    let [seenText, seenTokens] = [0, 0];
+    return (event) => {
+      const chunk = readChunk(event);
+      const meta = asFields(event.meta_info);
+      const total = asCount(meta.completion_tokens) ?? 0;
+      const isWhole = chunk.tokens.length >= total && seenTokens > 0;
+      const text = isWhole ? chunk.text.slice(seenText) : chunk.text;
+      const tokens = isWhole ? chunk.tokens.slice(seenTokens) : chunk.tokens;
+      seenText += text.length;
+      seenTokens += tokens.length;
+      const isEnd = chunk.finish === "stop" && asFields(meta.finish_reason).matched !== undefined;
+      return {
+        ...{ ...chunk, text },
+        tokens: isEnd ? tokens.slice(0, -1) : tokens,
+        logprobs: chunk.logprobs.slice(chunk.logprobs.length - tokens.length, isEnd ? -1 : undefined),
+      };
+    };
+  },
+};
+
+function readChunk(event: JsonFields): TokenChunk {
+  const meta = asFields(event.meta_info);
+  const finish = asText(asFields(meta.finish_reason).type);
+  const alternatives = asList(meta.output_top_logprobs);
+  return {
+    fault: readFault(event),
+    tokens: eventTokens(event.output_ids),
+    text: asText(event.text),
+    logprobs: asList(meta.output_token_logprobs).map((entry, at) => ({
+      ...readEntry(entry),
+      alternatives: asList(alternatives[at]).map(readEntry),
+    })),
+    finish: finish === "stop" || finish === "length" || finish === "abort" ? finish : finish ? "error" : undefined,
+    cachedInputTokens: asCount(meta.cached_tokens),
+    prefilledTokens: undefined,
+  };
+}
+
+/** Reads an entry of log probabilities: `[logprob, token, text]`. */
+function readEntry(entry: unknown): { token: string; tokenBytes: Buffer; logprob: number } {
+  const [logprob, , text] = asList(entry);
+  const token = asText(text);
+  return { token, tokenBytes: Buffer.from(token), logprob: typeof logprob === "number" ? logprob : 0 };
+}

@@ -1,0 +1,111 @@
+import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
+import { readFault } from "../http/http-error.ts";
+import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
+import {
+  type EngineDialect,
+  eventTokens,
+  readLogprob,
+  sameAgain,
+  type TokenChunk,
+  tokenList,
+  tokensOf,
+} from "./engine-dialect.ts";
+
+/**
+ * vLLM: `/v1/chat/completions/render` and `/inference/v1/generate`, which need `--enable-scale-out`
+ * (https://docs.vllm.ai/en/stable/serving/online_serving/openai_compatible_server/).
+ */
+export const VLLM: EngineDialect = {
+  name: "vllm",
+  engineKind: EngineKind.VLLM,
+  paths: {
+    generate: "/inference/v1/generate",
+    health: "/health",
+    models: "/v1/models",
+    about: ["/version"],
+    load: ["/metrics"],
+    closeSession: undefined,
+    specialTokens: "/tokenizer_info",
+  },
+  advice: "Start vLLM with --enable-scale-out.",
+  seeds: 2 ** 53,
+  prioritySign: -1,
+  saltsCache: true,
+  takesEffort: true,
+  takesImages: true,
+  kvEvents: true,
+  countsBlockCopies: true,
+  grammarReader: "xgrammar",
+  async render(ask, { model, messages, tools, templateKwargs, reasoningEffort, continues }) {
+    const { token_ids: tokens, features } = await ask("/v1/chat/completions/render", {
+      ...{ model, messages, tools },
+      // Any other choice needs a parser of calls at the engine; the template shows the tools all the same.
+      tool_choice: tools === undefined ? undefined : "none",
+      chat_template_kwargs: templateKwargs,
+      reasoning_effort: reasoningEffort,
+      continue_final_message: continues || undefined,
+      add_generation_prompt: continues ? false : undefined,
+      // Without it, a prompt that fills the window is refused here.
+      max_tokens: 1,
+    });
+    return { tokens: tokensOf(tokens), features: sameAgain(features) };
+  },
+  async tokenize(ask, model, text) {
+    return tokensOf((await ask("/tokenize", { model, prompt: text, add_special_tokens: false })).tokens);
+  },
+  async detokenize(ask, model, tokens) {
+    return asText((await ask("/detokenize", { model, tokens: tokenList(tokens) })).prompt);
+  },
+  generateBody(request) {
+    const { topK, topLogprobs, grammar, logitBias } = request;
+    return {
+      model: request.model,
+      token_ids: tokenList(request.tokens),
+      features: request.features,
+      request_id: request.requestId,
+      cache_salt: request.cacheSalt,
+      priority: request.priority,
+      stream: true,
+      output_mode: "text",
+      // Else an engine with a parser of reasoning ignores the grammar up to a closing mark.
+      reasoning_ended: true,
+      stream_options: { include_usage: true },
+      sampling_params: {
+        temperature: request.temperature,
+        top_p: request.topP,
+        top_k: topK === 0 ? -1 : topK,
+        min_p: request.minP,
+        frequency_penalty: request.frequencyPenalty,
+        presence_penalty: request.presencePenalty,
+        repetition_penalty: request.repetitionPenalty,
+        seed: request.seed,
+        logprobs: topLogprobs,
+        logit_bias: Object.keys(logitBias).length > 0 ? logitBias : undefined,
+        max_tokens: request.maxTokens,
+        skip_special_tokens: false,
+        spaces_between_special_tokens: false,
+        structured_outputs: grammar === undefined ? undefined : { grammar },
+      },
+    };
+  },
+  chunkReader: () => readChunk,
+};
+
+function readChunk(event: JsonFields): TokenChunk {
+  const choice = asFields(asList(event.choices)[0]);
+  const finish = asText(choice.finish_reason);
+  const tokens = eventTokens(choice.token_ids);
+  const text = asText(choice.text);
+  return {
+    fault: readFault(event),
+    // The token of the model's end comes without text.
+    tokens: finish === "stop" ? tokens.slice(0, -1) : tokens,
+    text,
+    logprobs: asList(asFields(choice.logprobs).content)
+      .slice(0, finish === "stop" ? -1 : undefined)
+      .map(readLogprob),
+    finish: finish === "stop" || finish === "length" || finish === "abort" ? finish : finish ? "error" : undefined,
+    cachedInputTokens: asCount(asFields(asFields(event.usage).prompt_tokens_details).cached_tokens),
+    prefilledTokens: undefined,
+  };
+}

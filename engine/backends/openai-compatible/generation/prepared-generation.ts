@@ -1,0 +1,126 @@
+import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
+import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { EngineError, notOfThisAnswer } from "../../../errors.ts";
+import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
+import { planAnswer } from "../../answer-plan.ts";
+import { continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
+import type { Ask, RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";
+import { cacheSalt, toChatPrompt, toSampling } from "../request/request.ts";
+import { asking, type GenerationParts } from "./generation-parts.ts";
+import { TokenAnswer } from "./token-answer.ts";
+
+/** The tokens at the end of a prompt that show whether the template has opened the reasoning. */
+const TAIL_TOKENS = 16;
+/** The replacement of incomplete characters. */
+const INCOMPLETE = "\uFFFD";
+/** The most tokens of one character. */
+export const CHARACTER_TOKENS = 4;
+/** The window of an engine that reports none, in tokens. */
+const ANY_WINDOW = 2 ** 31 - 1;
+
+/** A validated and rendered request, before the engine generates. */
+export type PreparedGeneration = {
+  readonly prompt: RenderedPrompt;
+  readonly salt: string;
+  readonly limit: OutputLimit;
+  readonly sampling: TokenSampling;
+  /** The grammar of the rest of the answer; undefined for free output. */
+  readonly grammar: string | undefined;
+  /** Resolves to the grammar of the answer behind its reasoning. */
+  readonly behindReasoning: () => Promise<string | undefined>;
+  readonly answer: TokenAnswer;
+  /** The given tokens of a continuation, up to the last whole character, and their events; empty otherwise. */
+  readonly given: readonly number[];
+  readonly replayed: readonly Event[];
+};
+
+/** Validates and renders a request. Throws `EngineError` for every error that can be detected before generation. */
+export async function prepareGeneration(
+  parts: GenerationParts,
+  request: GenerateRequest,
+  order: WorkOrder & { readonly signal: AbortSignal },
+): Promise<PreparedGeneration> {
+  const { settings, facts, markup, http, countTimeoutMs } = parts;
+  const { dialect, profile, servedModel } = settings;
+  const continued = continuedAnswer(request, facts.revision);
+  const plan = planAnswer(request, profile);
+  const salt = cacheSalt(request);
+  const mustNotCall = plan.conversation.tools.length > 0 && plan.callable.length === 0;
+  const banned = mustNotCall && markup.callToken !== undefined ? [markup.callToken] : [];
+  const sampling = toSampling(request.sampling, settings, banned);
+  if (plan.mustCall && !markup.markers.toolCall)
+    throw new EngineError("UNSUPPORTED_FEATURE", "tool_choice: this model calls no tools.");
+  if (continued) refuseContinuation(sampling);
+  const turn = () => parts.turns.nextUnlessLeft(request.tenant, order.signal);
+  const ask = asking(http, countTimeoutMs, order.signal, turn);
+  const prompt = await dialect.render(ask, toChatPrompt(request, settings));
+  const limit = limitOutput(request, prompt.tokens.length, facts.contextWindow || ANY_WINDOW);
+  const opened = await startsInReasoning(parts, ask, prompt.tokens);
+  const { thinking } = profile;
+  const answer = new TokenAnswer({
+    markers: markup.markers,
+    startsInReasoning: opened,
+    toolNames: plan.callable.map(({ name }) => name),
+    argumentTypes: argumentTypes(plan.callable),
+    maxToolCalls: plan.maxCalls,
+    stop: plan.stop.filter((text) => text !== ""),
+    newCallId: plan.newCallId,
+    callIds: continued?.callIds ?? [],
+    onFault: parts.onFault,
+    spelled: settings.marks,
+    json: plan.json,
+    reasoningBudget: plan.reasoningBudget,
+    hideReasoning: thinking !== undefined && thinking.off === undefined && !plan.conversation.reasoning,
+  });
+  const tokens = continued?.tokens ?? [];
+  if (tokens.length > limit.maxOutputTokens) throw notOfThisAnswer();
+  const { given, text } = await wholeCharacters(tokens, (ids) => dialect.detokenize(ask, servedModel, ids));
+  const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
+  const input = { ...plan.fixed, markers: markup.markers, reader: dialect.grammarReader };
+  const reasoning = opened ? "opened" : plan.conversation.reasoning ? "may-open" : "none";
+  const grammar = await parts.grammars.get({ ...input, reasoning, behind: text }, isolation, order);
+  const replayed = given.length === 0 ? [] : answer.push(given.length, text);
+  const behindReasoning = () => parts.grammars.get({ ...input, reasoning: "none" }, isolation, order);
+  return { prompt, salt, limit, sampling, grammar, behindReasoning, answer, given, replayed };
+}
+
+/**
+ * Throws `EngineError` UNSUPPORTED_FEATURE for an answer that another engine would continue in another way: drawn by
+ * seed, or with a presence penalty.
+ */
+function refuseContinuation({ seed, temperature, presencePenalty }: TokenSampling): void {
+  const refuse = (what: string) => new EngineError("UNSUPPORTED_FEATURE", `continuation: not of an answer ${what}.`);
+  if (seed !== undefined && temperature !== 0) throw refuse("with a seed");
+  if (presencePenalty) throw refuse("with a presence penalty");
+}
+
+/** Returns whether the template has opened the reasoning already, so that the output contains only its end. */
+async function startsInReasoning(
+  { settings: { dialect, servedModel, profile }, tails }: GenerationParts,
+  ask: Ask,
+  tokens: readonly number[],
+): Promise<boolean> {
+  const { reasoning } = profile;
+  if (!reasoning) return false;
+  const tail = tokens.slice(-TAIL_TOKENS);
+  const key = tail.join();
+  const text = tails.get(key) ?? (await dialect.detokenize(ask, servedModel, tail));
+  tails.set(key, text);
+  return text.trimEnd().endsWith(reasoning.open.trim());
+}
+
+/**
+ * Returns the tokens up to the last whole character, with their text: an engine that continues inside a character
+ * repeats the prompt in the answer. The others come again.
+ */
+async function wholeCharacters(
+  tokens: readonly number[],
+  textOf: (tokens: readonly number[]) => Promise<string>,
+): Promise<{ readonly given: readonly number[]; readonly text: string }> {
+  for (let dropped = 0; dropped < Math.min(CHARACTER_TOKENS, tokens.length); dropped += 1) {
+    const given = tokens.slice(0, tokens.length - dropped);
+    const text = await textOf(given);
+    if (!text.endsWith(INCOMPLETE)) return { given, text };
+  }
+  return { given: tokens, text: tokens.length === 0 ? "" : await textOf(tokens) };
+}
