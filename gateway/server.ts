@@ -34,7 +34,6 @@ import { Translator } from "./translation/translator.ts";
 import { timeoutsOf } from "./upstream/call/timeouts.ts";
 import type { ClusterManager } from "./upstream/cluster-manager.ts";
 import { ContinuationRoom, continuationBytes } from "./upstream/continuation/continuation-room.ts";
-import { KEPT_SHARE_OF_KEY } from "./upstream/continuation/continuation-settings.ts";
 import { Router } from "./upstream/router.ts";
 import type { KeyUsage } from "./usage/key-usage.ts";
 
@@ -209,7 +208,6 @@ function newContinuationRoom({ config, clock, log }: GatewayDeps, overload: Over
   const { maxBytes } = config.continuation;
   const room: ContinuationRoom = new ContinuationRoom({
     maxBytes: maxBytes ?? continuationBytes(overload.maxRssBytes),
-    maxShareOfKey: KEPT_SHARE_OF_KEY,
     inTrouble: () => overload.isActive("releaseKeptAnswers"),
     onFull: () => sayFull(undefined),
   });

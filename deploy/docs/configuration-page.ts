@@ -1,5 +1,6 @@
-import type { SchemaNode } from "./json-schema.ts";
+import type { SchemaNode } from "./markdown.ts";
 import { code, page, table } from "./markdown.ts";
+import { typeWords } from "./reference/field-tables.ts";
 
 /** The inputs of a program's configuration page. */
 export type ConfigurationPage = {
@@ -14,10 +15,8 @@ export type ConfigurationPage = {
   readonly envoyNames?: Readonly<Record<string, string>>;
 };
 
-/** A key of the file, or a branch of a choice between several forms. */
 type Key = { readonly path: string; readonly node: SchemaNode; readonly required: boolean };
 
-/** A group of keys under a heading. */
 type Section = { readonly heading: string; readonly text: string | undefined; readonly keys: readonly Key[] };
 
 /** Name suffixes with their units. */
@@ -45,11 +44,10 @@ export function configurationPage({ title, madeFrom, intro, schema, envoyNames }
 }
 
 function sectionText({ heading, text, keys }: Section, envoyNames: ConfigurationPage["envoyNames"]): string {
-  const header = ["key", "type", "range", "default", "meaning", ...(envoyNames ? ["Envoy"] : [])];
+  const header = ["key", "type", "default", "meaning", ...(envoyNames ? ["Envoy"] : [])];
   const rows = keys.map(({ path, node, required }) => [
     code(path),
     typeOf(path, node),
-    rangeOf(node),
     required ? "required" : defaultOf(node),
     node.description ?? "",
     ...(envoyNames ? [code(envoyNames[path] ?? "")] : []),
@@ -145,35 +143,8 @@ function tagValue(form: SchemaNode, tag: string): string {
 
 function typeOf(path: string, node: SchemaNode): string {
   const unit = UNITS.find(([ending]) => ending.test(path))?.[1];
-  const name = typeName(node);
-  return unit && /^(?:whole )?number$/.test(name) ? `${name}, ${unit}` : name;
-}
-
-function typeName(node: SchemaNode): string {
-  const choices = (node.anyOf ?? []) as readonly SchemaNode[];
-  if (choices.length > 0) return choices.map(typeName).join(" or ");
-  if (node.const !== undefined) return code(String(node.const));
-  if (node.enum) return node.enum.map((value) => code(String(value))).join(", ");
-  if (node.type === "array") return isGroup(node) ? "list" : `list of ${typeName((node.items ?? {}) as SchemaNode)}`;
-  if (node.type === "integer") return "whole number";
-  if (node.type === "boolean") return "`true` or `false`";
-  if (node.type === "null") return "`null`";
-  if (node.properties) return `object of ${Object.keys(node.properties).map(code).join(", ")}`;
-  return typeof node.type === "string" ? node.type : "any";
-}
-
-function rangeOf(node: SchemaNode): string {
-  const choices = (node.anyOf ?? []) as readonly SchemaNode[];
-  if (choices.length > 0) return choices.map(rangeOf).filter(Boolean).join(" or ");
-  const bounds = [
-    node.minimum !== undefined && `from ${node.minimum}`,
-    node.exclusiveMinimum !== undefined && `above ${node.exclusiveMinimum}`,
-    node.maximum !== undefined && `to ${node.maximum}`,
-    node.minItems !== undefined && `at least ${node.minItems}`,
-    node.maxLength !== undefined && `at most ${node.maxLength} characters`,
-    node.pattern !== undefined && code(node.pattern),
-  ];
-  return bounds.filter((bound) => bound !== false).join(" ");
+  const words = typeWords(node);
+  return unit && /^(?:whole )?number\b/.test(words) ? `${words}, in ${unit}` : words;
 }
 
 function defaultOf(node: SchemaNode): string {

@@ -1,3 +1,5 @@
+import * as z from "zod";
+
 /** Writes a Markdown table. A cell may hold any text: bars and line breaks are escaped. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.map(cell).join(" | ")} |`;
@@ -17,4 +19,23 @@ export function page(title: string, madeFrom: string, parts: readonly string[]):
 
 function cell(text: string): string {
   return text.replaceAll("|", "\\|").replaceAll("\n", " ");
+}
+
+/** A node of a JSON Schema as zod writes it. */
+export type SchemaNode = z.core.JSONSchema.BaseSchema;
+
+/** Returns the JSON Schema of a file, in draft 7, which editors support best. A field with a default may be omitted. */
+export function fileSchema(schema: z.ZodType, title: string): SchemaNode {
+  const { $schema, ...rest } = z.toJSONSchema(schema, { io: "input", target: "draft-7", override: withoutNoise });
+  return { ...($schema && { $schema }), title, ...rest };
+}
+
+/**
+ * Removes zod's additions: it bounds every integer by JavaScript's safe range, and gives every section an empty
+ * default.
+ */
+function withoutNoise({ jsonSchema }: { readonly jsonSchema: SchemaNode }): void {
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+  if (jsonSchema.properties && jsonSchema.default !== undefined) delete jsonSchema.default;
 }

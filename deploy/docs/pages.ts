@@ -11,14 +11,13 @@ import { keys } from "../monitoring/dashboards/keys.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { ENVOY_NAMES } from "./envoy-names.ts";
-import { familiesPage } from "./families/families-page.ts";
-import { fileSchema, type SchemaNode } from "./json-schema.ts";
+import { familiesPage } from "./families-page.ts";
 import { engineRegistry, gatewayRegistry } from "./live-registries.ts";
+import { fileSchema, type SchemaNode } from "./markdown.ts";
 import { ENGINE_METRIC_ACTIONS, GATEWAY_METRIC_ACTIONS } from "./metric-actions.ts";
 import { metricsPage } from "./metrics-page.ts";
-import { engineErrorsPage, outcomesPage } from "./outcomes-page.ts";
+import { engineErrorsPage, outcomesPage, routesPage } from "./outcomes-page.ts";
 import { referencePages } from "./reference/format-pages.ts";
-import { routesPage } from "./routes-page.ts";
 
 /** A generated file: its path in the repository, and its text. */
 export type GeneratedFile = { readonly path: string; readonly text: string };

@@ -4,10 +4,7 @@ import { createInterface } from "node:readline";
 /** The fields of the line `ready {…}` that a process prints on stdout once it accepts requests. */
 export type Ready = Readonly<Record<string, unknown>>;
 
-/**
- * The streams of every child. The `ipc` channel carries no messages: it closes when the supervisor dies, and the child
- * ends.
- */
+/** The `ipc` channel carries no messages: it closes when the supervisor dies, and the child ends. */
 const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
 /** Starts `program`, the path of a script, in a Node process. */
@@ -18,7 +15,6 @@ export function startProcess(program: string, args: readonly string[]): ChildPro
 /** The signal of the system's out-of-memory killer: the process cannot report it. */
 const FOR_MEMORY = "SIGKILL";
 
-/** Describes how a process ended, with the likely reason if it was killed. */
 export function endOf(how: string): string {
   return how === FOR_MEMORY ? `${how}: was there too little memory for it?` : how;
 }
@@ -26,9 +22,8 @@ export function endOf(how: string): string {
 /** A process ended before it was ready. It has printed the reason on stderr, unless it was killed. */
 export class ChildFailed extends Error {
   override readonly name = "ChildFailed";
-  /** Exit code of the process; 1 if a signal ended it or it could not be run. */
   readonly exitCode: number;
-  /** Description of its end: `exit code 1`, `SIGKILL`. */
+  /** Its end: `exit code 1`, `SIGKILL`. */
   readonly how: string;
 
   constructor(name: string, exitCode: number, how: string) {

@@ -13,8 +13,6 @@ export type LocalModel =
       readonly contextTokens: number;
       /** Concurrent generations of each engine. */
       readonly slots: number;
-      /** Whether a JSON string or list is ended when the model repeats itself in it. */
-      readonly endRepetition: boolean;
     }
   | { readonly kind: "scripted" };
 
@@ -23,19 +21,14 @@ export class ModelError extends Error {
   override readonly name = "ModelError";
 }
 
-/**
- * Settings of the demonstration model: it was trained on short dialogues, it is tiny, so that slots are cheap, and it
- * does not end strings that it was not trained on.
- */
-const DEMO = { contextTokens: 4096, slots: 8, endRepetition: true };
+/** Settings of the demonstration model: it was trained on short dialogues, and its slots are cheap. */
+const DEMO = { contextTokens: 4096, slots: 8 };
 /**
  * Settings of any other model: the least context for a coding agent, and few slots, because the weights need the
  * memory.
  */
-const REAL = { contextTokens: 32_768, slots: 2, endRepetition: false };
+const REAL = { contextTokens: 32_768, slots: 2 };
 
-/** A model name, not a file: the engine plays a tool turn and a final turn, to try agents without a capable model. */
-const SCRIPTED = "scripted";
 /** Node's diagnostics channel for failed connections of `fetch`. */
 const CONNECT_FAILED = "undici:client:connectError";
 
@@ -52,7 +45,7 @@ export async function findModel(
   model: string | undefined,
   contextTokens: number | undefined,
 ): Promise<LocalModel> {
-  if (model === SCRIPTED) return { kind: "scripted" };
+  if (model === "scripted") return { kind: "scripted" };
   const shape = model === undefined ? DEMO : REAL;
   const path =
     model === undefined
@@ -70,7 +63,6 @@ export async function findModel(
     modelPath: path,
     slots: shape.slots,
     contextTokens: contextTokens ?? shape.contextTokens,
-    endRepetition: shape.endRepetition,
   };
 }
 

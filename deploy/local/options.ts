@@ -1,35 +1,27 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { CATALOG } from "../../gateway/catalog.ts";
+import { errnoOf } from "../runtime/files/private-file.ts";
 import { programVersion } from "../runtime/files/project-folder.ts";
-import type { WantedPort } from "./free-ports.ts";
 
 export type LocalOptions = {
-  /** Port of the API; 0: any free one. Default: 8080. */
+  /** Ports; 0 is any free one. Those of further engine nodes follow that of the first. */
   readonly port: number;
-  /** Port of the gateway's admin listener; 0: any free one. Default: 9901. */
   readonly adminPort: number;
-  /** gRPC port of the first engine node; the other nodes use the next ones; 0: any free ones. Default: 50051. */
   readonly enginePort: number;
-  /** Metrics port of the first engine node; the other nodes use the next ones; 0: any free ones. Default: 0. */
   readonly metricsPort: number;
-  /** Folder of keys and generated configuration. Default: `.svc` in the working directory. */
   readonly stateDir: string;
   /** Path of a GGUF file, `hf:org/repo:quant` or `scripted`; absent: the demonstration model. */
   readonly model?: string;
   /** Tokens of prompt and answer together, per generation; absent: depends on the model. */
   readonly contextTokens?: number;
-  /** Number of engine nodes, 1 to 64. Default: 1. */
   readonly engines: number;
-  /**
-   * Seconds for which the gateway accepts connections after a stop signal, while `/ready` fails, so that a proxy in
-   * front can react. Default: 0.
-   */
+  /** Seconds for which the gateway accepts connections after a stop signal, while `/ready` fails. */
   readonly drainGrace: number;
-  /** Minimum log level. Default: `warn`. */
   readonly logLevel: "debug" | "info" | "warn" | "error";
 };
 
-/** Makes the parser of an option with an integer from `minimum` to `maximum`. */
 function whole(minimum: number, maximum: number) {
   return (text: string): number => {
     const value = Number(text);
@@ -45,9 +37,7 @@ const port = whole(0, HIGHEST_PORT);
 /** Returns the port of the program at `index`, from 0, if the first one has the port `first`; 0 stays any free port. */
 const following = (first: number, index: number): number => (first === 0 ? 0 : first + index);
 
-/** Returns the gRPC port of the engine node at `index`, from 0; 0: any free port. */
 export const enginePort = ({ enginePort }: LocalOptions, index: number): number => following(enginePort, index);
-/** Returns the metrics port of the engine node at `index`, from 0; 0: any free port. */
 export const metricsPort = ({ metricsPort }: LocalOptions, index: number): number => following(metricsPort, index);
 
 /** Returns all requested ports with their flags. */
@@ -62,10 +52,7 @@ export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
   ];
 }
 
-/**
- * Parses the command line, `argv` without the program. Throws commander's error for an invalid one, and for `--help`
- * and `--version`.
- */
+/** Parses the command line. Throws commander's error for an invalid one, and for `--help` and `--version`. */
 export function parseOptions(argv: readonly string[]): LocalOptions {
   const command = startCommand().parse([...argv], { from: "user" });
   const options = command.opts<LocalOptions>();
@@ -99,4 +86,33 @@ function startCommand(): Command {
     )
     .allowExcessArguments(false)
     .exitOverride();
+}
+
+/** A port that cannot be bound; the message names the port and its flag. */
+export class PortError extends Error {
+  override readonly name = "PortError";
+}
+
+export type WantedPort = { readonly flag: string; readonly port: number };
+
+/** Throws `PortError` for the first port that cannot be bound at 127.0.0.1, before any process is started. */
+export async function requireFreePorts(wanted: readonly WantedPort[]): Promise<void> {
+  for (const { flag, port } of wanted) {
+    if (port === 0) continue;
+    const server = createServer();
+    try {
+      server.listen({ host: "127.0.0.1", port, exclusive: true });
+      await once(server, "listening");
+    } catch (cause) {
+      throw new PortError(`${flag}: 127.0.0.1:${port} ${reasonOf(cause)}`, { cause });
+    }
+    server.close();
+    await once(server, "close");
+  }
+}
+
+function reasonOf(error: unknown): string {
+  const code = errnoOf(error);
+  if (code === "EADDRINUSE") return "is in use by another process";
+  return code === "EACCES" ? "may not be listened on by this user" : `cannot be listened on (${code})`;
 }

@@ -6,12 +6,27 @@ import { runMain } from "../runtime/process/run-main.ts";
 import { StopOrders } from "../runtime/process/stop-orders.ts";
 import { onAbort, untilAborted } from "../runtime/time/abort.ts";
 import { systemClock } from "../runtime/time/clock.ts";
-import { Child, ChildFailed, startProcess } from "./child.ts";
-import { PortError, requireFreePorts } from "./free-ports.ts";
+import { Child, ChildFailed, type Ready, startProcess } from "./child.ts";
 import { findModel, ModelError } from "./model.ts";
-import { enginePort, type LocalOptions, metricsPort, parseOptions, wantedPorts } from "./options.ts";
-import { localKey, openState, type State, writeEngineConfig, writeGatewayConfig } from "./state.ts";
-import { ownState, StateFolderError, stateFolder } from "./state-lock.ts";
+import {
+  enginePort,
+  type LocalOptions,
+  metricsPort,
+  PortError,
+  parseOptions,
+  requireFreePorts,
+  wantedPorts,
+} from "./options.ts";
+import {
+  localKey,
+  openState,
+  ownState,
+  type State,
+  StateFolderError,
+  stateFolder,
+  writeEngineConfig,
+  writeGatewayConfig,
+} from "./state.ts";
 import { type Program, Supervisor } from "./supervisor.ts";
 
 /*
@@ -96,41 +111,37 @@ async function bringUp(
 }
 
 function engineProgram(file: string, state: State, options: LocalOptions, backend: object, index: number): Program {
-  const name = `engine ${index + 1}`;
   let port = enginePort(options, index);
-  return {
-    name,
-    async start() {
-      const place = { index: index + 1, port, metricsPort: metricsPort(options, index) };
-      const config = await writeEngineConfig(state, options, backend, place);
-      const child = new Child(name, startProcess(file, ["--config", config]));
-      // A restarted node must have the address in the gateway's configuration.
-      child.ready.then(
-        (ready) => {
-          port = Number(String(ready.address).split(":").at(-1));
-        },
-        () => {},
-      );
-      return child;
+  return program(`engine ${index + 1}`, file, {
+    config: () =>
+      writeEngineConfig(state, options, backend, { index: index + 1, port, metricsPort: metricsPort(options, index) }),
+    // A restarted node must have the address in the gateway's configuration.
+    onReady: ({ address }) => {
+      port = Number(String(address).split(":").at(-1));
     },
-  };
+  });
 }
 
 function gatewayProgram(state: State, options: LocalOptions, engines: readonly string[]): Program {
-  const name = "gateway";
   let place = { port: options.port, adminPort: options.adminPort };
+  return program("gateway", GATEWAY, {
+    config: () => writeGatewayConfig(state, options, engines, place),
+    // A restarted gateway must have the announced URLs.
+    onReady: ({ baseUrl, adminUrl }) => {
+      place = { port: portOf(baseUrl), adminPort: portOf(adminUrl) };
+    },
+  });
+}
+
+type Start = { readonly config: () => Promise<string>; readonly onReady: (ready: Ready) => void };
+
+/** Returns a program whose configuration is written at each start. */
+function program(name: string, file: string, { config, onReady }: Start): Program {
   return {
     name,
     async start() {
-      const config = await writeGatewayConfig(state, options, engines, place);
-      const child = new Child(name, startProcess(GATEWAY, ["--config", config]));
-      // A restarted gateway must have the announced URLs.
-      child.ready.then(
-        ({ baseUrl, adminUrl }) => {
-          place = { port: portOf(baseUrl), adminPort: portOf(adminUrl) };
-        },
-        () => {},
-      );
+      const child = new Child(name, startProcess(file, ["--config", await config()]));
+      child.ready.then(onReady, () => {});
       return child;
     },
   };
@@ -149,10 +160,9 @@ async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> 
   }
 }
 
-/** The addresses in the announcement of a successful start. */
-type Ready = { readonly baseUrl: string; readonly adminUrl: string } & Readonly<Record<string, unknown>>;
+type Announced = { readonly baseUrl: string; readonly adminUrl: string };
 
-function announce(ready: Ready, key: string): void {
+function announce(ready: Announced, key: string): void {
   console.log(`
 Base URL  ${ready.baseUrl}     (chat and responses SDKs: ${ready.baseUrl}/v1)
 API key   ${key}

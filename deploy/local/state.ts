@@ -1,23 +1,22 @@
 import { randomBytes } from "node:crypto";
-import { join } from "node:path";
+import { lstat, mkdir, stat } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG } from "../../gateway/catalog.ts";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
-import { readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
+import { withFileLock } from "../runtime/files/file-lock.ts";
+import { errnoOf, FileError, readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
 import type { LocalOptions } from "./options.ts";
 
 /** Milliseconds for running answers after Ctrl-C: short, because this runs on a developer's machine. */
 const DRAIN_TIMEOUT_MS = 5_000;
 
-/** The files of a local start; all of them can be deleted. */
+/** The paths of the files of a local start; all of them can be deleted. */
 export type State = {
-  /** Path of the state folder, which holds all other files. */
   readonly folder: string;
-  /** Path of the key file. */
   readonly keyFile: string;
-  /** Path of the file with the text of the local API key. */
+  /** The file with the text of the local API key. */
   readonly localKeyFile: string;
-  /** Path of the file with the 32 random bytes of the gateways' sealing key. */
   readonly sealingKeyFile: string;
 };
 
@@ -45,7 +44,7 @@ export async function localKey(state: State, signal: AbortSignal): Promise<strin
 /** Number of an engine node, from 1, with its gRPC and metrics ports; port 0: any free one. */
 export type EnginePlace = { readonly index: number; readonly port: number; readonly metricsPort: number };
 
-/** Writes the configuration of an engine node. Resolves to the path of the file. */
+/** Writes the configuration of an engine node; resolves to its path. */
 export async function writeEngineConfig(
   state: State,
   options: LocalOptions,
@@ -66,10 +65,7 @@ export async function writeEngineConfig(
 /** Public and admin ports of the gateway; 0: any free one. */
 export type GatewayPlace = { readonly port: number; readonly adminPort: number };
 
-/**
- * Writes the configuration of the gateway for the nodes at `engines`, each `host:port`. Resolves to the path of the
- * file.
- */
+/** Writes the configuration of the gateway for the nodes at `engines`, each `host:port`; resolves to its path. */
 export async function writeGatewayConfig(
   state: State,
   options: LocalOptions,
@@ -97,4 +93,66 @@ async function writeConfig(state: State, name: string, config: object): Promise<
     `# Written by npm start, anew each time.\n${stringify(config, { aliasDuplicateObjects: false })}`,
   );
   return file;
+}
+
+/** Milliseconds in which the lock of a killed start is taken over. */
+const TAKE_OVER_MS = 250;
+
+/** The state folder is unusable. */
+export class StateFolderError extends Error {
+  override readonly name = "StateFolderError";
+}
+
+/** Mode bits that let other users write. */
+const WRITABLE_BY_OTHERS = 0o022;
+
+/**
+ * Creates the state folder if it is missing; resolves to its absolute path. Throws `StateFolderError` if another user
+ * could have prepared it, with a known sealing key or with other engines.
+ */
+export async function stateFolder(stateDir: string): Promise<string> {
+  const folder = resolve(stateDir);
+  try {
+    await makeFolder(folder);
+    const { uid, mode } = await lstat(folder);
+    // Only on systems with owners and modes.
+    const us = process.getuid?.();
+    if (us !== undefined && uid !== us) throw new StateFolderError(`--state-dir: ${folder} belongs to another user`);
+    if (us !== undefined && (mode & WRITABLE_BY_OTHERS) !== 0)
+      throw new StateFolderError(`--state-dir: ${folder} is writable by other users; its mode should be 0700`);
+  } catch (cause) {
+    if (cause instanceof StateFolderError) throw cause;
+    throw new StateFolderError(`--state-dir: ${folder} cannot be made (${errnoOf(cause)})`, { cause });
+  }
+  return folder;
+}
+
+/** Creates a folder and its missing parents: the recursive mkdir of Node never ends on `/proc`. */
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { mode: 0o700 });
+  } catch (cause) {
+    const errno = errnoOf(cause);
+    if (errno === "EEXIST" && (await stat(folder)).isDirectory()) return;
+    if (errno !== "ENOENT" || dirname(folder) === folder) throw cause;
+    await makeFolder(dirname(folder));
+    await mkdir(folder, { mode: 0o700 });
+  }
+}
+
+/** Runs `run` as the only start in `folder`. Throws `StateFolderError` before `run` if another start uses the folder. */
+export async function ownState<T>(folder: string, run: () => Promise<T>): Promise<T> {
+  const file = join(folder, "start.lock");
+  let owned = false;
+  const begin = () => {
+    owned = true;
+    return run();
+  };
+  try {
+    return await withFileLock(file, begin, AbortSignal.timeout(TAKE_OVER_MS));
+  } catch (error) {
+    if (owned || !(error instanceof FileError) || error.fault !== "locked") throw error;
+    const hint = `stop it or choose another --state-dir; if none runs, remove ${file}`;
+    throw new StateFolderError(`--state-dir: another start uses ${folder}; ${hint}`, { cause: error });
+  }
 }

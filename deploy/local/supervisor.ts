@@ -1,5 +1,4 @@
 import { type Child, ChildFailed, endOf, type Ready } from "./child.ts";
-import { RestartDelay } from "./restart-delay.ts";
 
 /** Milliseconds between two stop signals: longer than the time within which two signals count as one. */
 const ASK_AGAIN_MS = 600;
@@ -16,31 +15,26 @@ export type Program = {
 type Member = { readonly program: Program; readonly delay: RestartDelay; child?: Child };
 
 /**
- * Keeps processes running. A process that was ready and exits is restarted, whatever its exit code: the operator
- * decides their number, and an exit by the admin listener is a restart. Groups are stopped in reverse order of their
- * start, so that a gateway can finish its answers before its engines exit.
+ * Restarts processes that were ready and exit, whatever their exit code: an exit by the admin listener is a restart.
+ * Groups are stopped in reverse order of their start, so that a gateway finishes its answers before its engines exit.
  */
 export class Supervisor {
   readonly #groups: (readonly Member[])[] = [];
   readonly #say: (text: string) => void;
   #stopping = false;
 
-  /** `say` receives one line for every restarted process. */
   constructor(say: (text: string) => void) {
     this.#say = say;
   }
 
-  /**
-   * Starts a group of programs. Resolves to the `ready` fields of its processes; rejects with `ChildFailed` if one
-   * ended before.
-   */
+  /** Resolves to the `ready` fields of a group of programs; rejects with `ChildFailed` if one ended before. */
   async start(programs: readonly Program[]): Promise<readonly Ready[]> {
     const group = programs.map((program): Member => ({ program, delay: new RestartDelay() }));
     this.#groups.unshift(group);
     return Promise.all(group.map((member) => this.#run(member)));
   }
 
-  /** Stops all processes, group by group, and resolves when they have exited. None is restarted. */
+  /** Resolves when all processes have exited. */
   async stop(): Promise<void> {
     this.#stopping = true;
     for (const group of this.#groups) {
@@ -49,10 +43,7 @@ export class Supervisor {
     }
   }
 
-  /**
-   * Sends stop signals repeatedly until all processes have exited, so that running work is ended. A second signal is
-   * not enough, because a busy process may receive the first two at the same time and count them as one.
-   */
+  /** Sends stop signals until all processes have exited: a busy process may take the first two for one. */
   hurry(): void {
     const ask = () => {
       for (const { child } of this.#groups.flat()) child?.signal("SIGTERM");
@@ -87,4 +78,20 @@ export class Supervisor {
 function failureOf(error: unknown): string {
   const how = error instanceof ChildFailed ? endOf(error.how) : error instanceof Error ? error.message : String(error);
   return `did not start (${how})`;
+}
+
+const FIRST_MS = 500;
+const LONGEST_MS = 30_000;
+/** Ready time, in milliseconds, after which the delay is reset. */
+const STEADY_MS = 60_000;
+
+/** The restart delay of a process, which doubles while it keeps exiting. */
+export class RestartDelay {
+  #ends = 0;
+
+  /** Returns the milliseconds to wait after an exit of a process that was ready for `readyForMs`. */
+  next(readyForMs: number): number {
+    this.#ends = readyForMs >= STEADY_MS ? 1 : this.#ends + 1;
+    return Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(this.#ends - 1, 10));
+  }
 }

@@ -11,8 +11,15 @@ import {
 import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
 import { callerLeft } from "../backends/caller-left.ts";
 import { EngineError } from "../errors.ts";
-import { WORK, type WorkInput, type WorkKind, type WorkOutput } from "./work-kinds.ts";
-import { replyTo, type WorkMessage, type WorkReply } from "./work-reply.ts";
+import {
+  replyTo,
+  WORK,
+  type WorkInput,
+  type WorkKind,
+  type WorkMessage,
+  type WorkOutput,
+  type WorkReply,
+} from "./work-kinds.ts";
 
 /** Of one thread: its heap, in MiB, and the idle time, in milliseconds, after which a grown one ends. */
 export const THREAD_BOUNDS = { maxHeapMiB: 256, restMs: 5_000 } as const;

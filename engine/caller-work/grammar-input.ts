@@ -7,8 +7,8 @@ import {
   tellsTypes,
 } from "../grammar/output/output-grammar.ts";
 import type { CallableTool } from "../grammar/output/tool-call-grammar.ts";
-import { costlySchema } from "../grammar/schema/invalid-schema.ts";
-import { argumentTypes } from "../tool-calls/readers/argument-types.ts";
+import { costlySchema } from "../grammar/schema/schema-document.ts";
+import { argumentTypes } from "../tool-calls/argument-types.ts";
 
 /** The most calls that a grammar without a configured bound allows: a model could otherwise call forever. */
 const MAX_CALLS = 32;

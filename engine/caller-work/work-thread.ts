@@ -1,6 +1,6 @@
 import { parentPort } from "node:worker_threads";
-import { ofThisThread } from "../../deploy/runtime/threads/grown-heap.ts";
-import { replyTo, type WorkMessage } from "./work-reply.ts";
+import { ofThisThread } from "../../deploy/runtime/threads/work-threads.ts";
+import { replyTo, type WorkMessage } from "./work-kinds.ts";
 
 parentPort?.on("message", (message: WorkMessage) => {
   parentPort?.postMessage({ ...replyTo(message), ...ofThisThread() });

@@ -1,4 +1,7 @@
 import type { Event, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { heldSuffixLength } from "../tool-calls/call-reader.ts";
+import { type CodeFence, CodeFences } from "./fenced-calls.ts";
+import type { PendingText } from "./next-mark.ts";
 
 type ProseKind = "text" | "reasoning";
 
@@ -96,5 +99,98 @@ export class BlockWriter {
     if (text === "") return;
     this.#delta = { text: "", logprobs: [] };
     this.#events.push({ kind: { $case: "blockDelta", value: { index, text, logprobs } } });
+  }
+}
+
+/** Finds stop strings in text that arrives in pieces, and holds back their prefixes. */
+class StopMatcher {
+  readonly #stops: readonly string[];
+  #held = "";
+
+  constructor(stops: readonly string[]) {
+    this.#stops = stops.filter((stop) => stop !== "");
+  }
+
+  get heldLength(): number {
+    return this.#held.length;
+  }
+
+  /** The stop string that completes first wins, and the longer of two that end together, however the text is split. */
+  push(text: string): { readonly text: string; readonly matched?: string } {
+    const all = this.#held + text;
+    let best: { readonly start: number; readonly end: number; readonly stop: string } | undefined;
+    for (const stop of this.#stops) {
+      const start = all.indexOf(stop);
+      if (start < 0) continue;
+      const end = start + stop.length;
+      if (best === undefined || end < best.end || (end === best.end && start < best.start)) best = { start, end, stop };
+    }
+    if (best !== undefined) {
+      this.#held = "";
+      return { text: all.slice(0, best.start), matched: best.stop };
+    }
+    const keep = heldSuffixLength(all, this.#stops);
+    this.#held = all.slice(all.length - keep);
+    return { text: all.slice(0, all.length - keep) };
+  }
+
+  flush(): string {
+    const rest = this.#held;
+    this.#held = "";
+    return rest;
+  }
+}
+
+export class VisibleText {
+  readonly #writer: BlockWriter;
+  readonly #pending: PendingText;
+  readonly #stops: StopMatcher;
+  readonly #fences = new CodeFences();
+  /** The end position, in the output, of the text passed to the stop matcher, in UTF-16 units. */
+  #end = 0;
+  #isFresh = true;
+  #matchedStop: string | undefined;
+
+  constructor(writer: BlockWriter, pending: PendingText, stop: readonly string[]) {
+    this.#writer = writer;
+    this.#pending = pending;
+    this.#stops = new StopMatcher(stop);
+  }
+
+  get matchedStop(): string | undefined {
+    return this.#matchedStop;
+  }
+
+  /** Whether only white space has come since the start or `beginAnew`, so that a reasoning mark would count here. */
+  get isFresh(): boolean {
+    return this.#isFresh;
+  }
+
+  get fence(): CodeFence | undefined {
+    return this.#fences.open;
+  }
+
+  /** Allows a reasoning mark again, as at the start, and closes a code fence. */
+  beginAnew(): void {
+    this.#isFresh = true;
+    this.#fences.reset();
+  }
+
+  add(text: string): void {
+    if (text.trim() !== "") this.#isFresh = false;
+    this.#fences.push(text);
+    this.#end = this.#pending.offset;
+    const start = this.#end - text.length - this.#stops.heldLength;
+    const { text: certain, matched } = this.#stops.push(text);
+    this.#writer.append("text", certain, start);
+    if (matched === undefined) return;
+    this.#matchedStop = matched;
+    this.#writer.end(true, true);
+  }
+
+  /** Releases held text: another block or the end follows, so no stop string can complete. */
+  flush(): void {
+    const rest = this.#stops.flush();
+    this.#writer.append("text", rest, this.#end - rest.length);
   }
 }

@@ -1,12 +1,31 @@
-import { type CallProgress, type CallReader, markAt, skipSpace } from "../tool-calls/readers/call-reader.ts";
-import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
+import { type CallProgress, type CallReader, heldSuffixLength, markAt, skipSpace } from "../tool-calls/call-reader.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
-import type { BlockWriter } from "./block-writer.ts";
-import type { CallIds } from "./call-ids.ts";
-import type { PendingText } from "./pending-text.ts";
-import type { VisibleText } from "./visible-text.ts";
+import type { BlockWriter, VisibleText } from "./block-writer.ts";
+import type { PendingText } from "./next-mark.ts";
 
-export type CallPassageOptions = {
+export class CallIds {
+  readonly #newCallId: (toolName: string) => string;
+  readonly #given: readonly string[];
+  readonly #used = new Set<string>();
+  #calls = 0;
+
+  /** `given` are the ids already sent for the first calls, in order. */
+  constructor(newCallId: (toolName: string) => string, given: readonly string[]) {
+    this.#newCallId = newCallId;
+    this.#given = given;
+  }
+
+  /** `written`, the model's id, is used if it is valid in every API format and unique in the answer. */
+  next(toolName: string, written: string | undefined): string {
+    const isUsable = written !== undefined && /^[\w.:-]{1,128}$/.test(written) && !this.#used.has(written);
+    const made = isUsable ? written : this.#newCallId(toolName);
+    const id = this.#given[this.#calls++] || made;
+    this.#used.add(id);
+    return id;
+  }
+}
+
+type CallPassageOptions = {
   readonly reading: CallReading;
   /** The number of complete calls after which output is ignored; Infinity for no limit. */
   readonly maxToolCalls: number;

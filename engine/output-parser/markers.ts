@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { ToolCallMarkers } from "../tool-calls/forms.ts";
-import { mark, text } from "../tool-calls/marks.ts";
+import { mark, text } from "../tool-calls/tool-call-form.ts";
 
 export const reasoningMarkers = z.strictObject({
   open: mark.describe("The mark before the reasoning."),

@@ -1,9 +1,10 @@
-import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
-import type { CallReading } from "../tool-calls/tool-call-form.ts";
+import { heldSuffixLength } from "../tool-calls/call-reader.ts";
+import { formOf, type ToolCallMarkers } from "../tool-calls/forms.ts";
+import { type CallReading, type WrittenMarks, writtenMarks } from "../tool-calls/tool-call-form.ts";
 import type { ReasoningMarkers } from "./markers.ts";
 
 /** The next element of undecided text: `text` certain units, then possibly a mark of `length` UTF-16 units. */
-export type NextMark = {
+type NextMark = {
   readonly kind: "call" | "reasoning" | "reasoning-end" | "text-mark" | "none";
   readonly text: number;
   /** In UTF-16 units with the separator before it; 0 for none and for a brace, which the call reader consumes. */
@@ -74,4 +75,78 @@ export function earliest(
     if (at >= 0 && (first === undefined || at < first.at)) first = { at, mark };
   }
   return first;
+}
+
+type Ends = { readonly marks: readonly string[]; readonly held: readonly string[] };
+
+export type ReasoningEnds = {
+  /** The common prefix of all call marks that end reasoning; "" if there is none. */
+  readonly prefix: string;
+  /** The ends in a text that contains `prefix`. */
+  readonly withPrefix: Ends;
+  readonly withoutPrefix: Ends;
+};
+
+type Calls = {
+  readonly toolCall: ToolCallMarkers;
+  readonly reading: CallReading;
+  readonly toolNames: readonly string[];
+};
+
+/** `calls` is undefined for none, and `textOpen` is "" for no mark before the visible text. */
+export function reasoningEnds(reasoning: ReasoningMarkers, calls: Calls | undefined, textOpen: string): ReasoningEnds {
+  const { prefix, marks } = calls === undefined ? NO_CALLS : callEnds(reasoning, calls);
+  const separator = calls?.reading.separator ?? "";
+  const { close, beforeClose } = reasoning;
+  const said = textOpen === "" ? [] : [textOpen];
+  const endsOf = (begun: readonly string[]): Ends => ({
+    marks: [close, ...said, ...begun],
+    held: [...new Set([close, beforeClose + close, ...said, ...begun, ...begun.map((mark) => separator + mark)])],
+  });
+  return { prefix, withPrefix: endsOf(marks), withoutPrefix: endsOf([prefix]) };
+}
+
+const NO_CALLS: WrittenMarks = { prefix: "", marks: [] };
+
+function callEnds({ endedByCall }: ReasoningMarkers, { toolCall, reading, toolNames }: Calls): WrittenMarks {
+  if (!endedByCall) return NO_CALLS;
+  if (endedByCall !== "as-written") return { prefix: "", marks: reading.openers };
+  const markup = formOf(toolCall).markup(toolCall);
+  return markup === undefined ? NO_CALLS : writtenMarks(markup, toolNames);
+}
+
+export class PendingText {
+  #text = "";
+  #received = 0;
+
+  get text(): string {
+    return this.#text;
+  }
+
+  get received(): number {
+    return this.#received;
+  }
+
+  get offset(): number {
+    return this.#received - this.#text.length;
+  }
+
+  receive(text: string): void {
+    this.#received += text.length;
+    this.#text += text;
+  }
+
+  take(length: number): string {
+    const taken = this.#text.slice(0, length);
+    this.#text = this.#text.slice(length);
+    return taken;
+  }
+
+  takeAll(): string {
+    return this.take(this.#text.length);
+  }
+
+  putBack(text: string): void {
+    this.#text = text + this.#text;
+  }
 }

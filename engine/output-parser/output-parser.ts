@@ -1,19 +1,21 @@
 import type { Event, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { ArgumentTypes } from "../tool-calls/argument-types.ts";
+import { heldSuffixLength, markAt } from "../tool-calls/call-reader.ts";
 import { formOf } from "../tool-calls/forms.ts";
-import type { ArgumentTypes } from "../tool-calls/readers/argument-types.ts";
-import { markAt } from "../tool-calls/readers/call-reader.ts";
-import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
-import { BlockWriter } from "./block-writer.ts";
-import { CallIds } from "./call-ids.ts";
-import { CallPassage, type PassageStep } from "./call-passage.ts";
-import { type CodeFence, CodeFences } from "./code-fences.ts";
-import { FencedCalls } from "./fenced-calls.ts";
+import { BlockWriter, VisibleText } from "./block-writer.ts";
+import { CallIds, CallPassage, type PassageStep } from "./call-passage.ts";
+import { type CodeFence, CodeFences, FencedCalls } from "./fenced-calls.ts";
 import { hasExamples, marksOfText, type OutputMarkers, type ReasoningMarkers } from "./markers.ts";
-import { earliest, nextMark, type VisibleMarks, visibleMarks } from "./next-mark.ts";
-import { PendingText } from "./pending-text.ts";
-import { type ReasoningEnds, reasoningEnds } from "./reasoning-ends.ts";
-import { VisibleText } from "./visible-text.ts";
+import {
+  earliest,
+  nextMark,
+  PendingText,
+  type ReasoningEnds,
+  reasoningEnds,
+  type VisibleMarks,
+  visibleMarks,
+} from "./next-mark.ts";
 
 export type OutputParserOptions = {
   readonly markers: OutputMarkers;

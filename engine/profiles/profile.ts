@@ -4,9 +4,9 @@ import * as z from "zod";
 import { ConfigError, parseConfig } from "../../deploy/runtime/config/load-config.ts";
 import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
 import { SYSTEM_PLACES } from "../conversation/turn-rules.ts";
-import { reasoningMarkers, textMarkers } from "../output-parser/markers.ts";
-import { toolCallMarkers } from "../tool-calls/forms.ts";
-import { mark } from "../tool-calls/marks.ts";
+import { type OutputMarkers, reasoningMarkers, textMarkers } from "../output-parser/markers.ts";
+import { formOf, toolCallMarkers } from "../tool-calls/forms.ts";
+import { mark } from "../tool-calls/tool-call-form.ts";
 
 /** A profile describes a model family as data: a YAML file of this folder, or one that a configuration names. */
 
@@ -109,7 +109,7 @@ export const profileSchema = z.strictObject({
 export type ModelProfile = Readonly<z.infer<typeof profileSchema>>;
 export type ThinkingEffort = z.infer<typeof effort>;
 
-export type NamedProfile = { readonly name: string; readonly profile: ModelProfile };
+type NamedProfile = { readonly name: string; readonly profile: ModelProfile };
 
 /** The folder of the built-in profiles. It is among the sources: the build copies no data files. */
 const FOLDER = join(projectFolder(), "engine/profiles");
@@ -139,4 +139,54 @@ function namesIn(folder: string): string[] {
   } catch {
     return [];
   }
+}
+
+type ModelFile = {
+  readonly architecture: string;
+  readonly name: string;
+  readonly template: string;
+};
+
+/** The profile for unknown model files. Only those of its special tokens are used that the model has. */
+const FALLBACK = "hermes-thinking";
+
+/**
+ * The profile with the most conditions among those whose conditions all hold, else one for ChatML with `fits` false.
+ */
+export function chooseProfile(
+  file: ModelFile,
+  profiles: readonly NamedProfile[] = builtInProfiles(),
+): NamedProfile & { readonly fits: boolean } {
+  let best: { readonly named: NamedProfile; readonly conditions: number } | undefined;
+  for (const named of profiles) {
+    const conditions = conditionsMet(named.profile.gguf, file);
+    if (conditions > (best?.conditions ?? 0)) best = { named, conditions };
+  }
+  return best ? { ...best.named, fits: true } : { name: FALLBACK, profile: loadProfile(FALLBACK), fits: false };
+}
+
+function conditionsMet(gguf: ModelProfile["gguf"], { architecture, name, template }: ModelFile): number {
+  if (gguf === undefined) return 0;
+  const { architectures, names } = gguf;
+  if (architectures.length > 0 && !architectures.includes(architecture)) return 0;
+  if (names.length > 0 && !names.some((part) => name.toLowerCase().includes(part.toLowerCase()))) return 0;
+  if (!gguf.template.every((part) => template.includes(part))) return 0;
+  return gguf.template.length + Math.min(architectures.length, 1) + Math.min(names.length, 1);
+}
+
+/**
+ * A marker is supported if each part is a token or in the template, which may build `<a|b>` from `<`, `a|b` and `>`.
+ */
+export function usableMarkers(
+  { reasoning, toolCall, text }: Pick<ModelProfile, "reasoning" | "toolCall" | "text">,
+  template: string,
+  withoutTokens: (mark: string) => readonly string[],
+): OutputMarkers {
+  const isKnown = (mark: string) => withoutTokens(mark.trim()).every((part) => template.includes(part));
+  const calls = toolCall && formOf(toolCall).usable(toolCall, { template, isKnown });
+  return {
+    ...(reasoning && isKnown(reasoning.open) && isKnown(reasoning.close) ? { reasoning } : {}),
+    ...(calls ? { toolCall: calls } : {}),
+    ...(text && [text.open, text.close].every(isKnown) ? { text } : {}),
+  };
 }

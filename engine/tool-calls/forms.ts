@@ -1,14 +1,19 @@
 import * as z from "zod";
-import { bareJson } from "./bare-json.ts";
 import { bareKeys } from "./bare-keys.ts";
-import { elementTags } from "./element-tags.ts";
-import { engineOnly } from "./engine-only.ts";
-import { json } from "./json.ts";
-import { jsonList } from "./json-list.ts";
-import { keyValueTags } from "./key-value-tags.ts";
-import { namedTags } from "./named-tags.ts";
+import { bareJson, json, jsonList } from "./json-forms.ts";
 import { sections } from "./sections.ts";
-import type { CallBehaviour } from "./tool-call-form.ts";
+import { elementTags, keyValueTags, namedTags } from "./tagged-forms.ts";
+import { type CallBehaviour, mark, toolCallForm } from "./tool-call-form.ts";
+
+/** Calls that only the engine's own parser reads: the node treats them as text. */
+const engineOnly = toolCallForm({
+  schema: z
+    .strictObject({ form: z.literal("engine-only"), open: mark.describe("The mark before a call.") })
+    .describe("Only the parser of the engine that serves the model reads it."),
+  usable: () => undefined,
+  reading: () => undefined,
+  markup: () => undefined,
+});
 
 const FORMS = {
   json,

@@ -1,9 +1,126 @@
 import * as z from "zod";
 import { charsOf, EMPTY, type Gbnf, literal, repeat, sequence } from "../gbnf/gbnf.ts";
-import { groupedCalls } from "./grouped-calls.ts";
-import { mark, opening, text } from "./marks.ts";
-import { SectionCallReader } from "./readers/section-call-reader.ts";
-import { toolCallForm } from "./tool-call-form.ts";
+import { ArgumentMender } from "./argument-mender.ts";
+import type { ArgumentTypes } from "./argument-types.ts";
+import { type CallProgress, type CallReader, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
+import { JsonScanner } from "./json-scanner.ts";
+import { groupedCalls, mark, opening, text, toolCallForm } from "./tool-call-form.ts";
+
+type SectionCallMarks = {
+  readonly callOpen: string;
+  readonly nameEnd: string;
+  readonly namePrefix: string;
+  /** The text between the name and its mark: if it is not empty, any text may stand there. */
+  readonly nameTail: string;
+  readonly callClose: string;
+  /** Whether the name is written as `functions.name:index`, which is the id of the call. */
+  readonly nameIsId: boolean;
+  readonly idOpen: string;
+};
+
+const NUMBERED_NAME = /^(?:functions\.)?(.+):\d+$/s;
+
+/** Reads `NAME nameEnd {…} callClose`. The mark after the name of a known tool may be missing. */
+class SectionCallReader implements CallReader {
+  readonly #callOpen: string;
+  readonly #nameEnd: string;
+  readonly #namePrefix: string;
+  readonly #hasTail: boolean;
+  readonly #callClose: string;
+  readonly #idOpen: string;
+  readonly #nameIsId: boolean;
+  readonly #knownNames: ReadonlySet<string>;
+  readonly #scanner = new JsonScanner({ root: "object", isLoose: true });
+  readonly #mender: ArgumentMender;
+  #position: "name" | "before-arguments" | "arguments" | "after" = "name";
+  #name: string | undefined;
+  #callId: string | undefined;
+
+  constructor(marks: SectionCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
+    this.#callOpen = marks.callOpen.trim();
+    this.#nameEnd = marks.nameEnd.trim();
+    this.#namePrefix = marks.namePrefix;
+    this.#hasTail = marks.nameTail !== "";
+    this.#callClose = marks.callClose.trim();
+    this.#idOpen = marks.idOpen;
+    this.#nameIsId = marks.nameIsId;
+    this.#knownNames = knownNames;
+    this.#mender = new ArgumentMender((path) => types(this.#name ?? "", path));
+  }
+
+  get startedName(): string | undefined {
+    const isStarted = this.#position === "arguments" || this.#position === "after";
+    return isStarted && !this.nameIsUnknown ? this.#name : undefined;
+  }
+
+  get nameIsUnknown(): boolean {
+    return this.#name !== undefined && !this.#knownNames.has(this.#name);
+  }
+
+  get callId(): string | undefined {
+    return this.#callId;
+  }
+
+  get argumentsAreWhole(): boolean {
+    return this.#scanner.isWhole;
+  }
+
+  flush(): string {
+    return this.#mender.flush();
+  }
+
+  push(text: string): CallProgress {
+    let at = 0;
+    let ready = "";
+    const progress = (state: CallProgress["state"]): CallProgress => ({ consumed: at, arguments: ready, state });
+    if (this.#position === "name") {
+      const mark = text.indexOf(this.#nameEnd);
+      const brace = this.#hasTail ? -1 : text.indexOf("{");
+      const isForgotten = brace >= 0 && !(mark >= 0 && mark < brace);
+      const end = isForgotten ? brace : mark;
+      // A mentioned mark must not hide a call after it.
+      if (text.slice(0, end < 0 ? text.length : end).includes(this.#callOpen)) return progress("malformed");
+      if (end < 0 && text.length < MAX_NAME + this.#nameEnd.length) return progress("open");
+      if (end < 0 || end >= MAX_NAME || !this.#readName(text.slice(0, end).trim())) return progress("malformed");
+      if (isForgotten && this.nameIsUnknown) return progress("malformed");
+      at = isForgotten ? end : end + this.#nameEnd.length;
+      this.#position = "before-arguments";
+    }
+    if (this.#position === "before-arguments") {
+      at = skipSpace(text, at);
+      if (at === text.length) return progress("open");
+      if (text.charAt(at) !== "{") return progress("malformed");
+      this.#position = "arguments";
+    }
+    if (this.#position === "arguments") {
+      const { consumed, state } = this.#scanner.push(text.slice(at));
+      if (!this.nameIsUnknown) ready = this.#mender.push(text.slice(at, at + consumed));
+      if (state === "invalid") ready += this.#mender.flush();
+      at += consumed;
+      if (state !== "complete") return progress(state === "invalid" ? "malformed" : "open");
+      this.#position = "after";
+    }
+    if (this.#callClose === "") return progress("closed");
+    at = skipSpace(text, at);
+    const close = markAt(text, at, [this.#callClose]);
+    if (close === undefined) return progress("malformed");
+    if (close === "partly") return progress("open");
+    at += this.#callClose.length;
+    return progress("closed");
+  }
+
+  #readName(text: string): boolean {
+    const idAt = this.#idOpen === "" ? -1 : text.indexOf(this.#idOpen);
+    const beforeId = idAt < 0 ? text : text.slice(0, idAt).trim();
+    const [head = ""] = this.#hasTail ? beforeId.split(/[\s<]/) : [beforeId];
+    const written = head.startsWith(this.#namePrefix) ? head.slice(this.#namePrefix.length) : head;
+    const numbered = this.#nameIsId ? NUMBERED_NAME.exec(written) : null;
+    this.#name = numbered?.[1] ?? written;
+    if (numbered !== null) this.#callId = written;
+    else if (idAt >= 0) this.#callId = text.slice(idAt + this.#idOpen.length).trim() || undefined;
+    return this.#name !== "";
+  }
+}
 
 /** Calls as a name and JSON arguments, each between marks inside an outer pair (DeepSeek, Kimi). */
 export const sections = toolCallForm({

@@ -1,9 +1,9 @@
-import type * as z from "zod";
+import * as z from "zod";
 import type { Gbnf } from "../gbnf/gbnf.ts";
-import type { ArgumentTypes } from "./readers/argument-types.ts";
-import type { CallReader } from "./readers/call-reader.ts";
+import type { ArgumentTypes } from "./argument-types.ts";
+import { type CallReader, LeadingMarkReader } from "./call-reader.ts";
 
-export type CallableTools = {
+type CallableTools = {
   readonly names: ReadonlySet<string>;
   readonly argumentTypes: ArgumentTypes;
 };
@@ -55,7 +55,7 @@ export type CallMarkup = {
   readonly close: string;
 };
 
-export type KnownMarks = {
+type KnownMarks = {
   readonly template: string;
   readonly isKnown: (mark: string) => boolean;
 };
@@ -69,11 +69,98 @@ export type CallBehaviour<Markers> = {
   readonly markup: (markers: Markers) => CallMarkup | undefined;
 };
 
-export type ToolCallForm<Schema extends z.ZodObject> = CallBehaviour<Readonly<z.output<Schema>>> & {
+type ToolCallForm<Schema extends z.ZodObject> = CallBehaviour<Readonly<z.output<Schema>>> & {
   /** The literal `form` is the name of the form; fields without text in the template are omitted. */
   readonly schema: Schema;
 };
 
 export function toolCallForm<Schema extends z.ZodObject>(form: ToolCallForm<Schema>): ToolCallForm<Schema> {
   return form;
+}
+
+export const mark = z.string().min(1);
+
+export const text = z.string().default("");
+
+export function openersOf(...marks: readonly string[]): readonly string[] {
+  return marks.map((each) => each.trim()).filter((each) => each !== "");
+}
+
+export const spaceBehind = (of: string) => of.slice(of.trimEnd().length);
+
+export const spaceBefore = (of: string) => of.slice(0, of.length - of.trimStart().length);
+
+type Opening = Pick<CallMarkup, "open" | "behindOpen" | "otherOpen" | "behindOtherOpen" | "opensAtBrace">;
+
+/** Trailing white space is separated from a mark: after a mark that is a token, it must still be generated. */
+export function opening(open: string, behind: string, other = ""): Opening {
+  return {
+    open: open.trimEnd(),
+    behindOpen: spaceBehind(open) + behind,
+    otherOpen: other.trimEnd(),
+    behindOtherOpen: spaceBehind(other),
+    opensAtBrace: false,
+  };
+}
+
+type GroupMarks = {
+  readonly open: string;
+  readonly close: string;
+  readonly otherOpens?: readonly string[];
+  readonly otherCloses?: readonly string[];
+  readonly dropsStrays?: boolean;
+  readonly callOpen: string;
+  readonly otherCallOpens?: readonly string[];
+  readonly separator: string;
+};
+
+/** Models omit the outer opening mark, so the mark of a call counts as well. */
+export function groupedCalls(
+  { separator, otherOpens = [], otherCloses = [], otherCallOpens = [], dropsStrays = false, ...marks }: GroupMarks,
+  newReader: () => CallReader,
+): CallReading {
+  const open = marks.open.trim();
+  const outer = openersOf(open, ...otherOpens);
+  const next = marks.callOpen.trim();
+  return {
+    openers: [...outer, next, ...openersOf(...otherCallOpens)],
+    opensAtBrace: false,
+    next: open === "" ? "" : next,
+    close: marks.close.trim(),
+    otherCloses,
+    strays: dropsStrays ? [...outer, ...openersOf(marks.close, ...otherCloses)] : [],
+    separator,
+    newReader: (mark) => (outer.includes(mark) ? new LeadingMarkReader(next, newReader()) : newReader()),
+  };
+}
+
+export type WrittenMarks = {
+  readonly prefix: string;
+  /** The marks, none of which is a prefix of another. */
+  readonly marks: readonly string[];
+};
+
+/** The maximum prefixes of names that distinguish calls: each is a rule of a grammar. */
+const MAX_BEGINNINGS = 512;
+
+/** All marks before the name joined and, if that is a single mark, the beginning of the call, up to 512 prefixes. */
+export function writtenMarks(markup: CallMarkup, names: readonly string[]): WrittenMarks {
+  const prefix = (markup.open + markup.behindOpen).trimStart();
+  if (markup.behindOpen.trim() !== "") return { prefix, marks: [prefix] };
+  const begun = [...new Set(names.map((name) => markup.begins(name)))];
+  const length = tellingLength(begun);
+  const cut = [...new Set(begun.map((text) => text.slice(0, length)))];
+  const shortest = cut.filter((text) => !cut.some((other) => other !== text && text.startsWith(other)));
+  return { prefix, marks: shortest.map((text) => prefix + text) };
+}
+
+function tellingLength(texts: readonly string[]): number {
+  const longest = Math.max(...texts.map((text) => text.length));
+  let beginnings = 0;
+  for (let length = 1; length <= longest; length += 1) {
+    const long = texts.filter((text) => text.length >= length);
+    beginnings += new Set(long.map((text) => text.slice(0, length))).size;
+    if (beginnings > MAX_BEGINNINGS) return Math.max(1, length - 1);
+  }
+  return longest;
 }

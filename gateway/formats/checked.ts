@@ -17,9 +17,9 @@ import {
 } from "./field-error.ts";
 
 /*
- * Checks values by the zod schemas that describe them. zod itself copies the values and collects every fault of a body:
- * 2 s and 130 MB for a body of 2 MB with 100,000 wrong messages. A check here stops at the first fault, copies nothing
- * and words the fault as the formats do. Null in an optional field is absent.
+ * zod itself copies the values and collects every fault of a body: 2 s and 130 MB for a body of 2 MB with 100,000 wrong
+ * messages. A check here stops at the first fault, copies nothing and words the fault as the formats do. Null in an
+ * optional field is absent.
  */
 
 /** The first fault of a value: the steps that lead to it, innermost first, and the error for its whole path. */
@@ -55,14 +55,12 @@ export function field<Shape extends z.ZodRawShape, Key extends string & keyof Sh
   return value as z.output<Shape[Key]>;
 }
 
-/**
- * Makes a schema that describes a value and accepts any: the code that reads the value reports or ignores its faults.
- */
+/** Makes a schema that describes a value and accepts any: the code that reads the value reports its faults. */
 export function unchecked(schema: z.ZodType): z.ZodType<unknown> {
   return schema.catch(undefined);
 }
 
-/** The checks compiled so far; bounded by the number of schemas. */
+/** Bounded by the number of schemas. */
 const CHECKS = new Map<z.core.$ZodType, Check>();
 const FIELD_CHECKS = new Map<z.core.$ZodObject, ReadonlyMap<string, Check>>();
 
@@ -74,7 +72,6 @@ function fieldChecksOf(schema: z.core.$ZodObject): ReadonlyMap<string, Check> {
   return checks;
 }
 
-/** Returns the check of a schema, compiled at its first use. */
 function checkOf(schema: z.core.$ZodType): Check {
   const known = CHECKS.get(schema);
   if (known) return known;
@@ -131,29 +128,21 @@ function fault(error: Fault["error"]): Fault {
   return { steps: [], error };
 }
 
-/**
- * Makes the fault of a value of another type; an absent value is reported as missing. `isMissing` decides which values
- * are absent; an item of a list never is.
- */
+/** An absent value is reported as missing; an item of a list never is. */
 function wrong(expected: string, value: unknown, isMissing: (value: unknown) => boolean = isAbsent): Fault {
   return fault((path) => (isMissing(value) && isText(path.at(-1)) ? missing(path) : wrongType(path, expected, value)));
 }
 
-/**
- * Returns whether a value is absent, for numbers and values of several forms, for which null is a value of another
- * type.
- */
+/** Absence of numbers and values of several forms, for which null is a value of another type. */
 function isUndefined(value: unknown): boolean {
   return value === undefined;
 }
 
-/** Returns the error message of a schema or of one of its checks; "" for none. */
 function textOf({ error }: { readonly error?: z.core.$ZodErrorMap<never> | undefined }): string {
   const text = error?.(undefined as never);
   return isText(text) ? text : "";
 }
 
-/** Combines checks, which run in their order. */
 function allOf(rules: readonly Check[]): Check {
   const [first = anything, ...more] = rules;
   if (more.length === 0) return first;
@@ -196,11 +185,11 @@ function rulesOf({ checks = [] }: { readonly checks?: readonly z.core.$ZodCheck[
   return checks.map(({ _zod }) => ruleOf(_zod.def as z.core.$ZodChecks["_zod"]["def"]));
 }
 
-/** Makes the check of a value whose type has been checked. */
 function ruleOf(def: z.core.$ZodChecks["_zod"]["def"]): Check {
-  const unless = (isRight: (value: never) => boolean, error: (path: FieldPath, value: unknown) => ApiError): Check => {
-    return (value) => (isRight(value as never) ? undefined : fault((path) => error(path, value)));
-  };
+  const unless =
+    (isRight: (value: never) => boolean, error: (path: FieldPath, value: unknown) => ApiError): Check =>
+    (value) =>
+      isRight(value as never) ? undefined : fault((path) => error(path, value));
   switch (def.check) {
     case "greater_than": {
       const least = Number(def.value);
@@ -236,7 +225,7 @@ function ruleOf(def: z.core.$ZodChecks["_zod"]["def"]): Check {
   }
 }
 
-/** Returns whether a list has more than `most` items, or a text more characters, which may take two code units each. */
+/** A character of a text may take two code units. */
 function isLonger(value: string | readonly unknown[], most: number): boolean {
   return value.length > most && (!isText(value) || value.length > 2 * most || [...value].length > most);
 }
@@ -250,15 +239,14 @@ const wholeNumber: Check = (value) => {
   );
 };
 
-/** Returns the fault of a part of a value with the path from the value. */
 function within(step: string | number, found: Fault | undefined): Fault | undefined {
   found?.steps.push(step);
   return found;
 }
 
 /**
- * Makes the check of an object. Bodies have few of the many optional fields, so for a large object only the present
- * fields are checked; if one is faulty, all are, to report the first fault in the order of the schema.
+ * Bodies have few of the many optional fields, so of a large object only the present fields are checked; if one is
+ * faulty, all are, to report the first fault in the order of the schema.
  */
 function object({ shape, catchall }: z.core.$ZodObjectDef): Check {
   const all = Object.entries(shape).map(([key, schema]) => ({ key, check: checkOf(schema) }));
@@ -273,7 +261,7 @@ function object({ shape, catchall }: z.core.$ZodObjectDef): Check {
     const extra = isClosed ? Object.keys(value).find((key) => !Object.hasOwn(shape, key)) : undefined;
     return extra === undefined ? undefined : fault((path) => unknownParameter(extra, path));
   };
-  if (fields.length <= MANY_FIELDS) return inOrder;
+  if (fields.length <= 8) return inOrder;
   const checks = new Map(all.map(({ key, check }) => [key, check]));
   const required = fields.filter(({ check }) => check(undefined)).map(({ key }) => key);
   return (value) => {
@@ -287,10 +275,7 @@ function object({ shape, catchall }: z.core.$ZodObjectDef): Check {
   };
 }
 
-/** The largest number of fields of an object that are all checked. */
-const MANY_FIELDS = 8;
-
-/** Makes the check of a value of several forms: a text, a list or an object, distinguished by its field `type`. */
+/** A text, a list, or an object distinguished by its field `type`. */
 function union(options: readonly z.core.$ZodTypes[], text: string): Check {
   const checkFor = (types: readonly string[]) => {
     const option = options.find(({ _zod }) => types.includes(_zod.def.type));

@@ -1,14 +1,11 @@
 import type { ApiError, Envelope, ErrorCode, FieldPath } from "../errors.ts";
 
-/** The fields of the two error envelopes for an error code. */
+/** The HTTP status of an error code, and its `error.type` in the envelopes A and B. */
 export type ErrorAnswer = {
-  /** The HTTP status of the error, in both formats unless `bStatus` overrides it. */
   readonly status: number;
-  /** The `error.type` of Format A. */
   readonly a: string;
   /** The `error.code` of Format A where it is not the error code's own name. */
   readonly aCode?: string;
-  /** The `error.type` of Format B. */
   readonly b: string;
   /** The HTTP status of the error in Format B if it differs, as overload is 529 there. */
   readonly bStatus?: number;
@@ -79,7 +76,6 @@ export function dottedPath(path: FieldPath): string {
   return path.join(".");
 }
 
-/** Makes the `error` object of Format A, which in-stream frames of chat carry too. */
 export function errorObjectA(error: ApiError) {
   const row = ERROR_ANSWERS[error.code];
   return {
@@ -90,7 +86,6 @@ export function errorObjectA(error: ApiError) {
   };
 }
 
-/** Makes the whole body of Format B, which in-stream frames carry too. */
 export function errorBodyB(error: ApiError, requestId: string) {
   return {
     type: "error" as const,
@@ -103,7 +98,6 @@ export function errorBodyB(error: ApiError, requestId: string) {
   };
 }
 
-/** Makes the whole body of an error answer in an envelope. */
 export function errorBody(error: ApiError, envelope: Envelope, requestId: string): object {
   return envelope === "a" ? { error: errorObjectA(error) } : errorBodyB(error, requestId);
 }

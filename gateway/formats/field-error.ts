@@ -6,77 +6,54 @@ import { bracketPath, dottedPath } from "./error-envelope.ts";
  * repeats, and a path only has keys from our own tables, never a key that the caller invented.
  */
 
-function fault(code: ErrorCode, path: FieldPath, a: (field: string) => string, b: string): ApiError {
-  return new ApiError(code, { a: a(bracketPath(path)), b: `${dottedPath(path)}: ${b}` }, { path });
+/** `a` has the path in the place of its `%`. */
+function fault(code: ErrorCode, path: FieldPath, a: string, b: string): ApiError {
+  const wording = { a: a.replace("%", () => bracketPath(path)), b: `${dottedPath(path)}: ${b}` };
+  return new ApiError(code, wording, { path });
 }
 
 export function missing(path: FieldPath): ApiError {
-  return fault("missing_required_parameter", path, (f) => `Missing required parameter: '${f}'.`, "Field required");
+  return fault("missing_required_parameter", path, "Missing required parameter: '%'.", "Field required");
 }
 
-/**
- * Makes the error for a value of the wrong type. `expected` reads as a noun with its article: "a number", "an array of
- * strings".
- */
+/** `expected` is a noun with its article: "a number", "an array of strings". */
 export function wrongType(path: FieldPath, expected: string, got: unknown): ApiError {
-  return fault(
-    "invalid_type",
-    path,
-    (f) => `Invalid type for '${f}': expected ${expected}, but got ${nameOfType(got)} instead.`,
-    `Input should be ${expected}`,
-  );
+  const a = `Invalid type for '%': expected ${expected}, but got ${nameOfType(got)} instead.`;
+  return fault("invalid_type", path, a, `Input should be ${expected}`);
 }
 
-/** Makes the error for a number below `minimum`. `integer`: whether the value is an integer. */
+/** `integer`: whether the value is an integer. */
 export function belowMinimum(path: FieldPath, minimum: number, integer: boolean): ApiError {
-  return fault(
-    integer ? "integer_below_min_value" : "decimal_below_min_value",
-    path,
-    (f) => `Invalid '${f}': expected a value >= ${minimum}.`,
-    `Input should be greater than or equal to ${minimum}`,
-  );
+  const code = integer ? "integer_below_min_value" : "decimal_below_min_value";
+  const a = `Invalid '%': expected a value >= ${minimum}.`;
+  return fault(code, path, a, `Input should be greater than or equal to ${minimum}`);
 }
 
-/** Makes the error for a number above `maximum`. `integer`: whether the value is an integer. */
+/** `integer`: whether the value is an integer. */
 export function aboveMaximum(path: FieldPath, maximum: number, integer: boolean): ApiError {
-  return fault(
-    integer ? "integer_above_max_value" : "decimal_above_max_value",
-    path,
-    (f) => `Invalid '${f}': expected a value <= ${maximum}.`,
-    `Input should be less than or equal to ${maximum}`,
-  );
+  const code = integer ? "integer_above_max_value" : "decimal_above_max_value";
+  const a = `Invalid '%': expected a value <= ${maximum}.`;
+  return fault(code, path, a, `Input should be less than or equal to ${maximum}`);
 }
 
 export function tooLong(path: FieldPath, maximum: number): ApiError {
-  return fault(
-    "string_above_max_length",
-    path,
-    (f) => `Invalid '${f}': string too long. Expected a string with maximum length ${maximum}.`,
-    `String should have at most ${maximum} characters`,
-  );
+  const a = `Invalid '%': string too long. Expected a string with maximum length ${maximum}.`;
+  return fault("string_above_max_length", path, a, `String should have at most ${maximum} characters`);
 }
 
 export function tooMany(path: FieldPath, maximum: number): ApiError {
-  return fault(
-    "array_above_max_length",
-    path,
-    (f) => `Invalid '${f}': array too long. Expected an array with maximum length ${maximum}.`,
-    `List should have at most ${maximum} items`,
-  );
+  const a = `Invalid '%': array too long. Expected an array with maximum length ${maximum}.`;
+  return fault("array_above_max_length", path, a, `List should have at most ${maximum} items`);
 }
 
 export function emptyArray(path: FieldPath): ApiError {
-  return fault(
-    "empty_array",
-    path,
-    (f) => `Invalid '${f}': empty array. Expected an array with minimum length 1.`,
-    "List should have at least 1 item",
-  );
+  const a = "Invalid '%': empty array. Expected an array with minimum length 1.";
+  return fault("empty_array", path, a, "List should have at least 1 item");
 }
 
-/** Makes the error for any other wrong value. `explanation` is a sentence of ours on the accepted values. */
+/** Makes the error for any other wrong value. `explanation` is a sentence of ours, here and below. */
 export function invalidValue(path: FieldPath, explanation: string): ApiError {
-  return fault("invalid_value", path, (f) => `Invalid value for '${f}': ${explanation}`, explanation);
+  return fault("invalid_value", path, `Invalid value for '%': ${explanation}`, explanation);
 }
 
 export function oneOf(path: FieldPath, allowed: readonly string[]): ApiError {
@@ -84,52 +61,33 @@ export function oneOf(path: FieldPath, allowed: readonly string[]): ApiError {
   return fault(
     "invalid_value",
     path,
-    (f) => `Invalid value for '${f}'. Supported values are: ${list}.`,
+    `Invalid value for '%'. Supported values are: ${list}.`,
     `Input should be ${list}`,
   );
 }
 
-/**
- * Makes the error for a field of the format that this service does not support. `explanation` is a sentence of ours, or
- * empty.
- */
+/** Makes the error for a field of the format that this service does not support. */
 export function unsupportedParameter(path: FieldPath, explanation = ""): ApiError {
   const more = explanation && ` ${explanation}`;
-  return fault(
-    "unsupported_parameter",
-    path,
-    (f) => `Unsupported parameter: '${f}' is not supported.${more}`,
-    `This field is not supported.${more}`,
-  );
+  const a = `Unsupported parameter: '%' is not supported.${more}`;
+  return fault("unsupported_parameter", path, a, `This field is not supported.${more}`);
 }
 
-/**
- * Makes the error for a value of the format that this service does not support. `explanation` is a sentence of ours.
- */
+/** Makes the error for a value of the format that this service does not support. */
 export function unsupportedValue(path: FieldPath, explanation: string): ApiError {
-  return fault("unsupported_value", path, (f) => `Unsupported value: '${f}'. ${explanation}`, explanation);
+  return fault("unsupported_value", path, `Unsupported value: '%'. ${explanation}`, explanation);
 }
 
-/**
- * Makes the error for an unknown key of the object at `within`. The message shows the key only if it looks like one.
- */
+/** Makes the error for an unknown key of the object at `within`; a key that does not look like one is not shown. */
 export function unknownParameter(key: string, within: FieldPath = []): ApiError {
-  const shown = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(key) ? key : "?";
-  return fault(
-    "unknown_parameter",
-    [...within, shown],
-    (f) => `Unknown parameter: '${f}'.`,
-    "Extra inputs are not permitted",
-  );
+  const path = [...within, /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(key) ? key : "?"];
+  return fault("unknown_parameter", path, "Unknown parameter: '%'.", "Extra inputs are not permitted");
 }
 
-/**
- * Makes the error for a schema of the answer (`response`) or of a tool (`function`). `explanation` is a sentence of
- * ours.
- */
+/** Makes the error for a schema of the answer (`response`) or of a tool (`function`). */
 export function invalidSchema(path: FieldPath, explanation: string, of: "response" | "function"): ApiError {
   const code = of === "response" ? "invalid_json_schema" : "invalid_function_parameters";
-  return fault(code, path, (f) => `Invalid schema for '${f}': ${explanation}`, explanation);
+  return fault(code, path, `Invalid schema for '%': ${explanation}`, explanation);
 }
 
 function nameOfType(value: unknown): string {

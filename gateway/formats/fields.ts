@@ -13,20 +13,20 @@ import { unchecked } from "./checked.ts";
 /** The JSON Schema key of fields that are accepted without effect. */
 export const NO_EFFECT = "x-no-effect";
 
-/**
- * Makes an object of a request or a reply that the reference shows under `id`. Other keys than those of `shape` are
- * accepted.
- */
+/** Makes an object, open to other keys, that the reference shows under `id`. */
 export function named<Shape extends z.ZodRawShape>(id: string, description: string, shape: Shape) {
   return z.object(shape).meta({ id, description });
 }
 
-/** Makes an object as `named` does, which accepts no other keys. */
+/** As `named`, without other keys. */
 export function closed<Shape extends z.ZodRawShape>(id: string, description: string, shape: Shape) {
   return z.strictObject(shape).meta({ id, description });
 }
 
-/** Makes the value of an optional field that is accepted without effect. */
+export function optional<Schema extends z.ZodType>(schema: Schema, description: string) {
+  return schema.nullish().describe(description);
+}
+
 export function withoutEffect(description: string) {
   return z
     .unknown()
@@ -39,7 +39,7 @@ export function inert<Inert extends z.ZodType>(schema: Inert, description: strin
   return schema.meta({ description, [NO_EFFECT]: true });
 }
 
-/** Makes the value of a field that holds a JSON Schema of the caller. */
+/** A JSON Schema of the caller. */
 export function jsonSchemaField(description: string) {
   return z.looseObject({}).meta({ description });
 }
@@ -49,7 +49,6 @@ export function tag<const Name extends string>(name: Name, others?: string) {
   return z.literal(name, others).meta({ description: `Always \`${name}\`.` });
 }
 
-/** A reusable prefix of the prompt that a caller marks. */
 export const cacheControl = unchecked(
   named("CacheControl", "A mark that a reusable beginning of the prompt ends here. It is a hint and never refused.", {
     type: withoutEffect("The format's own word, `ephemeral`."),
@@ -62,45 +61,49 @@ export const cacheControl = unchecked(
   }).nullish(),
 ).describe("A mark that a reusable beginning of the prompt ends here.");
 
-/** The model of a request. */
 export const modelId = z.string().describe("The id of the model, out of those that `GET /v1/models` lists.");
 
-/** Whether a tool or an answer is held to the whole of its schema. */
-export const strictFlag = z
-  .boolean()
-  .nullish()
-  .describe("Whether the arguments are held to the whole schema; see *Structured output*. Default: `false`.");
+export const flag = z.boolean().nullish();
 
-/** The name of the schema of an answer. */
+export const stream = flag.describe("Whether the answer comes as server-sent events. Default: `false`.");
+
+export const strictTool = flag.describe(
+  "Whether the arguments are held to the whole schema; see *Structured output*. Default: `false`.",
+);
+
+export const strictAnswer = flag.describe(
+  "Whether the answer is held to the whole schema; see *Structured output*. Default: `false`.",
+);
+
+export const parameters = jsonSchemaField("The JSON Schema of the arguments, an object.")
+  .nullish()
+  .describe("The JSON Schema of the arguments, an object. Default: no arguments.");
+
+export const imageUrl = z
+  .string()
+  .describe("A URL of the form `data:<type>;base64,<data>`: PNG, JPEG, GIF or WebP. Others are never fetched.");
+
 export const schemaName = z
   .string()
   .regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters out of letters, digits, '_' and '-'.")
   .describe("The name of the schema.");
 
-/** A part of a reply as its schema describes it; its writer never changes it. */
+/** A part of a reply as its schema describes it. */
 export type Written<Schema extends z.ZodType> = Unchanged<z.infer<Schema>>;
 
 type Unchanged<Value> = Value extends object ? { readonly [Key in keyof Value]: Unchanged<Value[Key]> } : Value;
 
-/*
- * The sampling fields that the formats have in common; absent and null are the same.
- */
-
 export function temperatureUpTo(most: number) {
-  return z
-    .number()
-    .min(0)
-    .max(most)
-    .nullish()
-    .describe("The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own.");
+  return optional(
+    z.number().min(0).max(most),
+    "The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own.",
+  );
 }
 
-export const topP = z
-  .number()
-  .min(0)
-  .max(1)
-  .nullish()
-  .describe("The share of probability to choose from, likeliest tokens first. Default: the model's own.");
+export const topP = optional(
+  z.number().min(0).max(1),
+  "The share of probability to choose from, likeliest tokens first. Default: the model's own.",
+);
 
 const penalty = z.number().min(-2).max(2).nullish();
 
@@ -112,10 +115,7 @@ export const presencePenalty = penalty.describe(
   "Lowers the odds of a token once it has been written already. Default: 0, unless the engine has its own.",
 );
 
-/**
- * The level of each effort that a caller may name: models have three, to which the efforts between and beyond them are
- * mapped, and `none` switches reasoning off.
- */
+/** Models have three levels, to which the efforts between and beyond them are mapped. */
 export const EFFORTS = {
   none: ReasoningEffort.UNSPECIFIED,
   minimal: ReasoningEffort.LOW,
@@ -130,11 +130,23 @@ export type Effort = keyof typeof EFFORTS;
 
 export const effort = z.enum(Object.keys(EFFORTS) as Effort[]);
 
+/** The effort of chat and responses. */
+export const reasoningEffort = effort
+  .nullish()
+  .describe(
+    "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
+  );
+
 export function reasoningOfEffort(word: Effort): Reasoning {
   return { mode: word === "none" ? ReasoningMode.DISABLED : ReasoningMode.ENABLED, effort: EFFORTS[word] };
 }
 
 export const MAX_CACHE_KEY_LENGTH = 512;
+
+export const promptCacheKey = optional(
+  z.string().max(MAX_CACHE_KEY_LENGTH),
+  "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
+);
 
 /** In seconds. */
 const TTL_SECONDS: ReadonlyMap<string, number> = new Map([
@@ -145,19 +157,16 @@ const TTL_SECONDS: ReadonlyMap<string, number> = new Map([
   ["24h", 86_400],
 ]);
 
-/** The names of all retention times, for error messages. */
 export const CACHE_TTLS: readonly string[] = [...TTL_SECONDS.keys()];
 
-/** Returns the duration that `name` stands for, or undefined for any other text. */
 export function cacheTtl(name: string): Duration | undefined {
   const seconds = TTL_SECONDS.get(name);
   return seconds === undefined ? undefined : { seconds, nanos: 0 };
 }
 
 /**
- * Reads a `cache_control` on a part, a message or a tool: the end of a reusable prefix, kept for `ttl` or the node's
- * default. A hint is never refused: a value that is not an object marks nothing, and an unknown `ttl` means the
- * default.
+ * Reads a `cache_control`: the end of a reusable prefix, kept for `ttl` or the node's default. A hint is never refused:
+ * a value that is not an object marks nothing, and an unknown `ttl` means the default.
  */
 export function cacheBreakpoint(value: unknown): CacheBreakpoint | undefined {
   if (!isJsonObject(value)) return undefined;
@@ -165,13 +174,9 @@ export function cacheBreakpoint(value: unknown): CacheBreakpoint | undefined {
   return { ttl: typeof ttl === "string" ? cacheTtl(ttl) : undefined };
 }
 
-/** The most stop strings that one request may have. */
 export const MAX_STOP_STRINGS = 16;
 
-/**
- * Returns the stop strings of a body, which has one or a list of them. Empty strings are dropped, as they would end
- * every answer at once.
- */
+/** Empty strings are dropped, as they would end every answer at once. */
 export function stopStrings(value: string | readonly string[] | null | undefined): readonly string[] {
   return [value ?? []].flat().filter((text) => text !== "");
 }

@@ -5,26 +5,22 @@ import type { Completion } from "./completion.ts";
 import type { UnreadableRule } from "./parts.ts";
 
 /*
- * The interface of a format. Everything below is synchronous and pure: no clock, no random draw, no I/O. Ids, time and
- * keys are arguments, so that the same canonical events give the same bytes.
+ * A format is synchronous and pure: no clock, no random draw, no I/O. Ids, time and keys are arguments, so that the same
+ * canonical events give the same bytes.
  */
+
+/** A message of the contract whose optional fields have to be named, so that a new one does not compile until read. */
+export type EveryField<Message> = { readonly [Key in keyof Required<Message>]: Message[Key] };
 
 /** A request as the engine sees it, without the fields that the gateway's route adds. */
-export type CanonicalRequest = Omit<
-  GenerateRequest,
-  "requestId" | "tenant" | "priority" | "stream" | "resumable" | "continuation" | "prefixDigests"
+export type CanonicalRequest = EveryField<
+  Omit<GenerateRequest, "requestId" | "tenant" | "priority" | "stream" | "resumable" | "continuation" | "prefixDigests">
 >;
 
-/**
- * The kinds of text that callers carry sealed: a model's reasoning, which is meaningless to another model, and the
- * summary of a conversation, from which any model can continue.
- */
+/** Reasoning is meaningless to another model; any model can continue from the summary of a conversation. */
 export type SealedKind = "reasoning" | "summary";
 
-/**
- * Seals text for a stateless caller, and opens it again: only text that this service sealed for the same tenant, format
- * and kind, and reasoning only for the same model.
- */
+/** Seals text for a stateless caller, and opens it for the same tenant, format and kind, and reasoning's model. */
 export type Sealer = {
   /** Authenticates `text` without hiding it, for the `signature` of a thinking block. */
   sign(text: string): string;
@@ -34,9 +30,8 @@ export type Sealer = {
   open(sealed: string, kind?: SealedKind): string | undefined;
 };
 
-/** The input of checking a body, besides the body. */
 export type PrepareContext = {
-  /** Returns the sealer for the sealed texts that the caller sends back, by the catalog id of the model. */
+  /** By the catalog id of the model. */
   readonly sealer: (model: string) => Sealer;
   /** Returns whether some engine of this model has image input. */
   readonly acceptsImages: (model: string) => boolean;
@@ -49,28 +44,21 @@ export type PrepareContext = {
 export type FormatSettings = {
   /** Whether Format B refuses consecutive turns of one role instead of merging them. */
   readonly strictAlternation: boolean;
-  /** The rule for images and files that a model cannot read, in the user's own content of the last message. */
+  /** For images and files that a model cannot read, in the user's own content of the last message. */
   readonly unreadableContent: UnreadableRule;
-  /**
-   * Whether Format B refuses messages of the role `system` with 400, or accepts them as system text at their position.
-   */
+  /** Whether Format B refuses messages of the role `system`, or accepts them as system text at their position. */
   readonly systemRole: "reject" | "merge";
-  /** Whether hosted tools of the Responses format are refused with 400, or left out. */
+  /** Whether hosted tools of the Responses format are refused, or left out. */
   readonly unsupportedTools: "reject" | "skip";
 };
 
-/** The input of writing a reply, besides the events. */
+/** What a reply is written from, besides the events. */
 export type Head = {
-  /**
-   * The part of `chatcmpl-…`, `msg_…` and `resp_…` behind the prefix, 24 to 32 of `[A-Za-z0-9]`; item ids are built
-   * from it.
-   */
+  /** The part of `chatcmpl-…`, `msg_…` and `resp_…` behind the prefix, 24 to 32 of `[A-Za-z0-9]`. */
   readonly replyId: string;
-  /** The id of the request, which error frames carry. */
   readonly requestId: string;
-  /** The start time of the reply, in seconds since the epoch. */
+  /** Since the epoch. */
   readonly createdSeconds: number;
-  /** Returns the time now in seconds since the epoch, for the end of the reply. */
   readonly nowSeconds: () => number;
   readonly sealer: Sealer;
 };
@@ -91,7 +79,6 @@ export type Prepared<Options extends object = object> = Places & {
   readonly model: string;
   readonly stream: boolean;
   readonly request: CanonicalRequest;
-  /** The options of the request that shape its answer. */
   readonly options: Options;
 };
 
@@ -100,10 +87,8 @@ export const INSTRUCTIONS = -1;
 /** The place of a canonical message that is all of the prompt's field, where that is no list. */
 export const WHOLE_PROMPT = -2;
 
-/** A checked count of the tokens of a prompt. */
 export type PreparedCount = Places & {
   readonly model: string;
-  /** The canonical form of the count, without the tenant. */
   readonly request: Omit<CountTokensRequest, "tenant">;
 };
 
@@ -123,10 +108,7 @@ export function countOf({ request, toolPaths, messagePlaces }: Pick<Prepared, "r
  */
 export interface StreamEncoder {
   next(event: Event): string;
-  /**
-   * Returns the frames of a delta of the open block that has this text and no log probabilities: the result of `next`
-   * for such an event, without creating one.
-   */
+  /** The result of `next` for a delta with this text and no log probabilities, without creating an event. */
   text(text: string): string;
   /** Returns the format's error frame, which ends the stream. */
   fail(error: ApiError): string;
@@ -137,17 +119,13 @@ export interface StreamEncoder {
 /** The fields to name in the error when the engine, which is independent of formats, refuses a prompt or a schema. */
 export type FieldsAtFault = {
   readonly prompt: FieldPath;
-  /** The field of the instructions beside the prompt. */
   readonly instructions: FieldPath;
   readonly outputSchema: FieldPath;
   /** The path that leads from a tool to its schema. */
   readonly toolSchema: FieldPath;
 };
 
-/**
- * An HTTP format: reads its bodies and writes its answers. `Options` passes from the reader to the writer; the code
- * between them does not inspect it.
- */
+/** `Options` passes from the reader of a body to the writer of its answer; the code between does not inspect it. */
 export type Format<Options extends object = object> = {
   /** The label of the format in log and statistics. */
   readonly name: string;
@@ -156,12 +134,10 @@ export type Format<Options extends object = object> = {
   readonly repeatsCutStreams: boolean;
   /** Checks a parsed JSON body. Throws `ApiError` only. */
   prepare(body: unknown, context: PrepareContext): Prepared<Options>;
-  /** Makes the encoder of the event stream that answers a request with these options. */
   encoder(head: Head, options: Options): StreamEncoder;
   reply(head: Head, completion: Completion, options: Options): object;
 };
 
-/** The counting of a prompt's tokens in an HTTP format. */
 export type CountFormat = Pick<Format, "name" | "fields"> & {
   /** Checks a parsed JSON body. Throws `ApiError` only. */
   prepare(body: unknown, context: PrepareContext): PreparedCount;

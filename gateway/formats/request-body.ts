@@ -1,12 +1,11 @@
 import { type CatalogModel, findModel } from "../catalog.ts";
-import { ApiError, type FieldPath } from "../errors.ts";
+import { ApiError } from "../errors.ts";
 import { isJsonObject, type JsonObject } from "../json/json-text.ts";
 import { missing, unsupportedParameter, wrongType } from "./field-error.ts";
 import type { PrepareContext } from "./format.ts";
 
 type ModelContext = Pick<PrepareContext, "catalog" | "usableModels">;
 
-/** Returns the body as an object. Throws `ApiError` `invalid_type` for any other JSON value. */
 export function requestBody(body: unknown): JsonObject {
   if (isJsonObject(body)) return body;
   throw new ApiError("invalid_type", "The request body must be a JSON object.");
@@ -25,7 +24,6 @@ export function catalogModel(value: unknown, { catalog, usableModels }: ModelCon
   throw new ApiError("unknown_model", { a: text, b: `model: ${text}` }, { path: ["model"] });
 }
 
-/** The most models that the refusal of an unknown one lists. */
 const MAX_NAMED = 16;
 
 function offer(usable: readonly string[]): string {
@@ -43,25 +41,18 @@ function shownModel(name: string): string {
 }
 
 /**
- * A top-level field of an open body that does not reach the request. A format's list both controls the check and
- * generates the documentation. A field in no list is ignored.
+ * A top-level field of an open body that does not reach the request. A format's list is checked and documented; a field
+ * in no list is ignored.
  */
 export type UntakenField = {
-  /** The name of the field. */
   readonly field: string;
-  /**
-   * The treatment of the field. It is refused with 400 if leaving it out would change the meaning of the answer, or
-   * would mislead the caller; it is ignored if it only tunes the service or describes the caller.
-   */
+  /** Refused if leaving it out would change the answer or mislead the caller; ignored if it only tunes the service. */
   readonly becomes: "refused" | "ignored";
-  /** The reason, or an alternative, as sentences for the caller. */
+  /** Sentences for the caller. */
   readonly why: string;
-  /**
-   * The values of a refused field that mean the same as its absence, and are accepted; an empty array stands for any
-   * empty array. Null is always one. Default: no others.
-   */
+  /** The values besides null that mean the same as absence; an empty array stands for any. Default: none. */
   readonly neutral?: readonly (string | number | boolean | readonly never[])[];
-  /** The `error.details` of a refusal in Format B, as some SDKs steer by it. Default: none. */
+  /** The `error.details` of a refusal in Format B, by which some SDKs steer. */
   readonly details?: Readonly<Record<string, unknown>>;
 };
 
@@ -72,14 +63,10 @@ export function refuseUntaken(body: JsonObject, fields: readonly UntakenField[])
     const value = body[field] ?? undefined;
     if (value === undefined || neutral.some((one) => isNeutral(value, one))) continue;
     const refusal = unsupportedParameter([field], why);
-    throw details === undefined ? refusal : withDetails(refusal, [field], details);
+    throw details ? new ApiError(refusal.code, refusal.wording, { path: [field], details }) : refusal;
   }
 }
 
 function isNeutral(value: unknown, neutral: string | number | boolean | readonly never[]): boolean {
   return Array.isArray(neutral) ? Array.isArray(value) && value.length === 0 : value === neutral;
-}
-
-function withDetails({ code, wording }: ApiError, path: FieldPath, details: Readonly<Record<string, unknown>>) {
-  return new ApiError(code, wording, { path, details });
 }

@@ -10,10 +10,9 @@ export function frame(event: string | undefined, data: string): string {
   return event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
 }
 
-/** The comment line that is the keep-alive of formats whose clients all skip comments. */
+/** The keep-alive of formats whose clients all skip comments. */
 export const COMMENT_KEEP_ALIVE = ": keep-alive\n\n";
 
-/** The event `[DONE]`, which ends the stream of formats that have such a marker. */
 export const DONE = frame(undefined, "[DONE]");
 
 /** The placeholder of a later value in a template. Templates hold no text of callers, which could equal it. */
@@ -29,17 +28,17 @@ export function framePieces(event: string | undefined, template: object): readon
   return frame(event, JSON.stringify(template)).split(HOLE_JSON);
 }
 
-/** An event without one of its values: `prefix` is the text before the value, `suffix` the text behind it. */
+/** An event without one of its values. */
 export type OpenFrame = { readonly prefix: string; readonly suffix: string };
 
-/** Makes an event whose template has exactly one hole. Throws TypeError otherwise: a fault of the template. */
+/** Makes an event whose template has exactly one hole. Throws TypeError otherwise. */
 export function openFrame(event: string | undefined, template: object): OpenFrame {
   const [prefix, suffix, ...more] = framePieces(event, template);
   if (prefix === undefined || suffix === undefined || more.length > 0) throw new TypeError("expected exactly one hole");
   return { prefix, suffix };
 }
 
-/** Writes the event with `text` in its hole. It only costs the escaping of the text. */
+/** Writes the event with `text` in its hole, at the cost of the escaping. */
 export function filled(open: OpenFrame, text: string): string {
   return open.prefix + JSON.stringify(text) + open.suffix;
 }

@@ -1,10 +1,9 @@
 import * as z from "zod";
-import type { CacheBreakpoint, Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { type CacheBreakpoint, type Tool, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../errors.ts";
 import { isJsonObject, jsonText } from "../json/json-text.ts";
 import { invalidSchema, wrongType } from "./field-error.ts";
 
-/** The most tools that one request may have. */
 export const MAX_TOOLS = 512;
 
 /** The name of a tool, wider than the formats' own rule: names of MCP tools hold dots and colons. */
@@ -12,7 +11,7 @@ export const toolName = z
   .string()
   .regex(/^[A-Za-z0-9_.:-]{1,128}$/, "expected 1 to 128 characters out of letters, digits, '_', '-', '.' and ':'.");
 
-/** The schema of a tool that names none and so takes no arguments. */
+/** The schema of a tool that takes no arguments. */
 export const EMPTY_PARAMETERS = '{"type":"object","properties":{}}';
 
 type ToolSource = {
@@ -37,6 +36,13 @@ export function toolOf(
   return { name, description: description ?? "", parametersJsonSchema, strict: isStrict, cacheBreakpoint };
 }
 
+/** The words of chat and responses for a choice of tools. */
+export const CHOICE_MODES = {
+  none: ToolChoiceMode.NONE,
+  auto: ToolChoiceMode.AUTO,
+  required: ToolChoiceMode.REQUIRED,
+} as const;
+
 export const MAX_SCHEMA_BYTES = 256 * 1024;
 
 /** A larger schema is beyond what an engine can enforce. */
@@ -45,7 +51,7 @@ export const MAX_STRICT_SCHEMA_BYTES = 64 * 1024;
 /** The schema itself is the first level. */
 export const MAX_SCHEMA_DEPTH = 64;
 
-/** The keywords whose value maps names of the caller's choice to schemas, so that a key below them is not a keyword. */
+/** The keywords whose value maps names to schemas, so that a key below them is not a keyword. */
 const NAME_MAPS: ReadonlySet<string> = new Set([
   "properties",
   "patternProperties",
@@ -60,11 +66,9 @@ const DATA: ReadonlySet<string> = new Set(["const", "default", "enum", "examples
 type Reading = "schema" | "names" | "data";
 
 /**
- * Returns the JSON text of a schema from the caller once it is within the limits; `strict`: whether the whole schema is
- * to be enforced. Keywords are not checked here: the engine decides which of them a grammar can express. Throws
- * `ApiError` `invalid_type` for a value that is not an object; for a schema that is too big, too deep, holds a number
- * beyond the range of JSON readers or refers to another document, `invalid_json_schema` (`of` response) or
- * `invalid_function_parameters` (`of` function).
+ * Returns the JSON text of a caller's schema; `strict`: whether the whole schema is to be enforced. The engine decides
+ * which keywords a grammar can express. Throws `ApiError` for a value that is not an object, and for a schema that is
+ * too big, too deep, holds a number beyond the range of JSON readers or refers to another document.
  */
 export function schemaText(schema: unknown, path: FieldPath, of: "response" | "function", strict: boolean): string {
   if (!isJsonObject(schema)) throw wrongType(path, "an object", schema);
@@ -77,29 +81,16 @@ export function schemaText(schema: unknown, path: FieldPath, of: "response" | "f
   return text;
 }
 
-/**
- * Returns the fault of a value inside a schema as a sentence, or undefined. The recursion is bounded by the limit it
- * enforces.
- */
+/** Returns the fault of a value inside a schema as a sentence. The recursion is bounded by the limit it enforces. */
 function faultOf(value: unknown, reading: Reading, depth: number): string | undefined {
   if (typeof value === "number" && !Number.isFinite(value)) return "a number is out of range.";
-  if (Array.isArray(value)) return faultOfItems(value, reading, depth);
-  if (!isJsonObject(value)) return undefined;
+  if (typeof value !== "object" || value === null) return undefined;
   if (depth > MAX_SCHEMA_DEPTH) return `the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`;
-  for (const key of Object.keys(value)) {
-    const item = value[key];
-    if (reading === "schema" && isForeignReference(key, item))
+  const isList = Array.isArray(value);
+  for (const [key, item] of Object.entries(value)) {
+    if (!isList && reading === "schema" && isForeignReference(key, item))
       return "references may only point into the schema itself.";
-    const fault = faultOf(item, readingBelow(reading, key), depth + 1);
-    if (fault) return fault;
-  }
-  return undefined;
-}
-
-function faultOfItems(items: readonly unknown[], reading: Reading, depth: number): string | undefined {
-  if (depth > MAX_SCHEMA_DEPTH) return `the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`;
-  for (const item of items) {
-    const fault = faultOf(item, reading, depth + 1);
+    const fault = faultOf(item, isList ? reading : readingBelow(reading, key), depth + 1);
     if (fault) return fault;
   }
   return undefined;

@@ -42,13 +42,10 @@ export const errorB = named(
   },
 );
 
-/** A node of a JSON Schema as zod writes it. */
 export type SchemaNode = z.core.JSONSchema.BaseSchema;
 
-/** The documentation of one operation. */
 export type OperationFacts = {
   readonly summary: string;
-  /** Default: the operation takes none. */
   readonly request?: z.ZodType;
   /** The schema of the reply to a request without `stream`. Default: a document of another kind. */
   readonly reply?: z.ZodType;
@@ -162,7 +159,6 @@ function refer(schema: z.ZodType): SchemaNode {
   return { $ref: `${SCHEMAS}${schema.meta()?.id}` };
 }
 
-/** Returns every named schema of the operations, by its name. */
 function namedSchemas(): Readonly<Record<string, SchemaNode>> {
   const roots = Object.values(OPERATIONS).flatMap(({ request, reply, events = [] }) => [request, reply, ...events]);
   const held = roots.filter((root) => root !== undefined);

@@ -7,14 +7,12 @@ import { parseSealingKeys, SealingKeyError, type SealingKeys } from "./sealing-k
 
 export type FollowedSealingOptions = {
   readonly file: string;
-  /** Clock of file polls. */
   readonly clock: Pick<Clock, "after">;
   /**
    * Called when files have changed after the first read: with undefined when the keys were loaded, else with why they
    * are unusable.
    */
   readonly onReload: (fault: string | undefined) => void;
-  /** Called with the id of each unknown key in a caller's text. */
   readonly onUnknownKey: (id: string) => void;
 };
 

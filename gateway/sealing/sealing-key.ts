@@ -1,6 +1,5 @@
 import { createHmac, randomBytes } from "node:crypto";
 
-/** A secret that seals reasoning. */
 export type SealingKey = {
   /**
    * 8 hex digits that distinguish keys and reveal nothing about their bytes. The id is in clear text in everything the
@@ -19,20 +18,18 @@ export class SealingKeyError extends Error {
   override readonly name = "SealingKeyError";
 }
 
-/** Bytes of a key id. */
 export const KEY_ID_BYTES = 4;
 const SECRET_BYTES = 32;
 /** The least number of different bytes in a secret: 32 random bytes rarely have fewer than 20 different values. */
 const MIN_DIFFERENT_BYTES = 16;
-/** Most keys of a file: an item names the key that opens it, so this only bounds mistakes. */
+/** An item names the key that opens it, so this only bounds mistakes. */
 const MAX_KEYS = 16;
 
-/** Makes a random sealing key. */
 export function newSealingKey(): SealingKey {
   return makeSealingKey(randomBytes(SECRET_BYTES));
 }
 
-/** Makes a sealing key of a secret. Throws `SealingKeyError` if it is too short or certainly not random. */
+/** Throws `SealingKeyError` if the secret is too short or certainly not random. */
 export function makeSealingKey(secret: Buffer): SealingKey {
   if (secret.length < SECRET_BYTES) throw new SealingKeyError(`a sealing key has fewer than ${SECRET_BYTES} bytes`);
   if (new Set(secret).size < MIN_DIFFERENT_BYTES) throw new SealingKeyError("a sealing key is not random");

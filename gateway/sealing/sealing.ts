@@ -15,19 +15,15 @@ const HEAD_BYTES = 1 + KEY_ID_BYTES;
 const TAG_AT = HEAD_BYTES + NONCE_BYTES;
 const BODY_AT = TAG_AT + TAG_BYTES;
 
-/** The scope of a sealed text: it opens only in the same scope. */
+/** A text opens only in the scope that it was sealed in. */
 export type SealScope = {
   readonly tenant: string;
   /** Catalog id: reasoning is bound to its model, a summary is not. */
   readonly model: string;
-  /** Name of the format that carries the text; each format uses its own field. */
   readonly format: string;
 };
 
-/**
- * The outcomes of opening a text that a caller sent back. `unknown_key`: it names a key that is not here; `refused`: it
- * is not ours, was changed, or was sealed for another tenant, model, format or kind.
- */
+/** `refused`: the text is not ours, was changed, or was sealed for another tenant, model, format or kind. */
 export const OPENINGS = ["opened", "unknown_key", "refused"] as const;
 
 export type Opening = (typeof OPENINGS)[number];
@@ -42,24 +38,17 @@ export class Sealing {
   readonly #openings: Record<Opening, number> = { opened: 0, unknown_key: 0, refused: 0 };
   #keys: SealingKeys;
 
-  /**
-   * Makes a sealing. `keys` are the same on all gateways that share callers; the default is a temporary key.
-   * `onUnknownKey` is called with the id of each unknown key in a text; callers can make up such ids.
-   */
+  /** The default is a temporary key. `onUnknownKey` is called with ids that callers can make up. */
   constructor(keys: SealingKeys = [newSealingKey()], onUnknownKey: (id: string) => void = () => {}) {
     this.#keys = keys;
     this.#onUnknownKey = onUnknownKey;
   }
 
-  /** Replaces the keys. */
   use(keys: SealingKeys): void {
     this.#keys = keys;
   }
 
-  /**
-   * Copies of the keys in force with their secrets, the sealing key first: for a sealing of the same keys on another
-   * thread of this process.
-   */
+  /** Copies of the keys in force, for a sealing on another thread of this process. */
   get keys(): SealingKeys {
     const copy = ({ id, secret }: SealingKey): SealingKey => ({ id, secret: Uint8Array.from(secret) });
     const [first, ...others] = this.#keys;
@@ -72,12 +61,11 @@ export class Sealing {
     for (const id of unknownKeys) this.#onUnknownKey(id);
   }
 
-  /** Ids of the keys, the sealing key first. */
+  /** The sealing key first. */
   get keyIds(): readonly string[] {
     return this.#keys.map(({ id }) => id);
   }
 
-  /** Number of texts that callers sent back, by outcome. */
   get openings(): Readonly<Record<Opening, number>> {
     return this.#openings;
   }
@@ -141,7 +129,6 @@ function seal(keyId: string, key: Buffer, purpose: string, text: string): string
   return Buffer.concat([head, nonce, cipher.getAuthTag(), body]).toString("base64");
 }
 
-/** Returns the text; undefined if it was changed, or sealed for another purpose. */
 function unseal(key: Buffer, purpose: string, bytes: Buffer): string | undefined {
   const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(HEAD_BYTES, TAG_AT));
   decipher.setAAD(associated(bytes.subarray(0, HEAD_BYTES), purpose));

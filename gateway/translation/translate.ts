@@ -1,5 +1,5 @@
 import { toDuration } from "../../deploy/runtime/time/clock.ts";
-import { CountTokensRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { CountTokensRequest, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Catalog } from "../catalog.ts";
 import type { CanonicalRequest, FormatSettings, Places, PreparedCount } from "../formats/format.ts";
 import { routingDigest } from "../keys/principal.ts";
@@ -9,32 +9,24 @@ import type { Sealing } from "../sealing/sealing.ts";
 import { encodeRequest, type PromptFacts } from "../upstream/encoded-request.ts";
 import type { PromptBound } from "../upstream/prompt-bound.ts";
 
-/*
- * From a parsed body to the bytes for an engine. It is one function of plain data, so that it can run on any thread:
- * its duration depends on the body, and a large one must not block the event loop.
- */
+/* From a parsed body to the bytes for an engine: a function of plain data, so that it can run on any thread. */
 
-/** The inputs of a translation from the request and the key of its caller. */
 export type Caller = {
-  /** Engines log it. */
   readonly requestId: string;
   readonly tenant: string;
   /** Key of the digests of the caller's prompts and sessions, 32 bytes. */
   readonly routingKey: Uint8Array;
   /** Isolation domain of cached prefixes. */
   readonly cacheSalt: string;
-  /** Most tokens of an answer that the key allows; undefined without such a limit. */
+  /** The most tokens of an answer that the key allows. */
   readonly maxOutputTokens: number | undefined;
-  /** Ids of the models that the caller can use now, for the error about an unknown model. */
   readonly usableModels: readonly string[];
 };
 
-/** The kind and the sender of a body to translate. */
 export type TranslationOrder = {
   /** Operation of the route or the method. */
   readonly operation: string;
   readonly caller: Caller;
-  /** Size of the body in bytes, from which its tokens are estimated. */
   readonly bodyBytes: number;
 };
 
@@ -46,36 +38,29 @@ const FOLDED_JOIN_MS = 200;
 
 /** The gateway's state that translations read. */
 export type Surroundings = {
-  /** Opens the reasoning that callers send back. */
   readonly sealing: Sealing;
-  /** Returns whether an engine of a model, by its catalog id, accepts images. */
   readonly acceptsImages: (model: string) => boolean;
-  /** Returns the prompt limits of a model's endpoints, by its catalog id; empty if they are unknown. */
+  /** The prompt limits of a model's endpoints; empty if they are unknown. */
   readonly promptBounds: (model: string) => readonly PromptBound[];
   readonly settings: FormatSettings;
   readonly catalog: Catalog;
 };
 
-/** A valid body, as plain data: the message for the engine, and the options for writing the answer. */
+/** A valid body, as plain data. */
 export type Translated = {
   /** Catalog id. */
   readonly model: string;
-  /** Whether the caller asked for an event stream; undefined if the operation has no such choice. */
+  /** Undefined if the operation has no such choice. */
   readonly stream: boolean | undefined;
-  /** The format's options for writing the answer; undefined if it writes none. */
+  /** The format's options for writing the answer. */
   readonly options: object | undefined;
-  /** Positions in the body of the parts that an engine may refuse. */
   readonly places: Places;
-  /**
-   * The message for an engine, in the bytes of the contract; empty if no engine can take the prompt according to
-   * `facts`.
-   */
+  /** The message for an engine; empty if no engine can take the prompt according to `facts`. */
   readonly bytes: Uint8Array;
   /** Facts of a generation for routing; undefined for a count. */
   readonly facts: PromptFacts | undefined;
-  /** Expected input tokens, at least 1. */
+  /** Expected, at least 1. */
   readonly inputTokens: number;
-  /** Most tokens of the answer; undefined without a limit. */
   readonly maxOutputTokens: number | undefined;
 };
 
@@ -120,10 +105,7 @@ function countOf({ model, request, ...places }: PreparedCount, { caller, bodyByt
   };
 }
 
-/**
- * Returns the cache hints for the engine: the caller's own cache key never leaves the gateway, and is digested per
- * tenant.
- */
+/** The caller's own cache key never leaves the gateway: it is digested per tenant. */
 function cacheHints({ routingKey, cacheSalt }: Caller, hints: CanonicalRequest["cache"]): CanonicalRequest["cache"] {
   const key = hints?.affinityKey ?? "";
   return {
@@ -137,7 +119,7 @@ function cacheHints({ routingKey, cacheSalt }: Caller, hints: CanonicalRequest["
  * Returns the request with at most `most` output tokens, as its key allows; the answer then ends for length. A higher
  * request is no error, because agents always ask for tens of thousands of tokens and could not use the key at all.
  */
-export function withinOutputLimit<T extends Pick<CanonicalRequest, "maxOutputTokens" | "reasoning">>(
+export function withinOutputLimit<T extends Pick<GenerateRequest, "maxOutputTokens" | "reasoning">>(
   request: T,
   most: number | undefined,
 ): T {

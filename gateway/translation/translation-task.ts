@@ -1,5 +1,5 @@
 import { type CrashReport, crashReport } from "../../deploy/runtime/process/end-on-crash.ts";
-import type { ThreadReply } from "../../deploy/runtime/threads/grown-heap.ts";
+import type { ThreadReply } from "../../deploy/runtime/threads/work-threads.ts";
 import type { Catalog } from "../catalog.ts";
 import { ApiError, type ApiErrorOptions, type ErrorCode, type Wording } from "../errors.ts";
 import type { FormatSettings } from "../formats/format.ts";
@@ -15,12 +15,11 @@ export type TranslationTask = {
   readonly body: Uint8Array;
   /** Top-level keys that must be unique in a JSON body; undefined for a message of the contract. */
   readonly singleKeys: readonly string[] | undefined;
-  /** The kind and the sender of the body. */
   readonly order: TranslationOrder;
   readonly sealingKeys: SealingKeys;
-  /** Catalog ids of the models with an engine that accepts images. */
+  /** Catalog ids. */
   readonly modelsWithImages: readonly string[];
-  /** Prompt limits of each model, by its catalog id. */
+  /** By catalog id. */
   readonly promptBounds: Readonly<Record<string, readonly PromptBound[]>>;
   readonly settings: FormatSettings;
   readonly catalog: Catalog;
@@ -37,11 +36,10 @@ type PackedFacts = Omit<PromptFacts, "shape"> & {
 /** An `ApiError` as plain data. */
 type PackedError = { readonly code: ErrorCode; readonly wording: Wording; readonly options: ApiErrorOptions };
 
-/** The outcome of a translation: its result, the refusal of the body, or a bug. */
 export type TranslationReply = ThreadReply & {
-  /** Number of texts that the caller sent back, by outcome. */
+  /** The texts that the caller sent back, by outcome. */
   readonly openings: Readonly<Record<Opening, number>>;
-  /** Ids of unknown sealing keys in such texts. */
+  /** The unknown sealing keys in such texts. */
   readonly unknownKeys: readonly string[];
   /** The result, the error for the caller, or a crash report. */
   readonly end:

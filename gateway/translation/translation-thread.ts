@@ -1,5 +1,5 @@
 import { parentPort } from "node:worker_threads";
-import { ofThisThread } from "../../deploy/runtime/threads/grown-heap.ts";
+import { ofThisThread } from "../../deploy/runtime/threads/work-threads.ts";
 import { replyTo, type TranslationTask } from "./translation-task.ts";
 
 parentPort?.on("message", (task: TranslationTask) => {

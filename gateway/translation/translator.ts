@@ -30,10 +30,9 @@ const LARGE_BYTES = 4 * 1024 * 1024;
 /** Idle time, in milliseconds, after which a thread that has had a large body ends. */
 const REST_MS = 5_000;
 
-/** Program of the threads; TypeScript if this file is. */
+/** TypeScript if this file is. */
 const PROGRAM = new URL(`./translation-thread${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url);
 
-/** A received body. */
 export type ReceivedBody = {
   readonly bytes: Buffer;
   /** Top-level keys that must be unique in a JSON body; undefined for a message of the contract. */
@@ -42,9 +41,8 @@ export type ReceivedBody = {
 
 export type TranslatorOptions = Surroundings & {
   readonly clock: MonotonicClock;
-  /** Called with a crash report for each bug, after which the request has failed. */
   readonly onFault: (fault: CrashReport) => void;
-  /** Program of the threads. Default: the one beside this file. */
+  /** Default: the program beside this file. */
   readonly program?: URL;
 };
 

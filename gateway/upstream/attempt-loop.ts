@@ -15,24 +15,21 @@ import type { ClusterMember } from "./cluster-member.ts";
 import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { ContinuationRoom } from "./continuation/continuation-room.ts";
 import { ResumableAnswer } from "./continuation/resumable-answer.ts";
-import { messageFor } from "./continuation/resumable-message.ts";
-import type { PromptFacts } from "./encoded-request.ts";
+import { messageFor, type PromptFacts } from "./encoded-request.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
-import type { LocalReplies } from "./local-replies.ts";
+import { clientClosed, type LocalReplies, requestOfDeath } from "./local-replies.ts";
 import { beyondBounds } from "./prompt-bound.ts";
 import type { Death, DeathCounter } from "./retry/death-counter.ts";
-import type { RetryPermit } from "./retry/retry-budget.ts";
-import { clientClosed, requestOfDeath } from "./retry/retry-errors.ts";
+import type { RetryShare } from "./retry/retry-budget.ts";
 import {
   type FailedAttempt,
   lossOf,
   type Next,
   nextStep,
   type RetryRules,
-  type RetryShare,
   type Situation,
 } from "./retry/retry-policy.ts";
 
@@ -41,26 +38,21 @@ const BYTES_PER_TOKEN = 4;
 
 /** A request for an engine. */
 export type Dispatch = {
-  /** The encoded request. It is dropped as soon as no attempt will need it any more. */
+  /** Dropped as soon as no attempt will need it any more. */
   readonly request: RequestBuffer;
-  /** The facts of the prompt for routing. */
   readonly facts: PromptFacts;
   readonly hints: RoutingHints;
   /** The time limit of the whole answer, in milliseconds from now. */
   readonly timeoutMs: number;
   /** Whether the request may be held while the model has no endpoint, as its caller receives keep-alives. */
   readonly mayHold: boolean;
-  /** Receives the events of the answer. */
   readonly sink: EventSink;
-  /** The record of the request, which receives every call made for it. */
   readonly record: CallRecord;
 };
 
 /** The parts that the attempt loops of all requests share. */
 export type AttemptLoopParts = {
-  /** The clock of waits and deadlines. */
   readonly clock: Clock;
-  /** The time limits of requests and their calls. */
   readonly timeouts: Timeouts;
   /** The most attempts of a request after its first one. */
   readonly numRetries: number;
@@ -68,21 +60,17 @@ export type AttemptLoopParts = {
   readonly room: ContinuationRoom;
   /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
-  /** Counts calls and their outcomes. */
   readonly stats: UpstreamStats;
-  /** Counts by prompt the endpoints that died with it. */
   readonly deaths: DeathCounter;
-  /** Makes the errors of requests that no endpoint serves. */
   readonly replies: LocalReplies;
 };
 
-/** A slot on an endpoint, for one attempt. */
-type Place = Admitted<ClusterMember>;
+type Slot = Admitted<ClusterMember>;
 
 type AttemptStep = Next & { readonly kind: "attempt" };
 
-/** The slot of the next attempt, and the decision that it was taken for. */
-type Placed = { readonly place: Place; readonly step: AttemptStep };
+/** The slot of the next attempt, and the decision for it. */
+type Placed = { readonly slot: Slot; readonly step: AttemptStep };
 
 /**
  * The life of one request after its translation:
@@ -107,16 +95,15 @@ export class AttemptLoop {
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly #deadline: number;
   readonly #gate: RetryBoundary;
-  /** The answer, as far as another endpoint could continue it. */
   readonly #answer: ResumableAnswer;
   /** The failed attempts, oldest first: the entire input of the retry policy. */
   #history: readonly FailedAttempt[] = [];
   /** The deaths of endpoints that worked on the request. */
   #died: readonly Death[] = [];
   /** The share of the retry budget held for the next or the running attempt. */
-  #share: { readonly kind: RetryShare; readonly permit: RetryPermit } | undefined;
+  #share: RetryShare | undefined;
 
-  /** Begins without an attempt, in the cluster of `traffic`. Aborting the signal ends the loop. */
+  /** Aborting the signal ends the loop. */
   constructor(dispatch: Dispatch, traffic: ClusterTraffic, parts: AttemptLoopParts, signal: AbortSignal) {
     this.#dispatch = dispatch;
     this.#traffic = traffic;
@@ -172,38 +159,37 @@ export class AttemptLoop {
         await this.#endpointsChange(step.untilMs);
         continue;
       }
-      const place = await this.#acquire(step);
-      if (typeof place === "string") {
+      const slot = await this.#acquire(step);
+      if (typeof slot === "string") {
         // The endpoints have changed during the wait in the queue.
-        if (place === "all_tried" && step.underWay) continue;
-        throw this.#notPlaced(place, step);
+        if (slot === "all_tried" && step.underWay) continue;
+        throw this.#notPlaced(slot, step);
       }
       // After an outage any endpoint may come first.
-      if (!step.continues || this.#continues(place.member.endpoint)) return { place, step };
-      place.release();
+      if (!step.continues || this.#continues(slot.member.endpoint)) return { slot, step };
+      slot.release();
     }
   }
 
-  /** Resolves to a slot, at once or after a wait in the queue, or to the reason why there is none. */
-  async #acquire({ avoid: tried, underWay }: AttemptStep): Promise<Place | NotAdmitted> {
+  async #acquire({ avoid: tried, underWay }: AttemptStep): Promise<Slot | NotAdmitted> {
     const { hints, mayHold, request } = this.#dispatch;
     const { tenant, size: bytes } = request;
     const { pendingMs: timeoutMs } = this.#rules;
     const asked = { route: this.#route, tenant, hints, tried, timeoutMs, bytes, underWay };
-    const place = await this.#traffic.admission.acquire({ ...asked, mayHold: mayHold || underWay }, this.#signal);
-    if (!this.#signal.aborted) return place;
-    if (typeof place !== "string") place.release();
+    const slot = await this.#traffic.admission.acquire({ ...asked, mayHold: mayHold || underWay }, this.#signal);
+    if (!this.#signal.aborted) return slot;
+    if (typeof slot !== "string") slot.release();
     throw clientClosed();
   }
 
   /** Returns the next attempt in its slot, and counts it as begun. */
-  #attempt({ place, step }: Placed): AttemptOptions {
+  #attempt({ slot, step }: Placed): AttemptOptions {
     const { clock, stats, timeouts, room } = this.#parts;
     const { request, facts, record } = this.#dispatch;
-    const { endpoint } = place.member;
+    const { endpoint } = slot.member;
     const traffic = this.#traffic;
     const answer = this.#answer;
-    if (place.overdue) {
+    if (slot.overdue) {
       stats.prefillOverdue(facts.model);
       record.overdue();
     }
@@ -216,11 +202,11 @@ export class AttemptLoop {
     const kind = this.#history.length === 0 ? "first" : "retry";
     const running = stats.begin(facts.model, answer.continued ? "continuation" : kind);
     const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
-    if (!answer.continued) place.placement?.explain?.((note) => record.cached(note));
+    if (!answer.continued) slot.placement?.explain?.((note) => record.cached(note));
     const message = (held: Uint8Array) => messageFor(held, resumption);
     const { headers } = trace;
     return {
-      place,
+      place: slot,
       answer,
       gate: this.#gate,
       continues: answer.continued,
@@ -234,7 +220,7 @@ export class AttemptLoop {
   }
 
   /** Resolves to the record of a failed attempt, once the simultaneous losses are counted. */
-  async #failed({ place: { member } }: Placed, failure: UpstreamFailure): Promise<FailedAttempt> {
+  async #failed({ slot: { member } }: Placed, failure: UpstreamFailure): Promise<FailedAttempt> {
     const { clock, deaths, random } = this.#parts;
     const { begun, tokens, continued, wentOn, workedOn: accepted, gotOn } = this.#answer;
     const { address } = member.endpoint;
@@ -258,7 +244,6 @@ export class AttemptLoop {
     };
   }
 
-  /** Returns the current state of the cluster and of the prompt. */
   #situation(): Situation {
     const { clock, deaths } = this.#parts;
     const { cluster } = this.#traffic;
@@ -296,7 +281,6 @@ export class AttemptLoop {
     });
   }
 
-  /** Returns the request's answer for continuation. */
   #resumable(): ResumableAnswer {
     const { room, stats, clock } = this.#parts;
     const { request, facts, record } = this.#dispatch;
@@ -318,19 +302,18 @@ export class AttemptLoop {
     });
   }
 
-  /** Takes the share of the retry budget that the next attempt needs. Returns false where the budget has no place. */
-  #takeShare(kind: RetryShare): boolean {
-    if (this.#share?.kind === kind) return true;
+  /** Takes the share of the retry budget that the next attempt needs. Returns false where the budget has none. */
+  #takeShare(share: RetryShare): boolean {
+    if (this.#share === share) return true;
     this.#freeShare();
-    if (kind === "none") return true;
     const { budget, admission } = this.#traffic;
-    const permit = kind === "recovery" ? budget.recover() : budget.tryRetry(admission.active + 1);
-    this.#share = permit && { kind, permit };
-    return permit !== undefined;
+    if (!budget.take(share, admission.active + 1)) return false;
+    this.#share = share;
+    return true;
   }
 
   #freeShare(): void {
-    this.#share?.permit.release();
+    if (this.#share) this.#traffic.budget.free(this.#share);
     this.#share = undefined;
   }
 

@@ -1,8 +1,21 @@
+import { BinaryWriter } from "@bufbuild/protobuf/wire";
 import { durationMs } from "../../deploy/runtime/time/clock.ts";
-import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { encodeResumable } from "./continuation/resumable-message.ts";
+import { type Continuation, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Boundary, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { type Beyond, beyondBounds, type PromptBound, userTextBytes } from "./prompt-bound.ts";
+
+/** The tag of the field `resumable` of a GenerateRequest: number 14, a varint. */
+const RESUMABLE_TAG = 14 << 3;
+/** The size of that field in bytes: one each for tag and value. */
+const RESUMABLE_BYTES = 2;
+
+/**
+ * The size of the largest message whose buffer is kept for the next one, in bytes. Growing a new buffer costs as much
+ * as encoding, and each message is copied out of it; concurrently translated messages are no larger.
+ */
+const KEPT_BYTES = 256 * 1024;
+
+let writer = new BinaryWriter();
 
 /** The most digests sent to an engine with a request, by the contract. */
 const MAX_DIGESTS = 64;
@@ -15,7 +28,6 @@ const NO_SHAPE: PromptShape = { boundaries: [], lastTurn: undefined };
  * passed between threads.
  */
 export type PromptFacts = {
-  /** The catalog id of the model. */
   readonly model: string;
   readonly tenant: string;
   /** The digests and sizes of the prompt, by which prefixes are compared. */
@@ -73,4 +85,33 @@ function digestsOf(boundaries: readonly Boundary[]): Buffer {
   const skipped = boundaries.length - MAX_DIGESTS;
   const sent = boundaries.filter((_, index) => index < HEAD_DIGESTS || index >= HEAD_DIGESTS + skipped);
   return Buffer.concat(sent.map(({ hash }) => Buffer.from(hash, "base64url")));
+}
+
+/** The request to the engine beside the answer: nothing, the tokens of it, or the continuation of one. */
+export type Resumption = "none" | "resumable" | Continuation;
+
+/**
+ * Encodes a request, whose field `resumable` comes last and is true: `messageFor` decides for each call whether it is
+ * sent, without a copy of a message of tens of megabytes.
+ */
+function encodeResumable(request: GenerateRequest): Uint8Array {
+  const used = writer;
+  // A failed encoding must leave nothing in the next one.
+  writer = new BinaryWriter();
+  const bytes = GenerateRequest.encode(request, used).uint32(RESUMABLE_TAG).bool(true).finish();
+  if (bytes.byteLength <= KEPT_BYTES) writer = used;
+  return bytes;
+}
+
+/**
+ * Returns the message of one call, from the result of `encodeResumable`. Concatenated messages of the contract merge,
+ * so that a continuation does not decode the request again.
+ */
+export function messageFor(encoded: Uint8Array, resumption: Resumption): Uint8Array {
+  if (resumption === "resumable") return encoded;
+  if (resumption === "none") return encoded.subarray(0, encoded.byteLength - RESUMABLE_BYTES);
+  return Buffer.concat([
+    encoded,
+    GenerateRequest.encode(GenerateRequest.fromPartial({ continuation: resumption })).finish(),
+  ]);
 }

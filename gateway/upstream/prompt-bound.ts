@@ -1,7 +1,6 @@
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
 
-/** A prompt that no endpoint can take. */
 export type Beyond = {
   /** The least number of tokens of the prompt. */
   readonly tokens: number;

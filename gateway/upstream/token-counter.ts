@@ -5,7 +5,7 @@ import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { RequestBuffer } from "./call/request-buffer.ts";
 import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
-import { clientClosed } from "./retry/retry-errors.ts";
+import { clientClosed } from "./local-replies.ts";
 
 /** The most running token counts of a model; they take no slot. */
 export const MAX_COUNTS = 128;
@@ -17,13 +17,10 @@ const COUNT_TIMEOUT_MS = 30_000;
 export type Counting = {
   /** A CountTokens request in the bytes of the contract. */
   readonly request: RequestBuffer;
-  /** The catalog id of the model. */
   readonly model: string;
-  /** The record of the request, which receives every call made for it. */
   readonly record: CallRecord;
 };
 
-/** The parts of attempt loops that counts share. */
 export type TokenCounterParts = Pick<AttemptLoopParts, "clock" | "timeouts" | "numRetries" | "replies">;
 
 /**
@@ -34,7 +31,6 @@ export class TokenCounter {
   readonly #traffic: ReadonlyMap<string, ClusterTraffic>;
   readonly #parts: TokenCounterParts;
 
-  /** Counts on the clusters of `traffic`, by their models. */
   constructor(traffic: ReadonlyMap<string, ClusterTraffic>, parts: TokenCounterParts) {
     this.#traffic = traffic;
     this.#parts = parts;

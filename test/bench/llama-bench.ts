@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LlamaContextSequence, LlamaModel } from "node-llama-cpp";
 import { FairLane } from "../../deploy/runtime/queue/fair-lane.ts";
-import { loadLibrary } from "../../engine/backends/llama/runtime/load-library.ts";
+import { loadLibrary } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import { HandOver } from "../../gateway/upstream/wire/hand-over.ts";
 import { Http2Wire } from "../../gateway/upstream/wire/http2-wire.ts";
 import { GenerateRequest, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";

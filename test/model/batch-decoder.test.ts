@@ -1,6 +1,6 @@
 import type { LlamaContextSequence, SequenceEvaluateOptions, Token } from "node-llama-cpp";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { Sampler, type SamplerOptions } from "../../engine/backends/llama/generation/sampler.ts";
+import { Sampler, type SamplerOptions } from "../../engine/backends/llama/generation/sampling.ts";
 import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "../support/engine/demo-engine.ts";
 import { seededRandom } from "../support/seeded-random.ts";

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import { outputGrammar } from "../../engine/grammar/output/output-grammar.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
-import { argumentTypes } from "../../engine/tool-calls/readers/argument-types.ts";
+import { argumentTypes } from "../../engine/tool-calls/argument-types.ts";
 import { missing, never, OPTIONS } from "../support/engine/demo-engine.ts";
 import { callText } from "../unit/engine/grammar/grammar-texts.ts";
 import { FAMILIES, markersOf, optionsOf } from "../unit/engine/output-parser/families.ts";

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import {
@@ -8,7 +8,7 @@ import {
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, text, tool, toolResult, user } from "../support/engine/canonical.ts";
-import { ask, missing, never, OPTIONS, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
+import { ask, missing, never, OPTIONS, request, sharedBackend } from "../support/engine/demo-engine.ts";
 
 const WEATHER = tool("get_weather", "Get the weather for a city");
 const LEVEL = tool("set_level", "Set a level", {
@@ -38,16 +38,6 @@ const jsonSchema = (schema: object): Pick<GenerateRequest, "outputConstraint"> =
     kind: { $case: "jsonSchema", value: { name: "answer", schemaJson: JSON.stringify(schema), strict: true } },
   },
 });
-
-const object = (properties: Readonly<Record<string, object>>) =>
-  jsonSchema({ type: "object", properties, required: Object.keys(properties) });
-const TEXT = { type: "string" };
-const INTEGER = { type: "integer" };
-const list = (items: object) => ({ type: "array", items });
-/** The token limit of an answer, which an endless one reaches. */
-const LIMIT = 300;
-/** The token limit of an answer with several lists. */
-const LONG = 1_500;
 
 async function tokensOf(text: string): Promise<readonly number[]> {
   const runtime = await loadRuntime({ ...OPTIONS, slots: 1 }, never());
@@ -205,86 +195,5 @@ describe.skipIf(missing !== "")("constraints on the answer", () => {
       await expect(ask(backend, request("Hi", more))).rejects.toMatchObject({ reason });
       expect(backend.load().busySlots).toBe(0);
     });
-  });
-});
-
-describe.skipIf(missing !== "")("with repetition in JSON ended", () => {
-  let backend: LlamaBackend;
-  beforeAll(async () => {
-    backend = await startBackend({ endRepetition: true });
-  });
-  afterAll(async () => {
-    await backend.close();
-  });
-
-  test.each([
-    ["My name is Ann.", { name: TEXT }],
-    ["My name is Ann.", { name: TEXT, age: { type: "integer" } }],
-    ["My name is Ann, I am 5 and I live in Rome.", { name: TEXT, city: TEXT }],
-    ["Say hello.", { greeting: TEXT, mood: TEXT }],
-    ["Tell me a story.", { title: TEXT, story: TEXT }],
-    ["What is the weather?", { answer: TEXT }],
-    ["List three fruits.", { fruits: { type: "array", items: TEXT, maxItems: 3 } }],
-  ])("%s is answered by %j", async (question, properties) => {
-    const { text, finished } = await ask(backend, request(question, { ...object(properties), maxOutputTokens: LIMIT }));
-    expect(finished.reason).toBe(FinishReason.STOP);
-    expect(Object.keys(JSON.parse(text))).toEqual(Object.keys(properties));
-  });
-
-  const PEOPLE = {
-    people: list({ type: "object", properties: { name: TEXT, age: INTEGER }, required: ["name", "age"] }),
-  };
-  const TAGS = { title: TEXT, tags: list(TEXT) };
-  test.each([
-    ["My name is Ann.", PEOPLE],
-    ["My name is Ann.", { a: list(TEXT), b: list(TEXT) }],
-    ["Run npm test", TAGS],
-    ["What is the weather in Paris?", { rows: list(list(TEXT)) }],
-  ])("%s is answered, and called for, with lists of %j", async (question, properties) => {
-    const tools = [tool("note", "Take a note", { type: "object", properties, required: Object.keys(properties) })];
-    const toolChoice = choose(ToolChoiceMode.NAMED, { name: "note" });
-    for (const more of [object(properties), { tools, toolChoice }]) {
-      const { text, calls, finished } = await ask(backend, request(question, { ...more, maxOutputTokens: LONG }));
-      expect([FinishReason.STOP, FinishReason.TOOL_CALLS]).toContain(finished.reason);
-      expect(Object.keys(JSON.parse(calls[0]?.arguments ?? text))).toEqual(Object.keys(properties));
-    }
-  });
-
-  test("a list is never shorter than its schema requires", async () => {
-    const wanted = { ...object({ tags: { ...list(TEXT), minItems: 12 } }), maxOutputTokens: LONG };
-    const { text, finished } = await ask(backend, request("My name is Ann.", wanted));
-    expect(finished.reason).toBe(FinishReason.STOP);
-    expect(JSON.parse(text).tags.length).toBeGreaterThanOrEqual(12);
-  });
-
-  test("repeating names of members are ended too", async () => {
-    const outputConstraint = { kind: { $case: "jsonObject" as const, value: {} } };
-    const wanted = request("List three fruits.", { outputConstraint, maxOutputTokens: LONG });
-    const { text, finished } = await ask(backend, wanted);
-    expect(finished.reason).toBe(FinishReason.STOP);
-    expect(JSON.parse(text)).toBeTypeOf("object");
-  });
-
-  test("a string is never shorter than its schema requires, whatever is sampled", async () => {
-    for (const seed of [1, 2, 3, 4]) {
-      const wanted = request("My name is Ann.", {
-        ...object({ name: { ...TEXT, minLength: 90 } }),
-        maxOutputTokens: LIMIT,
-        sampling: { ...hot(seed), temperature: 0.8, topK: 40, topP: 0.95 },
-      });
-      const { text, finished } = await ask(backend, wanted);
-      expect(finished.reason).toBe(FinishReason.STOP);
-      expect(JSON.parse(text).name.length).toBeGreaterThanOrEqual(90);
-    }
-  });
-
-  test("text that is not JSON is unchanged", async () => {
-    const plain = await startBackend();
-    try {
-      const wanted = request("Count from 1 to 12.", { maxOutputTokens: 100 });
-      expect((await ask(backend, wanted)).text).toBe((await ask(plain, wanted)).text);
-    } finally {
-      await plain.close();
-    }
   });
 });

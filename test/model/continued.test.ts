@@ -27,7 +27,6 @@ const PERSON = {
   required: ["name", "age"],
   additionalProperties: false,
 };
-const NAME = { type: "object", properties: { name: { type: "string" } }, required: ["name"] };
 const QUOTED = {
   type: "object",
   properties: { line: { type: "string", pattern: '^"\\\\\\n[a-z]{3}é🚀$' } },
@@ -51,8 +50,7 @@ const called = {
   toolChoice: { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: true, allowedNames: [] },
 };
 
-/** The weights of an engine; `ending` are the demonstration weights with repeating strings ended. */
-type Weights = "demo" | "ending" | "random";
+type Weights = "demo" | "random";
 
 /** The answers to cut: name, weights, and request. */
 const ANSWERS: readonly [name: string, weights: Weights, wanted: GenerateRequest][] = [
@@ -64,11 +62,6 @@ const ANSWERS: readonly [name: string, weights: Weights, wanted: GenerateRequest
   ["a mandatory call", "demo", request("Hello.", called)],
   ["a strict schema", "demo", request("Give me a person.", strictly(PERSON))],
   ["escapes in a strict schema", "demo", request("Say it.", strictly(QUOTED))],
-  [
-    "a repeating string that is ended",
-    "ending",
-    request("My name is Ann.", { ...strictly(NAME), maxOutputTokens: 100 }),
-  ],
   ["reasoning", "demo", request("What is 3 plus 4?", thinking())],
   ["reasoning that the budget ends", "demo", request("What is 3 plus 4?", thinking(3))],
   ["reasoning of a strict schema", "demo", request("Give me a person.", { ...strictly(PERSON), ...thinking(2) })],
@@ -142,18 +135,13 @@ function cutsOf({ length }: readonly number[]): readonly number[] {
 
 describe.skipIf(missing !== "")("a continued answer", () => {
   let demo: LlamaBackend;
-  let ending: LlamaBackend;
   let random: LlamaBackend;
   beforeAll(async () => {
     demo = await sharedBackend();
-    ending = await startBackend({ endRepetition: true });
     random = await startBackend({ modelPath: RANDOM_MODEL });
-    return async () => {
-      await ending.close();
-      await random.close();
-    };
+    return () => random.close();
   });
-  const engineOf = (weights: Weights) => ({ demo, ending, random })[weights];
+  const engineOf = (weights: Weights) => ({ demo, random })[weights];
 
   test("is supported", () => {
     expect(demo.describe().models[0]?.capabilities).toContain(Capability.CONTINUATION);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { GrammarCache } from "../../engine/backends/llama/grammar/grammar-cache.ts";
+import { GrammarCache } from "../../engine/backends/llama/grammar-cache.ts";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
-import { loadLibrary } from "../../engine/backends/llama/runtime/load-library.ts";
+import { loadLibrary } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import { grammarOf } from "../../engine/caller-work/grammar-input.ts";
 import { EngineError } from "../../engine/errors.ts";
 import { FinishReason, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";

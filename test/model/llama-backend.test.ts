@@ -1,13 +1,30 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ConfigError } from "../../deploy/runtime/config/load-config.ts";
 import { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
+import type { LlamaOptions } from "../../engine/backends/llama/llama-options.ts";
 import {
   FinishReason,
   type GenerateRequest,
+  ReasoningEffort,
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
-import { assistant, system, text, user } from "../support/engine/canonical.ts";
-import { ask, missing, never, OPTIONS, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
+import { ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { Capability, ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { backendConformance } from "../support/engine/backend-conformance.ts";
+import { assistant, system, text, tool, user } from "../support/engine/canonical.ts";
+import {
+  ask,
+  DEMO_MODEL,
+  missing,
+  never,
+  OPTIONS,
+  request,
+  sharedBackend,
+  startBackend,
+} from "../support/engine/demo-engine.ts";
 import { workHere } from "../support/engine/work-here.ts";
 
 const COUNT = "Count from 1 to 12.";
@@ -203,5 +220,115 @@ describe.skipIf(missing !== "")("a failed start reports the reason", () => {
   test("a file that is not a model", async () => {
     const modelPath = import.meta.filename;
     await expect(start({ modelPath })).rejects.toEqual(reason("ENGINE_DOWN"));
+  });
+});
+
+const SETUPS: readonly (readonly [string, Partial<LlamaOptions>])[] = [
+  ["as shipped", {}],
+  ["without flash attention", { flashAttention: false }],
+  ["with flash attention", { flashAttention: true }],
+  ["with GPU layers but no accelerator", { gpuLayers: 2 }],
+];
+
+test.skipIf(missing !== "").each(SETUPS)("a node %s answers, and reports its setup", async (_name, options) => {
+  const backend = await startBackend({ slots: 1, gpu: false, ...options });
+  try {
+    const { text } = await ask(backend, request("Hello!", { maxOutputTokens: 8 }));
+    expect(text).not.toBe("");
+    const attention = { auto: "where it can", true: "on", false: "off" }[`${options.flashAttention ?? "auto"}`];
+    const setup = `CPU, threads 1, flash attention ${attention}, model file mapped`;
+    expect(backend.describe().engineVersion.replace(/^llama\.cpp [\w.]+; /, "")).toBe(setup);
+  } finally {
+    await backend.close();
+  }
+});
+
+const folder = mkdtempSync(join(tmpdir(), "llama-profile-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const WEATHER = tool("get_weather", "Get the weather for a city");
+const QUESTION = request("What is the weather in Ljubljana?", { tools: [WEATHER] });
+
+async function capabilitiesWith(profile: string | undefined): Promise<readonly Capability[]> {
+  const backend = await startBackend({ profile });
+  try {
+    return backend.describe().models[0]?.capabilities ?? [];
+  } finally {
+    await backend.close();
+  }
+}
+
+describe.skipIf(missing !== "")("the profile of the demonstration model", () => {
+  test("is found by its template", async () => {
+    const capabilities = await capabilitiesWith(undefined);
+    expect(capabilities).toEqual(await capabilitiesWith("hermes-thinking"));
+    expect(capabilities).toEqual(
+      expect.arrayContaining([Capability.TOOLS, Capability.REASONING, Capability.REASONING_OFF]),
+    );
+  });
+
+  test("can be named, without the marks that the model does not have", async () => {
+    const backend = await startBackend({ profile: "kimi-k2-thinking" });
+    try {
+      expect(backend.describe().models[0]?.capabilities).not.toContain(Capability.TOOLS);
+      const { calls, text } = await ask(backend, QUESTION);
+      expect(calls).toEqual([]);
+      expect(text).toContain('<tool_call>\n{"name": "get_weather"');
+      const toolChoice = ToolChoice.fromPartial({ mode: ToolChoiceMode.REQUIRED });
+      await expect(ask(backend, { ...QUESTION, toolChoice })).rejects.toMatchObject({ reason: "UNSUPPORTED_FEATURE" });
+    } finally {
+      await backend.close();
+    }
+  });
+
+  test("can be a file, whose marks are then searched", async () => {
+    const profile = join(folder, "own.yaml");
+    const calls = '{ form: json, open: "<tool_call>", close: "</tool_call>", afterOpen: "\\n", beforeClose: "\\n" }';
+    writeFileSync(profile, `family: Own\nthinking: { default: always }\ntoolCall: ${calls}\n`);
+    const backend = await startBackend({ profile });
+    try {
+      expect((await ask(backend, QUESTION)).calls).toEqual([
+        { name: "get_weather", arguments: '{"city": "Ljubljana"}' },
+      ]);
+      const thinking = { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.UNSPECIFIED };
+      const reply = await ask(backend, request("Who are you exactly?", { reasoning: thinking }));
+      expect([reply.reasoning, reply.text.includes("</think>")]).toEqual(["", true]);
+    } finally {
+      await backend.close();
+    }
+  });
+
+  test("is reported at the start, with the lost features, if no template fits", async () => {
+    const modelPath = join(folder, "foreign.gguf");
+    const file = readFileSync(DEMO_MODEL, "latin1");
+    writeFileSync(modelPath, file.replaceAll("<tool_call>", "<made_call>"), "latin1");
+    const foreign = await startBackend({ modelPath });
+    try {
+      expect(foreign.startNotes()).toEqual([
+        `no profile fits the chat template of the model's file, which is taken for one of "Hermes, ChatML, with reasoning": tool calls come out as text; backend.profile may name one`,
+      ]);
+      expect(foreign.describe().models[0]?.capabilities).not.toContain(Capability.TOOLS);
+    } finally {
+      await foreign.close();
+    }
+    const known = await startBackend();
+    expect(known.startNotes()).toEqual([]);
+    await known.close();
+  });
+
+  test("that does not exist stops the start", async () => {
+    await expect(startBackend({ profile: "no-such-family" })).rejects.toThrow(ConfigError);
+  });
+});
+
+describe.skipIf(missing !== "")("llama.cpp", () => {
+  backendConformance("the demonstration model in process", {
+    model: "demo",
+    prompt: "Count from 1 to 12.",
+    endlessPrompt: "Count from 1 to 75",
+    start: async () => {
+      const backend = await startBackend({ nodeId: "n1", slots: 2, queueLength: 0 });
+      return { backend, stop: () => backend.close() };
+    },
   });
 });

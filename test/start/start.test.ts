@@ -126,7 +126,8 @@ test("a client that leaves in mid-stream frees the engine's slot", async () => {
   const before = await engineMetric("svc_engine_cancel_latency_seconds_count");
   await (response.body as ReadableStream).getReader().read();
   controller.abort();
-  await expect.poll(() => engineMetric("svc_engine_cancel_latency_seconds_count")).toBe(before + 1);
+  const cancelled = () => engineMetric("svc_engine_cancel_latency_seconds_count");
+  await expect.poll(cancelled, { timeout: 30_000 }).toBe(before + 1);
   expect(await engineMetric("svc_engine_slots_busy")).toBe(0);
 });
 

@@ -9,10 +9,7 @@ export type Side = "request" | "reply";
 
 type Field = { readonly path: string; readonly node: SchemaNode; readonly required: boolean };
 
-/**
- * Writes the named schemas on one page: each once, behind the one that first refers to it, with a table of its fields
- * and links between them.
- */
+/** Writes the named schemas on one page: each once, behind the one that first refers to it, with links between them. */
 export class FieldTables {
   readonly #schemas: Schemas;
   readonly #written = new Set<string>();
@@ -33,7 +30,7 @@ export class FieldTables {
     const below = fields.flatMap(({ node: field }) => referred(field));
     const rows = fields.map((field) => [
       code(field.path),
-      typeOf(field.node, side),
+      typeWords(field.node, side),
       field.required ? "yes" : "",
       field.node.description ?? this.#descriptionBelow(field.node),
     ]);
@@ -90,13 +87,13 @@ function isNode(value: unknown): value is SchemaNode {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function typeOf(node: SchemaNode, side: Side): string {
+/** Returns the words for the type and range of a value. Of a request, null is the same as absent. */
+export function typeWords(node: SchemaNode, side: Side = "reply"): string {
   const types = new Set(choicesOf(node).flatMap((choice) => typesOf(choice, side)));
   if (side === "request" && types.size > 1) types.delete("`null`");
   return [...types].join(" or ");
 }
 
-/** Returns the words for a value that has no further forms: one, or two where it may be null. */
 function typesOf(node: SchemaNode, side: Side): readonly string[] {
   if (node.$ref) return [`[${nameOf(node.$ref)}](#${nameOf(node.$ref).toLowerCase()})`];
   if (Array.isArray(node.type)) return node.type.flatMap((type) => typesOf({ ...node, type } as SchemaNode, side));
@@ -122,9 +119,8 @@ function wordOf(node: SchemaNode, side: Side): string {
   }
 }
 
-/** Returns the words for several values of a type. */
 function manyOf(node: SchemaNode, side: Side): string {
-  const one = typeOf(node, side);
+  const one = typeWords(node, side);
   return /^(?:string|number|whole number|object)\b/.test(one) ? one.replace(/string|number|object/, "$&s") : one;
 }
 
@@ -133,6 +129,7 @@ function rangeOf(node: SchemaNode): string {
   const most = node.maxItems === undefined ? "" : ` and at most ${number(node.maxItems)}`;
   const bounds = [
     node.minimum !== undefined && ` from ${number(node.minimum)}`,
+    typeof node.exclusiveMinimum === "number" && ` above ${number(node.exclusiveMinimum)}`,
     node.maximum !== undefined && ` to ${number(node.maximum)}`,
     node.minItems !== undefined && `, at least ${number(node.minItems)}${most}`,
     node.minItems === undefined && node.maxItems !== undefined && `, at most ${number(node.maxItems)}`,

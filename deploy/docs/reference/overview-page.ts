@@ -1,12 +1,91 @@
 import { KEYWORDS } from "../../../engine/grammar/schema/schema-keywords.ts";
+import { CATALOG } from "../../../gateway/catalog.ts";
+import { gatewayConfigSchema } from "../../../gateway/config.ts";
+import { MAX_LOGIT_BIAS } from "../../../gateway/formats/chat/schema.ts";
 import { ERROR_ANSWERS } from "../../../gateway/formats/error-envelope.ts";
+import { MAX_CACHE_KEY_LENGTH, MAX_STOP_STRINGS } from "../../../gateway/formats/fields.ts";
+import { MAX_MESSAGES } from "../../../gateway/formats/messages/schema.ts";
+import { MAX_CLIENT_METADATA_BYTES, MAX_METADATA } from "../../../gateway/formats/responses/schema.ts";
+import {
+  MAX_SCHEMA_BYTES,
+  MAX_SCHEMA_DEPTH,
+  MAX_STRICT_SCHEMA_BYTES,
+  MAX_TOOLS,
+} from "../../../gateway/formats/tools.ts";
+import { MAX_HEADER_FIELDS } from "../../../gateway/http/access/request-head.ts";
+import { MAX_HEADER_BYTES } from "../../../gateway/http/connection/public-app.ts";
+import { MAX_JSON_DEPTH, MAX_JSON_NODES } from "../../../gateway/json/json-body.ts";
 import { type HeaderFact, REPLY_HEADERS, REQUEST_HEADERS } from "../../../gateway/reference/headers.ts";
 import { CONTRACT_VERSION, OPERATIONS } from "../../../gateway/reference/openapi.ts";
 import { ROUTES } from "../../../gateway/routes.ts";
 import { timeoutsSchema } from "../../../gateway/upstream/call/timeouts.ts";
 import { code, page, table } from "../markdown.ts";
-import { limitTable } from "./limits.ts";
-import { modelTable } from "./models.ts";
+
+const many = (count: number) => count.toLocaleString("en-US");
+const bytes = (count: number) => (count >= 2 ** 20 ? `${count / 2 ** 20} MiB` : `${count / 2 ** 10} KiB`);
+
+/** Writes the table of what a request may have, whatever the key. */
+export function limitTable(): string {
+  const { pairs, keyLength, valueLength } = MAX_METADATA;
+  return table(
+    ["what", "limit", "beyond it"],
+    [
+      ["body of a request", bytes(gatewayConfigSchema.shape.maxBodyBytes.parse(undefined)), "413"],
+      ["all header fields together", bytes(MAX_HEADER_BYTES), "431"],
+      ["number of header fields", many(MAX_HEADER_FIELDS), "431"],
+      ["values of all kinds in a body's JSON", many(MAX_JSON_NODES), "400"],
+      ["levels of JSON in a body", many(MAX_JSON_DEPTH), "400"],
+      ["messages, or items of `input`", many(MAX_MESSAGES), "400"],
+      ["tools", many(MAX_TOOLS), "400"],
+      ["name of a tool", "1 to 128 of letters, digits, `_`, `-`, `.` and `:`", "400"],
+      ["one JSON Schema", `${bytes(MAX_SCHEMA_BYTES)}, ${MAX_SCHEMA_DEPTH} levels, no reference to elsewhere`, "400"],
+      ["one JSON Schema with `strict`", bytes(MAX_STRICT_SCHEMA_BYTES), "400"],
+      ["stop texts", many(MAX_STOP_STRINGS), "400"],
+      ["entries of `logit_bias`", many(MAX_LOGIT_BIAS), "400"],
+      ["`top_logprobs`", "20", "400"],
+      ["`prompt_cache_key`", `${MAX_CACHE_KEY_LENGTH} characters`, "400"],
+      [
+        "`metadata` of responses",
+        `${pairs} pairs, keys of ${keyLength} and values of ${valueLength} characters`,
+        "400",
+      ],
+      ["`client_metadata` of responses", bytes(MAX_CLIENT_METADATA_BYTES), "400"],
+      ["choices of an answer (`n`)", "1", "400"],
+    ],
+  );
+}
+
+type ModelFacts = { readonly size: string; readonly good: string };
+
+/** What the models of the catalog are like, by id. */
+const FACTS: Readonly<Record<string, ModelFacts>> = {
+  "svc-glm53": {
+    size: "744B, sparse mixture of experts",
+    good: "coding agents: take this one where nothing speaks for another",
+  },
+  "svc-kimik3": {
+    size: "2.8T mixture of experts, about 50B active",
+    good: "hard questions that need much reasoning, and images as input",
+  },
+  "svc-qwen": { size: "27B, dense", good: "answers that must come quickly, and small steps of an agent" },
+  "svc-minimax": { size: "230B mixture of experts", good: "agents that work long on their own" },
+  "svc-dsv4flash": { size: "not told", good: "fast code, reasoning and use of tools" },
+};
+
+/** Writes the table of the models of the catalog. Throws where one is not described. */
+export function modelTable(): string {
+  const rows = CATALOG.map(({ id, contextWindow }) => {
+    const facts = FACTS[id];
+    if (!facts) throw new Error(`no facts about the model ${id}`);
+    return [code(id), windowOf(contextWindow), facts.size, facts.good];
+  });
+  return table(["model", "window in tokens", "size", "good for"], rows);
+}
+
+function windowOf(tokens: number): string {
+  const short = tokens >= 2 ** 20 ? `${tokens / 2 ** 20}M` : `${tokens / 2 ** 10}K`;
+  return `${short} (${tokens.toLocaleString("en-US")})`;
+}
 
 const ADDRESSES = [
   "Clients of chat and responses take `<base>/v1` as their base address, those of messages take `<base>`. All bodies are",

@@ -29,13 +29,6 @@ export class FairLane {
     };
   }
 
-  /** Resolves, when the work is next, to a function that releases the lane. */
-  turn(work: FairItem): Promise<() => void> {
-    return new Promise((resolve) => {
-      const leave = this.enter(work, () => resolve(() => leave()));
-    });
-  }
-
   #next(): void {
     const item = this.#busy ? undefined : this.#waiting.next();
     if (!item) return;

@@ -1,7 +1,19 @@
+import { getHeapStatistics } from "node:v8";
 import { type TransferListItem, Worker } from "node:worker_threads";
 import { onAbort } from "../time/abort.ts";
 import type { MonotonicClock } from "../time/clock.ts";
-import type { ThreadReply } from "./grown-heap.ts";
+
+/** Heap size, in bytes, from which a thread is replaced: a new one has 15 MiB, long conversations leave 40 to 80. */
+const GROWN_BYTES = 56 * 1024 * 1024;
+
+export type ThreadReply = {
+  /** Whether the thread's heap has grown so much that the thread should be replaced. Default: false. */
+  readonly hasGrown?: boolean;
+};
+
+export function ofThisThread(): ThreadReply {
+  return { hasGrown: getHeapStatistics().total_heap_size > GROWN_BYTES };
+}
 
 /** Least milliseconds between two progress signals. */
 const SIGN_MS = 1_000;
@@ -23,7 +35,7 @@ export class WorkNotDone extends Error {
   }
 }
 
-export type WorkThreadsOptions = {
+type WorkThreadsOptions = {
   readonly clock: MonotonicClock;
   /** Program of the threads. It answers every message with one message, in order, and sends no others. */
   readonly program: URL;
@@ -46,7 +58,7 @@ export type WorkOrder = {
   readonly onMove?: () => void;
 };
 
-export type WorkTerms = {
+type WorkTerms = {
   /** Longest run time on a thread, in milliseconds. */
   readonly limitMs: number;
   /** Memory that is transferred to the thread instead of copied. Default: none. */

@@ -12,27 +12,21 @@ import type { PromptFormat } from "../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../errors.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import { HeldPrefixes, type KvTokens } from "../../prefixes/held-prefixes.ts";
-import { loadProfile, type ModelProfile } from "../../profiles/profile.ts";
-import { chooseProfile, usableMarkers } from "../../profiles/profile-choice.ts";
+import { chooseProfile, loadProfile, type ModelProfile, usableMarkers } from "../../profiles/profile.ts";
 import { planConversation } from "../answer-plan.ts";
 import { type DescribedModel, describeModel, modelRevision } from "./describe.ts";
-import type { EngineParts, Waiting } from "./generation/engine-parts.ts";
 import { generate } from "./generation/generation.ts";
-import { Sampler } from "./generation/sampler.ts";
-import { GrammarCache } from "./grammar/grammar-cache.ts";
-import { grammarStates } from "./grammar/grammar-states.ts";
+import type { EngineParts, Waiting } from "./generation/prepared-generation.ts";
+import { Sampler, samplingDefaults } from "./generation/sampling.ts";
+import { GrammarCache, grammarStates } from "./grammar-cache.ts";
 import type { LlamaOptions } from "./llama-options.ts";
-import { Queue } from "./queue/queue.ts";
+import { Queue } from "./queue.ts";
 import { type LlamaRuntime, loadRuntime } from "./runtime/llama-runtime.ts";
-import { BatchShares } from "./slots/batch-shares.ts";
-import type { Slot } from "./slots/slot.ts";
-import { Slots } from "./slots/slots.ts";
+import { BatchShares, tokenCost } from "./slots/batch-shares.ts";
+import { type Slot, Slots } from "./slots/slots.ts";
 import { Steps } from "./slots/steps.ts";
-import { tokenCost } from "./slots/token-cost.ts";
 import { PORTION_UNITS, PromptEncoder, type PromptEncoderOptions } from "./tokens/prompt-encoder.ts";
-import { samplingDefaults } from "./tokens/sampling.ts";
-import { TokenTexts } from "./tokens/token-texts.ts";
-import { markTokens, readVocabulary, type Vocabulary, withoutTokens } from "./tokens/vocabulary.ts";
+import { markTokens, readVocabulary, TokenTexts, type Vocabulary, withoutTokens } from "./tokens/vocabulary.ts";
 
 const BEAT_MS = 1000;
 
@@ -177,7 +171,7 @@ export class LlamaBackend implements Backend {
 
   async #assemble(runtime: LlamaRuntime): Promise<Running> {
     const { model, llama, contextWindow } = runtime;
-    const { nodeId, modelPath, batchTokens, queueLength, maxQueueWaitMs, endRepetition } = this.#options;
+    const { nodeId, modelPath, batchTokens, queueLength, maxQueueWaitMs } = this.#options;
     const { metadata } = model.fileInfo;
     const vocabulary = readVocabulary(model);
     const source = metadata.tokenizer.chat_template;
@@ -207,7 +201,6 @@ export class LlamaBackend implements Backend {
       texts: new TokenTexts(model, marks),
       prompts: newEncoder({ model, vocabulary, format, contextWindow, work: this.#work }),
       grammars: new GrammarCache(llama, this.#work, this.#clock),
-      endRepetition,
       undeclared: this.#options.undeclaredProperties ? "any" : "declared",
       grammarStates: grammarStates(runtime.library, llama, model),
       work: this.#work,

@@ -49,29 +49,11 @@ export const llamaSchema = z.strictObject({
     .describe(
       "Whether attention is computed without writing its whole matrix, which is faster and takes less memory: auto does so where the model and the accelerator can.",
     ),
-  memoryMap: z
-    .union([z.literal("auto"), z.boolean()])
-    .default("auto")
-    .describe(
-      "Whether the model's file is mapped into memory instead of read, so that processes share it and the start is quick: auto does so unless more layers fit the accelerator without it.",
-    ),
-  lockMemory: z
-    .boolean()
-    .default(false)
-    .describe(
-      "Whether the system has to keep the model in memory and may never swap it out; the process needs the right to lock so much.",
-    ),
   undeclaredProperties: z
     .boolean()
     .default(false)
     .describe(
       "Whether an object in JSON that is held to a schema may have properties that the schema does not declare, where it is silent about them. With it, declared properties may also come in another order than the schema's, as far as that costs little. Without it a model writes what is declared, in that order.",
-    ),
-  endRepetition: z
-    .boolean()
-    .default(false)
-    .describe(
-      "Whether a string or a list in JSON is ended in which the model writes the same over and over: up to 48 tokens, four times at least and for 16 tokens. It is in answers in JSON, and in the arguments of calls that a grammar holds and that are written as JSON. Small models find no end by themselves, and a grammar lets them go on. With it a text that is meant to repeat, such as a line of dashes, is cut too, and so is a list of equal numbers.",
     ),
   batchTokens: z
     .int()

@@ -1,15 +1,14 @@
-import { CallArguments } from "./call-arguments.ts";
-import { filtered } from "./filters.ts";
-import { Environment, Interpreter, type Scope, type Value } from "./library.ts";
+import { filtered, passes } from "./filters.ts";
 import { methodOf } from "./methods.ts";
-import { operated } from "./operators.ts";
-import { pythonText, type Quote } from "./python-text.ts";
-import type { SyntaxNode } from "./syntax.ts";
-import { passes } from "./tests.ts";
+import { operated, pythonText, type Quote } from "./operators.ts";
+import type { SyntaxNode } from "./template.ts";
 import {
   boolean,
+  CallArguments,
   callable,
   dict,
+  Environment,
+  Interpreter,
   integer,
   isDict,
   isFunction,
@@ -21,8 +20,10 @@ import {
   itemsOf,
   keyOf,
   NONE,
+  type Scope,
   text,
   UNDEFINED,
+  type Value,
 } from "./values.ts";
 
 class LoopControl {

@@ -1,11 +1,28 @@
-import { isFilter } from "./filters.ts";
+import { isFilter, isTest } from "./filters.ts";
 import { PythonInterpreter } from "./interpreter.ts";
-import { Environment, parse, type Value } from "./library.ts";
-import type { Quote } from "./python-text.ts";
-import { strftime } from "./strftime.ts";
-import { isSyntaxNode, type SyntaxNode, walk } from "./syntax.ts";
-import { isTest } from "./tests.ts";
-import { callable, dict, isText, NONE, toValue } from "./values.ts";
+import { strftime } from "./methods.ts";
+import type { Quote } from "./operators.ts";
+import { callable, dict, Environment, isText, NONE, parse, toValue, type Value } from "./values.ts";
+
+export type SyntaxNode = { readonly type: string; readonly [field: string]: unknown };
+
+function isSyntaxNode(value: unknown): value is SyntaxNode {
+  return typeof value === "object" && value !== null && "type" in value && typeof value.type === "string";
+}
+
+/** Visits inner nodes first; nodes of the types `but` are skipped with their content. */
+function walk(value: unknown, visit: (node: SyntaxNode) => void, but: ReadonlySet<string> = NO_TYPES): void {
+  if (isSyntaxNode(value) && but.has(value.type)) return;
+  for (const part of partsOf(value)) walk(part, visit, but);
+  if (isSyntaxNode(value)) visit(value);
+}
+
+const NO_TYPES: ReadonlySet<string> = new Set();
+
+function partsOf(value: unknown): Iterable<unknown> {
+  if (value instanceof Map || Array.isArray(value)) return value;
+  return typeof value === "object" && value !== null ? Object.values(value) : [];
+}
 
 export class RaisedByTemplate extends Error {}
 

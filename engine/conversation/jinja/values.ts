@@ -1,15 +1,47 @@
-import { Environment, Interpreter, parse, type Scope, type Value } from "./library.ts";
-import type { SyntaxNode } from "./syntax.ts";
+import * as jinja from "@huggingface/jinja";
+import type { SyntaxNode } from "./template.ts";
 
-export type TextValue = Value & { readonly value: string };
+/** Declared here because the library exports neither the classes of its values nor resolvable types. */
+
+export type Value = {
+  readonly type: string;
+  readonly value: unknown;
+  __bool__(): { readonly value: boolean };
+};
+
+export type Scope = {
+  readonly variables: ReadonlyMap<string, Value>;
+  setVariable(name: string, value: Value): Value;
+  lookupVariable(name: string): Value;
+  set(name: string, input: unknown): Value;
+};
+
+type Library = {
+  readonly tokenize: (source: string, options: { trim_blocks: boolean; lstrip_blocks: boolean }) => unknown;
+  readonly parse: (tokens: unknown) => SyntaxNode;
+  readonly Environment: new (around?: Scope) => Scope;
+  readonly Interpreter: new () => { evaluate(at: SyntaxNode | undefined, scope: Scope): Value };
+};
+
+const library = jinja as unknown as Library;
+
+export const Environment = library.Environment;
+export const Interpreter = library.Interpreter;
+
+/** Parses a source with the settings of transformers. Throws for invalid Jinja. */
+export function parse(source: string): SyntaxNode {
+  return library.parse(library.tokenize(source, { trim_blocks: true, lstrip_blocks: true }));
+}
+
+type TextValue = Value & { readonly value: string };
 export type NumberValue = Value & { readonly value: number; readonly lexeme?: string };
-export type BooleanValue = Value & { readonly value: boolean };
+type BooleanValue = Value & { readonly value: boolean };
 export type ListValue = Value & { readonly value: Value[] };
 /** A mapping; a namespace has the same form but no methods. Keys are texts or numbers. */
 export type DictValue = Value & { readonly value: Map<string | number, Value> };
 /** The implementation of a function; named arguments are the last argument, and the scope is the caller's. */
-export type Call = (args: Value[], scope: Scope) => Value;
-export type FunctionValue = Value & { readonly value: Call };
+type Call = (args: Value[], scope: Scope) => Value;
+type FunctionValue = Value & { readonly value: Call };
 
 /** A number of a JSON text, with the digits of the text. */
 export class JsonNumber {
@@ -117,4 +149,57 @@ export function toValue(input: unknown): Value {
   if (input === null) return NONE;
   if (typeof input !== "object") return converted(input);
   return dict(new Map(Object.entries(input).map(([key, value]) => [key, toValue(value)])));
+}
+
+export class CallArguments {
+  readonly #placed: readonly Value[];
+  readonly #named: ReadonlyMap<string, Value>;
+
+  constructor(placed: readonly Value[] = [], named: ReadonlyMap<string, Value> = new Map()) {
+    this.#placed = placed;
+    this.#named = named;
+  }
+
+  /** Reads the arguments of a function; the library passes named ones as the last argument. */
+  static of(args: readonly Value[]): CallArguments {
+    const last = args.at(-1);
+    if (last?.type !== "KeywordArgumentsValue") return new CallArguments(args);
+    return new CallArguments(args.slice(0, -1), last.value as ReadonlyMap<string, Value>);
+  }
+
+  get count(): number {
+    return this.#placed.length;
+  }
+
+  get(place: number, name = ""): Value | undefined {
+    return this.#placed[place] ?? this.#named.get(name);
+  }
+
+  need(place: number, name = ""): Value {
+    const value = this.get(place, name);
+    if (!value) throw new Error(`the argument ${name || place + 1} is missing`);
+    return value;
+  }
+
+  text(place: number, name: string, otherwise: string): string {
+    const value = this.get(place, name) ?? text(otherwise);
+    if (!isText(value)) throw new Error(`the argument ${name || place + 1} has to be a text`);
+    return value.value;
+  }
+
+  number(place: number, name: string, otherwise: number): number {
+    const value = this.get(place, name);
+    if (!value) return otherwise;
+    if (!isNumber(value) && !isBoolean(value)) throw new Error(`the argument ${name || place + 1} has to be a number`);
+    return Number(value.value);
+  }
+
+  flag(place: number, name: string): boolean {
+    const value = this.get(place, name);
+    return value !== undefined && isTrue(value);
+  }
+
+  from(place: number): CallArguments {
+    return new CallArguments(this.#placed.slice(place), this.#named);
+  }
 }

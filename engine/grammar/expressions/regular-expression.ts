@@ -1,5 +1,40 @@
 import type { CodeRange } from "../../gbnf/gbnf.ts";
-import { ALL_CODES, subtract, unite } from "./code-set.ts";
+
+/** All code points except surrogates. */
+export const ALL_CODES: readonly CodeRange[] = [
+  [0, 0xd7ff],
+  [0xe000, 0x10ffff],
+];
+
+export function unite(ranges: readonly CodeRange[]): readonly CodeRange[] {
+  const result: [number, number][] = [];
+  for (const [low, high] of [...ranges].sort((a, b) => a[0] - b[0])) {
+    const last = result.at(-1);
+    if (last !== undefined && low <= last[1] + 1) last[1] = Math.max(last[1], high);
+    else result.push([low, high]);
+  }
+  return result;
+}
+
+export function subtract(from: readonly CodeRange[], taken: readonly CodeRange[]): readonly CodeRange[] {
+  const gone = unite(taken);
+  const left: CodeRange[] = [];
+  let at = 0;
+  for (const [start, end] of unite(from)) {
+    let low = start;
+    while (at < gone.length && (gone[at]?.[1] ?? 0) < low) at += 1;
+    for (let i = at; low <= end; i += 1) {
+      const [goneFrom, goneTo] = gone[i] ?? [end + 1, end + 1];
+      if (goneFrom > low) left.push([low, Math.min(end, goneFrom - 1)]);
+      low = Math.max(low, goneTo + 1);
+    }
+  }
+  return left;
+}
+
+export function includes(ranges: readonly CodeRange[], code: number): boolean {
+  return ranges.some(([low, high]) => low <= code && code <= high);
+}
 
 export type Expression =
   | { readonly kind: "set"; readonly ranges: readonly CodeRange[] }
@@ -217,4 +252,61 @@ const isOne = (ranges: readonly CodeRange[]) => ranges.length === 1 && ranges[0]
 
 function isCount(text: string): boolean {
   return text !== "" && text.length <= 6 && [...text].every((char) => char >= "0" && char <= "9");
+}
+
+/**
+ * Whether an expression matches anywhere. All readings are followed at once, so that time grows with sizes only.
+ * `afford` receives the positions of each step; if it returns false, the result is undefined.
+ */
+export function matchesExpression(
+  expression: Expression,
+  text: string,
+  afford: (places: number) => boolean,
+): boolean | undefined {
+  const codes = [...text].map((char) => char.codePointAt(0) ?? 0);
+  const ends = (part: Expression, starts: ReadonlySet<number>): ReadonlySet<number> | undefined => {
+    if (!afford(starts.size + 1)) return undefined;
+    switch (part.kind) {
+      case "start":
+        return new Set(starts.has(0) ? [0] : []);
+      case "end":
+        return new Set(starts.has(codes.length) ? [codes.length] : []);
+      case "set": {
+        const taken = [...starts].filter((at) => at < codes.length && includes(part.ranges, codes[at] ?? -1));
+        return new Set(taken.map((at) => at + 1));
+      }
+      case "sequence": {
+        let now: ReadonlySet<number> | undefined = starts;
+        for (const each of part.parts) now = now && ends(each, now);
+        return now;
+      }
+      case "choice": {
+        const all = new Set<number>();
+        for (const option of part.options) {
+          const found = ends(option, starts);
+          if (found === undefined) return undefined;
+          for (const at of found) all.add(at);
+        }
+        return all;
+      }
+      case "repeat":
+        return repeated(part, starts);
+    }
+  };
+  const repeated = (part: Extract<Expression, { kind: "repeat" }>, starts: ReadonlySet<number>) => {
+    let now: ReadonlySet<number> | undefined = starts;
+    for (let count = 0; count < part.min && now && now.size > 0; count += 1) now = ends(part.part, now);
+    if (now === undefined) return undefined;
+    const all = new Set(now);
+    for (let count = part.min; now.size > 0 && count < (part.max ?? Number.POSITIVE_INFINITY); count += 1) {
+      const next = ends(part.part, now);
+      if (next === undefined) return undefined;
+      // Positions found before have been followed already.
+      now = new Set([...next].filter((at) => !all.has(at)));
+      for (const at of now) all.add(at);
+    }
+    return all;
+  };
+  const found = ends(expression, new Set(Array.from({ length: codes.length + 1 }, (_, at) => at)));
+  return found && found.size > 0;
 }

@@ -2,8 +2,15 @@ import { type CodeRange, chars, choice, EMPTY, except, type Gbnf, literal, seque
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { WorkBudget } from "../../work-budget.ts";
 import { type AutomatonState, automatonOf } from "./automaton.ts";
-import { ALL_CODES, includes, subtract, unite } from "./code-set.ts";
-import { type Expression, parseExpression, UnsupportedPattern } from "./regular-expression.ts";
+import {
+  ALL_CODES,
+  type Expression,
+  includes,
+  parseExpression,
+  subtract,
+  UnsupportedPattern,
+  unite,
+} from "./regular-expression.ts";
 
 const MAX_PATTERN_WORK = 40_000;
 

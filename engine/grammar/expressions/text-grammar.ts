@@ -1,13 +1,83 @@
-import type { Gbnf } from "../../gbnf/gbnf.ts";
-import { EMPTY } from "../../gbnf/gbnf.ts";
+import { type CodeRange, chars, choice, EMPTY, type Gbnf, literal, NEVER, repeat, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { stringChar } from "../../gbnf/json-value.ts";
 import { WorkBudget } from "../../work-budget.ts";
-import { automatonOf } from "./automaton.ts";
-import { automatonOfLength, automatonOfTexts, type ProductPart, productOf } from "./automaton-product.ts";
-import { withinLength } from "./length-fit.ts";
-import { type Expression, UnsupportedPattern } from "./regular-expression.ts";
-import { automatonGrammar, expressionGrammar, type LengthBounds, lengthBounds } from "./string-pattern.ts";
+import { automatonOf, automatonOfLength, automatonOfTexts, type ProductPart, productOf } from "./automaton.ts";
+import { ALL_CODES, type Expression, SPACES, subtract, UnsupportedPattern } from "./regular-expression.ts";
+import {
+  automatonGrammar,
+  expressionGrammar,
+  type LengthBounds,
+  lengthBounds,
+  sequenceParts,
+} from "./string-pattern.ts";
+
+type Repeat = Extract<Expression, { kind: "repeat" }>;
+
+/** An expression whose texts have lengths within bounds; `isWhole` if it matches all such texts of the original. */
+type FittedExpression = { readonly expression: Expression; readonly isWhole: boolean };
+
+const NOTHING: Expression = { kind: "choice", options: [] };
+
+/** Narrows counts until every match has a length within the bounds; undefined if that is impossible. */
+function withinLength(expression: Expression, bounds: LengthBounds): FittedExpression | undefined {
+  const parts = sequenceParts(expression);
+  const [only] = parts;
+  if (parts.length === 1 && only?.kind === "choice") {
+    const fitted = only.options.flatMap((option) => withinLength(option, bounds) ?? []);
+    if (fitted.length < only.options.length) return undefined;
+    const options = fitted.map((each) => each.expression).filter((option) => option !== NOTHING);
+    if (options.length === 0) return undefined;
+    return { expression: { kind: "choice", options }, isWhole: fitted.every(({ isWhole }) => isWhole) };
+  }
+  return fittedSequence(parts, bounds);
+}
+
+function fittedSequence(
+  parts: readonly Expression[],
+  { minLength, maxLength }: LengthBounds,
+): FittedExpression | undefined {
+  const lengths = parts.map(lengthBounds);
+  const least = lengths.reduce((sum, each) => sum + each.minLength, 0);
+  const most = lengths.reduce((sum, each) => sum + (each.maxLength ?? Number.POSITIVE_INFINITY), 0);
+  if (least > (maxLength ?? Number.POSITIVE_INFINITY) || most < minLength)
+    return { expression: NOTHING, isWhole: true };
+  const elastic = parts.flatMap((part, at) => (isElastic(part) ? [at] : []));
+  const endless = elastic.filter((at) => lengths[at]?.maxLength === undefined);
+  const longest = (at: number) => lengths[at]?.maxLength ?? 0;
+  const stretched = endless.length > 0 ? endless : elastic.toSorted((a, b) => longest(b) - longest(a)).slice(0, 1);
+  const [first] = stretched;
+  if (first === undefined) return undefined;
+  const ofRest = (pick: (each: LengthBounds) => number) =>
+    lengths.reduce((sum, each, at) => sum + (stretched.includes(at) ? 0 : pick(each)), 0);
+  const restLeast = ofRest((each) => each.minLength);
+  const restMost = ofRest((each) => each.maxLength ?? Number.POSITIVE_INFINITY);
+  const share = maxLength === undefined ? undefined : Math.floor((maxLength - restMost) / stretched.length);
+  if (share !== undefined && !(share >= 0)) return undefined;
+  const narrowed = [...parts];
+  for (const at of stretched) {
+    const part = parts[at];
+    if (part === undefined || !isElastic(part)) return undefined;
+    const unit = lengthBounds(part.part).minLength;
+    const others =
+      restLeast + stretched.reduce((sum, other) => sum + (other === at ? 0 : (lengths[other]?.minLength ?? 0)), 0);
+    const min = at === first ? Math.max(part.min, Math.ceil((minLength - others) / unit)) : part.min;
+    const max =
+      share === undefined ? part.max : Math.min(part.max ?? Number.POSITIVE_INFINITY, Math.floor(share / unit));
+    if (max !== undefined && max < min) return undefined;
+    narrowed[at] = { ...part, min, max };
+  }
+  return {
+    expression: { kind: "sequence", parts: narrowed },
+    isWhole: stretched.length === 1 && restLeast === restMost,
+  };
+}
+
+function isElastic(part: Expression): part is Repeat {
+  if (part.kind !== "repeat") return false;
+  const { minLength, maxLength } = lengthBounds(part.part);
+  return minLength > 0 && minLength === maxLength;
+}
 
 /** The greatest length that is counted by states, in characters; each state is a rule. */
 const MAX_COUNTED = 512;
@@ -42,7 +112,7 @@ export function textGrammar(rules: GrammarRules, facets: TextFacets): Gbnf {
   }
 }
 
-export function keepsTo(expression: Expression, { minLength, maxLength }: LengthBounds): boolean {
+function keepsTo(expression: Expression, { minLength, maxLength }: LengthBounds): boolean {
   const own = lengthBounds(expression);
   const most = maxLength ?? Number.POSITIVE_INFINITY;
   return own.minLength >= minLength && (own.maxLength ?? Number.POSITIVE_INFINITY) <= most;
@@ -69,4 +139,119 @@ export function facetParts(facets: TextFacets, budget: WorkBudget): readonly Pro
     parts.push({ automaton: automatonOfLength(minLength, maxLength), match: "wanted" });
   }
   return parts;
+}
+
+export type TextEnd = {
+  /** The mark: not empty, and without leading white space. */
+  readonly mark: string;
+  readonly behind: Gbnf;
+  /** Whether the mark counts only if nothing but white space precedes it. Default: false. */
+  readonly onlyFirst?: boolean;
+  /** Whether `behind` includes the mark, which is a single character then. Default: false. */
+  readonly isKept?: boolean;
+};
+
+/**
+ * Any text up to the first mark, and the grammar after it: one rule per prefix of a mark (Aho and Corasick), so that a
+ * text has one reading.
+ */
+export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
+  const states = new Map<string, Gbnf>();
+  const beginnings = new Beginnings(ends.flatMap(({ mark, onlyFirst }) => (onlyFirst ? [] : [mark])));
+  const all = new Set(ends.flatMap(({ mark }) => [...mark]));
+  const single = (char: string): CodeRange => [char.codePointAt(0) ?? 0, char.codePointAt(0) ?? 0];
+  const state = (text: string, isFirst: boolean): Gbnf => {
+    const key = `${isFirst} ${text}`;
+    const known = states.get(key);
+    if (known !== undefined) return known;
+    rules.fresh((self) => {
+      states.set(key, self);
+      const steps = new Map<Gbnf, CodeRange[]>();
+      const go = (target: Gbnf, ranges: readonly CodeRange[]) =>
+        steps.set(target, [...(steps.get(target) ?? []), ...ranges]);
+      const endings: Gbnf[] = [];
+      const codes = isFirst ? all : beginnings.charsBehind(text);
+      const others = subtract(ALL_CODES, [...codes].map(single));
+      for (const char of codes) {
+        const longer = text + char;
+        const end = endOf(ends, longer, isFirst);
+        if (end !== undefined) endings.push(end.isKept ? end.behind : sequence(chars(single(char)), end.behind));
+        else if (isFirst && ends.some(({ mark, onlyFirst }) => onlyFirst && mark.startsWith(longer))) {
+          go(state(longer, true), [single(char)]);
+        } else go(state(beginnings.longestIn(longer), false), [single(char)]);
+      }
+      const spaces = isFirst && text === "" ? SPACES : [];
+      if (spaces.length > 0) go(self, spaces);
+      go(state("", false), subtract(others, spaces));
+      return choice(
+        ...[...steps].map(([target, ranges]) => sequence(chars(...ranges), target)),
+        ...endings,
+        ...(mayEnd ? [EMPTY] : []),
+      );
+    });
+    return states.get(key) ?? NEVER;
+  };
+  return state(
+    "",
+    ends.some(({ onlyFirst }) => onlyFirst),
+  );
+}
+
+/**
+ * Matches as `textUntil` does, in the form that xgrammar's reader holds cheaply. Such text may end without a mark. Text
+ * that begins with a mark that counts there only may also be read as text without that mark.
+ */
+export function freeTextUntil(rules: GrammarRules, ends: readonly TextEnd[]): Gbnf {
+  if (ends.some(({ isKept }) => isKept)) return textUntil(rules, ends, true);
+  const [first, others] = [ends.filter(({ onlyFirst }) => onlyFirst), ends.filter(({ onlyFirst }) => !onlyFirst)];
+  const free: Gbnf = {
+    kind: "until",
+    ends: others.map(({ mark, behind }) => ({ mark, behind: rules.fresh(() => behind) })),
+  };
+  if (first.length === 0) return free;
+  const spaces = repeat(chars(...SPACES), 0, undefined);
+  const atStart = first.map(({ mark, behind }) => sequence(spaces, literal(mark), behind));
+  return choice(
+    ...atStart,
+    rules.fresh(() => free),
+  );
+}
+
+export function textWithout(rules: GrammarRules, mark: string): Gbnf {
+  const name = [...mark].map((char) => (char.codePointAt(0) ?? 0).toString(16)).join("-");
+  return rules.named(`without-${name}`, () => textUntil(rules, [{ mark, behind: NEVER }], true));
+}
+
+function endOf(ends: readonly TextEnd[], text: string, isFirst: boolean): TextEnd | undefined {
+  return ends
+    .filter(({ mark, onlyFirst }) => (onlyFirst ? isFirst && text === mark : text.endsWith(mark)))
+    .reduce<TextEnd | undefined>((a, b) => (a === undefined || b.mark.length > a.mark.length ? b : a), undefined);
+}
+
+class Beginnings {
+  readonly #next = new Map<string, Set<string>>([["", new Set()]]);
+
+  constructor(marks: readonly string[]) {
+    for (const mark of marks) {
+      let text = "";
+      for (const char of mark) {
+        const next = this.#next.get(text) ?? new Set();
+        this.#next.set(text, next.add(char));
+        text += char;
+      }
+    }
+  }
+
+  longestIn(text: string): string {
+    let from = 0;
+    while (!this.#next.has(text.slice(from))) from += 1;
+    return text.slice(from);
+  }
+
+  charsBehind(text: string): ReadonlySet<string> {
+    const found = new Set(this.#next.get(text));
+    if (text === "") return found;
+    for (const char of this.charsBehind(this.longestIn(text.slice(1)))) found.add(char);
+    return found;
+  }
 }

@@ -1,9 +1,11 @@
+import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Gbnf, grammarText } from "../../gbnf/gbnf.ts";
-import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
-import { prune } from "../../gbnf/prune.ts";
+import { type GrammarRules, prune } from "../../gbnf/grammar-rules.ts";
+import { anyObject, anyValue } from "../../gbnf/json-value.ts";
 import { type WorkBudget, WorkSpent } from "../../work-budget.ts";
-import { costlySchema, invalidSchema } from "../schema/invalid-schema.ts";
-import { MAX_SCHEMA_BYTES } from "../schema/schema-document.ts";
+import type { UndeclaredMembers } from "../schema/schema-alternatives.ts";
+import { costlySchema, invalidSchema, MAX_SCHEMA_BYTES } from "../schema/schema-document.ts";
+import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
 
 /** The maximum length of a grammar in ASCII characters: longer ones cost too much to parse and to cache. */
 const MAX_GRAMMAR_LENGTH = 256 * 1024;
@@ -46,4 +48,35 @@ export function finishGrammar(root: Gbnf, rules: GrammarRules, at: string): stri
   const text = grammarText(pruned.root, pruned.rules, MAX_GRAMMAR_LENGTH);
   if (text === undefined) throw costlySchema(`${at}#`, "is too complex");
   return text;
+}
+
+export const ANSWER_FIELD = "output_constraint.json_schema.schema_json";
+
+type AnswerGrammarOptions = {
+  readonly onlyStrict?: boolean;
+  readonly undeclared?: UndeclaredMembers | undefined;
+};
+
+/** One JSON object or one value of a schema, and nothing after it. Throws `EngineError` INVALID_SCHEMA. */
+export function answerGrammar(
+  constraint: OutputConstraint | undefined,
+  rules: GrammarRules,
+  { onlyStrict = false, undeclared }: AnswerGrammarOptions = {},
+): SchemaGrammar | undefined {
+  switch (constraint?.kind?.$case) {
+    case "jsonObject":
+      return { root: anyObject(rules), unenforced: [] };
+    case "jsonSchema": {
+      const { schemaJson, strict } = constraint.kind.value;
+      if (onlyStrict && !strict) return { root: anyValue(rules), unenforced: [] };
+      const grammar = toGrammar(parseSchema(schemaJson, ANSWER_FIELD, rules.budget), rules, {
+        at: ANSWER_FIELD,
+        undeclared,
+      });
+      if (strict) refuseUnenforced(grammar.unenforced);
+      return grammar;
+    }
+    case undefined:
+      return undefined;
+  }
 }

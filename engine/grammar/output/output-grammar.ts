@@ -6,10 +6,9 @@ import { grammarBehind } from "../../gbnf/grammar-walk.ts";
 import { FENCE, hasExamples, type OutputMarkers } from "../../output-parser/markers.ts";
 import { formOf } from "../../tool-calls/forms.ts";
 import { WorkBudget } from "../../work-budget.ts";
-import { freeTextUntil, type TextEnd, textUntil } from "../expressions/text-until.ts";
-import { CostlySchema } from "../schema/invalid-schema.ts";
-import { ANSWER_FIELD, answerGrammar } from "./answer-grammar.ts";
-import { finishGrammar, withinBudget } from "./constraint-grammar.ts";
+import { freeTextUntil, type TextEnd, textUntil } from "../expressions/text-grammar.ts";
+import { CostlySchema } from "../schema/schema-document.ts";
+import { ANSWER_FIELD, answerGrammar, finishGrammar, withinBudget } from "./constraint-grammar.ts";
 import { type ToolCallGrammar, type ToolCallGrammarOptions, toolCallGrammar } from "./tool-call-grammar.ts";
 
 export type OutputGrammarOptions = Pick<

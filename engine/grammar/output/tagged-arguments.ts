@@ -14,12 +14,11 @@ import {
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyOfTexts, anyValue, type JsonValue } from "../../gbnf/json-value.ts";
 import type { ParameterTags } from "../../tool-calls/tool-call-form.ts";
-import { ALL_CODES, subtract } from "../expressions/code-set.ts";
-import { textWithout } from "../expressions/text-until.ts";
+import { ALL_CODES, subtract } from "../expressions/regular-expression.ts";
+import { textWithout } from "../expressions/text-grammar.ts";
+import type { UndeclaredMembers } from "../schema/schema-alternatives.ts";
 import { isList, isObject, SchemaDocument, type SchemaObject, shown } from "../schema/schema-document.ts";
-import type { UndeclaredMembers } from "../schema/schema-facets.ts";
-import { keyword, type SchemaType } from "../schema/schema-keywords.ts";
-import { writtenFormat } from "../schema/string-format.ts";
+import { keyword, type SchemaType, writtenFormat } from "../schema/schema-keywords.ts";
 import { SchemaGrammars } from "../values/json-schema.ts";
 import { MAX_OPTIONAL } from "../values/object-grammar.ts";
 import { formatGrammar } from "../values/string-grammar.ts";

@@ -3,13 +3,11 @@ import { choice, type Gbnf, literal, NEVER, repeat, sequence } from "../../gbnf/
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyObject } from "../../gbnf/json-value.ts";
 import { formOf, type ToolCallMarkers } from "../../tool-calls/forms.ts";
-import type { CallMarkup } from "../../tool-calls/tool-call-form.ts";
-import { writtenMarks } from "../../tool-calls/written-marks.ts";
+import { type CallMarkup, writtenMarks } from "../../tool-calls/tool-call-form.ts";
 import type { WorkBudget } from "../../work-budget.ts";
-import type { TextEnd } from "../expressions/text-until.ts";
-import type { UndeclaredMembers } from "../schema/schema-facets.ts";
-import { toGrammar } from "../values/json-schema.ts";
-import type { SchemaGrammar } from "../values/schema-converter.ts";
+import type { TextEnd } from "../expressions/text-grammar.ts";
+import type { UndeclaredMembers } from "../schema/schema-alternatives.ts";
+import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
 import { parseSchema, refuseUnenforced, withinBudget } from "./constraint-grammar.ts";
 import { anyTaggedArguments, taggedArguments } from "./tagged-arguments.ts";
 

@@ -1,7 +1,6 @@
 import type { WorkBudget } from "../../work-budget.ts";
-import { fixedValues } from "./fixed-values.ts";
+import { allowedTypes, fixedValues, type PlainNode } from "./schema-alternatives.ts";
 import { isList, isObject, type SchemaObject } from "./schema-document.ts";
-import { allowedTypes, type PlainNode } from "./schema-facets.ts";
 
 /** The maximum parallel readings of a text: llama.cpp follows all of them for every token. */
 const MAX_READINGS = 64;

@@ -1,9 +1,112 @@
+import type { Gbnf } from "../../gbnf/gbnf.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import type { JsonValue } from "../../gbnf/json-value.ts";
 import type { WorkBudget } from "../../work-budget.ts";
-import { isListExclusion } from "./fixed-values.ts";
 import { presenceKeywords } from "./presence.ts";
 import { isList, isObject, type SchemaDocument, type SchemaNode, type SchemaObject, shown } from "./schema-document.ts";
-import type { PlainNode } from "./schema-facets.ts";
+import { keyword, type SchemaType, TYPES } from "./schema-keywords.ts";
 import { isIntegerExclusion, isTextExclusion, type SchemaNegation } from "./schema-negation.ts";
+
+type Listed = ReadonlyMap<string, JsonValue>;
+
+const KNOWN = new WeakMap<SchemaObject, Listed | undefined>();
+
+/** The `enum` and `const` values that satisfy all nodes; undefined if no node lists any. Throws `WorkSpent`. */
+export function fixedValues(
+  nodes: readonly PlainNode[],
+  types: ReadonlySet<SchemaType> | undefined,
+  budget: WorkBudget,
+): readonly JsonValue[] | undefined {
+  let allowed: Listed | undefined;
+  for (const { schema } of nodes) {
+    const listed = listedValues(schema, budget);
+    if (listed !== undefined) allowed = allowed === undefined ? listed : common(allowed, listed, budget);
+  }
+  if (allowed === undefined) return undefined;
+  budget.pay(allowed.size);
+  const length = lengthBounds(nodes);
+  return [...allowed.values()].filter(
+    (value) => isOfType(value, types) && (typeof value === "string" ? length(value, budget) : isInBounds(value, nodes)),
+  );
+}
+
+/** Whether the `not` of a schema excludes only values that the schema lists, which `listedValues` applies. */
+function isListExclusion(schema: SchemaObject): boolean {
+  const { not } = schema;
+  if (!listsValues(schema) || !isObject(not) || !listsValues(not)) return false;
+  return Object.keys(not).every((name) => name === "enum" || name === "const");
+}
+
+function listsValues(schema: SchemaObject): boolean {
+  return isList(schema.enum) || Object.hasOwn(schema, "const");
+}
+
+export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed | undefined {
+  if (!listsValues(schema)) return undefined;
+  if (KNOWN.has(schema)) return KNOWN.get(schema);
+  let listed: Listed | undefined;
+  for (const list of [schema.enum, Object.hasOwn(schema, "const") ? [schema.const ?? null] : undefined]) {
+    if (!isList(list)) continue;
+    budget.pay(list.length);
+    const values = new Map<string, JsonValue>();
+    for (const value of list) {
+      const text = canonical(value);
+      budget.payForText(text.length);
+      values.set(text, value);
+    }
+    listed = listed === undefined ? values : common(listed, values, budget);
+  }
+  if (listed !== undefined && isListExclusion(schema) && isObject(schema.not)) {
+    const excluded = listedValues(schema.not, budget) ?? new Map();
+    budget.pay(listed.size);
+    listed = new Map([...listed].filter(([text]) => !excluded.has(text)));
+  }
+  KNOWN.set(schema, listed);
+  return listed;
+}
+
+function common(some: Listed, others: Listed, budget: WorkBudget): Listed {
+  budget.pay(some.size);
+  return new Map([...some].filter(([text]) => others.has(text)));
+}
+
+function isOfType(value: JsonValue, types: ReadonlySet<SchemaType> | undefined): boolean {
+  if (types === undefined) return true;
+  if (typeof value === "number") return types.has("number") || (types.has("integer") && Number.isInteger(value));
+  if (value === null) return types.has("null");
+  if (isList(value)) return types.has("array");
+  return types.has(typeof value === "object" ? "object" : typeof value === "string" ? "string" : "boolean");
+}
+
+function lengthBounds(nodes: readonly PlainNode[]): (value: string, budget: WorkBudget) => boolean {
+  const min = atLeast(nodes, "minLength");
+  const max = atMost(nodes, "maxLength");
+  return (value, budget) => {
+    // A character is one or two UTF-16 units, so most lengths need no count of characters.
+    if (min === 0 && (max === undefined || value.length <= max)) return true;
+    budget.payForText(value.length);
+    const { length } = [...value];
+    return length >= min && length <= (max ?? length);
+  };
+}
+
+function isInBounds(value: JsonValue, nodes: readonly PlainNode[]): boolean {
+  if (typeof value !== "number") return true;
+  return (
+    numbers(nodes, "minimum").every((bound) => value >= bound) &&
+    numbers(nodes, "maximum").every((bound) => value <= bound) &&
+    numbers(nodes, "exclusiveMinimum").every((bound) => value > bound) &&
+    numbers(nodes, "exclusiveMaximum").every((bound) => value < bound)
+  );
+}
+
+/** Returns one text for equal values, whatever the order of keys. */
+function canonical(value: JsonValue): string {
+  if (isList(value)) return `[${value.map(canonical).join()}]`;
+  if (!isObject(value)) return JSON.stringify(value);
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${entries.map(([key, entry]) => `${JSON.stringify(key)}:${canonical(entry)}`).join()}}`;
+}
 
 const MAX_ALTERNATIVES = 256;
 const LEADING_WORK = 6;
@@ -14,7 +117,7 @@ type Todo =
   | undefined;
 type Path = { readonly id: number; readonly before: Path | undefined };
 
-export type Reading = {
+type Reading = {
   readonly document: SchemaDocument;
   /** Negates schemas; undefined if `not` and the like are not enforced but recorded as skipped. */
   readonly negation: SchemaNegation | undefined;
@@ -224,4 +327,94 @@ function listed(
     document.tooCostly(`${node.pointer}/${keyword}`, `has more than ${MAX_ALTERNATIVES} alternatives`);
   budget.pay(list.length);
   return list.map((schema, i) => document.node(schema, `${node.pointer}/${keyword}/${i}`));
+}
+
+/** A node whose own keywords apply, together with those of the other nodes in a list. */
+export type PlainNode = SchemaNode & { readonly schema: SchemaObject };
+
+/** Undeclared members where a schema declares some and is silent about others: none, or any, as in JSON Schema. */
+export type UndeclaredMembers = "declared" | "any";
+
+export type Conversion = Reading & {
+  readonly rules: GrammarRules;
+  readonly undeclared: UndeclaredMembers;
+  child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode;
+  value(nodes: readonly SchemaNode[]): Gbnf;
+  tooCostly(node: PlainNode, keyword: string, what: string): never;
+};
+
+/**
+ * Undefined for any. A schema without `type` but with keywords of some types allows only these: its author means them.
+ */
+export function allowedTypes(nodes: readonly PlainNode[], budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
+  let allowed: ReadonlySet<SchemaType> | undefined;
+  for (const { schema } of nodes) {
+    const types = namedTypes(schema, budget);
+    if (types !== undefined) allowed = allowed === undefined ? types : commonTypes(allowed, types);
+  }
+  if (allowed !== undefined || nodes.some(({ schema }) => listsValues(schema))) return allowed;
+  const implied = nodes.flatMap(({ schema }) => {
+    const names = Object.keys(schema);
+    budget.pay(names.length / 2);
+    return names.flatMap((name) => keyword(name)?.type ?? []);
+  });
+  return implied.length === 0 ? undefined : new Set(implied);
+}
+
+const SINGLE: ReadonlyMap<JsonValue, ReadonlySet<SchemaType>> = new Map(TYPES.map((type) => [type, new Set([type])]));
+
+function namedTypes(schema: SchemaObject, budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
+  const { type } = schema;
+  budget.pay(isList(type) ? 1 + type.length / 4 : 1);
+  if (type === undefined) return undefined;
+  const isNullable = schema.nullable === true;
+  if (!isList(type) && !isNullable) return SINGLE.get(type);
+  const names = isList(type) ? type : [type];
+  const types = TYPES.filter((each) => names.includes(each));
+  if (types.length === 0) return undefined;
+  return new Set(isNullable ? [...types, "null"] : types);
+}
+
+/** Returns the types in both sets; every integer is a number. */
+function commonTypes(a: ReadonlySet<SchemaType>, b: ReadonlySet<SchemaType>): ReadonlySet<SchemaType> {
+  const has = (types: ReadonlySet<SchemaType>, type: SchemaType) =>
+    types.has(type) || (type === "integer" && types.has("number"));
+  return new Set(TYPES.filter((type) => has(a, type) && has(b, type)));
+}
+
+export function atLeast(nodes: readonly PlainNode[], keyword: string): number {
+  let strictest = 0;
+  for (const { schema } of nodes) {
+    const bound = schema[keyword];
+    if (typeof bound === "number" && bound > strictest) strictest = bound;
+  }
+  return strictest;
+}
+
+export function atMost(nodes: readonly PlainNode[], keyword: string): number | undefined {
+  let strictest: number | undefined;
+  for (const { schema } of nodes) {
+    const bound = schema[keyword];
+    if (typeof bound === "number" && (strictest === undefined || bound < strictest)) strictest = bound;
+  }
+  return strictest;
+}
+
+function numbers(nodes: readonly PlainNode[], keyword: string): readonly number[] {
+  return nodes.flatMap(({ schema }) => (typeof schema[keyword] === "number" ? [schema[keyword]] : []));
+}
+
+export function children(conversion: Conversion, nodes: readonly PlainNode[], keyword: string): readonly SchemaNode[] {
+  const found: SchemaNode[] = [];
+  for (const node of nodes) {
+    const schema = node.schema[keyword];
+    if (schema !== undefined) found.push(conversion.child(node, schema, keyword));
+  }
+  return found;
+}
+
+export function entryOf(conversion: Conversion, node: PlainNode, keyword: string, key: string): SchemaNode | undefined {
+  const map = node.schema[keyword];
+  const schema = isObject(map) && Object.hasOwn(map, key) ? map[key] : undefined;
+  return schema === undefined ? undefined : conversion.child(node, schema, keyword, shown(key));
 }

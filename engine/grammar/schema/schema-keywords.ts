@@ -1,3 +1,149 @@
+import { type Expression, parseExpression } from "../expressions/regular-expression.ts";
+import { lengthBounds } from "../expressions/string-pattern.ts";
+
+const LEAST_WITHIN = 16;
+const MOST_WITHIN = 4_096;
+
+type Format = {
+  readonly written: string;
+  readonly allowed?: string;
+  /** Returns the form of at most `maxLength` characters. Default: counts are narrowed. */
+  readonly within?: (maxLength: number) => string;
+};
+
+const DAY = "(?:0[1-9]|1\\d|2[0-8])";
+const YEAR_DAY = `(?:(?:0[13578]|1[02])-(?:${DAY}|29|3[01]|30)|(?:0[469]|11)-(?:${DAY}|29|30)|02-${DAY})`;
+const FOURS = "(?:0[48]|[2468][048]|[13579][26])";
+const DATE = `(?:\\d{4}-${YEAR_DAY}|(?:\\d{2}${FOURS}|${FOURS}00)-02-29)`;
+const CLOCK = "(?:[01]\\d|2[0-3]):[0-5]\\d";
+const TIME = `${CLOCK}:[0-5]\\d(?:\\.\\d{1,9})?(?:Z|[+-]${CLOCK})`;
+const ANY_TIME = `${CLOCK}:(?:[0-5]\\d|60)(?:\\.\\d+)?(?:[Zz]|[+-]${CLOCK})`;
+const HEX = "[0-9A-Fa-f]";
+const ATOM = "[a-zA-Z0-9_+-]{1,64}";
+const LABEL = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
+const BYTE = "(?:\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])";
+
+const HEXES = `${HEX}{1,4}`;
+const IPV6 = [
+  `(?:${HEXES}:){7}${HEXES}`,
+  `(?:${HEXES}:){1,7}:`,
+  ...[6, 5, 4, 3, 2, 1].map((before) => `(?:${HEXES}:){1,${before}}(?::${HEXES}){1,${7 - before}}`),
+  `:(?:(?::${HEXES}){1,7}|:)`,
+].join("|");
+const TIME_PARTS = "(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S)";
+const DATE_PARTS = "(?:\\d+D|\\d+M(?:\\d+D)?|\\d+Y(?:\\d+M(?:\\d+D)?)?)";
+const SCHEME = "[A-Za-z][A-Za-z0-9+.-]*";
+
+/** Expressions of URIs, relative references and short URIs; `others` are allowed characters beyond ASCII. */
+function references(others: string): {
+  readonly whole: string;
+  readonly relative: string;
+  readonly within: (max: number) => string;
+} {
+  const escaped = `%${HEX}{2}`;
+  const plain = `A-Za-z0-9._~!$&'()*+,;=${others}`;
+  const inPath = `(?:[${plain}:@-]|${escaped})`;
+  const host = `(?:(?:[${plain}:-]|${escaped})*@)?(?:[${plain}-]|${escaped})*(?::\\d*)?`;
+  const behind = `(?:\\?(?:[${plain}:@/?-]|${escaped})*)?(?:#(?:[${plain}:@/?-]|${escaped})*)?`;
+  const segments = `(?:/${inPath}*)*`;
+  const start = `//${host}${segments}|/(?:${inPath}+${segments})?`;
+  const relative = `(?:${start}|(?:[${plain}@-]|${escaped})+${segments})?${behind}`;
+  const within = (max: number) => {
+    const ofHost = Math.min(253, Math.floor((max - 12) / (max < 100 ? 1.5 : 3)));
+    return `[a-z][a-z0-9]{0,8}://[A-Za-z0-9${others}][A-Za-z0-9.${others}-]{0,${ofHost - 1}}(?:[/?#][${plain}:@/?-]{0,${max - 13 - ofHost}})?`;
+  };
+  return { whole: `${SCHEME}:(?:${start}|${inPath}+${segments})?${behind}`, relative, within };
+}
+
+const URI = references("");
+const IRI = references("\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef");
+const POINTER = "(?:/(?:[^~/]|~[01])*)*";
+const VARIABLE = `(?:[A-Za-z0-9_]|%${HEX}{2})+(?:\\.(?:[A-Za-z0-9_]|%${HEX}{2})+)*(?::[1-9]\\d{0,3}|\\*)?`;
+const label = (most: number) => `[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,${most - 2}}[a-zA-Z0-9])?`;
+/** Up to 35 characters, the third and fourth no hyphens: those mark internationalised names (RFC 5890). */
+const HOST_LABEL = "A(?:A|HA|H{2}A|H(?:AH|-A)H{0,30}A)?".replaceAll("A", "[a-zA-Z0-9]").replaceAll("H", "[a-zA-Z0-9-]");
+
+function mail(atom: number, atoms: number, most: number, labels: number): string {
+  const part = `[a-zA-Z0-9_+-]{1,${atom}}`;
+  return `${part}(?:\\.${part}){0,${atoms - 1}}@${label(most)}(?:\\.${label(most)}){1,${labels - 1}}`;
+}
+
+function shortMail(maxLength: number): string {
+  if (maxLength >= 217) return mail(20, 3, 30, 5);
+  if (maxLength >= 98) return mail(12, 3, 14, 4);
+  return maxLength >= 40
+    ? mail(6, 2, 8, 3)
+    : mail(Math.max(1, Math.floor(maxLength / 4)), 1, Math.max(2, Math.floor(maxLength / 4)), 2);
+}
+
+/** The enforced formats (RFC 3339, 3986, 3987, 4122, 4291, 5321 in its plain form, 6570, 6901). */
+const FORMATS: Readonly<Record<string, Format>> = {
+  date: { written: DATE },
+  time: { written: TIME, allowed: ANY_TIME },
+  "date-time": { written: `${DATE}T${TIME}`, allowed: `${DATE}[Tt ]${ANY_TIME}` },
+  duration: {
+    written: `P(?:${DATE_PARTS}(?:T${TIME_PARTS})?|T${TIME_PARTS}|\\d+W)`,
+    allowed: "P(?:\\d+[YMWD])*(?:T(?:\\d+(?:\\.\\d+)?[HMS])+)?",
+  },
+  uuid: { written: `${HEX}{8}(?:-${HEX}{4}){3}-${HEX}{12}` },
+  email: {
+    written: `${ATOM}(?:\\.${ATOM}){0,4}@${LABEL}(?:\\.${LABEL}){1,4}`,
+    allowed: '(?:[^\\s@]+|"[^"]*")@[^\\s@]+',
+    within: shortMail,
+  },
+  // More or longer labels could exceed the length of a host name.
+  hostname: { written: `${HOST_LABEL}(?:\\.${HOST_LABEL}){0,6}`, allowed: `${LABEL}(?:\\.${LABEL})*\\.?` },
+  ipv4: { written: `${BYTE}(?:\\.${BYTE}){3}` },
+  ipv6: { written: IPV6, allowed: `[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*` },
+  uri: { written: URI.whole, allowed: `${SCHEME}:[^\\s<>"{}|^\`\\\\]*`, within: URI.within },
+  "uri-reference": { written: `${URI.whole}|${URI.relative}`, allowed: `[^\\s<>"{}|^\`\\\\]*`, within: URI.within },
+  iri: { written: IRI.whole, allowed: `${SCHEME}:[^\\s<>"{}|^\`\\\\]*`, within: IRI.within },
+  "iri-reference": { written: `${IRI.whole}|${IRI.relative}`, allowed: `[^\\s<>"{}|^\`\\\\]*`, within: IRI.within },
+  "uri-template": {
+    written: `(?:[A-Za-z0-9._~!$&()*+,;=:@/?#\\[\\]-]|%${HEX}{2}|\\{[+#./;?&]?${VARIABLE}(?:,${VARIABLE})*\\})*`,
+    allowed: "(?:[^\\s{}]|\\{[^\\s{}]*\\})*",
+  },
+  "json-pointer": { written: POINTER },
+  "relative-json-pointer": {
+    written: `(?:0|[1-9]\\d{0,8})(?:#|${POINTER})`,
+    allowed: `(?:0|[1-9]\\d*)(?:#|${POINTER})`,
+  },
+};
+
+/** Formats of JSON Schema that are not enforced; any other name is an annotation. */
+const OTHERS: readonly string[] = ["idn-email", "idn-hostname", "regex"];
+
+const EXPRESSIONS = new Map<string, Expression>();
+
+function expressionOf(key: string, text: () => string): Expression {
+  const known = EXPRESSIONS.get(key);
+  if (known !== undefined) return known;
+  const made = parseExpression(text(), Number.POSITIVE_INFINITY);
+  EXPRESSIONS.set(key, made);
+  return made;
+}
+
+export function isFormat(name: string): boolean {
+  return Object.hasOwn(FORMATS, name) || OTHERS.includes(name);
+}
+
+/** Undefined if the format is not enforced. */
+export function writtenFormat(name: string, maxLength = Number.POSITIVE_INFINITY): Expression | undefined {
+  const format = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
+  if (format === undefined) return undefined;
+  const written = expressionOf(name, () => format.written);
+  const { within } = format;
+  if (within === undefined || maxLength >= (lengthBounds(written).maxLength ?? Number.POSITIVE_INFINITY))
+    return written;
+  const most = Math.min(maxLength, MOST_WITHIN);
+  return most < LEAST_WITHIN ? written : expressionOf(`${name} ${most}`, () => within(most));
+}
+
+export function allowedFormat(name: string): Expression | undefined {
+  const format = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
+  return format && expressionOf(`any ${name}`, () => format.allowed ?? format.written);
+}
+
 export const TYPES = ["object", "array", "string", "number", "integer", "boolean", "null"] as const;
 export type SchemaType = (typeof TYPES)[number];
 

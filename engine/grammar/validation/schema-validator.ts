@@ -1,10 +1,240 @@
 import { EngineError } from "../../errors.ts";
 import type { JsonValue } from "../../gbnf/json-value.ts";
 import { WorkBudget } from "../../work-budget.ts";
-import { type Expression, parseExpression, UnsupportedPattern } from "../expressions/regular-expression.ts";
-import { isList, SchemaDocument, type SchemaNode } from "../schema/schema-document.ts";
-import type { KeywordName } from "../schema/schema-keywords.ts";
-import { CHECKS, type Look } from "./schema-checks.ts";
+import {
+  type Expression,
+  matchesExpression,
+  parseExpression,
+  UnsupportedPattern,
+} from "../expressions/regular-expression.ts";
+import { isList, isObject, SchemaDocument, type SchemaNode, type SchemaObject } from "../schema/schema-document.ts";
+import { allowedFormat, type KeywordName } from "../schema/schema-keywords.ts";
+
+const KEYS_PER_WORK = 4;
+
+type Look = {
+  readonly schema: SchemaObject;
+  readonly holds: (inner: JsonValue, value: JsonValue, ...path: string[]) => boolean;
+  /** The work left for this answer. A keyword charges for its own iteration; nested checks charge for themselves. */
+  readonly budget: WorkBudget;
+  readonly canonical: (value: JsonValue) => string;
+  /** Parses a pattern; undefined outside of the subset of `parseExpression`. */
+  readonly expressionOf: (pattern: string) => Expression | undefined;
+  readonly refersTo: (value: JsonValue) => boolean;
+};
+
+/** Returns whether a value satisfies a keyword; true for values of types that the keyword does not constrain. */
+type Check = (look: Look, value: JsonValue) => boolean;
+
+const notLookedAt: Check = () => true;
+
+const ofNumber =
+  (name: string, holds: (value: number, bound: number, schema: SchemaObject) => boolean): Check =>
+  ({ schema }, value) => {
+    const bound = schema[name];
+    return typeof value !== "number" || typeof bound !== "number" || holds(value, bound, schema);
+  };
+
+const ofSize =
+  (name: string, fits: (look: Look, value: JsonValue, bound: number) => boolean): Check =>
+  (look, value) => {
+    const bound = look.schema[name];
+    return typeof bound !== "number" || fits(look, value, bound);
+  };
+const ofLength = (name: string, most: boolean): Check =>
+  ofSize(name, ({ budget }, value, bound) => {
+    if (typeof value !== "string") return true;
+    // A character is one or two UTF-16 units, so most lengths need no count of characters.
+    if (most ? value.length <= bound : value.length / 2 >= bound) return true;
+    if (most ? value.length / 2 > bound : value.length < bound) return false;
+    if (!budget.spendOnText(4 * value.length)) return true;
+    let length = 0;
+    for (const _character of value) length += 1;
+    return most ? length <= bound : length >= bound;
+  });
+const ofCount = (name: string, countOf: (value: JsonValue, look: Look) => number | undefined, most: boolean): Check =>
+  ofSize(name, (look, value, bound) => {
+    const count = countOf(value, look);
+    return count === undefined || (most ? count <= bound : count >= bound);
+  });
+const items = (value: JsonValue) => (isList(value) ? value.length : undefined);
+const members = (value: JsonValue, look: Look) => (isObject(value) ? membersOf(look, value).length : undefined);
+
+function membersOf({ budget }: Look, value: JsonValue): readonly (readonly [key: string, member: JsonValue])[] {
+  if (!isObject(value)) return [];
+  const entries = Object.entries(value);
+  budget.spend(entries.length);
+  return entries;
+}
+
+const valuesOf = new WeakMap<readonly JsonValue[], ReadonlySet<string>>();
+
+/** Returns the canonical texts of a list, cached: an `enum` may be long and checked for every item of a list. */
+function canonicalValues({ canonical, budget }: Look, list: readonly JsonValue[]): ReadonlySet<string> {
+  const known = valuesOf.get(list);
+  if (known !== undefined) return known;
+  const values = new Set(list.map(canonical));
+  if (!budget.isSpent) valuesOf.set(list, values);
+  return values;
+}
+
+function countOf({ schema, holds }: Look, name: string, value: JsonValue, enough: number): number {
+  const list = schema[name];
+  let count = 0;
+  for (const [i, inner] of isList(list) ? list.entries() : []) {
+    if (count < enough && holds(inner, value, name, String(i))) count += 1;
+  }
+  return count;
+}
+
+const CHECKS: Readonly<Record<KeywordName, Check>> = {
+  type: ({ schema: { type = null }, budget }, value) =>
+    !isList(type) ? isOfType([type], value) : !budget.spend(type.length / KEYS_PER_WORK) || isOfType(type, value),
+  // `nullable` only widens other keywords; the validator applies it.
+  nullable: () => true,
+  enum: (look, value) => isList(look.schema.enum) && canonicalValues(look, look.schema.enum).has(look.canonical(value)),
+  const: ({ schema, canonical }, value) => canonical(schema.const ?? null) === canonical(value),
+  $ref: ({ refersTo }, value) => refersTo(value),
+  $dynamicRef: ({ schema: { $ref }, refersTo }, value) => $ref !== undefined || refersTo(value),
+  $recursiveRef: ({ schema: { $ref }, refersTo }, value) => $ref !== undefined || refersTo(value),
+  allOf: (look, value) => {
+    const count = isList(look.schema.allOf) ? look.schema.allOf.length : 0;
+    return countOf(look, "allOf", value, count) === count;
+  },
+  anyOf: (look, value) => countOf(look, "anyOf", value, 1) === 1,
+  oneOf: (look, value) => countOf(look, "oneOf", value, 2) === 1,
+  not: ({ schema, holds }, value) => !holds(schema.not ?? true, value, "not"),
+  if: ({ schema, holds }, value) => {
+    const branch = holds(schema.if ?? true, value, "if") ? "then" : "else";
+    return holds(schema[branch] ?? true, value, branch);
+  },
+  // In old drafts the exclusive keywords are flags of these.
+  minimum: ofNumber(
+    "minimum",
+    (value, low, schema) => value > low || (value === low && schema.exclusiveMinimum !== true),
+  ),
+  maximum: ofNumber(
+    "maximum",
+    (value, high, schema) => value < high || (value === high && schema.exclusiveMaximum !== true),
+  ),
+  exclusiveMinimum: ofNumber("exclusiveMinimum", (value, low) => value > low),
+  exclusiveMaximum: ofNumber("exclusiveMaximum", (value, high) => value < high),
+  multipleOf: ofNumber("multipleOf", (value, step) => {
+    // 0.3 counts as a multiple of 0.1, which binary division alone would deny.
+    const quotient = value / step;
+    return Math.abs(quotient - Math.round(quotient)) <= 1e-9 * Math.max(1, Math.abs(quotient));
+  }),
+  minLength: ofLength("minLength", false),
+  maxLength: ofLength("maxLength", true),
+  pattern: (look, value) => {
+    const { pattern } = look.schema;
+    return typeof value !== "string" || typeof pattern !== "string" || matches(look, pattern, value) !== false;
+  },
+  format: ({ schema: { format }, budget }, value) => {
+    const expression = typeof value === "string" && typeof format === "string" ? allowedFormat(format) : undefined;
+    return expression === undefined || isMatch(whole(expression), String(value), budget) !== false;
+  },
+  items: ({ schema, holds }, value) => {
+    const { items: inner = true, additionalItems = true, prefixItems } = schema;
+    if (!isList(value)) return true;
+    const from = isList(prefixItems) ? prefixItems.length : 0;
+    if (!isList(inner)) return value.slice(from).every((item) => holds(inner, item, "items"));
+    return value.every((item, i) =>
+      holds(inner[i] ?? additionalItems, item, ...(i < inner.length ? ["items", String(i)] : ["additionalItems"])),
+    );
+  },
+  prefixItems: ({ schema: { prefixItems }, holds }, value) =>
+    !isList(value) ||
+    !isList(prefixItems) ||
+    value.every((item, i) => holds(prefixItems[i] ?? true, item, "prefixItems", String(i))),
+  minItems: ofCount("minItems", items, false),
+  maxItems: ofCount("maxItems", items, true),
+  uniqueItems: ({ schema, canonical }, value) =>
+    schema.uniqueItems !== true || !isList(value) || new Set(value.map(canonical)).size === value.length,
+  contains: ({ schema, holds }, value) => {
+    if (!isList(value)) return true;
+    const { contains = true, minContains = 1, maxContains = Number.POSITIVE_INFINITY } = schema;
+    const count = value.filter((item) => holds(contains, item, "contains")).length;
+    return count >= Number(minContains) && count <= Number(maxContains);
+  },
+  unevaluatedItems: notLookedAt,
+  properties: (look, value) => {
+    const { properties } = look.schema;
+    if (!isObject(properties)) return true;
+    return membersOf(look, value).every(
+      ([key, member]) =>
+        !Object.hasOwn(properties, key) || look.holds(properties[key] ?? true, member, "properties", "*"),
+    );
+  },
+  required: ({ schema: { required }, budget }, value) =>
+    !isObject(value) ||
+    !isList(required) ||
+    !budget.spend(required.length / KEYS_PER_WORK) ||
+    required.every((key) => Object.hasOwn(value, String(key))),
+  additionalProperties: (look, value) => {
+    const { schema, holds } = look;
+    const { properties, patternProperties, additionalProperties = true } = schema;
+    const isOther = (key: string) =>
+      !(isObject(properties) && Object.hasOwn(properties, key)) &&
+      !(
+        isObject(patternProperties) &&
+        Object.keys(patternProperties).some((pattern) => matches(look, pattern, key) !== false)
+      );
+    return membersOf(look, value).every(
+      ([key, member]) => !isOther(key) || holds(additionalProperties, member, "additionalProperties"),
+    );
+  },
+  patternProperties: (look, value) => {
+    const { patternProperties } = look.schema;
+    if (!isObject(patternProperties)) return true;
+    return Object.entries(patternProperties).every(([pattern, inner]) =>
+      membersOf(look, value).every(
+        ([key, member]) => matches(look, pattern, key) !== true || look.holds(inner, member, "patternProperties", "*"),
+      ),
+    );
+  },
+  unevaluatedProperties: notLookedAt,
+  propertyNames: (look, value) =>
+    membersOf(look, value).every(([key]) => look.holds(look.schema.propertyNames ?? true, key, "propertyNames")),
+  minProperties: ofCount("minProperties", members, false),
+  maxProperties: ofCount("maxProperties", members, true),
+  dependentRequired: (look, value) => dependencies(look, "dependentRequired", value),
+  dependentSchemas: (look, value) => dependencies(look, "dependentSchemas", value),
+  dependencies: (look, value) => dependencies(look, "dependencies", value),
+};
+
+function dependencies({ schema, holds, budget }: Look, name: string, value: JsonValue): boolean {
+  const map = schema[name];
+  if (!isObject(map) || !isObject(value)) return true;
+  return Object.entries(map).every(([key, inner]) => {
+    if (!budget.spend(1 / KEYS_PER_WORK) || !Object.hasOwn(value, key)) return true;
+    if (!isList(inner)) return name === "dependentRequired" || holds(inner, value, name, "*");
+    return !budget.spend(inner.length / KEYS_PER_WORK) || inner.every((other) => Object.hasOwn(value, String(other)));
+  });
+}
+
+function isOfType(types: readonly JsonValue[], value: JsonValue): boolean {
+  if (typeof value === "number")
+    return types.includes("number") || (types.includes("integer") && Number.isInteger(value));
+  return types.includes(value === null ? "null" : isList(value) ? "array" : typeof value);
+}
+
+/** Undefined if undecided. A caller's expression never runs in a backtracking engine. */
+function matches({ expressionOf, budget }: Look, pattern: string, text: string): boolean | undefined {
+  const expression = expressionOf(pattern);
+  return expression && isMatch(expression, text, budget);
+}
+
+function isMatch(expression: Expression, text: string, budget: WorkBudget): boolean | undefined {
+  // The matcher keeps a position for each character from the start.
+  if (!budget.spend(text.length / KEYS_PER_WORK)) return undefined;
+  return matchesExpression(expression, text, (places) => budget.spend(places));
+}
+
+const whole = (expression: Expression): Expression => ({
+  kind: "sequence",
+  parts: [{ kind: "start" }, expression, { kind: "end" }],
+});
 
 /** About 30 ms of one core, below the limit of 50 ms for the work of one caller. */
 export const CHECK_WORK = 120_000;

@@ -1,9 +1,108 @@
-import { EMPTY, type Gbnf, literal, NEVER, optional, sequence } from "../../gbnf/gbnf.ts";
-import { comma } from "../../gbnf/json-value.ts";
-import type { SchemaNode } from "../schema/schema-document.ts";
-import { isList } from "../schema/schema-document.ts";
-import { atLeast, atMost, type Conversion, type PlainNode } from "../schema/schema-facets.ts";
-import { countedItems } from "./counted-items.ts";
+import { choice, EMPTY, type Gbnf, literal, NEVER, optional, sequence } from "../../gbnf/gbnf.ts";
+import { anyOfTexts, comma, fixedValue, type JsonValue } from "../../gbnf/json-value.ts";
+import {
+  allowedTypes,
+  alternatives,
+  atLeast,
+  atMost,
+  type Conversion,
+  fixedValues,
+  type PlainNode,
+} from "../schema/schema-alternatives.ts";
+import { isList, type SchemaNode } from "../schema/schema-document.ts";
+
+type Items = { readonly others: readonly SchemaNode[]; readonly min: number; readonly max: number | undefined };
+
+/** The maximum distinct values under `uniqueItems`: each set of used ones is a rule. */
+const MAX_UNIQUE = 7;
+const MAX_COUNTS = 256;
+
+/** Items under `uniqueItems` or `contains`; undefined without these or beyond the limits. */
+function countedItems(conversion: Conversion, nodes: readonly PlainNode[], items: Items): Gbnf | undefined {
+  const isUnique = nodes.some(({ schema }) => schema.uniqueItems === true) && (items.max ?? 2) > 1;
+  const asking = nodes.filter(
+    ({ schema }) => schema.contains !== undefined && (schema.minContains !== 0 || schema.maxContains !== undefined),
+  );
+  if (isUnique) return asking.length > 0 ? undefined : uniqueItems(conversion, items);
+  const [only] = asking;
+  return asking.length === 1 && only !== undefined ? containing(conversion, only, items) : undefined;
+}
+
+function uniqueItems(conversion: Conversion, { others, min, max }: Items): Gbnf | undefined {
+  const values = listedItems(conversion, others);
+  if (values === undefined || values.length > MAX_UNIQUE) return undefined;
+  const { rules } = conversion;
+  const texts = values.map((value) =>
+    typeof value === "object" && value !== null ? fixedValue(rules, value) : anyOfTexts([JSON.stringify(value)]),
+  );
+  const made = new Map<number, Gbnf>();
+  /** Matches the items after a set of used values, a bit mask. */
+  const behind = (taken: number): Gbnf => {
+    const known = made.get(taken);
+    if (known !== undefined) return known;
+    const reference = rules.declared();
+    made.set(taken, reference);
+    const count = values.filter((_, at) => taken & (1 << at)).length;
+    const next = texts.flatMap((text, at) => {
+      if (taken & (1 << at) || count >= (max ?? texts.length)) return [];
+      return [sequence(...(count > 0 ? [comma(rules)] : []), text, behind(taken | (1 << at)))];
+    });
+    rules.define(reference, choice(...next, ...(count >= min ? [EMPTY] : [])));
+    return reference;
+  };
+  return behind(0);
+}
+
+function listedItems(conversion: Conversion, others: readonly SchemaNode[]): readonly JsonValue[] | undefined {
+  const { budget } = conversion;
+  const found = new Map<string, JsonValue>();
+  for (const nodes of alternatives(others, conversion)) {
+    const types = allowedTypes(nodes, budget);
+    const values =
+      fixedValues(nodes, types, budget) ?? (types?.size === 1 && types.has("boolean") ? [true, false] : undefined);
+    if (values === undefined) return undefined;
+    for (const value of values) found.set(JSON.stringify(value), value);
+  }
+  budget.payForText([...found.keys()].reduce((sum, text) => sum + text.length, 0));
+  return [...found.values()];
+}
+
+/** Each item matches `contains` or its negation, so that a text has one reading. */
+function containing(conversion: Conversion, node: PlainNode, { others, min, max }: Items): Gbnf | undefined {
+  const { contains = true, minContains, maxContains } = node.schema;
+  const opposite = conversion.negation?.of(contains);
+  if (opposite === undefined) return undefined;
+  const least = typeof minContains === "number" ? minContains : 1;
+  const most = typeof maxContains === "number" ? maxContains : undefined;
+  const lengths = Math.max(1, min, max === undefined ? 0 : max + 1);
+  const matches = Math.max(least, most === undefined ? 0 : most + 1);
+  if (lengths * (matches + 1) > MAX_COUNTS) return undefined;
+  const { rules } = conversion;
+  const ofKind = (schema: JsonValue) => {
+    const item = conversion.value([...others, conversion.child(node, schema, "contains")]);
+    return rules.fresh(() => item);
+  };
+  const [match, other] = [ofKind(contains), ofKind(opposite)];
+  const made = new Map<string, Gbnf>();
+  const behind = (length: number, matched: number): Gbnf => {
+    if (length > (max ?? length) || matched > (most ?? matched)) return NEVER;
+    const key = `${length} ${matched}`;
+    const known = made.get(key);
+    if (known !== undefined) return known;
+    const reference = rules.declared();
+    made.set(key, reference);
+    const next = (item: Gbnf, more: number) =>
+      sequence(
+        ...(length > 0 ? [comma(rules)] : []),
+        item,
+        behind(Math.min(length + 1, lengths), Math.min(matched + more, matches)),
+      );
+    const isEnough = length >= min && matched >= least;
+    rules.define(reference, choice(next(match, 1), next(other, 0), ...(isEnough ? [EMPTY] : [])));
+    return reference;
+  };
+  return behind(0, 0);
+}
 
 /** Items after a prefix are allowed only if `items` or `minItems` asks for them. */
 export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {

@@ -3,10 +3,9 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyInteger, anyNumber, anyOfTexts, MAX_FRACTION_DIGITS } from "../../gbnf/json-value.ts";
 import type { AutomatonState } from "../expressions/automaton.ts";
 import { automatonGrammar } from "../expressions/string-pattern.ts";
-import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
+import type { Conversion, PlainNode } from "../schema/schema-alternatives.ts";
 import { isIntegerExclusion } from "../schema/schema-negation.ts";
-import { decimalOf } from "./decimal.ts";
-import { integerInRange, type NumberBound, numberInRange } from "./number-range.ts";
+import { decimalOf, integerInRange, type NumberBound, numberInRange } from "./number-range.ts";
 
 const RANGE_WORK = 16;
 const DIGIT_WORK = 10;

@@ -1,13 +1,30 @@
 import { charsOf, choice, EMPTY, type Gbnf, literal, NEVER, optional, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { MAX_DIGITS } from "../../gbnf/json-value.ts";
-import type { Decimal } from "./decimal.ts";
 
-export type IntegerRange = { readonly min: bigint | undefined; readonly max: bigint | undefined };
+type Decimal = {
+  readonly isNegative: boolean;
+  readonly whole: bigint;
+  /** The digits after the point, without trailing zeros. */
+  readonly fraction: string;
+};
+
+export function decimalOf(value: number): Decimal {
+  const [digits = "0", exponent = "0"] = Math.abs(value).toString().split("e");
+  const [before = "0", behind = ""] = digits.split(".");
+  const shift = Number(exponent);
+  const all = before + behind;
+  const point = before.length + shift;
+  const whole = point <= 0 ? "0" : all.slice(0, point).padEnd(point, "0");
+  const fraction = (point <= 0 ? "0".repeat(-point) + all : all.slice(point)).replace(/0+$/, "");
+  return { isNegative: value < 0, whole: BigInt(whole), fraction };
+}
+
+type IntegerRange = { readonly min: bigint | undefined; readonly max: bigint | undefined };
 
 export type NumberBound = { readonly value: Decimal; readonly isOut: boolean };
 
-export type NumberRange = {
+type NumberRange = {
   readonly min: NumberBound | undefined;
   readonly max: NumberBound | undefined;
   readonly maxFraction: number;

@@ -1,15 +1,15 @@
-import { type Gbnf, literal, NEVER, sequence } from "../../gbnf/gbnf.ts";
+import { choice, type Gbnf, literal, NEVER, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
-import { stringChar } from "../../gbnf/json-value.ts";
-import { automatonOfTexts, type ProductPart } from "../expressions/automaton-product.ts";
+import { anyOfTexts, fixedValue, type JsonValue, stringChar } from "../../gbnf/json-value.ts";
+import { automatonOfTexts, type ProductPart } from "../expressions/automaton.ts";
 import { type Expression, UnsupportedPattern } from "../expressions/regular-expression.ts";
 import { type LengthBounds, patternExpression } from "../expressions/string-pattern.ts";
 import { facetParts, type TextFacets, textGrammar } from "../expressions/text-grammar.ts";
-import { fixedValues } from "../schema/fixed-values.ts";
+import { atLeast, atMost, type Conversion, fixedValues, type PlainNode } from "../schema/schema-alternatives.ts";
 import { isList, isObject } from "../schema/schema-document.ts";
-import { atLeast, atMost, type Conversion, type PlainNode } from "../schema/schema-facets.ts";
+import { isFormat, keyword, writtenFormat } from "../schema/schema-keywords.ts";
 import { isTextExclusion } from "../schema/schema-negation.ts";
-import { isFormat, writtenFormat } from "../schema/string-format.ts";
+import type { SchemaValidator } from "../validation/schema-validator.ts";
 
 const MAX_PARTS_WORK = 32_000;
 
@@ -129,4 +129,36 @@ function lengthsOf(nodes: readonly PlainNode[]): readonly Asked[] {
       typeof node.schema[keyword] === "number" && node.schema[keyword] !== 0 ? [{ node, keyword }] : [],
     ),
   );
+}
+
+const SCALAR_COST = 16;
+const PARTS_COST = 48;
+const OF_LISTED: ReadonlySet<string> = new Set(["enum", "const", "type"]);
+
+export function fixedValuesGrammar(
+  conversion: Conversion,
+  nodes: readonly PlainNode[],
+  listed: readonly JsonValue[],
+  validator: SchemaValidator,
+): Gbnf {
+  const { budget, rules } = conversion;
+  for (const node of nodes)
+    if (typeof node.schema.pattern === "string" && patternExpression(node.schema.pattern) === undefined)
+      conversion.skip(node, "pattern");
+  const asking = nodes.filter(asksMoreOfValues);
+  const values = listed.filter((value) => asking.every((node) => validator.check(value, budget, node) !== "refused"));
+  const texts: string[] = [];
+  const others: JsonValue[] = [];
+  for (const value of values) {
+    const text = JSON.stringify(value);
+    const isScalar = typeof value !== "object" || value === null;
+    budget.payForText((isScalar ? SCALAR_COST : PARTS_COST) * text.length);
+    if (isScalar) texts.push(text);
+    else others.push(value);
+  }
+  return choice(anyOfTexts(texts), ...others.map((value) => fixedValue(rules, value)));
+}
+
+function asksMoreOfValues({ schema }: PlainNode): boolean {
+  return Object.keys(schema).some((name) => !OF_LISTED.has(name) && keyword(name) !== undefined);
 }

@@ -5,7 +5,16 @@ import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-te
 import { checked, field } from "../checked.ts";
 import { invalidValue, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import { cacheBreakpoint } from "../fields.ts";
-import { IMAGE_DETAILS, imageFromUrl, imagesNotAccepted, readOr, type UnreadableRule } from "../parts.ts";
+import {
+  IMAGE_DETAILS,
+  imageFromUrl,
+  imagesNotAccepted,
+  readOr,
+  reasoningParts,
+  textPart,
+  type UnreadableRule,
+  withBreakpoint,
+} from "../parts.ts";
 import { chatMessage, chatParts } from "./schema.ts";
 
 const ROLES = {
@@ -31,15 +40,12 @@ type Position =
 
 const CONVERSATION: Position = { at: "conversation" };
 
-/** The input of reading messages, besides the messages. */
 export type MessageContext = {
-  /** Whether the model has image input. */
   readonly acceptsImages: boolean;
-  /** The rule for images and files that the model cannot read, in the user's own content of the last message. */
+  /** For images and files that the model cannot read, in the user's own content of the last message. */
   readonly unreadable: UnreadableRule;
 };
 
-/** Reads the conversation into canonical form, one message each. Throws `ApiError` with the path of the first fault. */
 export function readMessages(list: readonly unknown[], context: MessageContext): readonly Message[] {
   let position = CONVERSATION;
   const messages = list.map((item, index) => {
@@ -77,7 +83,7 @@ function positionBehind(message: Message, index: number): Position {
 function spokenMessage(role: Role, message: JsonObject, path: FieldPath, context: MessageContext): Message {
   const name = field(chatMessage, message, "name", path) ?? "";
   const parts = role === Role.ASSISTANT ? assistantParts(message, path) : plainParts(role, message, path, context);
-  return { role, parts: withBreakpoint(parts, message), name: name || undefined };
+  return { role, parts: withBreakpoint(parts, message.cache_control), name: name || undefined };
 }
 
 function plainParts(role: Role, message: JsonObject, path: FieldPath, context: MessageContext): readonly Part[] {
@@ -89,30 +95,18 @@ function plainParts(role: Role, message: JsonObject, path: FieldPath, context: M
 function assistantParts(message: JsonObject, path: FieldPath): readonly Part[] {
   if (message.function_call !== undefined && message.function_call !== null)
     throw unsupportedParameter([...path, "function_call"], "Use 'tool_calls' instead.");
-  return orEmptyText([
-    ...reasoningParts(message, path),
-    ...contentParts(message.content, [...path, "content"], {
-      also: "refusal",
-      acceptsImages: false,
-      unreadable: "reject",
-    }),
-    ...refusalParts(message, path),
-    ...toolCallParts(message, path),
-  ]);
+  const rule = { also: "refusal", acceptsImages: false, unreadable: "reject" } as const;
+  const reasoning = reasoningParts(reasoningOf(message, path));
+  const content = contentParts(message.content, [...path, "content"], rule);
+  const refusal = field(chatMessage, message, "refusal", path) ?? "";
+  const said = refusal === "" ? content : [...content, textPart(refusal)];
+  return orEmptyText([...reasoning, ...said, ...toolCallParts(message, path)]);
 }
 
-/** Reads the reasoning of a message. Both field names are in use; where both are sent, they have the same value. */
-function reasoningParts(message: JsonObject, path: FieldPath): readonly Part[] {
-  const key =
-    message.reasoning_content === undefined || message.reasoning_content === null ? "reasoning" : "reasoning_content";
-  const text = field(chatMessage, message, key, path) ?? "";
-  if (text === "") return [];
-  return [{ kind: { $case: "reasoning", value: { text, signature: Buffer.alloc(0), redacted: false } } }];
-}
-
-function refusalParts(message: JsonObject, path: FieldPath): readonly Part[] {
-  const text = field(chatMessage, message, "refusal", path) ?? "";
-  return text === "" ? [] : [textPart(text)];
+/** Both field names are in use; where both are sent, they have the same value. */
+function reasoningOf(message: JsonObject, path: FieldPath): string {
+  const isNewer = message.reasoning_content !== undefined && message.reasoning_content !== null;
+  return field(chatMessage, message, isNewer ? "reasoning_content" : "reasoning", path) ?? "";
 }
 
 const CALL_ID = z.string();
@@ -127,36 +121,19 @@ function toolMessage(message: JsonObject, path: FieldPath, position: Position, a
       "a tool message must respond to a call in 'tool_calls' of the preceding assistant message.",
     );
   position.unanswered.delete(callId);
-  const content = orEmptyText(
-    contentParts(message.content, [...path, "content"], {
-      also: "image_url",
-      acceptsImages,
-      unreadable: "placeholder",
-    }),
-  );
+  const rule = { also: "image_url", acceptsImages, unreadable: "placeholder" } as const;
+  const content = orEmptyText(contentParts(message.content, [...path, "content"], rule));
   const part: Part = { kind: { $case: "toolResult", value: { callId, name, content, isError: false } } };
-  return { role: Role.TOOL, parts: withBreakpoint([part], message) };
+  return { role: Role.TOOL, parts: withBreakpoint([part], message.cache_control) };
 }
 
 function orEmptyText(parts: readonly Part[]): readonly Part[] {
   return parts.length > 0 ? parts : [textPart("")];
 }
 
-/** Moves a message-level mark to the last part, unless that has its own. */
-function withBreakpoint(parts: readonly Part[], message: JsonObject): readonly Part[] {
-  const breakpoint = cacheBreakpoint(message.cache_control);
-  const last = parts.at(-1);
-  if (!breakpoint || !last || last.cacheBreakpoint) return parts;
-  return [...parts.slice(0, -1), { ...last, cacheBreakpoint: breakpoint }];
-}
-
-/** The kinds of content parts that a message accepts besides text. */
 export type ContentRule = {
-  /** The other kind of part that is accepted; undefined for none. `image_url` also needs a model with image input. */
   readonly also: "image_url" | "refusal" | undefined;
-  /** Whether the model has image input. */
   readonly acceptsImages: boolean;
-  /** The rule for images and files that the model cannot read, where images are accepted. */
   readonly unreadable: UnreadableRule;
 };
 
@@ -171,10 +148,6 @@ export function contentParts(content: unknown, path: FieldPath, rule: ContentRul
   return content
     .map((part: unknown, index) => contentPart(part, [...path, index], rule))
     .filter((part) => part.kind?.$case !== "text" || part.kind.value.text !== "" || part.cacheBreakpoint);
-}
-
-export function textPart(text: string): Part {
-  return { kind: { $case: "text", value: { text } } };
 }
 
 function contentPart(part: unknown, path: FieldPath, rule: ContentRule): Part {
@@ -211,11 +184,7 @@ function imageKind(part: unknown, path: FieldPath, rule: ContentRule): Part["kin
 /** A text without control characters and without half of a surrogate pair, which encoding would replace. */
 const WORD = /^[^\p{Cc}\p{Cs}]+$/u;
 
-/**
- * Reads the `tool_calls` of an assistant message; null and absent are none. Names and arguments come from the model and
- * are not checked. Throws `ApiError` for a fault in the form, and for an id used twice in one message: ids may repeat
- * in a later turn, as some models count from 0 in each.
- */
+/** Ids are unique within a message; they may repeat in a later turn, as some models count from 0 in each. */
 export function toolCallParts(message: JsonObject, path: FieldPath): readonly Part[] {
   const ids = new Set<string>();
   const calls = field(chatMessage, message, "tool_calls", path) ?? [];

@@ -9,9 +9,7 @@ import { type CompletedBlock, type Completion, reasoningOf, shownCallId, textOf 
 import type { Head } from "../format.ts";
 import type { ChatFinishReason } from "./reply-schema.ts";
 
-/** The options of the request that shape its reply. */
 export type ReplyOptions = {
-  /** The catalog id of the model. */
   readonly model: string;
   readonly logprobs: boolean;
   /** Whether a stream ends with its usage; a folded reply always has it. */
@@ -56,7 +54,7 @@ function messageOf(head: Head, completion: Completion) {
   };
 }
 
-/** Makes the entry of a call. A truncated call is shown as far as it was generated, as in a stream. */
+/** A truncated call is shown as far as it was generated, as in a stream. */
 function toolCallOf(block: CompletedBlock, head: Head) {
   if (block.kind !== "toolCall") return [];
   const text = block.complete ? argumentsText(block.argumentsJson) : block.argumentsJson;
@@ -86,10 +84,9 @@ export function finishReason(reason: FinishReason): ChatFinishReason {
   return REASONS[reason] ?? "stop";
 }
 
-/** Stands for the logarithm of zero, which JSON cannot represent. */
+/** The logarithm of zero, which JSON cannot represent. */
 const LOWEST = -9999;
 
-/** Makes the `logprobs` object of some tokens; null where the engine sent none. */
 export function chatLogprobs(tokens: readonly TokenLogprob[]) {
   if (tokens.length === 0) return null;
   return {

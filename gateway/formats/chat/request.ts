@@ -7,13 +7,13 @@ import {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { CatalogModel } from "../../catalog.ts";
-import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import { isJsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { invalidValue, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import { cacheBreakpoint, cacheTtl, effort, reasoningOfEffort, stopStrings } from "../fields.ts";
 import type { CanonicalRequest, Format, PrepareContext } from "../format.ts";
 import { catalogModel, refuseUntaken, requestBody } from "../request-body.ts";
-import { schemaText, toolOf } from "../tools.ts";
+import { CHOICE_MODES, schemaText, toolOf } from "../tools.ts";
 import { readMessages } from "./messages.ts";
 import { chatReply, type ReplyOptions } from "./reply.ts";
 import { CHAT_UNTAKEN, type ChatBody, chatRequest, chatToolChoice, MAX_LOGIT_BIAS, ONLY_FUNCTIONS } from "./schema.ts";
@@ -36,77 +36,55 @@ export const chat: Format<ReplyOptions> = {
     const raw = requestBody(input);
     const model = catalogModel(raw.model, context);
     const body = checked(chatRequest, raw);
-    refuseUnsupported(raw, body);
-    return {
+    refuseUntaken(raw, CHAT_UNTAKEN);
+    if ((body.n ?? 1) > 1) throw unsupportedValue(["n"], "Only one choice per request is supported.");
+    if (body.modalities?.some((modality) => modality !== "text"))
+      throw unsupportedValue(["modalities"], "Only 'text' is supported.");
+    const options = {
       model: model.id,
-      stream: body.stream ?? false,
-      request: canonicalRequest(body, model, context),
-      options: replyOptions(body, model),
+      logprobs: body.logprobs ?? false,
+      includeUsage: body.stream_options?.include_usage ?? false,
+      echoServiceTier: (body.service_tier ?? undefined) !== undefined,
     };
+    const request = canonicalRequest(body, model, context);
+    return { model: model.id, stream: body.stream ?? false, request, options };
   },
   encoder: (head, options) => new ChatEncoder(head, options),
   reply: chatReply,
 };
 
-function refuseUnsupported(raw: JsonObject, { n, modalities }: ChatBody): void {
-  refuseUntaken(raw, CHAT_UNTAKEN);
-  if ((n ?? 1) > 1) throw unsupportedValue(["n"], "Only one choice per request is supported.");
-  if (modalities?.some((modality) => modality !== "text"))
-    throw unsupportedValue(["modalities"], "Only 'text' is supported.");
-}
-
 function canonicalRequest(body: ChatBody, model: CatalogModel, context: PrepareContext): CanonicalRequest {
-  const maxOutputTokens = readMaxOutputTokens(body, model);
+  const limit = body.max_completion_tokens ?? body.max_tokens ?? undefined;
+  const maxOutputTokens = limit === undefined ? undefined : Math.min(limit, model.contextWindow);
   const sampling = readSampling(body);
   const reasoning = readReasoning(body, maxOutputTokens);
   const tools = readTools(body.tools);
-  const toolChoice = readToolChoice(body.tool_choice, tools, body.parallel_tool_calls ?? true);
-  const outputConstraint = readResponseFormat(body.response_format);
   return {
     model: model.id,
-    messages: readMessages(body.messages, {
-      acceptsImages: context.acceptsImages(model.id),
-      unreadable: context.settings.unreadableContent,
-    }),
     tools,
-    toolChoice,
-    outputConstraint,
+    toolChoice: readToolChoice(body.tool_choice, tools, body.parallel_tool_calls ?? true),
+    outputConstraint: readResponseFormat(body.response_format),
     sampling,
     reasoning,
-    // The affinity key is still the caller's own here: the route, which has the tenant, makes a digest of it.
+    // The caller's own key: the route, which has the tenant, makes a digest of it.
     cache: {
       affinityKey: body.prompt_cache_key ?? "",
       isolationSalt: "",
       ttl: body.cache_ttl ? cacheTtl(body.cache_ttl) : undefined,
     },
     maxOutputTokens,
-  };
-}
-
-/** Reads the token limit of the answer, clamped to the window. */
-function readMaxOutputTokens(body: ChatBody, model: CatalogModel): number | undefined {
-  const limit = body.max_completion_tokens ?? body.max_tokens ?? undefined;
-  return limit === undefined ? undefined : Math.min(limit, model.contextWindow);
-}
-
-function replyOptions(body: ChatBody, model: CatalogModel): ReplyOptions {
-  return {
-    model: model.id,
-    logprobs: body.logprobs ?? false,
-    includeUsage: body.stream_options?.include_usage ?? false,
-    echoServiceTier: body.service_tier !== undefined && body.service_tier !== null,
+    messages: readMessages(body.messages, {
+      acceptsImages: context.acceptsImages(model.id),
+      unreadable: context.settings.unreadableContent,
+    }),
   };
 }
 
 const MAX_TOKEN_ID = 2 ** 32 - 1;
 
-/** The number of seeds: they are passed on as integers that a double holds exactly. */
+/** Seeds are passed on as integers that a double holds exactly. */
 const SEEDS = 2 ** 53;
 
-/**
- * Reads the sampling of a body; absent fields take the model's default. Throws `ApiError` with the path of the first
- * fault.
- */
 export function readSampling(body: ChatBody): Sampling {
   return {
     temperature: body.temperature ?? undefined,
@@ -149,7 +127,6 @@ function readLogitBias(value: unknown): { [token: number]: number } {
   );
 }
 
-/** Reads the `response_format` of a body; undefined for free text. Throws `ApiError` for a schema at fault. */
 export function readResponseFormat(format: ChatBody["response_format"]): OutputConstraint | undefined {
   switch (format?.type) {
     case "json_object":
@@ -168,9 +145,8 @@ export function readResponseFormat(format: ChatBody["response_format"]): OutputC
 const { UNSPECIFIED } = ReasoningEffort;
 
 /**
- * Reads whether and how much to reason: `reasoning.effort`, else `reasoning_effort`, else the switches of self-hosted
- * stacks. Undefined when the body has none of them: the model's default applies. Switches of another form are ignored,
- * as no specification defines them. `maxOutputTokens` bounds the budget, so that part of the answer stays visible.
+ * Reads `reasoning.effort`, else `reasoning_effort`, else the switches of self-hosted stacks; switches of another form
+ * are ignored, as no specification defines them. `maxOutputTokens` bounds the budget, so that some answer stays visible.
  */
 export function readReasoning(body: ChatBody, maxOutputTokens: number | undefined): Reasoning | undefined {
   const named = namedEffort(body);
@@ -215,7 +191,6 @@ function budgetOf(thinking: unknown, maxOutputTokens: number | undefined): numbe
   return Math.max(1, Math.min(budget, (maxOutputTokens ?? Number.POSITIVE_INFINITY) - 1));
 }
 
-/** Reads the `tools` of a body. A tool without `parameters` takes none. Throws `ApiError` for a schema at fault. */
 export function readTools(tools: ChatBody["tools"]): readonly Tool[] {
   return (tools ?? []).map((tool, index) => {
     const { parameters, ...definition } = tool.function;
@@ -223,12 +198,6 @@ export function readTools(tools: ChatBody["tools"]): readonly Tool[] {
     return toolOf(definition, parameters, ["tools", index, "function", "parameters"], breakpoint);
   });
 }
-
-const MODES = {
-  none: ToolChoiceMode.NONE,
-  auto: ToolChoiceMode.AUTO,
-  required: ToolChoiceMode.REQUIRED,
-} as const;
 
 const PATH = ["tool_choice"];
 
@@ -253,8 +222,8 @@ export function readToolChoice(value: unknown, tools: readonly Tool[], parallel:
 function readMode(value: unknown): Pick<ToolChoice, "mode" | "name" | "allowedNames"> {
   if (isJsonObject(value) && value.type === "custom") throw unsupportedValue([...PATH, "type"], ONLY_FUNCTIONS);
   const choice = checked(chatToolChoice, value, PATH) ?? "auto";
-  if (typeof choice === "string") return { mode: MODES[choice], name: "", allowedNames: [] };
+  if (typeof choice === "string") return { mode: CHOICE_MODES[choice], name: "", allowedNames: [] };
   if (choice.type === "function") return { mode: ToolChoiceMode.NAMED, name: choice.function.name, allowedNames: [] };
   const { mode, tools } = choice.allowed_tools;
-  return { mode: MODES[mode], name: "", allowedNames: tools.map((tool) => tool.function.name) };
+  return { mode: CHOICE_MODES[mode], name: "", allowedNames: tools.map((tool) => tool.function.name) };
 }

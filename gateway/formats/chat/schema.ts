@@ -4,15 +4,22 @@ import {
   CACHE_TTLS,
   cacheControl,
   effort,
+  flag,
   frequencyPenalty,
+  imageUrl,
   jsonSchemaField,
-  MAX_CACHE_KEY_LENGTH,
   MAX_STOP_STRINGS,
   modelId,
   named,
+  optional,
+  parameters,
   presencePenalty,
+  promptCacheKey,
+  reasoningEffort,
   schemaName,
-  strictFlag,
+  stream,
+  strictAnswer,
+  strictTool,
   tag,
   temperatureUpTo,
   topP,
@@ -31,7 +38,6 @@ export const MAX_MESSAGES = 100_000;
 
 export const MAX_LOGIT_BIAS = 1_024;
 
-const flag = z.boolean().nullish();
 const tokens = z.int().min(1).nullish();
 const open = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape).nullish();
 
@@ -47,9 +53,7 @@ export const chatParts = {
     {
       type: tag("image_url"),
       image_url: named("ChatImage", "An image as data.", {
-        url: z
-          .string()
-          .describe("A URL of the form `data:<type>;base64,<data>`: PNG, JPEG, GIF or WebP. Others are never fetched."),
+        url: imageUrl,
         detail: z.enum(["auto", "low", "high"]).nullish().describe("How finely to look. Default: `auto`."),
       }),
       cache_control: cacheControl,
@@ -67,14 +71,13 @@ const functionCall = named("ChatFunctionCall", "The function that a call names, 
   arguments: z.string().describe("The arguments as JSON text. In a history, text that is not JSON is taken as it is."),
 });
 
-/** A tool call, as replies hold it and histories send it back. */
 export const chatToolCall = named("ChatToolCall", "A tool call.", {
   id: z.string().describe("The id of the call, which the message with its result names. Unique within the message."),
   type: tag("function", "Only calls of the type 'function' are supported."),
   function: functionCall,
 });
 
-/** A message; only the fields of its role are checked. */
+/** Only the fields of its role are checked. */
 export const chatMessage = named("ChatMessage", "A message of the conversation.", {
   role: z
     .enum(["system", "developer", "user", "assistant", "tool"])
@@ -87,18 +90,15 @@ export const chatMessage = named("ChatMessage", "A message of the conversation."
     .nullish()
     .describe("The content: a text or a list of parts. Null and absent are an empty text."),
   name: z.string().nullish().describe("The name of the speaker, where the model's template has a place for one."),
-  tool_calls: z
-    .array(chatToolCall, "an array of tool calls")
-    .nullish()
-    .describe("The calls of an `assistant` message. Each needs its `tool` message before anything else is said."),
-  tool_call_id: z
-    .string()
-    .nullish()
-    .describe("The id of the call that a `tool` message is the result of. Required with the role `tool`."),
-  reasoning_content: z
-    .string()
-    .nullish()
-    .describe("The reasoning of an `assistant` message, as an earlier reply held it."),
+  tool_calls: optional(
+    z.array(chatToolCall, "an array of tool calls"),
+    "The calls of an `assistant` message. Each needs its `tool` message before anything else is said.",
+  ),
+  tool_call_id: optional(
+    z.string(),
+    "The id of the call that a `tool` message is the result of. Required with the role `tool`.",
+  ),
+  reasoning_content: optional(z.string(), "The reasoning of an `assistant` message, as an earlier reply held it."),
   reasoning: z.string().nullish().describe("Another name of `reasoning_content`."),
   refusal: z.string().nullish().describe("A refusal of an `assistant` message, which reads as its text."),
   cache_control: cacheControl,
@@ -111,10 +111,8 @@ const tool = named("ChatTool", "A function that the model may call and the calle
   function: named("ChatFunction", "The definition of a function.", {
     name: toolName.describe("The name of the function."),
     description: z.string().nullish().describe("What the function does, for the model to read."),
-    parameters: jsonSchemaField("The JSON Schema of the arguments, an object.")
-      .nullish()
-      .describe("The JSON Schema of the arguments, an object. Default: no arguments."),
-    strict: strictFlag,
+    parameters,
+    strict: strictTool,
     cache_control: cacheControl,
   }),
   cache_control: cacheControl,
@@ -147,10 +145,7 @@ const responseFormat = z.discriminatedUnion("type", [
     json_schema: named("ChatSchema", "The schema of an answer.", {
       name: schemaName,
       schema: jsonSchemaField("The JSON Schema of the answer."),
-      strict: z
-        .boolean()
-        .nullish()
-        .describe("Whether the answer is held to the whole schema; see *Structured output*. Default: `false`."),
+      strict: strictAnswer,
       description: withoutEffect("What the schema is for."),
     }),
   }),
@@ -160,11 +155,10 @@ const thinkingSwitch = named("ChatThinking", "A switch for reasoning, as self-ho
   type: z
     .enum(["enabled", "adaptive", "disabled"])
     .describe("`disabled` switches reasoning off, the others switch it on."),
-  budget_tokens: z
-    .int()
-    .min(1)
-    .nullish()
-    .describe("The most tokens of reasoning, cut below the limit of the answer. Default: no limit of its own."),
+  budget_tokens: optional(
+    z.int().min(1),
+    "The most tokens of reasoning, cut below the limit of the answer. Default: no limit of its own.",
+  ),
 });
 
 const templateSwitches = named("ChatTemplateSwitches", "Switches for reasoning under their names in templates.", {
@@ -179,7 +173,7 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
     .min(1)
     .max(MAX_MESSAGES)
     .describe("The conversation so far."),
-  stream: flag.describe("Whether the answer comes as server-sent events. Default: `false`."),
+  stream,
   stream_options: open({
     include_usage: flag.describe("Whether a last chunk before `[DONE]` holds the usage. Default: `false`."),
   }).describe("What a stream holds beside the answer. It means nothing without `stream`."),
@@ -191,59 +185,42 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   top_p: topP,
   frequency_penalty: frequencyPenalty,
   presence_penalty: presencePenalty,
-  repetition_penalty: z
-    .number()
-    .min(0.01)
-    .max(10)
-    .nullish()
-    .describe("A divisor of the odds of tokens that have occurred; 1 is neutral. Default: the model's own."),
-  top_k: z
-    .int()
-    .min(-1)
-    .max(2 ** 31 - 1)
-    .nullish()
-    .describe("The number of likeliest tokens to choose from; 0 and -1 mean all. Default: the model's own."),
-  min_p: z
-    .number()
-    .min(0)
-    .max(1)
-    .nullish()
-    .describe(
-      "The least probability of a token to be chosen, as a share of that of the likeliest one. Default: the model's own.",
-    ),
+  repetition_penalty: optional(
+    z.number().min(0.01).max(10),
+    "A divisor of the odds of tokens that have occurred; 1 is neutral. Default: the model's own.",
+  ),
+  top_k: optional(
+    z
+      .int()
+      .min(-1)
+      .max(2 ** 31 - 1),
+    "The number of likeliest tokens to choose from; 0 and -1 mean all. Default: the model's own.",
+  ),
+  min_p: optional(
+    z.number().min(0).max(1),
+    "The least probability of a token to be chosen, as a share of that of the likeliest one. Default: the model's own.",
+  ),
   logprobs: flag.describe("Whether the log probabilities of the answer's tokens are returned. Default: `false`."),
-  top_logprobs: z
-    .int()
-    .min(0)
-    .max(20)
-    .nullish()
-    .describe("The number of likeliest tokens to list at each place, with `logprobs`. Default: 0."),
+  top_logprobs: optional(
+    z.int().min(0).max(20),
+    "The number of likeliest tokens to list at each place, with `logprobs`. Default: 0.",
+  ),
   n: z.int().min(1).nullish().describe("The number of choices. Only 1 is supported."),
   parallel_tool_calls: flag.describe("Whether one answer may hold more than one tool call. Default: `true`."),
   modalities: z.array(z.string()).nullish().describe("The kinds of output. Only `text` is supported."),
-  prompt_cache_key: z
-    .string()
-    .max(MAX_CACHE_KEY_LENGTH)
-    .nullish()
-    .describe(
-      "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
-    ),
-  cache_ttl: z
-    .enum(CACHE_TTLS)
-    .nullish()
-    .describe("How long the beginning of this prompt is worth keeping. It is a hint. Default: the node's own time."),
+  prompt_cache_key: promptCacheKey,
+  cache_ttl: optional(
+    z.enum(CACHE_TTLS),
+    "How long the beginning of this prompt is worth keeping. It is a hint. Default: the node's own time.",
+  ),
   reasoning: open({
-    effort: effort
-      .nullish()
-      .describe(
-        "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
-      ),
+    effort: reasoningEffort,
   }).describe("Whether and how much the model reasons before it answers."),
   reasoning_effort: unchecked(effort.nullish()).describe("The same as `reasoning.effort`, which wins."),
-  stop: z
-    .union([z.string(), z.array(z.string()).max(MAX_STOP_STRINGS)], "a string or an array of strings")
-    .nullish()
-    .describe("Texts that end the answer where they would occur; they are not part of it. Empty texts are left out."),
+  stop: optional(
+    z.union([z.string(), z.array(z.string()).max(MAX_STOP_STRINGS)], "a string or an array of strings"),
+    "Texts that end the answer where they would occur; they are not part of it. Empty texts are left out.",
+  ),
   seed: unchecked(z.int().nullish()).describe(
     "A number that makes random choices repeatable, as far as the engine can. Any integer is taken.",
   ),

@@ -14,19 +14,10 @@ import type { ChatFinishReason } from "./reply-schema.ts";
 
 const NO_LOGPROBS: readonly TokenLogprob[] = [];
 
-/**
- * Position in the stream. `toolCalls` counts the calls begun: it is the next call's `index`, which counts calls, not
- * blocks.
- */
 type Position =
-  | { readonly at: "start" }
-  | { readonly at: "between_blocks"; readonly toolCalls: number }
-  | { readonly at: "in_text"; readonly open: OpenFrame; readonly toolCalls: number }
-  | { readonly at: "in_reasoning"; readonly toolCalls: number }
-  /** A call whose head was sent, but none of its arguments. */
-  | { readonly at: "tool_call_begun"; readonly open: OpenFrame; readonly toolCalls: number }
-  | { readonly at: "in_tool_call"; readonly open: OpenFrame; readonly toolCalls: number }
-  | { readonly at: "end" };
+  | { readonly at: "start" | "between_blocks" | "in_reasoning" | "end" }
+  /** `tool_call_begun`: the head of the call was sent, but none of its arguments. */
+  | { readonly at: "in_text" | "tool_call_begun" | "in_tool_call"; readonly open: OpenFrame };
 
 /** Writes canonical events as chunks of Format A, by the numbered rules of "Stream of chat" in formats/README.md. */
 export class ChatEncoder implements StreamEncoder {
@@ -37,6 +28,8 @@ export class ChatEncoder implements StreamEncoder {
   readonly #head: Head;
   readonly #reasoning: OpenFrame;
   #position: Position = { at: "start" };
+  /** The calls begun: the next call's `index`, which counts calls, not blocks. */
+  #toolCalls = 0;
 
   constructor(head: Head, options: ReplyOptions) {
     this.#head = head;
@@ -52,7 +45,6 @@ export class ChatEncoder implements StreamEncoder {
     this.#reasoning = openFrame(undefined, this.#chunk({ reasoning_content: HOLE }));
   }
 
-  /** Returns the frames of an event; "" for one that this format does not show, and after the end. */
   next(event: Event): string {
     const kind = event.kind;
     switch (kind?.$case) {
@@ -75,19 +67,16 @@ export class ChatEncoder implements StreamEncoder {
     }
   }
 
-  /** Returns the frame of a delta without log probabilities; "" where the block is not shown. */
   text(text: string): string {
     return this.#delta(text, NO_LOGPROBS);
   }
 
-  /** Returns a frame with the error and the end marker, which end the stream; "" after the end. */
   fail(error: ApiError): string {
     if (this.#position.at === "end") return "";
     this.#position = { at: "end" };
     return frame(undefined, JSON.stringify({ error: inStreamError(error) })) + DONE;
   }
 
-  /** Returns a keep-alive, a comment line, which clients of this format skip; "" after the end. */
   keepAlive(): string {
     return this.#position.at === "end" ? "" : COMMENT_KEEP_ALIVE;
   }
@@ -100,7 +89,7 @@ export class ChatEncoder implements StreamEncoder {
           ? this.#textWithLogprobs(text, logprobs)
           : filled(position.open, text);
       case "tool_call_begun":
-        this.#position = { ...position, at: "in_tool_call" };
+        this.#position = { at: "in_tool_call", open: position.open };
         return filled(position.open, text);
       case "in_tool_call":
         return filled(position.open, text);
@@ -111,33 +100,30 @@ export class ChatEncoder implements StreamEncoder {
     }
   }
 
-  /**
-   * Returns the first chunk, which carries the role ("Stream of chat" in formats/README.md, rule 2); "" once it was
-   * sent.
-   */
+  /** The first chunk carries the role (rule 2). */
   #started(): string {
     if (this.#position.at !== "start") return "";
-    this.#position = { at: "between_blocks", toolCalls: 0 };
+    this.#position = { at: "between_blocks" };
     return this.#frame(this.#chunk({ role: "assistant", content: "" }));
   }
 
   #blockStarted({ block }: BlockStarted): string {
     if (this.#position.at !== "between_blocks") return "";
-    const { toolCalls } = this.#position;
     switch (block?.$case) {
       case "text":
-        this.#position = { at: "in_text", open: this.#text, toolCalls };
+        this.#position = { at: "in_text", open: this.#text };
         return "";
       case "reasoning":
-        this.#position = { at: "in_reasoning", toolCalls };
+        this.#position = { at: "in_reasoning" };
         return "";
       case "toolCall": {
         const { callId, name } = block.value;
-        const open = openFrame(undefined, this.#chunk(argumentsDelta(toolCalls, HOLE)));
-        this.#position = { at: "tool_call_begun", open, toolCalls: toolCalls + 1 };
+        const index = this.#toolCalls++;
+        const open = openFrame(undefined, this.#chunk({ tool_calls: [{ index, function: { arguments: HOLE } }] }));
+        this.#position = { at: "tool_call_begun", open };
         const id = shownCallId("call_", callId, this.#head);
         // Rule 4: id, type and name in the first fragment only.
-        const first = { index: toolCalls, id, type: "function", function: { name, arguments: "" } };
+        const first = { index, id, type: "function", function: { name, arguments: "" } };
         return this.#frame(this.#chunk({ tool_calls: [first] }));
       }
       case undefined: // A block kind of a newer contract: its deltas are skipped.
@@ -151,15 +137,12 @@ export class ChatEncoder implements StreamEncoder {
   #blockEnded(complete: boolean): string {
     const position = this.#position;
     if (position.at === "start" || position.at === "end" || position.at === "between_blocks") return "";
-    this.#position = { at: "between_blocks", toolCalls: position.toolCalls };
+    this.#position = { at: "between_blocks" };
     // A whole call without arguments: clients parse the text, and "" is not JSON.
     return position.at === "tool_call_begun" && complete ? filled(position.open, "{}") : "";
   }
 
-  /**
-   * Returns the end of the stream ("Stream of chat" in formats/README.md, rules 5 and 6): one chunk ends the choice,
-   * then the usage if requested, then the marker.
-   */
+  /** Rules 5 and 6: one chunk ends the choice, then the usage if requested, then the marker. */
   #finished({ reason, usage }: Finished): string {
     if (this.#position.at === "end") return "";
     this.#position = { at: "end" };
@@ -187,14 +170,7 @@ export class ChatEncoder implements StreamEncoder {
   }
 }
 
-function argumentsDelta(index: number, text: string): object {
-  return { tool_calls: [{ index, function: { arguments: text } }] };
-}
-
-/**
- * Makes the error of a broken stream. A lost engine is `server_error` here, and the message has the details: without an
- * HTTP status, a code of its own would explain nothing.
- */
+/** A lost engine is `server_error`: without an HTTP status, a code of its own would explain nothing. */
 function inStreamError(error: ApiError) {
   const object = errorObjectA(error);
   const lost = error.code === "engine_unavailable" || error.code === "upstream_error";

@@ -14,7 +14,7 @@ import type { FieldPath } from "../../errors.ts";
 import { argumentsText } from "../../json/json-text.ts";
 import { emptyArray, invalidValue, missing, oneOf, tooLong, tooMany, unsupportedValue } from "../field-error.ts";
 import { MAX_CACHE_KEY_LENGTH } from "../fields.ts";
-import { imageFromData, imagesNotAccepted } from "../parts.ts";
+import { imageFromData, imagesNotAccepted, reasoningParts } from "../parts.ts";
 
 const MAX_MESSAGES = 100_000;
 
@@ -23,7 +23,6 @@ const WORD = /^[^\p{Cc}\p{Cs}]+$/u;
 type Kind = NonNullable<Part["kind"]>;
 type KindName = Kind["$case"];
 
-/** The kinds of parts in messages of each role, by the names of the contract. */
 const KINDS: Readonly<Record<number, readonly KindName[]>> = {
   [Role.SYSTEM]: ["text"],
   [Role.USER]: ["text", "image"],
@@ -42,11 +41,10 @@ const FIELD = {
 } as const satisfies Record<KindName, string>;
 
 const ROLES = ["ROLE_SYSTEM", "ROLE_USER", "ROLE_ASSISTANT", "ROLE_TOOL"];
-const NO_BYTES = Buffer.alloc(0);
 
 /**
- * Checks a conversation, and returns it without the fields that only a gateway may set: signatures are left out, as
- * nodes do not read them, and digests of images are computed anew. Throws `ApiError` with the path of the first fault.
+ * Returns a conversation without what only a gateway may set: signatures are left out, as nodes do not read them, and
+ * digests of images are computed anew. Throws `ApiError` with the path of the first fault.
  */
 export function checkedMessages(messages: readonly Message[], acceptsImages: boolean): readonly Message[] {
   if (messages.length === 0) throw emptyArray(["messages"]);
@@ -64,7 +62,7 @@ function checkedMessage({ role, parts, name }: Message, path: FieldPath, accepts
 
 type PartContext = { readonly kinds: readonly KindName[]; readonly acceptsImages: boolean };
 
-/** Checks parts. A part whose kind is not set is left out. */
+/** A part whose kind is not set is left out. */
 function checkedParts(parts: readonly Part[], path: FieldPath, context: PartContext): readonly Part[] {
   return parts.flatMap((part, index) => {
     const { kind } = part;
@@ -84,11 +82,8 @@ function checkedKind(kind: Kind, path: FieldPath, { acceptsImages }: PartContext
   switch (kind.$case) {
     case "text":
       return kind;
-    case "reasoning": {
-      const { text, redacted } = kind.value;
-      if (redacted || text === "") return undefined;
-      return { $case: "reasoning", value: { text, signature: NO_BYTES, redacted } };
-    }
+    case "reasoning":
+      return reasoningParts(kind.value.redacted ? "" : kind.value.text)[0]?.kind;
     case "toolCall":
       return { $case: "toolCall", value: checkedCall(kind.value, path) };
     case "toolResult":
@@ -132,7 +127,7 @@ function word(text: string, path: FieldPath): string {
   return text;
 }
 
-/** Refuses an id that two calls of one message share: a result could not be matched to its call. */
+/** A result could not be matched to two calls of one id. */
 function refuseRepeatedCalls(parts: readonly Part[], path: FieldPath): void {
   const ids = new Set<string>();
   for (const [index, { kind }] of parts.entries()) {
@@ -144,7 +139,6 @@ function refuseRepeatedCalls(parts: readonly Part[], path: FieldPath): void {
   }
 }
 
-/** The longest retention of a prefix that a caller may request, in seconds. */
 const MAX_TTL_SECONDS = 86_400;
 
 /**
@@ -158,7 +152,6 @@ export function checkedCacheHints(cache: CacheHints | undefined): CacheHints | u
   return { affinityKey, isolationSalt: "", ttl: checkedTtl(ttl, ["cache", "ttl"]) };
 }
 
-/** Checks the breakpoint of the tool or the part that `path` leads to. */
 export function breakpointOf(mark: CacheBreakpoint | undefined, path: FieldPath): CacheBreakpoint | undefined {
   return mark && { ttl: checkedTtl(mark.ttl, [...path, "cache_breakpoint", "ttl"]) };
 }

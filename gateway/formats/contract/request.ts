@@ -10,6 +10,7 @@ import {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError, type FieldPath } from "../../errors.ts";
+import { isJsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import {
   aboveMaximum,
@@ -45,10 +46,12 @@ export const contractGenerate: Pick<Format, "name" | "fields" | "prepare"> = {
   fields: FIELDS,
   prepare(body, context) {
     const request = decodeBounded(bytesOf(body), (reader) => GenerateRequest.decode(reader));
-    const model = catalogModel(named(request.model), context);
+    const model = catalogModel(request.model || undefined, context);
     // The answer would silently start again, which no client with a continuation can want.
     if (request.continuation) throw unsupportedParameter(["continuation"], "The gateway itself goes on with answers.");
-    const maxOutputTokens = maxTokensOf(request.maxOutputTokens, model.contextWindow);
+    const limit = request.maxOutputTokens;
+    checkNumber(limit, ["max_output_tokens"], 1, Number.MAX_SAFE_INTEGER);
+    const maxOutputTokens = limit === undefined ? undefined : Math.min(limit, model.contextWindow);
     const tools = checkedTools(request.tools);
     const canonical = {
       model: model.id,
@@ -70,7 +73,7 @@ export const contractCount: Pick<CountFormat, "name" | "fields" | "prepare"> = {
   fields: FIELDS,
   prepare(body, context) {
     const request = decodeBounded(bytesOf(body), (reader) => CountTokensRequest.decode(reader));
-    const model = catalogModel(named(request.model), context);
+    const model = catalogModel(request.model || undefined, context);
     const tools = checkedTools(request.tools);
     const toolChoice = checkedToolChoice(request.toolChoice, tools);
     const reasoning = checkedReasoning(request.reasoning, undefined);
@@ -84,27 +87,13 @@ function bytesOf(body: unknown): Uint8Array {
   throw new ApiError("bad_request", "The request has no message.", { detail: "message_unreadable" });
 }
 
-/** Returns a text of the contract as in other formats: an empty one is absent. */
-function named(text: string): string | undefined {
-  return text === "" ? undefined : text;
-}
-
-/** Returns the token limit of the answer, clamped to the window. */
-function maxTokensOf(most: number | undefined, window: number): number | undefined {
-  numberWithin(most, ["max_output_tokens"], 1, Number.MAX_SAFE_INTEGER);
-  return most === undefined ? undefined : Math.min(most, window);
-}
-
 /**
  * The most tags and lengths that a message may hold: two bytes can become an object of many times their size. A text
  * part takes about six of them, so the limit allows some 60,000 parts.
  */
 const MAX_READS = 400_000;
 
-/**
- * Reads a message of the contract from an untrusted sender: a message of too many pieces costs no more than finding
- * that out.
- */
+/** A message of too many pieces costs no more than finding that out. */
 class BoundedReader extends BinaryReader {
   constructor(bytes: Uint8Array) {
     super(bytes);
@@ -112,18 +101,15 @@ class BoundedReader extends BinaryReader {
     let reads = 0;
     this.uint32 = () => {
       reads += 1;
-      if (reads > MAX_READS) throw tooManyPieces();
+      if (reads > MAX_READS)
+        throw new ApiError("bad_request", "The request is made of too many pieces.", { detail: "message_pieces" });
       return read.call(this);
     };
   }
 }
 
-function tooManyPieces(): ApiError {
-  return new ApiError("bad_request", "The request is made of too many pieces.", { detail: "message_pieces" });
-}
-
-/** Decodes a message of the contract. Throws `ApiError` for invalid bytes, and for a message of too many pieces. */
-export function decodeBounded<Message>(bytes: Uint8Array, decode: (reader: BinaryReader) => Message): Message {
+/** Throws `ApiError` for invalid bytes, and for a message of too many pieces. */
+function decodeBounded<Message>(bytes: Uint8Array, decode: (reader: BinaryReader) => Message): Message {
   try {
     return decode(new BoundedReader(bytes));
   } catch (error) {
@@ -132,79 +118,61 @@ export function decodeBounded<Message>(bytes: Uint8Array, decode: (reader: Binar
   }
 }
 
-/**
- * Returns the value of a number field from `least` to `most`; undefined where it is absent. Throws `ApiError` for any
- * other value.
- */
-export function numberWithin(
-  value: number | undefined,
-  path: FieldPath,
-  least: number,
-  most: number,
-): number | undefined {
-  if (value === undefined) return undefined;
+function checkNumber(value: number | undefined, path: FieldPath, least: number, most: number): void {
+  if (value === undefined) return;
   if (Number.isNaN(value)) throw invalidValue(path, "expected a number.");
   if (value < least) throw belowMinimum(path, least, Number.isInteger(value));
   if (value > most) throw aboveMaximum(path, most, Number.isInteger(value));
-  return value;
+}
+
+/** `names` are the values of the enum by their names in the contract, without the prefix. */
+function checkEnum(value: number, path: FieldPath, names: Readonly<Record<string, number>>, prefix: string): void {
+  if (Object.values(names).includes(value)) return;
+  const known = Object.keys(names).map((name) => `${prefix}_${name}`);
+  throw oneOf(path, known);
 }
 
 const MAX_LOGIT_BIAS = 1_024;
 const MAX_BIAS = 1_000;
 const MAX_TOP_LOGPROBS = 50;
 
-const MODES: ReadonlySet<number> = new Set(Object.values(ReasoningMode));
-const EFFORTS: ReadonlySet<number> = new Set(Object.values(ReasoningEffort));
-
-/** Checks the sampling; absent fields stay absent. Throws `ApiError` with the path of the first fault. */
-export function checkedSampling(sampling: Sampling | undefined): Sampling | undefined {
+function checkedSampling(sampling: Sampling | undefined): Sampling | undefined {
   if (!sampling) return undefined;
   const at = (name: string) => ["sampling", name];
-  numberWithin(sampling.temperature, at("temperature"), 0, 2);
-  numberWithin(sampling.topP, at("top_p"), 0, 1);
-  numberWithin(sampling.topK, at("top_k"), 0, 2 ** 31 - 1);
-  numberWithin(sampling.minP, at("min_p"), 0, 1);
-  numberWithin(sampling.frequencyPenalty, at("frequency_penalty"), -2, 2);
-  numberWithin(sampling.presencePenalty, at("presence_penalty"), -2, 2);
-  numberWithin(sampling.repetitionPenalty, at("repetition_penalty"), 0.01, 10);
-  numberWithin(sampling.seed, at("seed"), 0, Number.MAX_SAFE_INTEGER);
-  numberWithin(sampling.topLogprobs, at("top_logprobs"), 0, MAX_TOP_LOGPROBS);
+  checkNumber(sampling.temperature, at("temperature"), 0, 2);
+  checkNumber(sampling.topP, at("top_p"), 0, 1);
+  checkNumber(sampling.topK, at("top_k"), 0, 2 ** 31 - 1);
+  checkNumber(sampling.minP, at("min_p"), 0, 1);
+  checkNumber(sampling.frequencyPenalty, at("frequency_penalty"), -2, 2);
+  checkNumber(sampling.presencePenalty, at("presence_penalty"), -2, 2);
+  checkNumber(sampling.repetitionPenalty, at("repetition_penalty"), 0.01, 10);
+  checkNumber(sampling.seed, at("seed"), 0, Number.MAX_SAFE_INTEGER);
+  checkNumber(sampling.topLogprobs, at("top_logprobs"), 0, MAX_TOP_LOGPROBS);
   const biases = Object.values(sampling.logitBias);
   if (biases.length > MAX_LOGIT_BIAS) throw tooMany(at("logit_bias"), MAX_LOGIT_BIAS);
   // The key of an entry is the caller's: the path ends at the field.
-  for (const bias of biases) numberWithin(bias, at("logit_bias"), -MAX_BIAS, MAX_BIAS);
+  for (const bias of biases) checkNumber(bias, at("logit_bias"), -MAX_BIAS, MAX_BIAS);
   const stop = sampling.stop.filter((text) => text !== "");
   if (stop.length > MAX_STOP_STRINGS) throw tooMany(at("stop"), MAX_STOP_STRINGS);
   return { ...sampling, stop };
 }
 
-/**
- * Checks the reasoning. A budget leaves part of the answer visible. Throws `ApiError` with the path of the first fault.
- */
-export function checkedReasoning(
+/** A budget leaves part of the answer visible. */
+function checkedReasoning(
   reasoning: Reasoning | undefined,
   maxOutputTokens: number | undefined,
 ): Reasoning | undefined {
   if (!reasoning) return undefined;
   const { mode, effort, budgetTokens } = reasoning;
-  if (!MODES.has(mode))
-    throw oneOf(
-      ["reasoning", "mode"],
-      Object.keys(ReasoningMode).map((name) => `REASONING_MODE_${name}`),
-    );
-  if (!EFFORTS.has(effort))
-    throw oneOf(
-      ["reasoning", "effort"],
-      Object.keys(ReasoningEffort).map((name) => `REASONING_EFFORT_${name}`),
-    );
+  checkEnum(mode, ["reasoning", "mode"], ReasoningMode, "REASONING_MODE");
+  checkEnum(effort, ["reasoning", "effort"], ReasoningEffort, "REASONING_EFFORT");
   if (budgetTokens === undefined) return { mode, effort, budgetTokens };
-  numberWithin(budgetTokens, ["reasoning", "budget_tokens"], 1, Number.MAX_SAFE_INTEGER);
+  checkNumber(budgetTokens, ["reasoning", "budget_tokens"], 1, Number.MAX_SAFE_INTEGER);
   const most = (maxOutputTokens ?? Number.POSITIVE_INFINITY) - 1;
   return { mode, effort, budgetTokens: Math.max(1, Math.min(budgetTokens, most)) };
 }
 
-/** Checks the required form of the text. Throws `ApiError` for an invalid schema, or one beyond its limits. */
-export function checkedConstraint(constraint: OutputConstraint | undefined): OutputConstraint | undefined {
+function checkedConstraint(constraint: OutputConstraint | undefined): OutputConstraint | undefined {
   if (constraint?.kind?.$case !== "jsonSchema") return constraint;
   const { schemaJson, strict, name } = constraint.kind.value;
   const path = ["output_constraint", "json_schema"];
@@ -213,8 +181,7 @@ export function checkedConstraint(constraint: OutputConstraint | undefined): Out
   return constraint;
 }
 
-/** Checks the tools of a request. Throws `ApiError` with the path of the first fault. */
-export function checkedTools(tools: readonly Tool[]): readonly Tool[] {
+function checkedTools(tools: readonly Tool[]): readonly Tool[] {
   if (tools.length > MAX_TOOLS) throw tooMany(["tools"], MAX_TOOLS);
   const names = new Set<string>();
   return tools.map((tool, index) => {
@@ -230,20 +197,11 @@ export function checkedTools(tools: readonly Tool[]): readonly Tool[] {
   });
 }
 
-const CHOICE_MODES: ReadonlySet<number> = new Set(Object.values(ToolChoiceMode));
-
-/**
- * Checks the choice of tools; undefined where there are no tools to choose from. Throws `ApiError` where the choice
- * needs a tool that `tools` does not hold.
- */
-export function checkedToolChoice(choice: ToolChoice | undefined, tools: readonly Tool[]): ToolChoice | undefined {
+/** Undefined where there are no tools to choose from. */
+function checkedToolChoice(choice: ToolChoice | undefined, tools: readonly Tool[]): ToolChoice | undefined {
   if (!choice) return undefined;
   const { mode, name, allowedNames } = choice;
-  if (!CHOICE_MODES.has(mode))
-    throw oneOf(
-      ["tool_choice", "mode"],
-      Object.keys(ToolChoiceMode).map((each) => `TOOL_CHOICE_MODE_${each}`),
-    );
+  checkEnum(mode, ["tool_choice", "mode"], ToolChoiceMode, "TOOL_CHOICE_MODE");
   const needed = mode === ToolChoiceMode.NAMED || mode === ToolChoiceMode.REQUIRED || allowedNames.length > 0;
   if (tools.length === 0) {
     if (needed) throw invalidValue(["tool_choice"], "it needs a tool, and there are none.");
@@ -258,11 +216,8 @@ export function checkedToolChoice(choice: ToolChoice | undefined, tools: readonl
   return choice;
 }
 
-/**
- * Checks a schema that the caller sent as text, and returns the text unchanged. Throws `ApiError` for text that is not
- * a JSON object, or beyond the limits of schemas.
- */
-export function schemaAsSent(text: string, path: FieldPath, of: "response" | "function", strict: boolean): string {
+/** Checks a schema that the caller sent as text, and returns the text unchanged. */
+function schemaAsSent(text: string, path: FieldPath, of: "response" | "function", strict: boolean): string {
   // A larger one is not parsed.
   if (Buffer.byteLength(text) > MAX_SCHEMA_BYTES)
     throw invalidSchema(path, `the schema is larger than ${MAX_SCHEMA_BYTES} bytes.`, of);
@@ -272,8 +227,7 @@ export function schemaAsSent(text: string, path: FieldPath, of: "response" | "fu
   } catch {
     throw invalidSchema(path, "expected the JSON text of an object.", of);
   }
-  if (typeof schema !== "object" || schema === null || Array.isArray(schema))
-    throw invalidSchema(path, "expected the JSON text of an object.", of);
+  if (!isJsonObject(schema)) throw invalidSchema(path, "expected the JSON text of an object.", of);
   schemaText(schema, path, of, strict);
   return text;
 }

@@ -4,9 +4,17 @@ import type { ApiError, FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject, jsonText } from "../../json/json-text.ts";
 import { checked, field } from "../checked.ts";
 import { invalidValue, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
-import { cacheBreakpoint } from "../fields.ts";
 import type { Sealer } from "../format.ts";
-import { imageFromBase64, imageFromUrl, imagesNotAccepted, readOr, type UnreadableRule } from "../parts.ts";
+import {
+  imageFromBase64,
+  imageFromUrl,
+  imagesNotAccepted,
+  readOr,
+  reasoningParts,
+  textPart,
+  type UnreadableRule,
+  withBreakpoint,
+} from "../parts.ts";
 import {
   compactionBlock,
   documentBlock,
@@ -22,14 +30,11 @@ import {
 /** The position of a block; each kind of block is accepted in some of them. */
 export type Place = "user" | "assistant" | "tool_result" | "document";
 
-/** A content block of a kind that is accepted at its position: its whole object, and its path in the body. */
 export type Block = { readonly type: BlockType; readonly value: JsonObject; readonly path: FieldPath };
 
-/** The input of reading a block, besides the block. */
 export type ContentContext = {
-  /** Whether the model has image input. */
   readonly acceptsImages: boolean;
-  /** The rule for images and documents that the model cannot read. */
+  /** For images and documents that the model cannot read. */
   readonly unreadable: UnreadableRule;
   readonly sealer: Pick<Sealer, "open">;
 };
@@ -80,25 +85,13 @@ export function contentBlocks(content: unknown, path: FieldPath, place: Place): 
   return blocks;
 }
 
-/**
- * Returns the parts of a block for the model. Empty text gives none; a `tool_result` is read by the conversation.
- * Throws `ApiError`.
- */
+/** Returns the parts of a block; none of empty text, nor of a `tool_result`, which the conversation reads. */
 export function partsOf(block: Block, context: ContentContext): readonly Part[] {
-  return withBreakpoint(plainParts(block, context), block);
+  return withBreakpoint(plainParts(block, context), block.value.cache_control);
 }
 
-/** Returns the parts of all blocks, in order. Throws `ApiError`. */
 export function allParts(blocks: readonly Block[], context: ContentContext): Part[] {
   return blocks.flatMap((block) => partsOf(block, context));
-}
-
-/** Marks the last part of a block if the caller set a breakpoint on the block. */
-export function withBreakpoint(parts: readonly Part[], block: Pick<Block, "value">): readonly Part[] {
-  const breakpoint = cacheBreakpoint(block.value.cache_control);
-  const last = parts.at(-1);
-  if (!breakpoint || !last) return parts;
-  return [...parts.slice(0, -1), { ...last, cacheBreakpoint: breakpoint }];
 }
 
 function plainParts(block: Block, context: ContentContext): readonly Part[] {
@@ -115,7 +108,7 @@ function plainParts(block: Block, context: ContentContext): readonly Part[] {
     case "tool_reference":
       return textParts(`Tool found: ${field(toolReferenceBlock, value, "tool_name", path)}`);
     case "thinking":
-      return thinkingParts(value, path, context);
+      return reasoningParts(thinkingText(value, path, context));
     case "tool_use":
       return [toolUsePart(value, path)];
     case "compaction":
@@ -127,18 +120,14 @@ function plainParts(block: Block, context: ContentContext): readonly Part[] {
   }
 }
 
-const NO_SIGNATURE = Buffer.alloc(0);
-
 /**
  * Reads reasoning of an earlier turn. Its signature is not required to be valid, as it may come from another service.
  * Where the text was withheld from the caller, the signature is the sealed text.
  */
-function thinkingParts(value: JsonObject, path: FieldPath, context: ContentContext): readonly Part[] {
+function thinkingText(value: JsonObject, path: FieldPath, { sealer }: ContentContext): string {
   const shown = field(thinkingBlock, value, "thinking", path) ?? "";
-  const signature = value.signature;
-  const text = shown === "" && typeof signature === "string" ? (context.sealer.open(signature) ?? "") : shown;
-  if (text === "") return [];
-  return [{ kind: { $case: "reasoning", value: { text, signature: NO_SIGNATURE, redacted: false } } }];
+  const { signature } = value;
+  return shown === "" && typeof signature === "string" ? (sealer.open(signature) ?? "") : shown;
 }
 
 function toolUsePart(value: JsonObject, path: FieldPath): Part {
@@ -161,9 +150,6 @@ function imagePart(value: JsonObject, path: FieldPath, context: ContentContext):
 
 const ANY_SOURCE = ANY_BLOCK.extend({ content: z.unknown() });
 
-/**
- * Reads a document, which becomes tagged text in the prompt; only sources of text (or text and images) are accepted.
- */
 function documentParts(value: JsonObject, path: FieldPath, context: ContentContext): readonly Part[] {
   const at = [...path, "source"];
   const source = checked(ANY_SOURCE, value.source, at);
@@ -210,7 +196,7 @@ function enclosed(tag: string, head: string, inner: readonly Part[]): readonly P
 }
 
 function textParts(text: string): readonly Part[] {
-  return text === "" ? [] : [{ kind: { $case: "text", value: { text } } }];
+  return text === "" ? [] : [textPart(text)];
 }
 
 function isBlockType(type: string): type is BlockType {

@@ -3,7 +3,8 @@ import { ApiError, type FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked, field } from "../checked.ts";
 import { invalidValue, missing, wrongType } from "../field-error.ts";
-import { allParts, type Block, type ContentContext, contentBlocks, partsOf, withBreakpoint } from "./content.ts";
+import { withBreakpoint } from "../parts.ts";
+import { allParts, type Block, type ContentContext, contentBlocks, partsOf } from "./content.ts";
 import { inputMessage, textBlock, toolResultBlock, toolUseBlock } from "./schema.ts";
 
 type Turn = {
@@ -15,9 +16,7 @@ type Turn = {
 
 type OpenCall = { readonly name: string; readonly messagePath: FieldPath };
 
-/** The input of reading a conversation, besides its messages. */
 export type ConversationContext = ContentContext & {
-  /** Whether to refuse neighbouring messages of one role instead of merging them. */
   readonly strictAlternation: boolean;
   /** Whether messages of the role `system` are accepted (`merge`) at their position in the conversation. */
   readonly systemRole: "reject" | "merge";
@@ -26,11 +25,7 @@ export type ConversationContext = ContentContext & {
 /** A canonical message, and the number of the body's message that it, or its beginning, came from. */
 export type PlacedMessage = { readonly message: Message; readonly place: number };
 
-/**
- * Reads the `messages` of a body as canonical messages. Every tool result becomes a message of its own, followed by one
- * message with the rest of its user turn. Throws `ApiError` for a result without its call in the turn before, and for a
- * call without its result.
- */
+/** Every tool result becomes a message of its own, followed by one message with the rest of its user turn. */
 export function conversation(messages: readonly unknown[], context: ConversationContext): readonly PlacedMessage[] {
   const result: PlacedMessage[] = [];
   let open: ReadonlyMap<string, OpenCall> = new Map();
@@ -120,7 +115,6 @@ function userMessages(
   return [...results, { message: { role: Role.USER, parts }, place: said ? placeOf(said) : place }];
 }
 
-/** Returns the number of the message that holds a block: the part of its path after the list's name. */
 function placeOf({ path }: Block): number {
   return Number(path[1]);
 }
@@ -129,7 +123,10 @@ function resultParts(block: Block, callId: string, name: string, context: Conten
   const { value, path } = block;
   const isError = field(toolResultBlock, value, "is_error", path) ?? false;
   const content = allParts(contentBlocks(value.content, [...path, "content"], "tool_result"), context);
-  return withBreakpoint([{ kind: { $case: "toolResult", value: { callId, name, content, isError } } }], block);
+  return withBreakpoint(
+    [{ kind: { $case: "toolResult", value: { callId, name, content, isError } } }],
+    value.cache_control,
+  );
 }
 
 /*
@@ -168,25 +165,17 @@ function withoutEmptyPrefill(messages: readonly PlacedMessage[]): readonly Place
     : messages;
 }
 
-/**
- * The beginning of a line that some agents put in front of the system text for their vendor's accounting. It differs
- * from request to request, so prompts would not share a prefix.
- */
+/** Some agents begin the system text with a line for accounting that differs from request to request. */
 const ATTRIBUTION = "x-anthropic-billing-header:";
 
-/**
- * Reads the top-level `system` as one message; undefined when it is empty. Throws `ApiError` for blocks that are not
- * text.
- */
 export function systemMessage(system: unknown): Message | undefined {
   const parts = withoutAttribution(systemBlocks(system, ["system"])).flatMap((block) => partsOf(block, NO_CONTEXT));
   return parts.length > 0 ? { role: Role.SYSTEM, parts } : undefined;
 }
 
 /**
- * Refuses a `system` role inside `messages` with an `ApiError`. The wording is part of the contract: agents that send
- * it match the text, and repeat the request without it. This check runs before all others on the body, as agents
- * provoke this refusal at the start of every session.
+ * Refuses the role `system` in `messages`. Agents provoke this refusal at the start of every session, match its words,
+ * and repeat the request without the role; so it comes before all other checks of the body.
  */
 export function refuseSystemRole(body: JsonObject): void {
   const messages = body.messages;
@@ -203,7 +192,6 @@ export function refuseSystemRole(body: JsonObject): void {
 
 const NO_CONTEXT: ContentContext = { acceptsImages: false, unreadable: "reject", sealer: { open: () => undefined } };
 
-/** Reads text that is a string, or an array of text blocks; null and absent are none. Throws `ApiError`. */
 export function systemBlocks(system: unknown, at: FieldPath): readonly Block[] {
   if (system === undefined || system === null) return [];
   if (typeof system === "string") return [{ type: "text", value: { text: withoutAttributionLine(system) }, path: at }];

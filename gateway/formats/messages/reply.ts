@@ -10,13 +10,9 @@ import type { MessageUsage, ReplyBlock, Stop } from "./reply-schema.ts";
  */
 export type ThinkingDisplay = "shown" | "omitted" | "none";
 
-/**
- * The parts of the request that a reply repeats or depends on: `model` is the catalog id of the model, `display` the
- * form in which the caller sees the reasoning.
- */
+/** The parts of the request that a reply repeats or depends on. */
 export type Asked = { readonly model: string; readonly display: ThinkingDisplay };
 
-/** Makes the body of the non-streaming reply. */
 export function messageReply(head: Head, asked: Asked, completion: Completion): object {
   return Object.assign(messageHead(head, asked), {
     content: completion.blocks.flatMap((block) => replyBlocks(block, head, asked)),
@@ -25,15 +21,11 @@ export function messageReply(head: Head, asked: Asked, completion: Completion): 
   });
 }
 
-/** Makes the fields of a message that are fixed from its start. */
 export function messageHead(head: Head, asked: Asked) {
   return { id: `msg_${head.replyId}`, type: "message", role: "assistant", model: asked.model } as const;
 }
 
-/**
- * Returns the signature of a thinking block. If the text is withheld, the signature holds it, sealed: the caller sends
- * the block back with its next turn, which restores the model's reasoning.
- */
+/** The signature of withheld text holds it, sealed: when the block comes back, the model's reasoning is restored. */
 export function signatureOf(text: string, head: Head, display: ThinkingDisplay): string {
   return display === "omitted" ? head.sealer.seal(text) : head.sealer.sign(text);
 }
@@ -51,37 +43,26 @@ export function usageOf(usage: Usage | undefined): MessageUsage {
   };
 }
 
-/** Returns the end of a message. A stop at a text that is not one of the caller's strings is the model's own end. */
+/**
+ * A stop at a text that is not one of the caller's strings, or for a reason of a newer engine, is the end of the turn.
+ */
 export function stopOf(finished: Finished): Stop {
   if (finished.reason === FinishReason.STOP_SEQUENCE && finished.matchedStop !== undefined)
     return { stop_reason: "stop_sequence", stop_sequence: finished.matchedStop };
-  return { stop_reason: stopReason(finished.reason), stop_sequence: null };
+  return { stop_reason: STOP_REASONS[finished.reason] ?? "end_turn", stop_sequence: null };
 }
 
-function stopReason(reason: FinishReason): Stop["stop_reason"] {
-  switch (reason) {
-    case FinishReason.STOP:
-    case FinishReason.STOP_SEQUENCE:
-    case FinishReason.UNSPECIFIED:
-      return "end_turn";
-    case FinishReason.MAX_OUTPUT_TOKENS:
-      return "max_tokens";
-    case FinishReason.CONTEXT_WINDOW:
-      return "model_context_window_exceeded";
-    case FinishReason.TOOL_CALLS:
-      return "tool_use";
-    case FinishReason.CONTENT_FILTER:
-      return "refusal";
-    default:
-      reason satisfies never; // A value of a newer engine; ending the turn is the safe reading.
-      return "end_turn";
-  }
-}
+const STOP_REASONS: Readonly<Record<FinishReason, Stop["stop_reason"]>> = {
+  [FinishReason.UNSPECIFIED]: "end_turn",
+  [FinishReason.STOP]: "end_turn",
+  [FinishReason.STOP_SEQUENCE]: "end_turn",
+  [FinishReason.MAX_OUTPUT_TOKENS]: "max_tokens",
+  [FinishReason.CONTEXT_WINDOW]: "model_context_window_exceeded",
+  [FinishReason.TOOL_CALLS]: "tool_use",
+  [FinishReason.CONTENT_FILTER]: "refusal",
+};
 
-/**
- * Makes the blocks of the reply for a block of the answer. None is empty, except a call without arguments and a
- * withheld thought.
- */
+/** No block of the reply is empty, except a call without arguments and a withheld thought. */
 function replyBlocks(block: CompletedBlock, head: Head, asked: Asked): readonly ReplyBlock[] {
   switch (block.kind) {
     case "text":

@@ -24,13 +24,14 @@ import {
   type Format,
   INSTRUCTIONS,
   type PrepareContext,
+  type Prepared,
 } from "../format.ts";
 import { catalogModel, refuseUntaken, requestBody } from "../request-body.ts";
 import { schemaText, toolOf } from "../tools.ts";
 import { conversation, refuseSystemRole, systemMessage } from "./conversation.ts";
 import { type Asked, messageReply, type ThinkingDisplay } from "./reply.ts";
 import { countTokensBody, MESSAGES_UNTAKEN, type MessagesBody, messagesRequest, tool as toolSchema } from "./schema.ts";
-import { messagesEncoder } from "./stream.ts";
+import { MessagesEncoder } from "./stream.ts";
 
 /** Format B, `POST /v1/messages`. */
 export const messages: Format<Asked> = {
@@ -43,12 +44,11 @@ export const messages: Format<Asked> = {
   },
   repeatsCutStreams: true,
   prepare(value, context) {
-    const { body, request, toolPaths, messagePlaces } = checkMessagesBody(value, context);
-    const { model } = request;
-    const options = { model, display: thinkingDisplay(body) };
-    return { model, stream: body.stream ?? false, request, options, toolPaths, messagePlaces };
+    const { body, ...rest } = checkedBody(value, messagesRequest, context);
+    const { model } = rest.request;
+    return { model, stream: body.stream ?? false, options: { model, display: thinkingDisplay(body) }, ...rest };
   },
-  encoder: messagesEncoder,
+  encoder: (head, asked) => new MessagesEncoder(head, asked),
   reply: (head, completion, asked) => messageReply(head, asked, completion),
 };
 
@@ -56,31 +56,14 @@ export const messages: Format<Asked> = {
 export const countTokens: CountFormat = {
   name: messages.name,
   fields: messages.fields,
-  prepare: (body, context) => countOf(checkCountTokensBody(body, context)),
+  prepare: (body, context) => countOf(checkedBody(body, countTokensBody, context)),
   reply: (inputTokens) => ({ input_tokens: inputTokens }),
 };
 
-export type CheckedBody = {
-  /** The flat part of the body. */
-  readonly body: MessagesBody;
-  readonly request: CanonicalRequest;
-  /** The paths in the body of the request's tools. */
-  readonly toolPaths: readonly FieldPath[];
-  /** The number of the body's message that each canonical one came from; `INSTRUCTIONS` for `system`. */
-  readonly messagePlaces: readonly number[];
-};
+type CheckedBody = Pick<Prepared, "request" | "toolPaths" | "messagePlaces"> & { readonly body: MessagesBody };
 
-/** Checks the body of a message. Throws `ApiError` only. */
-export function checkMessagesBody(value: unknown, context: PrepareContext): CheckedBody {
-  return check(value, messagesRequest, context);
-}
-
-/** Checks the body of a count: a message without the checks of `max_tokens`. Throws `ApiError` only. */
-export function checkCountTokensBody(value: unknown, context: PrepareContext): CheckedBody {
-  return check(value, countTokensBody, context);
-}
-
-function check(
+/** Checks a body. Throws `ApiError` only. */
+function checkedBody(
   value: unknown,
   schema: typeof messagesRequest | typeof countTokensBody,
   context: PrepareContext,
@@ -124,13 +107,10 @@ function check(
   return { body, request, toolPaths, messagePlaces };
 }
 
-/** Returns the token limit of the answer. Counting accepts any `max_tokens`; an invalid one is no limit. */
+/** Counting accepts any `max_tokens`; an invalid one is no limit. */
 function answerLimit(limit: unknown): number {
   return typeof limit === "number" && Number.isSafeInteger(limit) && limit >= 1 ? limit : Number.POSITIVE_INFINITY;
 }
-
-/** The name of every schema: this format has none, and some engines require one. */
-const SCHEMA_NAME = "output";
 
 function outputConstraintOf(body: MessagesBody): OutputConstraint | undefined {
   const current = body.output_config?.format;
@@ -138,7 +118,8 @@ function outputConstraintOf(body: MessagesBody): OutputConstraint | undefined {
   if (!format) return undefined;
   const path = current ? ["output_config", "format", "schema"] : ["output_format", "schema"];
   const schemaJson = schemaText(format.schema, path, "response", true);
-  return { kind: { $case: "jsonSchema", value: { name: SCHEMA_NAME, schemaJson, strict: true } } };
+  // This format has no names of schemas, and some engines require one.
+  return { kind: { $case: "jsonSchema", value: { name: "output", schemaJson, strict: true } } };
 }
 
 /** Marks the end of all messages if `cache_control` is set beside them. */
@@ -150,30 +131,21 @@ function withFinalBreakpoint(messages: readonly Message[], breakpoint: CacheBrea
   return [...messages.slice(0, -1), { ...last, parts }];
 }
 
-/**
- * Returns the caller's user id, if any: requests of one user share prefixes. It is never refused, as it only influences
- * routing.
- */
+/** Requests of one user share prefixes. The id is never refused, as it only influences routing. */
 function userId(metadata: unknown): string {
   const id = isJsonObject(metadata) ? metadata.user_id : undefined;
   return typeof id === "string" ? id : "";
 }
 
-/**
- * Returns the form in which the caller sees the reasoning. `summarized`, `updates` and any other value give the text,
- * as there is no summary of it.
- */
-export function thinkingDisplay(body: MessagesBody): ThinkingDisplay {
+/** `summarized`, `updates` and any other value of `display` give the text, as there is no summary of it. */
+function thinkingDisplay(body: MessagesBody): ThinkingDisplay {
   const off = body.thinking ? body.thinking.type === "disabled" : body.output_config?.effort === "none";
   if (off) return "none";
   return body.thinking?.display === "omitted" ? "omitted" : "shown";
 }
 
-/**
- * Reads the reasoning that a body requests; undefined leaves it to the model. A budget is clamped below
- * `maxOutputTokens`, which includes it. Throws `ApiError` when `enabled` comes without a budget.
- */
-export function reasoningOf(body: MessagesBody, maxOutputTokens: number): Reasoning | undefined {
+/** A budget is clamped below `maxOutputTokens`, which includes it. */
+function reasoningOf(body: MessagesBody, maxOutputTokens: number): Reasoning | undefined {
   const { thinking, output_config: config } = body;
   if (!thinking && !config?.effort) return undefined;
   const effort = config?.effort ? EFFORTS[config.effort] : ReasoningEffort.UNSPECIFIED;
@@ -197,29 +169,15 @@ export function reasoningOf(body: MessagesBody, maxOutputTokens: number): Reason
 
 /** The vendor's tools without a schema, by the names that a refusal shows. */
 const VENDOR_TOOLS = [
-  "web_search",
-  "web_fetch",
-  "code_execution",
-  "tool_search",
-  "mcp_toolset",
-  "bash",
-  "text_editor",
-  "memory",
-  "computer",
-  "browser_toolset",
+  ...["web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset"],
+  ...["bash", "text_editor", "memory", "computer", "browser_toolset"],
 ];
 
 /** The name of a tool that is listed while an agent holds its other tools back; it cannot be called. */
 const PLACEHOLDER = "DeferredToolPlaceholder";
 
-export type DeclaredTools = {
-  readonly tools: readonly Tool[];
-  /** The paths of these tools in the body, in the same order. */
-  readonly paths: readonly FieldPath[];
-};
-
-/** Reads the `tools` of a body. Throws `ApiError` for a tool without `input_schema` and for two tools of one name. */
-export function toolsOf(list: MessagesBody["tools"]): DeclaredTools {
+/** Returns the declared tools with their paths in the body. */
+function toolsOf(list: MessagesBody["tools"]) {
   const names = new Set<string>();
   const tools: Tool[] = [];
   const paths: FieldPath[] = [];
@@ -246,11 +204,8 @@ const MODES = {
 
 const NAME = z.string().min(1);
 
-/**
- * Reads the `tool_choice` of a body; absent, it is `auto`. Undefined where there are no tools. Throws `ApiError` when
- * it names a tool that is not in the list.
- */
-export function toolChoiceOf(choice: MessagesBody["tool_choice"], tools: readonly Tool[]): ToolChoice | undefined {
+/** Undefined where there are no tools. */
+function toolChoiceOf(choice: MessagesBody["tool_choice"], tools: readonly Tool[]): ToolChoice | undefined {
   const mode = MODES[choice?.type ?? "auto"];
   const path = ["tool_choice"];
   const name = choice && mode === ToolChoiceMode.NAMED ? checked(NAME, choice.name, [...path, "name"]) : "";

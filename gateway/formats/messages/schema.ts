@@ -7,7 +7,9 @@ import {
   MAX_STOP_STRINGS,
   modelId,
   named,
-  strictFlag,
+  optional,
+  stream,
+  strictTool,
   tag,
   temperatureUpTo,
   topP,
@@ -24,9 +26,6 @@ import { MAX_TOOLS, toolName } from "../tools.ts";
  */
 
 export const MAX_MESSAGES = 100_000;
-
-/** The limit of the contract's field. */
-const MAX_TOP_K = 2 ** 32 - 1;
 
 const outputFormat = z.object({
   type: z.enum(["json_schema"]).describe("The kind of the format."),
@@ -104,7 +103,6 @@ export const toolReferenceBlock = named(
   },
 );
 
-/** A block with the result of a tool call, whose content is read in code. */
 export const toolResultBlock = named("ToolResultBlock", "The result of a tool call, in the user message behind it.", {
   type: tag("tool_result"),
   tool_use_id: z.string().min(1).describe("The id of the call, of the assistant turn right before."),
@@ -128,11 +126,7 @@ export const toolUseBlock = named(
     type: tag("tool_use"),
     id: z.string().min(1).describe("The id of the call, unique within its turn."),
     name: z.string().min(1).describe("The name of the tool."),
-    input: z
-      .looseObject({})
-      .meta({ description: "The arguments." })
-      .nullish()
-      .describe("The arguments. Default: none."),
+    input: optional(z.looseObject({}).meta({ description: "The arguments." }), "The arguments. Default: none."),
     cache_control: cacheControl,
   },
 );
@@ -140,10 +134,10 @@ export const toolUseBlock = named(
 export const thinkingBlock = named("ThinkingBlock", "Thinking of an earlier turn, in assistant messages.", {
   type: tag("thinking"),
   thinking: z.string().nullish().describe("The text; empty where the reply withheld it."),
-  signature: z
-    .string()
-    .nullish()
-    .describe("The signature of the reply. Where the text is empty it brings the text back; otherwise it is ignored."),
+  signature: optional(
+    z.string(),
+    "The signature of the reply. Where the text is empty it brings the text back; otherwise it is ignored.",
+  ),
   cache_control: cacheControl,
 });
 
@@ -164,7 +158,6 @@ const block = z.discriminatedUnion("type", [
   compactionBlock,
 ]);
 
-/** A message, whose content is read in code. */
 export const inputMessage = named("InputMessage", "A message of the conversation.", {
   role: z.enum(["user", "assistant"]).describe("Whose message it is. System text stands in `system`."),
   content: z
@@ -181,7 +174,7 @@ export const tool = named("Tool", "A tool that the model may call and the caller
   ),
   description: z.string().nullish().describe("What the tool does, for the model to read."),
   input_schema: jsonSchemaField("The JSON Schema of the arguments, an object."),
-  strict: strictFlag,
+  strict: strictTool,
   defer_loading: unchecked(z.boolean().nullish()).describe(
     "Taken into account for the placeholder of an agent that holds its tools back; else without effect.",
   ),
@@ -195,10 +188,7 @@ const toolChoice = named("ToolChoice", "Whether and which tool the model calls."
       "Whether the model may call a tool, must call one, must call the one that `name` says, or may call none.",
     ),
   name: unchecked(z.string().optional()).describe("The name of a tool in `tools`. Required with `tool`."),
-  disable_parallel_tool_use: z
-    .boolean()
-    .nullish()
-    .describe("Whether one answer may hold one call only. Default: `false`."),
+  disable_parallel_tool_use: optional(z.boolean(), "Whether one answer may hold one call only. Default: `false`."),
 });
 
 const maxTokens = z
@@ -220,24 +210,21 @@ const prompt = {
 };
 
 const toolFields = {
-  tools: z
-    .array(unchecked(tool), "an array of tools")
-    .max(MAX_TOOLS)
-    .nullish()
-    .describe("The tools that the model may call."),
+  tools: optional(z.array(unchecked(tool), "an array of tools").max(MAX_TOOLS), "The tools that the model may call."),
   tool_choice: toolChoice.nullish().describe("Whether and which tool the model calls. Default: `auto`."),
 };
 
 const options = {
-  stream: z.boolean().nullish().describe("Whether the answer comes as server-sent events. Default: `false`."),
+  stream,
   temperature: temperatureUpTo(1),
   top_p: topP,
-  top_k: z
-    .int()
-    .min(0)
-    .max(MAX_TOP_K)
-    .nullish()
-    .describe("The number of likeliest tokens to choose from; 0 means all. Default: the model's own."),
+  top_k: optional(
+    z
+      .int()
+      .min(0)
+      .max(2 ** 32 - 1),
+    "The number of likeliest tokens to choose from; 0 means all. Default: the model's own.",
+  ),
   thinking: z
     .object({
       type: z
@@ -245,11 +232,10 @@ const options = {
         .describe(
           "`disabled` switches thinking off; the others switch it on, `enabled` with a budget and the others without one.",
         ),
-      budget_tokens: z
-        .int()
-        .min(1)
-        .nullish()
-        .describe("The most tokens of thinking, cut below `max_tokens`. Required with `enabled`."),
+      budget_tokens: optional(
+        z.int().min(1),
+        "The most tokens of thinking, cut below `max_tokens`. Required with `enabled`.",
+      ),
       display: z
         .unknown()
         .optional()
@@ -271,19 +257,15 @@ const options = {
     .nullish()
     .describe("The form and the effort of the answer."),
   output_format: outputFormat.nullish().describe("The older place of `output_config.format`."),
-  stop_sequences: z
-    .array(z.string(), "an array of strings")
-    .max(MAX_STOP_STRINGS)
-    .nullish()
-    .describe("Texts that end the answer where they would occur; they are not part of it."),
+  stop_sequences: optional(
+    z.array(z.string(), "an array of strings").max(MAX_STOP_STRINGS),
+    "Texts that end the answer where they would occur; they are not part of it.",
+  ),
   cache_control: cacheControl,
   metadata: unchecked(
     z
       .object({
-        user_id: z
-          .string()
-          .nullish()
-          .describe("A text that requests of one user share, so that they meet the same cache."),
+        user_id: optional(z.string(), "A text that requests of one user share, so that they meet the same cache."),
       })
       .nullish(),
   ).describe("Who asks, as far as the caller says so."),
@@ -301,7 +283,6 @@ export const messagesRequest = named("MessagesRequest", "The body of a request f
 /** The body of a count, which has no answer: `max_tokens` may be absent or any value. */
 export const countTokensBody = messagesRequest.extend({ max_tokens: z.unknown().optional() });
 
-/** The fields of a count's body that are counted. */
 export const countTokensRequest = named(
   "CountTokensRequest",
   "The body of a count: that of the message whose prompt is counted. What stands beside these fields is checked as there, and changes no count.",

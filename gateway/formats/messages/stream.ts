@@ -6,35 +6,24 @@ import type { Head, StreamEncoder } from "../format.ts";
 import { filled, frame, HOLE, type OpenFrame, openFrame } from "../sse.ts";
 import { type Asked, messageHead, signatureOf, stopOf, usageOf } from "./reply.ts";
 
-/*
- * The block indices are the stream's own: hidden blocks leave no gap. Text and thinking open with their first piece, as
- * some clients reject an empty block.
- */
+/* Text and thinking open with their first piece, as some clients reject an empty block. */
 type State =
-  | { readonly at: "start" }
-  | { readonly at: "between_blocks"; readonly nextIndex: number }
-  | { readonly at: "before_text"; readonly nextIndex: number }
-  | { readonly at: "before_thinking"; readonly nextIndex: number }
-  | { readonly at: "in_hidden_thinking"; readonly nextIndex: number }
-  | { readonly at: "in_text"; readonly index: number; readonly delta: OpenFrame }
-  | { readonly at: "in_thinking"; readonly index: number; readonly delta: OpenFrame; readonly pieces: string[] }
-  | { readonly at: "in_omitted_thinking"; readonly index: number; readonly pieces: string[] }
-  | { readonly at: "in_tool_use"; readonly index: number; readonly delta: OpenFrame }
-  | { readonly at: "end" };
+  | { readonly at: "start" | "between_blocks" | "before_text" | "before_thinking" | "in_hidden_thinking" | "end" }
+  | { readonly at: "in_block"; readonly delta: OpenFrame }
+  /** `delta` is undefined where the text is withheld. */
+  | { readonly at: "in_thinking"; readonly delta: OpenFrame | undefined; readonly pieces: string[] };
 
 type TypedEvent = { readonly type: string; readonly [field: string]: unknown };
 
 const PING = event({ type: "ping" });
 
-/** Makes the encoder of one message. Events come in the order of the contract, which has already been checked. */
-export function messagesEncoder(head: Head, asked: Asked): StreamEncoder {
-  return new MessagesEncoder(head, asked);
-}
-
-class MessagesEncoder implements StreamEncoder {
+/** Writes the stream of one message. Events come in the order of the contract, which has already been checked. */
+export class MessagesEncoder implements StreamEncoder {
   readonly #head: Head;
   readonly #asked: Asked;
   #state: State = { at: "start" };
+  /** The index of the open block, or of the next one: hidden blocks leave no gap. */
+  #index = 0;
 
   constructor(head: Head, asked: Asked) {
     this.#head = head;
@@ -78,32 +67,25 @@ class MessagesEncoder implements StreamEncoder {
 
   #started({ inputTokens, cachedInputTokens = 0 }: Started): string {
     if (this.#state.at !== "start") return "";
-    this.#state = { at: "between_blocks", nextIndex: 0 };
+    this.#state = { at: "between_blocks" };
     const usage = { inputTokens, cachedInputTokens, cacheWriteTokens: 0, outputTokens: 1, reasoningTokens: 0 };
     const unfinished = { content: [], stop_reason: null, stop_sequence: null, usage: usageOf(usage) };
     return event({ type: "message_start", message: Object.assign(messageHead(this.#head, this.#asked), unfinished) });
   }
 
   #open({ block }: BlockStarted): string {
-    const state = this.#state;
-    if (state.at !== "between_blocks") return "";
-    const { nextIndex } = state;
+    if (this.#state.at !== "between_blocks") return "";
     switch (block?.$case) {
       case "text":
-        this.#state = { at: "before_text", nextIndex };
+        this.#state = { at: "before_text" };
         return "";
       case "reasoning":
-        this.#state = { at: this.#asked.display === "none" ? "in_hidden_thinking" : "before_thinking", nextIndex };
+        this.#state = { at: this.#asked.display === "none" ? "in_hidden_thinking" : "before_thinking" };
         return "";
       case "toolCall": {
         const { callId, name } = block.value;
-        this.#state = { at: "in_tool_use", index: nextIndex, delta: inputDelta(nextIndex) };
-        return blockStart(nextIndex, {
-          type: "tool_use",
-          id: shownCallId("toolu_", callId, this.#head),
-          name,
-          input: {},
-        });
+        this.#state = { at: "in_block", delta: this.#deltaFrame({ type: "input_json_delta", partial_json: HOLE }) };
+        return this.#start({ type: "tool_use", id: shownCallId("toolu_", callId, this.#head), name, input: {} });
       }
       case undefined:
         return "";
@@ -115,72 +97,44 @@ class MessagesEncoder implements StreamEncoder {
   #delta(text: string): string {
     const state = this.#state;
     switch (state.at) {
-      case "in_text":
-      case "in_tool_use":
+      case "in_block":
         return filled(state.delta, text);
       case "in_thinking":
         state.pieces.push(text);
-        return filled(state.delta, text);
-      case "in_omitted_thinking":
-        state.pieces.push(text);
-        return "";
-      case "before_text": {
-        const index = state.nextIndex;
-        const delta = textDelta(index);
-        this.#state = { at: "in_text", index, delta };
-        return blockStart(index, { type: "text", text: "" }) + filled(delta, text);
-      }
+        return state.delta ? filled(state.delta, text) : "";
+      case "before_text":
+        this.#state = { at: "in_block", delta: this.#deltaFrame({ type: "text_delta", text: HOLE }) };
+        return this.#start({ type: "text", text: "" }) + this.#delta(text);
       case "before_thinking": {
-        const index = state.nextIndex;
-        const start = blockStart(index, { type: "thinking", thinking: "", signature: "" });
-        if (this.#asked.display === "omitted") {
-          this.#state = { at: "in_omitted_thinking", index, pieces: [text] };
-          return start;
-        }
-        const delta = thinkingDelta(index);
-        this.#state = { at: "in_thinking", index, delta, pieces: [text] };
-        return start + filled(delta, text);
+        const isShown = this.#asked.display !== "omitted";
+        const delta = isShown ? this.#deltaFrame({ type: "thinking_delta", thinking: HOLE }) : undefined;
+        this.#state = { at: "in_thinking", delta, pieces: [] };
+        return this.#start({ type: "thinking", thinking: "", signature: "" }) + this.#delta(text);
       }
-      case "in_hidden_thinking":
-      case "start":
-      case "between_blocks":
-      case "end":
-        return "";
       default:
-        return state satisfies never;
+        return "";
     }
   }
 
   /** Ends the open block, if any: a block ends once, however often this is called. */
   #close(): string {
     const state = this.#state;
-    switch (state.at) {
-      case "in_thinking":
-      case "in_omitted_thinking": {
-        const { index } = state;
-        const signature = signatureOf(state.pieces.join(""), this.#head, this.#asked.display);
-        this.#state = { at: "between_blocks", nextIndex: index + 1 };
-        return (
-          event({ type: "content_block_delta", index, delta: { type: "signature_delta", signature } }) +
-          blockStop(index)
-        );
-      }
-      case "in_text":
-      case "in_tool_use":
-        this.#state = { at: "between_blocks", nextIndex: state.index + 1 };
-        return blockStop(state.index);
-      case "before_text":
-      case "before_thinking":
-      case "in_hidden_thinking":
-        this.#state = { at: "between_blocks", nextIndex: state.nextIndex };
-        return "";
-      case "start":
-      case "between_blocks":
-      case "end":
-        return "";
-      default:
-        return state satisfies never;
-    }
+    if (state.at === "start" || state.at === "end") return "";
+    this.#state = { at: "between_blocks" };
+    if (state.at !== "in_block" && state.at !== "in_thinking") return "";
+    const index = this.#index++;
+    const stop = event({ type: "content_block_stop", index });
+    if (state.at === "in_block") return stop;
+    const signature = signatureOf(state.pieces.join(""), this.#head, this.#asked.display);
+    return event({ type: "content_block_delta", index, delta: { type: "signature_delta", signature } }) + stop;
+  }
+
+  #start(block: object): string {
+    return event({ type: "content_block_start", index: this.#index, content_block: block });
+  }
+
+  #deltaFrame(delta: object): OpenFrame {
+    return openFrame("content_block_delta", { type: "content_block_delta", index: this.#index, delta });
   }
 
   #finish(finished: Finished): string {
@@ -195,28 +149,4 @@ class MessagesEncoder implements StreamEncoder {
 /** Writes one event. SDKs dispatch on the `event:` line, others on `type`: the two are always the same. */
 function event(data: TypedEvent): string {
   return frame(data.type, JSON.stringify(data));
-}
-
-function blockStart(index: number, block: object): string {
-  return event({ type: "content_block_start", index, content_block: block });
-}
-
-function blockStop(index: number): string {
-  return event({ type: "content_block_stop", index });
-}
-
-function deltaFrame(index: number, delta: object): OpenFrame {
-  return openFrame("content_block_delta", { type: "content_block_delta", index, delta });
-}
-
-function textDelta(index: number): OpenFrame {
-  return deltaFrame(index, { type: "text_delta", text: HOLE });
-}
-
-function thinkingDelta(index: number): OpenFrame {
-  return deltaFrame(index, { type: "thinking_delta", thinking: HOLE });
-}
-
-function inputDelta(index: number): OpenFrame {
-  return deltaFrame(index, { type: "input_json_delta", partial_json: HOLE });
 }

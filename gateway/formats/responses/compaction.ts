@@ -3,7 +3,7 @@ import { ApiError } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { type Completion, textOf } from "../completion.ts";
 import type { Head } from "../format.ts";
-import { textPart } from "./items.ts";
+import { textPart } from "../parts.ts";
 import type { CompactionItem } from "./reply-schema.ts";
 
 /*
@@ -21,12 +21,11 @@ const REQUEST = [
 /** The most bytes of text in the kept messages of a compacted conversation, in total: some 64,000 tokens. */
 const MAX_KEPT_BYTES = 256_000;
 
-/** Returns the message that requests the summary; it follows the conversation, to reuse its cached prefix. */
+/** The request follows the conversation, to reuse its cached prefix. */
 export function summaryRequest(): Message {
   return { role: Role.USER, parts: [textPart(REQUEST)] };
 }
 
-/** Returns the message that replaces the summarised part of a conversation. */
 export function summaryMessage(summary: string): Message {
   const text = `What came before was summarised to make room. The summary:\n\n${summary}\n\nGo on from there.`;
   return { role: Role.USER, parts: [textPart(text)] };
@@ -48,7 +47,6 @@ export function compactionItem(head: Head, completion: Completion): CompactionIt
 
 /** A user message kept in a compacted conversation. */
 export type KeptMessage = {
-  /** The caller's id of the message, if any. */
   readonly id: string | undefined;
   /** The texts and images of the message, in the form of a request. */
   readonly content: readonly object[];
@@ -73,7 +71,6 @@ function partsOf({ content }: JsonObject): readonly JsonObject[] {
   return Array.isArray(content) ? content.filter(isJsonObject) : [{ type: "input_text", text: content }];
 }
 
-/** Returns the text of a part; "" of an image. */
 function textIn({ text, refusal }: JsonObject): string {
   const written = text ?? refusal;
   return typeof written === "string" ? written : "";

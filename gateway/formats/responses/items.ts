@@ -1,11 +1,19 @@
-import { type ImagePart, type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError, type FieldPath } from "../../errors.ts";
 import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { bracketPath } from "../error-envelope.ts";
 import { invalidValue, missing, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import { type Sealer, WHOLE_PROMPT } from "../format.ts";
-import { IMAGE_DETAILS, imageFromUrl, imagesNotAccepted, readOr, type UnreadableRule } from "../parts.ts";
+import {
+  IMAGE_DETAILS,
+  imageFromUrl,
+  imagesNotAccepted,
+  readOr,
+  reasoningParts,
+  textPart,
+  type UnreadableRule,
+} from "../parts.ts";
 import { summaryMessage, summaryRequest } from "./compaction.ts";
 import {
   callItem,
@@ -26,20 +34,14 @@ const ROLES = {
   developer: Role.SYSTEM,
 } as const;
 
-/**
- * The types of items that belong to tools that only the vendor's service runs, or to state that only that service
- * stores.
- */
+/** Items of tools that only the vendor's service runs, or of state that only that service stores. */
 const FOREIGN_ITEM =
   /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|(?:computer|local_shell|shell|apply_patch|custom_tool)_call(?:_output)?|mcp_[a-z_]{1,32}|tool_search_[a-z_]{1,32}|additional_tools|program(?:_[a-z_]{1,32})?)$/;
 
-/** The input of reading items, besides the items. */
 export type ItemContext = {
-  /** Opens texts that an earlier reply sealed for this tenant. */
   readonly sealer: Sealer;
-  /** Whether some node of the model has image input. */
   readonly acceptsImages: boolean;
-  /** The rule for images and files that the model cannot read, in the user's own content of the last item. */
+  /** For images and files that the model cannot read, in the user's own content of the last item. */
   readonly unreadable: UnreadableRule;
 };
 
@@ -54,10 +56,9 @@ export type Input = {
 type PlacedMessages = Omit<Input, "compacts">;
 
 /**
- * Reads `input` ("Input items of responses" in formats/README.md) as canonical messages. Neighbouring assistant
- * messages, reasoning and function calls are one assistant turn, as the model generated them together; every function
- * call output is a tool turn of its own. `compacts` requests a summary whether or not the last item does. Throws
- * `ApiError`.
+ * Reads `input` ("Input items of responses" in formats/README.md). Neighbouring assistant messages, reasoning and
+ * function calls are one assistant turn, as the model generated them together; every output is a tool turn of its own.
+ * `compacts` requests a summary whether or not the last item does. Throws `ApiError`.
  */
 export function readInput(input: ResponsesBody["input"], context: ItemContext, compacts: boolean): Input {
   const path = ["input"];
@@ -76,10 +77,8 @@ function withSummaryRequest({ messages, places }: PlacedMessages): Input {
   return { messages: [...messages, summaryRequest()], places: [...places, WHOLE_PROMPT], compacts: true };
 }
 
-/** A function call: the name that its output needs, and its path. */
 type Call = { readonly name: string; readonly path: FieldPath };
 
-/** Collects the messages of one request, item by item. */
 class Conversation {
   readonly #context: ItemContext;
   readonly #lastPlace: number;
@@ -107,29 +106,15 @@ class Conversation {
     if (this.#turn.length === 0) this.#turnPlace = place;
     if (!isJsonObject(item)) throw wrongType(path, "an object", item);
     if (this.#trigger) throw invalidValue(this.#trigger, "a 'compaction_trigger' has to be the last item.");
-    switch (typeOf(item, path)) {
-      case "message":
-        this.#message(item, path);
-        break;
-      case "function_call":
-        this.#call(item, path);
-        break;
-      case "function_call_output":
-        this.#output(item, path);
-        break;
-      case "reasoning":
-        this.#reasoning(item);
-        break;
-      case "compaction":
-        this.#compaction(item, path);
-        break;
-      case "compaction_trigger":
-        this.#trigger = [...path, "type"];
-        break;
-    }
+    const type = typeOf(item, path);
+    if (type === "message") this.#message(item, path);
+    else if (type === "function_call") this.#call(item, path);
+    else if (type === "function_call_output") this.#output(item, path);
+    else if (type === "reasoning") this.#turn.push(...reasoningParts(reasoningText(item, this.#context.sealer)));
+    else if (type === "compaction") this.#compaction(item, path);
+    else this.#trigger = [...path, "type"];
   }
 
-  /** Whether the last item requests a summary of all items before it. */
   get endsInTrigger(): boolean {
     return this.#trigger !== undefined;
   }
@@ -163,12 +148,6 @@ class Conversation {
     const place: Call = { name, path: [...path, "call_id"] };
     this.#calls.set(callId, place);
     this.#open.set(callId, place);
-  }
-
-  #reasoning(item: JsonObject): void {
-    const text = reasoningText(item, this.#context.sealer);
-    if (text === "") return;
-    this.#turn.push({ kind: { $case: "reasoning", value: { text, signature: Buffer.alloc(0), redacted: false } } });
   }
 
   /**
@@ -222,7 +201,7 @@ const ITEM_TYPES = [
   "compaction_trigger",
 ] as const;
 
-/** Returns the item's type; messages and references may omit it. Throws `ApiError` for an unsupported type. */
+/** Messages and references may omit their type. */
 function typeOf(item: JsonObject, path: FieldPath): (typeof ITEM_TYPES)[number] {
   const { type, role, id } = item;
   const typePath = [...path, "type"];
@@ -246,18 +225,14 @@ function itemReference(path: FieldPath): ApiError {
   );
 }
 
-/**
- * Makes the error for a call without output or an output without call. The caller's ids stay out of the message: the
- * path names the item.
- */
+/** The caller's ids stay out of the message: the path names the item. */
 function unpaired(message: string, path: FieldPath): ApiError {
   return new ApiError("invalid_value", message, { path });
 }
 
 /**
- * Returns the text of a reasoning item that comes back ("Reasoning of responses" in formats/README.md): the sealed copy
- * if it is ours, else the plain text, else the summary, else "". Agents pass on items of other services and leave parts
- * out, so no form is an error.
+ * Returns the sealed copy if it is ours, else the plain text, else the summary. Agents pass on items of other services
+ * and leave parts out, so no form is an error.
  */
 function reasoningText(item: JsonObject, sealer: Sealer): string {
   const sealed = item.encrypted_content;
@@ -275,13 +250,9 @@ function textsOf(parts: unknown, type: "reasoning_text" | "summary_text"): strin
 }
 
 /** Whether images are accepted, and if not, why: the model, or the position. */
-export type ImageRule = "accepted" | "not_by_model" | "not_here";
+type ImageRule = "accepted" | "not_by_model" | "not_here";
 
-/**
- * Reads a string or an array of content parts; `path` leads to it. `unreadable` is the rule for images and files that
- * the model cannot read, where images are accepted. Throws `ApiError`.
- */
-export function contentParts(
+function contentParts(
   content: string | readonly unknown[],
   path: FieldPath,
   images: ImageRule,
@@ -291,11 +262,7 @@ export function contentParts(
   return content.map((part, index) => contentPart(part, [...path, index], images, unreadable));
 }
 
-export function textPart(text: string): Part {
-  return { kind: { $case: "text", value: { text } } };
-}
-
-/** Reads one part. Agents mix the types of input and output text, so either is accepted in every role. */
+/** Agents mix the types of input and output text, so either is accepted in every role. */
 function contentPart(part: unknown, path: FieldPath, images: ImageRule, wanted: UnreadableRule): Part {
   const unreadable = images === "not_here" ? "reject" : wanted;
   if (!isJsonObject(part)) throw wrongType(path, "an object", part);
@@ -306,12 +273,7 @@ function contentPart(part: unknown, path: FieldPath, images: ImageRule, wanted: 
     case "refusal":
       return textPart(checked(refusalPart, part, path).refusal);
     case "input_image":
-      return readOr<Part>(
-        unreadable,
-        "an image",
-        () => ({ kind: { $case: "image", value: image(part, path, images) } }),
-        textPart,
-      );
+      return readOr(unreadable, "an image", () => imagePart(part, path, images), textPart);
     case "input_file":
       return readOr(unreadable, "a file", () => refuseFile(path), textPart);
     case undefined:
@@ -326,12 +288,13 @@ function refuseFile(path: FieldPath): never {
   throw unsupportedValue([...path, "type"], "Files are not supported: send their text as 'input_text'.");
 }
 
-function image(part: JsonObject, path: FieldPath, images: ImageRule): ImagePart {
+function imagePart(part: JsonObject, path: FieldPath, images: ImageRule): Part {
   if (images === "not_here")
     throw unsupportedValue(path, "Images are supported in user messages and in function call outputs only.");
   if (images === "not_by_model") throw imagesNotAccepted(path);
   if (part.file_id !== undefined && part.file_id !== null)
     throw unsupportedParameter([...path, "file_id"], "No files are stored: send a 'data:' URL in 'image_url'.");
   const { image_url, detail } = checked(inputImage, part, path);
-  return imageFromUrl(image_url, [...path, "image_url"], IMAGE_DETAILS[detail ?? "auto"]);
+  const image = imageFromUrl(image_url, [...path, "image_url"], IMAGE_DETAILS[detail ?? "auto"]);
+  return { kind: { $case: "image", value: image } };
 }

@@ -215,112 +215,91 @@ const obfuscation = z
   );
 const part = z.discriminatedUnion("type", [outputText, reasoningText]);
 
-function lifecycle<const Type extends string>(id: string, type: Type, description: string) {
-  return named(id, description, { type: tag(type), response, sequence_number });
+/** Makes the schema of an event: `fields` stand between its type and its sequence number. */
+function event<const Type extends string, Fields extends z.ZodRawShape>(
+  id: string,
+  type: Type,
+  description: string,
+  fields: Fields,
+) {
+  return named(id, description, { type: tag(type), ...fields, sequence_number });
 }
 
+const soFar = item.describe("The item, as far as it is.");
+const partSoFar = part.describe("The part, as far as it is.");
+const piece = z.string().describe("The piece.");
+const wholeText = z.string().describe("The whole text.");
 const partPlace = { item_id, output_index, content_index };
 const summaryPlace = { item_id, output_index, summary_index };
 
 /** The events of a stream; each is the `data` of an event named by its type. */
 export const responseEvents = [
-  lifecycle("ResponseCreated", "response.created", "The stream begins."),
-  lifecycle("ResponseInProgress", "response.in_progress", "The answer is being made."),
-  named("OutputItemAdded", "An item begins. Items come one after the other.", {
-    type: tag("response.output_item.added"),
+  event("ResponseCreated", "response.created", "The stream begins.", { response }),
+  event("ResponseInProgress", "response.in_progress", "The answer is being made.", { response }),
+  event("OutputItemAdded", "response.output_item.added", "An item begins. Items come one after the other.", {
     output_index,
-    item: item.describe("The item, as far as it is."),
-    sequence_number,
+    item: soFar,
   }),
-  named("ContentPartAdded", "A part of an item begins.", {
-    type: tag("response.content_part.added"),
+  event("ContentPartAdded", "response.content_part.added", "A part of an item begins.", {
     ...partPlace,
-    part: part.describe("The part, as far as it is."),
-    sequence_number,
+    part: partSoFar,
   }),
-  named("OutputTextDelta", "A piece of text.", {
-    type: tag("response.output_text.delta"),
+  event("OutputTextDelta", "response.output_text.delta", "A piece of text.", {
     ...partPlace,
-    delta: z.string().describe("The piece."),
+    delta: piece,
     obfuscation,
     logprobs,
-    sequence_number,
   }),
-  named("OutputTextDone", "The text of a part is whole.", {
-    type: tag("response.output_text.done"),
+  event("OutputTextDone", "response.output_text.done", "The text of a part is whole.", {
     ...partPlace,
-    text: z.string().describe("The whole text."),
+    text: wholeText,
     logprobs,
-    sequence_number,
   }),
-  named("ReasoningTextDelta", "A piece of reasoning as text.", {
-    type: tag("response.reasoning_text.delta"),
+  event("ReasoningTextDelta", "response.reasoning_text.delta", "A piece of reasoning as text.", {
     ...partPlace,
-    delta: z.string().describe("The piece."),
+    delta: piece,
     obfuscation,
-    sequence_number,
   }),
-  named("ReasoningTextDone", "The reasoning is whole.", {
-    type: tag("response.reasoning_text.done"),
+  event("ReasoningTextDone", "response.reasoning_text.done", "The reasoning is whole.", {
     ...partPlace,
     text: z.string().describe("The whole reasoning."),
-    sequence_number,
   }),
-  named("ContentPartDone", "A part is whole.", {
-    type: tag("response.content_part.done"),
-    ...partPlace,
-    part: part.describe("The part, as far as it is."),
-    sequence_number,
-  }),
-  named("SummaryPartAdded", "A part of a summary begins.", {
-    type: tag("response.reasoning_summary_part.added"),
+  event("ContentPartDone", "response.content_part.done", "A part is whole.", { ...partPlace, part: partSoFar }),
+  event("SummaryPartAdded", "response.reasoning_summary_part.added", "A part of a summary begins.", {
     ...summaryPlace,
     part: summaryText,
-    sequence_number,
   }),
-  named("SummaryTextDelta", "A piece of reasoning as a summary.", {
-    type: tag("response.reasoning_summary_text.delta"),
+  event("SummaryTextDelta", "response.reasoning_summary_text.delta", "A piece of reasoning as a summary.", {
     ...summaryPlace,
-    delta: z.string().describe("The piece."),
+    delta: piece,
     obfuscation,
-    sequence_number,
   }),
-  named("SummaryTextDone", "The text of a summary is whole.", {
-    type: tag("response.reasoning_summary_text.done"),
+  event("SummaryTextDone", "response.reasoning_summary_text.done", "The text of a summary is whole.", {
     ...summaryPlace,
-    text: z.string().describe("The whole text."),
-    sequence_number,
+    text: wholeText,
   }),
-  named("SummaryPartDone", "A part of a summary is whole.", {
-    type: tag("response.reasoning_summary_part.done"),
+  event("SummaryPartDone", "response.reasoning_summary_part.done", "A part of a summary is whole.", {
     ...summaryPlace,
     part: summaryText,
-    sequence_number,
   }),
-  named("ArgumentsDelta", "A piece of the arguments of a function call.", {
-    type: tag("response.function_call_arguments.delta"),
+  event("ArgumentsDelta", "response.function_call_arguments.delta", "A piece of the arguments of a function call.", {
     item_id,
     output_index,
-    delta: z.string().describe("The piece."),
+    delta: piece,
     obfuscation,
-    sequence_number,
   }),
-  named("ArgumentsDone", "The arguments of a function call are whole.", {
-    type: tag("response.function_call_arguments.done"),
+  event("ArgumentsDone", "response.function_call_arguments.done", "The arguments of a function call are whole.", {
     item_id,
     output_index,
     name: z.string().describe("The name of the function."),
     arguments: z.string().describe("The whole arguments."),
-    sequence_number,
   }),
-  named("OutputItemDone", "An item is whole, or was cut short.", {
-    type: tag("response.output_item.done"),
+  event("OutputItemDone", "response.output_item.done", "An item is whole, or was cut short.", {
     output_index,
-    item: item.describe("The item, as far as it is."),
-    sequence_number,
+    item: soFar,
   }),
-  named("KeepAlive", "A sign of life.", { type: tag("keepalive"), sequence_number }),
-  lifecycle("ResponseCompleted", "response.completed", "The answer is whole; the stream ends."),
-  lifecycle("ResponseIncomplete", "response.incomplete", "A limit has cut the answer; the stream ends."),
-  lifecycle("ResponseFailed", "response.failed", "The answer has failed; the stream ends."),
+  event("KeepAlive", "keepalive", "A sign of life.", {}),
+  event("ResponseCompleted", "response.completed", "The answer is whole; the stream ends.", { response }),
+  event("ResponseIncomplete", "response.incomplete", "A limit has cut the answer; the stream ends.", { response }),
+  event("ResponseFailed", "response.failed", "The answer has failed; the stream ends.", { response }),
 ] as const;

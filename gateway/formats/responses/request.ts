@@ -1,5 +1,5 @@
 import type { OutputConstraint, Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { type Catalog, findModel } from "../../catalog.ts";
 import type { JsonObject } from "../../json/json-text.ts";
 import { unsupportedValue } from "../field-error.ts";
@@ -13,10 +13,11 @@ import {
   type PrepareContext,
   type Prepared,
 } from "../format.ts";
+import { textPart } from "../parts.ts";
 import { catalogModel } from "../request-body.ts";
 import { schemaText } from "../tools.ts";
 import { type KeptMessage, keptMessages } from "./compaction.ts";
-import { readInput, textPart } from "./items.ts";
+import { readInput } from "./items.ts";
 import type { ReplyView } from "./output-item.ts";
 import type { Echo } from "./reply-schema.ts";
 import { compactedReply, foldedReply } from "./response-object.ts";
@@ -60,24 +61,19 @@ export const compaction: Format<Compacting> = {
   reply: (head, completion, { kept }) => compactedReply(head, kept, completion),
 };
 
-/** The options of writing an answer: the fields that it repeats, and the parts that the caller requested. */
 type Answering = { readonly echo: Echo; readonly view: ReplyView };
 
-/** The options of writing a compaction: the messages that stay unchanged. */
 type Compacting = Answering & { readonly kept: readonly KeptMessage[] };
 
-/**
- * The limit of the instructions, and of all tools, that a response repeats, in UTF-16 units: every event with a
- * response object repeats them, and is written in the main thread.
- */
+/** Every event with a response object repeats instructions and tools, and is written in the main thread. */
 const MAX_REPEATED_UNITS = 1_048_576;
-/** The limit of a caller's own short text that a response repeats, in UTF-16 units. */
 const MAX_REPEATED_WORD_UNITS = 1_024;
 
-/** Translates a checked body. `compacts` requests a summary of the conversation; so may the last item. */
+/** `compacts` requests a summary of the conversation; so may the last item. */
 function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
   const model = catalogModel(catalogId(body.model, context.catalog), context);
   const effort = body.reasoning?.effort ?? undefined;
+  const limit = body.max_output_tokens ?? undefined;
   const included = new Set(body.include ?? []);
   const sealReasoning = included.has(SEALED_REASONING);
   const parallel = body.parallel_tool_calls ?? true;
@@ -90,7 +86,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     acceptsImages: context.acceptsImages(model.id),
     unreadable: context.settings.unreadableContent,
   };
-  const instructions = instructionMessages(body.instructions);
+  const instructions = body.instructions ? [{ role: Role.SYSTEM, parts: [textPart(body.instructions)] }] : [];
   const input = readInput(body.input, items, compacts);
   const request: CanonicalRequest = {
     model: model.id,
@@ -103,9 +99,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     reasoning: effort === undefined ? undefined : reasoningOfEffort(effort),
     // The caller's own key: the route, which has the tenant, makes a digest of it.
     cache: { affinityKey: body.prompt_cache_key ?? "", isolationSalt: "", ttl: undefined },
-    ...(typeof body.max_output_tokens === "number" && {
-      maxOutputTokens: Math.min(body.max_output_tokens, model.contextWindow),
-    }),
+    maxOutputTokens: limit === undefined ? undefined : Math.min(limit, model.contextWindow),
   };
   const view: ReplyView = {
     reasoning: reasoningView(body, sealReasoning),
@@ -126,18 +120,11 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
   };
 }
 
-/**
- * Returns the catalog id for a body's `model`: only in this format, `svc/glm53` and `svc/svc-glm53` are aliases of
- * `svc-glm53`.
- */
+/** In this format, `svc/glm53` and `svc/svc-glm53` are aliases of `svc-glm53`. */
 function catalogId(model: unknown, catalog: Catalog): unknown {
   if (typeof model !== "string" || !model.startsWith("svc/")) return model;
   const name = model.slice("svc/".length);
   return findModel(name, catalog) ? name : `svc-${name}`;
-}
-
-function instructionMessages(instructions: string | null | undefined): readonly Message[] {
-  return instructions ? [{ role: Role.SYSTEM, parts: [textPart(instructions)] }] : [];
 }
 
 function reasoningView(body: ResponsesBody, sealed: boolean): ReplyView["reasoning"] {
@@ -145,18 +132,18 @@ function reasoningView(body: ResponsesBody, sealed: boolean): ReplyView["reasoni
   return sealed ? "text" : "none";
 }
 
-/** Returns the requested kind of summary, null for none; `generate_summary` is the older name of the field. */
+/** `generate_summary` is the older name of the field. */
 function summaryOf(body: ResponsesBody): string | null {
   return body.reasoning?.summary ?? body.reasoning?.generate_summary ?? null;
 }
 
 function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
   return {
-    ...(typeof body.temperature === "number" && { temperature: body.temperature }),
-    ...(typeof body.top_p === "number" && { topP: body.top_p }),
-    ...(typeof body.frequency_penalty === "number" && { frequencyPenalty: body.frequency_penalty }),
-    ...(typeof body.presence_penalty === "number" && { presencePenalty: body.presence_penalty }),
-    ...(logprobs && { topLogprobs: body.top_logprobs ?? 0 }),
+    temperature: body.temperature ?? undefined,
+    topP: body.top_p ?? undefined,
+    frequencyPenalty: body.frequency_penalty ?? undefined,
+    presencePenalty: body.presence_penalty ?? undefined,
+    topLogprobs: logprobs ? (body.top_logprobs ?? 0) : undefined,
     stop: [],
     logitBias: {},
   };
@@ -164,7 +151,6 @@ function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
 
 type Derived = { readonly parallel: boolean; readonly tools: Echo["tools"]; readonly format: Echo["text"]["format"] };
 
-/** Returns the tools that a response repeats: all, or none if they exceed the limit. */
 function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): Echo["tools"] {
   const units = tools.reduce(
     (sum, { name, description, parametersJsonSchema }) =>
@@ -174,7 +160,6 @@ function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): Echo[
   return units <= MAX_REPEATED_UNITS ? echo : [];
 }
 
-/** Returns a text that a response repeats; null without one, or for one longer than `mostUnits`. */
 function repeated(text: string | null | undefined, mostUnits = MAX_REPEATED_WORD_UNITS): string | null {
   return text !== null && text !== undefined && text.length <= mostUnits ? text : null;
 }
@@ -211,14 +196,10 @@ export const inputTokens: CountFormat = {
   reply: (tokens) => ({ object: "response.input_tokens", input_tokens: tokens }),
 };
 
-/**
- * The meaning of `text.format`: `constraint` is enforced by the engine, undefined for free text, and `echo` is the
- * reply's repetition of it.
- */
-export type TextFormat = { readonly constraint: OutputConstraint | undefined; readonly echo: JsonObject };
+/** `constraint` is enforced by the engine, and `echo` is the reply's repetition of it. */
+type TextFormat = { readonly constraint: OutputConstraint | undefined; readonly echo: JsonObject };
 
-/** Reads a checked `text.format`; absent is free text. Throws `ApiError` for a schema beyond the limits. */
-export function textFormat(format: NonNullable<ResponsesBody["text"]>["format"]): TextFormat {
+function textFormat(format: NonNullable<ResponsesBody["text"]>["format"]): TextFormat {
   switch (format?.type) {
     case "json_object":
       return { constraint: { kind: { $case: "jsonObject", value: {} } }, echo: { type: "json_object" } };

@@ -1,5 +1,4 @@
-import type { Finished, Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Finished, FinishReason, type Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Completion } from "../completion.ts";
 import type { Head } from "../format.ts";
 import { compactionItem, type KeptMessage } from "./compaction.ts";
@@ -17,65 +16,37 @@ export function withSampling(echo: Echo, sampling: Sampling | undefined): Echo {
   };
 }
 
-/** The state of a response, with its data. */
-export type Outcome =
-  | { readonly status: "in_progress" }
-  | {
-      readonly status: "completed";
-      readonly output: readonly OutputItem[];
-      /** Undefined if the engine did not count the tokens. */
-      readonly usage: Finished["usage"];
-      /** In seconds since the epoch. */
-      readonly completedAtSeconds: number;
-    }
-  | {
-      readonly status: "incomplete";
-      /** The items so far; the last one may be truncated. */
-      readonly output: readonly OutputItem[];
-      /** Undefined if the engine did not count the tokens. */
-      readonly usage: Finished["usage"];
-      /** The limit that truncated the answer. */
-      readonly reason: "max_output_tokens" | "content_filter";
-    }
-  | {
-      readonly status: "failed";
-      /** The items so far, including the open one. */
-      readonly output: readonly OutputItem[];
-      /** The failure shown to the client: a code that clients support, and a message in our words. */
-      readonly error: Failure;
-    };
+type Counted = {
+  /** The items so far; the last one may be truncated. */
+  readonly output: readonly OutputItem[];
+  /** Undefined if the engine did not count the tokens. */
+  readonly usage: Finished["usage"];
+};
 
-export type FinalOutcome = Exclude<Outcome, { status: "in_progress" }>;
+export type FinalOutcome =
+  | (Counted & { readonly status: "completed"; readonly completedAtSeconds: number })
+  | (Counted & { readonly status: "incomplete"; readonly reason: "max_output_tokens" | "content_filter" })
+  | { readonly status: "failed"; readonly output: readonly OutputItem[]; readonly error: Failure };
 
-/**
- * Returns the outcome of an answer that the engine finished, complete or truncated by a limit. `nowSeconds` is the time
- * since the epoch.
- */
-export function finishedOutcome(finished: Finished, output: readonly OutputItem[], nowSeconds: number): FinalOutcome {
-  const { reason, usage } = finished;
-  switch (reason) {
-    case FinishReason.MAX_OUTPUT_TOKENS:
-    case FinishReason.CONTEXT_WINDOW:
-      return { status: "incomplete", output, usage, reason: "max_output_tokens" };
-    case FinishReason.CONTENT_FILTER:
-      return { status: "incomplete", output, usage, reason: "content_filter" };
-    case FinishReason.UNSPECIFIED:
-    case FinishReason.STOP:
-    case FinishReason.STOP_SEQUENCE:
-    case FinishReason.TOOL_CALLS:
-      return { status: "completed", output, usage, completedAtSeconds: nowSeconds };
-    default:
-      // A reason of a newer engine: the answer did finish, so the turn ends normally.
-      reason satisfies never;
-      return { status: "completed", output, usage, completedAtSeconds: nowSeconds };
-  }
+const LIMITS = {
+  [FinishReason.MAX_OUTPUT_TOKENS]: "max_output_tokens",
+  [FinishReason.CONTEXT_WINDOW]: "max_output_tokens",
+  [FinishReason.CONTENT_FILTER]: "content_filter",
+} as const satisfies Partial<Record<FinishReason, string>>;
+
+function isLimit(reason: FinishReason): reason is keyof typeof LIMITS {
+  return Object.hasOwn(LIMITS, reason);
 }
 
-/**
- * Makes the response object ("Response object" in formats/README.md), the same in every lifecycle event and the folded
- * reply.
- */
-export function responseObject(head: Head, echo: Echo, outcome: Outcome) {
+/** Returns the outcome of an answer that the engine finished. `nowSeconds` is the time since the epoch. */
+export function finishedOutcome(finished: Finished, output: readonly OutputItem[], nowSeconds: number): FinalOutcome {
+  const { reason, usage } = finished;
+  if (isLimit(reason)) return { status: "incomplete", output, usage, reason: LIMITS[reason] };
+  return { status: "completed", output, usage, completedAtSeconds: nowSeconds };
+}
+
+/** Makes the response object, the same in every lifecycle event and the folded reply. */
+export function responseObject(head: Head, echo: Echo, outcome: FinalOutcome | { readonly status: "in_progress" }) {
   const output = outcome.status === "in_progress" ? [] : outcome.output;
   return {
     id: `resp_${head.replyId}`,
@@ -120,9 +91,7 @@ function textOf(output: readonly OutputItem[]): string {
   return output.flatMap((item) => (item.type === "message" ? item.content.map((part) => part.text) : [])).join("");
 }
 
-/**
- * Writes the usage. Clients loop when a finished response has no usage, so an engine without measurements gives zeros.
- */
+/** Clients loop when a finished response has no usage, so an engine without measurements gives zeros. */
 function usageObject(usage: Finished["usage"]) {
   const inputTokens = usage?.inputTokens ?? 0;
   const outputTokens = usage?.outputTokens ?? 0;
@@ -138,7 +107,6 @@ function usageObject(usage: Finished["usage"]) {
   };
 }
 
-/** Makes the body of a non-streaming reply, which has HTTP 200 for an incomplete answer, too. */
 export function foldedReply(head: Head, asked: Echo, view: ReplyView, completion: Completion): object {
   const echo = withSampling(asked, completion.sampling);
   if (view.compacts) {

@@ -5,14 +5,18 @@ import { checked, unchecked } from "../checked.ts";
 import { missing, tooLong, tooMany, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import {
   closed,
-  effort,
   frequencyPenalty,
+  imageUrl,
   inert,
   jsonSchemaField,
-  MAX_CACHE_KEY_LENGTH,
   named,
+  optional,
+  parameters,
   presencePenalty,
+  promptCacheKey,
+  reasoningEffort,
   schemaName,
+  strictAnswer,
   tag,
   temperatureUpTo,
   topP,
@@ -27,13 +31,10 @@ import { MAX_TOOLS, toolName } from "../tools.ts";
  * means that it is absent.
  */
 
-/** The most items of one request: the number that the service of this format allows for messages. */
 export const MAX_ITEMS = 100_000;
 
-/** The value of `include` that requests sealed reasoning. */
 export const SEALED_REASONING = "reasoning.encrypted_content";
 
-/** The value of `include` that requests log probabilities. */
 export const LOGPROBS = "message.output_text.logprobs";
 
 const STATELESS = "Nothing is kept between requests: send the whole conversation in 'input'.";
@@ -48,9 +49,7 @@ export const inputImage = named(
   "An image, in user messages and outputs, for models that take images.",
   {
     type: tag("input_image"),
-    image_url: z
-      .string()
-      .describe("A URL of the form `data:<type>;base64,<data>`: PNG, JPEG, GIF or WebP. Others are never fetched."),
+    image_url: imageUrl,
     detail: z.enum(["auto", "low", "high", "original"]).nullish().describe("How finely to look. Default: `auto`."),
   },
 );
@@ -65,7 +64,6 @@ const content = z.union(
   "a string or an array of content parts",
 );
 
-/** A message item, whose parts are read in code. */
 export const messageItem = named("InputMessageItem", "A message.", {
   type: z.literal("message").optional().describe("`message`, which may be left out."),
   role: z
@@ -86,7 +84,6 @@ export const callItem = named(
   },
 );
 
-/** An item with the result of a call, whose parts are read in code. */
 export const outputItem = named("FunctionCallOutput", "The result of a function call.", {
   type: tag("function_call_output"),
   call_id: z.string().min(1).describe("The id of the call, which stands before."),
@@ -98,10 +95,10 @@ const reasoningItem = named(
   "Reasoning of an earlier answer, as it was. Of its three texts the first one that is there and can be read counts; nothing in it is an error.",
   {
     type: tag("reasoning"),
-    encrypted_content: z
-      .string()
-      .nullish()
-      .describe("The sealed reasoning of an earlier reply for the same key's owner and model."),
+    encrypted_content: optional(
+      z.string(),
+      "The sealed reasoning of an earlier reply for the same key's owner and model.",
+    ),
     content: z
       .array(
         named("ReasoningTextPart", "A part of reasoning.", {
@@ -123,7 +120,6 @@ const reasoningItem = named(
   },
 );
 
-/** An item with a summary of the earlier conversation. */
 export const compactionItem = named(
   "InputCompaction",
   "A compaction of an earlier reply, in place of what it summarises. One that does not open is an error.",
@@ -141,18 +137,13 @@ export const functionTool = named("FunctionTool", "A function that the model may
   type: tag("function"),
   name: toolName.describe("The name of the function, unique where it is declared."),
   description: z.string().nullish().describe("What the function does, for the model to read."),
-  parameters: jsonSchemaField("The JSON Schema of the arguments, an object.")
-    .nullish()
-    .describe("The JSON Schema of the arguments, an object. Default: no arguments."),
-  strict: z
-    .boolean()
-    .nullish()
-    .describe(
-      "Whether the arguments are held to the whole schema; see *Structured output*. Default: where the schema closes every object, requires every property and has common keywords alone.",
-    ),
+  parameters,
+  strict: optional(
+    z.boolean(),
+    "Whether the arguments are held to the whole schema; see *Structured output*. Default: where the schema closes every object, requires every property and has common keywords alone.",
+  ),
 });
 
-/** A group of function tools, which are checked one by one. */
 export const namespaceTool = named(
   "NamespaceTool",
   "A group of the caller's own functions. The model sees one joined name; calls have name and namespace apart.",
@@ -183,10 +174,7 @@ const textFormatSchema = z.discriminatedUnion("type", [
     type: tag("json_schema"),
     name: schemaName,
     schema: jsonSchemaField("The JSON Schema of the answer."),
-    strict: z
-      .boolean()
-      .nullish()
-      .describe("Whether the answer is held to the whole schema; see *Structured output*. Default: `false`."),
+    strict: strictAnswer,
     description: z.string().nullish().describe("What the schema is for; repeated in the reply."),
   }),
 ]);
@@ -212,23 +200,21 @@ export const responsesRequest = closed(
       .describe("The text of the user, or the whole conversation so far as items."),
     instructions: z.string().nullish().describe("The first system text of the prompt."),
     stream: z.boolean().nullish().describe("Whether the answer comes as typed server-sent events. Default: `false`."),
-    max_output_tokens: z
-      .int()
-      .min(1)
-      .nullish()
-      .describe(
-        "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: the rest of the window.",
-      ),
-    tools: z
-      .array(unchecked(z.discriminatedUnion("type", [functionTool, namespaceTool])), "an array of tools")
-      .max(MAX_TOOLS)
-      .nullish()
-      .describe("The caller's own function tools, and namespaces of them."),
+    max_output_tokens: optional(
+      z.int().min(1),
+      "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: the rest of the window.",
+    ),
+    tools: optional(
+      z
+        .array(unchecked(z.discriminatedUnion("type", [functionTool, namespaceTool])), "an array of tools")
+        .max(MAX_TOOLS),
+      "The caller's own function tools, and namespaces of them.",
+    ),
     tool_choice: unchecked(toolChoiceSchema).describe("Whether and which tool the model calls. Default: `auto`."),
-    parallel_tool_calls: z
-      .boolean()
-      .nullish()
-      .describe("Whether one answer may hold more than one function call. Default: `true`."),
+    parallel_tool_calls: optional(
+      z.boolean(),
+      "Whether one answer may hold more than one function call. Default: `true`.",
+    ),
     text: z
       .strictObject({
         format: textFormatSchema.nullish().describe("The form of the answer's text. Default: free text."),
@@ -238,11 +224,7 @@ export const responsesRequest = closed(
       .describe("What the text of the answer is like."),
     reasoning: z
       .strictObject({
-        effort: effort
-          .nullish()
-          .describe(
-            "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
-          ),
+        effort: reasoningEffort,
         summary: summary.describe(
           "Any value asks for the reasoning in the reply, as a summary; the reasoning itself stands in it.",
         ),
@@ -264,24 +246,16 @@ export const responsesRequest = closed(
     top_p: topP,
     frequency_penalty: frequencyPenalty,
     presence_penalty: presencePenalty,
-    top_logprobs: z
-      .int()
-      .min(0)
-      .max(20)
-      .nullish()
-      .describe("The number of likeliest tokens to list at each place of the text, with their log probabilities."),
-    include: z
-      .array(z.string().meta({ enum: [SEALED_REASONING, LOGPROBS] }))
-      .nullish()
-      .describe("What the reply holds besides: sealed reasoning to send back, or log probabilities."),
+    top_logprobs: optional(
+      z.int().min(0).max(20),
+      "The number of likeliest tokens to list at each place of the text, with their log probabilities.",
+    ),
+    include: optional(
+      z.array(z.string().meta({ enum: [SEALED_REASONING, LOGPROBS] })),
+      "What the reply holds besides: sealed reasoning to send back, or log probabilities.",
+    ),
     metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
-    prompt_cache_key: z
-      .string()
-      .max(MAX_CACHE_KEY_LENGTH)
-      .nullish()
-      .describe(
-        "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
-      ),
+    prompt_cache_key: promptCacheKey,
     prompt_cache_retention: z.string().nullish().describe("Repeated in the reply, without effect."),
     prompt_cache_options: z.unknown().optional().describe("Accepted without effect."),
     safety_identifier: z.string().nullish().describe("Repeated in the reply, without effect."),
@@ -289,14 +263,14 @@ export const responsesRequest = closed(
     client_metadata: unchecked(textPairs).describe(
       "Pairs of strings for the caller's own use, checked and dropped. At most 16 KiB together.",
     ),
-    store: z
-      .literal(false, "Responses are never stored: only false is supported.")
-      .nullish()
-      .describe("Only `false` is supported: nothing is stored."),
-    background: z
-      .literal(false, "Responses do not run in the background: only false is supported.")
-      .nullish()
-      .describe("Only `false` is supported."),
+    store: optional(
+      z.literal(false, "Responses are never stored: only false is supported."),
+      "Only `false` is supported: nothing is stored.",
+    ),
+    background: optional(
+      z.literal(false, "Responses do not run in the background: only false is supported."),
+      "Only `false` is supported.",
+    ),
     previous_response_id: z
       .null(STATELESS)
       .optional()
@@ -310,30 +284,24 @@ export const responsesRequest = closed(
     context_management: unchecked(z.array(z.unknown()).max(0).nullish()).describe(
       "Refused unless it is an empty list.",
     ),
-    truncation: z
-      .literal("disabled", "Input is never cut: only 'disabled' is supported.")
-      .nullish()
-      .describe("Only `disabled` is supported: input is never cut."),
-    service_tier: z
-      .string()
-      .nullish()
-      .describe("Accepted without effect: there is one tier. The reply says `default`."),
+    truncation: optional(
+      z.literal("disabled", "Input is never cut: only 'disabled' is supported."),
+      "Only `disabled` is supported: input is never cut.",
+    ),
+    service_tier: optional(z.string(), "Accepted without effect: there is one tier. The reply says `default`."),
     stream_options: z
       .strictObject({
-        include_obfuscation: z
-          .boolean()
-          .nullish()
-          .describe(
-            "Whether each delta is padded to a multiple of 32 bytes, so that its size reveals little of its text. Default: `false`.",
-          ),
+        include_obfuscation: optional(
+          z.boolean(),
+          "Whether each delta is padded to a multiple of 32 bytes, so that its size reveals little of its text. Default: `false`.",
+        ),
       })
       .nullish()
       .describe("What a stream holds beside the answer."),
-    max_tool_calls: z
-      .int()
-      .min(1)
-      .nullish()
-      .describe("Repeated in the reply, without effect: it limits hosted tools, and there are none."),
+    max_tool_calls: optional(
+      z.int().min(1),
+      "Repeated in the reply, without effect: it limits hosted tools, and there are none.",
+    ),
   },
 );
 
@@ -342,7 +310,6 @@ export type ResponsesBody = z.infer<typeof responsesRequest>;
 /** The most bytes of all keys and values of `client_metadata` together. */
 export const MAX_CLIENT_METADATA_BYTES = 16 * 1024;
 
-/** Checks the top level of a body. Throws `ApiError` for the first field at fault. */
 export function checkBody(value: unknown): ResponsesBody {
   const raw = requestBody(value);
   if (raw.input === null) throw missing(["input"]);
@@ -360,9 +327,7 @@ export function checkBody(value: unknown): ResponsesBody {
 /** The most pairs of `metadata`, and the most characters of a key and of a value. */
 export const MAX_METADATA = { pairs: 16, keyLength: 64, valueLength: 512 } as const;
 
-/**
- * Reads `metadata`, pairs of strings within `MAX_METADATA`. Paths never contain its keys, as the caller invented them.
- */
+/** Paths never contain the keys, as the caller invented them. */
 export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   const path = ["metadata"];
   const pairs = stringPairs(value, path);

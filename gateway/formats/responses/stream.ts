@@ -5,15 +5,12 @@ import type {
   TokenLogprob,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ApiError, type ErrorCode } from "../../errors.ts";
-import { type CompletedBlock, CompletionFold } from "../completion.ts";
+import { CompletionFold, completed, type OpenBlock } from "../completion.ts";
 import { messageOf } from "../error-envelope.ts";
 import type { Head, StreamEncoder } from "../format.ts";
 import { frame } from "../sse.ts";
 import { compactionItem } from "./compaction.ts";
 import {
-  type BlockHead,
-  type DeltaFrame,
-  deltaFrame,
   finishedItem,
   type ItemEvent,
   type ItemFrames,
@@ -26,30 +23,19 @@ import { type FinalOutcome, finishedOutcome, responseObject, withSampling } from
 
 const NO_LOGPROBS: readonly TokenLogprob[] = [];
 
-/** The open item: announced and not yet closed. */
-type OpenItem = {
-  readonly block: BlockHead;
-  readonly index: number;
-  readonly frames: ItemFrames;
-  readonly delta: DeltaFrame;
-  text: string;
-  readonly logprobs: TokenLogprob[];
-};
+/** An item that is announced and not yet closed. */
+type OpenItem = OpenBlock & { readonly frames: ItemFrames };
 
-/** The state of the stream, with its data. */
 type State =
   | { readonly at: "start" }
   | { readonly at: "between_items" }
   /** A reasoning block without text so far: an item without text is never announced. */
-  | { readonly at: "before_reasoning"; readonly index: number }
+  | { readonly at: "before_reasoning"; readonly index: number; readonly block: OpenBlock["block"] }
   | { readonly at: "in_item"; readonly item: OpenItem }
   | { readonly at: "in_hidden_block" }
   | { readonly at: "end" };
 
-/**
- * Our error codes that clients accept as the code of a failed response; every other one becomes `server_error`. Codex
- * retries a `server_error`, and ends its user's turn at `server_is_overloaded`.
- */
+/** Every other code is a `server_error`, which Codex retries; it ends its user's turn at `server_is_overloaded`. */
 const FAILURE_CODES: Partial<Record<ErrorCode, Failure["code"]>> = {
   context_length_exceeded: "context_length_exceeded",
   rate_limit_exceeded: "rate_limit_exceeded",
@@ -58,11 +44,7 @@ const FAILURE_CODES: Partial<Record<ErrorCode, Failure["code"]>> = {
 /** The multiple of bytes to which the text of a delta is padded: it gives most pieces of text the same size. */
 const OBFUSCATION_BYTES = 32;
 
-/**
- * Writes the event stream of this format ("Events of responses" in formats/README.md): `response.created` and
- * `response.in_progress`, then the items one after the other, then one of `response.completed`, `response.incomplete`
- * and `response.failed`. Sequence numbers are dense over all of it. After the end every call returns "".
- */
+/** Writes the event stream of a response ("Events of responses" in formats/README.md). */
 export class ResponsesStream implements StreamEncoder {
   readonly #head: Head;
   #echo: Echo;
@@ -81,7 +63,6 @@ export class ResponsesStream implements StreamEncoder {
     this.#padding = view.obfuscate ? head.replyId.repeat(Math.ceil(OBFUSCATION_BYTES / head.replyId.length)) : "";
   }
 
-  /** Returns the frames of an event; "" for one that this format does not show, and after the end. */
   next(event: Event): string {
     const kind = event.kind;
     switch (kind?.$case) {
@@ -100,18 +81,15 @@ export class ResponsesStream implements StreamEncoder {
       case undefined:
         return "";
       default:
-        // An event of a newer engine is not shown.
         kind satisfies never;
         return "";
     }
   }
 
-  /** Returns the frame of a delta without log probabilities; "" where the block is not shown. */
   text(text: string): string {
     return this.#delta(text, NO_LOGPROBS);
   }
 
-  /** Returns `response.failed` with the output so far, which ends the stream; "" after the end. */
   fail(error: ApiError): string {
     if (this.#state.at === "end") return "";
     const begun = this.#begin();
@@ -134,7 +112,6 @@ export class ResponsesStream implements StreamEncoder {
     return this.#begin() + this.#frame({ type: "keepalive", fields: {} });
   }
 
-  /** Returns all frames of a response with one complete item; "" after the end. */
   complete(item: OutputItem, { usage }: Finished): string {
     if (this.#state.at === "end") return "";
     const fields = { output_index: 0, item };
@@ -159,23 +136,15 @@ export class ResponsesStream implements StreamEncoder {
 
   #open({ index, block }: BlockStarted): string {
     if (this.#state.at !== "between_items" || !block) return "";
-    if (block.$case !== "reasoning")
-      return this.#announce(
-        index,
-        block.$case === "text"
-          ? { kind: "text" }
-          : { kind: "toolCall", callId: block.value.callId, name: block.value.name },
-      );
-    this.#state = this.#view.reasoning === "none" ? { at: "in_hidden_block" } : { at: "before_reasoning", index };
+    if (block.$case !== "reasoning") return this.#announce(index, block);
+    this.#state =
+      this.#view.reasoning === "none" ? { at: "in_hidden_block" } : { at: "before_reasoning", index, block };
     return "";
   }
 
-  #announce(index: number, block: BlockHead): string {
+  #announce(index: number, block: OpenBlock["block"]): string {
     const frames = itemFrames(this.#head, this.#output.length, block, this.#view);
-    this.#state = {
-      at: "in_item",
-      item: { block, index, frames, delta: deltaFrame(frames), text: "", logprobs: [] },
-    };
+    this.#state = { at: "in_item", item: { block, index, frames, pieces: [], logprobs: [] } };
     return this.#frames(frames.opening);
   }
 
@@ -185,25 +154,24 @@ export class ResponsesStream implements StreamEncoder {
       case "in_item":
         return this.#itemDelta(state.item, text, logprobs);
       case "before_reasoning":
-        return this.#announce(state.index, { kind: "reasoning" }) + this.#delta(text, logprobs);
+        return this.#announce(state.index, state.block) + this.#delta(text, logprobs);
       default:
         return "";
     }
   }
 
   #itemDelta(item: OpenItem, text: string, logprobs: readonly TokenLogprob[]): string {
-    item.text += text;
-    if (this.#view.logprobs && item.block.kind === "text") {
+    item.pieces.push(text);
+    if (this.#view.logprobs && item.block.$case === "text") {
       item.logprobs.push(...logprobs);
       return this.#deltaFrame(item, text, { logprobs: toLogprobs(logprobs) });
     }
-    const { before, between, after } = item.delta;
+    const { before, between, after } = item.frames.delta;
     const json = JSON.stringify(text);
     if (!this.#view.obfuscate) return before + json + between + this.#sequenceNumber++ + after;
     return `${before}${json},"obfuscation":"${this.#obfuscation(json)}"${between}${this.#sequenceNumber++}${after}`;
   }
 
-  /** Writes a delta event that has more fields than a `DeltaFrame`. */
   #deltaFrame({ frames }: OpenItem, delta: string, more: object = {}): string {
     const padding = this.#view.obfuscate ? { obfuscation: this.#obfuscation(JSON.stringify(delta)) } : {};
     return this.#frame({ type: frames.deltaType, fields: { ...frames.place, delta, ...more, ...padding } });
@@ -218,12 +186,12 @@ export class ResponsesStream implements StreamEncoder {
     const state = this.#state;
     if (state.at === "in_hidden_block" || state.at === "before_reasoning") this.#state = { at: "between_items" };
     if (state.at !== "in_item") return "";
-    const item = finishedItem(this.#head, this.#output.length, blockOf(state.item, complete), this.#view);
+    const item = finishedItem(this.#head, this.#output.length, completed(state.item, complete), this.#view);
     this.#state = { at: "between_items" };
     if (!item) return "";
     this.#output.push(item);
     // A call without text still needs its arguments as a delta: some clients only read deltas.
-    const missing = item.type === "function_call" && state.item.text === "" ? item.arguments : "";
+    const missing = item.type === "function_call" && state.item.pieces.join("") === "" ? item.arguments : "";
     const filling = missing && this.#deltaFrame(state.item, missing);
     return filling + this.#frames(state.item.frames.closing(item));
   }
@@ -237,7 +205,7 @@ export class ResponsesStream implements StreamEncoder {
   /** Returns the item that was open when the stream broke: it is in the final object, but never announced as done. */
   #partialItem(): OutputItem | undefined {
     if (this.#state.at !== "in_item") return undefined;
-    return finishedItem(this.#head, this.#output.length, blockOf(this.#state.item, false), this.#view);
+    return finishedItem(this.#head, this.#output.length, completed(this.#state.item, false), this.#view);
   }
 
   #end(outcome: FinalOutcome): string {
@@ -255,23 +223,7 @@ export class ResponsesStream implements StreamEncoder {
   }
 }
 
-function blockOf({ block, index, text, logprobs }: OpenItem, complete: boolean): CompletedBlock {
-  switch (block.kind) {
-    case "text":
-      return { kind: "text", index, complete, text, logprobs };
-    case "reasoning":
-      return { kind: "reasoning", index, complete, text };
-    case "toolCall":
-      return { ...block, index, complete, argumentsJson: text };
-    default:
-      return block satisfies never;
-  }
-}
-
-/**
- * Writes the event stream of a response that compacts its conversation. The model's text is collected, as the caller
- * cannot read it: the stream has keep-alives, and one whole item at the end.
- */
+/** The stream of a response that compacts its conversation: keep-alives, and one whole item at the end. */
 export class CompactionStream implements StreamEncoder {
   readonly #head: Head;
   readonly #stream: ResponsesStream;
@@ -282,7 +234,6 @@ export class CompactionStream implements StreamEncoder {
     this.#stream = stream;
   }
 
-  /** Returns the frames of an event; "" for all but the first one and the last one. */
   next(event: Event): string {
     this.#fold.next(event);
     switch (event.kind?.$case) {
@@ -295,13 +246,11 @@ export class CompactionStream implements StreamEncoder {
     }
   }
 
-  /** Collects a text, and returns "". */
   text(text: string): string {
     this.#fold.text(text);
     return "";
   }
 
-  /** Returns `response.failed`, which ends the stream; "" after the end. */
   fail(error: ApiError): string {
     return this.#stream.fail(error);
   }

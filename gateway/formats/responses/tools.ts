@@ -5,39 +5,23 @@ import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { invalidValue, missing, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import type { FormatSettings } from "../format.ts";
-import { MAX_STRICT_SCHEMA_BYTES, MAX_TOOLS, toolName, toolOf } from "../tools.ts";
+import { CHOICE_MODES, MAX_STRICT_SCHEMA_BYTES, MAX_TOOLS, toolName, toolOf } from "../tools.ts";
 import { functionChoice, functionTool, namespaceTool, type ResponsesBody, toolChoiceSchema } from "./schema.ts";
 
 export type DeclaredTools = {
-  /** The tools for the model: flat, each by a name of its own. */
+  /** Flat, each by a name of its own. */
   readonly tools: readonly Tool[];
   /** The paths of these tools in the body, in the same order. */
   readonly paths: readonly FieldPath[];
-  /** Maps the model's names back to the caller's names and namespaces. */
   readonly names: ToolNames;
   /** The tools as the reply repeats them, namespaces and defaults included. */
   readonly echo: readonly JsonObject[];
 };
 
-/**
- * The types of tools of this format that a message may name; other types are the caller's own text, which messages
- * never repeat.
- */
+/** Other types are the caller's own text, which messages never repeat. */
 const KNOWN_TOOL_TYPES: ReadonlySet<string> = new Set([
-  "web_search",
-  "web_search_preview",
-  "file_search",
-  "computer",
-  "computer_use",
-  "computer_use_preview",
-  "code_interpreter",
-  "image_generation",
-  "local_shell",
-  "shell",
-  "mcp",
-  "apply_patch",
-  "custom",
-  "tool_search",
+  ...["web_search", "web_search_preview", "file_search", "computer", "computer_use", "computer_use_preview"],
+  ...["code_interpreter", "image_generation", "local_shell", "shell", "mcp", "apply_patch", "custom", "tool_search"],
   "programmatic_tool_calling",
 ]);
 
@@ -45,8 +29,8 @@ const KNOWN_TOOL_TYPES: ReadonlySet<string> = new Set([
 const DATED = /_\d{4}_\d{2}_\d{2}$/;
 
 /**
- * Checks `tools`: flat function tools, and `namespace` groups of them, which are the caller's own tools too. Any other
- * type is refused with its path, or left out if so configured. Throws `ApiError`.
+ * Reads function tools and `namespace` groups of them. Any other type is refused with its path, or left out if so
+ * configured. Throws `ApiError`.
  */
 export function declaredTools(
   list: ResponsesBody["tools"],
@@ -73,7 +57,7 @@ export function declaredTools(
     return functionEcho(source, tool.name, declared);
   };
 
-  /** Reads one list of tools; a group may not hold groups. */
+  /** A group may not hold groups. */
   const walk = (list: readonly unknown[], path: FieldPath, namespace: string | undefined): readonly JsonObject[] =>
     list.flatMap((entry, index): readonly JsonObject[] => {
       const at = [...path, index];
@@ -81,7 +65,11 @@ export function declaredTools(
       const type = entry.type;
       if (type === undefined || type === null) throw missing([...at, "type"]);
       if (type === "function") return [add(entry, at, namespace)];
-      if (type === "namespace" && namespace === undefined) return [group(entry, at, walk)];
+      if (type === "namespace" && namespace === undefined) {
+        const { name, description, tools: inner } = checked(namespaceTool, entry, at);
+        const echo = walk(inner ?? [], [...at, "tools"], name);
+        return [{ type: "namespace", name, description: description ?? null, tools: echo }];
+      }
       if (unsupported === "skip") return [];
       throw unsupportedTool(type, [...at, "type"]);
     });
@@ -90,27 +78,19 @@ export function declaredTools(
   return { tools, paths, names, echo };
 }
 
-/** Returns whether a tool without `strict` is strict; not for a longer schema, which no engine could enforce. */
+/** A tool without `strict` is strict where its schema allows it, and is not longer than engines can enforce. */
 function isStrict({ parametersJsonSchema }: Tool, { parameters }: FunctionTool): boolean {
   return Buffer.byteLength(parametersJsonSchema) <= MAX_STRICT_SCHEMA_BYTES && strictCompatible(parameters);
 }
 
-/** Makes the error for a tool, or a choice of one, that this service does not support; `path` leads to its type. */
-export function unsupportedTool(type: unknown, path: FieldPath): ApiError {
+/** `path` leads to the type of the tool, or of the choice. */
+function unsupportedTool(type: unknown, path: FieldPath): ApiError {
   const known = typeof type === "string" && KNOWN_TOOL_TYPES.has(type.replace(DATED, ""));
   const subject = known ? `The tool type '${type}'` : "This tool type";
   return unsupportedValue(path, `${subject} is not supported: only function tools that the caller runs are.`);
 }
 
 type FunctionTool = z.infer<typeof functionTool>;
-
-type Walk = (list: readonly unknown[], path: FieldPath, namespace: string | undefined) => readonly JsonObject[];
-
-function group(source: JsonObject, path: FieldPath, walk: Walk): JsonObject {
-  const { name, description, tools } = checked(namespaceTool, source, path);
-  const inner = walk(tools ?? [], [...path, "tools"], name);
-  return { type: "namespace", name, description: description ?? null, tools: inner };
-}
 
 function functionEcho(source: FunctionTool, name: string, tool: Tool): JsonObject {
   return {
@@ -122,20 +102,11 @@ function functionEcho(source: FunctionTool, name: string, tool: Tool): JsonObjec
   };
 }
 
-const MODES = {
-  none: ToolChoiceMode.NONE,
-  auto: ToolChoiceMode.AUTO,
-  required: ToolChoiceMode.REQUIRED,
-} as const;
-
 const PATH = ["tool_choice"];
 
 type ToolReference = z.infer<typeof functionChoice>;
 
-/**
- * Reads `tool_choice` ("Formats and choices of responses" in formats/README.md); absent is `auto`. Undefined when there
- * are no tools, when only `none` and `auto` are accepted. Throws `ApiError`.
- */
+/** Undefined when there are no tools, when only `none` and `auto` are accepted. Throws `ApiError`. */
 export function toolChoice(value: unknown, declared: DeclaredTools, parallel: boolean): ToolChoice | undefined {
   const choice = value ?? "auto";
   if (declared.tools.length === 0) {
@@ -145,7 +116,7 @@ export function toolChoice(value: unknown, declared: DeclaredTools, parallel: bo
   const base = { name: "", disableParallelCalls: !parallel, allowedNames: [] };
   if (isJsonObject(choice)) refuseUnsupported(choice.type, ["function", "allowed_tools"], PATH);
   const wanted = checked(toolChoiceSchema, choice, PATH) ?? "auto";
-  if (typeof wanted === "string") return { ...base, mode: MODES[wanted] };
+  if (typeof wanted === "string") return { ...base, mode: CHOICE_MODES[wanted] };
   if (wanted.type === "function")
     return { ...base, mode: ToolChoiceMode.NAMED, name: declaredName(wanted, PATH, declared) };
   const allowedNames = wanted.tools.map((entry, index) => {
@@ -153,20 +124,18 @@ export function toolChoice(value: unknown, declared: DeclaredTools, parallel: bo
     if (isJsonObject(entry)) refuseUnsupported(entry.type, ["function"], path);
     return declaredName(checked(functionChoice, entry, path), path, declared);
   });
-  return { ...base, mode: MODES[wanted.mode], allowedNames };
+  return { ...base, mode: CHOICE_MODES[wanted.mode], allowedNames };
 }
 
 function refuseUnsupported(type: unknown, supported: readonly unknown[], path: FieldPath): void {
   if (type !== undefined && type !== null && !supported.includes(type)) throw unsupportedTool(type, [...path, "type"]);
 }
 
-/** Returns the choice of no tool; undefined when there are none. */
 export function noCalls({ tools }: DeclaredTools): ToolChoice | undefined {
   if (tools.length === 0) return undefined;
   return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
 }
 
-/** Returns the model's name of a tool; `path` leads to the object that names the tool. */
 function declaredName({ name, namespace }: ToolReference, path: FieldPath, declared: DeclaredTools): string {
   const known = modelName(namespace ?? undefined, name);
   if (declared.tools.some((tool) => tool.name === known)) return known;
@@ -186,25 +155,12 @@ export function modelName(namespace: string | undefined, name: string): string {
 
 /** The keywords that every grammar compiler supports. */
 const STRICT_KEYWORDS: ReadonlySet<string> = new Set([
-  "$schema",
-  "title",
-  "description",
-  "type",
-  "properties",
-  "required",
-  "additionalProperties",
-  "items",
-  "enum",
-  "const",
-  "anyOf",
+  ...["$schema", "title", "description", "type", "properties", "required", "additionalProperties", "items", "enum"],
+  ...["const", "anyOf"],
 ]);
 
-/**
- * Returns whether a tool without `strict` is taken as strict: this format does so where the schema allows it ("Formats
- * and choices of responses" in formats/README.md): closed objects, every property required, and only common keywords.
- * `schema` has passed the limits on depth.
- */
-export function strictCompatible(schema: unknown): boolean {
+/** Returns whether a schema has closed objects, every property required, and only common keywords. */
+function strictCompatible(schema: unknown): boolean {
   return isJsonObject(schema) && schema.type === "object" && isStrictSchema(schema);
 }
 

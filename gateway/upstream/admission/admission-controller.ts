@@ -65,8 +65,6 @@ export class AdmissionController<Member = ClusterMember> {
   #pendingOverflows = 0;
   /** The monotonic milliseconds at which the last usable endpoint was lost; undefined while one is usable. */
   #outageSinceMs: number | undefined;
-  /** The endpoints' number of changes at the last search for requests that have tried all of them. */
-  #hopelessAt = 0;
   /** Whether there may be room that no waiting request can take. */
   #hasSpareRoom = false;
   #timer: { readonly dueMs: number; readonly cancel: () => void } | undefined;
@@ -377,12 +375,9 @@ export class AdmissionController<Member = ClusterMember> {
 
   /** Dismisses requests that have tried all remaining endpoints. */
   #dismissHopeless(): void {
-    const { endpoints } = this.#slots;
-    if (endpoints.changes === this.#hopelessAt) return;
-    this.#hopelessAt = endpoints.changes;
     for (const item of this.#queue.items()) {
       const { tried } = item.request;
-      if (tried.size > 0 && noPick(endpoints, tried) === "all_tried") this.#leave(item, "all_tried");
+      if (tried.size > 0 && noPick(this.#slots.endpoints, tried) === "all_tried") this.#leave(item, "all_tried");
     }
   }
 

@@ -15,7 +15,6 @@ export const MAX_PENDING_REQUESTS = 512;
 export type SlotRequest = {
   /** The digests of the prompt by which an endpoint is picked. */
   readonly route: Route;
-  /** The tenant that the request belongs to: the queue is fair between tenants. */
   readonly tenant: string;
   readonly hints: RoutingHints;
   /** The addresses that must not receive the request. Cleared when the request is held in an outage. */
@@ -24,7 +23,6 @@ export type SlotRequest = {
   readonly timeoutMs: number;
   /** Whether the request may be held in an outage, as its caller receives keep-alives. */
   readonly mayHold: boolean;
-  /** The approximate size of the request in bytes. */
   readonly bytes: number;
   /**
    * Whether the request continues an answer whose engine was lost: it precedes all new requests of all tenants, and no
@@ -51,9 +49,7 @@ export type NotAdmitted = Exclude<NoPick, "all_full"> | "pending_overflow" | "pe
 export type CircuitBreakerState = {
   readonly remainingRequests: number;
   readonly remainingPending: number;
-  /** Whether no further request may run. */
   readonly requestsOpen: boolean;
-  /** Whether no further request may wait. */
   readonly pendingOpen: boolean;
   /** The number of requests refused a wait since the start. */
   readonly pendingOverflows: number;
@@ -62,10 +58,8 @@ export type CircuitBreakerState = {
 /** What a request waits for: any endpoint in an outage, a slot (of one endpoint or of any), or an idle endpoint. */
 export type WaitingFor = { readonly kind: "endpoint" } | { readonly kind: "slot" } | GateWait;
 
-/** The result of a request for a slot. */
 export type Result<Member> = Admitted<Member> | NotAdmitted;
 
-/** The state of a request in the queue. */
 export type WaitState = Queued & {
   request: SlotRequest;
   readonly tenant: Tenant;

@@ -1,6 +1,83 @@
 import type { BlockStarted, Event, Started } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { TextDigest } from "./text-digest.ts";
-import { TokenLog } from "./token-log.ts";
+
+/** The odd factors of the two halves of a digest: that of FNV-1a, and the golden ratio in 32 bits. */
+const FACTOR_A = 0x0100_0193;
+const FACTOR_B = 0x9e37_79b1;
+const OFFSET_A = 0x811c_9dc5 | 0;
+
+/**
+ * A digest of 64 bits over a text, independent of its division into pieces. It distinguishes texts that differ by
+ * accident, and is not collision resistant.
+ */
+class TextDigest {
+  #a = OFFSET_A;
+  #b = 0;
+  #length = 0;
+
+  /** The length of the text so far, in UTF-16 code units. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Adds the next piece: of `text`, the code units before `end`. Default: all of them. */
+  add(text: string, end = text.length): void {
+    // Both halves fit into V8's small integers: no delta allocates.
+    let a = this.#a;
+    let b = this.#b;
+    for (let at = 0; at < end; at += 1) {
+      const unit = text.charCodeAt(at);
+      a = Math.imul(a ^ unit, FACTOR_A);
+      b = Math.imul(b + unit + 1, FACTOR_B);
+    }
+    this.#a = a;
+    this.#b = b;
+    this.#length += end;
+  }
+
+  /** Returns whether both are digests of the same text. */
+  equals(other: TextDigest): boolean {
+    return this.#length === other.#length && this.#a === other.#a && this.#b === other.#b;
+  }
+}
+
+/** The least and the largest growth of a log, in tokens: many answers are short, and many streams are idle. */
+const LEAST_GROWTH = 64;
+const MOST_GROWTH = 2_048;
+
+/** Stores the tokens of one answer in order, in 4 bytes each. */
+class TokenLog {
+  #tokens = new Uint32Array(0);
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The memory of the log, in bytes. */
+  get bytes(): number {
+    return this.#tokens.byteLength;
+  }
+
+  /** Runs for every token of every answer. */
+  push(token: number): void {
+    if (this.#size === this.#tokens.length) {
+      const grown = new Uint32Array(this.#size + Math.min(MOST_GROWTH, Math.max(LEAST_GROWTH, this.#size)));
+      grown.set(this.#tokens);
+      this.#tokens = grown;
+    }
+    this.#tokens[this.#size] = token;
+    this.#size += 1;
+  }
+
+  /** Returns the token at `index`, counted from 0; undefined where there is none. */
+  at(index: number): number | undefined {
+    return index < this.#size ? this.#tokens[index] : undefined;
+  }
+
+  all(): number[] {
+    return Array.from(this.#tokens.subarray(0, this.#size));
+  }
+}
 
 /** The properties of a block of an answer that has been passed on, without its text. */
 export type PassedBlock = {
@@ -9,7 +86,6 @@ export type PassedBlock = {
   readonly callId: string;
   /** The name of the called tool; empty where the block is no tool call. */
   readonly name: string;
-  /** The digest of the text passed on. */
   readonly digest: TextDigest;
   /** The number of tokens whose log probabilities have been passed on. */
   logprobs: number;
@@ -17,7 +93,6 @@ export type PassedBlock = {
   complete: boolean | undefined;
 };
 
-/** Returns the properties of a block that begins; undefined for an unknown kind. */
 export function newBlock({ block }: BlockStarted): PassedBlock | undefined {
   if (!block) return undefined;
   const { callId, name } = block.$case === "toolCall" ? block.value : { callId: "", name: "" };
@@ -56,17 +131,16 @@ export class AnswerLedger {
   }
 
   /** Adds the tokens of one message. Runs for every delta. */
-  tell(tokens: readonly number[]): void {
+  addTokens(tokens: readonly number[]): void {
     for (const token of tokens) this.tokens.push(token);
   }
 
   /** Adds deltas of the open block that have been passed on, by their texts. Runs for nearly every delta. */
-  noteTexts(texts: readonly string[]): void {
+  addTexts(texts: readonly string[]): void {
     for (const text of texts) this.#open?.digest.add(text);
   }
 
-  /** Adds events that have been passed on. */
-  note(events: readonly Event[]): void {
+  addEvents(events: readonly Event[]): void {
     for (const { kind } of events) {
       if (kind?.$case === "blockDelta") {
         const open = this.#open;

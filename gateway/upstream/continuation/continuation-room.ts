@@ -1,25 +1,41 @@
+import * as z from "zod";
+
+/** The schema of the settings on continued answers. */
+export const continuationSchema = z
+  .strictObject({
+    maxBytes: z
+      .int()
+      .min(0)
+      .optional()
+      .describe(
+        "The size, in bytes, of the memory that is kept for running answers so that another engine can continue them: their requests, as encoded, and 4 bytes a token. Without it, an eighth of what processMemory of the overload manager has, at most 268435456. The answers of one owner's keys take up half of it at most; a single one may be larger. An answer that finds no room fails with its engine. 0 continues none.",
+      ),
+  })
+  .prefault({})
+  .describe(
+    "How answers are continued at another engine when theirs is lost, falls silent or drains, where both engines can: the client sees a pause. An answer is continued up to 16 times; one that loses two engines in a row without a new token is not, unless other requests or engines were lost with it.",
+  );
+
 /**
  * The reason why an answer is not, or no longer, kept: no room for it, no room left to its tenant, an overloaded
  * process at its beginning (`overload`), or released for lack of memory (`released`).
  */
 export type NotKept = "no_room" | "no_room_for_key" | "overload" | "released";
 
-/** The default share of the process' memory for kept answers. */
+/** The default share of the process' memory for kept answers, and its bound in bytes. */
 const MEMORY_SHARE = 0.125;
-/** The largest default for kept answers, in bytes. */
 const MAX_BYTES = 268_435_456;
+/** The share of the kept bytes for the answers of one tenant. A single answer may be larger. */
+const TENANT_SHARE = 0.5;
 
 /** Returns the default size for kept answers, of a process with `memoryBytes`. */
 export function continuationBytes(memoryBytes: number): number {
   return Math.floor(Math.min(MAX_BYTES, MEMORY_SHARE * memoryBytes));
 }
 
-/** The limits on kept answers. */
 export type ContinuationRoomOptions = {
   /** The most bytes of all answers together; 0 keeps none. */
   readonly maxBytes: number;
-  /** The share of these bytes, above 0 to 1, for the answers of one tenant. A single one may be larger. */
-  readonly maxShareOfKey: number;
   /** Returns whether the process is overloaded, so that no further answer is kept. Default: never. */
   readonly inTrouble?: () => boolean;
   /** Called whenever an answer finds no room among those of all tenants. Default: no call. */
@@ -28,17 +44,14 @@ export type ContinuationRoomOptions = {
 
 type Held = {
   readonly tenant: string;
-  /** The size of the answer in bytes. */
   bytes: number;
   /** Releases the answer. Returns false while another engine continues it. */
   readonly letGo: () => boolean;
 };
 
-/** The room of one answer. */
 export type KeptAnswer = {
   /** Takes `bytes` more. Returns the reason where there is no room for them; undefined where they are taken. */
   grow(bytes: number): NotKept | undefined;
-  /** Releases all bytes. Idempotent. */
   release(): void;
 };
 
@@ -62,12 +75,10 @@ export class ContinuationRoom {
     return this.#options.maxBytes;
   }
 
-  /** The bytes of all kept answers. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** The number of kept answers. */
   get answers(): number {
     return this.#held.size;
   }
@@ -111,13 +122,13 @@ export class ContinuationRoom {
   }
 
   #lacks(tenant: string, bytes: number): NotKept | undefined {
-    const { maxBytes, maxShareOfKey } = this.#options;
+    const { maxBytes } = this.#options;
     const ofTenant = this.#bytesOf.get(tenant) ?? 0;
     if (this.#bytes + bytes > maxBytes) {
       this.#options.onFull?.();
       return "no_room";
     }
-    return ofTenant > 0 && ofTenant + bytes > maxShareOfKey * maxBytes ? "no_room_for_key" : undefined;
+    return ofTenant > 0 && ofTenant + bytes > TENANT_SHARE * maxBytes ? "no_room_for_key" : undefined;
   }
 
   #take(tenant: string, bytes: number): void {

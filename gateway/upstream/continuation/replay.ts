@@ -13,14 +13,11 @@ export class Replay {
   /** The blocks that the caller has, of which the last may be open. */
   readonly #passed: readonly PassedBlock[];
   /** The number of tokens that the engine has sent. */
-  #told = 0;
-  /** The number of blocks that the engine has begun. */
-  #begun = 0;
-  /** The block that the engine is sending. */
+  #received = 0;
+  #blocks = 0;
   #block: PassedBlock | undefined;
   #caughtUp: boolean;
 
-  /** Begins to follow an engine that was given the tokens of `ledger`. */
   constructor(ledger: AnswerLedger) {
     this.#ledger = ledger;
     this.#given = ledger.tokens.size;
@@ -34,25 +31,24 @@ export class Replay {
   }
 
   /** Whether the engine has repeated all given tokens: all further ones are new. */
-  get toldAgain(): boolean {
-    return this.#told >= this.#given;
+  get tokensRepeated(): boolean {
+    return this.#received >= this.#given;
   }
 
-  /** Whether the engine has generated new tokens. */
   get gotOn(): boolean {
-    return this.#told > this.#given;
+    return this.#received > this.#given;
   }
 
   /** Returns the new tokens of the next message; undefined where a repeated one differs from that given. */
   newTokens(tokens: readonly number[]): readonly number[] | undefined {
-    if (this.toldAgain) {
-      this.#told += tokens.length;
+    if (this.tokensRepeated) {
+      this.#received += tokens.length;
       return tokens;
     }
-    const before = this.#told;
+    const before = this.#received;
     const again = Math.min(tokens.length, this.#given - before);
     for (let at = 0; at < again; at += 1) if (tokens[at] !== this.#ledger.tokens.at(before + at)) return undefined;
-    this.#told += tokens.length;
+    this.#received += tokens.length;
     return tokens.slice(again);
   }
 
@@ -66,7 +62,7 @@ export class Replay {
         continue;
       }
       const isOld = !this.#caughtUp && kind !== undefined && kind.$case !== "progress";
-      const rest = isOld ? this.#again(event) : event;
+      const rest = isOld ? this.#repeated(event) : event;
       if (rest === "differs") return undefined;
       if (rest) fresh.push(rest);
     }
@@ -74,32 +70,32 @@ export class Replay {
   }
 
   /** Takes an event that repeats a part of the answer. Returns its new part; undefined where there is none. */
-  #again(event: Event): Event | "differs" | undefined {
+  #repeated(event: Event): Event | "differs" | undefined {
     const { kind } = event;
     switch (kind?.$case) {
       case "blockStarted":
-        return this.#begins(kind.value);
+        return this.#started(kind.value);
       case "blockDelta":
-        return this.#goesOn(kind.value);
+        return this.#delta(kind.value);
       case "blockEnded":
-        return this.#ends(kind.value.complete);
+        return this.#ended(kind.value.complete);
       default:
         // It ends before the caller's position.
         return "differs";
     }
   }
 
-  #begins(started: BlockStarted): "differs" | undefined {
-    const passed = this.#passed[this.#begun];
+  #started(started: BlockStarted): "differs" | undefined {
+    const passed = this.#passed[this.#blocks];
     const block = newBlock(started);
     if (!passed || !block || !isSameBlock(block, passed)) return "differs";
     this.#block = block;
-    this.#begun += 1;
-    return this.#look(block, passed);
+    this.#blocks += 1;
+    return this.#compare(block, passed);
   }
 
-  #goesOn({ index, text, logprobs }: BlockDelta): Event | "differs" | undefined {
-    const [block, passed] = this.#place();
+  #delta({ index, text, logprobs }: BlockDelta): Event | "differs" | undefined {
+    const [block, passed] = this.#current();
     if (!block || !passed) return "differs";
     const left = passed.digest.length - block.digest.length;
     const isOpen = passed.complete === undefined;
@@ -107,27 +103,27 @@ export class Replay {
     block.digest.add(text, Math.min(text.length, left));
     const known = Math.max(0, passed.logprobs - block.logprobs);
     block.logprobs += logprobs.length;
-    if (this.#look(block, passed) === "differs") return "differs";
+    if (this.#compare(block, passed) === "differs") return "differs";
     if (text.length <= left) return undefined;
     return { kind: { $case: "blockDelta", value: { index, text: text.slice(left), logprobs: logprobs.slice(known) } } };
   }
 
-  #ends(complete: boolean): "differs" | undefined {
-    const [block, passed] = this.#place();
+  #ended(complete: boolean): "differs" | undefined {
+    const [block, passed] = this.#current();
     if (!block || !passed || complete !== passed.complete || !block.digest.equals(passed.digest)) return "differs";
     this.#block = undefined;
-    this.#caughtUp = this.#begun === this.#passed.length;
+    this.#caughtUp = this.#blocks === this.#passed.length;
     return undefined;
   }
 
   /** Compares the open block with that of the caller, up to the caller's position. */
-  #look(block: PassedBlock, passed: PassedBlock): "differs" | undefined {
+  #compare(block: PassedBlock, passed: PassedBlock): "differs" | undefined {
     if (passed.complete !== undefined || block.digest.length < passed.digest.length) return undefined;
     this.#caughtUp = true;
     return block.digest.equals(passed.digest) ? undefined : "differs";
   }
 
-  #place(): readonly [PassedBlock | undefined, PassedBlock | undefined] {
-    return [this.#block, this.#passed[this.#begun - 1]];
+  #current(): readonly [PassedBlock | undefined, PassedBlock | undefined] {
+    return [this.#block, this.#passed[this.#blocks - 1]];
   }
 }

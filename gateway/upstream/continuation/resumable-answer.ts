@@ -1,14 +1,13 @@
 import type { Event, Finished } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Resumption } from "../encoded-request.ts";
 import { AnswerLedger } from "./answer-ledger.ts";
 import type { ContinuationRoom, KeptAnswer, NotKept } from "./continuation-room.ts";
 import { Replay } from "./replay.ts";
-import type { Resumption } from "./resumable-message.ts";
 
 /** The bytes of an answer beside its request and its tokens: the properties of its blocks, and its own. */
 const ANSWER_BYTES = 2_048;
 
 export type ResumableAnswerOptions = {
-  /** The room that all kept answers share. */
   readonly room: ContinuationRoom;
   readonly tenant: string;
   /** The size of the encoded request in bytes, which is kept along with the answer. */
@@ -28,22 +27,17 @@ export class ResumableAnswer {
   /** The answer so far; undefined where it is not kept. */
   #ledger: AnswerLedger | undefined;
   #kept: KeptAnswer | undefined;
-  /** The memory of the tokens taken from the room, in bytes. */
   #tokenBytes = 0;
   #replay: Replay | undefined;
-  /** Whether the continuing engine has sent new events. */
   #goesOn = false;
   #workedOn = false;
-  /** Whether an attempt has ended, and the next has not begun. */
   #isBetween = false;
-  /** The number of tokens at the beginning of the running attempt. */
   #tokensBefore = 0;
 
   constructor(options: ResumableAnswerOptions) {
     this.#options = options;
   }
 
-  /** Whether the answer is kept, so that another engine could continue it. */
   get kept(): boolean {
     return this.#ledger !== undefined;
   }
@@ -53,7 +47,6 @@ export class ResumableAnswer {
     return this.#ledger?.started !== undefined && this.#ledger.tokens.size > 0;
   }
 
-  /** Whether the last event of the answer has been passed on. */
   get finished(): boolean {
     return this.#ledger?.finished ?? false;
   }
@@ -63,12 +56,10 @@ export class ResumableAnswer {
     return this.#ledger?.started?.modelRevision ?? "";
   }
 
-  /** The number of tokens that another engine would be given. */
   get tokens(): number {
     return this.#ledger?.tokens.size ?? 0;
   }
 
-  /** Whether the engine of the running or last attempt has sent anything. */
   get workedOn(): boolean {
     return this.#workedOn;
   }
@@ -78,7 +69,6 @@ export class ResumableAnswer {
     return this.#goesOn;
   }
 
-  /** Whether the running or last attempt continues an answer begun by another engine. */
   get continued(): boolean {
     return this.#replay !== undefined;
   }
@@ -120,9 +110,9 @@ export class ResumableAnswer {
     if (!ledger) return events;
     const replay = this.#replay;
     if (replay) return this.#takeAgain(ledger, replay, events, tokens);
-    ledger.tell(tokens);
+    ledger.addTokens(tokens);
     this.#grow(ledger);
-    ledger.note(events);
+    ledger.addEvents(events);
     return events;
   }
 
@@ -133,13 +123,13 @@ export class ResumableAnswer {
   takeDeltas(texts: readonly string[], tokens: readonly number[]): boolean {
     const ledger = this.#ledger;
     const replay = this.#replay;
-    if (ledger && replay && !(this.#goesOn && replay.toldAgain)) return false;
+    if (ledger && replay && !(this.#goesOn && replay.tokensRepeated)) return false;
     this.#workedOn = true;
     if (!ledger) return true;
     replay?.newTokens(tokens);
-    ledger.tell(tokens);
+    ledger.addTokens(tokens);
     this.#grow(ledger);
-    ledger.noteTexts(texts);
+    ledger.addTexts(texts);
     return true;
   }
 
@@ -166,11 +156,11 @@ export class ResumableAnswer {
     // After the caller's position, a delta costs no more than one of an uncontinued answer.
     const fresh = this.#goesOn ? events : newTokens && replay.newEvents(events);
     if (!newTokens || !fresh) return undefined;
-    ledger.tell(newTokens);
+    ledger.addTokens(newTokens);
     this.#grow(ledger);
     const isLast = fresh.at(-1)?.kind?.$case === "finished";
     const passed = isLast ? fresh.map((event) => asOneAnswer(event, ledger)) : fresh;
-    ledger.note(passed);
+    ledger.addEvents(passed);
     if (!this.#goesOn && passed.some(({ kind }) => kind !== undefined && kind.$case !== "progress")) {
       this.#goesOn = true;
       this.#options.onGoesOn();

@@ -5,10 +5,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
 /** The number of deaths after which a request is denied that was alone on one of the endpoints. */
 export const MOST_DEATHS_ALONE = 2;
-/**
- * The number of deaths after which a request is denied that always died with other requests or endpoints. Where nodes
- * are killed one after another for unrelated reasons, one in a thousand innocent requests is hit four times in a row.
- */
+/** The same of a request that always died with other requests or endpoints, and may be innocent. */
 export const MOST_DEATHS = 6;
 /** The time for which a suspected request is refused, in milliseconds: about the start time of a node. */
 export const APART_MS = 10_000;
@@ -26,7 +23,6 @@ const MAX_PROMPTS = 1_024;
 export type Verdict = "allowed" | "denied" | { readonly laterMs: number };
 
 export type Death = {
-  /** The address of the endpoint, `host:port`. */
   readonly address: string;
   /** The moment of the death, in milliseconds of the monotonic clock. */
   readonly atMs: number;
@@ -36,9 +32,8 @@ export type Death = {
 
 /**
  * Counts by prompt digest the endpoints that died while working on a request, without an answer in between. A request
- * that was alone on one of them is denied after the second death. One that never was alone, or beside which other
- * endpoints died, may be innocent: from the second death on it is refused for 10 s each time, and denied after the
- * sixth.
+ * that was alone on one of them is denied after the second death; one that may be innocent is refused for 10 s from the
+ * second death on, and denied after the sixth.
  */
 export class DeathCounter {
   readonly #clock: Clock;
@@ -50,9 +45,8 @@ export class DeathCounter {
   }
 
   /**
-   * Counts the death of an endpoint that had worked on a request for `workedMs` milliseconds. Resolves to the death
-   * when the other requests of the endpoint are counted, too: a second later with `silent`, where each of them reaches
-   * its own time limit. Aborting the signal ends this wait.
+   * Counts the death of an endpoint that had worked on a request for `workedMs` milliseconds. Resolves when the
+   * endpoint's other requests are counted, too: with `silent`, where each reaches its own time limit, a second later.
    */
   async died(digest: string, address: string, workedMs: number, silent: boolean, signal: AbortSignal): Promise<Death> {
     const death = this.#deathOf(address, this.#clock.nowMs());
@@ -62,18 +56,16 @@ export class DeathCounter {
     return death;
   }
 
-  /** Returns whether other requests were lost in the last of some deaths, or other endpoints at about that time. */
+  /** Returns whether the last of some deaths lost other requests, or other endpoints died at about that time. */
   othersLost(deaths: readonly Death[]): boolean {
     const last = deaths.at(-1);
     return last !== undefined && (last.requests > 1 || this.#othersDied(deaths, last));
   }
 
-  /** Removes the deaths of a request that was answered completely. */
   answered(digest: string): void {
     this.#deathsOf.delete(digest);
   }
 
-  /** Returns the current verdict on a request. */
   judge(digest: string): Verdict {
     const deaths = this.#of(digest);
     const last = deaths.at(-1);

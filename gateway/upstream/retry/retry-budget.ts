@@ -18,34 +18,30 @@ export const retryBudgetSchema = z
   .prefault({})
   .describe("How many retries the cluster may have under way; one that finds no room fails its request.");
 
-/** A share of the retry budget, held by a running retry. */
-export type RetryPermit = {
-  /** Idempotent. */
-  release(): void;
-};
+/**
+ * How a retry counts towards the budget: `budget` needs a share of it; `recovery` from the loss of an endpoint is
+ * counted and always allowed, as it takes the slot of the lost attempt; `none` is not counted, as no endpoint had worked
+ * on the request.
+ */
+export type RetryShare = "budget" | "recovery" | "none";
 
 /** Keeps a cluster's retries in proportion to its requests: where all fail, retries must not double the load. */
 export class RetryBudget {
   readonly #percent: number;
-  #active = 0;
-  #continuations = 0;
+  readonly #active: Record<RetryShare, number> = { budget: 0, recovery: 0, none: 0 };
   #overflows = 0;
 
   constructor(percent: number) {
     this.#percent = percent;
   }
 
-  /** The number of running retries. */
   get activeRetries(): number {
-    return this.#active;
+    return this.#active.budget;
   }
 
-  /**
-   * The number of requests recovering from the loss of their endpoint: they wait for another one, or it has generated
-   * nothing yet.
-   */
+  /** The number of requests that wait for an endpoint after the loss of theirs, or that it has sent nothing yet. */
   get activeContinuations(): number {
-    return this.#continuations;
+    return this.#active.recovery;
   }
 
   /** The number of retries refused by the budget: Envoy's `upstream_rq_retry_overflow`. */
@@ -54,39 +50,20 @@ export class RetryBudget {
   }
 
   /**
-   * Takes a share of the budget; undefined where there is none. `activeAndPending` is the number of the cluster's
-   * running and pending requests, retries included.
+   * Takes a share, which `free` returns. Returns false where the budget has none. `activeAndPending` is the number of
+   * the cluster's running and pending requests, retries included.
    */
-  tryRetry(activeAndPending: number): RetryPermit | undefined {
-    if (this.#active >= Math.max(MIN_RETRY_CONCURRENCY, Math.floor((this.#percent * activeAndPending) / 100))) {
+  take(share: RetryShare, activeAndPending: number): boolean {
+    const most = Math.max(MIN_RETRY_CONCURRENCY, Math.floor((this.#percent * activeAndPending) / 100));
+    if (share === "budget" && this.#active.budget >= most) {
       this.#overflows += 1;
-      return undefined;
+      return false;
     }
-    this.#active += 1;
-    return permit(() => {
-      this.#active -= 1;
-    });
+    this.#active[share] += 1;
+    return true;
   }
 
-  /**
-   * Counts a request that recovers from the loss of its endpoint. It needs no share, as it takes that of the lost
-   * attempt, and leaves those of the retries free.
-   */
-  recover(): RetryPermit {
-    this.#continuations += 1;
-    return permit(() => {
-      this.#continuations -= 1;
-    });
+  free(share: RetryShare): void {
+    this.#active[share] -= 1;
   }
-}
-
-function permit(release: () => void): RetryPermit {
-  let held = true;
-  return {
-    release: () => {
-      if (!held) return;
-      held = false;
-      release();
-    },
-  };
 }

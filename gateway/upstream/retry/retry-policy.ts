@@ -4,6 +4,7 @@ import { OUTCOMES } from "../../outcome.ts";
 import type { ContinuationOutcome } from "../../stats/continuation-stats.ts";
 import type { UpstreamFailure } from "../call/grpc-error.ts";
 import { APART_MS, MOST_DEATHS, MOST_DEATHS_ALONE, type Verdict } from "./death-counter.ts";
+import type { RetryShare } from "./retry-budget.ts";
 
 /** The longest wait before the first retry, in milliseconds; before each further one it more than doubles. */
 const BASE_INTERVAL_MS = 50;
@@ -12,10 +13,7 @@ const MAX_INTERVAL_MS = 500;
 /** The number of endpoints that one request may lose and still be retried or continued. */
 const MOST_LOSSES = 16;
 
-/**
- * The time in which the health checks detect a lost or unreachable endpoint, in milliseconds. A failed endpoint is
- * retried only after it.
- */
+/** The time in which health checks detect a lost endpoint, in milliseconds: a failed one is retried only after it. */
 export const LOSS_KNOWN_MS = 250;
 
 /** The schema of retries, Envoy's `retry_policy` as far as generation allows one. */
@@ -37,20 +35,16 @@ const NONE: ReadonlySet<string> = new Set();
 
 /** A failed attempt. The list of them is the entire state of the retry policy. */
 export type FailedAttempt = {
-  /** The address of the endpoint, `host:port`. */
   readonly address: string;
   readonly failure: UpstreamFailure;
   /** The moment of its end, in milliseconds of the monotonic clock. */
   readonly endedMs: number;
-  /** Whether the client had part of the answer by then. */
   readonly committed: boolean;
   /** Whether the attempt was to continue the answer of an earlier one. */
   readonly continued: boolean;
   /** Whether the attempt was to continue an answer, and sent more of it than the client had. */
   readonly wentOn: boolean;
-  /** Whether the endpoint sent anything. */
   readonly accepted: boolean;
-  /** Whether the endpoint generated tokens. */
   readonly gotOn: boolean;
   /** The number of tokens with which another endpoint could continue the answer; 0 where none could. */
   readonly tokens: number;
@@ -60,26 +54,19 @@ export type FailedAttempt = {
   readonly jitter: number;
 };
 
-/** An endpoint of the cluster at the moment of a decision. */
 export type EndpointState = {
-  /** The address of the endpoint, `host:port`. */
   readonly address: string;
-  /** Whether it may get requests. */
   readonly available: boolean;
   /** Whether it can continue the answer; undefined where it has not described the model yet. */
   readonly continues: boolean | undefined;
 };
 
-/** The state of the cluster and the prompt at the moment of a decision. */
 export type Situation = {
-  /** The moment, in milliseconds of the monotonic clock. */
   readonly nowMs: number;
   readonly endpoints: readonly EndpointState[];
-  /** The verdict on the prompt by the endpoints that died with it. */
   readonly verdict: Verdict;
 };
 
-/** The retry settings of one request. */
 export type RetryRules = {
   /** The most attempts after the first one, where no endpoint was lost. */
   readonly numRetries: number;
@@ -91,23 +78,13 @@ export type RetryRules = {
   readonly pendingMs: number;
 };
 
-/**
- * How a retry counts towards the retry budget of its cluster: `budget` needs a place, `recovery` is counted and always
- * allowed, `none` is not counted, as no endpoint had worked on the request.
- */
-export type RetryShare = "budget" | "recovery" | "none";
-
-/** The next step of a request. */
 export type Next =
   | {
       readonly kind: "attempt";
-      /** Whether the attempt continues the answer, or begins it. */
       readonly continues: boolean;
-      /** The addresses that must not receive the attempt. */
       readonly avoid: ReadonlySet<string>;
       /** Whether the request has lost an endpoint: it is queued ahead of new ones, and is held in an outage. */
       readonly underWay: boolean;
-      /** How the attempt counts towards the retry budget, from now until its end or its first delta. */
       readonly share: RetryShare;
       /** Why an answer that had begun is not continued; undefined where none had, or it is. */
       readonly notContinued?: ContinuationOutcome | undefined;
@@ -115,18 +92,14 @@ export type Next =
   /** The decision is repeated at `untilMs`, or when the endpoints of the cluster change before. */
   | {
       readonly kind: "wait";
-      /** The end of the wait, in milliseconds of the monotonic clock. */
       readonly untilMs: number;
-      /** How the awaited attempt counts towards the retry budget, from now on. */
       readonly share: RetryShare;
     }
   | {
       readonly kind: "give_up";
       /** `final` and `exhausted`: see `error`. The others: the request may kill endpoints. */
       readonly why: "final" | "exhausted" | "denied" | "suspected";
-      /** The failure that the client gets; with `exhausted` it includes when to retry. */
       readonly error?: ApiError;
-      /** With `suspected`: the time after which the request may come again, in milliseconds. */
       readonly laterMs?: number;
       /** Why an answer that had begun is not continued; undefined where none had. */
       readonly notContinued?: ContinuationOutcome | undefined;
@@ -158,10 +131,7 @@ export function nextStep(history: readonly FailedAttempt[], situation: Situation
   return { ...refusal(verdict), notContinued };
 }
 
-/**
- * Returns the attempt by which the answer was lost: the attempts that failed since sent nothing of it. Undefined where
- * no attempt has failed.
- */
+/** Returns the attempt by which the answer was lost: those that failed since sent nothing of it. */
 export function lossOf(history: readonly FailedAttempt[]): FailedAttempt | undefined {
   return sinceLoss(history)[0];
 }
@@ -176,10 +146,7 @@ export function backOffMs(retry: number, jitter: number): number {
 
 const FIRST: Next = { kind: "attempt", continues: false, avoid: NONE, underWay: false, share: "none" };
 
-/**
- * Decides how the answer is continued; returns the reason where it is not, and undefined where there is none to
- * continue.
- */
+/** Decides how the answer is continued; returns the reason where it is not, and undefined where there is none. */
 function continuation(
   history: readonly FailedAttempt[],
   last: FailedAttempt,
@@ -218,7 +185,6 @@ function notContinuable(history: readonly FailedAttempt[], last: FailedAttempt):
   return tooOften ? "lost_too_often" : undefined;
 }
 
-/** Decides how the request is restarted. */
 function retry(
   history: readonly FailedAttempt[],
   last: FailedAttempt,
@@ -253,10 +219,7 @@ function retry(
   return attempt(mayWait ? LOSS_KNOWN_MS : afterMs, tried);
 }
 
-/**
- * Returns until when a request that has lost an endpoint is retried, in monotonic milliseconds; 0 where it has lost
- * none.
- */
+/** Returns until when a request is retried that has lost an endpoint, in monotonic milliseconds; 0 where none was. */
 function retriedUntilMs(history: readonly FailedAttempt[], { mayHold, holdMs }: RetryRules): number {
   const sinceLast = history.slice(
     Math.max(
@@ -268,7 +231,6 @@ function retriedUntilMs(history: readonly FailedAttempt[], { mayHold, holdMs }: 
   return loss ? loss.endedMs + holdMs : 0;
 }
 
-/** Returns whether the endpoint was lost or fell silent, rather than refusing the request. */
 function isLoss({ ending: { kind } }: UpstreamFailure): boolean {
   return kind === "reset" || kind === "connect_failure" || kind === "stalled";
 }

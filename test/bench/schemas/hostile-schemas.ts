@@ -7,7 +7,7 @@ import { digestOf, type GrammarInput, worthReading } from "../../../engine/calle
 import { EngineError } from "../../../engine/errors.ts";
 import type { OutputMarkers } from "../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../engine/profiles/profile.ts";
-import { argumentTypes } from "../../../engine/tool-calls/readers/argument-types.ts";
+import { argumentTypes } from "../../../engine/tool-calls/argument-types.ts";
 import { DEFAULT_CATALOG } from "../../../gateway/catalog.ts";
 import { ApiError } from "../../../gateway/errors.ts";
 import { schemaText } from "../../../gateway/formats/tools.ts";

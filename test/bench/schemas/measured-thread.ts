@@ -1,7 +1,7 @@
 import { parentPort } from "node:worker_threads";
 import type { CrashReport } from "../../../deploy/runtime/process/end-on-crash.ts";
-import { ofThisThread, type ThreadReply } from "../../../deploy/runtime/threads/grown-heap.ts";
-import { replyTo, type WorkMessage } from "../../../engine/caller-work/work-reply.ts";
+import { ofThisThread, type ThreadReply } from "../../../deploy/runtime/threads/work-threads.ts";
+import { replyTo, type WorkMessage } from "../../../engine/caller-work/work-kinds.ts";
 import { type TranslationTask, replyTo as translationOf } from "../../../gateway/translation/translation-task.ts";
 import { threadCpuMs } from "../../support/thread-cpu.ts";
 

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import OpenAI, { APIError } from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { Utf8Holder } from "../../../engine/backends/llama/tokens/utf8-holder.ts";
+import { Utf8Holder } from "../../../engine/backends/llama/tokens/vocabulary.ts";
 import { EngineError } from "../../../engine/errors.ts";
 import { becomes } from "../../support/becomes.ts";
 import { modelWrites } from "../../support/engine/model-writes.ts";

@@ -13,7 +13,7 @@ const STREAMS = NODES * size(20, 333);
 const QUEUED = size(9, 99);
 const IDLE = size(8, 50);
 /** Tokens: an answer lasts until all others have begun. */
-const ANSWER = size(120, 1_000);
+const ANSWER = size(400, 1_000);
 const SILENT = size(5, 20);
 
 const fleet = new Fleet();

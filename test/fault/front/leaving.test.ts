@@ -42,7 +42,7 @@ async function untilDelta(path: AnswerPath, connection: RawConnection): Promise<
 
 describe("a client", () => {
   const phases = [
-    { phase: "queued", backend: SLOW_FIRST_TOKEN, breakers: { maxRequestsPerEndpoint: 1 } },
+    { phase: "queued", backend: SLOW_FIRST_TOKEN, breakers: { maxRequestsPerEndpoint: 1, maxPendingRequests: 100 } },
     { phase: "before it is accepted", backend: {}, breakers: {} },
     { phase: "in its prefill", backend: SLOW_FIRST_TOKEN, breakers: {} },
     { phase: "in the answer", backend: ENDLESS, breakers: {} },

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { ChatTemplate } from "../../../engine/conversation/chat-template.ts";
-import { ControlTokens } from "../../../engine/conversation/control-tokens.ts";
+import { ControlTokens } from "../../../engine/conversation/prompt-pieces.ts";
 import { builtInProfiles } from "../../../engine/profiles/profile.ts";
 import { chat } from "../../../gateway/formats/chat/request.ts";
 import type { CanonicalRequest, Format } from "../../../gateway/formats/format.ts";

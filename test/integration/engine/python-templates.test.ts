@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { ChatTemplate } from "../../../engine/conversation/chat-template.ts";
-import { ControlTokens } from "../../../engine/conversation/control-tokens.ts";
 import { modelHistory } from "../../../engine/conversation/model-history.ts";
+import { ControlTokens } from "../../../engine/conversation/prompt-pieces.ts";
 import { builtInProfiles, type ModelProfile } from "../../../engine/profiles/profile.ts";
 import { assistant, call, toolResult, user } from "../../support/engine/canonical.ts";
 import { type GeneratedConversation, generatedConversation } from "../../support/templates/generated-conversations.ts";

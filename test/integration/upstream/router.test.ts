@@ -170,10 +170,10 @@ describe("a failed attempt", () => {
     };
     const { rig } = await routed([draining, hello]);
     const budget = rig.router.traffic[0]?.budget;
-    const permits = Array.from({ length: 3 }, () => budget?.tryRetry(0));
+    const taken = Array.from({ length: 3 }, () => budget?.take("budget", 0));
     const sent = rig.send();
     expect(await settle(rig, sent.outcome)).toBe("ok");
-    expect(budget).toMatchObject({ activeRetries: permits.length, overflows: 0 });
+    expect(budget).toMatchObject({ activeRetries: taken.length, overflows: 0 });
   });
 
   test("no longer counts in the budget once its answer has begun", async () => {

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
 import { type LlamaOptions, llamaSchema } from "../../../engine/backends/llama/llama-options.ts";
-import { loadLibrary } from "../../../engine/backends/llama/runtime/load-library.ts";
+import { loadLibrary } from "../../../engine/backends/llama/runtime/llama-runtime.ts";
 import { type Event, type Finished, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { user } from "./canonical.ts";
@@ -30,10 +30,7 @@ export const OPTIONS: LlamaOptions = {
   gpu: GPU,
   gpuLayers: "auto",
   flashAttention: "auto",
-  memoryMap: "auto",
-  lockMemory: false,
   undeclaredProperties: false,
-  endRepetition: false,
   batchTokens: 128,
   queueLength: 16,
   maxQueueWaitMs: 60_000,

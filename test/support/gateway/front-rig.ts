@@ -12,7 +12,6 @@ import type { Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import { ContinuationRoom, type NotKept } from "../../../gateway/upstream/continuation/continuation-room.ts";
-import { KEPT_SHARE_OF_KEY } from "../../../gateway/upstream/continuation/continuation-settings.ts";
 import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/encoded-request.ts";
 import type { CacheNote } from "../../../gateway/upstream/load-balancing/cache-reasons.ts";
 import { type Route, routeOf } from "../../../gateway/upstream/load-balancing/route.ts";
@@ -160,7 +159,7 @@ export class FrontRig {
       ...{ random: () => 0.5, wire },
     });
     const maxBytes = options.continuation?.maxBytes ?? 0;
-    this.room = new ContinuationRoom({ maxBytes, maxShareOfKey: KEPT_SHARE_OF_KEY });
+    this.room = new ContinuationRoom({ maxBytes });
     this.router = new Router({
       clusters: this.manager,
       clock: this.clock,

@@ -7,13 +7,11 @@ import type {
 import { EngineError } from "../../../errors.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
-import type { Slot } from "../slots/slot.ts";
-import { SlotLease } from "../slots/slot-lease.ts";
-import type { AnswerStep } from "./answer-course.ts";
-import { Decoding } from "./decoding.ts";
-import type { EngineParts } from "./engine-parts.ts";
-import { type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
-import { readPrompt } from "./prompt-reading.ts";
+import type { Slot } from "../slots/slots.ts";
+import { SlotLease } from "../slots/steps.ts";
+import type { AnswerStep } from "./answer.ts";
+import { Decoding, readPrompt } from "./decoding.ts";
+import { type EngineParts, type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
 
 /** The most output tokens that the queue charges in advance: the length of the answer is unknown. */
 const OUTPUT_RESERVE_TOKENS = 1024;

@@ -1,34 +1,136 @@
 import { randomInt } from "node:crypto";
 import type { SequenceEvaluateOptions, Token } from "node-llama-cpp";
 import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import type {
   Continuation,
+  Event,
   GenerateRequest,
   Sampling,
+  TokenLogprob,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { CallerWork } from "../../../caller-work/caller-work.ts";
 import { needsGrammar } from "../../../caller-work/grammar-input.ts";
 import { keepMs } from "../../../conversation/cache-breakpoints.ts";
 import { EngineError, notOfThisAnswer } from "../../../errors.ts";
+import type { UndeclaredMembers } from "../../../grammar/schema/schema-alternatives.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { OutputParser } from "../../../output-parser/output-parser.ts";
 import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts";
 import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
+import type { ModelProfile } from "../../../profiles/profile.ts";
+import { argumentTypes } from "../../../tool-calls/argument-types.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
-import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
 import { type AnswerPlan, planAnswer } from "../../answer-plan.ts";
 import { continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
-import type { GrammarOrder } from "../grammar/grammar-cache.ts";
-import { GrammarGate } from "../grammar/grammar-gate.ts";
-import type { Demand } from "../slots/slots.ts";
-import type { Prompt } from "../tokens/prompt-encoder.ts";
-import { isDrawn, type SamplingOptions, toSamplingOptions, usedSampling, wantedLogprobs } from "../tokens/sampling.ts";
-import { Utf8Holder } from "../tokens/utf8-holder.ts";
-import type { Vocabulary } from "../tokens/vocabulary.ts";
-import { Answer } from "./answer.ts";
-import { AnswerCourse, type AnswerStep } from "./answer-course.ts";
-import type { EngineParts } from "./engine-parts.ts";
-import { takeGivenTokens, tokensBehindHeldText } from "./given-tokens.ts";
-import { RepetitionEnd } from "./repetition-end.ts";
+import { joinedDelta } from "../../stream-events.ts";
+import { type GrammarCache, GrammarGate, type GrammarOrder, type GrammarStates } from "../grammar-cache.ts";
+import type { Queue } from "../queue.ts";
+import type { LlamaRuntime } from "../runtime/llama-runtime.ts";
+import type { BatchShares } from "../slots/batch-shares.ts";
+import type { Demand, Slot, Slots } from "../slots/slots.ts";
+import type { SlotLease, Steps } from "../slots/steps.ts";
+import type { Prompt, PromptEncoder } from "../tokens/prompt-encoder.ts";
+import { type TokenTexts, Utf8Holder, type Vocabulary } from "../tokens/vocabulary.ts";
+import { Answer, AnswerCourse, type AnswerStep } from "./answer.ts";
+import {
+  isDrawn,
+  type SamplingDefaults,
+  type SamplingOptions,
+  toSamplingOptions,
+  usedSampling,
+  wantedLogprobs,
+} from "./sampling.ts";
+
+export type Waiting = {
+  readonly demand: Demand;
+  readonly uncachedTokens: number;
+};
+
+export type EngineParts = {
+  readonly nodeId: string;
+  readonly revision: string;
+  readonly runtime: LlamaRuntime;
+  readonly vocabulary: Vocabulary;
+  readonly profile: ModelProfile;
+  readonly markers: OutputMarkers;
+  readonly markTokens: ReadonlySet<Token>;
+  readonly texts: TokenTexts;
+  readonly prompts: PromptEncoder;
+  readonly work: Pick<CallerWork, "moves" | "parseFailed">;
+  readonly grammars: GrammarCache;
+  readonly undeclared: UndeclaredMembers;
+  readonly grammarStates: GrammarStates;
+  readonly samplingDefaults: SamplingDefaults;
+  readonly slots: Slots;
+  readonly leases: Set<SlotLease>;
+  readonly queue: Queue<Waiting, Slot>;
+  readonly steps: Steps;
+  readonly shares: BatchShares;
+  readonly clock: Clock;
+};
+
+/** The most tokens per slice: a few milliseconds of work. */
+const SLICE_TOKENS = 128;
+/** The length of a delta, in UTF-16 units, at which no further one is joined to it. */
+const LONG_DELTA_UNITS = 4096;
+
+/** Takes `count` given tokens, joins their deltas, and awaits `turn` before each slice. Throws as `takeGiven` does. */
+async function takeGivenTokens(course: AnswerCourse, count: number, turn: () => Promise<void>): Promise<AnswerStep> {
+  const events: Event[] = [];
+  const tokens: Token[] = [];
+  let sliceEnd = 0;
+  while (tokens.length < count) {
+    if (tokens.length >= sliceEnd) {
+      await turn();
+      sliceEnd = tokens.length + SLICE_TOKENS;
+    }
+    const step = course.takeGiven();
+    for (const token of step.tokens) tokens.push(token);
+    for (const event of step.events) append(events, event);
+  }
+  return { events, tokens };
+}
+
+/** Resolves to the number of given tokens whose text was already sent; the others are sent with log probabilities. */
+async function tokensBehindHeldText(
+  trial: () => AnswerCourse,
+  count: number,
+  turn: () => Promise<void>,
+): Promise<number> {
+  if (count === 0) return 0;
+  const course = trial();
+  const ends = new Map<TokenLogprob, number>();
+  let known = 0;
+  let inCall = false;
+  for (let steps = 0; course.position < count; steps += 1) {
+    if (steps % SLICE_TOKENS === 0) await turn();
+    const mark: TokenLogprob = { token: "", tokenBytes: Buffer.alloc(0), logprob: 0, alternatives: [] };
+    const before = course.position;
+    const { events } = course.takeGiven(mark);
+    ends.set(mark, course.position);
+    for (const { kind } of events) {
+      if (kind?.$case === "blockStarted") inCall = kind.value.block?.$case === "toolCall";
+      // Arguments have no log probabilities, and all text before them has been sent.
+      if (inCall) known = Math.max(known, before);
+      const told = kind?.$case === "blockDelta" ? kind.value.logprobs : [];
+      for (const one of told) {
+        const end = ends.get(one) ?? 0;
+        // The caller has not received a step that inserted more tokens than were given.
+        if (end <= count) known = Math.max(known, end);
+      }
+    }
+  }
+  return known;
+}
+
+function append(events: Event[], event: Event): void {
+  const last = events.at(-1);
+  const isLong = last?.kind?.$case === "blockDelta" && last.kind.value.text.length >= LONG_DELTA_UNITS;
+  const joined = last && !isLong ? joinedDelta(last, event) : undefined;
+  if (joined) events[events.length - 1] = joined;
+  else events.push(event);
+}
 
 export type PreparedGeneration = {
   readonly demand: Demand;
@@ -57,9 +159,7 @@ export async function prepareGeneration(
   const plan = planAnswer(request, profile);
   const generated: Token[] = [];
   const topLogprobs = wantedLogprobs(request.sampling);
-  const endsRepetition = mayEndRepetition(parts, plan);
-  const preferred = endsRepetition ? () => course.preferred : undefined;
-  const sampling = samplingOf(parts, plan, request.sampling, generated, preferred);
+  const sampling = samplingOf(parts, plan, request.sampling, generated);
   const marks = prefixMarks(request);
   const counts = marks.map(({ messages }) => messages);
   const prompt = await parts.prompts.encode({ ...plan.conversation, counts }, order);
@@ -73,7 +173,6 @@ export async function prepareGeneration(
       answer: newAnswer(parts, use, prompt, continued),
       gate: courseGate,
       generated: tokens,
-      repetition: endsRepetition ? new RepetitionEnd(parts.vocabulary.jsonEnds) : undefined,
       reasoningEnd: reasoningEnd(parts),
       given,
     });
@@ -132,7 +231,6 @@ function samplingOf(
   { conversation, callable, fixed }: AnswerPlan,
   sampling: Sampling | undefined,
   generated: readonly Token[],
-  preferred: (() => readonly Token[]) | undefined,
 ): SamplingOptions {
   const callMark = openingToken(markers, vocabulary);
   // A model that sees tools would call them even if the request forbids calls.
@@ -148,7 +246,6 @@ function samplingOf(
     randomSeed: () => randomInt(2 ** 32 - 1),
     newBias: () => runtime.library.TokenBias.for(runtime.model),
     banned: [...callMarks, ...hidden],
-    preferred,
   });
 }
 
@@ -167,16 +264,7 @@ function newAnswer(parts: EngineParts, plan: AnswerPlan, prompt: Prompt, continu
     onFault: (thrown) => work.parseFailed(thrown),
   });
   const characters = new Utf8Holder<Token>((ids, before) => texts.of(ids, before), prompt.tokens);
-  return new Answer({ parser, characters, json, followsCalls: mayEndRepetition(parts, plan), reasoningBudget });
-}
-
-/** Returns whether repetition is ended: in text that a grammar constrains to JSON, and in calls with JSON arguments. */
-function mayEndRepetition({ endRepetition, markers }: EngineParts, { fixed, callable, json }: AnswerPlan): boolean {
-  if (!endRepetition) return false;
-  const { toolCall } = markers;
-  if (json !== undefined || !needsGrammar(fixed) || callable.length === 0) return json !== undefined;
-  const markup = toolCall && formOf(toolCall).markup(toolCall);
-  return markup !== undefined && markup.tags === undefined;
+  return new Answer({ parser, characters, json, reasoningBudget });
 }
 
 async function newGate(

@@ -1,12 +1,64 @@
+import { execFile } from "node:child_process";
 import { stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node-llama-cpp";
+import { projectFolder } from "../../../../deploy/runtime/files/project-folder.ts";
 import { EngineError } from "../../../errors.ts";
 import type { LlamaOptions } from "../llama-options.ts";
-import { KEPT_COPIES } from "../slots/kept-copies.ts";
-import { acceleratorFault } from "./accelerator-trial.ts";
+import { KEPT_COPIES } from "../slots/slots.ts";
 import { BatchDecoder } from "./batch-decoder.ts";
-import { type LlamaLibrary, loadLibrary } from "./load-library.ts";
+
+/** In milliseconds. A trial takes three seconds, but a driver may compile its kernels first. */
+const TRIAL_MS = 60_000;
+const MAX_REASON = 200;
+/** A tiny model: the trial tests the build of the kernels, which all models share. */
+const MODEL = join(projectFolder(), "engine/demo-model/random-tiny.gguf");
+
+/** Its arguments: the accelerator, the path of the model and the URL of the library. */
+const PROGRAM = `
+  // The library starts a process that tries whether its binary loads, and that one is to run its own program.
+  process.execArgv = [];
+  const [gpu, modelPath, library] = process.argv.slice(1);
+  const { getLlama } = await import(library);
+  const llama = await getLlama({ gpu, build: "never", skipDownload: true, progressLogs: false, maxThreads: 1 });
+  const model = await llama.loadModel({ modelPath, gpuLayers: "max" });
+  const context = await model.createContext({ contextSize: 256, batchSize: 32, threads: 1 });
+  await context.getSequence().evaluate(model.tokenize("a"))[Symbol.asyncIterator]().next();
+  process.exit(0);
+`;
+
+/**
+ * Computes one token on an accelerator in a separate process, because llama.cpp aborts where a kernel cannot run: its
+ * CUDA build loads with too old a driver, and aborts at the first token. Resolves to the reason; undefined if it did
+ * not crash, also after other errors, which loading the model reports too.
+ */
+export function acceleratorFault(gpu: string, signal: AbortSignal, program = PROGRAM): Promise<string | undefined> {
+  const args = ["--input-type=module", "--eval", program, "--", gpu, MODEL, import.meta.resolve("node-llama-cpp")];
+  return new Promise((resolve) => {
+    execFile(process.execPath, args, { timeout: TRIAL_MS, killSignal: "SIGKILL", signal }, (error, _output, said) => {
+      if (signal.aborted || !error?.signal) return resolve(undefined);
+      const reason = /\w+ error: .*/.exec(said)?.[0].trim().slice(0, MAX_REASON);
+      resolve(reason ?? (error.killed ? "it computed no token in time" : `its process ended with ${error.signal}`));
+    });
+  });
+}
+
+type LlamaLibrary = typeof import("node-llama-cpp");
+
+/** Throws `EngineError` ENGINE_DOWN if the optional dependency is not installed. */
+export async function loadLibrary(): Promise<LlamaLibrary> {
+  try {
+    return await import("node-llama-cpp");
+  } catch (cause) {
+    throw new EngineError(
+      "ENGINE_DOWN",
+      "The package node-llama-cpp could not be loaded. Install the project without leaving out optional dependencies.",
+      {},
+      cause,
+    );
+  }
+}
 
 /** The size of a model file, in bytes, below which a second thread costs more in synchronization than it computes. */
 const SINGLE_THREAD_BELOW_BYTES = 100_000_000;
@@ -32,11 +84,12 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
   const threads = threadCount(options.threads, fileBytes);
   const { llama, notes } = await loadWorkingBinary(library, options.gpu, threads, signal);
   try {
-    const { modelPath, gpuLayers, memoryMap, lockMemory, contextTokens } = options;
+    const { modelPath, gpuLayers, contextTokens } = options;
     // The additional sequence stays empty for the next new conversation.
     const count = options.slots + 1;
     const model = await llama.loadModel({
-      ...{ modelPath, useMmap: memoryMap, useMlock: lockMemory, loadSignal: signal },
+      modelPath,
+      loadSignal: signal,
       // By default the library fills the accelerator with layers, and leaves no room for the context of all slots.
       gpuLayers: gpuLayers === "auto" ? { fitContext: { contextSize: contextTokens * count } } : gpuLayers,
     });
@@ -51,7 +104,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
       swaFullCache: true,
       createSignal: signal,
     });
-    const setup = setupOf(llama, model, context, { threads, lockMemory });
+    const setup = setupOf(llama, model, context, threads);
     const copies = { max: KEPT_COPIES, interval: false } as const;
     const sequences = Array.from({ length: count }, () => context.getSequence({ checkpoints: copies }));
     const decoder = new BatchDecoder(context);
@@ -81,18 +134,12 @@ function threadCount(threads: LlamaOptions["threads"], fileBytes: number): numbe
   return fileBytes < SINGLE_THREAD_BELOW_BYTES ? 1 : Math.max(1, availableParallelism() - 1);
 }
 
-function setupOf(
-  llama: Llama,
-  model: LlamaModel,
-  context: LlamaContext,
-  { threads, lockMemory }: { readonly threads: number; readonly lockMemory: boolean },
-): string {
+function setupOf(llama: Llama, model: LlamaModel, context: LlamaContext, threads: number): string {
   const { gpu } = llama;
   const where = gpu === false ? "CPU" : `${gpu} with ${model.gpuLayers} layers`;
   const { flashAttention } = context;
   const attention = flashAttention === "auto" ? "where it can" : flashAttention ? "on" : "off";
-  const file = `model file ${model.useMmap ? "mapped" : "read"}${lockMemory ? " and locked" : ""}`;
-  return `${where}, threads ${threads}, flash attention ${attention}, ${file}`;
+  return `${where}, threads ${threads}, flash attention ${attention}, model file ${model.useMmap ? "mapped" : "read"}`;
 }
 
 const NO_BINARY_HINT =

@@ -1,7 +1,7 @@
 import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
 import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError, notOfThisAnswer } from "../../../errors.ts";
-import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
+import { argumentTypes } from "../../../tool-calls/argument-types.ts";
 import { planAnswer } from "../../answer-plan.ts";
 import { continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
 import type { Ask, RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";

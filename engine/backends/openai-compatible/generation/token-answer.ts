@@ -4,7 +4,7 @@ import {
   type TokenLogprob,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { OutputParser, type OutputParserOptions } from "../../../output-parser/output-parser.ts";
-import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
+import { JsonScanner } from "../../../tool-calls/json-scanner.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";
 
 export type TokenAnswerOptions = OutputParserOptions & {

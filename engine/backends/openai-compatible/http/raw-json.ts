@@ -1,4 +1,4 @@
-import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
+import { JsonScanner } from "../../../tool-calls/json-scanner.ts";
 
 /** JSON text that is sent unchanged: serializing it again would change bytes, and so break prefix caches. */
 export class RawJson {

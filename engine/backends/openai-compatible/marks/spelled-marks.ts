@@ -1,4 +1,4 @@
-import { ControlTokens } from "../../../conversation/control-tokens.ts";
+import { ControlTokens } from "../../../conversation/prompt-pieces.ts";
 
 /** The character that breaks a spelling: invisible, not white space, and joining the words beside it. */
 const JOINER = "\u2060";

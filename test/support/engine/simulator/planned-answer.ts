@@ -7,7 +7,6 @@ import {
   type GenerateRequest,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Part } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { seededRandom } from "../../seeded-random.ts";
 import { hashText } from "./prefix-cache.ts";
 import type { SimulatorOptions } from "./simulator-backend.ts";
 
@@ -158,4 +157,19 @@ function firstUnits(tokens: readonly string[], units: number): readonly string[]
     left -= token.length;
   }
   return kept;
+}
+
+/**
+ * Returns a generator of numbers in [0, 1) that depend only on the seed: a mixed Weyl sequence. Simulators of earlier
+ * releases have the same one, so that they continue each other's answers.
+ */
+function seededRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x9e3779b9) >>> 0;
+    let mixed = state;
+    mixed = Math.imul(mixed ^ (mixed >>> 16), 0x21f0aaad);
+    mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a2d97);
+    return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32;
+  };
 }

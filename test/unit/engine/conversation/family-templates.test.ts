@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { ChatTemplate, type Conversation } from "../../../../engine/conversation/chat-template.ts";
-import { ControlTokens } from "../../../../engine/conversation/control-tokens.ts";
+import { ControlTokens } from "../../../../engine/conversation/prompt-pieces.ts";
 import { SYSTEM_PLACES } from "../../../../engine/conversation/turn-rules.ts";
 import { builtInProfiles, type ModelProfile } from "../../../../engine/profiles/profile.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";

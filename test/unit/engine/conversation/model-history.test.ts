@@ -1,9 +1,72 @@
 import { describe, expect, test } from "vitest";
-import type { CallIdRule } from "../../../../engine/conversation/call-ids.ts";
-import { FAILED_TOOL, modelHistory, textOf } from "../../../../engine/conversation/model-history.ts";
-import { ANY_ORDER, type TurnRules } from "../../../../engine/conversation/turn-rules.ts";
+import { JsonNumber } from "../../../../engine/conversation/jinja/values.ts";
+import { type CallIdRule, FAILED_TOOL, modelHistory, textOf } from "../../../../engine/conversation/model-history.ts";
+import { toTemplateValue } from "../../../../engine/conversation/template-messages.ts";
+import {
+  ANY_ORDER,
+  type PromptCount,
+  type TurnRules,
+  turnRulesOfCounts,
+} from "../../../../engine/conversation/turn-rules.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, part, result, system, text, toolResult, user } from "../../../support/engine/canonical.ts";
+
+const later = (messages: readonly Message[]) => messages.some(({ role }, at) => role === Role.SYSTEM && at > 0);
+const anywhere = (messages: readonly Message[]) => messages.some(({ role }) => role === Role.SYSTEM);
+const together = (messages: readonly Message[]) =>
+  messages.some(({ role }, at) => role === Role.USER && messages[at - 1]?.role === Role.USER);
+const behindTool = (messages: readonly Message[]) =>
+  messages.some(({ role }, at) => role === Role.USER && messages[at - 1]?.role === Role.TOOL);
+const severalCalls = (messages: readonly Message[]) => messages.some(({ parts }) => parts.length > 1);
+
+/** Counts one token per message, as an engine whose template refuses conversations by `refuses`. */
+const refusing = (refuses: (messages: readonly Message[]) => boolean) => async (messages: readonly Message[]) =>
+  refuses(messages) ? ("refused" as const) : messages.length;
+/** Counts one token per message, as an engine whose template drops messages by `drops`. */
+const dropping = (drops: (message: Message, at: number) => boolean) => async (messages: readonly Message[]) =>
+  messages.filter((message, at) => !drops(message, at)).length;
+
+describe("the sizes of prompts show the rules of a template", () => {
+  const cases: readonly [
+    what: string,
+    count: (messages: readonly Message[]) => Promise<PromptCount>,
+    rules: Partial<typeof ANY_ORDER>,
+  ][] = [
+    ["a template that accepts every order", refusing(() => false), {}],
+    ["one that refuses a later system message", refusing(later), { systemMessages: "first" }],
+    [
+      "one that drops a later system message",
+      dropping(({ role }, at) => role === Role.SYSTEM && at > 0),
+      { systemMessages: "first" },
+    ],
+    ["one that refuses every system message", refusing(anywhere), { systemMessages: "nowhere" }],
+    [
+      "one that drops every system message",
+      dropping(({ role }) => role === Role.SYSTEM),
+      { systemMessages: "nowhere" },
+    ],
+    ["one that refuses two users in a row", refusing(together), { alternates: true }],
+    ["one that refuses a user after a tool", refusing(behindTool), { alternates: true }],
+    ["one that refuses two calls at once", refusing(severalCalls), { singleCalls: true }],
+    ["one that refuses all conversations", refusing(() => true), {}],
+    ["an engine that does not count", async () => "unknown", {}],
+  ];
+  test.each(cases)("%s", async (_what, count, rules) => {
+    expect(await turnRulesOfCounts(count, ANY_ORDER)).toEqual({ ...ANY_ORDER, ...rules });
+  });
+});
+
+test("the family's known rules apply where sizes do not show them, and without counts", async () => {
+  const known = { systemMessages: "first", alternates: true, singleCalls: true } as const;
+  expect(
+    await turnRulesOfCounts(
+      refusing(() => false),
+      known,
+    ),
+  ).toEqual(known);
+  expect(await turnRulesOfCounts(async () => "unknown", known)).toEqual(known);
+  expect(await turnRulesOfCounts(refusing(anywhere), known)).toEqual({ ...known, systemMessages: "nowhere" });
+});
 
 const history = (messages: readonly Message[], turns: Partial<TurnRules> = {}, callIds: CallIdRule = "any") =>
   modelHistory(messages, { turns: { ...ANY_ORDER, ...turns }, callIds, images: false });
@@ -116,4 +179,68 @@ describe("an unsupported message is refused with the path in the caller's reques
   test.each(cases)("%s", (_what, last, path) => {
     expect(() => history([system("a"), system("b"), user("c"), last])).toThrow(`${path}: `);
   });
+});
+
+const standIns = { text: (text: string) => text };
+const number = (lexeme: string) => new JsonNumber(lexeme);
+
+describe("JSON keeps details that JavaScript would lose", () => {
+  const cases: readonly [json: string, value: unknown][] = [
+    [
+      '{"a": [1, -2, 0.5, true, false, null, "x"]}',
+      new Map([["a", [number("1"), number("-2"), number("0.5"), true, false, null, "x"]]]),
+    ],
+    ['{"id": 12345678901234567890}', new Map([["id", number("12345678901234567890")]])],
+    [
+      '{"far": 1e400, "near": -0}',
+      new Map([
+        ["far", number("1e400")],
+        ["near", number("-0")],
+      ]),
+    ],
+    [
+      '{"2": {}, "1": []}',
+      new Map<string, unknown>([
+        ["2", new Map()],
+        ["1", []],
+      ]),
+    ],
+    ['{"__proto__": "x"}', new Map([["__proto__", "x"]])],
+    [' [ { "text" : "12.0 {\\"1\\": [2.0], true} \\\\" } ] ', [new Map([["text", '12.0 {"1": [2.0], true} \\']])]],
+    ['"x"', "x"],
+  ];
+  test.each(cases)("%s", (json, value) => {
+    const read = toTemplateValue(json, standIns);
+    expect(read).toEqual(value);
+    if (read instanceof Map && value instanceof Map) expect([...read.keys()]).toEqual([...value.keys()]);
+  });
+});
+
+test("every string is passed to the placeholders, keys included", () => {
+  const seen: string[] = [];
+  toTemplateValue('{"key": ["one", {"inner": "two"}]}', { text: (text) => seen[seen.push(text) - 1] ?? "" });
+  expect(seen).toEqual(["key", "one", "inner", "two"]);
+});
+
+test.each(["", "{", "{'a': 1}", "NaN", '{"a": 1} x', `${"[".repeat(101)}${"]".repeat(101)}`])(
+  "invalid or too deeply nested JSON is refused: %s",
+  (json) => {
+    expect(toTemplateValue(json, standIns)).toBeUndefined();
+  },
+);
+
+test("a hundred levels are accepted", () => {
+  expect(toTemplateValue(`${"[".repeat(100)}${"]".repeat(100)}`, standIns)).toBeDefined();
+});
+
+test("millions of escapes and brackets are read in linear time", () => {
+  const escapes = '"\\'.repeat(2_000_000);
+  const read = toTemplateValue(JSON.stringify({ a: escapes, b: "c" }), standIns);
+  expect(read).toEqual(
+    new Map([
+      ["a", escapes],
+      ["b", "c"],
+    ]),
+  );
+  expect(toTemplateValue("[".repeat(3_000_000), standIns)).toBeUndefined();
 });

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { ControlTokens } from "../../../../engine/conversation/control-tokens.ts";
-import type { Span } from "../../../../engine/conversation/placeholders.ts";
-import { toPromptPieces } from "../../../../engine/conversation/prompt-pieces.ts";
+import type { Span } from "../../../../engine/conversation/chat-template.ts";
+import { ControlTokens, toPromptPieces } from "../../../../engine/conversation/prompt-pieces.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const TOKENS = new ControlTokens(["<end>", "<think>", "§"].map((text) => ({ text, stripsLeft: false })));

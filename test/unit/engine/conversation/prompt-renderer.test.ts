@@ -1,8 +1,12 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Conversation } from "../../../../engine/conversation/chat-template.ts";
-import { packConversation } from "../../../../engine/conversation/packed-conversation.ts";
-import { type PromptFormat, PromptRenderer, renderPrompt } from "../../../../engine/conversation/prompt-renderer.ts";
+import {
+  type PromptFormat,
+  PromptRenderer,
+  packConversation,
+  renderPrompt,
+} from "../../../../engine/conversation/prompt-renderer.ts";
 import { EngineError } from "../../../../engine/errors.ts";
 import { type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import {

@@ -1,6 +1,5 @@
 import { GrammarRules } from "../../../../engine/gbnf/grammar-rules.ts";
-import { answerGrammar } from "../../../../engine/grammar/output/answer-grammar.ts";
-import { finishGrammar } from "../../../../engine/grammar/output/constraint-grammar.ts";
+import { answerGrammar, finishGrammar } from "../../../../engine/grammar/output/constraint-grammar.ts";
 import { type ToolCallGrammarOptions, toolCallGrammar } from "../../../../engine/grammar/output/tool-call-grammar.ts";
 import type { OutputConstraint } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 

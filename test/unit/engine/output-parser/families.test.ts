@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { JsonScanner } from "../../../../engine/tool-calls/readers/json-scanner.ts";
+import { JsonScanner } from "../../../../engine/tool-calls/json-scanner.ts";
 import { sizeOf } from "../../../support/size.ts";
 import { FAMILIES, markersOf, optionsOf, type SampleCall, withoutStrays } from "./families.ts";
 import {

@@ -1,6 +1,6 @@
 import { marksOfText, type OutputMarkers } from "../../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../../engine/profiles/profile.ts";
-import { argumentTypes } from "../../../../engine/tool-calls/readers/argument-types.ts";
+import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
 import type { ParseOptions } from "./parse-output.ts";
 
 export type SampleCall = { readonly name: string; readonly args: Readonly<Record<string, unknown>> };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { type CaseBlock, readFamilyCases, withWords } from "../../../../deploy/docs/families/family-cases.ts";
+import { type CaseBlock, readFamilyCases, withWords } from "../../../../deploy/docs/families-page.ts";
 import { builtInProfiles } from "../../../../engine/profiles/profile.ts";
-import { argumentTypes } from "../../../../engine/tool-calls/readers/argument-types.ts";
+import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
 import { sizeOf } from "../../../support/size.ts";
 import { markersOf } from "./families.ts";
 import { type Block, parsePieces, splitsOf } from "./parse-output.ts";

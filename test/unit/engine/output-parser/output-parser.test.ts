@@ -1,74 +1,67 @@
 import { describe, expect, test } from "vitest";
 import { markersOf } from "./families.ts";
-import { CUT, call, THINKING, testSamples } from "./output-samples.ts";
-import { foldBlocks, logprob, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
+import { foldBlocks, labels, logprob, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
+
+/** An output in the form of Hermes, and its blocks as `labels` lists them. */
+type Sample = readonly [name: string, output: string, wanted: readonly string[], more?: ParseOptions, stop?: string];
+
+const call = (name: string, args: string) => `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`;
+const THINKING: ParseOptions = { startsInReasoning: true };
+const CUT: ParseOptions = { end: "cut" };
+const BIG = "x".repeat(70_000);
+
+const short = (value: unknown) =>
+  JSON.stringify(value, (_, entry) =>
+    typeof entry === "string" && entry.length > 999
+      ? `${entry.slice(0, 40)}… ${entry.length} ${entry.slice(-40)}`
+      : entry,
+  );
+
+function testSamples(samples: readonly Sample[]): void {
+  const named = samples.map(([name, output, wanted, options, stop]) => ({ name, output, wanted, options, stop }));
+  test.each(named)("parses $name, however the text is split", ({ output, wanted, options, stop }) => {
+    const splits = output.length > 10_000 ? [[output], output.match(/[\s\S]{1,999}/g) ?? []] : splitsOf(output, 200);
+    for (const pieces of splits) {
+      const { blocks, matchedStop, finishedToolCalls } = parsePieces(pieces, options);
+      expect(short(labels(blocks)), short(pieces)).toBe(short(wanted));
+      expect(matchedStop).toBe(stop);
+      expect(finishedToolCalls).toBe(blocks.filter(({ kind, complete }) => kind === "call" && complete).length);
+    }
+  });
+}
 
 testSamples([
-  { name: "plain text", output: "Hello, world.\n", blocks: [["text", "Hello, world.\n"]] },
-  { name: "nothing at all", output: "", blocks: [] },
-  { name: "white space only", output: " \n", blocks: [["text", " \n"]] },
-  { name: "leading white space stays", output: "  indented", blocks: [["text", "  indented"]] },
-  { name: "characters outside the basic plane", output: "a😀b<t😀", blocks: [["text", "a😀b<t😀"]] },
-  {
-    name: "reasoning that the prompt opened",
-    output: "First this.\nThen that.\n</think>\n\nThe answer.",
-    options: THINKING,
-    blocks: [
-      ["reasoning", "First this.\nThen that."],
-      ["text", "The answer."],
-    ],
-  },
-  {
-    name: "reasoning that the model opens",
-    output: "<think>\nHm.\n</think>\n\nYes.",
-    blocks: [
-      ["reasoning", "Hm."],
-      ["text", "Yes."],
-    ],
-  },
-  {
-    name: "more newlines than the template writes belong to the texts",
-    output: "<think>\n\nHm.\n\n</think>\n\n\nYes.",
-    blocks: [
-      ["reasoning", "\nHm.\n"],
-      ["text", "\nYes."],
-    ],
-  },
-  { name: "empty reasoning gives no block", output: "<think>\n\n</think>\n\nYes.", blocks: [["text", "Yes."]] },
-  {
-    name: "reasoning without newlines",
-    output: "<think>a</think>b",
-    blocks: [
-      ["reasoning", "a"],
-      ["text", "b"],
-    ],
-  },
-  {
-    name: "a reasoning mark inside a text is text",
-    output: "The tag <think> x",
-    blocks: [["text", "The tag <think> x"]],
-  },
-  { name: "a stray closing mark is text", output: "a</think>b", blocks: [["text", "a</think>b"]] },
-  { name: "reasoning that never ends", output: "Hm.\n", options: THINKING, blocks: [["reasoning", "Hm.\n", false]] },
-  {
-    name: "reasoning cut inside its closing mark",
-    output: "Hm.\n</thi",
-    options: { ...THINKING, ...CUT },
-    blocks: [["reasoning", "Hm.\n</thi", false]],
-  },
-  {
-    name: "a cut right after the reasoning",
-    output: "Hm.\n</think>\n",
-    options: { ...THINKING, ...CUT },
-    blocks: [["reasoning", "Hm."]],
-  },
-  { name: "text cut", output: "Half a sent", options: CUT, blocks: [["text", "Half a sent", false]] },
-  {
-    name: "without markers all is text",
-    output: `<think>\na\n</think>\n\n${call("run", "{}")}`,
-    options: { markers: {}, startsInReasoning: true },
-    blocks: [["text", `<think>\na\n</think>\n\n${call("run", "{}")}`]],
-  },
+  ["plain text", "Hello, world.\n", ["text", "Hello, world.\n"]],
+  ["nothing at all", "", []],
+  ["white space only", " \n", ["text", " \n"]],
+  ["leading white space stays", "  indented", ["text", "  indented"]],
+  ["characters outside the basic plane", "a😀b<t😀", ["text", "a😀b<t😀"]],
+  [
+    "reasoning that the prompt opened",
+    "First this.\nThen that.\n</think>\n\nThe answer.",
+    ["reasoning", "First this.\nThen that.", "text", "The answer."],
+    THINKING,
+  ],
+  ["reasoning that the model opens", "<think>\nHm.\n</think>\n\nYes.", ["reasoning", "Hm.", "text", "Yes."]],
+  [
+    "more newlines than the template writes belong to the texts",
+    "<think>\n\nHm.\n\n</think>\n\n\nYes.",
+    ["reasoning", "\nHm.\n", "text", "\nYes."],
+  ],
+  ["empty reasoning gives no block", "<think>\n\n</think>\n\nYes.", ["text", "Yes."]],
+  ["reasoning without newlines", "<think>a</think>b", ["reasoning", "a", "text", "b"]],
+  ["a reasoning mark inside a text is text", "The tag <think> x", ["text", "The tag <think> x"]],
+  ["a stray closing mark is text", "a</think>b", ["text", "a</think>b"]],
+  ["reasoning that never ends", "Hm.\n", ["reasoning…", "Hm.\n"], THINKING],
+  ["reasoning cut inside its closing mark", "Hm.\n</thi", ["reasoning…", "Hm.\n</thi"], { ...THINKING, ...CUT }],
+  ["a cut right after the reasoning", "Hm.\n</think>\n", ["reasoning", "Hm."], { ...THINKING, ...CUT }],
+  ["text cut", "Half a sent", ["text…", "Half a sent"], CUT],
+  [
+    "without markers all is text",
+    `<think>\na\n</think>\n\n${call("run", "{}")}`,
+    ["text", `<think>\na\n</think>\n\n${call("run", "{}")}`],
+    { markers: {}, startsInReasoning: true },
+  ],
 ]);
 
 test("sends text as soon as it cannot be markup", () => {
@@ -137,4 +130,234 @@ describe("a fault of the parser itself", () => {
       expect(faults).toEqual([expect.any(TypeError)]);
     }
   });
+});
+
+testSamples([
+  ["a call alone", call("search", '{"q": "x"}'), ["search", '{"q": "x"}']],
+  [
+    "text, then a call",
+    `Let me look.\n${call("search", '{"q": "x"}')}`,
+    ["text", "Let me look.", "search", '{"q": "x"}'],
+  ],
+  [
+    "only the template's newline before a call is removed",
+    `Look.\n\n${call("run", "{}")}`,
+    ["text", "Look.\n", "run", "{}"],
+  ],
+  [
+    "reasoning, then a call",
+    `Search it.\n</think>\n\n${call("search", "{}")}`,
+    ["reasoning", "Search it.", "search", "{}"],
+    THINKING,
+  ],
+  [
+    "several calls",
+    `${call("search", '{"q": 1}')}\n${call("run", '{"a": [1, {"b": "}"}]}')}\n`,
+    ["search", '{"q": 1}', "run", '{"a": [1, {"b": "}"}]}'],
+  ],
+  ["text after a call", `${call("run", "{}")}\nDone.`, ["run", "{}", "text", "Done."]],
+  [
+    "white space beside calls is dropped",
+    ` \n${call("run", "{}")}\n \n${call("run", "{}")}\n\n`,
+    ["run", "{}", "run", "{}"],
+  ],
+  [
+    "marks inside the arguments are arguments",
+    call("run", '{"a": "</tool_call><tool_call>\\n<think>"}'),
+    ["run", '{"a": "</tool_call><tool_call>\\n<think>"}'],
+  ],
+  ["a call without white space", '<tool_call>{"name":"run","arguments":{"a":1}}</tool_call>', ["run", '{"a":1}']],
+  [
+    "the exact text of the arguments is kept",
+    '<tool_call>\n{"name": "run", "arguments":  {"a" :1.50,\n "b":[ ]}  }\n</tool_call>',
+    ["run", '{"a" :1.50,\n "b":[ ]}'],
+  ],
+  [
+    "arguments before the name",
+    '<tool_call>\n{"arguments": {"a": 1}, "name": "run"}\n</tool_call>',
+    ["run", '{"a": 1}'],
+  ],
+  [
+    "other keys are ignored",
+    '<tool_call>\n{"id": 7, "name": "run", "x": [1, "y"], "arguments": {}, "z": null}\n</tool_call>',
+    ["run", "{}"],
+  ],
+  [
+    "arguments as a string that holds JSON",
+    String.raw`<tool_call>{"name": "run", "arguments": " {\"a\": \"\\n\ud83d\ude00é\"} "}</tool_call>`,
+    ["run", String.raw`{"a": "\n😀é"}`],
+  ],
+  [
+    "half a surrogate pair in such a string stays an escape",
+    String.raw`<tool_call>{"name": "run", "arguments": "{\"a\": \"\ud83d!\"}"}</tool_call>`,
+    ["run", String.raw`{"a": "\ud83d!"}`],
+  ],
+  ["no arguments", '<tool_call>\n{"name": "run"}\n</tool_call>', ["run", "{}"]],
+  ["null arguments", '<tool_call>{"name":"run","arguments":null}</tool_call>', ["run", "{}"]],
+  ["an escaped name", String.raw`<tool_call>{"name":"r\u0075n","arguments":{}}</tool_call>`, ["run", "{}"]],
+  [
+    "a missing last brace",
+    '<tool_call>\n{"name": "run", "arguments": {}\n</tool_call>\nOk',
+    ["run", "{}", "text", "Ok"],
+  ],
+  ["a missing closing mark at the end", '<tool_call>\n{"name": "run", "arguments": {"a": 1}}', ["run", '{"a": 1}']],
+  [
+    "a closing mark cut short",
+    '<tool_call>\n{"name": "run", "arguments": {"a": 1}}\n</tool_ca',
+    ["run", '{"a": 1}'],
+    CUT,
+  ],
+  [
+    "a missing closing mark before the next call",
+    `<tool_call>\n{"name": "run", "arguments": {}}\n${call("search", "{}")}`,
+    ["run", "{}", "search", "{}"],
+  ],
+  ["a cut inside the arguments", '<tool_call>\n{"name": "run", "arguments": {"a": "b', ["run…", '{"a": "b'], CUT],
+  ["an end inside the arguments", '<tool_call>\n{"name": "run", "arguments": {"a": "b', ["run…", '{"a": "b']],
+  ["a cut before the name is known", 'Ok\n<tool_call>\n{"na', ["text…", 'Ok\n<tool_call>\n{"na'], CUT],
+  ["an unknown tool", `A\n${call("rm", "{}")}\nB`, ["text", `A\n${call("rm", "{}")}\nB`]],
+  [
+    "an unknown tool whose arguments hold the markup of a known one",
+    call("rm", '{"a": "<tool_call>{\\"name\\": \\"run\\"}</tool_call>"}'),
+    ["text", call("rm", '{"a": "<tool_call>{\\"name\\": \\"run\\"}</tool_call>"}')],
+  ],
+  [
+    "a call behind one of an unknown tool",
+    `${call("rm", "{}")}\n${call("run", "{}")}`,
+    ["text", call("rm", "{}"), "run", "{}"],
+  ],
+  ["markup that holds no JSON", "<tool_call>\nrun()\n</tool_call>", ["text", "<tool_call>\nrun()\n</tool_call>"]],
+  ["arguments that are no object", call("run", "[1]"), ["text", call("run", "[1]")]],
+  ["arguments that are a string without JSON", call("run", '"ls -l"'), ["text", call("run", '"ls -l"')]],
+  [
+    "a call without name",
+    '<tool_call>{"arguments": {}}</tool_call>',
+    ["text", '<tool_call>{"arguments": {}}</tool_call>'],
+  ],
+  ["an opening mark before a call", `<tool_call>\n${call("run", "{}")}`, ["text", "<tool_call>", "run", "{}"]],
+  [
+    "arguments that turn out broken end their block",
+    `${call("run", '{"a": 1,}')}!`,
+    ["run…", '{"a": 1,', "text", "}}\n</tool_call>!"],
+  ],
+  [
+    "control characters and backslashes that escape nothing in arguments are escaped",
+    '<tool_call>{"name": "run", "arguments": {"a\t": "b\n\\d\\\nc\\u00e9\\\\"}}</tool_call>',
+    ["run", '{"a\\t": "b\\n\\\\d\\\\\\nc\\u00e9\\\\"}'],
+  ],
+  [
+    "arguments that wait too long for the name",
+    `<tool_call>{"arguments": {"a": "${BIG}"}, "name": "run"}</tool_call>`,
+    ["text", `<tool_call>{"arguments": {"a": "${BIG}"}, "name": "run"}</tool_call>`],
+  ],
+  ["long arguments after the name are streamed", call("run", `{"a": "${BIG}"}`), ["run", `{"a": "${BIG}"}`]],
+  ["without tools the markup is text", call("run", "{}"), ["text", call("run", "{}")], { toolNames: [] }],
+  [
+    "nothing is taken after the last wanted call",
+    `${call("run", "{}")}\n${call("search", "{}")} and text`,
+    ["run", "{}"],
+    { maxToolCalls: 1 },
+  ],
+]);
+
+test("never sends arguments that cannot become a JSON object", () => {
+  const whole = '{"a": [1, -2.5e3, true, null, {"b": "\\u00e9\\n"}], "c": {}}';
+  for (let at = 1; at < whole.length; at += 1) {
+    const broken = `${whole.slice(0, at)}@${whole.slice(at)}`;
+    const [first] = parsePieces([...call("run", broken)]).blocks;
+    const text = first?.kind === "call" ? first.text : "";
+    if (whole.charAt(at - 1) === "\\") {
+      expect(JSON.parse(text)).toBeTypeOf("object");
+      continue;
+    }
+    expect(broken.startsWith(text)).toBe(true);
+    if (!text.includes("@")) expect(whole.startsWith(text)).toBe(true);
+    else expect(() => JSON.parse(broken)).not.toThrow();
+  }
+});
+
+test("streams the name first and the arguments as they arrive", () => {
+  const parser = parserOf({});
+  expect(parser.push('<tool_call>\n{"name": "run", "arguments": ')).toEqual([]);
+  expect(parser.push("{")).toEqual([
+    {
+      kind: {
+        $case: "blockStarted",
+        value: { index: 0, block: { $case: "toolCall", value: { callId: "call-0", name: "run" } } },
+      },
+    },
+    { kind: { $case: "blockDelta", value: { index: 0, text: "{", logprobs: [] } } },
+  ]);
+  expect(parser.push('"a": 1')).toEqual([
+    { kind: { $case: "blockDelta", value: { index: 0, text: '"a": 1', logprobs: [] } } },
+  ]);
+  expect(parser.push("}}")).toEqual([
+    { kind: { $case: "blockDelta", value: { index: 0, text: "}", logprobs: [] } } },
+    { kind: { $case: "blockEnded", value: { index: 0, complete: true } } },
+  ]);
+  expect(parser.finishedToolCalls).toBe(1);
+});
+
+test("reports that it wants no more, and sends nothing after that", () => {
+  const parser = parserOf({ maxToolCalls: 1 });
+  parser.push(call("run", "{}").slice(0, -14));
+  expect(parser.wantsNoMore).toBe(true);
+  expect(parser.push("more")).toEqual([]);
+  expect(parser.end("stop")).toEqual([]);
+});
+
+test("gives each call a unique id", () => {
+  const { blocks } = parsePieces([call("run", "{}"), call("run", "{}")]);
+  expect(blocks.map((block) => block.id)).toEqual(["call-0", "call-1"]);
+});
+
+testSamples([
+  ["a stop string", "one two three", ["text", "one "], { stop: ["two"] }, "two"],
+  ["a stop string at once", "END", [], { stop: ["END"] }, "END"],
+  ["the stop string that completes first", "xabcd", ["text", "xa"], { stop: ["abcd", "bc"] }, "bc"],
+  ["the longer of two that end together", "xabc", ["text", "x"], { stop: ["bc", "abc"] }, "abc"],
+  ["a stop string that never completes", "one EN", ["text", "one EN"], { stop: ["END"] }],
+  ["a stop string after a false start", "aaab", ["text", "a"], { stop: ["aab"] }, "aab"],
+  ["a stop string of newlines", "a\n\nb", ["text", "a"], { stop: ["\n\n"] }, "\n\n"],
+  ["such a one at the end", "a\n\n", ["text", "a"], { stop: ["\n\n"] }, "\n\n"],
+  [
+    "no stop string in reasoning",
+    "stop it\n</think>\n\nNow stop it",
+    ["reasoning", "stop it", "text", "Now "],
+    { ...THINKING, stop: ["stop"] },
+    "stop",
+  ],
+  [
+    "no stop string in arguments or in the markup around them",
+    `${call("run", '{"a": "stop"}')}\n${call("run", "{}")}`,
+    ["run", '{"a": "stop"}', "run", "{}"],
+    { stop: ["stop", "\n", "tool_call"] },
+  ],
+  [
+    "no stop string across a call",
+    `a\n${call("run", "{}")}\nb`,
+    ["text", "a", "run", "{}", "text", "b"],
+    { stop: ["ab", "a\nb"] },
+  ],
+  [
+    "a stop string in a call that is text",
+    `Look: ${call("rm", '{"a": 1}')}`,
+    ["text", "Look"],
+    { stop: ['"a"', ": <tool"] },
+    ": <tool",
+  ],
+]);
+
+test("sends nothing after a stop string", () => {
+  const parser = parserOf({ stop: ["."] });
+  expect(foldBlocks(parser.push("a.b"))).toMatchObject([{ text: "a", complete: true }]);
+  expect(parser.push("c")).toEqual([]);
+  expect(parser.end("cut")).toEqual([]);
+});
+
+test("sends the log probabilities of held text when a call releases it", () => {
+  const parser = parserOf({ stop: ["isX"] });
+  const tokens = ["it ", "is", '<tool_call>{"name": "run"}'];
+  const events = tokens.flatMap((token) => [...parser.push(token, [logprob(token)])]);
+  expect(foldBlocks([...events, ...parser.end("stop")])[0]?.logprobs).toEqual(["it ", "is"]);
 });

@@ -71,6 +71,11 @@ export function parsePieces(pieces: readonly string[], options: ParseOptions = {
   return { blocks: foldBlocks(events), matchedStop, finishedToolCalls };
 }
 
+/** Returns the kind, or the name of a call, and the text of each block; an ellipsis marks an incomplete block. */
+export function labels(blocks: readonly Block[]): string[] {
+  return blocks.flatMap(({ kind, name, text, complete }) => [`${name ?? kind}${complete ? "" : "…"}`, text]);
+}
+
 export function logprob(token: string): TokenLogprob {
   return { token, tokenBytes: Buffer.from(token), logprob: -1, alternatives: [] };
 }

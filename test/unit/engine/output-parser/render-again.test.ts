@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { Template } from "@huggingface/jinja";
 import { describe, expect, test } from "vitest";
 import { ChatTemplate } from "../../../../engine/conversation/chat-template.ts";
-import { ControlTokens } from "../../../../engine/conversation/control-tokens.ts";
+import { ControlTokens } from "../../../../engine/conversation/prompt-pieces.ts";
 import { loadProfile } from "../../../../engine/profiles/profile.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, reasoning, result, text, user } from "../../../support/engine/canonical.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import * as z from "zod";
-import { checked, field, unchecked } from "../../../../gateway/formats/checked.ts";
+import { checked, unchecked } from "../../../../gateway/formats/checked.ts";
 import { errorObjectA } from "../../../../gateway/formats/error-envelope.ts";
 import { faultOf, thrownBy } from "./thrown-by.ts";
 
@@ -97,12 +97,6 @@ describe("faults", () => {
     expect(messageOf({ stored: true })).toBe("Unsupported value: 'stored'. Nothing is stored.");
     expect(messageOf({ gone: 1 })).toBe("Unsupported parameter: 'gone' is not supported. Send it all.");
     expect(messageOf({ kind: "c" })).toBe("Invalid value for 'kind'. Supported values are: 'a', 'b'.");
-  });
-
-  test("a field is checked without its neighbours, and its path is reported", () => {
-    const source = { name: 1, count: 0, kind: "a" };
-    expect(field(schema, source, "kind", ["items", 2])).toBe("a");
-    expect(faultOf(() => field(schema, source, "count", ["items", 2])).param).toBe("items[2].count");
   });
 
   test("an unsupported kind of schema is refused when it is first used", () => {

@@ -5,10 +5,10 @@ import { UpstreamStats } from "../../../../gateway/stats/upstream-stats.ts";
 import { LocalReplies, type Outlook } from "../../../../gateway/upstream/local-replies.ts";
 import { metricSum } from "../../../support/metric-text.ts";
 
-/** Local replies without jitter, with the registry of their counters. */
-function replying() {
+/** Local replies, by default without jitter, with the registry of their counters. */
+function replying(random = 0.5) {
   const registry = new Registry();
-  return { registry, replies: new LocalReplies(new UpstreamStats(registry), () => 0.5) };
+  return { registry, replies: new LocalReplies(new UpstreamStats(registry), () => random) };
 }
 
 const outlook = (outageMs?: number, drainMs?: number): Outlook => ({
@@ -22,6 +22,8 @@ test.each([
   ["pending_timeout", outlook(undefined, undefined), "upstream_pending_timeout", 2_000],
   ["none_available", outlook(20_000, 7_000), "no_healthy_upstream", 30_000],
   ["no_endpoints", undefined, "no_healthy_upstream", 2_000],
+  ["pending_overflow", outlook(undefined, 0), "upstream_pending_overflow", 1_250],
+  ["pending_overflow", outlook(undefined, 86_400_000), "upstream_pending_overflow", 50_000],
 ] as const)("no place for %s, with %j: %s, later by %i ms", (why, ahead, detail, retryAfterMs) => {
   expect(replying().replies.notAdmitted(why, "m", ahead)).toMatchObject({ detail, retryAfterMs });
 });
@@ -42,4 +44,12 @@ test("failed attempts suggest a retry delay, the endpoint's own first; faults of
   expect(replies.exhausted(full, outlook(20_000))).toMatchObject({ detail, retryAfterMs: 30_000 });
   const fault = new ApiError("context_length_exceeded", "long");
   expect(replies.exhausted(fault, outlook())).toBe(fault);
+});
+
+test("six attempts at the suggested delays span more than a minute of an outage, whatever the jitter", () => {
+  const { replies } = replying(0);
+  let outageMs = 0;
+  for (let retries = 0; retries < 5; retries += 1)
+    outageMs += replies.notAdmitted("none_available", "m", outlook(outageMs)).retryAfterMs ?? 0;
+  expect(outageMs).toBeGreaterThan(75_000);
 });

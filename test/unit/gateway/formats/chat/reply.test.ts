@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { ApiError } from "../../../../../gateway/errors.ts";
 import { type Event, FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { head, prepareChat } from "./prepare-chat.ts";
-import { type Block, replyOf, started, transcript } from "./transcript.ts";
+import { type Block, dataLines, replyOf, started, streamOf, transcript } from "./transcript.ts";
 
 const text: Block = { kind: "text", deltas: ["Hello ", "wörld 😀"] };
-const thought: Block = { kind: "reasoning", deltas: ["I need ", "the file."] };
 const call = (callId: string, deltas: string[], complete = true): Block => ({
   kind: { callId, name: "read" },
   deltas,
@@ -39,52 +39,12 @@ describe("the folded reply of chat", () => {
     });
   });
 
-  test("calls alone leave the content null, with reasoning beside it", () => {
-    const blocks = [thought, call("call_1", ['{"path":', '"a.ts"}']), call("call_2", ["{}"])];
-    expect(reply(blocks, FinishReason.TOOL_CALLS)).toMatchObject({
-      choices: [
-        {
-          message: {
-            content: null,
-            reasoning_content: "I need the file.",
-            tool_calls: [
-              { id: "call_1", type: "function", function: { name: "read", arguments: '{"path":"a.ts"}' } },
-              { id: "call_2", type: "function", function: { name: "read", arguments: "{}" } },
-            ],
-          },
-          finish_reason: "tool_calls",
-        },
-      ],
-    });
-  });
-
-  test("text before a call stays, interleaved blocks are joined by their kind", () => {
-    const blocks = [thought, text, thought, text, call("call_1", ["{}"])];
-    expect(reply(blocks, FinishReason.TOOL_CALLS)).toMatchObject({
-      choices: [
-        {
-          message: {
-            content: "Hello wörld 😀Hello wörld 😀",
-            reasoning_content: "I need the file.I need the file.",
-            tool_calls: [{ id: "call_1" }],
-          },
-        },
-      ],
-    });
-  });
-
   test("a whole call without arguments has an empty object, a truncated one its text so far", () => {
     expect(reply([call("call_1", [])], FinishReason.TOOL_CALLS)).toMatchObject({
       choices: [{ message: { tool_calls: [{ function: { arguments: "{}" } }] } }],
     });
     expect(reply([call("call_1", ['{"pa'], false)], FinishReason.MAX_OUTPUT_TOKENS)).toMatchObject({
       choices: [{ message: { tool_calls: [{ function: { arguments: '{"pa' } }] }, finish_reason: "length" }],
-    });
-  });
-
-  test("an answer cut inside its reasoning has empty text", () => {
-    expect(reply([thought], FinishReason.MAX_OUTPUT_TOKENS)).toMatchObject({
-      choices: [{ message: { content: "", reasoning_content: "I need the file." }, finish_reason: "length" }],
     });
   });
 
@@ -142,5 +102,39 @@ describe("the folded reply of chat", () => {
     const uncounted = { reason: FinishReason.STOP, usage: undefined, timings: undefined };
     const events: Event[] = [started, { kind: { $case: "finished", value: uncounted } }];
     expect(replyOf(prepareChat({}), head, events)).toHaveProperty("usage.total_tokens", 0);
+  });
+});
+
+describe("the stream of chat", () => {
+  const chunks = (blocks: Block[], fields: object = {}) =>
+    dataLines(streamOf(prepareChat({ stream: true, ...fields }), head, transcript(blocks, FinishReason.STOP)))
+      .slice(0, -1)
+      .map((line) => JSON.parse(line));
+
+  test("has log probabilities with their delta, and the service tier, when requested", () => {
+    const logprobs = [{ token: "R", tokenBytes: Buffer.from("R"), logprob: -1, alternatives: [] }];
+    const blocks: Block[] = [{ kind: "text", deltas: ["R", "e"], logprobs }];
+    const content = [{ token: "R", logprob: -1, bytes: [82], top_logprobs: [] }];
+    const asked = chunks(blocks, { logprobs: true, service_tier: "auto" });
+    expect(asked.map(({ choices }) => choices[0].logprobs)).toEqual([null, { content, refusal: null }, null, null]);
+    expect(asked[1]).toHaveProperty("service_tier", "default");
+    const unasked = chunks(blocks);
+    expect(unasked.map(({ choices }) => choices[0].logprobs)).toEqual([null, null, null, null]);
+    expect(unasked[1]).not.toHaveProperty("service_tier");
+  });
+
+  test.each([
+    ["engine_unavailable", "server_error"],
+    ["upstream_error", "server_error"],
+    ["timeout", "timeout"],
+    ["server_is_overloaded", "server_is_overloaded"],
+  ] as const)("ends a failure %s in an error object of the code %s and the end marker", (code, shown) => {
+    const encoder = prepareChat({ stream: true }).encoder(head);
+    encoder.next(started);
+    const [object, ...rest] = dataLines(encoder.fail(new ApiError(code, "The engine stopped.")));
+    const error = { message: "The engine stopped.", type: "server_error", param: null, code: shown };
+    expect(JSON.parse(object ?? "")).toEqual({ error });
+    expect(rest).toEqual(["[DONE]"]);
+    expect(encoder.keepAlive() + encoder.fail(new ApiError(code, "Again."))).toBe("");
   });
 });

@@ -400,15 +400,6 @@ describe("a chat request that is refused", () => {
     expect(faultOf(() => prepareBody({ ...minimal, messages: [{}] })).param).toBe("messages[0].role");
   });
 
-  test("uses the wording that clients match for missing fields", () => {
-    expect(errorObjectA(thrownBy(() => prepareBody({ model: "svc-qwen" })))).toEqual({
-      message: "Missing required parameter: 'messages'.",
-      type: "invalid_request_error",
-      param: "messages",
-      code: "missing_required_parameter",
-    });
-  });
-
   test("repeats none of the caller's text", () => {
     const word = "hidden-word";
     const bodies = [

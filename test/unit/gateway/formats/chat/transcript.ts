@@ -17,7 +17,7 @@ export type Block = {
   readonly logprobs?: readonly TokenLogprob[];
 };
 
-export const usage: Usage = Usage.fromPartial({
+const usage: Usage = Usage.fromPartial({
   inputTokens: 120,
   cachedInputTokens: 96,
   outputTokens: 30,
@@ -28,25 +28,21 @@ export const started: Event = {
   kind: { $case: "started", value: { nodeId: "n", modelRevision: "r", inputTokens: 120, sampling: undefined } },
 };
 
-export const progress: Event = {
-  kind: { $case: "progress", value: { queuePosition: 1, prefilledTokens: 0, step: 0 } },
-};
-
-export function finished(reason: FinishReason): Event {
+function finished(reason: FinishReason): Event {
   return { kind: { $case: "finished", value: { reason, usage, timings: undefined } } };
 }
 
-export function blockStarted(index: number, kind: Block["kind"]): Event {
+function blockStarted(index: number, kind: Block["kind"]): Event {
   const block =
     typeof kind === "string" ? { $case: kind, value: {} } : { $case: "toolCall" as const, value: { ...kind } };
   return { kind: { $case: "blockStarted", value: { index, block } } };
 }
 
-export function blockDelta(index: number, text: string, logprobs: readonly TokenLogprob[] = []): Event {
+function blockDelta(index: number, text: string, logprobs: readonly TokenLogprob[] = []): Event {
   return { kind: { $case: "blockDelta", value: { index, text, logprobs } } };
 }
 
-export function blockEnded(index: number, complete = true): Event {
+function blockEnded(index: number, complete = true): Event {
   return { kind: { $case: "blockEnded", value: { index, complete } } };
 }
 

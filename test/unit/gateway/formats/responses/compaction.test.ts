@@ -2,13 +2,13 @@ import { describe, expect, test } from "vitest";
 import { ApiError } from "../../../../../gateway/errors.ts";
 import { CompletionFold } from "../../../../../gateway/formats/completion.ts";
 import { compaction } from "../../../../../gateway/formats/responses/request.ts";
-import { type Event, FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Event } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { CONTEXT } from "../../../../support/events/encoding-context.ts";
 import { prepared } from "../../../../support/gateway/prepared-answer.ts";
-import { answer, call, cut, reasoning, text } from "./engine-events.ts";
+import { answer, text } from "./engine-events.ts";
 import { head, prepare, refusal, sealer } from "./prepared-request.ts";
-import { type SseEvent, sseEvents } from "./sse-events.ts";
+import { sseEvents } from "./sse-events.ts";
 
 const user = { role: "user", content: "Fix the test." };
 const trigger = { type: "compaction_trigger" };
@@ -57,48 +57,12 @@ describe("a conversation that ends in a trigger", () => {
     expect(refusal({ input }).slice(0, 2)).toEqual(["invalid_value", path]);
   });
 
-  test("is answered with one sealed item, whatever the model generates", () => {
-    const blocks = [reasoning("hm"), text("All ", "done."), call("c", "read", "{}"), cut(text(" Go on"))];
-    const reply = prepare({ input: [user, trigger] }).encoder(head);
-    const events: readonly SseEvent[] = sseEvents(
-      answer(blocks, FinishReason.CONTEXT_WINDOW)
-        .map((event) => reply.next(event))
-        .join(""),
-    );
-    const item = {
-      id: "cmp_abcdefghijklmnopqrstuvwx_0",
-      type: "compaction",
-      encrypted_content: sealer.seal("All done. Go on", "summary"),
-    };
-    expect(events.map(({ type, sequence_number }) => [sequence_number, type])).toEqual([
-      [0, "response.created"],
-      [1, "response.in_progress"],
-      [2, "response.output_item.added"],
-      [3, "response.output_item.done"],
-      [4, "response.completed"],
-    ]);
-    expect(events.slice(2, 4).map(({ item: shown }) => shown)).toEqual([item, item]);
-    expect(events.at(-1)?.response).toMatchObject({ status: "completed", output: [item], output_text: "" });
-    expect([reply.keepAlive(), reply.fail(new ApiError("timeout", "late"))]).toEqual(["", ""]);
-  });
-
   test("folds into the final object of its stream", () => {
     const events = answer([text("All done.")]);
     const stream = prepare({ input: [user, trigger] }).encoder(head);
     const last = sseEvents(events.map((event) => stream.next(event)).join("")).at(-1);
     const reply = prepare({ input: [user, trigger] }).reply(head, folded(events));
     expect(JSON.parse(JSON.stringify(reply))).toEqual(last?.response);
-  });
-
-  test("fails if the model wrote no summary", () => {
-    const stream = prepare({ input: [user, trigger] }).encoder(head);
-    const events = sseEvents(
-      answer([reasoning("hm"), text(" ")])
-        .map((event) => stream.next(event))
-        .join(""),
-    );
-    expect(events.at(-1)).toMatchObject({ type: "response.failed", response: { error: { code: "server_error" } } });
-    expect(() => compacted({}, answer([]))).toThrow("The model wrote no summary.");
   });
 
   test("sends keep-alives, and reports a failure", () => {
@@ -114,55 +78,6 @@ describe("a conversation that ends in a trigger", () => {
 });
 
 describe("the endpoint that only compacts", () => {
-  test("requests the summary without a trigger, and accepts one", () => {
-    const { request, stream } = prepareCompact({});
-    expect(stream).toBe(false);
-    expect(request).toEqual(prepare({ input: [user, trigger] }).request);
-    expect(prepareCompact({ input: [user, trigger] }).request).toEqual(request);
-    expect(prepareCompact({ input: "Fix the test." }).request.messages).toEqual(request.messages);
-  });
-
-  test("answers with the user's messages and the summary", () => {
-    const image = { type: "input_image", image_url: "data:image/png;base64,iVBORw0KGgo=", note: 1 };
-    const input = [
-      { role: "developer", content: "d" },
-      { type: "message", role: "user", id: "msg_own", content: [{ type: "input_text", text: "a", note: 1 }, image] },
-      { role: "assistant", content: "b" },
-      { role: "user", content: "c" },
-    ];
-    const reply = compacted({ input }, answer([text("Done.")]));
-    const message = { type: "message", role: "user", status: "completed" };
-    expect(reply).toEqual({
-      id: "resp_abcdefghijklmnopqrstuvwx",
-      object: "response.compaction",
-      created_at: 1_800_000_000,
-      output: [
-        {
-          ...message,
-          id: "msg_own",
-          content: [
-            { type: "input_text", text: "a" },
-            { type: "input_image", image_url: image.image_url, detail: "auto" },
-          ],
-        },
-        { ...message, id: "msg_abcdefghijklmnopqrstuvwx_1", content: [{ type: "input_text", text: "c" }] },
-        {
-          id: "cmp_abcdefghijklmnopqrstuvwx_0",
-          type: "compaction",
-          encrypted_content: sealer.seal("Done.", "summary"),
-        },
-      ],
-      usage: {
-        input_tokens: 11,
-        input_tokens_details: { cached_tokens: 4, cache_write_tokens: 2 },
-        output_tokens: 7,
-        output_tokens_details: { reasoning_tokens: 3 },
-        total_tokens: 18,
-      },
-    });
-    expect(prepare({ input: reply.output }).request.messages).toHaveLength(3);
-  });
-
   test("keeps a text that is the whole input", () => {
     const [message] = compacted({ input: "hi" }, answer([text("Done.")])).output;
     expect(message).toMatchObject({ role: "user", content: [{ type: "input_text", text: "hi" }] });
@@ -175,10 +90,6 @@ describe("the endpoint that only compacts", () => {
     expect(kept([...input, { role: "user", content: "x".repeat(1_995) }])).toBe(3);
     expect(kept([...input, { role: "user", content: "x".repeat(2_000) }])).toBe(2);
   });
-
-  test("is not streamed", () => {
-    expect(() => prepareCompact({ stream: true })).toThrow("A compaction is not streamed");
-  });
 });
 
 describe("a compaction that comes back", () => {
@@ -186,15 +97,6 @@ describe("a compaction that comes back", () => {
     expect(
       rendered({ type: "compaction", id: "cmp_1", encrypted_content: sealer.seal("Half done.", "summary") }),
     ).toMatch(/^What came before was summarised[\s\S]*\n\nHalf done\.\n\n/);
-  });
-
-  test.each([
-    ["of another service", "gAAAAAB"],
-    ["that is reasoning", sealer.seal("deep")],
-  ])("is refused where it holds what is %s, as the model would know nothing", (_, encrypted_content) => {
-    const [code, path, message] = refusal({ input: [{ type: "compaction", encrypted_content }, user] });
-    expect([code, path]).toEqual(["invalid_value", "input[0].encrypted_content"]);
-    expect(message).not.toContain(encrypted_content);
   });
 
   test.each([{}, { encrypted_content: null }])("is refused as %j", (fields) => {

@@ -4,16 +4,6 @@ import { Role } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { prepare, refusal } from "./prepared-request.ts";
 
 describe("the model", () => {
-  test.each([
-    ["svc-qwen", "svc-qwen"],
-    ["svc/qwen", "svc-qwen"],
-    ["svc/svc-qwen", "svc-qwen"],
-    ["svc/glm53", "svc-glm53"],
-  ])("%s is %s", (model, expected) => {
-    const prepared = prepare({ model });
-    expect([prepared.model, prepared.request.model]).toEqual([expected, expected]);
-  });
-
   test.each(["qwen", "svc/other", "svc/", "svc/svc/qwen", "other/qwen", "SVC/qwen"])("%s is unknown", (model) => {
     expect(refusal({ model }).slice(0, 2)).toEqual(["unknown_model", "model"]);
   });

@@ -4,14 +4,6 @@ import { head, prepare, refusal } from "./prepared-request.ts";
 const schema = { type: "object", properties: { ok: { type: "boolean" } } };
 const constraint = (format: unknown) => prepare({ text: { format } }).request.outputConstraint?.kind;
 
-test.each([[undefined], [null], [{ type: "text" }]])("%j leaves the text free", (format) => {
-  expect(constraint(format)).toBeUndefined();
-});
-
-test("json_object requests an object", () => {
-  expect(constraint({ type: "json_object" })).toEqual({ $case: "jsonObject", value: {} });
-});
-
 test.each([
   [{}, false],
   [{ strict: null, description: null }, false],

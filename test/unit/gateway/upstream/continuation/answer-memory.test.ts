@@ -31,7 +31,7 @@ function tell(answer: ResumableAnswer, tokens: number): void {
 test.each([1, 300, 4_000, 10_000])(
   "a running answer of %d tokens takes at most 16 kB and 4 bytes a token",
   (tokens) => {
-    const room = new ContinuationRoom({ maxBytes: 1e9, maxShareOfKey: 1 });
+    const room = new ContinuationRoom({ maxBytes: 1e9 });
     const beforeBytes = usedBytes();
     const answers = Array.from({ length: ANSWERS }, (_, index) => {
       const options = { room, tenant: `${index}`, requestBytes: 0 };

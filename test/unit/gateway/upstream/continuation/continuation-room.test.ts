@@ -13,20 +13,20 @@ function kept(answer: KeptAnswer | string): KeptAnswer {
 const never = () => false;
 
 test("answers are kept while there is room, and return it once", () => {
-  const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 1 });
-  const one = kept(room.keep("a", 60, never));
-  expect(room.keep("b", 50, never)).toBe("no_room");
-  expect(one.grow(30)).toBeUndefined();
-  expect(one.grow(30)).toBe("no_room");
-  expect(room).toMatchObject({ bytes: 90, answers: 1 });
-  one.release();
-  one.release();
+  const room = new ContinuationRoom({ maxBytes: 100 });
+  const one = kept(room.keep("a", 20, never));
+  const other = kept(room.keep("b", 50, never));
+  expect(room.keep("c", 40, never)).toBe("no_room");
+  expect(one.grow(20)).toBeUndefined();
+  expect(one.grow(20)).toBe("no_room");
+  expect(room).toMatchObject({ bytes: 90, answers: 2 });
+  for (const answer of [one, one, other]) answer.release();
   expect(room).toMatchObject({ bytes: 0, answers: 0 });
   kept(room.keep("b", 100, never));
 });
 
 test("a tenant uses no more than its share, except for a single answer", () => {
-  const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 0.5 });
+  const room = new ContinuationRoom({ maxBytes: 100 });
   const big = kept(room.keep("a", 70, never));
   expect(room.keep("a", 1, never)).toBe("no_room_for_key");
   kept(room.keep("b", 30, never));
@@ -38,18 +38,18 @@ test("a tenant uses no more than its share, except for a single answer", () => {
 
 test("an overloaded process keeps no more answers", () => {
   let inTrouble = false;
-  const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 1, inTrouble: () => inTrouble });
+  const room = new ContinuationRoom({ maxBytes: 100, inTrouble: () => inTrouble });
   kept(room.keep("a", 1, never));
   inTrouble = true;
   expect(room.keep("a", 1, never)).toBe("overload");
 });
 
 test("the largest answers are dropped first, until enough memory is freed", () => {
-  const room = new ContinuationRoom({ maxBytes: 1_000, maxShareOfKey: 1 });
+  const room = new ContinuationRoom({ maxBytes: 1_000 });
   const gone: number[] = [];
   for (const bytes of [10, 400, 100, 300, 190]) {
     const answer = kept(
-      room.keep("a", bytes, () => {
+      room.keep(`${bytes}`, bytes, () => {
         // An answer that another engine continues just then stays.
         if (bytes === 300) return false;
         gone.push(bytes);
@@ -68,7 +68,7 @@ test("the largest answers are dropped first, until enough memory is freed", () =
 
 test("the callback runs each time when the total is used up, not when a tenant's share is", () => {
   let times = 0;
-  const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 0.5, onFull: () => (times += 1) });
+  const room = new ContinuationRoom({ maxBytes: 100, onFull: () => (times += 1) });
   const answer = kept(room.keep("a", 50, never));
   expect([room.keep("a", 10, never), times]).toEqual(["no_room_for_key", 0]);
   expect([room.keep("b", 60, never), times]).toEqual(["no_room", 1]);

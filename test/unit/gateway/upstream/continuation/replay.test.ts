@@ -34,8 +34,8 @@ const ANSWER: readonly Event[] = [
 
 function ledgerOf(events: readonly Event[], tokens: readonly number[] = []): AnswerLedger {
   const ledger = new AnswerLedger();
-  ledger.tell(tokens);
-  ledger.note(events);
+  ledger.addTokens(tokens);
+  ledger.addEvents(events);
   return ledger;
 }
 

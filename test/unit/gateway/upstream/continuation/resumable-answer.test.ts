@@ -4,7 +4,7 @@ import { ResumableAnswer } from "../../../../../gateway/upstream/continuation/re
 import { blockEnd, delta, finished, started, textStart } from "../../../../support/events/events.ts";
 
 function resumable() {
-  const room = new ContinuationRoom({ maxBytes: 1_000_000, maxShareOfKey: 1 });
+  const room = new ContinuationRoom({ maxBytes: 1_000_000 });
   const answer = new ResumableAnswer({
     ...{ room, tenant: "t", requestBytes: 10, onNotKept: () => {}, onGoesOn: () => {} },
   });

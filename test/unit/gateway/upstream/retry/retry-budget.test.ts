@@ -8,19 +8,17 @@ test.each([
   [104, 20],
 ])("with %i running or waiting requests, a budget of 20 %% allows %i retries at once", (requests, expected) => {
   const budget = new RetryBudget(20);
-  const permits = Array.from({ length: 50 }, () => budget.tryRetry(requests)).filter((permit) => permit);
-  expect([permits.length, budget.activeRetries, budget.overflows]).toEqual([expected, expected, 50 - expected]);
-  permits[0]?.release();
-  permits[0]?.release();
-  expect([budget.tryRetry(requests) !== undefined, budget.tryRetry(requests)]).toEqual([true, undefined]);
+  const taken = Array.from({ length: 50 }, () => budget.take("budget", requests)).filter((one) => one);
+  expect([taken.length, budget.activeRetries, budget.overflows]).toEqual([expected, expected, 50 - expected]);
+  budget.free("budget");
+  expect([budget.take("budget", requests), budget.take("budget", requests)]).toEqual([true, false]);
 });
 
 test("a request that recovers from a lost endpoint is counted, but takes no share of the retries", () => {
   const budget = new RetryBudget(20);
-  const recovering = Array.from({ length: 100 }, () => budget.recover());
+  for (let count = 0; count < 100; count += 1) budget.take("recovery", 0);
   expect(budget).toMatchObject({ activeContinuations: 100, activeRetries: 0, overflows: 0 });
-  expect(Array.from({ length: 3 }, () => budget.tryRetry(0)).every((permit) => permit)).toBe(true);
-  for (const permit of recovering) permit.release();
-  recovering[0]?.release();
-  expect(budget.activeContinuations).toBe(0);
+  expect(Array.from({ length: 3 }, () => budget.take("budget", 0))).toEqual([true, true, true]);
+  for (let count = 0; count < 100; count += 1) budget.free("recovery");
+  expect(budget).toMatchObject({ activeContinuations: 0, activeRetries: 3 });
 });

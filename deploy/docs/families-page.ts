@@ -1,0 +1,152 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse } from "yaml";
+import * as z from "zod";
+import { projectFolder } from "../runtime/files/project-folder.ts";
+import { code, page, table } from "./markdown.ts";
+
+/*
+ * Cases of the engine's output parser for the outputs of model families: facts from the tests of vLLM's and SGLang's
+ * parsers, in a form of our own. A test runs them, and the page of families counts them.
+ */
+
+const TESTS = join(projectFolder(), "test/unit/engine/output-parser");
+/** A YAML file for each family. */
+const FOLDER = join(TESTS, "family-cases");
+
+const whole = z.boolean().default(true);
+
+/** One block of a parsed answer. */
+const block = z.union([
+  z.strictObject({ text: z.string() }),
+  z.strictObject({ reasoning: z.string(), whole }),
+  /** A call whose arguments are a whole object. */
+  z.strictObject({ call: z.string(), args: z.record(z.string(), z.unknown()), id: z.string().optional() }),
+  /** A call whose arguments broke off, as the received text. */
+  z.strictObject({ call: z.string(), raw: z.string(), id: z.string().optional() }),
+]);
+
+const source = z.enum(["vLLM", "SGLang"]);
+
+const familyCase = z
+  .strictObject({
+    what: z.string().min(1),
+    /** The engines whose tests have the case. */
+    of: z.array(source).min(1),
+    /** Default: all profiles of the family. */
+    profiles: z.array(z.string()).optional(),
+    /** Text of the model; `{{WORD}}` stands for one of the words. */
+    output: z.string(),
+    /** Whether the prompt ended inside the reasoning. */
+    thinking: z.boolean().default(false),
+    cut: z.boolean().default(false),
+    /** The result of these engines. */
+    wants: z.array(block),
+    /** Our result, if it differs on purpose. */
+    gives: z.array(block).optional(),
+    why: z.string().optional(),
+  })
+  .refine(({ gives, why }) => (gives === undefined) === (why === undefined), "`gives` and `why` come together");
+
+const familyCases = z.strictObject({
+  family: z.string().min(1),
+  /** Profiles of the family, each with its own words. */
+  profiles: z.record(z.string(), z.record(z.string(), z.string())),
+  /** Test files that the cases come from. */
+  sources: z.partialRecord(source, z.array(z.string())),
+  /** Words that stand for marks, in the order of substitution. */
+  words: z.record(z.string(), z.string()).default({}),
+  /** The tools, and their schemas besides `type: object`. */
+  tools: z.record(z.string(), z.record(z.string(), z.unknown())),
+  cases: z.array(familyCase).min(1),
+});
+
+const otherTests = z.record(
+  source,
+  z.array(z.strictObject({ why: z.string().min(1), tests: z.array(z.string().min(1)).min(1) })),
+);
+
+/** Tests of each engine without cases, by reason. */
+export type OtherTests = z.output<typeof otherTests>;
+export type CaseBlock = z.output<typeof block>;
+export type FamilyCase = z.output<typeof familyCase>;
+export type FamilyCases = z.output<typeof familyCases>;
+
+/** Returns the cases of all families, by name. */
+export function readFamilyCases(): readonly FamilyCases[] {
+  return readdirSync(FOLDER)
+    .filter((file) => file.endsWith(".yaml"))
+    .map((file) => familyCases.parse(parse(readFileSync(join(FOLDER, file), "utf8"))))
+    .sort((a, b) => (a.family < b.family ? -1 : 1));
+}
+
+/** Returns the tests without cases. */
+export function readOtherTests(): OtherTests {
+  return otherTests.parse(parse(readFileSync(join(TESTS, "other-tests.yaml"), "utf8")));
+}
+
+/** Returns a text or a block after substitution of the words, those of the profile last. */
+export function withWords<T>(value: T, { words, profiles }: FamilyCases, profile: string): T {
+  const all = [...Object.entries(words), ...Object.entries(profiles[profile] ?? {})];
+  const put = (text: string) => all.reduce((done, [word, mark]) => done.replaceAll(`{{${word}}}`, mark), text);
+  const inside = (each: unknown): unknown => {
+    if (typeof each === "string") return put(each);
+    if (Array.isArray(each)) return each.map(inside);
+    if (typeof each !== "object" || each === null) return each;
+    return Object.fromEntries(Object.entries(each).map(([key, member]) => [key, inside(member)]));
+  };
+  return inside(value) as T;
+}
+
+/** Writes the page of the model families: the parsed parts of their outputs, compared with vLLM and SGLang. */
+export function familiesPage(): string {
+  const families = readFamilyCases();
+  const differing = families.filter(({ cases }) => cases.some(({ why }) => why !== undefined));
+  return page("Families of models", "`engine/profiles/` and `test/unit/engine/output-parser/family-cases/`", [
+    [
+      "What models write is read by a profile for each family. The cases are facts out of the tests of vLLM's and SGLang's",
+      "parsers, with names and values of our own. Each runs whole, character by character and in two pieces split anywhere",
+      "(`test/unit/engine/output-parser/family-cases.test.ts`; the exhaustive lane splits at every character). *Alike*: we make",
+      "of it what these engines do, but for white space at the ends of texts. *Differing*: we do not, for the reason below.",
+    ].join("\n"),
+    table(["family", "profiles", "cases", "alike", "differing"], families.map(familyRow)),
+    "## What differs on purpose",
+    ...differing.flatMap((family) => [`### ${family.family}`, differences(family)]),
+    "## Where the cases are from",
+    table(["family", "vLLM", "SGLang"], families.map(sourceRow)),
+    "## Tests that give no case",
+    [
+      "The tests are those of vLLM 0.33's source package and of stored states of both repositories, newer and older ones and",
+      "branches included: a test that is gone in the newest state may still stand above. Of those here that are about families",
+      "with a profile the beginnings were read, or more; the others are told by what they and their tests are named after.",
+    ].join("\n"),
+    table(["of", "why", "tests"], otherRows()),
+  ]);
+}
+
+function otherRows(): readonly (readonly string[])[] {
+  return Object.entries(readOtherTests()).flatMap(([engine, groups]) =>
+    groups.map(({ why, tests }) => [engine, why, tests.map(code).join(", ")]),
+  );
+}
+
+function familyRow({ family, profiles, cases }: FamilyCases): readonly string[] {
+  const names = Object.keys(profiles);
+  const differing = cases.filter(({ why }) => why !== undefined).length;
+  return [
+    family,
+    names.map(code).join(", "),
+    String(cases.length),
+    String(cases.length - differing),
+    String(differing),
+  ];
+}
+
+function differences({ cases }: FamilyCases): string {
+  const rows = cases.flatMap(({ what, of, why }) => (why === undefined ? [] : [[what, of.join(", "), why]]));
+  return table(["case", "of", "why we do otherwise"], rows);
+}
+
+function sourceRow({ family, sources }: FamilyCases): readonly string[] {
+  return [family, ...[sources.vLLM, sources.SGLang].map((files = []) => files.map(code).join(", "))];
+}

@@ -1,0 +1,266 @@
+import * as z from "zod";
+import { charsOf, EMPTY, literal, repeat, sequence } from "../gbnf/gbnf.ts";
+import { type KeyEnd, type TaggedCallMarks, TaggedCallReader } from "./tagged-call-reader.ts";
+import { groupedCalls, mark, opening, spaceBefore, spaceBehind, text, toolCallForm } from "./tool-call-form.ts";
+
+const endOf = (type: string) => mark.describe(`The mark after the key of a parameter that is ${type}.`);
+const endsByType = z.strictObject({
+  object: endOf("an object"),
+  array: endOf("a list"),
+  number: endOf("a number"),
+  boolean: endOf("true or false"),
+  null: endOf("null"),
+});
+
+const MAX_INDEX_DIGITS = 4;
+
+/** Tags with the names of the tool and of each parameter (Qwen3-Coder, MiniMax-M2, DeepSeek-V3.2, Kimi-K3). */
+export const namedTags = toolCallForm({
+  schema: z
+    .strictObject({
+      form: z.literal("named-tags"),
+      open: mark.describe("The mark before all calls."),
+      close: mark.describe("The mark after all calls."),
+      separator: text.describe("The white space that the template writes before `open` and after `close`."),
+      otherOpens: z
+        .array(mark)
+        .default([])
+        .describe("The marks that models write instead of `open` by mistake; they are parsed, but never written."),
+      callOpen: mark.describe("The mark before a call, which its name follows."),
+      callNameEnd: mark.describe("The mark after the name of a call."),
+      callIndexOpen: text.describe(
+        "The text between `callNameEnd` and the number of the call, which counts from 1; empty if none is written.",
+      ),
+      callIndexClose: text.describe("The text after the number of the call."),
+      callHeadEnd: text.describe("The mark after everything beside the name of a call; empty if there is nothing."),
+      callClose: mark.describe("The mark after a call."),
+      parameterOpen: mark.describe("The mark before a parameter, which its key follows."),
+      parameterNameEnd: mark.describe("The mark after the key of a parameter."),
+      parameterClose: mark.describe("The mark after the value of a parameter."),
+      typedNameEnds: z
+        .strictObject({
+          text: mark.describe("The mark after the key of a parameter whose value is text."),
+          json: z
+            .union([mark, endsByType])
+            .describe("The mark after the key of any other parameter, or one for each type of values."),
+        })
+        .optional()
+        .describe("The marks in place of `parameterNameEnd` where a parameter states the type of its value."),
+      escapedKeys: z
+        .boolean()
+        .default(false)
+        .describe('Whether keys are written with `&quot;` for `"` and `&amp;` for `&`.'),
+      oneCall: z
+        .boolean()
+        .default(false)
+        .describe("Whether every call has its own outer marks, so that several calls are several groups."),
+    })
+    .describe(
+      "`open callOpen NAME callNameEnd callIndexOpen INDEX callIndexClose callHeadEnd parameterOpen KEY parameterNameEnd VALUE parameterClose … callClose close`",
+    ),
+
+  usable: (markers, { isKnown }) =>
+    [markers.open, markers.callOpen, markers.parameterOpen].every(isKnown) ? markers : undefined,
+
+  reading(markers, tools) {
+    const marks: TaggedCallMarks = {
+      opens: [markers.callOpen, markers.open, ...markers.otherOpens].map((mark) => mark.trim()),
+      nameEnd: markers.callNameEnd.trim(),
+      headEnd: markers.callHeadEnd.trim(),
+      parameterOpen: markers.parameterOpen.trim(),
+      keyEnds: keyEndsOf(markers),
+      valueOpen: "",
+      valueLead: spaceBehind(markers.parameterNameEnd),
+      valueTail: spaceBefore(markers.parameterClose),
+      valueClose: () => markers.parameterClose.trim(),
+      callClose: markers.callClose.trim(),
+      outerClose: markers.close.trim(),
+      escapesKeys: markers.escapedKeys,
+      nests: false,
+    };
+    return groupedCalls(markers, () => new TaggedCallReader(marks, tools.names, tools.argumentTypes));
+  },
+
+  markup(markers) {
+    const { open, close, separator, otherOpens, callOpen, callNameEnd, callClose, oneCall } = markers;
+    const { callIndexOpen, callIndexClose, callHeadEnd } = markers;
+    const { parameterOpen, parameterNameEnd, parameterClose, typedNameEnds, escapedKeys } = markers;
+    const index = callIndexOpen === "" ? EMPTY : repeat(charsOf("09"), 1, MAX_INDEX_DIGITS);
+    return {
+      ...opening(open, callOpen, callOpen),
+      otherOpens,
+      begins: (name) => name,
+      rest: (_, args) =>
+        sequence(
+          literal(callNameEnd + callIndexOpen),
+          index,
+          literal(callIndexClose + callHeadEnd),
+          args,
+          literal(callClose),
+        ),
+      tags: {
+        open: parameterOpen,
+        key: escapedKeys ? escapedKey : (key) => key,
+        keyEnds(kind, types) {
+          if (typedNameEnds === undefined) return [parameterNameEnd];
+          return kind === "text" ? [typedNameEnds.text] : jsonEnds(typedNameEnds.json, types);
+        },
+        after: () => parameterClose,
+        close: parameterClose.trim(),
+        tellsKind: typedNameEnds !== undefined,
+      },
+      between: oneCall ? close + separator + open + callOpen : callOpen,
+      close,
+    };
+  },
+});
+
+type NameEnds = {
+  readonly parameterNameEnd: string;
+  readonly typedNameEnds?: { readonly text: string; readonly json: JsonEnds } | undefined;
+};
+
+/** The mark after the key of a parameter other than text: one for all, or one per type. */
+type JsonEnds = string | Readonly<Record<string, string>>;
+
+function jsonEnds(ends: JsonEnds, types?: ReadonlySet<string>): readonly string[] {
+  if (typeof ends === "string") return [ends];
+  const some = Object.entries(ends).flatMap(([type, end]) => (types === undefined || types.has(type) ? [end] : []));
+  return some.length > 0 ? some : Object.values(ends);
+}
+
+function keyEndsOf({ parameterNameEnd, typedNameEnds }: NameEnds): readonly KeyEnd[] {
+  const untyped: KeyEnd = { mark: parameterNameEnd.trim(), value: "by-schema" };
+  if (typedNameEnds === undefined) return [untyped];
+  const json = jsonEnds(typedNameEnds.json).map((each): KeyEnd => ({ mark: each.trim(), value: "json" }));
+  return [{ mark: typedNameEnds.text.trim(), value: "text" }, ...json, untyped];
+}
+
+function escapedKey(key: string): string {
+  return key.replaceAll("&", "&amp;").replaceAll('"', "&quot;");
+}
+
+/**
+ * Elements named after parameters (MiniMax-M3): text, or nested elements for members and, named `item`, for entries.
+ */
+export const elementTags = toolCallForm({
+  schema: z
+    .strictObject({
+      form: z.literal("element-tags"),
+      open: mark.describe("The mark before all calls."),
+      close: mark.describe("The mark after all calls."),
+      separator: text.describe("The white space that the template writes before `open` and after `close`."),
+      callOpen: mark.describe("The mark before a call, which its name follows."),
+      callNameEnd: mark.describe("The mark after the name of a call."),
+      callClose: mark.describe("The mark after a call."),
+      tagMark: mark.describe("The mark before every tag."),
+    })
+    .describe("`open callOpen NAME callNameEnd tagMark<KEY>VALUE tagMark</KEY> … callClose close`"),
+
+  usable: (markers, { isKnown }) =>
+    [markers.open, markers.callOpen, markers.tagMark].every(isKnown) ? markers : undefined,
+
+  reading(markers, tools) {
+    const { tagMark, callOpen, callNameEnd, callClose, close } = markers;
+    const marks: TaggedCallMarks = {
+      // A parameter may have the tag of the outer mark, but not that of a call with its space.
+      opens: [callOpen.trim()],
+      nameEnd: callNameEnd.trim(),
+      headEnd: "",
+      parameterOpen: `${tagMark}<`,
+      keyEnds: [{ mark: ">", value: "by-schema" }],
+      valueOpen: "",
+      valueLead: "",
+      valueTail: "",
+      valueClose: (key) => `${tagMark}</${key}>`,
+      callClose: callClose.trim(),
+      outerClose: close.trim(),
+      escapesKeys: false,
+      nests: true,
+    };
+    return groupedCalls(markers, () => new TaggedCallReader(marks, tools.names, tools.argumentTypes));
+  },
+
+  // A grammar writes objects and lists as JSON, which the reader accepts as well as elements.
+  markup({ open, close, callOpen, callNameEnd, callClose, tagMark }) {
+    return {
+      ...opening(open, callOpen, callOpen),
+      begins: (name) => name,
+      rest: (_, args) => sequence(literal(callNameEnd), args, literal(callClose)),
+      tags: {
+        open: `${tagMark}<`,
+        key: (key) => key,
+        keyEnds: () => [">"],
+        after: (key) => `${tagMark}</${key}>`,
+        close: `${tagMark}</`,
+        tellsKind: false,
+        nested: tagMark,
+      },
+      between: callOpen,
+      close,
+    };
+  },
+});
+
+/** Calls with keys and values in separate tags (GLM). */
+export const keyValueTags = toolCallForm({
+  schema: z
+    .strictObject({
+      form: z.literal("key-value-tags"),
+      open: mark.describe("The mark before a call."),
+      close: mark.describe("The mark after a call."),
+      separator: text.describe("The text between the visible text and the first call, and between two calls."),
+      keyOpen: mark.describe("The mark before the key of a parameter."),
+      keyClose: mark.describe("The mark after the key of a parameter."),
+      valueOpen: mark.describe("The mark before the value of a parameter."),
+      valueClose: mark.describe("The mark after the value of a parameter."),
+    })
+    .describe("`open NAME keyOpen KEY keyClose valueOpen VALUE valueClose … close`"),
+
+  usable: (markers, { isKnown }) =>
+    [markers.open, markers.keyOpen, markers.valueOpen].every(isKnown) ? markers : undefined,
+
+  reading(markers, tools) {
+    const marks: TaggedCallMarks = {
+      opens: [markers.open.trim()],
+      nameEnd: "",
+      headEnd: "",
+      parameterOpen: markers.keyOpen.trim(),
+      keyEnds: [{ mark: markers.keyClose.trim(), value: "by-schema" }],
+      valueOpen: markers.valueOpen.trim(),
+      valueLead: spaceBehind(markers.valueOpen),
+      valueTail: spaceBefore(markers.valueClose),
+      valueClose: () => markers.valueClose.trim(),
+      callClose: markers.close.trim(),
+      outerClose: "",
+      escapesKeys: false,
+      nests: false,
+    };
+    return {
+      openers: [markers.open.trim()],
+      opensAtBrace: false,
+      next: "",
+      close: "",
+      separator: markers.separator,
+      newReader: () => new TaggedCallReader(marks, tools.names, tools.argumentTypes),
+    };
+  },
+
+  markup({ open, close, separator, keyOpen, keyClose, valueOpen, valueClose }) {
+    return {
+      ...opening(open, ""),
+      begins: (name) => name,
+      rest: (_, args) => sequence(args, literal(close)),
+      tags: {
+        open: keyOpen,
+        key: (key) => key,
+        keyEnds: () => [keyClose + valueOpen],
+        after: () => valueClose,
+        close: valueClose.trim(),
+        tellsKind: false,
+      },
+      between: separator + open,
+      close: "",
+    };
+  },
+});

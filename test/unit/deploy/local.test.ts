@@ -1,0 +1,115 @@
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { ChildFailed } from "../../../deploy/local/child.ts";
+import { whyFailed } from "../../../deploy/local/model.ts";
+import { unfitNode } from "../../../deploy/local/node-version.ts";
+import { parseOptions, wantedPorts } from "../../../deploy/local/options.ts";
+import { stateFolder } from "../../../deploy/local/state.ts";
+import { RestartDelay } from "../../../deploy/local/supervisor.ts";
+
+test("a failed download reports the cause below the library's error", () => {
+  const system = Object.assign(new Error("getaddrinfo ENOTFOUND a.host"), { code: "ENOTFOUND" });
+  const cause = new TypeError("fetch failed", { cause: system });
+  expect(whyFailed(new Error("no such model\nand more", { cause }))).toBe("no such model (ENOTFOUND)");
+  expect(whyFailed(new Error("no such model"))).toBe("no such model");
+  expect(whyFailed("nothing")).toBe("nothing");
+  expect(whyFailed(new Error("fetch failed"), system)).toBe("fetch failed (ENOTFOUND)");
+});
+
+test("an engine that was killed at its start is asked after for its memory", () => {
+  expect(new ChildFailed("engine 1", 1, "SIGKILL").message).toContain("too little memory");
+  expect(new ChildFailed("engine 1", 2, "exit code 2").message).toBe("the engine 1 did not start (exit code 2)");
+});
+
+test.each(["0.12.18", "18.20.8", "20.0.0", "20.18.3"])("Node %s is too old, in one line", (version) => {
+  expect(unfitNode(version)).toBe(`Node ${version} is too old: this needs Node 20.19 or later`);
+});
+
+test.each(["20.19.0", "20.20.2", "22.0.0", "24.11.1", "100.0.0"])("Node %s will do", (version) => {
+  expect(unfitNode(version)).toBeUndefined();
+});
+
+test("the least version is the package's own", () => {
+  const { engines } = JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8"));
+  expect(engines.node).toBe(">=20.19");
+});
+
+test("nothing but the version check is loaded before it", () => {
+  const text = readFileSync(new URL("../../../deploy/local/main.ts", import.meta.url), "utf8");
+  expect([...text.matchAll(/^import .* from "(.*)";$/gm)].map(([, from]) => from)).toEqual(["./node-version.ts"]);
+});
+
+test("engines after the first follow its ports", () => {
+  const options = parseOptions(["--engines", "2", "--metrics-port", "9464"]);
+  expect(wantedPorts(options)).toEqual([
+    { flag: "--port", port: 8080 },
+    { flag: "--admin-port", port: 9901 },
+    { flag: "--engine-port", port: 50_051 },
+    { flag: "--engine-port", port: 50_052 },
+    { flag: "--metrics-port", port: 9464 },
+    { flag: "--metrics-port", port: 9465 },
+  ]);
+});
+
+test("any free port stays any free port", () => {
+  const options = parseOptions(["--engines", "3", "--admin-port", "0", "--engine-port", "0", "--port", "0"]);
+  expect(new Set(wantedPorts(options).map(({ port }) => port))).toEqual(new Set([0]));
+});
+
+test.each([
+  {
+    args: ["--engine-port", "65535", "--engines", "2"],
+    says: /--engine-port: the ports that follow it go beyond 65535/,
+  },
+  { args: ["--port", "9902", "--admin-port", "9902"], says: /--admin-port: 9902 is asked for by --port, too/ },
+  {
+    args: ["--admin-port", "50052", "--engines", "2"],
+    says: /--engine-port: 50052 is asked for by --admin-port, too/,
+  },
+  { args: ["--gateways", "2"], says: /unknown option '--gateways'/ },
+])("$args is refused as usage", ({ args, says }) => {
+  expect(() => parseOptions(args)).toThrow(says);
+});
+
+test("doubles for a process that keeps exiting, up to half a minute, and resets after a steady minute", () => {
+  const delay = new RestartDelay();
+  const delays = Array.from({ length: 9 }, () => delay.next(10));
+  expect(delays).toEqual([500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000]);
+  expect([delay.next(59_999), delay.next(60_000), delay.next(0)]).toEqual([30_000, 500, 1_000]);
+});
+
+const folder = mkdtempSync(join(tmpdir(), "svc-state-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test("a state folder is created with its parents, for its owner only", async () => {
+  const path = join(folder, "a/b/c");
+  expect(await stateFolder(path)).toBe(path);
+  expect(statSync(path).mode & 0o777).toBe(0o700);
+  expect(await stateFolder(path)).toBe(path);
+});
+
+test("a folder that cannot be created is reported", async () => {
+  writeFileSync(join(folder, "file"), "");
+  await expect(stateFolder(join(folder, "file"))).rejects.toThrow("cannot be made (EEXIST)");
+  await expect(stateFolder(join(folder, "file/below"))).rejects.toThrow("cannot be made (ENOTDIR)");
+});
+
+test("a folder of another user, or writable by one, is refused: it may hold a planted key or engine", async () => {
+  const theirs = join(folder, "theirs");
+  mkdirSync(theirs, { mode: 0o700 });
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot) chownSync(theirs, 12_345, 12_345);
+  // Only root can change the owner of a folder; other users find a folder of root.
+  await expect(stateFolder(isRoot ? theirs : "/")).rejects.toThrow("belongs to another user");
+  const open = join(folder, "open");
+  mkdirSync(open);
+  chmodSync(open, 0o770);
+  await expect(stateFolder(open)).rejects.toThrow("is writable by other users");
+});
+
+// Node's recursive mkdir never ends there.
+test.skipIf(process.platform !== "linux")("one on a file system that takes no folders ends in an error", async () => {
+  await expect(stateFolder("/proc/svc-state/x")).rejects.toThrow("cannot be made (ENOENT)");
+});

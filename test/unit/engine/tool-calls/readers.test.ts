@@ -1,0 +1,237 @@
+import { describe, expect, test } from "vitest";
+import { type ArgumentPath, argumentTypes, ITEM } from "../../../../engine/tool-calls/argument-types.ts";
+import { jsonOfPython } from "../../../../engine/tool-calls/argument-writer.ts";
+import { JsonScanner } from "../../../../engine/tool-calls/json-scanner.ts";
+import { seededRandom } from "../../../support/seeded-random.ts";
+
+const typesIn = (schema: unknown, ...path: ArgumentPath) => {
+  const where = path.length > 0 ? path : ["a"];
+  const types = argumentTypes([{ name: "t", parametersJsonSchema: JSON.stringify(schema) }])("t", where);
+  return types === undefined ? undefined : [...types].sort();
+};
+const typesOf = (a: unknown, more: object = {}) => typesIn({ type: "object", properties: { a }, ...more });
+
+test.each([
+  [{ type: "string" }, ["string"]],
+  [{ type: "integer" }, ["number"]],
+  [{ type: ["string", "null"] }, ["null", "string"]],
+  [{ enum: ["a", 1, null, true, [1], {}] }, ["array", "boolean", "null", "number", "object", "string"]],
+  [{ const: false }, ["boolean"]],
+  [{ properties: {} }, ["object"]],
+  [{ items: {} }, ["array"]],
+  [{ anyOf: [{ type: "string" }, { type: "array" }] }, ["array", "string"]],
+  [{ anyOf: [{ type: "string" }, {}] }, undefined],
+  [{ oneOf: [{ type: "string" }], type: ["string", "null"] }, ["string"]],
+  [{ allOf: [{ type: ["string", "number"] }, { type: ["number", "null"] }] }, ["number"]],
+  [{ description: "anything" }, undefined],
+  [true, undefined],
+  ["no schema", undefined],
+])("%j allows %j", (schema, types) => {
+  expect(typesOf(schema)).toEqual(types);
+});
+
+test("references inside the schema are followed, cycles included", () => {
+  const $defs = { "a/b": { type: "boolean" }, loop: { $ref: "#/$defs/loop" } };
+  expect(typesOf({ $ref: "#/$defs/a~1b" }, { $defs })).toEqual(["boolean"]);
+  expect(typesOf({ $ref: "#/$defs/loop" }, { $defs })).toBeUndefined();
+  expect(typesOf({ $ref: "#/$defs/none" }, { $defs })).toBeUndefined();
+  expect(typesOf({ $ref: "https://example.com" }, { $defs })).toBeUndefined();
+});
+
+test("invalid JSON and an unknown tool allow any type", () => {
+  const types = argumentTypes([{ name: "t", parametersJsonSchema: "{" }]);
+  expect([types("t", ["a"]), types("u", ["a"])]).toEqual([undefined, undefined]);
+});
+
+test.each(["allOf", "anyOf", "oneOf"])(
+  "a schema that multiplies by references in %s allows any type at once",
+  (list) => {
+    const x = { [list]: Array.from({ length: 50 }, () => ({ $ref: "#/$defs/x" })) };
+    expect(typesOf({ $ref: "#/$defs/x" }, { $defs: { x } })).toBeUndefined();
+    const doubled = Object.fromEntries(
+      Array.from({ length: 30 }, (_, i) => [
+        `x${i}`,
+        { [list]: [{ $ref: `#/$defs/x${i + 1}` }, { $ref: `#/$defs/x${i + 1}` }] },
+      ]),
+    );
+    expect(
+      typesIn({ $ref: "#/$defs/x0", $defs: { ...doubled, x30: { properties: { a: { type: "null" } } } } }),
+    ).toEqual(["null"]);
+  },
+);
+
+test("beyond the work budget any type is allowed, whatever the size of the schema", () => {
+  const wide = { anyOf: Array.from({ length: 3000 }, () => ({ type: "string" })) };
+  expect(typesOf(wide)).toBeUndefined();
+  expect(typesOf({ enum: Array.from({ length: 3_000 }, String) })).toEqual(["string"]);
+  expect(typesOf({ enum: Array.from({ length: 20_000 }, String) })).toBeUndefined();
+  const deep = `{"properties":{"a":${'{"allOf":['.repeat(9000)}{}${"]}".repeat(9000)}}}`;
+  expect(argumentTypes([{ name: "t", parametersJsonSchema: deep }])("t", ["a"])).toBeUndefined();
+});
+
+test.each([[{ type: [{ toString: 1 }] }], [{ type: "constructor" }], [{ type: ["__proto__", 7, null] }]])(
+  "%j names no type and allows any",
+  (schema) => {
+    expect(typesOf(schema)).toBeUndefined();
+  },
+);
+
+test("nested values are found by path, through references and alternatives", () => {
+  const point = { type: "object", properties: { x: { type: "number" }, a: { type: "boolean" } } };
+  const list = { type: "array", items: { anyOf: [{ $ref: "#/$defs/point" }, { type: "null" }] } };
+  const schema = { properties: { a: point, list, free: { type: "array" } }, $defs: { point } };
+  expect(typesIn(schema, "a", "a")).toEqual(["boolean"]);
+  expect(typesIn(schema, "list", ITEM, "x")).toEqual(["number"]);
+  expect(typesIn(schema, "list", ITEM)).toEqual(["null", "object"]);
+  expect(typesIn(schema, "list", "0", "x")).toBeUndefined();
+  expect(typesIn(schema, "free", ITEM)).toBeUndefined();
+  expect(typesIn(schema, "a", "y")).toBeUndefined();
+});
+
+test("the search in a recursive schema ends with the path", () => {
+  const tree = { type: "object", properties: { next: { $ref: "#" }, a: { type: "string" } } };
+  expect(typesIn(tree, "next", "next", "a")).toEqual(["string"]);
+  expect(typesIn(tree, ...Array.from({ length: 100 }, () => "next"), "a")).toBeUndefined();
+});
+
+const VALUES = [
+  "{}",
+  "[]",
+  '""',
+  "true",
+  "false",
+  "null",
+  ' \n\t{ "a" : [ 1 , -0.5 , 2e10 , 3E-2 , 4.5e+6 ] , "b" : { "c" : "\\"\\\\\\/\\b\\f\\n\\r\\t\\u00Ff" } }',
+  '[[],[[]],{"":{}}]',
+  '"\u{1f600}\u007f"',
+];
+
+const BROKEN = [
+  ["{,", 1],
+  ['{"a"}', 4],
+  ['{"a":}', 5],
+  ['{"a":1,}', 7],
+  ["{a", 1],
+  ["[1,]", 3],
+  ["[1 2", 3],
+  ["[01", 2],
+  ["[-x", 2],
+  ["[1.]", 3],
+  ["[1e]", 3],
+  ["[1e+]", 4],
+  ["[.5", 1],
+  ["[+1", 1],
+  ["tru_", 3],
+  ["nan", 1],
+  ['"\\x', 2],
+  ['"\\u00g', 5],
+  ['"a\nb"', 2],
+  ["[}", 1],
+  ['{"a":1]', 6],
+] as const;
+
+describe("JsonScanner", () => {
+  test.each(VALUES)("accepts %s in any two pieces, and nothing after it", (value) => {
+    for (let at = 0; at < value.length; at += 1) {
+      const scanner = new JsonScanner({ root: "any" });
+      expect(scanner.push(value.slice(0, at))).toEqual({ consumed: at, state: "incomplete" });
+      expect(scanner.isWhole).toBe(false);
+      expect(scanner.push(`${value.slice(at)} }`)).toEqual({ consumed: value.length - at, state: "complete" });
+      expect(scanner.isWhole).toBe(true);
+      expect(scanner.push("1")).toEqual({ consumed: 0, state: "complete" });
+    }
+  });
+
+  test.each(BROKEN)("stops in %s at the first invalid character", (text, at) => {
+    const scanner = new JsonScanner({ root: "any" });
+    expect(scanner.push(text)).toEqual({ consumed: at, state: "invalid" });
+    expect(scanner.push("1")).toEqual({ consumed: 0, state: "invalid" });
+    expect(scanner.isWhole).toBe(false);
+  });
+
+  test("ends a top-level number with the character after it", () => {
+    const scanner = new JsonScanner({ root: "any" });
+    expect(scanner.push("-1.5")).toEqual({ consumed: 4, state: "incomplete" });
+    expect(scanner.isWhole).toBe(true);
+    expect(scanner.push("e")).toEqual({ consumed: 1, state: "incomplete" });
+    expect(scanner.isWhole).toBe(false);
+    expect(scanner.push("7 ")).toEqual({ consumed: 1, state: "complete" });
+  });
+
+  test("requires an object with `root: object`", () => {
+    expect(new JsonScanner({ root: "object" }).push(" [")).toEqual({ consumed: 1, state: "invalid" });
+    expect(new JsonScanner({ root: "object" }).push(' {"a":[1]}')).toEqual({ consumed: 10, state: "complete" });
+  });
+
+  test("limits the depth", () => {
+    expect(new JsonScanner({ root: "any", maxDepth: 3 }).push("[[[[")).toEqual({ consumed: 3, state: "invalid" });
+    expect(new JsonScanner({ root: "any" }).push("[".repeat(512)).state).toBe("incomplete");
+    expect(new JsonScanner({ root: "any" }).push("[".repeat(513)).state).toBe("invalid");
+  });
+
+  test("agrees with JSON.parse on damaged texts", () => {
+    const random = seededRandom(7);
+    const base = '{"a": [1, -2.5e3, true, null, "x\\u00e9\\n"], "c": {"d": false}}';
+    const alphabet = '{}[]",:\\ntrue-0.1eE+ \n';
+    for (let round = 0; round < 5000; round += 1) {
+      const at = Math.floor(random() * base.length);
+      const char = alphabet.charAt(Math.floor(random() * alphabet.length));
+      const text =
+        random() < 0.5 ? base.slice(0, at) + char + base.slice(at + 1) : base.slice(0, at) + char + base.slice(at);
+      const scanner = new JsonScanner({ root: "any" });
+      const { consumed, state } = scanner.push(text);
+      let valid = true;
+      try {
+        JSON.parse(text);
+      } catch {
+        valid = false;
+      }
+      expect(state === "complete" && text.slice(consumed).trim() === "", text).toBe(valid);
+    }
+  });
+});
+
+describe("Python's printed values become JSON", () => {
+  test.each([
+    ["{}", {}],
+    ["[ ]", []],
+    ["()", []],
+    ["{'a': 1, \"b\": [True, False, None]}", { a: 1, b: [true, false, null] }],
+    ["{'a': {'b': ({'c': -1.5e3},)},}", { a: { b: [{ c: -1500 }] } }],
+    ["['it\\'s', \"it's\", 'say \"hi\"', '']", ["it's", "it's", 'say "hi"', ""]],
+    ["['C:\\\\apps\\\\new', '\\d+', 'a\\nb', '\\x41\\u010d']", ["C:\\apps\\new", "\\d+", "a\nb", "Ač"]],
+    ["[true, null, 'š', (1, 2)]", [true, null, "š", [1, 2]]],
+    [" [1,\n 2] \n", [1, 2]],
+  ])("%s", (text, wanted) => {
+    expect(JSON.parse(jsonOfPython(text) ?? '"none"')).toEqual(wanted);
+  });
+
+  test("digits stay as written", () => {
+    expect(jsonOfPython("[9007199254740993, 5.0]")).toBe("[9007199254740993, 5.0]");
+  });
+});
+
+test.each([
+  ["a text", "'a'"],
+  ["a number", "1"],
+  ["brackets around one value", "('a')"],
+  ["text after the value", "[1] 2"],
+  ["a truncated value", "{'a': [1, 2"],
+  ["a key that is not a text", "{1: 2}"],
+  ["a set", "{'a', 'b'}"],
+  ["two texts side by side", "['a' 'b']"],
+  ["a text with a prefix", "[b'a']"],
+  ["a sum", "[1 + 2]"],
+  ["a number that JSON does not write", "[007]"],
+  ["a number with an underscore", "[1_000]"],
+  ["an invalid number", "[1e999]"],
+  ["a name", "[inf]"],
+  ["a line break in a text", "['a\nb']"],
+  ["an escape with octal digits", "['\\0']"],
+  ["half an escape", "['\\x4']"],
+  ["a call", "[open('x')]"],
+  ["two commas", "[1,,2]"],
+  ["lists nested too deeply", `${"[".repeat(100)}${"]".repeat(100)}`],
+])("%s is left unchanged", (_, text) => {
+  expect(jsonOfPython(text)).toBeUndefined();
+});
